@@ -295,21 +295,23 @@ def join(served: Served, meta: dict[str, object], items: Sequence[bytes]) -> byt
     if not items or not served.kind.builtin:
         return begin + b",".join(items) + b"]}"
     parts = _nameless(served, items)
-    parts[0] = memoryview(begin + b"{" + parts[0])
-    parts[-1] = memoryview(bytes(parts[-1]) + b"]}")
+    parts[0] = begin + b"{" + parts[0]
+    parts[-1] += b"]}"
     return b",{".join(parts)
 
 
-def _nameless(served: Served, items: Sequence[bytes]) -> list[memoryview]:
+def _nameless(served: Served, items: Sequence[bytes]) -> list[bytes]:
     """The items without `kind` and `apiVersion`, which stand first in what is stored, and without their first brace:
-    neither parsed nor copied."""
+    none is parsed."""
     kind, version = f'"kind":"{served.kind.kind}",'.encode(), f'"apiVersion":"{served.api_version}",'.encode()
-    heads, cut = (b"{" + kind + version, b"{" + version + kind), len(kind) + len(version) + 1
-    return [memoryview(raw)[cut:] if raw.startswith(heads) else _without_name(raw) for raw in items]
+    for head in (b"{" + kind + version, b"{" + version + kind):
+        parts = [raw.removeprefix(head) for raw in items]
+        if sum(map(len, items)) - sum(map(len, parts)) == len(head) * len(parts):
+            return parts
+    heads = (b"{" + kind + version, b"{" + version + kind)
+    return [raw[len(heads[0]) :] if raw.startswith(heads) else _without_name(raw) for raw in items]
 
 
-def _without_name(raw: bytes) -> memoryview:
+def _without_name(raw: bytes) -> bytes:
     body = orjson.loads(raw)
-    return memoryview(orjson.dumps({key: value for key, value in body.items() if key not in ("kind", "apiVersion")}))[
-        1:
-    ]
+    return orjson.dumps({key: value for key, value in body.items() if key not in ("kind", "apiVersion")})[1:]

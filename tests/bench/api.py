@@ -1,269 +1,158 @@
-"""How fast the API is: creates, reads, patches, lists and watch events a second, over TLS and with RBAC.
+"""The hub with its PostgreSQL against kube-apiserver with etcd: the same requests by the same program, in turns.
 
-    python -m tests.bench.api [--postgres] [--json FILE] [--seconds 3]
-
-The server runs in a process of its own, this one makes the load with a client of a few lines, since a real HTTP
-library would be slower than what it measures. The bodies are ConfigMaps of about 1 KB.
+Both run on this machine, speak TLS and HTTP/1.1, check a service account's token and ask RBAC. Each measurement is made
+of one and the other within a second or two, and repeated, so that what else the machine does falls on both. The table
+also names the part that bound each: the one that used the most of the processor's cores.
 """
 
 from __future__ import annotations
 
-import argparse
-import asyncio
-import contextlib
 import json
-import multiprocessing
-import ssl
-import statistics
-import tempfile
-import time
-from collections.abc import AsyncIterator, Awaitable, Callable
-from dataclasses import dataclass
-from multiprocessing.connection import Connection
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-MAPS = "/api/v1/namespaces/default/configmaps"
-DATA = {f"key-{i}": "x" * 90 for i in range(8)}
+from api.protobuf.answers import whole
+from tests.bench import versus
+from tests.bench.loader import APPLY, CLIENT, JSON, MERGE, NUMBER, PROTOBUF, STAMP, Loader, Request, Result, Task
+from tests.bench.report import Report, say
+from tests.bench.servers import CONFIGMAPS, NAMESPACE, Server, asked, started_hub, started_real
+from tests.bench.versus import Row
 
-
-def serve_forever(pipe: Connection, folder: str, postgres: bool) -> None:
-    """The server's process: announces its port, ends when the other side closes the pipe."""
-    import uvloop
-
-    uvloop.run(_serve(pipe, Path(folder), postgres))
-
-
-async def _serve(pipe: Connection, folder: Path, postgres: bool) -> None:
-    from api.app import build_app
-    from api.auth import StaticTokens
-    from api.kindfiles import load_kinds
-    from api.openapi import OpenApi
-    from api.rbac import Rbac
-    from api.serve import Server
-    from fleet.engine.registry import Registry
-    from fleet.objects.objects import Objects
-    from fleet.objects.writing import Options, User
-    from fleet.simulate.wall import RandomIds, WallClock
-    from tests.api.conftest import ADMIN, self_signed
-
-    clock = WallClock()
-    async with contextlib.AsyncExitStack() as stack:
-        store: Any
-        if postgres:
-            from fleet.store.embedded import EmbeddedPostgres
-            from fleet.store.postgres import PostgresStore
-
-            database = EmbeddedPostgres(folder / "pg")
-            dsn = await database.start()
-            stack.push_async_callback(database.stop)
-            (folder / "key").write_bytes(b"")
-            (folder / "key").unlink()
-            store = PostgresStore(dsn, clock, secret_key_file=folder / "key")
-        else:
-            from fleet.store.memory import MemoryStore
-
-            store = MemoryStore(clock)
-        await store.start()
-        stack.push_async_callback(store.stop)
-        registry = Registry(load_kinds())
-        objects = Objects(store, registry, clock, RandomIds())
-        app = build_app(
-            objects, store, registry, clock=clock,
-            authenticator=StaticTokens({"t": User("bench", ("bench",))}), authorizer=Rbac(store),
-            openapi=OpenApi(registry),
-        )  # fmt: skip
-        await app.start()
-        stack.push_async_callback(app.stop)
-        options = Options(ADMIN, "bench")
-        namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "default"}}
-        await objects.create(registry.need("", "namespaces"), "", namespace, options)
-        group = "rbac.authorization.k8s.io"
-        role = {
-            "apiVersion": f"{group}/v1", "kind": "ClusterRole", "metadata": {"name": "b"},
-            "rules": [{"apiGroups": [""], "resources": ["configmaps"], "verbs": ["*"]}],
-        }  # fmt: skip
-        binding = {
-            "apiVersion": f"{group}/v1", "kind": "ClusterRoleBinding", "metadata": {"name": "b"},
-            "subjects": [{"kind": "Group", "apiGroup": group, "name": "bench"}],
-            "roleRef": {"apiGroup": group, "kind": "ClusterRole", "name": "b"},
-        }  # fmt: skip
-        await objects.create(registry.need(group, "clusterroles"), "", role, options)
-        await objects.create(registry.need(group, "clusterrolebindings"), "", binding, options)
-        cert, key = self_signed(folder)
-        server = Server(app, cert=cert, key=key, close_streams=app.close_streams)
-        await server.start()
-        pipe.send(server.port)
-        with contextlib.suppress(EOFError):
-            await asyncio.to_thread(pipe.recv)
-        await server.stop()
-
-
-class Client:
-    """One keep-alive connection."""
-
-    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        self.reader, self.writer = reader, writer
-
-    async def request(self, method: str, path: str, body: bytes = b"", media: str = "application/json") -> bytes:
-        self.write(method, path, body, media)
-        return await self.answer()
-
-    def write(self, method: str, path: str, body: bytes = b"", media: str = "application/json") -> None:
-        head = (
-            f"{method} {path} HTTP/1.1\r\nhost: b\r\nauthorization: Bearer t\r\nuser-agent: bench/1\r\n"
-            f"accept: application/json\r\ncontent-type: {media}\r\ncontent-length: {len(body)}\r\n\r\n"
-        )
-        self.writer.write(head.encode() + body)
-
-    async def head(self) -> bytes:
-        head = await self.reader.readuntil(b"\r\n\r\n")
-        if not head.startswith(b"HTTP/1.1 2"):
-            raise RuntimeError(head.decode() + (await self.reader.read(2000)).decode())
-        return head
-
-    async def answer(self) -> bytes:
-        head = await self.head()
-        at = head.lower().index(b"content-length:") + 15
-        return await self.reader.readexactly(int(head[at : head.index(b"\r", at)]))
+SECONDS = 0.8  # of one measurement
+WATCHED_S = 1.5
+VALUES = {f"key-{number}": "x" * 90 for number in range(8)}  # an object of about 1 KB
+CLIENTS_MOST = 50
+WATCHERS, WRITERS, CALM_WRITES = 100, 10, 50.0
+GROUPS = 10  # of the objects in a list, by label
+SIZES = (500, 4000)
+FORMS = (JSON, PROTOBUF)
 
 
 @dataclass
-class Bench:
-    port: int
-    tls: ssl.SSLContext
-    seconds: float
+class Case:
+    """One measurement. `task`: the request at the given number; `value`: what counts of the result."""
 
-    async def client(self) -> Client:
-        return Client(*await asyncio.open_connection("127.0.0.1", self.port, ssl=self.tls, limit=1 << 22))
-
-    async def load(self, clients: int, one: Callable[[Client, int], Awaitable[Any]]) -> dict[str, float]:
-        """`one` from so many clients at once, for a while: rate and latencies in ms."""
-        times: list[float] = []
-        number = 0
-        end = time.perf_counter() + self.seconds
-
-        async def run(client: Client) -> None:
-            nonlocal number
-            while time.perf_counter() < end:
-                number += 1
-                began = time.perf_counter()
-                await one(client, number)
-                times.append((time.perf_counter() - began) * 1000)
-
-        opened = [await self.client() for _ in range(clients)]
-        began = time.perf_counter()
-        await asyncio.gather(*(run(client) for client in opened))
-        took = time.perf_counter() - began
-        for client in opened:
-            client.writer.close()
-        times.sort()
-        return {
-            "per_s": round(len(times) / took, 1), "p50_ms": round(statistics.median(times), 2),
-            "p99_ms": round(times[int(len(times) * 0.99)], 2),
-        }  # fmt: skip
+    name: str
+    unit: str
+    goal: float | None  # times theirs; at most theirs where less is better
+    task: Task
+    value: str = "per_s"
+    less: bool = False
+    results: dict[str, list[Result]] = field(default_factory=dict)
 
 
-def body(name: str) -> bytes:
-    return json.dumps({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}, "data": DATA}).encode()
+def body(name: str, form: str = JSON, values: dict[str, str] | None = None, **metadata: Any) -> bytes:
+    """A ConfigMap of about 1 KB."""
+    made = {
+        "apiVersion": "v1", "kind": "ConfigMap",
+        "metadata": {"name": name, "namespace": NAMESPACE, **metadata}, "data": {**VALUES, **(values or {})},
+    }  # fmt: skip
+    return whole(made) if form == PROTOBUF else json.dumps(made).encode()
 
 
-async def watchers(bench: Bench, count: int, updates: int) -> dict[str, float]:
-    """Events a second over all watchers of one resource, while ten clients patch."""
-    first = await bench.client()
-    for index in range(10):
-        await first.request("POST", MAPS, body(f"watched-{index}"))
-    found = json.loads(await first.request("GET", f"{MAPS}/watched-9"))
-    since = found["metadata"]["resourceVersion"]
-    received = 0
-    done = asyncio.Event()
-
-    async def follow(client: Client) -> None:
-        nonlocal received
-        await client.head()
-        while received < count * updates:
-            chunk = await client.reader.read(1 << 20)
-            if not chunk:
-                return
-            received += chunk.count(b'"type":"MODIFIED"')
-        done.set()
-
-    opened = [await bench.client() for _ in range(count)]
-    for client in opened:
-        client.write("GET", f"{MAPS}?watch=true&resourceVersion={since}")
-    tasks = [asyncio.create_task(follow(client)) for client in opened]
-    writers = [await bench.client() for _ in range(10)]
-    began = time.perf_counter()
-
-    async def write(client: Client, index: int) -> None:
-        for i in range(updates // 10):
-            patch = json.dumps({"data": {"key-0": f"{index}-{i}"}}).encode()
-            await client.request("PATCH", f"{MAPS}/watched-{index}", patch, "application/merge-patch+json")
-
-    await asyncio.gather(*(write(client, index) for index, client in enumerate(writers)))
-    with contextlib.suppress(TimeoutError):
-        async with asyncio.timeout(60):
-            await done.wait()
-    took = time.perf_counter() - began
-    for task in tasks:
-        task.cancel()
-    await asyncio.gather(*tasks, return_exceptions=True)
-    return {"per_s": round(received / took, 1), "events": float(received), "wanted": float(count * updates)}
+def lists_of(size: int) -> str:
+    return CONFIGMAPS.replace(NAMESPACE, f"{NAMESPACE}-{size}")
 
 
-@contextlib.asynccontextmanager
-async def running(postgres: bool, seconds: float) -> AsyncIterator[Bench]:
-    with tempfile.TemporaryDirectory(prefix="fleet-bench-") as folder:
-        ours, theirs = multiprocessing.get_context("spawn").Pipe()
-        process = multiprocessing.get_context("spawn").Process(
-            target=serve_forever, args=(theirs, folder, postgres), daemon=False
-        )
-        process.start()
-        theirs.close()
-        try:
-            port = await asyncio.to_thread(ours.recv)
-            yield Bench(port, ssl.create_default_context(cafile=str(Path(folder) / "tls.crt")), seconds)
-        finally:
-            ours.close()
-            await asyncio.to_thread(process.join, 20)
-            if process.is_alive():
-                process.kill()
+def cases() -> Iterator[Case]:
+    for form in FORMS:
+        mark = "" if form == JSON else ", protobuf"
+        prefix = "json" if form == JSON else "proto"
+        own = f"{CONFIGMAPS}/own-{CLIENT}"
+        for clients in (1, 10, CLIENTS_MOST):
+            goal = 1.2 if clients == 1 else 2.0
+            many = f"{clients} client{'s' if clients > 1 else ''}{mark}"
+            new = Request("POST", CONFIGMAPS, body(f"{prefix}-{clients}-{NUMBER}", form), form, form)
+            changed = Request("PUT", own, body(f"own-{CLIENT}", form, {"key-0": STAMP}), form, form)
+            yield Case(f"create, {many}", "1/s", goal, Task(new, clients, SECONDS))
+            yield Case(f"get, {many}", "1/s", goal, Task(Request("GET", own, accept=form), clients, SECONDS))
+            yield Case(f"update, {many}", "1/s", goal, Task(changed, clients, SECONDS))
+        merge = Request("PATCH", own, json.dumps({"data": {"key-1": STAMP}}).encode(), MERGE, form)
+        applied = body(f"applied-{CLIENT}", values={"key-1": STAMP})
+        apply = Request("PATCH", f"{CONFIGMAPS}/applied-{CLIENT}?fieldManager=applier", applied, APPLY, form)
+        for clients in (1, 10):
+            many = f"{clients} client{'s' if clients > 1 else ''}{mark}"
+            yield Case(f"merge patch, {many}", "1/s", 1.5, Task(merge, clients, SECONDS))
+            yield Case(f"server-side apply, {many}", "1/s", 1.5, Task(apply, clients, SECONDS))
+        for size in SIZES:
+            whole_list = Request("GET", lists_of(size), accept=form)
+            yield Case(f"list of {size:,}{mark}", "1/s", 5.0, Task(whole_list, 1, SECONDS))
+        large = lists_of(SIZES[-1])
+        labelled = Request("GET", f"{large}?labelSelector=group%3Dg3", accept=form)
+        named = Request("GET", f"{large}?fieldSelector=metadata.name%3Ditem-0000000007", accept=form)
+        yield Case(f"{SIZES[-1] // GROUPS} of {SIZES[-1]:,} by label{mark}", "1/s", 2.0, Task(labelled, 1, SECONDS))
+        yield Case(f"1 of {SIZES[-1]:,} by field{mark}", "1/s", None, Task(named, 1, SECONDS))
+        watch = Request("GET", f"{CONFIGMAPS}?watch=true&resourceVersion=REVISION", accept=form)
+        patch = Request("PATCH", own, json.dumps({"data": {"key-2": STAMP}}).encode(), MERGE)
+        busy = Task(patch, WRITERS, WATCHED_S, watchers=WATCHERS, watch=watch)
+        calm = Task(patch, WRITERS, WATCHED_S, rate=CALM_WRITES, watchers=WATCHERS, watch=watch)
+        yield Case(f"{WATCHERS} watchers, {WRITERS} writers{mark}", "events/s", 2.0, busy, "events_per_s")
+        yield Case(f"p99 of their lag{mark}", "ms", 1.0, busy, "LagP99", less=True)
+        yield Case(f"p99 of the lag at {CALM_WRITES:g} writes/s{mark}", "ms", 1.0, calm, "LagP99", less=True)
 
 
-async def measure(postgres: bool, seconds: float) -> dict[str, dict[str, float]]:
-    async with running(postgres, seconds) as bench:
-        bench.tls.check_hostname = True
-        results: dict[str, dict[str, float]] = {}
-        for clients in (1, 10, 50):
-            results[f"create c={clients}"] = await bench.load(
-                clients,
-                lambda c, n, k=clients: c.request("POST", MAPS, body(f"c{k}-{n}")),  # type: ignore[misc]
-            )
-        for clients in (1, 50):
-            results[f"get c={clients}"] = await bench.load(clients, lambda c, n: c.request("GET", f"{MAPS}/c1-1"))
-        results["merge patch c=10"] = await bench.load(
-            10,
-            lambda c, n: c.request(
-                "PATCH", f"{MAPS}/c1-{n % 20 + 1}", b'{"data":{"key-0":"%d"}}' % n, "application/merge-patch+json"
-            ),
-        )
-        results["list 500 c=1"] = await bench.load(1, lambda c, n: c.request("GET", f"{MAPS}?limit=500"))
-        results["watch 100 watchers"] = await watchers(bench, 100, 600)
-        return results
+def fill(loader: Loader, server: Server) -> None:
+    """The objects that are read and changed, and the namespaces that are listed."""
+    own = Request("POST", CONFIGMAPS, body(f"own-{NUMBER}"))
+    loader.run(server, Task(own, 10, count=CLIENTS_MOST))
+    with server.client() as client:
+        for size in SIZES:
+            asked(client.post("/api/v1/namespaces", json={"metadata": {"name": f"{NAMESPACE}-{size}"}}))
+            server.grant(client, f"{NAMESPACE}-{size}")
+    for size in SIZES:
+        for group in range(GROUPS):
+            made = body(f"item-{NUMBER}", labels={"group": f"g{group}"}, namespace=f"{NAMESPACE}-{size}")
+            count = size // GROUPS
+            loader.run(server, Task(Request("POST", lists_of(size), made), 10, count=count, first=group * count))
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--postgres", action="store_true", help="an embedded PostgreSQL in place of memory")
-    parser.add_argument("--seconds", type=float, default=3.0, help="of each measurement")
-    parser.add_argument("--json", type=Path, help="write the results there too")
-    given = parser.parse_args()
-    results = asyncio.run(measure(given.postgres, given.seconds))
-    for name, row in results.items():
-        print(f"{name:22} " + "  ".join(f"{key} {value:>10}" for key, value in row.items()))
-    if given.json:
-        given.json.write_text(json.dumps(results, indent=1))
+class Run:
+    """All cases on both servers, in turns."""
+
+    def __init__(self, loader: Loader, servers: tuple[Server, Server]) -> None:
+        self._loader, self._servers = loader, servers
+        self._first = 0
+
+    def measure(self, rounds: int) -> list[Row]:
+        measured = list(cases())
+        for number in range(rounds + 1):  # the first one warms up, and counts for nothing
+            say(f"round {number} of {rounds}")
+            done: dict[Task, dict[str, Result]] = {}
+            for case in measured:
+                if case.task not in done:
+                    order = self._servers if number % 2 else self._servers[::-1]
+                    done[case.task] = {server.name: self._once(server, case.task, number == 0) for server in order}
+                for name, result in done[case.task].items():
+                    if number:
+                        case.results.setdefault(name, []).append(result)
+        hub, real = (server.name for server in self._servers)
+        return [
+            Row.of(case.name, case.unit, case.goal, case.less, case.value, case.results[hub], case.results[real])
+            for case in measured
+        ]  # fmt: skip
+
+    def _once(self, server: Server, task: Task, warm: bool) -> Result:
+        self._first += 1_000_000  # no name is given twice
+        watch = task.watch
+        if watch is not None:
+            with server.client(server.token) as client:
+                revision = asked(client.get(f"{CONFIGMAPS}?limit=1")).json()["metadata"]["resourceVersion"]
+            watch = replace(watch, path=watch.path.replace("REVISION", revision))
+        seconds = task.seconds / 4 if warm else task.seconds
+        return self._loader.run(server, replace(task, first=self._first, watch=watch, seconds=seconds))
 
 
-if __name__ == "__main__":
-    main()
+def measure(report: Report, folder: Path, rounds: int) -> None:
+    loader = Loader()
+    try:
+        with started_real(folder / "real") as real, started_hub(folder / "hub") as hub:
+            for server in (real, hub):
+                say(f"filling {server.name}")
+                fill(loader, server)
+            rows = Run(loader, (hub, real)).measure(rounds)
+    finally:
+        loader.close()
+    versus.add(report, rows)
+    versus.write(rows, Path("build/bench-api"))

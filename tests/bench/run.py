@@ -6,7 +6,7 @@ import argparse
 import tempfile
 from pathlib import Path
 
-from tests.bench import decisions, dispatch, footprint, latency, members, throughput
+from tests.bench import api, decisions, dispatch, footprint, latency, members, throughput
 from tests.bench.report import Report
 
 PARTS = {
@@ -16,6 +16,7 @@ PARTS = {
     "members": (members.measure, 3),
     "dispatch": (dispatch.measure, 3),
     "decisions": (decisions.measure, 10),
+    "api": (api.measure, 3),
 }
 
 
