@@ -11,9 +11,9 @@ from dataclasses import dataclass
 
 from api.http import Request
 from api.served import Served
-from fleet.engine.selectors import both, parse_fields
+from fleet.engine.selectors import both, parse_fields, parse_labels
 from fleet.engine.status import bad_request
-from fleet.ports import Selector
+from fleet.ports import Labelled, Selector
 
 MAX_SELECTOR_CHARS = 8 * 1024  # as long as a path may be
 
@@ -41,4 +41,8 @@ def parse_selection(request: Request, served: Served) -> Selection:
     if served.renamed:
         fields = _PATH.sub(lambda found: found[1] + served.stored_name(found[2]), fields)
     names = [term.value for term in parse_fields(kind, fields) if term.path == "metadata.name" and not term.negated]
-    return Selection(both(kind, labels, fields), names[0] if names else None)
+    selector = both(kind, labels, fields)
+    label = next((wanted for wanted in parse_labels(labels) if wanted.operator == "in"), None)
+    if selector is not None and label is not None:
+        selector = Labelled(selector, label.key, label.values)
+    return Selection(selector, names[0] if names else None)

@@ -227,6 +227,18 @@ class Page:
 Selector = Callable[[Body], bool]
 
 
+@dataclass(frozen=True, slots=True)
+class Labelled:
+    """A Selector that passes nothing whose label `key` has none of the `values`: a store may look at these alone."""
+
+    test: Selector
+    key: str
+    values: frozenset[str]
+
+    def __call__(self, body: Body) -> bool:
+        return self.test(body)
+
+
 class Watch(Protocol):
     """An open subscription. Iterate for events; `aclose()` ends it. Iterating raises Expired when the subscriber fell
     further behind than the log reaches."""

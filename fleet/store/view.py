@@ -13,10 +13,9 @@ from collections import OrderedDict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from fleet.ports import Event, EventType, Expired, Key, Page, Selector, Stored
+from fleet.ports import Event, EventType, Expired, Key, Labelled, Page, Selector, Stored
+from fleet.store.labels import LabelIndex, Name
 from fleet.store.log import Log
-
-Name = tuple[str, str]  # (namespace, name)
 
 MAX_SNAPSHOTS = 64
 MAX_SNAPSHOT_ITEMS = 2_000_000  # references over all snapshots, 8 bytes each
@@ -35,16 +34,19 @@ class Snapshot:
 class Table:
     """The current objects of one (group, resource). `changed`: revision of the last change to any of them."""
 
-    __slots__ = ("changed", "current", "items", "names")
+    __slots__ = ("changed", "current", "items", "labels", "names")
 
     def __init__(self, changed: int) -> None:
         self.items: dict[Name, Stored] = {}
         self.names: list[Name] = []
         self.changed = changed
         self.current: Snapshot | None = None
+        self.labels = LabelIndex()
 
     def put(self, stored: Stored) -> None:
         name = (stored.key.namespace, stored.key.name)
+        if self.labels:
+            self.labels.replace(self.items.get(name), stored)
         if name not in self.items:
             if not self.names or self.names[-1] < name:
                 self.names.append(name)
@@ -55,8 +57,11 @@ class Table:
 
     def remove(self, stored: Stored) -> None:
         name = (stored.key.namespace, stored.key.name)
-        if self.items.pop(name, None) is not None:
+        past = self.items.pop(name, None)
+        if past is not None:
             del self.names[bisect_left(self.names, name)]
+            if self.labels:
+                self.labels.replace(past, None)
         self.changed = stored.revision
 
 
@@ -159,17 +164,24 @@ class View:
         else:
             snapshot = self._find(group, resource, at)
             names = snapshot.names
+        items = table.items
+        if isinstance(selector, Labelled) and (snapshot is None or snapshot is table.current):
+            names = sorted(table.labels.find(selector.key, selector.values, items.values()))
+            snapshot = None
         low, high = between(names, namespace, start)
-        chosen: list[Stored] = []
-        position = low
-        while position < high and (limit is None or len(chosen) < limit):
-            stored = table.items[names[position]] if snapshot is None else snapshot.items[position]
-            if selector is None or selector(stored.body):
-                chosen.append(stored)
-            position += 1
+        if selector is None:
+            position = high if limit is None else min(high, low + limit)
+            chosen = [items[name] for name in names[low:position]] if snapshot is None else snapshot.items[low:position]
+        else:
+            chosen, position = [], low
+            while position < high and (limit is None or len(chosen) < limit):
+                stored = items[names[position]] if snapshot is None else snapshot.items[position]
+                if selector(stored.body):
+                    chosen.append(stored)
+                position += 1
         if position >= high:
             return Page(tuple(chosen), revision, None, 0)
-        if snapshot is None:
+        if table.current is None and revision >= table.changed:
             self._keep(group, resource, table)
         remaining = high - position if selector is None else None
         return Page(tuple(chosen), revision, names[position - 1], remaining)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from fleet.ports import Delete, Expired, Put, Stored
+from fleet.ports import Body, Delete, Expired, Labelled, Put, Stored
 from tests.contract.world import PostgresWorld, World, body, eventually, key, must, names, put
 
 
@@ -63,6 +63,53 @@ async def test_a_limit_counts_what_the_selector_chose(world: World) -> None:
     assert names(page.items) == ["a00", "a02"]
     rest = await store.list("", "configmaps", selector=even, start=page.next_start, at=page.revision)
     assert names(rest.items) == ["a04", "a06", "a08"]
+
+
+def _coloured(*colours: str) -> Labelled:
+    def test(found: Body) -> bool:
+        return (found["metadata"].get("labels") or {}).get("colour") in colours
+
+    return Labelled(test, "colour", frozenset(colours))
+
+
+async def test_a_list_by_label_follows_every_change(world: World) -> None:
+    store = await world.open()
+    for number, colour in enumerate(("red", "blue", "red", "green")):
+        await must(store, put(f"a{number}", labels={"colour": colour}))
+    await must(store, put("plain"), Put(key("a9", namespace="else"), body("a9", namespace="else")))
+
+    async def listed(*colours: str) -> list[str]:
+        return names((await store.list("", "configmaps", namespace="default", selector=_coloured(*colours))).items)
+
+    assert await listed("red") == ["a0", "a2"]
+    assert await listed("green", "blue", "none") == ["a1", "a3"]
+    await must(store, put("a0", labels={"colour": "blue"}), put("a4", labels={"colour": "red"}), Delete(key("a2")))
+    assert await listed("red") == ["a4"]
+    assert await listed("blue") == ["a0", "a1"]
+    await must(store, put("a4"), put("plain", labels={"colour": "red"}))
+    assert await listed("red") == ["plain"]
+    assert await listed("none") == []
+
+
+async def test_pages_by_label_show_one_revision(world: World) -> None:
+    await _fill(world)
+    store = await world.open()
+    even = Labelled(lambda found: found["metadata"].get("labels") == {"even": "True"}, "even", frozenset({"True"}))
+    page = await store.list("", "configmaps", selector=even, limit=2)
+    assert names(page.items) == ["a00", "a02"]
+    same = await store.list("", "configmaps", selector=even, start=page.next_start, at=page.revision)
+    await must(store, put("a04", labels={"even": "False"}), put("a01", labels={"even": "True"}))
+    rest = await store.list("", "configmaps", selector=even, start=page.next_start, at=page.revision)
+    assert names(same.items) == names(rest.items) == ["a04", "a06", "a08"]
+    assert names((await store.list("", "configmaps", selector=even)).items) == ["a00", "a01", "a02", "a06", "a08"]
+
+
+async def test_a_list_by_label_finds_keys_that_were_not_asked_for_lately(world: World) -> None:
+    store = await world.open()
+    await must(store, put("one", labels={f"key-{number}": "yes" for number in range(12)}))
+    for number in (*range(12), 0):
+        selector = Labelled(lambda _: True, f"key-{number}", frozenset({"yes"}))
+        assert names((await store.list("", "configmaps", selector=selector)).items) == ["one"]
 
 
 async def test_pages_of_a_compacted_revision_are_expired(world: World) -> None:
