@@ -22,6 +22,7 @@ SEED ?= 1
 KILLS ?= 1000
 JOBS ?= 2000
 MINUTES ?= 120
+PARTS ?=
 
 ##@ Use it
 
@@ -51,9 +52,9 @@ lint: $(STAMP) ## Check style, types and the direction of imports
 	@$(BIN)/lint-imports
 
 .PHONY: bench
-bench: $(STAMP) ## Measure latency, throughput, memory (a table, and JSON in build/bench.json)
+bench: $(STAMP) ## Measure latency, throughput, memory (PARTS="api …" for some; a table, and JSON in build/bench.json)
 	@$(BIN)/python -m tests.testbed.build
-	@$(BIN)/python -m tests.bench.run
+	@$(BIN)/python -m tests.bench.run $(PARTS)
 
 .PHONY: chaos
 chaos: $(STAMP) ## Kill, stop and cut off the parts of a hub from a seed, and judge it from outside (KILLS=1000, JOBS=2000, SEED=1, MINUTES=120)

@@ -28,6 +28,7 @@ WATCHERS, WRITERS, CALM_WRITES = 100, 10, 50.0
 GROUPS = 10  # of the objects in a list, by label
 SIZES = (500, 4000)
 FORMS = (JSON, PROTOBUF)
+VALUE = f"value-{NUMBER}"  # of a write that changes something
 
 
 @dataclass
@@ -65,12 +66,12 @@ def cases() -> Iterator[Case]:
             goal = 1.2 if clients == 1 else 2.0
             many = f"{clients} client{'s' if clients > 1 else ''}{mark}"
             new = Request("POST", CONFIGMAPS, body(f"{prefix}-{clients}-{NUMBER}", form), form, form)
-            changed = Request("PUT", own, body(f"own-{CLIENT}", form, {"key-0": STAMP}), form, form)
+            changed = Request("PUT", own, body(f"own-{CLIENT}", form, {"key-0": VALUE}), form, form)
             yield Case(f"create, {many}", "1/s", goal, Task(new, clients, SECONDS))
             yield Case(f"get, {many}", "1/s", goal, Task(Request("GET", own, accept=form), clients, SECONDS))
             yield Case(f"update, {many}", "1/s", goal, Task(changed, clients, SECONDS))
-        merge = Request("PATCH", own, json.dumps({"data": {"key-1": STAMP}}).encode(), MERGE, form)
-        applied = body(f"applied-{CLIENT}", values={"key-1": STAMP})
+        merge = Request("PATCH", own, json.dumps({"data": {"key-1": VALUE}}).encode(), MERGE, form)
+        applied = body(f"applied-{CLIENT}", values={"key-1": VALUE})
         apply = Request("PATCH", f"{CONFIGMAPS}/applied-{CLIENT}?fieldManager=applier", applied, APPLY, form)
         for clients in (1, 10):
             many = f"{clients} client{'s' if clients > 1 else ''}{mark}"
@@ -84,8 +85,9 @@ def cases() -> Iterator[Case]:
         named = Request("GET", f"{large}?fieldSelector=metadata.name%3Ditem-0000000007", accept=form)
         yield Case(f"{SIZES[-1] // GROUPS} of {SIZES[-1]:,} by label{mark}", "1/s", 2.0, Task(labelled, 1, SECONDS))
         yield Case(f"1 of {SIZES[-1]:,} by field{mark}", "1/s", None, Task(named, 1, SECONDS))
+        watched = f"{CONFIGMAPS}/watched-{CLIENT}"
         watch = Request("GET", f"{CONFIGMAPS}?watch=true&resourceVersion=REVISION", accept=form)
-        patch = Request("PATCH", own, json.dumps({"data": {"key-2": STAMP}}).encode(), MERGE)
+        patch = Request("PATCH", watched, json.dumps({"data": {"key-0": STAMP}}).encode(), MERGE)
         busy = Task(patch, WRITERS, WATCHED_S, watchers=WATCHERS, watch=watch)
         calm = Task(patch, WRITERS, WATCHED_S, rate=CALM_WRITES, watchers=WATCHERS, watch=watch)
         yield Case(f"{WATCHERS} watchers, {WRITERS} writers{mark}", "events/s", 2.0, busy, "events_per_s")
@@ -95,8 +97,8 @@ def cases() -> Iterator[Case]:
 
 def fill(loader: Loader, server: Server) -> None:
     """The objects that are read and changed, and the namespaces that are listed."""
-    own = Request("POST", CONFIGMAPS, body(f"own-{NUMBER}"))
-    loader.run(server, Task(own, 10, count=CLIENTS_MOST))
+    for name, count in (("own", CLIENTS_MOST), ("watched", WRITERS)):
+        loader.run(server, Task(Request("POST", CONFIGMAPS, body(f"{name}-{NUMBER}")), 10, count=count))
     with server.client() as client:
         for size in SIZES:
             asked(client.post("/api/v1/namespaces", json={"metadata": {"name": f"{NAMESPACE}-{size}"}}))
