@@ -29,9 +29,12 @@ REFERENCE = Path(__file__).resolve().parent / "reference"
 GROUPS = {
     "Run a hub": ("up", "demo", "status", "api", "controllers", "sim", "backup", "restore"),
     "Members": ("join", "agent", "unjoin", "clusters", "cordon", "uncordon", "drain", "move"),
-    "Jobs and queues": ("submit", "delete", "jobs", "explain", "queues", "decide", "what-if", "replay"),
+    "Jobs and queues": (
+        "submit", "clone", "delete", "jobs", "explain", "wait", "hold", "release", "suspend", "resume", "cancel",
+        "priority", "queues", "decide", "what-if", "replay",
+    ),
     "The rest": ("doctor", "orphans", "token", "version"),
-}
+}  # fmt: skip
 CLI_HEAD = """# The command line
 
 Made by `docs/generate.py` from the commands themselves. `fleet COMMAND --help` prints the same.

@@ -9,14 +9,14 @@ from __future__ import annotations
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 from binascii import Error as Base64Error
 from bisect import bisect_right
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from copy import deepcopy
 from dataclasses import replace
 from typing import Annotated, Any, Literal
 
 import orjson
 from fastapi import APIRouter, Path, Query, Request
-from pydantic import Field
+from pydantic import AwareDatetime, Field
 from starlette.responses import Response
 
 from api.rbac import Attributes
@@ -33,10 +33,12 @@ from fleet.bindings import binding as b
 from fleet.bindings.heartbeat import silence_of
 from fleet.bindings.unit import queue_of
 from fleet.engine.kind import Kind
+from fleet.engine.selectors import holds, parse_labels
 from fleet.engine.status import StatusError, not_found
+from fleet.model.times import seconds
 from fleet.objects.writing import Options
 from fleet.ports import Body, Key, Stored
-from fleet.wellknown import LABEL_JOB_UID, QUEUE, WORK, binding_name, unit_name
+from fleet.wellknown import ANNOTATION_CREATOR, LABEL_JOB_UID, QUEUE, WORK, binding_name, unit_name
 
 LIMIT, LIMIT_MAX = 500, 10_000
 DryRun = Literal["", "true", "false", "All"]
@@ -52,6 +54,9 @@ class JobFilter(Model):
     queue: str | None = Field(None, min_length=1, max_length=1000, description="Only in this queue or one below it.")
     member: str | None = Field(None, min_length=1, max_length=253, description="Only in this member.")
     name: str | None = Field(None, min_length=1, max_length=253, description="Only of this name.")
+    user: str | None = Field(None, min_length=1, max_length=1000, description="Only those that this user created.")
+    labelSelector: str = Field("", max_length=4000, description="Only with such labels: team=a,stage!=test.")
+    since: AwareDatetime | None = Field(None, description="Only those created at this time or later, RFC 3339.")
     limit: int = Field(LIMIT, ge=1, le=LIMIT_MAX, description="At most so many.")
     continue_: str = Field("", alias="continue", max_length=2000, description="As the page before said.")
 
@@ -150,13 +155,14 @@ class Jobs:
             raise _none_allowed(request, kinds, query)
         after = decode_continue(query.continue_) if query.continue_ else None
         revision = await store.revision()  # from here on this process has seen all that was acknowledged before
+        asked_for = _of_object(query)
         found: list[tuple[Place, Kind, Stored]] = []
         for kind, namespaces in places.values():
             for namespace in namespaces:
                 found += [
                     ((s.key.namespace, s.key.name, kind.kind), kind, s)
                     for s in store.scan(kind.group, kind.resource, namespace=namespace)
-                    if query.name in (None, s.key.name)
+                    if query.name in (None, s.key.name) and (asked_for is None or asked_for(s.body))
                 ]
         found.sort(key=lambda entry: entry[0])
         start = bisect_right(found, after, key=lambda entry: entry[0]) if after is not None else 0
@@ -301,6 +307,26 @@ class Jobs:
         shown = await self._detail(kind, written.body, written.body["metadata"].get("uid", ""))
         shown |= {"state": str(State.DELETED if written.deleted else State.DELETING), "position": None, "reason": None}
         return answer(shown, warnings=written.warnings)
+
+
+def _of_object(query: JobFilter) -> Callable[[Body], bool] | None:
+    """Whether a job's own metadata is what was asked for; None where nothing of it was. StatusError 400 for a selector
+    that cannot be read."""
+    if not (query.user or query.labelSelector or query.since):
+        return None
+    labels = parse_labels(query.labelSelector)
+    since = query.since.timestamp() if query.since else 0.0
+
+    def asked_for(body: Body) -> bool:
+        metadata = body["metadata"]
+        theirs = query.user in (None, b.annotation(body, ANNOTATION_CREATOR))
+        return (
+            theirs
+            and (seconds(metadata.get("creationTimestamp")) or 0.0) >= since
+            and holds(labels, metadata.get("labels"))
+        )
+
+    return asked_for
 
 
 def _none_allowed(request: Request, kinds: Sequence[Kind], query: JobFilter) -> StatusError:

@@ -68,6 +68,7 @@ class Job(Model):
     reason: Reason | None = Field(description="The one reason why it waits, or what is wrong where it is.")
     gpus: int = Field(description="GPUs of all its pods together.")
     pods: int
+    user: str | None = Field(description="Who created it; null for a job of before the hub noted that.")
     created: str | None
     enqueued: str | None = Field(description="Kept when it is queued again.")
     placed: str | None = Field(description="When the current attempt was given its member.")

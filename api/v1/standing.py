@@ -44,7 +44,15 @@ from fleet.model.times import rfc3339
 from fleet.model.unit import Component
 from fleet.model.untyped import mapping, rows, text, whole
 from fleet.ports import Body, Key
-from fleet.wellknown import ANNOTATION_POLICY, FULLY_APPLIED, HANDLING_FAILED, NO_POLICY, RESIZED, SCHEDULED
+from fleet.wellknown import (
+    ANNOTATION_CREATOR,
+    ANNOTATION_POLICY,
+    FULLY_APPLIED,
+    HANDLING_FAILED,
+    NO_POLICY,
+    RESIZED,
+    SCHEDULED,
+)
 
 NOBODY_DECIDES = "NobodyDecides"
 _OF_MEMBER = {
@@ -184,6 +192,7 @@ def row(job: Stands, position: int | None) -> dict[str, Any]:
         "reason": reason_of(job, state),
         "gpus": gpus(_asked(components)),
         "pods": sum(component.replicas for component in components),
+        "user": b.annotation(job.body, ANNOTATION_CREATOR) or None,
         "created": metadata.get("creationTimestamp"),
         "enqueued": (b.enqueued(binding) or None) if binding is not None and job.unit is not None else None,
         "placed": (b.placed_at(binding) or None) if binding is not None and member is not None else None,
@@ -198,8 +207,8 @@ def unreadable(kind: Kind, key: Key) -> dict[str, Any]:
     return {
         "namespace": key.namespace, "kind": kind.kind, "name": key.name, "state": str(State.WAITING), "queue": None,
         "position": None, "tier": None, "priority": None, "member": None, "attempt": 0,
-        "reason": _reason(HANDLING_FAILED, why), "gpus": 0, "pods": 0, "created": None, "enqueued": None,
-        "placed": None, "started": None, "finished": None,
+        "reason": _reason(HANDLING_FAILED, why), "gpus": 0, "pods": 0, "user": None, "created": None,
+        "enqueued": None, "placed": None, "started": None, "finished": None,
     }  # fmt: skip
 
 

@@ -37,14 +37,14 @@ def explain(
     data_dir: DataDirOption = None,
 ) -> None:
     """Say why a job waits, when it starts, and changes that help."""
-    from fleet.cli import jobs
+    from fleet.cli import joblist
     from fleet.cli.hub import connect
     from fleet.cli.output import show_one
 
     hub = connect(kubeconfig, data_dir, context)
     where = namespace or hub.namespace
-    found = jobs.named(hub, where, job)
-    path = f"{jobs.JOBS}/{where}/{found['kind']}/{found['name']}"
+    found = joblist.named(hub, where, job)
+    path = f"{joblist.JOBS}/{where}/{found['kind']}/{found['name']}"
     record = described(hub, path)
     if output is Output.table:
         print("\n".join(_lines(record)))

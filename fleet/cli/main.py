@@ -26,7 +26,9 @@ from fleet.cli.failure import Failure
 COMMANDS = {
     "up": "up", "demo": "demo", "join": "join", "unjoin": "unjoin", "cordon": "cordon", "uncordon": "cordon:uncordon",
     "drain": "drain", "move": "move", "status": "status", "clusters": "clusters", "queues": "queues",
-    "submit": "submit", "delete": "delete", "jobs": "jobs", "explain": "explain", "doctor": "doctor",
+    "submit": "submit", "clone": "clone", "delete": "delete", "jobs": "jobs", "explain": "explain", "wait": "wait",
+    "hold": "verbs:hold", "release": "verbs:release", "suspend": "verbs:suspend", "resume": "verbs:resume",
+    "cancel": "verbs:cancel", "priority": "verbs:priority", "doctor": "doctor",
     "decide": "decide", "what-if": "whatif:what_if", "replay": "replay", "backup": "backup", "restore": "restore",
     "orphans": "orphans:app", "token": "token:app", "agent": "agent", "api": "api", "controllers": "controllers",
     "sim": "sim", "version": "version",

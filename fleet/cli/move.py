@@ -117,10 +117,10 @@ def move(
 def _found(hub: Hub, namespace: str, job: str) -> _Job:
     """The one job of this name. Raises Failure."""
     from fleet.amc.discovery import discover, resolve
-    from fleet.cli import jobs
+    from fleet.cli import joblist
     from fleet.wellknown import binding_name
 
-    found = jobs.named(hub, namespace, job)
+    found = joblist.named(hub, namespace, job)
     kind, name = found["kind"], found["name"]
     resource = resolve(kind.lower(), discover(hub.client))
     if resource is None:

@@ -50,6 +50,10 @@ NamespaceOption = Annotated[
     str | None, typer.Option("--namespace", "-n", help="Namespace (default: that of the context, else default).")
 ]
 AllNamespacesOption = Annotated[bool, typer.Option("--all-namespaces", "-A", help="All namespaces.")]
+SelectorOption = Annotated[
+    str | None,
+    typer.Option("--selector", "-l", metavar="SELECTOR", help="Only with these labels, such as team=a,stage!=test."),
+]
 ReclaimOption = Annotated[
     bool,
     typer.Option(

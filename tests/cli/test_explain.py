@@ -201,7 +201,7 @@ class _Behind:
     def request(self, method: str, path: str, body: Any = None, *, content_type: str = "") -> Answer:
         if not path.endswith("/explanation"):
             detail = dict.fromkeys(
-                ("created", "position", "tier", "reason", "queue", "member", "gpus", "pods", *explain.DETAILS)
+                ("created", "position", "tier", "reason", "queue", "member", "gpus", "pods", "user", *explain.DETAILS)
             )
             detail |= {"namespace": "team", "name": "one", "kind": "Job", "state": self.state}
             if self.code:

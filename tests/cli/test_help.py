@@ -15,7 +15,8 @@ from tests.cli.hub import fleet
 COMMANDS = (
     "up", "demo", "join", "agent", "unjoin", "cordon", "uncordon", "drain", "clusters", "queues", "submit", "delete",
     "jobs", "explain", "decide", "doctor", "what-if", "replay", "api", "controllers", "sim", "status", "version",
-    "token", "orphans", "backup", "restore", "move",
+    "token", "orphans", "backup", "restore", "move", "clone", "wait", "hold", "release", "suspend",
+    "resume", "cancel", "priority",
 )  # fmt: skip
 HEAVY = ("fastapi", "uvicorn", "sqlalchemy", "numpy", "ortools", "kubernetes", "httpx", "asyncpg", "cryptography")
 

@@ -12,7 +12,8 @@ import pytest
 from fleet.amc.client import Answer
 from fleet.cli.failure import Failure
 from fleet.cli.hub import Hub
-from fleet.cli.jobs import JOBS, listed, record
+from fleet.cli.joblist import JOBS, listed
+from fleet.cli.jobs import record
 from tests.cli.hub import Up, fleet, until
 from tests.cli.test_whatif import job, policy, written
 
@@ -29,7 +30,7 @@ def shown(**job: Any) -> dict[str, Any]:
     known = {
         "namespace": "default", "name": "a", "kind": "PyTorchJob", "state": "Running", "queue": None, "position": None,
         "tier": None, "member": None, "reason": None, "priority": 0, "attempt": 1,
-        "gpus": 8, "pods": 1, "created": "2026-01-01T00:00:00Z",
+        "gpus": 8, "pods": 1, "user": "alice", "created": "2026-01-01T00:00:00Z",
     }  # fmt: skip
     return record(known | job, 1767225600.0 + 90)
 
@@ -83,7 +84,7 @@ def test_every_page_is_asked_for() -> None:
 
 
 def test_a_list_without_an_end_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("fleet.cli.jobs.PAGES_MAX", 2)
+    monkeypatch.setattr("fleet.cli.joblist.PAGES_MAX", 2)
     with pytest.raises(Failure, match="more than"):
         listed(Hub(_Pages(["one", "two", "three"]), Path("kubeconfig")), None)  # type: ignore[arg-type]
 
@@ -113,10 +114,22 @@ def test_a_hub_lists_who_waits_at_which_place(tmp_path: Path) -> None:
         table = fleet("jobs", *where).stdout.splitlines()
         assert table[0].split() == ["NAME", "KIND", "STATE", "POSITION", "MEMBER", "AGE", "REASON"]
         wide = fleet("jobs", "-o", "wide", *where).stdout.splitlines()
-        assert wide[0] == table[0].replace("POSITION", "QUEUE    POSITION   PRIORITY").replace(
+        assert wide[0] == table[0].replace("POSITION", "QUEUE    POSITION   PRIORITY   USER ").replace(
             "AGE", "ATTEMPT   GPUS   PODS   AGE"
         )
-        assert wide[1].split()[:10] == ["one", "PyTorchJob", "Running", "root/a", "-", "0", "cfa", "1", "8", "1"]
+        assert wide[1].split()[:11] == [
+            "one",
+            "PyTorchJob",
+            "Running",
+            "root/a",
+            "-",
+            "0",
+            "admin",
+            "cfa",
+            "1",
+            "8",
+            "1",
+        ]
         explained = fleet("explain", "three", *where).stdout
         assert "Queue:      root/a" in explained and "Position:   2 of 2 in root/a" in explained
         missing = fleet("explain", "four", *where)

@@ -1,0 +1,78 @@
+"""Jobs as the hub lists them: every page, and the one job of a name."""
+
+from __future__ import annotations
+
+import difflib
+import sys
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlencode
+
+from fleet.cli.failure import Failure
+
+if TYPE_CHECKING:
+    from fleet.cli.hub import Hub
+
+JOBS = "/fleet/v1/jobs"
+ELSEWHERE = " (fleet jobs -A lists what you may list)"
+NEAR_MOST = 3  # names that are suggested
+PAGE = 5_000
+PAGES_MAX = 1_000
+
+
+def listed(hub: Hub, namespace: str | None, **which: str | Sequence[str]) -> tuple[list[dict[str, Any]], bool]:
+    """All jobs of a namespace, or of all, as /fleet/v1 describes them, and whether that is a part. Raises Failure."""
+    found: list[dict[str, Any]] = []
+    query: dict[str, str | Sequence[str]] = {"limit": str(PAGE), **which}
+    if namespace:
+        query["namespace"] = namespace
+    for _ in range(PAGES_MAX):
+        page = hub.request("GET", f"{JOBS}?{urlencode(query, doseq=True)}").body
+        if page.get("notice") and "continue" not in query:
+            print(f"fleet: {page['notice']}", file=sys.stderr)
+        found += page["items"]
+        if page["continue"] is None:
+            return found, bool(page["partial"])
+        query["continue"] = page["continue"]
+    raise Failure(f"more than {PAGE * PAGES_MAX} jobs")
+
+
+def named(hub: Hub, namespace: str, job: str) -> dict[str, Any]:
+    """The one job that is called NAME, or KIND/NAME. Raises Failure, which names the job that the user may have
+    meant."""
+    from fleet.cli.hub import Refused
+
+    kind, _, name = job.rpartition("/")
+    if not name:
+        raise Failure(f'"{job}" is no name of a job{ELSEWHERE}')
+    try:
+        found, _ = listed(hub, namespace, name=name, **({"kind": kind} if kind else {}))
+    except Refused as refused:
+        if refused.status != 403:
+            raise
+        raise Failure(f"{refused}{_near(hub, name, namespace)}{ELSEWHERE}") from refused
+    if not found:
+        raise Failure(
+            f'no job "{job}" in namespace {namespace}{_near(hub, name, namespace)} (fleet jobs -A lists them)'
+        )
+    if len(found) > 1:
+        kinds = ", ".join(sorted(f"{one['kind']}/{name}" for one in found))
+        raise Failure(f'"{name}" names several jobs: {kinds}')
+    return found[0]
+
+
+def _near(hub: Hub, name: str, namespace: str) -> str:
+    """The kind or the place of a job of that name, or the job that the user may have meant."""
+    from fleet.cli.hub import Refused
+
+    try:
+        same = listed(hub, None, name=name)[0]
+        here = [f"{found['kind']}/{name}" for found in same if found["namespace"] == namespace]
+        elsewhere = sorted({found["namespace"] for found in same})[:NEAR_MOST]
+        if here or elsewhere:
+            return f"; there is {' and '.join(sorted(here))}" if here else f"; there is one in {', '.join(elsewhere)}"
+        names = [found["name"] for found in listed(hub, namespace)[0]]
+    except Refused:
+        return ""
+    near = difflib.get_close_matches(name, names, NEAR_MOST, 0.75)
+    return f"; did you mean {' or '.join(near)}?" if near else ""

@@ -1,0 +1,145 @@
+"""Verbs on jobs, by name and by label, on a real hub with a simulated member."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from api.v1.models import State
+from fleet.cli.clone import _set
+from fleet.cli.failure import Failure
+from fleet.cli.jobs import DOWN, SORTS, STATES, _moment
+from tests.cli.hub import Up, fleet, refusal, until
+from tests.cli.test_drain import QUOTA
+from tests.cli.test_whatif import job, policy, written
+
+BATCH = {
+    "apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "served"},
+    "spec": {
+        "selector": {"matchLabels": {"a": "b"}},
+        "template": {
+            "metadata": {"labels": {"a": "b"}},
+            "spec": {"containers": [{"name": "c", "image": "i", "resources": {"requests": {"cpu": "1"}}}]},
+        },
+    },
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def up(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Up]:
+    """A member for two jobs of 8 GPUs; `one` and `two` run there, of the sweep `lr`."""
+    folder = tmp_path_factory.mktemp("verbs")
+    running = Up(folder / "hub", "--members", "1", "--nodes", "2")
+    try:
+        swept = [job(name, labels={"sweep": "lr"}) for name in ("one", "two")]
+        done = run(running, "submit", written(folder / "jobs.yaml", QUOTA, policy(), *swept, BATCH))
+        assert done.returncode == 0, done.stderr
+        assert run(running, "wait", "one", "two", "--for", "started", "--timeout", "90").returncode == 0
+        yield running
+    finally:
+        assert running.stop() == 0, running.errors.read_text()
+
+
+def run(up: Up, *words: str) -> subprocess.CompletedProcess[str]:
+    return fleet(*words, "--data-dir", str(up.folder))
+
+
+def said(up: Up, *words: str) -> list[str]:
+    done = run(up, *words)
+    assert done.returncode == 0, done.stderr
+    return done.stdout.splitlines()
+
+
+def states(up: Up, *words: str) -> dict[str, str]:
+    return {line["name"]: line["state"] for line in json.loads(run(up, "jobs", "-o", "json", *words).stdout)}
+
+
+def test_jobs_are_held_stopped_cloned_and_cancelled_by_name_and_by_label(up: Up) -> None:
+    # A hold keeps a job that runs as it is, and the hub says so.
+    done = run(up, "hold", "two", "nope")
+    assert (done.returncode, done.stdout) == (1, "pytorchjob/two held\n")
+    assert "this one runs on" in done.stderr and 'no job "nope"' in done.stderr
+    assert said(up, "suspend", "two") == ["pytorchjob/two suspended"]
+    until("it left", lambda: states(up, "-l", "sweep=lr")["two"] not in ("Running", "Evicting"))
+    assert said(up, "resume", "two") == ["pytorchjob/two resumed"]
+    until("it is held", lambda: states(up, "--state", "held") == {"two": "Held"})
+    assert said(up, "jobs", "--state", "Held", "-o", "name") == ["pytorchjob/two"]
+    assert said(up, "release", "-l", "sweep=lr") == ["pytorchjob/one released", "pytorchjob/two released"]
+    assert said(up, "wait", "two", "--for", "started", "--timeout", "90")[-1] == "pytorchjob/two running"
+
+    # A third finds no room. Its priority decides what the queue looks at first; it starts when a place is free.
+    dry = run(up, "clone", "one", "third", "--set", "metadata.labels.sweep=wd", "--dry-run").stdout
+    assert "name: third" in dry and "sweep: wd" in dry and "uid" not in dry
+    clone = ("clone", "one", "third", "--set", "metadata.labels.sweep=wd")
+    assert said(up, *clone) == ["pytorchjob/third created, as pytorchjob/one"]
+    assert "already exists" in refusal(run(up, *clone))
+    until("it is queued", lambda: states(up, "--queue", "root/a", "--state", "queued") == {"third": "Queued"})
+    assert said(up, "priority", "7", "third") == ["pytorchjob/third has priority 7"]
+    wide = said(up, "jobs", "--mine", "--sort", "priority", "-o", "wide")
+    assert [line.split()[0] for line in wide] == ["NAME", "third", "one", "served", "two"]
+    late = run(up, "wait", "third", "--for", "started", "--timeout", "1")
+    assert late.returncode == 1 and "not started after 1 s: pytorchjob/third" in late.stderr
+    assert said(up, "cancel", "-l", "sweep=lr") == ["pytorchjob/one cancelled", "pytorchjob/two cancelled"]
+    assert run(up, "wait", "-l", "sweep=wd", "--for", "started", "--timeout", "90").returncode == 0
+    assert said(up, "cancel", "third") == ["pytorchjob/third cancelled"]
+    gone = run(up, "wait", "third", "--for", "deleted", "--timeout", "90")
+    assert gone.returncode == 0, gone.stderr
+
+
+def test_what_cannot_be_done_is_said_in_one_line(up: Up) -> None:
+    assert "Deployment" not in refusal(run(up, "suspend", "served"))
+    assert "deployment/served cannot be suspended" in refusal(run(up, "suspend", "served"))
+    assert "name the jobs" in refusal(run(up, "hold"))
+    assert "not both" in refusal(run(up, "hold", "one", "-l", "a=b"))
+    assert "has the labels a=b" in refusal(run(up, "cancel", "-l", "a=b"))
+    assert "is none of Unclaimed, Queued" in refusal(run(up, "jobs", "--state", "sleeping"))
+    assert "is none of name, age" in refusal(run(up, "jobs", "--sort", "size"))
+
+
+def test_the_states_are_those_of_the_api() -> None:
+    assert set(STATES) == {str(state) for state in State} - {str(State.DELETED)}
+    assert set(DOWN) <= set(SORTS)
+
+
+@pytest.mark.parametrize(
+    ("text", "at"),
+    [
+        ("90m", "2026-01-01T22:30:00Z"), ("2d", "2025-12-31T00:00:00Z"),
+        ("2026-01-01T08:00+08:00", "2026-01-01T00:00:00Z"),
+    ],
+)  # fmt: skip
+def test_since_is_a_duration_or_a_time(text: str, at: str) -> None:
+    assert _moment(text, 1767312000.0) == at  # 2026-01-02T00:00:00Z
+
+
+@pytest.mark.parametrize("text", ["yesterday", "2026-31-01", "0s", "-"])
+def test_since_that_is_neither_is_refused_by_name(text: str) -> None:
+    with pytest.raises(Failure, match=f"--since {text}: is n"):
+        _moment(text, 1767312000.0)
+
+
+def test_set_reads_json_else_text_and_makes_the_objects_on_the_way() -> None:
+    body: dict[str, Any] = {"spec": {"containers": [{"image": "a"}]}}
+    for text in ("spec.containers.0.image=b:1", "spec.runPolicy.suspend=true", "metadata.labels.stage=1.0x"):
+        _set(body, text)
+    assert body == {
+        "spec": {"containers": [{"image": "b:1"}], "runPolicy": {"suspend": True}},
+        "metadata": {"labels": {"stage": "1.0x"}},
+    }
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("spec", "is not of the form"), ("a..b=1", "is not of the form"), ("=1", "is not of the form"),
+        ("spec.containers.4.image=x", "spec.containers is a list of 1: 4 is no number"),
+        ("spec.containers.x=1", "is a list of 1: x is no number"), ("kind.a=1", "kind has no fields"),
+    ],
+)  # fmt: skip
+def test_set_names_the_step_that_is_not_there(text: str, why: str) -> None:
+    with pytest.raises(Failure, match=why):
+        _set({"kind": "Job", "spec": {"containers": [{}]}}, text)
