@@ -98,7 +98,7 @@ class Api:
     ) -> None:
         self.metrics = Metrics()
         self.authorizer = authorizer
-        self._store = store
+        self._versions = objects.versions
         self._registry = registry
         self._clock = clock
         self._authenticator = authenticator
@@ -110,9 +110,9 @@ class Api:
         self._extra.setdefault((CLUSTER, "clusters", "proxy"), self._proxy)
         self._discovery = Discovery(registry, (*VIRTUAL, *SUBRESOURCES))
         self._reviews = Reviews(authenticator, authorizer)
-        self._watches = Watches(store, clock, bookmark_every_s=bookmark_every_s)
+        self._watches = Watches(clock, bookmark_every_s=bookmark_every_s)
         self._writes = Writes(objects, store, clock)
-        self._subresources = Subresources(objects, store, self._writes, tokens, clock.now)
+        self._subresources = Subresources(objects, self._writes, tokens, clock.now)
         self._rechecks = Rechecks(recheck_every_s)
         self._stopping = asyncio.Event()
 
@@ -308,22 +308,20 @@ class Api:
 
     async def _object(self, served: Served, route: Route, asked: str, request: Request) -> Answer:
         form = accepted_form(request, served)
-        kind = served.kind
+        kind, source = served.kind, self._versions.of(served.kind)
         namespace = route.namespace if kind.namespaced else None
         match asked:
             case "get":
-                return await get_object(
-                    self._store, served, route.namespace, route.name, request, form, self._clock.now()
-                )
+                return await get_object(source, served, route.namespace, route.name, request, form, self._clock.now())
             case "list":
                 selection = parse_selection(request, served)
                 return await list_objects(
-                    self._store, served, namespace or None, request, selection, form, self._clock.now()
+                    source, served, namespace or None, request, selection, form, self._clock.now()
                 )
             case "watch":
                 selection = parse_selection(request, served)
                 watch = parse_watch(request, served, namespace or None, selection, form)
-                return await self._watches.answer(request, watch)
+                return await self._watches.answer(request, watch, source)
             case "create":
                 if route.name:
                     raise method_not_allowed()

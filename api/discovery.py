@@ -16,7 +16,7 @@ import orjson
 
 from api.http import JSON, Response
 from api.negotiation import Accepted
-from api.served import served_versions
+from api.served import served_kinds
 from fleet.engine.kind import Kind
 from fleet.engine.registry import Registry
 
@@ -95,9 +95,9 @@ class Discovery:
     def _collect(self) -> dict[str, dict[str, list[_Entry]]]:
         groups: dict[str, dict[str, list[_Entry]]] = {"": {"v1": []}}
         for kind in self._registry:
-            for group_version in served_versions(kind):
+            for group_version, served in served_kinds(kind).items():
                 group, version = _split(group_version)
-                groups.setdefault(group, {}).setdefault(version, []).extend(_entries(kind, group, version))
+                groups.setdefault(group, {}).setdefault(version, []).extend(_entries(served, group, version))
         for item in self._virtual:
             parent = item.resource.split("/", 1)[0]
             if parent != item.resource and self._registry.resource(item.group, parent) is None:
@@ -214,8 +214,9 @@ def _resource(entry: _Entry, group: str, version: str) -> dict[str, Any]:
 
 
 def _storage_hash(kind: Kind) -> str:
-    """Eight bytes of the digest of group, version and kind, as a kube-apiserver makes it."""
-    return b64encode(sha256(f"{kind.group}/{kind.version}/{kind.kind}".encode()).digest()[:8]).decode()
+    """Eight bytes of the digest of storage version and kind, as a kube-apiserver makes it."""
+    storage = kind.family.storage if kind.family is not None else f"{kind.group}/{kind.version}"
+    return b64encode(sha256(f"{storage}/{kind.kind}".encode()).digest()[:8]).decode()
 
 
 def _aggregate(name: str, versions: Mapping[str, Sequence[_Entry]]) -> dict[str, Any]:

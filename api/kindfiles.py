@@ -14,7 +14,7 @@ from typing import Any
 
 import yaml
 
-from fleet.engine.kind import Column, Kind, Scale
+from fleet.engine.kind import VERBS, Column, Kind, Scale
 from fleet.engine.schemas import PRESERVE, Definitions, whole_object
 from fleet.objects.definitions import definitions
 
@@ -85,9 +85,9 @@ def _kind(text: dict[str, Any], parts: dict[str, Any], types: Definitions) -> Ki
         if scale is None
         else Scale(scale["specReplicasPath"], scale["statusReplicasPath"], scale.get("labelSelectorPath", "")),
         selectable=tuple(text.get("selectable", ())),
+        verbs=tuple(text["verbs"]) if "verbs" in text else VERBS,
         aliases=tuple(text.get("aliases", ())),
         versions=(text["version"],),
-        **({"verbs": tuple(text["verbs"])} if "verbs" in text else {}),
     )
 
 

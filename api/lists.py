@@ -23,7 +23,8 @@ from api.served import Served
 from api.tables import metadata_only, table, table_of, table_rows
 from fleet.engine.bounds import int64
 from fleet.engine.status import Cause, StatusError, bad_request, expired, invalid, not_found
-from fleet.ports import Expired, FutureRevision, Key, Page, Store, Stored
+from fleet.objects.versions import Source
+from fleet.ports import Expired, FutureRevision, Key, Page, Stored
 
 MAX_LIMIT = 1_000_000
 LATEST = -1  # as the revision in a continue token: whatever the newest state is, page by page
@@ -123,10 +124,10 @@ def key_of(served: Served, namespace: str, name: str) -> Key:
 
 
 async def get_object(
-    store: Store, served: Served, namespace: str, name: str, request: Request, form: Accepted, now: float
+    source: Source, served: Served, namespace: str, name: str, request: Request, form: Accepted, now: float
 ) -> Answer:
     """GET …/NAME in the form asked for."""
-    stored = await store.get(key_of(served, namespace, name), fresh=request.query.get("resourceVersion") != "0")
+    stored = await source.get(key_of(served, namespace, name), fresh=request.query.get("resourceVersion") != "0")
     if stored is None:
         group = served.api_version.rsplit("/", 1)[0] if "/" in served.api_version else ""
         raise not_found(group, served.kind.resource, name)
@@ -177,7 +178,7 @@ def _list_expired(start: tuple[str, str] | None) -> StatusError:
 
 
 async def read_page(
-    store: Store, served: Served, namespace: str | None, request: Request, selection: Selection
+    source: Source, served: Served, namespace: str | None, request: Request, selection: Selection
 ) -> Page:
     """The page that the request's limit, continue and version parameters name. Raises StatusError 410 and 504."""
     limit = parse_limit(request)
@@ -196,9 +197,9 @@ async def read_page(
     try:
         if name is not None and not token and at is None and (namespace is not None or not kind.namespaced):
             # A list of one name is how clients wait for one object: a look-up, not a scan.
-            page = await _one(store, served, namespace or "", name, selection, fresh)
+            page = await _one(source, served, namespace or "", name, selection, fresh)
         else:
-            page = await store.list(
+            page = await source.list(
                 kind.group, kind.resource, namespace=namespace, selector=selection.selector, limit=limit,
                 start=start, at=at, fresh=fresh,
             )  # fmt: skip
@@ -211,10 +212,10 @@ async def read_page(
     return page
 
 
-async def _one(store: Store, served: Served, namespace: str, name: str, selection: Selection, fresh: bool) -> Page:
+async def _one(source: Source, served: Served, namespace: str, name: str, selection: Selection, fresh: bool) -> Page:
     # The revision is read first: the object may then be newer than the list says, which a watch from there repairs.
-    revision = await store.revision()
-    stored = await store.get(key_of(served, namespace, name), fresh=fresh)
+    revision = await source.revision()
+    stored = await source.get(key_of(served, namespace, name), fresh=fresh)
     found = stored is not None and (selection.selector is None or selection.selector(stored.body))
     items = (stored,) if stored is not None and found else ()
     return Page(items, max([revision, *(item.revision for item in items)]), None, 0)
@@ -231,7 +232,7 @@ def too_large_version(asked: int, current: int) -> StatusError:
 
 
 async def list_objects(
-    store: Store,
+    source: Source,
     served: Served,
     namespace: str | None,
     request: Request,
@@ -240,7 +241,7 @@ async def list_objects(
     now: float,
 ) -> Answer:
     """GET of a collection in the form asked for."""
-    page = await read_page(store, served, namespace, request, selection)
+    page = await read_page(source, served, namespace, request, selection)
     if form.form == "PartialObjectMetadata":
         raise _other_form(form, "a list")
     meta: dict[str, object] = {"resourceVersion": str(page.revision)}

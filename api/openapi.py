@@ -17,6 +17,7 @@ from api.http import JSON, Request, Response, Send, send_body
 from api.openapi_schema import GVK, Components, parameter
 from api.openapi_v2 import MEDIA_TYPE as PROTOBUF
 from api.openapi_v2 import encode
+from api.served import served_kinds
 from fleet.engine.kind import Kind
 from fleet.engine.registry import Registry
 from fleet.objects.definitions import definitions
@@ -116,8 +117,8 @@ class OpenApi:
             return
         groups: dict[str, list[Kind]] = {}
         for kind in self._registry:
-            for api_version in (kind.api_version, *kind.aliases):
-                groups.setdefault(_path(api_version), []).append(kind)
+            for api_version, served in served_kinds(kind).items():
+                groups.setdefault(_path(api_version), []).append(served)
         self._groups = {gv: tuple(sorted(kinds, key=lambda k: k.resource)) for gv, kinds in groups.items()}
         self._v3 = {gv: known for gv, known in self._v3.items() if gv in groups}
         self._v2.clear()

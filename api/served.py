@@ -1,7 +1,8 @@
 """A kind under the group and version it was asked for.
 
-One stored object may be served under several group/versions (the aliases of DESIGN §5, versions of a CRD). Only
-`apiVersion` differs. Events are the exception: events.k8s.io gives other names to some fields of the same object.
+One stored object may be served under several group/versions: its kind's aliases (DESIGN §5), where only `apiVersion`
+differs, and the versions of a CRD, which fleet/objects/versions.py shows. Events are an exception: events.k8s.io gives
+other names to some fields of the same object.
 """
 
 from __future__ import annotations
@@ -77,11 +78,14 @@ class Served:
         return out
 
 
-def served_versions(kind: Kind) -> tuple[str, ...]:
-    """Every group/version under which the kind is served, the storage version first."""
-    prefix = f"{kind.group}/" if kind.group else ""
-    own = [prefix + version for version in (kind.versions or (kind.version,))]
-    return tuple(dict.fromkeys((kind.api_version, *own, *kind.aliases)))
+def served_kinds(kind: Kind) -> dict[str, Kind]:
+    """Every group/version under which the kind is served, the preferred one first, and the kind as it is there."""
+    if kind.family is None:
+        found = {kind.api_version: kind}
+    else:
+        names = (f"{kind.group}/{version}" for version in kind.versions)
+        found = {name: kind.family.kinds[name] for name in names}
+    return found | dict.fromkeys(kind.aliases, kind)
 
 
 def find(registry: Registry, group: str, version: str, resource: str) -> Served | None:
@@ -92,8 +96,7 @@ def find(registry: Registry, group: str, version: str, resource: str) -> Served 
     if (group, resource) == _EVENTS and version == kind.version:
         return Served(registry.need(*_STORED_EVENTS), kind.api_version, True, _EVENT_FIELDS)
     api_version = f"{group}/{version}" if group else version
-    if api_version == kind.api_version:
+    if api_version == kind.api_version and kind.family is None:
         return Served(kind, api_version, False)
-    if api_version in served_versions(kind):
-        return Served(kind, api_version, True)
-    return None
+    found = served_kinds(kind).get(api_version)
+    return None if found is None else Served(found, api_version, found.api_version != api_version)

@@ -19,12 +19,12 @@ from api.routing import Route
 from api.served import Served
 from api.writes import Writes, delete_write_options, parse_options, refuse_strict
 from fleet.engine.patch import json_patch, merge_patch
-from fleet.engine.status import Cause, StatusError, bad_request, conflict, invalid
+from fleet.engine.status import Cause, StatusError, bad_request, conflict, invalid, not_found
 from fleet.engine.validate import shown
 from fleet.model.times import rfc3339
 from fleet.model.untyped import mapping, rows
 from fleet.objects.objects import Objects
-from fleet.ports import Body, Store
+from fleet.ports import Body
 
 SUBRESOURCES = (
     Virtual("", "v1", "pods/binding", "Binding", True, ("create",)),
@@ -53,13 +53,11 @@ class Subresources:
     def __init__(
         self,
         objects: Objects,
-        store: Store,
         writes: Writes,
         tokens: ServiceAccountTokens | None,
         now: Callable[[], float],
     ) -> None:
         self._objects = objects
-        self._store = store
         self._writes = writes
         self._tokens = tokens
         self._now = now
@@ -91,13 +89,16 @@ class Subresources:
                     raise StatusError(
                         405, "MethodNotAllowed", "the server does not allow this method on the requested resource"
                     )
+        if not kind.builtin:
+            raise not_found(kind.group, kind.resource, route.name)
         raise StatusError(404, "NotFound", "the server could not find the requested resource")
 
     async def _whole(self, served: Served, route: Route, asked: str, request: Request) -> Answer:
         form = accepted_form(request, served)
         match asked:
             case "get":
-                return await get_object(self._store, served, route.namespace, route.name, request, form, self._now())
+                source = self._objects.versions.of(served.kind)
+                return await get_object(source, served, route.namespace, route.name, request, form, self._now())
             case "update":
                 return await self._writes.update(served, route, request, form)
             case "patch":

@@ -20,11 +20,12 @@ from api.negotiation import Accepted
 from api.protobuf.answers import frame, whole
 from api.selection import Selection
 from api.served import Served
-from api.shared import SharedBytes
 from api.tables import metadata_only, table
 from api.websocket import handshake, is_websocket, offers, stream_upgrade
 from fleet.engine.status import Cause, StatusError, expired
-from fleet.ports import Body, Clock, Event, EventType, Expired, FutureRevision, Store, Stored, StoreUnavailable, Watch
+from fleet.objects.shared import SharedBytes
+from fleet.objects.versions import Source
+from fleet.ports import Body, Clock, Event, EventType, Expired, FutureRevision, Stored, StoreUnavailable, Watch
 
 CHUNK_BYTES = 64 * 1024
 MIN_TIMEOUT_S = 1800.0
@@ -228,34 +229,33 @@ def _as_it_was(stored: Stored, previous: Body | None) -> Stored:
 
 
 class Watches:
-    """Opens watches on a store."""
+    """Opens watches."""
 
-    def __init__(self, store: Store, clock: Clock, *, bookmark_every_s: float = 55.0) -> None:
-        self._store = store
+    def __init__(self, clock: Clock, *, bookmark_every_s: float = 55.0) -> None:
         self._clock = clock
         self._shared = SharedBytes()
         self._bookmark_every_s = bookmark_every_s
 
-    async def answer(self, request: Request, asked: WatchRequest) -> Answer:
+    async def answer(self, request: Request, asked: WatchRequest, source: Source) -> Answer:
         """As a stream of HTTP, or over the WebSocket that the client asks for."""
         if not request.header(b"upgrade") or not is_websocket(request):
-            return await self.open(asked)
+            return await self.open(asked, source)
         headers = handshake(request, next(iter(offers(request)), ""))
-        return stream_upgrade(await self.open(asked), headers)
+        return stream_upgrade(await self.open(asked, source), headers)
 
-    async def open(self, asked: WatchRequest) -> Stream:
+    async def open(self, asked: WatchRequest, source: Source) -> Stream:
         """Each refusal that is possible happens here, with a status code; later errors are ERROR events."""
         kind = asked.served.kind
         initial: tuple[Stored, ...] = ()
         if asked.initial:
-            page = await self._store.list(
+            page = await source.list(
                 kind.group, kind.resource, namespace=asked.namespace, selector=asked.selection.selector
             )
             initial, since = page.items, page.revision
         else:
-            since = asked.since if asked.since is not None else await self._store.revision()
+            since = asked.since if asked.since is not None else await source.revision()
         try:
-            watch = await self._store.watch(kind.group, kind.resource, namespace=asked.namespace, since=since)
+            watch = await source.watch(kind.group, kind.resource, namespace=asked.namespace, since=since)
         except Expired:
             raise expired(f"too old resource version: {since}") from None
         except FutureRevision as error:

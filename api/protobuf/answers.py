@@ -15,8 +15,8 @@ from api.protobuf.reading import MAGIC
 from api.protobuf.tables import kind_message
 from api.protobuf.writing import Unwritable, block, encode_kind, encode_message, tag_of
 from api.served import Served
-from api.shared import SharedBytes
 from fleet.engine.status import StatusError
+from fleet.objects.shared import SharedBytes
 from fleet.ports import Stored
 
 _FIRST, _SECOND = tag_of(1), tag_of(2)

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from fleet.admission.rule import Checks, immutable, of_new
+from fleet.admission.dynamic.registration import client_faults, version_faults
+from fleet.admission.dynamic.rulefaults import missing
+from fleet.admission.rule import Checks, immutable, invalid, of_new, required
+from fleet.admission.rule import forbidden as forbidden_here
 from fleet.engine import crd
 from fleet.engine.status import Cause, forbidden
-from fleet.model.untyped import at
+from fleet.model.untyped import at, mapping, rows, texts
 from fleet.objects.objects import Objects
 from fleet.objects.writing import Review
 from fleet.wellknown import CLUSTER, CONFIG, POLICY, QUEUE, QUOTA, WORK
@@ -41,6 +44,43 @@ def _internal(review: Review) -> Sequence[Cause]:
     return ()
 
 
+def _conversion(review: Review) -> Sequence[Cause]:
+    """A webhook that conversions can never reach, or one that no strategy asks for."""
+    if review.new is None or review.subresource:
+        return ()
+    conversion = mapping(at(review.new, "spec", "conversion"))
+    webhook, where = conversion.get("webhook"), "spec.conversion"
+    client, versions = at(webhook, "clientConfig"), texts(at(webhook, "conversionReviewVersions"))
+    if conversion.get("strategy") != "Webhook":
+        why = "should not be set when strategy is not set to Webhook"
+        given = (("webhookClientConfig", client), ("conversionReviewVersions", versions))
+        return [forbidden_here(f"{where}.{name}", why) for name, value in given if value]
+    if not client:
+        causes = [required(f"{where}.webhookClientConfig", "required when strategy is set to Webhook")]
+    else:
+        causes = client_faults(f"{where}.webhookClientConfig", client)
+    where = f"{where}.conversionReviewVersions"
+    return [*causes, *(version_faults(where, [*versions]) if versions else [missing(where)])]
+
+
+def _stored_versions(review: Review) -> Sequence[Cause]:
+    """A version in which objects may still be stored stays in the list."""
+    if review.new is None or review.old is None or review.subresource:
+        return ()
+    names = {version.get("name") for version in rows(at(review.new, "spec", "versions"))}
+    stored = texts(at(review.old, "status", "storedVersions"))
+    return [
+        invalid(
+            f"status.storedVersions[{index}]", name,
+            f"missing from spec.versions; {name} was previously a storage version, and must remain in spec.versions"
+            f" until a storage migration ensures no data remains persisted in {name} and removes {name} from"
+            " status.storedVersions",
+        )
+        for index, name in enumerate(stored)
+        if name not in names
+    ]  # fmt: skip
+
+
 async def _free_names(review: Review, objects: Objects) -> Sequence[Cause]:
     """A CRD must not take the place of a built-in kind."""
     if review.new is None or review.subresource:
@@ -55,6 +95,8 @@ async def _free_names(review: Review, objects: Objects) -> Sequence[Cause]:
 RULE = Checks(
     _defaults,
     of_new(crd.validate),
+    _conversion,
+    _stored_versions,
     immutable("spec.group", "spec.names.plural", "spec.names.kind", "spec.scope"),
     _internal,
     ask=_free_names,

@@ -190,6 +190,7 @@ async def serve_api(
     from fleet.cli.tunnels import address_of, dialer_of, holder_of
     from fleet.controllers.decide.submitted import unit_in
     from fleet.controllers.runtime.terms import end_term
+    from fleet.objects.converting import Conversions
     from fleet.outgoing import Outgoing
 
     async with (
@@ -197,6 +198,7 @@ async def serve_api(
         contextlib.aclosing(Outgoing(access.allowed())) as outgoing, users_of(hub, access, outgoing) as users,
     ):  # fmt: skip
         hub.objects.hooks = Dynamic(hub.store, hub.registry, hub.ids, outgoing)
+        hub.objects.versions.converter = Conversions(outgoing, hub.store, hub.ids)
         await seed(hub.objects, load_kinds())
         await _same_hub(hub, record=True)
         await end_term(hub.objects)  # the database may be a restored one

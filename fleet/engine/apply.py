@@ -12,6 +12,7 @@ from typing import Any
 
 from fleet.engine import fields
 from fleet.engine.fields import APPLY, UPDATE, Fields
+from fleet.engine.gowords import GO_TYPES
 from fleet.engine.kind import Body, Kind
 from fleet.engine.order import interleave
 from fleet.engine.prune import prune
@@ -130,7 +131,7 @@ def _with_mine(
 ) -> list[Body]:
     if wanted is None:
         return fields.ordered(others)
-    if mine is None or mine.get("fieldsV1") != wanted:
+    if mine is None or mine.get("fieldsV1") != wanted or mine.get("apiVersion") != kind.api_version:
         mine = fields.entry(author.manager, APPLY, kind.api_version, author.subresource, wanted, now)
     return fields.ordered([*others, mine])
 
@@ -250,10 +251,6 @@ _WANTED = {
     "string": "string", "integer": "numeric (int or float)", "number": "numeric (int or float)", "boolean": "boolean",
     "array": "list", "object": "map",
 }  # fmt: skip
-_GO_TYPES = {
-    str: "string", int: "int64", float: "float64", bool: "bool", list: "[]interface {}",
-    dict: "map[string]interface {}",
-}  # fmt: skip
 _GO_MAP, _GO_LIST = "map[string]interface {}", "[]interface {}"
 
 
@@ -277,7 +274,7 @@ def _untyped(node: Node, value: Any, path: str, found: list[str]) -> None:
             if node.type == "string":
                 got = f"&value.valueUnstructured{{Value:{_go_syntax(value)}}}"
             elif node.type in ("integer", "number"):
-                got = _GO_TYPES.get(value.__class__, "<nil>")
+                got = GO_TYPES.get(value.__class__, "<nil>")
             found.append(f"{path}: expected {_WANTED[node.type]}, got {got}")
     elif value.__class__ is dict and not node.open:
         for key, inner in value.items():

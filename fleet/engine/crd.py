@@ -1,14 +1,14 @@
 """CustomResourceDefinitions: how a user, and Fleet itself, teaches the hub a kind.
 
 A CRD object becomes a `Kind`, and a kind that Fleet brings becomes a CRD object, so that all custom kinds look alike to
-clients. Conversion webhooks are not supported: all versions of a kind have one stored form and differ only in
-`apiVersion`, as with strategy None in Kubernetes.
+clients. A CRD of several versions becomes a kind for each of them, which know each other (`Family`).
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 from itertools import islice
 from typing import Any
 
@@ -22,12 +22,13 @@ from fleet.engine.crdparts import (
     unsupported,
 )
 from fleet.engine.crdschema import costs, flaws
-from fleet.engine.kind import Column, Kind, Scale
+from fleet.engine.kind import Column, Family, Kind, Scale
 from fleet.engine.schemas import PRESERVE, Definitions, collapse, whole_object
 from fleet.engine.status import CAUSES_MAX, Cause
 from fleet.engine.validate import shown
 from fleet.model.names import dns1035_problems
 from fleet.model.untyped import at, mapping, rows, text, texts
+from fleet.wellknown import HANDLING_FAILED
 
 GROUP = "apiextensions.k8s.io"
 RESOURCE = "customresourcedefinitions"
@@ -36,6 +37,8 @@ FINALIZER = "customresourcecleanup.apiextensions.k8s.io"
 Body = dict[str, Any]
 
 _VERSION = re.compile(r"v(\d+)(?:(alpha|beta)(\d+))?")
+_STRATEGIES = ("None", "Webhook")
+_CONDITIONS = ("NamesAccepted", "Established", "Terminating", HANDLING_FAILED)  # which the hub keeps
 _TOP = {
     "schema": "spec.validation", "subresources": "spec.subresources",
     "additionalPrinterColumns": "spec.additionalPrinterColumns", "selectableFields": "spec.selectableFields",
@@ -50,6 +53,9 @@ def default(body: Body) -> None:
         names.setdefault("singular", names["kind"].lower())
         names.setdefault("listKind", names["kind"] + "List")
     spec.setdefault("conversion", {"strategy": "None"})
+    service = at(spec, "conversion", "webhook", "clientConfig", "service")
+    if isinstance(service, dict):
+        service.setdefault("port", 443)
     if spec.get("preserveUnknownFields") is False:
         del spec["preserveUnknownFields"]
 
@@ -66,8 +72,8 @@ def validate(body: Body, *, stored: bool = False) -> list[Cause]:
     if spec.get("preserveUnknownFields"):
         causes.append(invalid("spec.preserveUnknownFields", True, f"must be false; use {PRESERVE} in the schema"))
     strategy = mapping(spec.get("conversion")).get("strategy", "None")
-    if strategy != "None":
-        causes.append(unsupported("spec.conversion.strategy", strategy, ("None",)))
+    if strategy not in _STRATEGIES:
+        causes.append(unsupported("spec.conversion.strategy", strategy, _STRATEGIES))
     causes += too_many("spec.versions", spec.get("versions"))
     causes += _versions(rows(spec.get("versions")), stored)
     return causes
@@ -120,31 +126,52 @@ def _schema_causes(place: str, version: Body, stored: bool) -> Iterator[Cause]:
     yield from found if found or stored else islice(costs(place, schema), CAUSES_MAX)
 
 
-def _served(spec: Body) -> list[Body]:
-    """Served versions: the storage version first, then the more stable and newer ones."""
-
-    def order(version: Body) -> tuple[bool, tuple[int, int, int]]:
-        match = _VERSION.fullmatch(version["name"])
-        rank = (0, 0, 0)
-        if match:
-            stability = {None: 3, "beta": 2, "alpha": 1}[match[2]]
-            rank = (-stability, -int(match[1]), -int(match[3] or 0))
-        return not version.get("storage"), rank
-
-    return sorted((v for v in rows(spec["versions"]) if v.get("served")), key=order)
+def preference(version: str) -> tuple[int, int, int, str]:
+    """The order in which clients prefer versions: the stable ones first, of each the newest, others by name."""
+    match = _VERSION.fullmatch(version)
+    if match is None:
+        return 0, 0, 0, version
+    stability = {None: 3, "beta": 2, "alpha": 1}[match[2]]
+    return -stability, -int(match[1]), -int(match[3] or 0), ""
 
 
 def kind_of(body: Body, types: Definitions, known: Kind | None = None) -> Kind | None:
-    """The kind that a valid CRD describes; None when it serves no version.
+    """The kind that a valid CRD describes, in its storage version; None when it serves no version.
 
     `known`: the kind that it replaces. Properties that a CRD cannot express (other groups for the same objects) stay.
     """
     spec = body["spec"]
-    served = _served(spec)
+    versions = rows(spec["versions"])
+    served = tuple(sorted((v["name"] for v in versions if v.get("served")), key=preference))
     if not served:
         return None
-    version, names = served[0], spec["names"]
-    subresources = version.get("subresources") or {}
+    aliases = known.aliases if known is not None else ()
+    kinds = [replace(_kind(spec, v, types), aliases=aliases, versions=served) for v in versions]
+    if len(kinds) == 1:
+        return kinds[0]
+    storage = next(kind.api_version for kind, v in zip(kinds, versions, strict=True) if v.get("storage"))
+    webhook = at(spec, "conversion", "webhook") if at(spec, "conversion", "strategy") == "Webhook" else None
+    return _family(kinds, storage, webhook)
+
+
+def dated(kind: Kind, since: int) -> Kind:
+    """The kind in force from this revision on; see `Kind.since`."""
+    if kind.family is None:
+        return replace(kind, since=since)
+    members = [replace(member, since=since) for member in kind.family.kinds.values()]
+    return _family(members, kind.family.storage, kind.family.webhook)
+
+
+def _family(kinds: Iterable[Kind], storage: str, webhook: Mapping[str, Any] | None) -> Kind:
+    """The storage version of the kinds, all of which know each other."""
+    members: dict[str, Kind] = {}
+    family = Family(storage, members, webhook)
+    members |= {kind.api_version: replace(kind, family=family) for kind in kinds}
+    return members[storage]
+
+
+def _kind(spec: Body, version: Body, types: Definitions) -> Kind:
+    names, subresources = spec["names"], version.get("subresources") or {}
     scale = subresources.get("scale")
     return Kind(
         group=spec["group"],
@@ -163,8 +190,6 @@ def kind_of(body: Body, types: Definitions, known: Kind | None = None) -> Kind |
         if scale is None
         else Scale(scale["specReplicasPath"], scale["statusReplicasPath"], scale.get("labelSelectorPath", "")),
         selectable=tuple(f["jsonPath"].removeprefix(".") for f in rows(version.get("selectableFields"))),
-        aliases=known.aliases if known is not None else (),
-        versions=tuple(v["name"] for v in served),
     )
 
 
@@ -246,6 +271,7 @@ def status_of(body: Body, conflict: str = "") -> Body:
     if deleted:
         reason, message = "InstanceDeletionInProgress", "its objects are being deleted"
         conditions.append({**condition("Terminating", "True", reason, message), "lastTransitionTime": deleted})
+    conditions += [entry for type_, entry in old.items() if type_ not in _CONDITIONS]  # of others, who keep them
     storage = [v["name"] for v in rows(spec["versions"]) if v.get("storage")]
     stored = list(texts(at(body, "status", "storedVersions")))
     return {

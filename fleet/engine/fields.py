@@ -333,7 +333,7 @@ def _recorded(
     out: list[Body] = []
     mine: Body | None = None
     for item in managed:
-        if is_by(item, manager, UPDATE, subresource):
+        if is_by(item, manager, UPDATE, subresource) and item.get("apiVersion") == kind.api_version:
             mine = item
             continue
         left = difference(difference(root_set(item.get("fieldsV1")), changed), removed)

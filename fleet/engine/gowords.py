@@ -9,6 +9,10 @@ from fleet.engine.status import Cause
 from fleet.engine.validate import BASE64
 
 _GO_KINDS = {"integer": "int64", "number": "float64", "boolean": "bool", "array": "slice", "object": "map"}
+GO_TYPES = {
+    str: "string", int: "int64", float: "float64", bool: "bool", list: "[]interface {}",
+    dict: "map[string]interface {}",
+}  # fmt: skip
 
 
 def undecodable(kind: Kind, cause: Cause) -> str:

@@ -7,11 +7,13 @@ it.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 Schema = dict[str, Any]
 Body = dict[str, Any]  # a whole object, or a part of one, as parsed JSON
+VERBS = ("create", "delete", "deletecollection", "get", "list", "patch", "update", "watch")
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +52,8 @@ class Kind:
     goes. `builtin` kinds take strategic merge patches, custom ones answer 415 to them, as a kube-apiserver does.
     `aliases` are other "group/version"s under which the same stored object is served: only `apiVersion` differs.
     `selectable` are field-selector paths beside metadata.name and metadata.namespace, e.g. "involvedObject.uid".
+    `family` has the versions of a custom kind that has several; a kind is then one of them. `since`: what was stored at
+    a later revision has been through this very schema; what is older has to be read by it.
     """
 
     group: str
@@ -67,12 +71,12 @@ class Kind:
     status: bool = False  # has the /status subresource
     scale: Scale | None = None
     selectable: tuple[str, ...] = ()
-    verbs: tuple[str, ...] = (
-        "create", "delete", "deletecollection", "get", "list", "patch", "update", "watch",
-    )  # fmt: skip
+    verbs: tuple[str, ...] = VERBS
     aliases: tuple[str, ...] = ()
     checked: bool = False  # code names the required fields (fleet/admission/kubernetes), and the schema is not asked
-    versions: tuple[str, ...] = field(default=())  # all served versions, storage version first
+    versions: tuple[str, ...] = field(default=())  # all served versions, the preferred one first
+    family: Family | None = field(default=None, compare=False, repr=False)
+    since: int = field(default=0, compare=False)
 
     @property
     def api_version(self) -> str:
@@ -81,3 +85,18 @@ class Kind:
     @property
     def group_resource(self) -> str:
         return f"{self.resource}.{self.group}" if self.group else self.resource
+
+    def stored_as(self, body: Mapping[str, Any]) -> Kind:
+        """The kind in the version in which this object is stored."""
+        return self if self.family is None else self.family.kinds.get(body["apiVersion"], self)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Family:
+    """The versions of one custom kind. `kinds`: each by its apiVersion, also those that are not served. `storage`: the
+    apiVersion in which objects are written. `webhook`: spec.conversion.webhook of the CRD; None where the versions have
+    the same fields under the same names, and apiVersion alone is rewritten."""
+
+    storage: str
+    kinds: Mapping[str, Kind]
+    webhook: Mapping[str, Any] | None = None

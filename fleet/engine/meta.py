@@ -60,6 +60,19 @@ def check(kind: Kind, metadata: Body) -> list[Cause]:
         causes.append(Cause("metadata.name", "Required value: name or generateName is required", "FieldValueRequired"))
     else:
         causes.extend(Cause("metadata.name", f"Invalid value: {shown(name)}: {t}") for t in name_problems(kind, name))
+    causes += check_texts(metadata)
+    if metadata.get("ownerReferences"):
+        _check_owners(metadata["ownerReferences"], causes)
+    for finalizer in metadata.get("finalizers") or ():
+        if finalizer.__class__ is str:
+            texts = qualified_name_problems(finalizer)
+            causes.extend(Cause("metadata.finalizers", f"Invalid value: {shown(finalizer)}: {t}") for t in texts)
+    return causes
+
+
+def check_texts(metadata: Body) -> list[Cause]:
+    """The flaws in labels and annotations."""
+    causes: list[Cause] = []
     labels = metadata.get("labels")
     if labels:
         for key, value in labels.items():
@@ -82,12 +95,6 @@ def check(kind: Kind, metadata: Body) -> list[Cause]:
         if total > ANNOTATIONS_BYTES_MAX:
             text = f"Too long: may not be more than {ANNOTATIONS_BYTES_MAX} bytes"
             causes.append(Cause("metadata.annotations", text, "FieldValueTooLong"))
-    if metadata.get("ownerReferences"):
-        _check_owners(metadata["ownerReferences"], causes)
-    for finalizer in metadata.get("finalizers") or ():
-        if finalizer.__class__ is str:
-            texts = qualified_name_problems(finalizer)
-            causes.extend(Cause("metadata.finalizers", f"Invalid value: {shown(finalizer)}: {t}") for t in texts)
     return causes
 
 

@@ -273,7 +273,9 @@ def prepare_update(
     identify(kind, namespace, new)
     metadata = new["metadata"]
     _must_mean(kind, before, metadata, patched=patched)
-    warnings = decode(kind, new, field_validation, old, patched=patched, sent=sent, changes=whole)
+    # What was stored in another version has not been through this schema, so all of it is looked at.
+    settled_by = old if kind.family is None else None
+    warnings = decode(kind, new, field_validation, settled_by, patched=patched, sent=sent, changes=whole)
     warnings += meta.tidy(metadata)
     claimed = metadata.pop("managedFields", None)
     new = _only_what_is_written(kind, old, new, author.subresource, whole)

@@ -13,7 +13,7 @@ from functools import partial
 
 import structlog
 
-from fleet.engine.crd import FINALIZER, GROUP, RESOURCE, crd_of, kind_of, status_of, validate
+from fleet.engine.crd import FINALIZER, GROUP, RESOURCE, crd_of, dated, kind_of, status_of, validate
 from fleet.engine.kind import Kind
 from fleet.engine.registry import Registry
 from fleet.model.untyped import mapping, rows
@@ -141,7 +141,9 @@ class _Follower:
             return
         self._specs[name] = spec
         if new:
-            self._put(spec, kind, known)
+            # What others write meanwhile, under the kind that this one replaces, is older than the new one, too.
+            since = crd.revision if known is None else await self._store.revision()
+            self._put(spec, kind if kind is None or kind is self._own.get(name) else dated(kind, since), known)
 
     def _kind(self, body: Body, known: Kind | None) -> Kind | None:
         own = body["spec"] == self._own_specs.get(body["metadata"]["name"])

@@ -35,6 +35,7 @@ from fleet.objects.making import Making
 from fleet.objects.patching import patcher
 from fleet.objects.refusing import LastFinalizer, fitting, name_in, need_namespace, refuse
 from fleet.objects.rewrite import Rewrite, Turns
+from fleet.objects.versions import Versions
 from fleet.objects.writing import Options, Review, Rule, Written
 from fleet.ports import (
     ABSENT,
@@ -77,6 +78,7 @@ class Objects:
         self.ids = ids
         self.rules = rules if rules is not None else {}
         self.hooks: Hooks | None = None  # webhooks and policies, which the hub's own writes do not ask
+        self.versions = Versions(store)  # the store as a kind in one of its versions sees it
         self._graceful_pods = graceful_pods
         self._turns = Turns()
         self._making = Making(clock, ids)
@@ -90,13 +92,14 @@ class Objects:
         return body
 
     async def find(self, kind: Kind, namespace: str, name: str, *, fresh: bool = True) -> Body | None:
-        stored = await self.store.get(_key(kind, namespace, name), fresh=fresh)
+        stored = await self.versions.of(kind).get(_key(kind, namespace, name), fresh=fresh)
         return stored.body if stored is not None else None
 
     async def list(
         self, kind: Kind, namespace: str | None = None, *, selector: Selector | None = None, fresh: bool = True
     ) -> list[Body]:
-        page = await self.store.list(kind.group, kind.resource, namespace=namespace, selector=selector, fresh=fresh)
+        source = self.versions.of(kind)
+        page = await source.list(kind.group, kind.resource, namespace=namespace, selector=selector, fresh=fresh)
         return [stored.body for stored in page.items]
 
     # Writing, as clients ask for it: all the rules, admission included.
@@ -123,7 +126,7 @@ class Objects:
                     raise already_exists(kind.group, kind.resource, name)
                 return Written(new, created=True, warnings=warnings)
             put = Put(_key(kind, namespace, name), new, ABSENT)
-            outcome = await self.store.commit([put, *also], epoch=options.epoch)
+            outcome = await self.versions.of(kind).commit([put, *also], epoch=options.epoch)
             if isinstance(outcome, Committed):
                 return Written(outcome.stored[0].body, created=True, warnings=warnings)
             if outcome.index == 0 and (not generated or attempt == GENERATE_ATTEMPTS_MAX - 1):
@@ -207,7 +210,7 @@ class Objects:
             if options.dry_run:
                 return Written(prepared.body, created=True, warnings=warnings)
             put = Put(_key(kind, namespace, name), prepared.body, ABSENT)
-            outcome = await self.store.commit([put, *also], epoch=options.epoch)
+            outcome = await self.versions.of(kind).commit([put, *also], epoch=options.epoch)
             if isinstance(outcome, Committed):
                 return Written(outcome.stored[0].body, created=True, warnings=warnings)
         raise conflict(kind.group, kind.resource, name)
@@ -250,12 +253,11 @@ class Objects:
         self, kind: Kind, namespace: str, name: str, change: Callable[[Body], Body | None], options: Options, *,
         subresource: str = "", generation: int | None = None, uid: str | None = None,
     ) -> Body | None:  # fmt: skip
-        """Read-modify-write under the writer's lock: `change` gets a private copy of the newest body. Generation and
-        managedFields are kept by the engine. None when the object is missing or (uid, generation) do not hold.
-
-        With subresource "" everything that `change` returns is stored, status included; with "status" only the status.
-        Admission rules are not asked. Removing the last finalizer of an object that is being deleted removes it; its
-        last body is returned."""
+        """Read-modify-write under the writer's lock: `change` gets a private copy of the newest body, in the version in
+        which it is stored. Generation and managedFields are kept by the engine. None when the object is missing or
+        (uid, generation) do not hold. With subresource "" everything that `change` returns is stored, status included;
+        with "status" only the status. Admission rules are not asked. Removing the last finalizer of an object that is
+        being deleted removes it; its last body is returned."""
         write = self.prepare_change(
             kind, namespace, name, change, options, subresource=subresource, generation=generation, uid=uid
         )
@@ -300,8 +302,9 @@ class Objects:
             if new is None:
                 return None
             prepared = prepare_update(
-                kind, old, new, author, now=self.clock.now(), field_validation="Strict", whole=not subresource
-            )
+                kind.stored_as(old), old, new, author, now=self.clock.now(), field_validation="Strict",
+                whole=not subresource,
+            )  # fmt: skip
             if prepared.body is old:
                 return None
             if prepared.finished:
@@ -358,11 +361,13 @@ class Objects:
         way = self._making.way(self.hooks, Asked(operation, kind, subresource, namespace, name, options, given), noted)
         rule = self._rule(kind)
         pure = getattr(rule, "pure", None)  # see writing.Rule
+        source = self.versions.of(kind)
+        locked = source is self.store and (rule is None or pure is not None)
         rewrite = Rewrite(
-            kind, _key(kind, namespace, name), noted, admit, check if rule is None or pure is not None else None,
+            kind, _key(kind, namespace, name), noted, admit, check if locked else None,
             options.epoch, options.dry_run, size, way,
         )  # fmt: skip
-        written = await rewrite.run(self.store, self.clock, self._turns)
+        written = await rewrite.run(source, self.clock, self._turns)
         if unchanged and rule is not None and pure is not None and operation == "UPDATE" and not subresource:
             same = Prepared(private(unchanged[0]))  # a rule may fill in defaults, and the stored body is shared
             with contextlib.suppress(StatusError):  # the stored object stays, even if a rule refuses it now

@@ -22,8 +22,9 @@ from fleet.engine.status import conflict, not_found
 from fleet.engine.write import Prepared
 from fleet.objects.apart import LARGE_BYTES, at_once, made
 from fleet.objects.hooking import Way
+from fleet.objects.versions import Shown, Source
 from fleet.objects.writing import Written
-from fleet.ports import Body, Change, Clock, Committed, Delete, Expect, Key, Put, Store, Write
+from fleet.ports import Body, Change, Clock, Committed, Delete, Expect, Key, Put, Write
 
 PATIENCE_S = 10.0  # of a write whose rule looks at other objects, its wait for its turn included; then 409 Conflict
 PAUSE_S = (0.001, 0.02)  # between its tries
@@ -61,7 +62,7 @@ class Rewrite:
     size: int = 0
     way: Way | None = None
 
-    async def run(self, store: Store, clock: Clock, turns: Turns) -> Written:
+    async def run(self, store: Source, clock: Clock, turns: Turns) -> Written:
         """StatusError 404 when there is no object, 409 when others would not let go of it, or the refusal of `make` or
         of the rule."""
         written = await self._once(store)
@@ -82,7 +83,7 @@ class Rewrite:
                     raise conflict(self.kind.group, self.kind.resource, self.key.name)
                 await clock.sleep(random.uniform(*PAUSE_S))
 
-    async def _once(self, store: Store) -> Written | None:
+    async def _once(self, store: Source) -> Written | None:
         """None when another write came in between."""
         stored = await store.get(self.key)
         if stored is None:
@@ -92,7 +93,8 @@ class Rewrite:
             prepared = await self.way.prepare(stored.body, large)
         else:
             prepared = await made(large, self.make, stored.body)
-        same = prepared.body is stored.body and not prepared.finished
+        stale = isinstance(stored, Shown) and stored.stale  # a write that changes nothing still rewrites it then
+        same = prepared.body is stored.body and not prepared.finished and not stale
         if not same:
             await self.admit(prepared, stored.body, large)
         if self.way is not None:
@@ -106,11 +108,11 @@ class Rewrite:
         outcome = await store.commit([write], epoch=self.epoch)
         return _written(prepared, stored.body, outcome) if isinstance(outcome, Committed) else None
 
-    async def _large(self, store: Store) -> bool:
+    async def _large(self, store: Source) -> bool:
         stored = await store.get(self.key)
         return stored is not None and max(self.size, len(stored.raw)) > LARGE_BYTES
 
-    async def _locked(self, store: Store, check: Callable[[Prepared, Body], None]) -> Written:
+    async def _locked(self, store: Source, check: Callable[[Prepared, Body], None]) -> Written:
         """Made, checked and written under the writer's lock. Removing is another kind of write than changing, and which
         of the two it comes to is known there only: whichever guess is wrong writes nothing, and the other is made."""
         last: list[tuple[Prepared, Body]] = []

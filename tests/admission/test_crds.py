@@ -31,7 +31,8 @@ REFUSED = [
     pytest.param(widget_crd(**first(CRD, schema={"openAPIV3Schema": {"type": "object", "properties": {
         "spec": {"type": "array"}}}})), "spec.validation.openAPIV3Schema.properties[spec].items",
         id="a list of nothing"),
-    pytest.param(widget_crd(conversion={"strategy": "Webhook"}), "spec.conversion.strategy", id="a webhook"),
+    pytest.param(widget_crd(conversion={"strategy": "Webhook"}), "spec.conversion.webhookClientConfig",
+        id="a webhook without an address"),
     pytest.param(widget_crd(preserveUnknownFields=True), "spec.preserveUnknownFields", id="a schema that is none"),
     pytest.param(widget_crd(**first(CRD, additionalPrinterColumns=[
         {"name": "A", "type": "string", "jsonPath": "spec.a"}])),

@@ -56,7 +56,7 @@ def _configuration(review: Review) -> Sequence[Cause]:
     for index, hook in enumerate(hooks):
         at, name = f"webhooks[{index}]", hook.get("name") or ""
         causes += _hook_faults(at, hook, conditions=not stays)
-        causes += _version_faults(f"{at}.admissionReviewVersions", strings(hook.get("admissionReviewVersions")))
+        causes += version_faults(f"{at}.admissionReviewVersions", strings(hook.get("admissionReviewVersions")))
         if name in seen:
             causes.append(duplicate(f"{at}.name", name))
         elif name:
@@ -80,7 +80,7 @@ def _hook_faults(at: str, hook: Body, *, conditions: bool) -> list[Cause]:
     for field in ("namespaceSelector", "objectSelector"):
         causes += selector_faults(f"{at}.{field}", hook.get(field) or {})
     causes += one_of(f"{at}.reinvocationPolicy", hook.get("reinvocationPolicy"), REINVOCATION_POLICIES)
-    causes += _client_faults(f"{at}.clientConfig", hook.get("clientConfig") or {})
+    causes += client_faults(f"{at}.clientConfig", hook.get("clientConfig") or {})
     if conditions:
         causes += condition_faults(f"{at}.matchConditions", hook.get("matchConditions"), Scope())
     return causes
@@ -97,7 +97,7 @@ def _name_faults(at: str, name: str) -> list[Cause]:
     return []
 
 
-def _client_faults(at: str, client: Body) -> list[Cause]:
+def client_faults(at: str, client: Body) -> list[Cause]:
     url, service = client.get("url"), client.get("service")
     if (url is None) == (service is None):
         return [required(at, "exactly one of url or service is required")]
@@ -148,7 +148,7 @@ def _service_faults(at: str, service: Body) -> list[Cause]:
     return causes
 
 
-def _version_faults(at: str, versions: list[str]) -> list[Cause]:
+def version_faults(at: str, versions: list[str]) -> list[Cause]:
     if not versions:
         return [required(at, f"must specify one of {', '.join(REVIEW_VERSIONS)}")]
     causes: list[Cause] = []
