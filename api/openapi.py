@@ -1,6 +1,6 @@
 """The OpenAPI documents of the hub: kubectl's `explain`, `apply` and `create` read them before they send anything.
 
-Version 3 is an index and one document a group and version; version 2 is one document, as JSON and as protobuf.
+Version 3 is an index and one document a group and version; version 2 is one document. Each is JSON or protobuf.
 Documents are made when they are first asked for and kept until the registry changes; of version 3 only the groups
 that changed are made anew. Clients keep a document by the hash in its address.
 """
@@ -15,8 +15,7 @@ import orjson
 
 from api.http import JSON, Request, Response, Send, send_body
 from api.openapi_schema import GVK, Components, parameter
-from api.openapi_v2 import MEDIA_TYPE as PROTOBUF
-from api.openapi_v2 import encode
+from api.protobuf.openapi import encode
 from api.served import served_kinds
 from fleet.engine.kind import Kind
 from fleet.engine.registry import Registry
@@ -32,7 +31,8 @@ _WRITE_OPTIONS = {
     "fieldValidation": "Strict refuses unknown and duplicate fields, Warn warns of them, Ignore drops them.",
 }
 _YEAR_S = 31536000
-_PROTOBUF_ANSWER = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf"  # the media type without its "@"
+# By version; clients ask for it with an "@" before "v1.0", too.
+_PROTOBUF = {version: f"application/com.github.proto-openapi.spec.v{version}.v1.0+protobuf" for version in (2, 3)}
 
 
 class Kept(Response):
@@ -59,7 +59,8 @@ class OpenApi:
         self._generation = -1
         self._groups: dict[str, tuple[Kind, ...]] = {}
         self._v3: dict[str, tuple[tuple[Kind, ...], bytes, str]] = {}
-        self._v2: dict[str, bytes] = {}
+        self._packed: dict[str, tuple[str, bytes]] = {}  # documents of version 3 in protobuf, with their hash
+        self._v2: dict[bool, bytes] = {}  # by whether it is protobuf
         self._index = b""
 
     def v3_index(self) -> bytes:
@@ -86,11 +87,21 @@ class OpenApi:
             known = self._v3[group_version] = (kinds, document, digest)
         return known[1], known[2]
 
+    def v3_protobuf(self, group_version: str) -> bytes | None:
+        """The document in protobuf."""
+        found = self.v3(group_version)
+        if found is None:
+            return None
+        known = self._packed.get(group_version)
+        if known is None or known[0] != found[1]:
+            known = self._packed[group_version] = (found[1], encode(orjson.loads(found[0])))
+        return known[1]
+
     def v2_json(self) -> bytes:
-        return self._second(JSON)
+        return self._second(False)
 
     def v2_protobuf(self) -> bytes:
-        return self._second(PROTOBUF)
+        return self._second(True)
 
     async def answer(self, path: str, request: Request) -> Response | None:
         """The answer to GET /openapi/`path`; None for a path that is not there."""
@@ -101,14 +112,15 @@ class OpenApi:
             if found is None:
                 return None
             document, digest = found
-            etag = ((b"etag", f'"{digest}"'.encode()),)
-            if request.query.get("hash") == digest:
-                return Kept(document, headers=etag)
-            return Response(document, headers=etag)
+            headers = ((b"etag", f'"{digest}"'.encode()), (b"vary", b"accept"))
+            form = JSON
+            if _wants_protobuf(request, 3):
+                document, form = self.v3_protobuf(path.removeprefix("v3/")) or b"", _PROTOBUF[3]
+            answer = Kept if request.query.get("hash") == digest else Response
+            return answer(document, content_type=form, headers=headers)
         if path == "v2":
-            accept = request.header(b"accept")
-            if "proto-openapi.spec.v2" in accept and accept.find("proto-openapi") < (accept + JSON).find(JSON):
-                return Response(self.v2_protobuf(), content_type=_PROTOBUF_ANSWER)
+            if _wants_protobuf(request, 2):
+                return Response(self.v2_protobuf(), content_type=_PROTOBUF[2])
             return Response(self.v2_json())
         return None
 
@@ -121,16 +133,24 @@ class OpenApi:
                 groups.setdefault(_path(api_version), []).append(served)
         self._groups = {gv: tuple(sorted(kinds, key=lambda k: k.resource)) for gv, kinds in groups.items()}
         self._v3 = {gv: known for gv, known in self._v3.items() if gv in groups}
+        self._packed = {gv: known for gv, known in self._packed.items() if gv in groups}
         self._v2.clear()
         self._index = b""
         self._generation = self._registry.generation
 
-    def _second(self, media_type: str) -> bytes:
+    def _second(self, packed: bool) -> bytes:
         self._refresh()
-        if media_type not in self._v2:
+        if packed not in self._v2:
             document = _document(2, self._groups)
-            self._v2[media_type] = encode(document) if media_type == PROTOBUF else orjson.dumps(document)
-        return self._v2[media_type]
+            self._v2[packed] = encode(document) if packed else orjson.dumps(document)
+        return self._v2[packed]
+
+
+def _wants_protobuf(request: Request, version: int) -> bool:
+    """Does the client name this form before JSON?"""
+    accept = request.header(b"accept")
+    form = f"proto-openapi.spec.v{version}"
+    return form in accept and accept.find(form) < (accept + JSON).find(JSON)
 
 
 def _path(api_version: str) -> str:
@@ -164,7 +184,7 @@ def _paths(version: int, kind: Kind, group_version: str, api_version: str, name:
         base: {
             "get": make.operation("list", list_name),
             "post": make.operation("post", name, body=name),
-            "parameters": in_path,
+            **({"parameters": in_path} if in_path else {}),
         },
         f"{base}/{{name}}": {
             "get": make.operation("get", name),
@@ -200,7 +220,6 @@ class _Operations:
         if action == "patch":
             parameters.append(parameter(self._version, "force", "query", "boolean"))
         operation: dict[str, Any] = {
-            "parameters": parameters,
             "responses": {"200": self._content({"$ref": self._prefix + returns}, [JSON], "OK")},
             "x-kubernetes-action": action,
             GVK: self._gvk,
@@ -215,7 +234,7 @@ class _Operations:
                 parameters.append({"name": "body", "in": "body", "schema": schema, "required": True})
         if self._version == 2:
             operation["produces"] = [JSON]
-        return operation
+        return operation | ({"parameters": parameters} if parameters else {})
 
     def _content(self, schema: dict[str, Any], types: Iterable[str], description: str) -> dict[str, Any]:
         if self._version == 2:

@@ -10,10 +10,20 @@ from __future__ import annotations
 
 from typing import Any
 
+from fleet.engine.crdschema import KEYWORDS
 from fleet.engine.kind import Kind, Schema
 from fleet.engine.schemas import INT_OR_STRING, INT_OR_STRING_TYPE, PRESERVE, QUANTITY, SCHEMA_FROM
+from fleet.objects.definitions import definitions
 
 GVK = "x-kubernetes-group-version-kind"
+EMBEDDED = "x-kubernetes-embedded-resource"
+
+_EXAMPLE = "io.k8s.api.core.v1.Pod"  # its fields are described as those of every object
+_CONVENTIONS = "https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md"
+_EMBEDDED_TEXTS = {
+    "apiVersion": f"apiVersion defines the versioned schema of this representation of an object. More info: {_CONVENTIONS}#resources",  # noqa: E501
+    "kind": f"kind is a string value representing the type of this object. In CamelCase. More info: {_CONVENTIONS}#types-kinds",  # noqa: E501
+}
 
 _SPECIAL = {
     QUANTITY: (
@@ -25,7 +35,8 @@ _SPECIAL = {
         {"type": "string", "format": "int-or-string"},
     ),
 }
-_V2_UNKNOWN = ("nullable", "oneOf", "anyOf", "allOf", "not", "patternProperties", "x-kubernetes-validations")
+_V2_UNKNOWN = ("nullable", "oneOf", "anyOf", "allOf", "not", "patternProperties", "default")
+_SHOWN = frozenset((*KEYWORDS, "default"))  # of a custom kind
 _NESTED = ("properties", "items", "additionalProperties")
 
 
@@ -46,23 +57,42 @@ class Components:
         gvks = known.get(GVK, []) if known is not None else []
         gvk = {"group": group, "version": version, "kind": kind.kind}
         if known is None:
-            builtin = SCHEMA_FROM in schema
-            known = self.schemas[name] = self._children(schema, builtin)
+            known = self.schemas[name] = self._children(schema, True) if SCHEMA_FROM in schema else self._custom(schema)
         known[GVK] = [*(g for g in gvks if g != gvk), gvk]
+        return name, self._list(kind, name, {"group": group, "version": version, "kind": kind.list_kind})
+
+    def _list(self, kind: Kind, name: str, gvk: dict[str, str]) -> str:
+        """The name of the schema of a list of the kind, which is put in."""
         list_name = f"{name}List"
+        items = f"List of {kind.resource}. More info: {_CONVENTIONS}"
         self.schemas[list_name] = {
             "type": "object",
             "required": ["items"],
-            "description": f"A list of {kind.kind}.",
+            "description": f"{kind.list_kind} is a list of {kind.kind}",
             "properties": {
-                "apiVersion": {"type": "string"},
-                "kind": {"type": "string"},
-                "metadata": {"type": "object"},
-                "items": {"type": "array", "items": {"$ref": self._prefix + name}},
+                **self._type_meta(),
+                "metadata": self._described_as("metadata", f"{_EXAMPLE}List"),
+                "items": {"type": "array", "description": items, "items": {"$ref": self._prefix + name}},
             },
-            GVK: [{"group": group, "version": version, "kind": kind.list_kind}],
+            GVK: [gvk],
         }
-        return name, list_name
+        return list_name
+
+    def _custom(self, schema: Schema) -> Schema:
+        """The root of a custom kind."""
+        if self._version == 2 and schema.get(PRESERVE):  # beside any property, kubectl refuses those that it lacks
+            return {"type": "object"}
+        new = self._children(schema, builtin=False)
+        metadata = self._described_as("metadata", _EXAMPLE)
+        new["properties"] = {**new.get("properties", {}), **self._type_meta(), "metadata": metadata}
+        return new
+
+    def _type_meta(self) -> dict[str, Schema]:
+        return {key: self._described_as(key, _EXAMPLE) for key in ("apiVersion", "kind")}
+
+    def _described_as(self, key: str, definition: str) -> Schema:
+        """A field as a built-in type has it."""
+        return self._schema(definitions().resolve(definition)["properties"][key], builtin=True)
 
     def add(self, schema: Schema) -> str:
         """A built-in type beside the kinds (DeleteOptions, Status); its name."""
@@ -78,7 +108,8 @@ class Components:
                 self.schemas[name] = dict(special[0 if self._version == 3 else 1])
             else:
                 self.schemas[name] = {}  # it may come up again below itself
-                self.schemas[name] = self._children(schema, builtin=True)
+                # `schema` may be a copy with the description of one field.
+                self.schemas[name] = self._children(definitions().resolve(name), builtin=True)
                 self.schemas[name].pop(GVK, None)
         return {"$ref": self._prefix + name}
 
@@ -99,10 +130,18 @@ class Components:
         return {**reference, "description": description}
 
     def _children(self, schema: Schema, builtin: bool) -> Schema:
-        # A keyword of null says nothing, as in a kube-apiserver.
-        new: Schema = {key: value for key, value in schema.items() if key not in _NESTED and value is not None}
+        # A keyword of null says nothing, as in a kube-apiserver; one that the hub does not know may be of any type.
+        # Go reads an empty list or map, and does not write it again.
+        new: Schema = {
+            key: value
+            for key, value in schema.items()
+            if (builtin or key in _SHOWN or key.startswith("x-kubernetes"))
+            and key not in _NESTED
+            and value is not None
+            and (value not in ([], {}) or key == "default")
+        }
         new.pop(SCHEMA_FROM, None)
-        if isinstance(schema.get("properties"), dict):
+        if schema.get("properties") and isinstance(schema["properties"], dict):
             new["properties"] = {n: self._schema(c, builtin) for n, c in schema["properties"].items()}
         for key in ("items", "additionalProperties"):
             if isinstance(schema.get(key), dict):
@@ -111,21 +150,36 @@ class Components:
                 new[key] = schema[key]
         if builtin:
             new.pop("nullable", None)
+        elif schema.get(EMBEDDED) and not (self._version == 2 and schema.get(PRESERVE)):
+            self._embed(new)
         if self._version == 2:
             return _second(new, schema, builtin)
+        if schema.get(INT_OR_STRING) and not builtin:
+            new.setdefault("anyOf", [{"type": "integer"}, {"type": "string"}])
         return new
+
+    def _embed(self, new: Schema) -> None:
+        """What every object has, in a place for a whole object."""
+        texts = {key: {"type": "string", "description": text} for key, text in _EMBEDDED_TEXTS.items()}
+        metadata = self._described_as("metadata", _EXAMPLE)
+        new["properties"] = {**new.get("properties", {}), **texts, "metadata": metadata}
+        required = new.get("required") or []
+        new["required"] = [*required, *(key for key in ("kind", "apiVersion") if key not in required)]
 
 
 def _second(new: Schema, schema: Schema, builtin: bool) -> Schema:
     """`new` as version 2 can say it."""
-    if (schema.get("nullable") and not builtin) or schema.get(INT_OR_STRING):
-        for key in ("type", *_NESTED):
-            new.pop(key, None)
-    if schema.get(PRESERVE):
+    nullable = not builtin and schema.get("nullable")
+    if nullable or schema.get(PRESERVE) or schema.get(INT_OR_STRING):
         new.pop("items", None)
         new.pop("properties", None)
-        if not builtin:
-            new.pop("type", None)
+    if nullable or schema.get(INT_OR_STRING) or (not builtin and schema.get(PRESERVE)):
+        new.pop("type", None)
+    if not builtin and "required" in new:
+        may_be_null = {name for name, child in (schema.get("properties") or {}).items() if child.get("nullable")}
+        new["required"] = [name for name in new["required"] if name not in may_be_null]
+        if not new["required"]:
+            del new["required"]
     for key in _V2_UNKNOWN:
         new.pop(key, None)
     return new

@@ -148,8 +148,8 @@ def _wrapped(values: Any) -> bytes:
 def _field(field: Field) -> Encoder:
     number = field.number
     if field.map:
-        return _map(tag_of(number), _one(2, field.type))
-    one = _one(number, field.type)
+        return _map(tag_of(number), field_writer(2, field.type))
+    one = field_writer(number, field.type)
     if not field.repeated:
         return one
 
@@ -174,7 +174,8 @@ def _map(tag: bytes, value: Encoder) -> Encoder:
     return encode
 
 
-def _one(number: int, kind: str) -> Encoder:
+def field_writer(number: int, kind: str) -> Encoder:
+    """Writes one value of a field with its tag."""
     if kind in NUMBERS:
         return (_boolean if kind == "bool" else _integer)(tag_of(number, 0))
     if kind == "double":
