@@ -18,6 +18,7 @@ from api.reviews import audiences_of, decode
 from api.routing import Route
 from api.served import Served
 from api.writes import Writes, delete_write_options, parse_options, refuse_strict
+from fleet.engine.columns_workloads import selector as selector_shown
 from fleet.engine.patch import json_patch, merge_patch
 from fleet.engine.status import Cause, StatusError, bad_request, conflict, invalid, not_found
 from fleet.engine.validate import shown
@@ -226,6 +227,8 @@ def scale_of(served: Served, body: Mapping[str, Any]) -> Body:
     }
     status: Body = {"replicas": _at(body, scale.status_replicas_path) or 0}
     selector = _at(body, scale.label_selector_path) if scale.label_selector_path else None
+    if isinstance(selector, Mapping):  # of a built-in kind; a CRD names a field that holds the text
+        selector = selector_shown(dict(body), 0.0) if selector else ""
     if isinstance(selector, str) and selector:
         status["selector"] = selector
     return {

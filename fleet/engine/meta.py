@@ -120,7 +120,11 @@ def _check_owners(owners: list[Any], causes: list[Cause]) -> None:
 
 
 def tidy(metadata: Body) -> tuple[str, ...]:
-    """Remove owner references that stand twice, in place; returns the warning that a client gets for them."""
+    """Remove what is empty, as Kubernetes does not show it, and owner references that stand twice, in place; returns
+    the warning that a client gets for the latter."""
+    for field in ("labels", "annotations", "ownerReferences", "finalizers"):
+        if field in metadata and not metadata[field]:
+            del metadata[field]
     owners = metadata.get("ownerReferences")
     if owners.__class__ is not list or len(owners) < 2:
         return ()

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import pytest
+
 from fleet.engine.kind import Kind, Scale
 from tests.api.conftest import KUBECTL, Hub
 
@@ -55,6 +57,42 @@ async def test_kubectl_scales_what_has_a_scale(hub: Hub) -> None:
         stale = {**scale, "metadata": {**scale["metadata"], "resourceVersion": "1"}}
         answer = await client.put(f"{THINGS}/t/scale", content=json.dumps(stale))
         assert answer.status_code == 409
+
+
+@pytest.mark.parametrize(
+    ("version", "kind", "selector", "shown"),
+    [
+        ("apps/v1", "Deployment", {"matchLabels": {"b": "2", "a": "1"}}, "a=1,b=2"),
+        (
+            "apps/v1", "ReplicaSet",
+            {"matchLabels": {"a": "1"}, "matchExpressions": [{"key": "b", "operator": "In", "values": ["3", "2"]}]},
+            "a=1,b in (2,3)",
+        ),
+        ("v1", "ReplicationController", {"a": "1", "b": "2"}, "a=1,b=2"),
+    ],
+)  # fmt: skip
+async def test_the_scale_of_a_workload_names_its_pods(
+    hub: Hub, version: str, kind: str, selector: dict[str, Any], shown: str
+) -> None:
+    pods = {"labels": {"a": "1", "b": "2"}}
+    body = {
+        "apiVersion": version, "kind": kind, "metadata": {"name": "w"},
+        "spec": {"selector": selector, "template": {"metadata": pods, "spec": POD["spec"]}},
+    }  # fmt: skip
+    path = f"/{'api' if version == 'v1' else 'apis'}/{version}/namespaces/default/{kind.lower()}s"
+    async with hub.client() as client:
+        made = await client.post(path, json=body)
+        assert made.status_code == 201, made.text
+        assert (await client.get(f"{path}/w/scale")).json()["status"] == {"replicas": 0, "selector": shown}
+
+
+async def test_metadata_that_became_empty_is_not_shown(hub: Hub) -> None:
+    path = "/api/v1/namespaces/default/configmaps"
+    body = {"metadata": {"name": "m", "labels": {"a": "1"}, "annotations": {}, "finalizers": []}}
+    async with hub.client() as client:
+        assert set((await client.post(path, json=body)).json()["metadata"]).isdisjoint({"annotations", "finalizers"})
+        patched = await client.patch(f"{path}/m", content=b'{"metadata":{"labels":{"a":null}}}', headers=MERGE)
+        assert (patched.status_code, "labels" in patched.json()["metadata"]) == (200, False)
 
 
 async def test_a_kind_without_scale_has_none(hub: Hub) -> None:
