@@ -42,16 +42,31 @@ class Acceptor:
         self._socket.listen(self._backlog)
         self._loop.add_reader(self._socket.fileno(), self._accept)
 
+    async def finish(self, within_s: float) -> None:
+        """Take in the clients that wait already, refuse all others, and let handshakes end: a client that has been
+        taken in believes that it is served."""
+        if self._closed:
+            return
+        self._accept()
+        self._refuse()
+        if self._handshakes:
+            await asyncio.wait(self._handshakes, timeout=within_s)
+
     def close(self) -> None:
         """Stop accepting; connections go on, handshakes do not."""
+        self._refuse()
+        for task in self._handshakes:
+            task.cancel()
+
+    def _refuse(self) -> None:
+        """Close the socket at once: the kernel would go on to take connections in that nobody serves."""
         if self._closed:
             return
         self._closed = True
         self._loop.remove_reader(self._socket.fileno())
+        self._socket.close()
         if self._pause is not None:
             self._pause.cancel()
-        for task in self._handshakes:
-            task.cancel()
 
     async def wait_closed(self) -> None:
         await asyncio.gather(*self._handshakes, return_exceptions=True)

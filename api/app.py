@@ -120,6 +120,10 @@ class Api:
         self._stopping.clear()
         await self.authorizer.start()
 
+    def drain(self) -> None:
+        """Say that this process is not ready any more; all else is answered as ever."""
+        self._health.draining = True
+
     def close_streams(self) -> None:
         """End every open watch, so that nothing holds the server when it stops."""
         self._stopping.set()

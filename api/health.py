@@ -78,6 +78,7 @@ class Health:
 
     def __init__(self, store: Store, version: dict[str, str], checks: Mapping[str, Check]) -> None:
         self._store, self._version, self._checks = store, version, checks
+        self.draining = False  # the process is about to end
 
     async def answer(self, request: Request) -> Response:
         path, _, one = request.path.strip("/").partition("/")
@@ -103,7 +104,10 @@ class Health:
 
     async def _ready(self) -> dict[str, str]:
         """The checks of /readyz by name: "" when all is well, else what is wrong."""
-        return {"ping": "", "store": await self._of_store(), **{name: check() for name, check in self._checks.items()}}
+        return {
+            "ping": "", "store": await self._of_store(), **{name: check() for name, check in self._checks.items()},
+            "shutdown": "process is shutting down" if self.draining else "",
+        }  # fmt: skip
 
     async def _of_store(self) -> str:
         try:

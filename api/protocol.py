@@ -23,6 +23,7 @@ from api.edge import Bounds, EdgeMetrics, Slot
 from fleet.engine.status import StatusError, bad_request
 
 TAKE_OVER = "fleet.takeOver"  # in `scope["extensions"]` of a request that asks for another protocol
+FIRST_REQUEST_S = 1.0  # for the first request of a connection that was made while the server stops
 WRITE_BUFFER_BYTES = 128 * 1024  # for a client that does not read, beside the kernel's buffer
 
 
@@ -96,6 +97,23 @@ class BoundedProtocol(HttpToolsProtocol):
         self._timer = self._reading = self._ending = None
         self._unset_keepalive_if_required()
         super().connection_lost(exc)
+
+    def dismiss(self) -> None:
+        """Let the answer under way end the connection."""
+        if self.cycle is not None:
+            self.cycle.keep_alive = False
+
+    def shutdown(self) -> None:
+        """The server stops. A client that has just come gets the time to send its first request; the answer tells it
+        to go elsewhere afterwards."""
+        if self._requests:
+            super().shutdown()
+        else:
+            self.loop.call_later(FIRST_REQUEST_S, self._end_unused)
+
+    def _end_unused(self) -> None:
+        if not self._over and not self._requests:
+            self._end()
 
     def data_received(self, data: bytes) -> None:
         if self._over:

@@ -1,7 +1,9 @@
 """Serving an application with TLS: uvicorn, started and stopped from code.
 
-Open watches must not hold a server that stops, so they are closed first and the rest gets a bounded time. Nothing here
-depends on the ASGI lifespan: the composer of the parts starts and stops them around this.
+A server that stops may drain first: it says that it is not ready, answers on, and each answer tells its client to use
+another connection next. Then no new connection is taken, open watches are closed, since they must not hold the server,
+and requests under way get a bounded time. Nothing here depends on the ASGI lifespan: the composer of the parts starts
+and stops them around this.
 """
 
 from __future__ import annotations
@@ -23,6 +25,8 @@ from api.http import ASGIApp
 from api.protocol import BoundedProtocol
 
 STOP_S = 1.0
+HANDSHAKES_S = 1.0
+CLOSE = (b"connection", b"close")
 BACKLOG = 2048
 
 
@@ -53,6 +57,21 @@ class _Uvicorn(uvicorn.Server):
         self.servers = acceptors  # type: ignore[assignment]
         self.started = True
 
+    def dismiss(self) -> None:
+        """From now on each answer ends its connection, and says so."""
+        if CLOSE in self.config.encoded_headers:
+            return
+        self.config.encoded_headers.append(CLOSE)
+        self.server_state.default_headers = [*self.server_state.default_headers, CLOSE]
+        for connection in self.server_state.connections:
+            connection.dismiss()  # type: ignore[union-attr]
+
+    async def refuse_new(self) -> None:
+        """Take no new connection."""
+        self.dismiss()
+        for acceptor in self.servers:
+            await acceptor.finish(HANDSHAKES_S)  # type: ignore[attr-defined]
+
     def _protocol(self, slot: Slot) -> asyncio.Protocol:
         return BoundedProtocol(
             self.config, self.server_state, self.lifespan.state, bounds=self._bounds, metrics=self._metrics, slot=slot
@@ -76,17 +95,21 @@ def bind(host: str, port: int) -> socket.socket:
 class Server:
     """One listening server in this event loop.
 
-    `close_streams` is called when it begins to stop (`Api.close_streams`). `listener`: a bound socket to take over, in
-    place of binding host and port. `metrics`: where it is counted what the bounds refused (`Api.metrics.edge`).
-    `client_authorities`: files of the authorities whose client certificates are credentials.
+    `close_streams` is called when it takes no new connection any more (`Api.close_streams`). `listener`: a bound socket
+    to take over, in place of binding host and port. `metrics`: where it is counted what the bounds refused
+    (`Api.metrics.edge`). `client_authorities`: files of the authorities whose client certificates are credentials.
+    `drain_s`: how long it drains before it stops, after calling `on_drain` (`Api.drain`). `finish_s`: the time for
+    requests under way.
     """
 
     def __init__(
         self, app: ASGIApp, *, host: str = "127.0.0.1", port: int = 0, cert: Path | None = None,
         key: Path | None = None, close_streams: Callable[[], None] | None = None,
         listener: socket.socket | None = None, bounds: Bounds | None = None, metrics: EdgeMetrics | None = None,
-        client_authorities: tuple[Path, ...] = (),
+        client_authorities: tuple[Path, ...] = (), drain_s: float = 0.0, on_drain: Callable[[], None] | None = None,
+        finish_s: float = STOP_S,
     ) -> None:  # fmt: skip
+        self._drain_s, self._on_drain, self._finish_s = drain_s, on_drain, finish_s
         self._socket = listener or bind(host, port)
         self.host = host
         self.port: int = self._socket.getsockname()[1]
@@ -95,7 +118,7 @@ class Server:
         config = uvicorn.Config(
             app, host=host, port=self.port, http=BoundedProtocol, ws="none", lifespan="off", log_config=None,
             access_log=False, server_header=False, date_header=True, proxy_headers=False,
-            timeout_keep_alive=75, timeout_graceful_shutdown=int(STOP_S), backlog=BACKLOG,
+            timeout_keep_alive=75, timeout_graceful_shutdown=int(finish_s), backlog=BACKLOG,
             ssl_certfile=str(cert) if cert else None, ssl_keyfile=str(key) if key else None,
         )  # fmt: skip
         bounds = bounds or Bounds()
@@ -118,19 +141,28 @@ class Server:
             await asyncio.sleep(0.005)
 
     async def stop(self) -> None:
-        """Stop listening, close streams, wait for the rest for about a second. Safe to call twice."""
-        if self._task is None:
+        """Drain, stop listening, close streams, wait for the rest for `finish_s`. Safe to call twice: the
+        second call does not drain again."""
+        task = self._task
+        if task is None:
             self._socket.close()
             return
+        drain_s, self._drain_s = self._drain_s, 0.0
+        if drain_s:
+            if self._on_drain is not None:
+                self._on_drain()
+            self._server.dismiss()
+            await asyncio.sleep(drain_s)
+        await self._server.refuse_new()
         if self._close_streams is not None:
             self._close_streams()
         self._server.should_exit = True
-        done, _ = await asyncio.wait({self._task}, timeout=STOP_S + 2.0)
+        done, _ = await asyncio.wait({task}, timeout=self._finish_s + 2.0)
         if not done:
             self._server.force_exit = True
-            self._task.cancel()
+            task.cancel()
         with contextlib.suppress(asyncio.CancelledError):
-            await self._task
+            await task
         self._task = None
         self._socket.close()
 

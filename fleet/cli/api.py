@@ -25,6 +25,13 @@ def api(
     client_ca_file: ClientCaOption = None,
     authentication_config: AuthenticationOption = None,
     outgoing_allow: OutgoingOption = None,
+    drain_seconds: Annotated[
+        float,
+        typer.Option(
+            min=0,
+            help="After SIGTERM, say not ready and answer on for so long: load balancers and clients go elsewhere.",
+        ),
+    ] = 3.0,
     fd: Annotated[int | None, typer.Option(hidden=True, help="A listening socket to use instead.")] = None,
 ) -> None:
     """Run one API process; any number may serve one database.
@@ -54,7 +61,9 @@ def api(
         raise Failure(f"{data.root} holds no server certificate")
 
     async def main(stop: asyncio.Event) -> None:
-        await compose.serve_api(data, database_url or None, listener, stop, say_ready, access, advertise or "")
+        await compose.serve_api(
+            data, database_url or None, listener, stop, say_ready, access, advertise or "", drain_seconds
+        )
 
     logs.configure()
     compose.run(main)

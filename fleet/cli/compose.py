@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 DATABASE_WAIT_S = 60.0
 DATABASE_RETRY_S = 0.2
 KINDS_WAIT_S = 10.0
+FINISH_S = 8.0  # for the requests under way when an API process ends: less than a supervisor waits
 STAND_AGAIN_S = 0.2  # after the leadership was lost
 STAND_AGAIN_MAX_S = 30.0  # after it could not even be asked for, again and again
 SOLVER_KEPT_S = 5.0  # by a process that leads no more: it may be the next to lead, and a new one takes seconds
@@ -175,8 +176,10 @@ async def serve_api(
     on_ready: Callable[[], None],
     access: Access,
     advertise: str = "",
+    drain_s: float = 0.0,
 ) -> None:
-    """The API process: serves on `listener` until `stop`. `advertise`: its address for other processes of the hub."""
+    """The API process: serves on `listener` until `stop`, and drains. `advertise`: its address for other processes of
+    the hub."""
     from api.app import build_app
     from api.kindfiles import load_kinds
     from api.openapi import OpenApi
@@ -220,6 +223,7 @@ async def serve_api(
             app, host=host, port=port, cert=data.server_certificate, key=data.server_key,
             close_streams=app.close_streams, listener=listener, metrics=app.metrics.edge,
             client_authorities=access.authorities(data.ca_certificate),
+            drain_s=drain_s, on_drain=app.drain, finish_s=FINISH_S,
         )  # fmt: skip
         try:
             await server.start()

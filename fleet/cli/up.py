@@ -209,7 +209,9 @@ class _Hub:
         metrics = (self._metrics.fileno(),) if self._metrics is not None else ()
         controllers = ["controllers", *where, *self._plan.tuning]
         controllers += [word for number in metrics for word in ("--metrics-fd", str(number))]
-        api = ["api", *where, "--fd", str(descriptor), "--advertise", self._server.removeprefix("https://")]
+        advertised = self._server.removeprefix("https://")
+        # There is no other API process to go to, and the listening socket stays open for the next one.
+        api = ["api", *where, "--fd", str(descriptor), "--advertise", advertised, "--drain-seconds", "0"]
         api += self._plan.access.words()
         children = [
             Child("controllers", controllers, data.logs / "controllers.log", environment, inherit=metrics),

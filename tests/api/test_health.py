@@ -40,7 +40,7 @@ async def test_when_all_is_well_it_is_ok(path: str) -> None:
 async def test_nobody_decides_and_readyz_says_since_when() -> None:
     status, text = await ask("/readyz")
     assert (status, text) == (
-        503, f"[+]ping ok\n[+]store ok\n[-]controllers failed: {SILENT}\nreadyz check failed\n",
+        503, f"[+]ping ok\n[+]store ok\n[-]controllers failed: {SILENT}\n[+]shutdown ok\nreadyz check failed\n",
     )  # fmt: skip
     assert await ask("/readyz/controllers") == (503, SILENT)
 
@@ -54,7 +54,7 @@ async def test_a_check_can_be_left_out() -> None:
     assert await ask("/readyz?exclude=controllers") == (200, "ok")
     status, text = await ask("/readyz?verbose&exclude=controllers&exclude=nothing")
     assert status == 200 and text == (
-        "[+]ping ok\n[+]store ok\n[+]controllers excluded: ok\n"
+        "[+]ping ok\n[+]store ok\n[+]controllers excluded: ok\n[+]shutdown ok\n"
         'warn: some health checks cannot be excluded: no matches for "nothing"\nreadyz check passed\n'
     )
 
