@@ -35,14 +35,21 @@ def check_configuration(kind: Kind, namespace: str, name: str, config: Any) -> N
         raise bad_request(f"the name of the object ({metadata['name']}) does not match the name on the URL ({name})")
     if metadata.get("managedFields"):
         raise bad_request("metadata.managedFields must be nil")
+    flaw = untypable(kind, config)
+    if flaw:
+        gvk = f"{kind.group}/{kind.version}, Kind={kind.kind}"
+        raise bad_request(f"failed to create typed patch object ({where}; {gvk}): {flaw}")
+
+
+def untypable(kind: Kind, config: Body) -> str:
+    """The reason why a configuration cannot be merged, "" where it can. Unknown fields, which are one, are removed."""
     unknown: list[str] = []
     prune(compiled(kind), config, "", unknown)
     found = [f".{path}: field not declared in schema" for path in unknown]
     _untyped(compiled(kind), config, "", found)
-    if found:
-        listed = found[0] if len(found) == 1 else "errors:\n" + "\n".join(f"  {text}" for text in found[:CAUSES_MAX])
-        gvk = f"{kind.group}/{kind.version}, Kind={kind.kind}"
-        raise bad_request(f"failed to create typed patch object ({where}; {gvk}): {listed}")
+    if len(found) < 2:
+        return "".join(found)
+    return "errors:\n" + "\n".join(f"  {text}" for text in found[:CAUSES_MAX])
 
 
 def apply_new(

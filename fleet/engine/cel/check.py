@@ -7,6 +7,7 @@ from typing import Any
 
 from fleet.engine.cel.declare import CONSTANTS, FUNCTIONS, Overload
 from fleet.engine.cel.literals import literal_flaws
+from fleet.engine.cel.messages import Messages, field_type, none_known
 from fleet.engine.cel.parse import parse
 from fleet.engine.cel.tree import (
     ACCUMULATOR,
@@ -40,6 +41,7 @@ from fleet.engine.cel.types import (
     list_of,
     map_of,
     optional_of,
+    type_of,
     unwrapped,
 )
 from fleet.engine.cel.words import UInt
@@ -47,10 +49,13 @@ from fleet.engine.cel.words import UInt
 ERRORS_MAX = 100  # of one expression
 
 
-def checked(text: str, variables: Mapping[str, Type], functions: Mapping[str, tuple[Overload, ...]] = {}) -> Node:
+def checked(
+    text: str, variables: Mapping[str, Type], functions: Mapping[str, tuple[Overload, ...]] = {},
+    messages: Messages = none_known,
+) -> Node:  # fmt: skip
     """The tree of an expression with its types. Raises BadExpression. `functions`: beyond those of Kubernetes."""
     tree = parse(text)
-    checker = _Checker(variables, functions)
+    checker = _Checker(variables, functions, messages)
     checker.check(tree)
     found = checker.errors or checker.later
     if found:
@@ -60,9 +65,12 @@ def checked(text: str, variables: Mapping[str, Type], functions: Mapping[str, tu
 
 
 class _Checker:
-    def __init__(self, variables: Mapping[str, Type], functions: Mapping[str, tuple[Overload, ...]]) -> None:
+    def __init__(
+        self, variables: Mapping[str, Type], functions: Mapping[str, tuple[Overload, ...]], messages: Messages
+    ) -> None:
         self.names: dict[str, Type] = {**CONSTANTS, **variables}
         self.functions = functions
+        self.messages = messages
         self.bound = Bindings()
         self.errors: list[tuple[int, str]] = []
         self.later: list[tuple[int, str]] = []  # of an expression whose types are right
@@ -89,24 +97,47 @@ class _Checker:
         return type_of_constant(node.value)
 
     def _ident(self, node: Ident) -> Type:
-        found = self.names.get(node.name.removeprefix("."))
+        found = self._named(node.name.removeprefix("."))
         return found or self.fail(node.at, f"undeclared reference to '{node.name}' (in container '')")
 
+    def _named(self, name: str) -> Type | None:
+        """The type of a variable, a constant, or a message type, which is a value of its own."""
+        found = self.names.get(name)
+        if found is None:
+            message = self.messages(name)
+            found = type_of(message) if message is not None else None
+        return found
+
     def _struct(self, node: Struct) -> Type:
-        if node.name in self.names:
-            return self.fail(node.at, f"'{node.name}' is not a type")
-        return self.fail(node.at, f"undeclared reference to '{node.name}' (in container '')")
+        named = self._named(node.name)
+        if named is None:
+            return self.fail(node.at, f"undeclared reference to '{node.name}' (in container '')")
+        message = named.params[0] if named.kind == "type" else None
+        if message is None or not message.made:
+            what = "a type" if message is None else "a message type"
+            self.fail(node.at, f"'{named.name if message is None else message.name}' is not {what}")
+            message = None
+        for at, name, value, optional in node.fields:
+            given = self._perhaps(value, optional)
+            wanted = field_type(message, name) if message is not None else ERROR
+            if wanted is None:
+                self.fail(at, f"undefined field '{name}'")
+            elif not self.bound.fits(wanted, given):
+                shown = f"expected type of field '{name}' is '{wanted}' but provided type is '{given}'"
+                self.fail(at, shown)
+        return message or ERROR
 
     def _select(self, node: Select) -> Type:
-        dotted = qualified(node)
-        if dotted in self.names and not node.test:
-            return self.names[dotted]
+        known = None if node.test else self._qualified(node)
+        if known is not None:
+            return known
         given, was_optional = unwrapped(self.bound.resolved(self.check(node.operand)))
         result = DYN
         if given.kind == "map":
             result = given.params[1]
         elif given.kind == "struct":
-            result = (given.fields or {}).get(node.name) or self.fail(node.at, f"undefined field '{node.name}'")
+            found = field_type(given, node.name) if given.made else (given.fields or {}).get(node.name)
+            result = found or self.fail(node.at, f"undefined field '{node.name}'")
         elif given.kind == "param":
             self.bound.fits(DYN, given)
         elif given.kind not in ("dyn", "error"):
@@ -115,6 +146,12 @@ class _Checker:
             return BOOL
         return optional_of(result) if was_optional or node.optional else self.bound.resolved(result)
 
+    def _qualified(self, node: Select) -> Type | None:
+        """The type of a variable, a constant or a message type with dots in its name."""
+        dotted = qualified(node)
+        root = dotted.partition(".")[0]
+        return self.names.get(dotted) or (self._named(dotted) if dotted and root not in self.names else None)
+
     def _call(self, node: Call) -> Type:
         self.mixed += node.function == "format"
         given = [self.check(part) for part in node.args]
@@ -122,8 +159,9 @@ class _Checker:
         self.later += literal_flaws(node)
         if node.target is not None:
             prefix = qualified(node.target)
-            if prefix and f"{prefix}.{node.function}" in FUNCTIONS:
-                node.function, node.target = f"{prefix}.{node.function}", None
+            whole = f"{prefix}.{node.function}"
+            if prefix and (whole in FUNCTIONS or whole in self.functions):
+                node.function, node.target = whole, None
             else:
                 given.insert(0, self.check(node.target))
         overloads = self.functions.get(node.function, ()) + FUNCTIONS.get(node.function, ())

@@ -7,7 +7,7 @@ The estimate decides which rules a CRD may hold, so it follows cel-go's (checker
 from __future__ import annotations
 
 from fleet.engine.cel.costs import FUNCTIONS, INF, TENTH, UNKNOWN, Size, plus, scaled, times, union
-from fleet.engine.cel.tree import ACCUMULATOR, Bind, Call, Const, Ident, ListOf, Loop, MapOf, Node, Select
+from fleet.engine.cel.tree import ACCUMULATOR, Bind, Call, Const, Ident, ListOf, Loop, MapOf, Node, Select, Struct
 from fleet.engine.cel.types import Type
 
 _SCALARS = frozenset({"bool", "double", "duration", "int", "timestamp", "uint"})
@@ -107,8 +107,8 @@ class _Estimate:
         sizes = [self.size(node) for node in nodes]
         return (min(size[0] for size in sizes), max(size[1] for size in sizes)) if sizes else (0, 0)
 
-    def _struct(self, node: Node) -> int:
-        return 40
+    def _struct(self, node: Struct) -> int:
+        return 40 + sum(self.cost(value) for _, _, value, _ in node.fields)
 
     def _bind(self, node: Bind) -> int:
         cost = self.cost(node.value) + 10

@@ -13,11 +13,12 @@ from fleet.engine.cel.arithmetic import OPERATORS
 from fleet.engine.cel.declare import CONSTANTS
 from fleet.engine.cel.kubernetes import KUBERNETES
 from fleet.engine.cel.loops import LOOPS
+from fleet.engine.cel.messages import Message
 from fleet.engine.cel.network import NETWORK
 from fleet.engine.cel.sequences import SEQUENCES
 from fleet.engine.cel.texts import TEXTS
 from fleet.engine.cel.times import TIMES
-from fleet.engine.cel.tree import Bind, Call, Const, Ident, ListOf, Loop, MapOf, Node, Select
+from fleet.engine.cel.tree import Bind, Call, Const, Ident, ListOf, Loop, MapOf, Node, Select, Struct
 from fleet.engine.cel.types import Type, unwrapped
 from fleet.engine.cel.values import NO_OVERLOAD, NONE, Fault, Optional, Run, TypeValue, no_such_key
 
@@ -26,7 +27,7 @@ Function = Callable[..., Any]
 FUNCTIONS: Mapping[str, tuple[Function, int]] = {
     **OPERATORS, **TEXTS, **SEQUENCES, **TIMES, **KUBERNETES, **NETWORK,
 }  # fmt: skip
-_LIST, _MAP = 10, 30  # what it costs to make one
+_LIST, _MAP, _MESSAGE = 10, 30, 40  # what it costs to make one
 _BROKEN = (TypeError, AttributeError, ValueError, KeyError, OverflowError, RecursionError)
 
 
@@ -69,16 +70,33 @@ class Compiler:
         if number is not None:
             self.seen.add(name)
             return lambda run: run.slots[number], 1
-        inner = CONSTANTS[name].params[0]
-        fixed = TypeValue(name if inner.kind in ("timestamp", "duration", "null") else inner.name)
+        inner = CONSTANTS[name].params[0] if name in CONSTANTS else None
+        plain = inner is None or inner.kind in ("timestamp", "duration", "null")
+        fixed = TypeValue(name if inner is None or plain else inner.name)
         return lambda run: fixed, 1
+
+    def _struct(self, node: Struct) -> tuple[Step, int]:
+        parts = [(name, *self.compile(value), optional) for _, name, value, optional in node.fields]
+        made = node.type
+
+        def make(run: Run) -> Message:
+            fields: dict[str, Any] = {}
+            for name, step, _, optional in parts:
+                found = step(run)
+                if not optional:
+                    fields[name] = found
+                elif found.given:
+                    fields[name] = found.given[0]
+            return Message(made, fields)
+
+        return make, _MESSAGE + sum(part[2] for part in parts)
 
     def _select(self, node: Select) -> tuple[Step, int]:
         from fleet.engine.cel.check import qualified
 
-        dotted = qualified(node)
-        if dotted in CONSTANTS and node.operand.type.kind == "dyn":
-            return self._named(dotted)
+        # The type checker looks into no part of a name with dots, so its first part has no type.
+        if node.operand.type.kind == "dyn" and (node.type.kind == "type" or qualified(node) in self.slots):
+            return self._named(qualified(node))
         operand, cost = self.compile(node.operand)
         given, was_optional = unwrapped(node.operand.type)
         shape = given.shape if given.kind == "struct" else None
@@ -218,6 +236,8 @@ def select(value: Any, name: str) -> Any:
         if name in value:
             return value[name]
         raise no_such_key(name)
+    if type(value) is Message:
+        return value.fields.get(name)
     if type(value) is Optional:
         return select_perhaps(value, name)
     raise Fault(NO_OVERLOAD)
@@ -226,8 +246,9 @@ def select(value: Any, name: str) -> Any:
 def select_perhaps(value: Any, name: str) -> Optional:
     if type(value) is Optional:
         return select_perhaps(value.given[0], name) if value.given else NONE
-    if type(value) is dict:
-        return Optional((value[name],)) if name in value else NONE
+    fields = value.fields if type(value) is Message else value
+    if type(fields) is dict:
+        return Optional((fields[name],)) if name in fields else NONE
     raise Fault(NO_OVERLOAD)
 
 

@@ -338,7 +338,7 @@ def _asking(key: str) -> Callable[[Run, Any, Any], Question]:
     def ask(run: Run, question: Any, value: Any) -> Question:
         if type(question) is not Question or type(value) is not str:
             raise Fault(NO_OVERLOAD)
-        if key in _NEEDED and not value:
+        if key in _NEEDED and not value.strip():
             raise Fault(f"{key} must not be empty")
         return Question(question.authorizer, (*question.asked, (key, value)), _BECOMES.get(key, question.TYPE))
 

@@ -193,18 +193,37 @@ class _Reader:
         if self.at_sign("("):
             bracket = self.take()
             return self.call(bracket.at, name.text, None, self.parts(")", depth))
-        if self.at_sign("{"):
-            return self.struct(name.text)
+        end = self.dotted_end()
+        if self.words[end].text == "{" and self.words[end].kind == "sign":
+            steps = [name.text, *(word.text for word in self.words[self.place + 1 : end : 2])]
+            self.place = end
+            return self.struct(".".join(steps), depth)
         return Ident(name.at, lead + name.text)
 
-    def struct(self, name: str) -> Node:
-        """A message: Kubernetes declares none, so its fields need no look."""
+    def dotted_end(self) -> int:
+        """The place behind the names that follow, each with a dot before it."""
+        end = self.place
+        while self.words[end].text == "." and self.words[end + 1].kind == "name":
+            end += 2
+        return end
+
+    def struct(self, name: str, depth: int) -> Node:
         bracket = self.take("{")
-        depth = 1
-        while depth and self.word.kind:
-            depth += self.at_sign("{") - self.at_sign("}")
-            self.take()
-        return Struct(bracket.at, name)
+        fields: list[tuple[int, str, Node, bool]] = []
+        while not self.at_sign("}"):
+            optional = self.at_sign("?")
+            if optional:
+                self.take()
+            if self.word.kind != "name":
+                self.fail(f"Syntax error: mismatched input '{self.word.text}' expecting IDENTIFIER")
+            key, colon = self.take(), self.take(":")
+            fields.append((colon.at, key.text, self.expression(depth + 1), optional))
+            if self.at_sign(","):
+                self.take()
+            elif not self.at_sign("}"):
+                self.fail(f"Syntax error: mismatched input '{self.word.text}' expecting {{'}}', ','}}")
+        self.take("}")
+        return Struct(bracket.at, name, fields)
 
     def parts(self, end: str, depth: int) -> list[Node]:
         found: list[Node] = []

@@ -8,6 +8,7 @@ from typing import Any
 from fleet.engine.cel.check import checked
 from fleet.engine.cel.declare import Overload
 from fleet.engine.cel.evaluate import Compiler, Step
+from fleet.engine.cel.messages import Messages, none_known
 from fleet.engine.cel.tree import BadExpression, Node
 from fleet.engine.cel.types import Type, exactly
 from fleet.engine.cel.values import Fault, OverBudget, Run
@@ -62,12 +63,14 @@ def compile_expression(
     variables: Mapping[str, Type],
     result: Type | None = None,
     functions: Mapping[str, tuple[tuple[Overload, ...], Callable[..., Any]]] | None = None,
+    messages: Messages = none_known,
 ) -> Program:
     """Raises BadExpression, in the words of Kubernetes behind "compilation failed: ". `result`: the type that the
-    outcome must have. `functions`: more than those of Kubernetes, each with its overloads."""
+    outcome must have. `functions`: more than those of Kubernetes, each with its overloads. `messages`: what the
+    expression can make."""
     own = functions or {}
     try:
-        tree = checked(text, variables, {name: entry[0] for name, entry in own.items()})
+        tree = checked(text, variables, {name: entry[0] for name, entry in own.items()}, messages)
         if result is not None and not exactly(tree.type, result) and result.kind != "dyn":
             raise BadExpression(f"must evaluate to {result}")
         return Program(text, tree, list(variables), {name: (entry[1], 1) for name, entry in own.items()})

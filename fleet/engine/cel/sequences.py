@@ -7,6 +7,7 @@ from functools import cmp_to_key
 from typing import Any
 
 from fleet.engine.cel.arithmetic import add
+from fleet.engine.cel.messages import Message
 from fleet.engine.cel.values import (
     NO_OVERLOAD,
     NONE,
@@ -171,7 +172,8 @@ def optional_of(run: Run, value: Any) -> Optional:
 
 
 def optional_not_zero(run: Run, value: Any) -> Optional:
-    return NONE if value is None or value in (0, "", b"", [], {}) or value == Duration(0) else Optional((value,))
+    empty = not value.fields if isinstance(value, Message) else value is None or value in (0, "", b"", [], {})
+    return NONE if empty or value == Duration(0) else Optional((value,))
 
 
 def optional_none(run: Run) -> Optional:

@@ -75,7 +75,10 @@ class MapOf(Node):
 
 @dataclass(slots=True, eq=False)
 class Struct(Node):
+    """A message. `fields`: (where its colon is, name, value, whether an absent value is left out)."""
+
     name: str
+    fields: list[tuple[int, str, Node, bool]] = field(default_factory=list)
 
 
 @dataclass(slots=True, eq=False)

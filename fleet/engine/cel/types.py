@@ -16,13 +16,15 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Type:
-    """`params`: of a list, a map, an optional or a type. `fields`: of an object; None where nothing is declared."""
+    """`params`: of a list, a map, an optional or a type. `fields`: of an object; None where nothing is declared.
+    `made`: an expression can make values of the type (messages.py)."""
 
     kind: str
     name: str
     params: tuple[Type, ...] = ()
     fields: Mapping[str, Type] | None = None
     shape: Shape | None = None
+    made: bool = False
 
     def __str__(self) -> str:
         return f"{self.name}({', '.join(map(str, self.params))})" if self.params else self.name
