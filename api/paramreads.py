@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from api.rbac import Attributes, Authorizer
+from fleet.admission.dynamic import policies
 from fleet.admission.dynamic.matching import GROUP
 from fleet.admission.rule import forbidden
 from fleet.engine.status import Cause
@@ -18,19 +19,20 @@ from fleet.objects.objects import Objects
 from fleet.objects.writing import Review, Rule
 from fleet.ports import Body, Key, Store
 
-_BINDINGS, _POLICIES = "validatingadmissionpolicybindings", "validatingadmissionpolicies"
+# The kind of the policies that each kind of bindings names.
+_BOUND = {policies.VALIDATING_BINDINGS: policies.VALIDATING, policies.MUTATING_BINDINGS: policies.MUTATING}
 
 
 def install(objects: Objects, authorizer: Authorizer) -> None:
     """Put the check behind the rules that `objects` has for policies and bindings."""
-    for resource in (_POLICIES, _BINDINGS):
+    for resource in (*_BOUND, *_BOUND.values()):
         at = (GROUP, resource)
         if objects.registry.resource(*at) is not None:
             objects.rules[at] = ParamReads(authorizer, objects, objects.rules.get(at))
 
 
 class ParamReads:
-    """An admission rule for one of the two kinds, behind another. It waits for nothing itself."""
+    """An admission rule for one kind of policies or bindings, behind another. It waits for nothing itself."""
 
     def __init__(self, authorizer: Authorizer, objects: Objects, first: Rule | None) -> None:
         self._authorizer, self._objects, self._first = authorizer, objects, first
@@ -39,12 +41,12 @@ class ParamReads:
         causes = await self._first(review, objects) if self._first is not None else ()
         if causes or review.new is None or review.operation == "DELETE" or review.subresource or review.user.hub:
             return causes
-        of_policy = review.kind.resource == _POLICIES
-        field, keys = ("paramKind", ["paramKind"]) if of_policy else ("paramRef", ["paramRef", "policyName"])
+        policy_of = _BOUND.get(review.kind.resource)
+        field, keys = ("paramKind", ["paramKind"]) if policy_of is None else ("paramRef", ["paramRef", "policyName"])
         spec, before = mapping(review.new.get("spec")), mapping((review.old or {}).get("spec"))
         if spec.get(field) is None or (review.old is not None and all(spec.get(k) == before.get(k) for k in keys)):
             return ()
-        wanted = self._of_policy(spec) if of_policy else self._of_binding(spec, objects.store)
+        wanted = self._of_policy(spec) if policy_of is None else self._of_binding(spec, policy_of, objects.store)
         if self._authorizer.allowed(review.user, wanted):
             return ()
         what = f"{wanted.resource}.{wanted.group}" if wanted.group else wanted.resource
@@ -57,9 +59,9 @@ class ParamReads:
         found = self._objects.registry.kind_of(text(kind.get("apiVersion")), text(kind.get("kind"))) if kind else None
         return Attributes("list", found.group, found.resource) if found is not None else Attributes("list", "*", "*")
 
-    def _of_binding(self, spec: Body, store: Store) -> Attributes:
-        """The right to read the parameters that the binding names."""
-        stored = store.peek(Key(GROUP, _POLICIES, "", text(spec.get("policyName"))))
+    def _of_binding(self, spec: Body, policy_of: str, store: Store) -> Attributes:
+        """The right to read the parameters that the binding names. `policy_of`: the kind that it binds."""
+        stored = store.peek(Key(GROUP, policy_of, "", text(spec.get("policyName"))))
         kind = self._of_policy(mapping(stored.body.get("spec")) if stored is not None else {})
         ref = mapping(spec.get("paramRef"))
         name = text(ref.get("name"))

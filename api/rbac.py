@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from itertools import islice
 from typing import Protocol
 
@@ -24,6 +24,7 @@ from fleet.ports import Expired, FutureRevision, Store, StoreUnavailable
 __all__ = ["GROUP", "AllowAll", "Attributes", "Authorizer", "PolicyRule", "Rbac"]
 
 RETRY_S = 0.2
+_ASKED = ("group", "resource", "subresource", "namespace", "name")
 # Rules that one question looks at: those given everywhere, then in its namespace, each time the user's before those of
 # groups. A user who may write roles could otherwise make each request there a long one. The rest does not count: it
 # grants nothing.
@@ -53,6 +54,24 @@ class Authorizer(Protocol):
     async def start(self) -> None: ...
 
     async def stop(self) -> None: ...
+
+
+def answering(authorizer: Authorizer) -> Callable[[User, Mapping[str, str]], tuple[bool, str, str]]:
+    """Answers the questions of expressions in policies: (user, question) -> whether it is allowed, the reason, an error
+    (`fleet.engine.cel.kubernetes.Authorizer`). RBAC gives no reasons, and no errors."""
+
+    def answer(user: User, asked: Mapping[str, str]) -> tuple[bool, str, str]:
+        account = asked.get("serviceAccount")
+        if account is not None:
+            groups = ("system:serviceaccounts", f"system:serviceaccounts:{account.partition(':')[0]}")
+            user = User(f"system:serviceaccount:{account}", groups)
+        if "path" in asked:
+            wanted = Attributes(asked["verb"], path=asked["path"])
+        else:
+            wanted = Attributes(asked["verb"], *(asked.get(key, "") for key in _ASKED))
+        return authorizer.allowed(user, wanted), "", ""
+
+    return answer
 
 
 class AllowAll:

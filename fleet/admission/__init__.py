@@ -57,7 +57,7 @@ def _rules() -> dict[tuple[str, str], Checks]:
         (dynamic.GROUP, "validatingadmissionpolicies"): dynamic.POLICY,
         (dynamic.GROUP, "validatingadmissionpolicybindings"): dynamic.BINDING,
         (dynamic.GROUP, "mutatingadmissionpolicies"): dynamic.MUTATING,
-        (dynamic.GROUP, "mutatingadmissionpolicybindings"): dynamic.MUTATING,
+        (dynamic.GROUP, "mutatingadmissionpolicybindings"): dynamic.MUTATING_BINDING,
         (QUOTA, "elasticquotatrees"): quotatree.RULE,
         (QUEUE, "queueunits"): fleet_objects.QUEUE_UNIT,
         (QUEUE, "queues"): fleet_objects.QUEUE,

@@ -183,7 +183,7 @@ async def serve_api(
     from api.app import build_app
     from api.kindfiles import load_kinds
     from api.openapi import OpenApi
-    from api.rbac import Rbac
+    from api.rbac import Rbac, answering
     from api.serve import Server
     from api.v1.mount import PREFIX, RestFace
     from fleet.admission.dynamic import Dynamic
@@ -200,7 +200,8 @@ async def serve_api(
         database(data, url) as dsn, base(data, dsn) as hub,
         contextlib.aclosing(Outgoing(access.allowed())) as outgoing, users_of(hub, access, outgoing) as users,
     ):  # fmt: skip
-        hub.objects.hooks = Dynamic(hub.store, hub.registry, hub.ids, outgoing)
+        rbac = Rbac(hub.store)
+        hub.objects.hooks = Dynamic(hub.store, hub.registry, hub.ids, outgoing, answering(rbac))
         hub.objects.versions.converter = Conversions(outgoing, hub.store, hub.ids)
         await seed(hub.objects, load_kinds())
         await _same_hub(hub, record=True)
@@ -209,7 +210,7 @@ async def serve_api(
         dialer = dialer_of(hub, tunnels)
         app = build_app(
             hub.objects, hub.store, hub.registry, clock=hub.clock,
-            authenticator=users.authenticator, authorizer=Rbac(hub.store),
+            authenticator=users.authenticator, authorizer=rbac,
             openapi=OpenApi(hub.registry), tokens=users.accounts,
             mounts={PREFIX: RestFace(hub.objects, hub.store, hub.registry, partial(unit_in, hub.store))},
             checks={"controllers": lambda: silence_of(hub.store, hub.clock.now())},

@@ -24,11 +24,13 @@ class PolicyCase:
     binding: Body
     asks: tuple[Ask, ...]
     accepted: frozenset[str] = frozenset()
+    mutating: bool = False
 
     def bodies(self) -> list[Body]:
         """The policy and its binding."""
+        word = "Mutating" if self.mutating else "Validating"
         policy = {
-            "apiVersion": GROUP, "kind": "ValidatingAdmissionPolicy", "metadata": {"name": self.name},
+            "apiVersion": GROUP, "kind": f"{word}AdmissionPolicy", "metadata": {"name": self.name},
             "spec": {
                 "matchConstraints": {
                     "resourceRules": RULES, "objectSelector": {"matchLabels": {"case": self.name}},
@@ -37,8 +39,10 @@ class PolicyCase:
             },
         }  # fmt: skip
         binding = {
-            "apiVersion": GROUP, "kind": "ValidatingAdmissionPolicyBinding", "metadata": {"name": f"{self.name}-bound"},
-            "spec": {"policyName": self.name, "validationActions": ["Deny"], **self.binding},
+            "apiVersion": GROUP, "kind": f"{word}AdmissionPolicyBinding", "metadata": {"name": f"{self.name}-bound"},
+            "spec": {
+                "policyName": self.name, **({} if self.mutating else {"validationActions": ["Deny"]}), **self.binding,
+            },
         }  # fmt: skip
         return [policy, binding]
 
@@ -105,6 +109,21 @@ POLICIES = [
         _create("updates", {"a": "1"}), Ask("change", "PATCH", f"{MAPS}/of-updates", {"data": {"a": "2"}}, MERGE),
         Ask("add", "PATCH", f"{MAPS}/of-updates", {"data": {"b": "2"}}, MERGE),
         Ask("delete", "DELETE", f"{MAPS}/of-updates"))),
+    _case("authorized", "!authorizer.group('').resource('secrets').namespace('hooked').check('get').allowed()"),
+    _case("an-account-is-not-authorized", "authorizer.serviceAccount('hooked', 'x').group('').resource('secrets')"
+          ".namespace('hooked').name('s').check('get').allowed()"),
+    _case("an-accounts-path", "authorizer.serviceAccount('hooked', 'x').path('/metrics').check('get').allowed()"),
+    _case("a-path", "!authorizer.path('/metrics').check('get').allowed()"),
+    _case("no-path", "authorizer.path(' ').check('get').allowed()"),
+    _case("no-account", "authorizer.serviceAccount('hooked', 'A B').path('/metrics').check('get').allowed()"),
+    _case("the-requested-resource", "authorizer.requestResource.check('create').errored()"),
+    _case("an-authorized-condition", FALSE, matchConditions=[
+        {"name": "c", "expression": "!authorizer.requestResource.check('create').allowed()"}]),
+    _case("a-call-costs-too-much", " && ".join(["authorizer.requestResource.check('create').allowed()"] * 3)),
+    _case("a-policy-costs-too-much", *["authorizer.requestResource.check('create').allowed()"] * 30),
+    _case("conditions-cost-too-much", FALSE, matchConditions=[
+        {"name": f"c{n}", "expression": "authorizer.requestResource.check('create').allowed()"} for n in range(9)]),
+    _case("typed-namespace", "namespaceObject.metadata.creationTimestamp < timestamp('2020-01-01T00:00:00Z')"),
     _case("keeps", "request.operation != 'DELETE'", asks=(
         _create("keeps", {"a": "1"}), Ask("delete", "DELETE", f"{MAPS}/of-keeps"))),
 ]  # fmt: skip
@@ -148,6 +167,12 @@ WRITTEN: dict[str, tuple[str, Body]] = {
     "a variable with a reserved name": ("", _spec(variables=[{"name": "for", "expression": "1"}])),
     "an annotation with a wrong key": ("", _spec(auditAnnotations=[{"key": "a b", "valueExpression": "'x'"}])),
     "an annotation without an expression": ("", _spec(auditAnnotations=[{"key": "a", "valueExpression": " "}])),
+    "a message that asks for rights": ("", _spec(validations=[
+        {"expression": "true", "messageExpression": "authorizer.requestResource.check('get').reason()"}])),
+    "a validation that asks for rights": ("", _spec(validations=[
+        {"expression": "authorizer.requestResource.check('get').allowed()"}])),
+    "an unknown part of the request": ("", _spec(validations=[{"expression": "request.user == 'a'"}])),
+    "a name that is a number": ("", _spec(validations=[{"expression": "request.userInfo.groups == 3"}])),
     "a binding": ("Binding", _bound()),
     "a binding without actions": ("Binding", _bound(validationActions=[])),
     "a binding with an unknown action": ("Binding", _bound(validationActions=["Cry"])),

@@ -16,6 +16,7 @@ from typing import Any
 import httpx
 import pytest
 
+from api.rbac import answering
 from fleet.admission.dynamic import Dynamic
 from fleet.outgoing import Allowed, Outgoing
 from fleet.simulate.wall import RandomIds, WallClock
@@ -24,6 +25,7 @@ from tests.api.conftest import open_hub
 from tests.api.hook_configs import EDITS, edited
 from tests.api.hooks import Body, Hooks, configuration, hook_server
 from tests.api.likeness import APPLY, JSON_PATCH, MERGE, Ask, Asker, Said, described, differences
+from tests.api.mutation_cases import LAST_MUTATION, MUTATIONS, WRITTEN_MUTATIONS, comparable, written_mutation
 from tests.api.policy_cases import LAST as LAST_POLICY
 from tests.api.policy_cases import POLICIES, WRITTEN, PolicyCase, written
 from tests.api.realserver import RealServer, real_server
@@ -93,6 +95,8 @@ CASES = [
     simple(V, "echo", called="exact", matchPolicy="Exact"),
     Case("again", ((M, "counted", {"reinvocationPolicy": "IfNeeded"}), (M, "label-one", {}))),
     Case("not-again", ((M, "counted", {}), (M, "label-one", {}))),
+    Case("webhook-and-policy", ((M, "counted", {"reinvocationPolicy": "IfNeeded"}), (M, "label-one", {})),
+         (create("webhook-and-policy", data={"n": "0"}),)),
     Case("two-denials", ((V, "deny", {}), (M, "deny-code", {}))),
     Case("dry-run", ((M, "label-one", {}),), (
         create("dry-run", query="?dryRun=All"), Ask("get", "GET", at("dry-run")),
@@ -153,12 +157,14 @@ async def _register(client: httpx.AsyncClient, hooks: Hooks) -> None:
         assert made.status_code == 201, made.text
     params = {"metadata": {"name": "params", "labels": {"kind": "params"}}, "data": {"a": "7"}}
     (await client.post(MAPS, json=params)).raise_for_status()
-    for policy in [*POLICIES, LAST_POLICY]:
+    for policy in [*POLICIES, LAST_POLICY, *MUTATIONS, LAST_MUTATION]:
+        word = "mutating" if policy.mutating else "validating"
         for body, plural in zip(policy.bodies(), ("policies", "policybindings"), strict=True):
-            made = await client.post(f"{ADMISSION}/validatingadmission{plural}", json=body)
+            made = await client.post(f"{ADMISSION}/{word}admission{plural}", json=body)
             assert made.status_code == 201, made.text
     await _until(client, LAST.name, 400, "changed")
     await _until(client, LAST_POLICY.name, 422, "last-policy-bound")
+    await _until(client, LAST_MUTATION.name, 201, '"x":"y"')
 
 
 async def _until(client: httpx.AsyncClient, case: str, code: int, said: str) -> None:
@@ -182,7 +188,9 @@ async def _ask_all(server: RealServer) -> dict[str, list[tuple[Said, Said]]]:
         hub.client() as ours,
         httpx.AsyncClient(base_url=server.url, headers=headers, verify=trust, timeout=20) as real,
     ):
-        hub.objects.hooks = Dynamic(hub.store, hub.registry, RandomIds(), outgoing)
+        hub.objects.hooks = Dynamic(
+            hub.store, hub.registry, RandomIds(), outgoing, answering(hub.app.authorizer)
+        )  # fmt: skip
         for client in (real, ours):
             await _register(client, hooks)
         askers = Asker(real), Asker(ours)
@@ -193,9 +201,12 @@ async def _ask_all(server: RealServer) -> dict[str, list[tuple[Said, Said]]]:
             answers[what] = [(await askers[0].ask(ask), await askers[1].ask(ask))]
         for what in WRITTEN:
             answers[what] = [(await askers[0].ask(written(what)), await askers[1].ask(written(what)))]
-        for policy in POLICIES:
-            answers[f"policy {policy.name}"] = [
-                (await askers[0].ask(ask), await askers[1].ask(ask)) for ask in policy.asks
+        for what in WRITTEN_MUTATIONS:
+            ask = written_mutation(what)
+            answers[what] = [(await askers[0].ask(ask), await askers[1].ask(ask))]
+        for policy in [*POLICIES, *MUTATIONS]:
+            answers[f"{policy.mutating} {policy.name}"] = [
+                (comparable(await askers[0].ask(ask)), comparable(await askers[1].ask(ask))) for ask in policy.asks
             ]
         cases = {case.name: [(await askers[0].ask(ask), await askers[1].ask(ask)) for ask in asks_of(case)]
                  for case in CASES}  # fmt: skip
@@ -229,7 +240,7 @@ def test_configurations_are_taken_and_refused_as_by_a_kube_apiserver(
     assert different.keys() == ACCEPTED_EDITS.get(what, set()), described(different)
 
 
-@pytest.mark.parametrize("what", WRITTEN)
+@pytest.mark.parametrize("what", [*WRITTEN, *WRITTEN_MUTATIONS])
 def test_policies_are_taken_and_refused_as_by_a_kube_apiserver(
     answers: dict[str, list[tuple[Said, Said]]], what: str
 ) -> None:
@@ -237,12 +248,12 @@ def test_policies_are_taken_and_refused_as_by_a_kube_apiserver(
     assert different.keys() == ACCEPTED_EDITS.get(what, set()), described(different)
 
 
-@pytest.mark.parametrize("case", POLICIES, ids=lambda case: case.name)
+@pytest.mark.parametrize("case", [*POLICIES, *MUTATIONS], ids=lambda case: case.name)
 def test_policies_decide_as_they_do_for_a_kube_apiserver(
     answers: dict[str, list[tuple[Said, Said]]], case: PolicyCase
 ) -> None:
     found: set[str] = set()
-    for ask, pair in zip(case.asks, answers[f"policy {case.name}"], strict=True):
+    for ask, pair in zip(case.asks, answers[f"{case.mutating} {case.name}"], strict=True):
         different = differences(*pair)
         assert different.keys() <= case.accepted, f"{ask.what}: {described(different)}"
         found |= different.keys()
@@ -252,3 +263,5 @@ def test_policies_decide_as_they_do_for_a_kube_apiserver(
 def test_no_two_cases_have_one_name() -> None:
     names = [case.name for case in CASES]
     assert len(names) == len(set(names))
+    policies = [case.name for case in MUTATIONS]
+    assert len(policies) == len(set(policies))

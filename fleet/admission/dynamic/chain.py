@@ -1,23 +1,27 @@
 """The webhooks and policies of one request, in the order of a kube-apiserver.
 
-Webhooks that change the object are called one after the other, each with what those before it made. A change by a later
-one has those called once more that ask for it. Then, when the object is checked, the policies are asked, and
-all other webhooks at once.
+Policies that change the object are evaluated first, then webhooks that change it are called one after the other, each
+with what those before it made. A change by a later one has those asked once more that ask for it. Then, when the object
+is checked, the other policies are evaluated, and all other webhooks are called at once.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import structlog
 
+from fleet.admission.dynamic import policies
+from fleet.admission.dynamic.again import Again
 from fleet.admission.dynamic.calling import CallFailed, Calls
-from fleet.admission.dynamic.expressions import ConditionFailed, Values, holding
+from fleet.admission.dynamic.expressions import ConditionFailed, holding
 from fleet.admission.dynamic.matching import GROUP, Resource, as_resource, exempt
-from fleet.admission.dynamic.policies import BINDINGS, Policies
+from fleet.admission.dynamic.mutating import Changing
+from fleet.admission.dynamic.names import Authorize, Surroundings
+from fleet.admission.dynamic.policies import Policies
 from fleet.admission.dynamic.review import Verdict, denial, request_of
 from fleet.admission.dynamic.validating import Judging
 from fleet.admission.dynamic.webhooks import Registered, Webhook
@@ -30,30 +34,40 @@ from fleet.ports import Body, Ids, Store
 
 MUTATING, VALIDATING = "mutatingwebhookconfigurations", "validatingwebhookconfigurations"
 _MUTATING, _VALIDATING = "mutating", "validating"
+_ANY_OF = (MUTATING, VALIDATING, policies.MUTATING_BINDINGS, policies.VALIDATING_BINDINGS)
 log = structlog.get_logger(__name__)
 
 
 class Dynamic:
     """Answers, for each request, who is to be asked about it. Install it as `Objects.hooks`."""
 
-    def __init__(self, store: Store, registry: Registry, ids: Ids, outgoing: Outgoing) -> None:
-        self._store, self._registry, self._ids = store, registry, ids
+    def __init__(
+        self, store: Store, registry: Registry, ids: Ids, outgoing: Outgoing, authorize: Authorize | None = None
+    ) -> None:
+        """`authorize`: what `authorizer` in an expression asks; without it there is none."""
+        self._store, self._registry, self._ids, self._authorize = store, registry, ids, authorize
         self._calls = Calls(outgoing, store)
         self._mutating = Registered(store, MUTATING)
         self._validating = Registered(store, VALIDATING)
-        self._policies = Policies(store)
+        self._judging = Policies(store, policies.VALIDATING, policies.VALIDATING_BINDINGS)
+        self._changing = Policies(store, policies.MUTATING, policies.MUTATING_BINDINGS)
 
     def __call__(self, asked: Asked) -> Hooked | None:
         scan = self._store.scan
         # Most hubs have none of them, and every write comes by here.
-        if not (scan(GROUP, MUTATING) or scan(GROUP, VALIDATING) or scan(GROUP, BINDINGS)) or exempt(asked):
+        if not any(scan(GROUP, resource) for resource in _ANY_OF) or exempt(asked):
             return None
         mutating, validating = _about(self._mutating.all(), asked), _about(self._validating.all(), asked)
-        warnings: list[str] = []
-        judging = Judging.of(asked, self._store, self._registry, self._policies, warnings)
-        if not mutating and not validating and judging is None:
+        judging = self._judging.about(asked)
+        changing = self._changing.about(asked) if asked.operation != "DELETE" else ()
+        if not mutating and not validating and not judging and not changing:
             return None
-        return _Chain(asked, self._store, self._ids, self._calls, mutating, validating, judging, warnings)
+        warnings: list[str] = []
+        return _Chain(
+            asked, self._store, self._ids, self._calls, mutating, validating,
+            Changing(asked, self._store, self._registry, changing, self._authorize),
+            Judging(asked, self._store, self._registry, judging, self._authorize, warnings), self._authorize, warnings,
+        )  # fmt: skip
 
 
 _Concerned = Sequence[tuple[Webhook, Resource]]
@@ -77,39 +91,47 @@ class _Chain:
     calls: Calls
     mutating: _Concerned
     validating: _Concerned
-    judging: Judging | None
+    changing: Changing
+    judging: Judging
+    authorize: Authorize | None
     warnings: list[str]
+    again: Again = field(default_factory=Again)  # of the webhooks
 
     async def mutate(self, new: Body | None, old: Body | None) -> Body | None:
         current, changed_ever = new, False
-        invoked: set[str] = set()  # those that ask to be called again
-        again: set[str] | None = None  # in the second round: those that are
         for second in (False, True):
-            due: set[str] = set()
-            for index, (hook, resource) in enumerate(self.mutating):
-                if again is not None and hook.id not in again:
-                    continue
-                if not self._concerns(hook, resource, current, old):
-                    continue
-                changed = await self._change(hook, resource, current, old, f"round_{int(second)}_index_{index}")
-                if changed is not None:
-                    current, changed_ever = changed, True
-                    due |= invoked
-                    invoked = set()
-                    if again is not None:
-                        again |= due
-                if hook.reinvoked:
-                    invoked.add(hook.id)
-            if second or not due:
+            changed = False
+            if current is not None and self.changing.policies:
+                current, changed = await self.changing.run(current, old, second=second)
+            current, called = await self._call_all(current, old, second=second)
+            changed_ever |= changed or called
+            if not changed and not called:
                 break
-            again = due
         return current if changed_ever else None
+
+    async def _call_all(self, current: Body | None, old: Body | None, *, second: bool) -> tuple[Body | None, bool]:
+        """The object after the webhooks that are due, and whether any of them has changed it."""
+        self.again.begin(current, second=second)
+        changed_any = False
+        for index, (hook, resource) in enumerate(self.mutating):
+            if second and not self.again.is_due(hook.id):
+                continue
+            if not self._concerns(hook, resource, current, old):
+                continue
+            changed = await self._change(hook, resource, current, old, f"round_{int(second)}_index_{index}")
+            if changed is not None:
+                current, changed_any = changed, True
+                self.again.changed()
+            if hook.reinvoked:
+                self.again.invoked(hook.id)
+        self.again.end(current)
+        return current, changed_any
 
     async def validate(self, new: Body | None, old: Body | None) -> None:
         if new is not None and not self.asked.name:  # the name was generated after all changes
             self.asked = replace(self.asked, name=new["metadata"]["name"])
-        if self.judging is not None:
-            self.judging.judge(self.asked, new, old)
+        if self.judging.policies:
+            await self.judging.judge(self.asked, new, old)
         due = [
             (index, hook, resource)
             for index, (hook, resource) in enumerate(self.validating)
@@ -130,12 +152,9 @@ class _Chain:
             return False
         if not hook.conditions:
             return True
-        values = Values({
-            "object": as_resource(resource, new), "oldObject": as_resource(resource, old), "namespaceObject": None,
-            "request": request_of(self.asked, resource),
-        })  # fmt: skip
+        known = Surroundings(self.asked, self.authorize).values(resource, new, old)
         try:
-            return holding(hook.conditions, values)
+            return holding(hook.conditions, known)
         except ConditionFailed as problem:
             if hook.ignores_failures:
                 return False

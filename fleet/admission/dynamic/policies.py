@@ -1,17 +1,20 @@
-"""The stored ValidatingAdmissionPolicies with their bindings as values, read again when one of them changes."""
+"""The stored admission policies with their bindings as values, read again when one of them changes, and the times that
+one request invokes them."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from fleet.admission.dynamic.matching import GROUP, Match
+from fleet.admission.dynamic.matching import GROUP, Match, Resource
 from fleet.engine.registry import Registry
 from fleet.engine.selectors import from_object, holds
 from fleet.model.untyped import mapping, rows, text, texts
+from fleet.objects.hooking import Asked
 from fleet.ports import Body, Key, Store
 
-BINDINGS = "validatingadmissionpolicybindings"
+VALIDATING, VALIDATING_BINDINGS = "validatingadmissionpolicies", "validatingadmissionpolicybindings"
+MUTATING, MUTATING_BINDINGS = "mutatingadmissionpolicies", "mutatingadmissionpolicybindings"
 
 
 class BadBinding(Exception):
@@ -43,8 +46,16 @@ class Binding:
 
 
 @dataclass(frozen=True, slots=True)
+class Mutation:
+    """One expression that makes a change. `applied`: it gives a configuration to apply, and no JSON patch."""
+
+    expression: str
+    applied: bool
+
+
+@dataclass(frozen=True, slots=True)
 class Policy:
-    """A policy with all its bindings."""
+    """A policy of either kind with all its bindings."""
 
     name: str
     match: Match
@@ -53,23 +64,28 @@ class Policy:
     variables: tuple[tuple[str, str], ...]
     validations: tuple[Validation, ...]
     annotations: tuple[tuple[str, str], ...]  # key, expression
+    mutations: tuple[Mutation, ...]
     ignores_failures: bool
+    reinvoked: bool
     bindings: tuple[Binding, ...]
 
 
-class Policies:
-    """The policies of the store that have a binding, in the order of their names."""
+Concerned = Sequence[tuple[Policy, Resource]]  # with the request's resource under the name that a rule has for it
 
-    def __init__(self, store: Store) -> None:
-        self._store = store
+
+class Policies:
+    """The policies of one kind that have a binding, in the order of their names."""
+
+    def __init__(self, store: Store, resource: str, bindings: str) -> None:
+        self._store, self._resource, self._bindings = store, resource, bindings
         self._seen: tuple[int, ...] = ()
         self._policies: tuple[Policy, ...] = ()
 
     def all(self) -> Sequence[Policy]:
-        bindings = self._store.scan(GROUP, BINDINGS)
+        bindings = self._store.scan(GROUP, self._bindings)
         if not bindings:
             return ()
-        policies = self._store.scan(GROUP, "validatingadmissionpolicies")
+        policies = self._store.scan(GROUP, self._resource)
         seen = (*(item.revision for item in policies), -1, *(item.revision for item in bindings))
         if seen != self._seen:
             bound: dict[str, list[Binding]] = {}
@@ -83,6 +99,11 @@ class Policies:
             )
             self._seen = seen
         return self._policies
+
+    def about(self, asked: Asked) -> Concerned:
+        """The policies with a rule about the request."""
+        named = ((policy, policy.match.resource(asked)) for policy in self.all())
+        return [(policy, resource) for policy, resource in named if resource is not None]
 
 
 def _binding(name: str, spec: Body) -> Binding:
@@ -98,7 +119,9 @@ def _policy(name: str, spec: Body, bindings: tuple[Binding, ...]) -> Policy:
         spec.get("paramKind"), _pairs(spec, "matchConditions", "name", "expression"),
         _pairs(spec, "variables", "name", "expression"),
         tuple(_validation(item) for item in rows(spec.get("validations"))),
-        _pairs(spec, "auditAnnotations", "key", "valueExpression"), spec.get("failurePolicy") == "Ignore", bindings,
+        _pairs(spec, "auditAnnotations", "key", "valueExpression"),
+        tuple(_mutation(item) for item in rows(spec.get("mutations"))), spec.get("failurePolicy") == "Ignore",
+        spec.get("reinvocationPolicy") == "IfNeeded", bindings,
     )  # fmt: skip
 
 
@@ -113,7 +136,54 @@ def _validation(item: Body) -> Validation:
     )  # fmt: skip
 
 
-def params_of(
+def _mutation(item: Body) -> Mutation:
+    applied = item.get("patchType") == "ApplyConfiguration"
+    said = mapping(item.get("applyConfiguration" if applied else "jsonPatch"))
+    return Mutation(text(said.get("expression")), applied)
+
+
+@dataclass(frozen=True, slots=True)
+class Invocation:
+    """One evaluation of a policy, for one of its bindings and one of their parameters."""
+
+    policy: Policy
+    resource: Resource
+    binding: Binding
+    params: Body | None
+
+
+@dataclass(frozen=True, slots=True)
+class Misconfigured:
+    """A policy that cannot be invoked, or not for this binding. `why` is for the client."""
+
+    policy: Policy
+    binding: Binding | None
+    why: str
+
+
+def invoked(
+    concerned: Concerned, asked: Asked, new: Body | None, old: Body | None, store: Store, registry: Registry
+) -> Iterator[Invocation | Misconfigured]:
+    """The invocations of the policies whose selectors agree, in order. StatusError 404 for a namespace that is not
+    there."""
+    for policy, resource in concerned:
+        if not policy.match.selects(asked, new, old, store):
+            continue
+        for binding in policy.bindings:
+            if binding.match.resource(asked) is None or not binding.match.selects(asked, new, old, store):
+                continue
+            try:
+                found = _params_of(policy, binding, asked.namespace, store, registry)
+            except BadPolicy as problem:
+                yield Misconfigured(policy, None, f"failed to configure policy: {problem}")
+                break
+            except BadBinding as problem:
+                yield Misconfigured(policy, binding, f"failed to configure binding: {problem}")
+                continue
+            yield from (Invocation(policy, resource, binding, params) for params in found)
+
+
+def _params_of(
     policy: Policy, binding: Binding, namespace: str, store: Store, registry: Registry
 ) -> Sequence[Body | None]:
     """The parameters to evaluate the policy with, each in turn; [None] where it has none. Raises BadBinding or

@@ -1,17 +1,29 @@
-"""ValidatingAdmissionPolicies and bindings that can never work are refused when they are written, in the words of a
+"""Admission policies and bindings that can never work are refused when they are written, in the words of a
 kube-apiserver."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
-from fleet.admission.dynamic.expressions import ANNOTATION, ANYTHING, MESSAGE, MUST_HOLD, Scope, type_of
+from fleet.admission.dynamic.expressions import (
+    ANNOTATION,
+    ANYTHING,
+    CONFIGURATION,
+    MESSAGE,
+    MUST_HOLD,
+    OPERATIONS,
+    Scope,
+    type_of,
+)
 from fleet.admission.dynamic.registration import static_name_warning
 from fleet.admission.dynamic.rulefaults import (
     FAILURE_POLICIES,
     MATCH_POLICIES,
+    MUTATING_OPERATIONS,
+    REINVOCATION_POLICIES,
     condition_faults,
     expression_faults,
     label_1035_problems,
@@ -19,12 +31,12 @@ from fleet.admission.dynamic.rulefaults import (
     missing,
     named_rule_faults,
     one_of,
+    strings,
 )
 from fleet.admission.labelselectors import selector_faults
 from fleet.admission.rule import Checks, duplicate, forbidden, invalid, required, unsupported
 from fleet.engine.cel.types import Type
 from fleet.engine.status import Cause
-from fleet.engine.status import forbidden as may_not
 from fleet.model.names import path_segment_problems, qualified_name_problems, subdomain_problems
 from fleet.model.untyped import mapping, rows, text
 from fleet.objects.writing import Review
@@ -41,13 +53,16 @@ _RESERVED = frozenset(
      "let", "loop", "package", "namespace", "return", "var", "void", "while")
 )  # fmt: skip
 _NOTHING = "validations or auditAnnotations must contain at least one item"
+_PATCHES = {
+    "ApplyConfiguration": ("applyConfiguration", CONFIGURATION), "JSONPatch": ("jsonPatch", OPERATIONS),
+}  # fmt: skip
 _NOT_EXPRESSED = "expression is not specified"
 
 
-def _policy(review: Review) -> Sequence[Cause]:
-    if review.new is None or review.operation == "DELETE" or review.subresource:
-        return ()
-    spec, before = mapping(review.new.get("spec")), mapping((review.old or {}).get("spec"))
+def _shared(review: Review, spec: Body, operations: Sequence[str] = ()) -> tuple[list[Cause], Scope]:
+    """The faults of what both kinds of policies have, and the names that the other expressions may use. `operations`:
+    those that the policy can be about."""
+    before = mapping((review.old or {}).get("spec"))
     causes = one_of("spec.failurePolicy", spec.get("failurePolicy"), FAILURE_POLICIES)
     kind = spec.get("paramKind")
     if kind is not None:
@@ -59,6 +74,7 @@ def _policy(review: Review) -> Sequence[Cause]:
         causes += match_faults("spec.matchConstraints", constraints)
         if not constraints.get("resourceRules"):
             causes.append(missing("spec.matchConstraints.resourceRules"))
+        causes += _operation_faults("spec.matchConstraints", constraints, operations)
     scope = Scope(params=kind is not None)
     kept = before.get("matchConditions") if review.old is not None and before.get("paramKind") == kind else None
     causes += condition_faults("spec.matchConditions", spec.get("matchConditions"), scope, kept)
@@ -67,7 +83,20 @@ def _policy(review: Review) -> Sequence[Cause]:
         before_it = Scope(scope.params, tuple(known))
         causes += _variable_faults(f"spec.variables[{index}]", variable, before_it)
         known.append((text(variable.get("name")), type_of(text(variable.get("expression")), before_it)))
-    scope = Scope(scope.params, tuple(known))
+    return causes, Scope(scope.params, tuple(known))
+
+
+def _operation_faults(at: str, match: Body, operations: Sequence[str]) -> list[Cause]:
+    given = [one for rule in rows(match.get("resourceRules")) for one in strings(rule.get("operations"))]
+    wrong = [one for one in given if operations and one not in operations]
+    return [unsupported(f"{at}.resourceRules.operations", one, operations) for one in wrong]
+
+
+def _policy(review: Review) -> Sequence[Cause]:
+    if review.new is None or review.operation == "DELETE" or review.subresource:
+        return ()
+    spec = mapping(review.new.get("spec"))
+    causes, scope = _shared(review, spec)
     validations, annotations = rows(spec.get("validations")), rows(spec.get("auditAnnotations"))
     if not validations and not annotations:
         return [*causes, required("spec.validations", _NOTHING), required("spec.auditAnnotations", _NOTHING)]
@@ -132,7 +161,7 @@ def _validation_faults(at: str, validation: Body, scope: Scope) -> list[Cause]:
     if of_message and not of_message.strip():
         causes.append(invalid(f"{at}.messageExpression", of_message, "must be non-empty if specified"))
     elif of_message:
-        causes += expression_faults(f"{at}.messageExpression", of_message, scope, MESSAGE)
+        causes += expression_faults(f"{at}.messageExpression", of_message, replace(scope, authorizer=False), MESSAGE)
     if message and not message.strip():
         causes.append(invalid(f"{at}.message", message, "must be non-empty if specified"))
     elif "\n" in message.strip() or "\r" in message.strip():
@@ -165,9 +194,63 @@ def _annotation_faults(name: str, annotations: Sequence[Body], scope: Scope) -> 
     return causes
 
 
-def _binding(review: Review) -> Sequence[Cause]:
+def _changes(review: Review) -> Sequence[Cause]:
+    """The faults of a MutatingAdmissionPolicy."""
     if review.new is None or review.operation == "DELETE":
         return ()
+    spec = mapping(review.new.get("spec"))
+    causes, scope = _shared(review, spec, MUTATING_OPERATIONS)
+    mutations = rows(spec.get("mutations"))
+    if not mutations:
+        causes.append(required("spec.mutations", "mutations must contain at least one item"))
+    for index, mutation in enumerate(mutations):
+        causes += _mutation_faults(f"spec.mutations[{index}]", mutation, replace(scope, patches=True))
+    again = spec.get("reinvocationPolicy")
+    if not again:
+        return [*causes, missing("spec.reinvocationPolicy")]
+    return [*causes, *one_of("spec.reinvocationPolicy", again, REINVOCATION_POLICIES)]
+
+
+def _mutation_faults(at: str, mutation: Body, scope: Scope) -> list[Cause]:
+    kind = mutation.get("patchType")
+    if not kind:
+        return [missing(f"{at}.patchType")]
+    if kind not in _PATCHES:
+        return [unsupported(f"{at}.patchType", kind, tuple(_PATCHES))]
+    causes: list[Cause] = []
+    for other, (field, results) in sorted(_PATCHES.items(), key=lambda item: item[0] != kind):
+        there = mutation.get(field)
+        if other == kind and there is None:
+            causes.append(required(f"{at}.{field}", f"must be specified when patchType is {kind}"))
+        elif other == kind:
+            said = text(mapping(there).get("expression")).strip()
+            causes += expression_faults(f"{at}.{field}.expression", said, scope, results)
+        elif there is not None:
+            why = f"must not be specified when patchType is {kind}"
+            causes.append(invalid(f"{at}.{field}", f"{{{field}}}", why))
+    return causes
+
+
+def _of_validations(review: Review) -> Sequence[Cause]:
+    causes = _binding(review)
+    if review.new is None or review.operation == "DELETE":
+        return causes
+    actions = mapping(review.new.get("spec")).get("validationActions") or []
+    return [*causes, *_action_faults("spec.validationActions", actions)]
+
+
+def _of_changes(review: Review) -> Sequence[Cause]:
+    causes = _binding(review)
+    if review.new is None or review.operation == "DELETE":
+        return causes
+    match = mapping(mapping(review.new.get("spec")).get("matchResources"))
+    return [*causes, *_operation_faults("spec.matchResources", match, MUTATING_OPERATIONS)]
+
+
+def _binding(review: Review) -> list[Cause]:
+    """The faults of what both kinds of bindings have."""
+    if review.new is None or review.operation == "DELETE":
+        return []
     spec = mapping(review.new.get("spec"))
     name = text(spec.get("policyName"))
     causes = [invalid("spec.policyName", name, problem) for problem in subdomain_problems(name)] if name else [
@@ -178,7 +261,7 @@ def _binding(review: Review) -> Sequence[Cause]:
         causes += _param_ref_faults("spec.paramRef", ref)
     if spec.get("matchResources") is not None:
         causes += match_faults("spec.matchResources", spec["matchResources"])
-    return [*causes, *_action_faults("spec.validationActions", spec.get("validationActions") or [])]
+    return causes
 
 
 def _param_ref_faults(at: str, ref: Body) -> list[Cause]:
@@ -219,14 +302,7 @@ def _action_faults(at: str, actions: Sequence[Any]) -> list[Cause]:
     return causes if seen else [*causes, required(at, "at least one validation action is required")]
 
 
-def _not_evaluated(review: Review) -> Sequence[Cause]:
-    """A policy that is stored and changes nothing would be taken for one that does."""
-    if review.new is not None and review.operation == "CREATE":
-        why = "the hub evaluates no MutatingAdmissionPolicies; register a MutatingWebhookConfiguration"
-        raise may_not(review.kind.group, review.kind.resource, review.name, why)
-    return ()
-
-
-MUTATING = Checks(_not_evaluated)
 POLICY = Checks(_policy, static_name_warning)
-BINDING = Checks(_binding, static_name_warning)
+BINDING = Checks(_of_validations, static_name_warning)
+MUTATING = Checks(_changes, static_name_warning)
+MUTATING_BINDING = Checks(_of_changes, static_name_warning)

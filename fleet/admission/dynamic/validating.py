@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 import orjson
 
-from fleet.admission.dynamic.expressions import ConditionFailed, Fault, Values, holding
-from fleet.admission.dynamic.matching import Resource, as_resource, namespace_of, own
-from fleet.admission.dynamic.policies import BadBinding, BadPolicy, Binding, Policies, Policy, Validation, params_of
-from fleet.admission.dynamic.review import request_of
+from fleet.admission.dynamic.expressions import ConditionFailed, Exhausted, Fault, Values, holding
+from fleet.admission.dynamic.matching import namespace_of, own
+from fleet.admission.dynamic.names import Authorize, Surroundings
+from fleet.admission.dynamic.policies import Binding, Concerned, Invocation, Misconfigured, Policy, Validation, invoked
 from fleet.engine.registry import Registry
 from fleet.engine.status import Cause, StatusError, forbidden
 from fleet.objects.hooking import Asked, annotate
@@ -21,10 +21,6 @@ MESSAGE_MAX = 5 * 1024
 _ANNOTATION_MAX = 10 * 1024
 _FAILURE = "validation.policy.admission.k8s.io/validation_failure"
 _CODES = {"Forbidden": 403, "Unauthorized": 401, "RequestEntityTooLarge": 413}
-_SHOWN_OF_NAMESPACE = (
-    "name", "generateName", "namespace", "uid", "resourceVersion", "generation", "creationTimestamp",
-    "deletionTimestamp", "deletionGracePeriodSeconds", "labels", "annotations", "finalizers",
-)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,86 +38,49 @@ class Judging:
     asked: Asked
     store: Store
     registry: Registry
-    policies: Sequence[tuple[Policy, Resource]]
+    policies: Concerned
+    authorize: Authorize | None
     warnings: list[str]
     _denied: list[tuple[Policy, Binding | None, _Denial]] = field(default_factory=list)
 
-    @classmethod
-    def of(
-        cls, asked: Asked, store: Store, registry: Registry, policies: Policies, warnings: list[str]
-    ) -> Judging | None:
-        """None where no policy has a rule about the request."""
-        named = [(policy, policy.match.resource(asked)) for policy in policies.all()]
-        found = [(policy, resource) for policy, resource in named if resource is not None]
-        return cls(asked, store, registry, found, warnings) if found else None
-
-    def judge(self, asked: Asked, new: Body | None, old: Body | None) -> None:
+    async def judge(self, asked: Asked, new: Body | None, old: Body | None) -> None:
         """StatusError where a policy denies the request."""
         self.asked = asked
         self._denied.clear()
-        for policy, resource in self.policies:
-            self._policy(policy, resource, new, old)
+        published: dict[str, list[str]] = {}
+        namespace = namespace_of(asked, self.store) if asked.namespace else None
+        around = Surroundings(asked, self.authorize, namespace)
+        for one in invoked(self.policies, asked, new, old, self.store, self.registry):
+            if isinstance(one, Misconfigured):
+                if not one.policy.ignores_failures:
+                    self._denied.append((one.policy, one.binding, _Denial(one.why)))
+                continue
+            await self._invoke(one, around.values(one.resource, new, old, one.params), published)
+        for key, found in published.items():
+            annotate(key, ", ".join(found))
         if self._denied:
             raise self._refusal(*self._denied[0])
 
-    def _policy(self, policy: Policy, resource: Resource, new: Body | None, old: Body | None) -> None:
-        if not policy.match.selects(self.asked, new, old, self.store):
-            return
-        published: dict[str, list[str]] = {}
-        for binding in policy.bindings:
-            if binding.match.resource(self.asked) is None:
-                continue
-            if not binding.match.selects(self.asked, new, old, self.store):
-                continue
-            namespace = self.asked.namespace
-            try:
-                params = params_of(policy, binding, namespace, self.store, self.registry)
-            except BadPolicy as problem:
-                self._misconfigured(policy, None, f"failed to configure policy: {problem}")
-                return
-            except BadBinding as problem:
-                self._misconfigured(policy, binding, f"failed to configure binding: {problem}")
-                continue
-            for param in params:
-                values = self._values(policy, resource, new, old, param)
-                for index, denial in self._evaluated(policy, values):
-                    self._act(policy, binding, index, denial)
-                self._publish(policy, binding, values, published)
-        for key, found in published.items():
-            annotate(f"{policy.name}/{key}", ", ".join(found))
-
-    def _misconfigured(self, policy: Policy, binding: Binding | None, why: str) -> None:
-        if not policy.ignores_failures:
-            self._denied.append((policy, binding, _Denial(why)))
-
-    def _values(
-        self, policy: Policy, resource: Resource, new: Body | None, old: Body | None, param: Body | None
-    ) -> Values:
-        namespace = namespace_of(self.asked, self.store) if self.asked.namespace else None
-        known = {
-            "object": as_resource(resource, new), "oldObject": as_resource(resource, old),
-            "request": request_of(self.asked, resource), "namespaceObject": _shown(namespace), "params": param,
-        }  # fmt: skip
-        return Values(known, policy.variables)
-
-    def _evaluated(self, policy: Policy, values: Values) -> Iterator[tuple[int, _Denial]]:
-        """The validations that fail, by their place."""
+    async def _invoke(self, one: Invocation, known: Mapping[str, Any], published: dict[str, list[str]]) -> None:
+        policy = one.policy
         try:
-            if not holding(policy.conditions, values):
-                values.skipped = True
+            if not holding(policy.conditions, known, policy.variables):
                 return
         except ConditionFailed as problem:
-            values.skipped = True
             if not policy.ignores_failures:
-                yield 0, _Denial(str(problem))
+                self._act(policy, one.binding, 0, _Denial(str(problem)))
             return
-        for index, validation in enumerate(policy.validations):
-            try:
-                if values.of(validation.expression) is not True:
-                    yield index, _Denial(_message(validation, values), validation.reason)
-            except Fault as problem:
-                if not policy.ignores_failures:
-                    yield index, _Denial(f"expression '{validation.expression}' resulted in error: {problem}")
+        values = Values(known, policy.variables)
+        failed: list[tuple[int, _Denial]] = []
+        try:
+            for index, validation in enumerate(policy.validations):
+                failed += [(index, denial) for denial in _judged(validation, values, policy.ignores_failures)]
+                await values.rest()
+        except Exhausted as problem:
+            failed = [] if policy.ignores_failures else [(0, _Denial(str(problem)))]
+        for index, denial in failed:
+            self._act(policy, one.binding, index, denial)
+        self._publish(policy, one.binding, Values(known, policy.variables), published)
 
     def _act(self, policy: Policy, binding: Binding, index: int, denial: _Denial) -> None:
         for action in binding.actions:
@@ -139,8 +98,6 @@ class Judging:
 
     def _publish(self, policy: Policy, binding: Binding, values: Values, published: dict[str, list[str]]) -> None:
         """Evaluate the audit annotations; one without a value denies, where failures are not ignored."""
-        if values.skipped:
-            return
         for key, expression in policy.annotations:
             try:
                 value: Any = values.of(expression)
@@ -150,7 +107,7 @@ class Judging:
                     self._denied.append((policy, binding, _Denial(text)))
                 continue
             if isinstance(value, str) and value.strip():
-                said = published.setdefault(key, [])
+                said = published.setdefault(f"{policy.name}/{key}", [])
                 if value.strip() not in said:
                     said.append(value.strip()[:_ANNOTATION_MAX])
 
@@ -165,6 +122,18 @@ class Judging:
         return error
 
 
+def _judged(validation: Validation, values: Values, ignores_failures: bool) -> Iterator[_Denial]:
+    """The denial of a validation that does not hold. Raises Exhausted."""
+    try:
+        if values.of(validation.expression) is not True:
+            yield _Denial(_message(validation, values), validation.reason)
+    except Exhausted:
+        raise
+    except Fault as problem:
+        if not ignores_failures:
+            yield _Denial(f"expression '{validation.expression}' resulted in error: {problem}")
+
+
 def _message(validation: Validation, values: Values) -> str:
     """The words for a validation that does not hold."""
     if validation.message_expression:
@@ -175,12 +144,3 @@ def _message(validation: Validation, values: Values) -> str:
         if isinstance(said, str) and said.strip() and "\n" not in said.strip() and len(said) <= MESSAGE_MAX:
             return said.strip()
     return validation.message or f"failed expression: {validation.expression.strip()}"
-
-
-def _shown(namespace: Body | None) -> Body | None:
-    """A namespace as expressions see it."""
-    if namespace is None:
-        return None
-    metadata = namespace["metadata"]
-    shown = {key: metadata[key] for key in _SHOWN_OF_NAMESPACE if key in metadata}
-    return {**namespace, "metadata": shown}
