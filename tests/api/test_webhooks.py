@@ -286,7 +286,7 @@ async def test_a_deletion_cannot_be_changed(world: World) -> None:
 async def test_a_generated_name_is_given_after_all_changes(world: World) -> None:
     await world.register("Mutating", world.hooks.hook("label-one"))
     await world.register("Validating", world.hooks.hook("allow"))
-    made = await world.api.post(MAPS, json={"metadata": {"generateName": "gen-", "labels": {}}})
+    made = await world.api.post(MAPS, json={"metadata": {"generateName": "gen-", "labels": {"a": "b"}}})
     name = made.json()["metadata"]["name"]
     first, last = world.hooks.calls("label-one")[0], world.hooks.calls("allow")[0]
     assert "name" not in first["object"]["metadata"] and "uid" not in first["object"]["metadata"]
