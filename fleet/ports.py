@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 Body = dict[str, Any]
 
@@ -57,21 +57,44 @@ class Key(NamedTuple):  # the key of most tables: hashed and compared hundreds o
         return f"{self.resource}{'.' + self.group if self.group else ''} {where}{self.name}"
 
 
+class Keeper(Protocol):
+    """Bounds the memory that objects take, if need be by a smaller form of their bytes."""
+
+    def plain(self, stored: Stored) -> bytes:
+        """The bytes of an object whose `raw` is not there."""
+        ...
+
+    def parsed(self, stored: Stored, size: int) -> None:
+        """Note that an object of so many bytes has been parsed."""
+        ...
+
+
 class Stored:
     """One object at one revision: `raw` is its JSON with `metadata.resourceVersion` set, `body` the parsed form.
 
-    Both are made once and shared by every reader; `body` may not be changed. Copy it first (`copy.deepcopy`, or
-    `orjson.loads(stored.raw)`, which is faster).
+    Both are shared by every reader; `body` may not be changed. Copy it first (`copy.deepcopy`, or
+    `orjson.loads(stored.raw)`, which is faster). A store's `keeper` may put `packed` in the place of `raw`; reading
+    `raw` makes it again.
     """
 
-    __slots__ = ("_body", "key", "raw", "revision", "uid")
+    __slots__ = ("_body", "keeper", "key", "packed", "raw", "revision", "uid")
 
     def __init__(self, key: Key, uid: str, revision: int, raw: bytes, body: Body | None = None) -> None:
         self.key = key
         self.uid = uid
         self.revision = revision
         self.raw = raw
+        self.packed: bytes | None = None
+        self.keeper: Keeper | None = None
         self._body = body
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> bytes:
+            """`raw` where its slot is empty: a plain one costs no call."""
+            if name == "raw":
+                return self.keeper.plain(self)
+            raise AttributeError(name)
 
     @property
     def body(self) -> Body:
@@ -79,7 +102,10 @@ class Stored:
         if found is None:  # others may drop it meanwhile
             import orjson
 
-            found = self._body = orjson.loads(self.raw)
+            raw = self.raw
+            found = self._body = orjson.loads(raw)
+            if self.keeper is not None:
+                self.keeper.parsed(self, len(raw))
         return found
 
     def drop_parsed(self) -> None:

@@ -34,6 +34,7 @@ DATABASE_WAIT_S = 60.0
 DATABASE_RETRY_S = 0.2
 KINDS_WAIT_S = 10.0
 FINISH_S = 8.0  # for the requests under way when an API process ends: less than a supervisor waits
+PARSED_BYTES = 256 << 20  # of the objects in an API process, where most answers need no parsed form
 STAND_AGAIN_S = 0.2  # after the leadership was lost
 STAND_AGAIN_MAX_S = 30.0  # after it could not even be asked for, again and again
 SOLVER_KEPT_S = 5.0  # by a process that leads no more: it may be the next to lead, and a new one takes seconds
@@ -101,8 +102,9 @@ async def database(data: DataDir, url: str | None) -> AsyncIterator[str]:
 
 
 @contextlib.asynccontextmanager
-async def base(data: DataDir, dsn: str) -> AsyncIterator[Base]:
-    """Store, kinds and objects, with custom kinds following the hub's CRDs. Raises Failure without a database."""
+async def base(data: DataDir, dsn: str, parsed_bytes: int | None = None) -> AsyncIterator[Base]:
+    """Store, kinds and objects, with custom kinds following the hub's CRDs. Raises Failure without a database.
+    `parsed_bytes`: the room of objects that are parsed; None for loops that look at all objects again and again."""
     from api.kindfiles import load_kinds
     from fleet.admission import rules
     from fleet.engine.registry import Registry
@@ -112,7 +114,7 @@ async def base(data: DataDir, dsn: str) -> AsyncIterator[Base]:
     from fleet.store.postgres import PostgresStore
 
     clock, ids = WallClock(), RandomIds()
-    store = PostgresStore(dsn, clock, secret_key_file=data.secrets_key)
+    store = PostgresStore(dsn, clock, secret_key_file=data.secrets_key, parsed_bytes=parsed_bytes)
     await _start_store(store, data)
     try:
         registry = Registry(load_kinds())
@@ -197,7 +199,7 @@ async def serve_api(
     from fleet.outgoing import Outgoing
 
     async with (
-        database(data, url) as dsn, base(data, dsn) as hub,
+        database(data, url) as dsn, base(data, dsn, PARSED_BYTES) as hub,
         contextlib.aclosing(Outgoing(access.allowed())) as outgoing, users_of(hub, access, outgoing) as users,
     ):  # fmt: skip
         rbac = Rbac(hub.store)

@@ -14,7 +14,7 @@ from typing import Any
 import asyncpg
 import structlog
 
-from fleet.ports import StoreUnavailable
+from fleet.ports import Stored, StoreUnavailable
 from fleet.store import sql
 from fleet.store.link import BROKEN, Link, connect
 from fleet.store.secrets import SecretBox
@@ -44,9 +44,27 @@ class Follower:
             await self.load_from(connection, at_start=True)
 
     async def load_from(self, connection: asyncpg.Connection, *, at_start: bool = False) -> None:
-        rows = await connection.fetch(sql.EVERYTHING)
-        objects = [sql.stored_of(row, self._box, at_start=at_start) for row in rows if row["name"] is not None]
-        self._view.reset(rows[0]["newest"], objects)
+        async with contextlib.AsyncExitStack() as stack:
+            if not connection.is_in_transaction():
+                await stack.enter_async_context(connection.transaction())
+            newest, objects = await self._everything(connection, at_start)
+        self._view.reset(newest, objects)
+
+    async def _everything(self, connection: asyncpg.Connection, at_start: bool) -> tuple[int, list[Stored]]:
+        """The newest revision and all objects: in parts, since the rows of a million take more room than their
+        objects."""
+        newest, objects, bodies = 0, list[Stored](), self._view.bodies
+        cursor = await connection.cursor(sql.EVERYTHING)
+        while rows := await cursor.fetch(CHUNK):
+            newest = rows[0]["newest"]
+            for row in rows:
+                if row["name"] is None:
+                    continue  # there are no objects
+                stored = sql.stored_of(row, self._box, at_start=at_start)
+                objects.append(stored)
+                if bodies is not None:
+                    bodies.keep(stored)
+        return newest, objects
 
     async def catch_up(self, connection: asyncpg.Connection, state: Mapping[str, Any]) -> None:
         """Bring the view to the revision of `state`, which was read on this connection."""

@@ -77,7 +77,7 @@ class Log:
         self.floor = floor
         self.era = 0  # grows when revisions went back (a restored backup): no watch lives on from before
         self._max_events, self._max_bytes = max_events, max_bytes
-        self._window: deque[Event] = deque()
+        self._window: deque[tuple[Event, int]] = deque()  # each with its size
         self._bytes = 0
         self._resources: dict[tuple[str, str], ResourceLog] = {}
         self._waiting: list[tuple[int, asyncio.Future[None]]] = []
@@ -96,8 +96,9 @@ class Log:
             log = self.resource(key.group, key.resource)
             log.events.append(event)
             touched.add(log)
-            self._window.append(event)
-            self._bytes += len(event.stored.raw) + EVENT_OVERHEAD
+            size = len(event.stored.raw) + EVENT_OVERHEAD
+            self._window.append((event, size))
+            self._bytes += size
         if not events:
             return
         self.revision = events[-1].revision
@@ -113,14 +114,14 @@ class Log:
                     future.set_result(None)
 
     def _drop(self) -> None:
-        event = self._window.popleft()
-        self._bytes -= len(event.stored.raw) + EVENT_OVERHEAD
+        event, size = self._window.popleft()
+        self._bytes -= size
         self.floor = event.revision
         self._resources[event.stored.key.group, event.stored.key.resource].drop_first()
 
     def forget(self, before: int) -> None:
         """Drop every event at or below the revision."""
-        while self._window and self._window[0].revision <= before:
+        while self._window and self._window[0][0].revision <= before:
             self._drop()
         self.floor = max(self.floor, min(before, self.revision))
 

@@ -32,6 +32,7 @@ from fleet.ports import (
     Write,
 )
 from fleet.store import sql
+from fleet.store.bodies import PLAIN_BYTES, Bodies
 from fleet.store.follower import Follower
 from fleet.store.link import BROKEN, Link
 from fleet.store.log import Log, LogWatch
@@ -65,13 +66,16 @@ class PostgresStore:
         max_events: int = MEMORY_EVENTS,
         max_log_bytes: int = MEMORY_LOG_BYTES,
         future_wait_s: float = FUTURE_WAIT_S,
+        plain_bytes: int = PLAIN_BYTES,
+        parsed_bytes: int | None = None,
     ) -> None:
-        """`secret_key_file` is made if it is not there; all processes of one hub need the same file."""
+        """`secret_key_file` is made if it is not there; all processes of one hub need the same file. `plain_bytes`,
+        `parsed_bytes`: the room of objects that are not packed, and of those that are parsed (None: no bound)."""
         self.stats = Stats()
         self._dsn, self._clock, self._future_wait_s = dsn, clock, future_wait_s
         self._box = SecretBox(secret_key_file)
         self._log = Log(0, 0, max_events=max_events, max_bytes=max_log_bytes)
-        self._view = View(self._log)
+        self._view = View(self._log, Bodies(plain_bytes, parsed_bytes))
         self._follower = Follower(dsn, self._view, self._box)
         self._writer = Writer(dsn, self._view, self._follower, self._box, clock, self.stats)
         self._reader = Link(dsn, "read")

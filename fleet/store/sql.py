@@ -6,6 +6,7 @@ A batch is written by one statement over arrays: one round trip for any size.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from sys import intern
 from typing import Any
 
 import orjson
@@ -64,7 +65,8 @@ SAME_EVENTS = "SELECT revision, type, body FROM events WHERE revision = ANY($1::
 def stored_of(row: Mapping[str, Any], box: SecretBox, *, at_start: bool = False) -> Stored:
     """The object of a row. An object that does not open is shown without its content, so that the others stay readable.
     `at_start`: raises KeyMissing for a key that the key file does not have, since then it is the wrong file."""
-    key = Key(row["group"], row["resource"], row["namespace"], row["name"])
+    # Each row brings its own copies of the names that it shares with thousands.
+    key = Key(intern(row["group"]), intern(row["resource"]), intern(row["namespace"]), row["name"])
     try:
         raw = box.open(key, row["key_id"], row["body"])
     except SecretUnreadable as error:

@@ -14,6 +14,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from fleet.ports import Event, EventType, Expired, Key, Labelled, Page, Selector, Stored
+from fleet.store.bodies import Bodies
 from fleet.store.labels import LabelIndex, Name
 from fleet.store.log import Log
 
@@ -79,8 +80,10 @@ def between(names: list[Name], namespace: str | None, start: Name | None) -> tup
 class View:
     """Current state and recent log; every method is immediate."""
 
-    def __init__(self, log: Log) -> None:
+    def __init__(self, log: Log, bodies: Bodies | None = None) -> None:
+        """`bodies`: keeps the objects within bounds; without it they stay as they are."""
         self.log = log
+        self.bodies = bodies
         self._begin = log.revision  # earlier changes are not known: no page can show an older state
         self._tables: dict[tuple[str, str], Table] = {}
         self._snapshots: OrderedDict[tuple[str, str, int], Snapshot] = OrderedDict()
@@ -107,6 +110,8 @@ class View:
             table = self._table(stored.key.group, stored.key.resource)
             table.put(stored)
             table.changed = revision
+            if self.bodies is not None:
+                self.bodies.keep(stored)
 
     def apply(self, events: Sequence[Event]) -> None:
         """Take in the next events of the log, and wake watchers. Events that are already in are passed over."""
@@ -123,7 +128,13 @@ class View:
                 table.remove(stored)
             else:
                 table.put(stored)
-            if past is not None:
+                if self.bodies is not None:
+                    self.bodies.keep(stored)
+            if past is None:
+                continue
+            if self.bodies is not None:
+                self.bodies.release(past)
+            else:
                 past.drop_parsed()  # the log keeps it for a while
         self.log.append(events)
 
