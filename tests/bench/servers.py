@@ -108,7 +108,7 @@ class HubAlone:
     """One `fleet api` process with the embedded PostgreSQL, in a data directory of its own."""
 
     def __init__(self, folder: Path) -> None:
-        folder.mkdir(parents=True)
+        folder.mkdir(parents=True, exist_ok=True)
         self.data = folder / "data"
         self._processes = Processes(folder)
         self._port = free_port()
