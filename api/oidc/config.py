@@ -15,9 +15,9 @@ from urllib.parse import urlsplit
 import yaml
 
 from api.oidc.expressions import Claimed, compiled
-from api.oidc.sections import BadConfiguration, Section
 from fleet.engine.cel.tree import BadExpression
 from fleet.model.names import subdomain_problems
+from fleet.model.sections import BadConfiguration, Section
 
 GROUP = "apiserver.config.k8s.io"
 VERSIONS = ("v1", "v1beta1")

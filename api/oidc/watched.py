@@ -13,8 +13,8 @@ import structlog
 from api.auth import ISSUER
 from api.oidc.config import FILE_BYTES_MAX, parse
 from api.oidc.metrics import OidcMetrics
-from api.oidc.sections import BadConfiguration
 from api.oidc.tokens import OidcTokens
+from fleet.model.sections import BadConfiguration
 
 CHECK_EVERY_S = 1.0
 log = structlog.get_logger(__name__)

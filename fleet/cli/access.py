@@ -79,7 +79,7 @@ def _check_certificates(path: Path) -> None:
 def _check_configuration(path: Path) -> None:
     from api.auth import ISSUER
     from api.oidc.config import parse
-    from api.oidc.sections import BadConfiguration
+    from fleet.model.sections import BadConfiguration
 
     try:
         parse(path.read_bytes(), own_issuers=(ISSUER,))

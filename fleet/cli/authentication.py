@@ -50,9 +50,9 @@ async def users_of(hub: Base, access: Access, outgoing: Outgoing) -> AsyncIterat
         yield Users(AnyOf(*sources), accounts, None)
         return
     from api.oidc.metrics import OidcMetrics
-    from api.oidc.sections import BadConfiguration
     from api.oidc.tokens import OidcTokens
     from api.oidc.watched import WatchedConfiguration
+    from fleet.model.sections import BadConfiguration
 
     metrics = OidcMetrics()
     tokens = OidcTokens(fetch_by(outgoing), hub.clock, metrics)

@@ -13,9 +13,9 @@ from structlog.testing import capture_logs
 from api.auth import ISSUER
 from api.oidc.config import parse, read
 from api.oidc.metrics import OidcMetrics
-from api.oidc.sections import BadConfiguration
 from api.oidc.tokens import OidcTokens
 from api.oidc.watched import WatchedConfiguration
+from fleet.model.sections import BadConfiguration
 from tests.oidc.issuer import URL, Hand, Issuer, configuration, entry
 
 

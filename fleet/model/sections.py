@@ -36,6 +36,10 @@ class Section:
     def has(self, field: str) -> bool:
         return field in self._left
 
+    def ignore(self, field: str) -> None:
+        """Take a field whose content means nothing here."""
+        self._left.pop(field, None)
+
     def text(self, field: str, *, required: bool = False) -> str:
         value: object = self._left.pop(field, "")
         if not isinstance(value, str):
