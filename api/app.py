@@ -15,6 +15,7 @@ from typing import Protocol
 
 import structlog
 
+from api.audit.face import Audit
 from api.auth import Authenticator, ServiceAccountTokens
 from api.credentials import user_of
 from api.discovery import Discovery
@@ -43,7 +44,7 @@ from api.rbac import GROUP as RBAC_GROUP
 from api.rbac import Attributes, Authorizer, Rbac
 from api.recheck import EVERY_S, Rechecks
 from api.reviews import VIRTUAL, Reviews
-from api.routing import Route, parse, reaches, verb, wanted
+from api.routing import Route, method_not_allowed, parse, reaches, unknown_path, verb, wanted
 from api.rules import install
 from api.selection import parse_selection
 from api.served import Served, find
@@ -95,8 +96,10 @@ class Api:
         recheck_every_s: float,
         checks: Mapping[str, Check],
         dial: Dial | None,
+        audit: Audit,
     ) -> None:
         self.metrics = Metrics()
+        self._audit = audit
         self.authorizer = authorizer
         self._versions = objects.versions
         self._registry = registry
@@ -136,7 +139,7 @@ class Api:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http":
-            await self._http(scope, receive, send)
+            await self._audit.serve(self._http, scope, receive, send)
         elif scope["type"] == "lifespan":
             await self._lifespan(receive, send)
         else:  # a WebSocket: refused before it is accepted
@@ -154,9 +157,8 @@ class Api:
                 await send({"type": "lifespan.shutdown.complete"})
                 return
 
-    async def _http(self, scope: Scope, receive: Receive, send: Send) -> None:
+    async def _http(self, request: Request, scope: Scope, receive: Receive, send: Send) -> None:
         began = self._clock.monotonic()
-        request = Request(scope, receive)
         label = ["", ""]
         try:
             answer = await self._answer(request, scope, receive, send, label)
@@ -172,6 +174,7 @@ class Api:
             answer = error_response(unavailable("this process no longer leads"))
         except Exception:
             log.exception("request failed", method=request.method, path=request.path[:200])
+            request.record.broke()
             answer = error_response(
                 StatusError(500, "InternalError", "Internal error occurred: the request could not be answered")
             )
@@ -179,6 +182,7 @@ class Api:
             return
         if isinstance(answer, Upgrade):
             self.metrics.count(label[0], label[1], 101, None)
+            request.record.started(101)
             with self._rechecks.watched(lambda: self._again(request)) as over:
                 await send_upgrade(answer, request, self._stopping, over)
             return
@@ -187,6 +191,7 @@ class Api:
             with self.metrics.watches.track_inprogress(), self._rechecks.watched(lambda: self._again(request)) as over:
                 await send_stream(answer, receive, send, self._stopping, over)
             return
+        request.record.answered(answer)
         answer = await in_protobuf(answer, request)
         self.metrics.count(label[0], label[1], answer.status, self._clock.monotonic() - began)
         if request.method == "HEAD":
@@ -223,18 +228,20 @@ class Api:
     async def _again(self, request: Request) -> None:
         """Authenticate and authorise once more, as when the request came; StatusError 401 or 403."""
         user = await self._user(request)
-        if request.wanted is not None and not self._may(user, request.wanted):
-            raise request.wanted.refusal(user)
+        if request.wanted is not None:
+            self._need(request, user, request.wanted)
 
-    def _may(self, user: User, wanted: Attributes) -> bool:
-        return self.authorizer.allowed(user, wanted) or own_right(user, wanted)
+    def _need(self, request: Request, user: User, wanted: Attributes) -> None:
+        """Raises StatusError 403 for a user who may not, and has the answer recorded."""
+        allowed = self.authorizer.allowed(user, wanted) or own_right(user, wanted)
+        request.record.decided(self.authorizer, user, wanted, allowed)
+        if not allowed:
+            raise wanted.refusal(user)
 
     async def _document(self, request: Request, user: User) -> Response:
         """Discovery, OpenAPI, metrics, and 404 for what is nothing."""
         path = request.path
-        attributes = Attributes(request.method.lower(), path=path)
-        if not self.authorizer.allowed(user, attributes):
-            raise attributes.refusal(user)
+        self._need(request, user, Attributes(request.method.lower(), path=path))
         if request.method not in ("GET", "HEAD"):
             raise method_not_allowed()
         parts = [part for part in path.split("/") if part]
@@ -281,8 +288,7 @@ class Api:
         watching = request.method == "GET" and "watch" in query and request.flag("watch")
         asked = verb(request.method, route, watching)
         attributes = request.wanted = wanted(route, asked, query.get("fieldSelector", ""))
-        if not self._may(user, attributes):
-            raise attributes.refusal(user)
+        self._need(request, user, attributes)
         if not asked:
             raise method_not_allowed()
         served = find(self._registry, route.group, route.version, route.resource)
@@ -354,14 +360,6 @@ class Api:
         return await self._subresources.answer(served, route, asked, request)
 
 
-def unknown_path() -> StatusError:
-    return StatusError(404, "NotFound", "the server could not find the requested resource")
-
-
-def method_not_allowed() -> StatusError:
-    return StatusError(405, "MethodNotAllowed", "the server does not allow this method on the requested resource")
-
-
 def build_app(
     objects: Objects,
     store: Store,
@@ -379,6 +377,7 @@ def build_app(
     recheck_every_s: float = EVERY_S,
     checks: Mapping[str, Check] | None = None,
     dial: Dial | None = None,
+    audit: Audit | None = None,
 ) -> Api:
     """The API over `objects` and the `store` beneath it.
 
@@ -387,7 +386,7 @@ def build_app(
     scope; its `open_paths` take none. `extra_routes`: (group, resource, subresource) -> handler, in place of the
     built-in answer, authorised before it is called. `recheck_every_s`: how often an open stream's right to go on is
     looked at. `checks`: of /readyz, by name, beside that of the store. `dial` reaches members that only their
-    agents reach (clusters/NAME/proxy).
+    agents reach (clusters/NAME/proxy). `audit`: the record of each request.
     """
     if isinstance(authorizer, Rbac):
         install(objects, authorizer)
@@ -395,5 +394,5 @@ def build_app(
         objects, store, registry, clock=clock, authenticator=authenticator, authorizer=authorizer, openapi=openapi,
         version=version, tokens=tokens, mounts=mounts or {},
         extra_routes=extra_routes or {}, bookmark_every_s=bookmark_every_s, recheck_every_s=recheck_every_s,
-        checks=checks or {}, dial=dial,
+        checks=checks or {}, dial=dial, audit=audit or Audit(),
     )  # fmt: skip

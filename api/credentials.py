@@ -31,7 +31,11 @@ async def user_of(request: Request, authenticator: Authenticator, authorizer: Au
         user = await authenticator.user(token) if token else None
     if user is None:
         raise unauthorized()
-    return impersonated(request, user, authorizer)
+    request.record.known(request, user)
+    acting = impersonated(request, user, authorizer)
+    if acting is not user:
+        request.record.acts_as(acting)
+    return acting
 
 
 def _offered(request: Request) -> str | None:

@@ -17,6 +17,7 @@ from urllib.parse import parse_qsl
 
 import orjson
 
+from api.audit.unrecorded import UNRECORDED, Unrecorded
 from api.policy import Attributes
 from fleet.engine.status import StatusError, bad_request
 from fleet.objects.writing import User
@@ -41,9 +42,10 @@ ANONYMOUS = User("system:anonymous", ("system:unauthenticated",))
 
 
 class Request:
-    """One HTTP request. `user` is filled in once it is known, `wanted` with what the user needs the right to."""
+    """One HTTP request. `user` is filled in once it is known, `wanted` with what the user needs the right to. `record`:
+    what the audit log says of it."""
 
-    __slots__ = ("_headers", "_query", "method", "path", "receive", "scope", "user", "wanted")
+    __slots__ = ("_headers", "_query", "method", "path", "receive", "record", "scope", "user", "wanted")
 
     def __init__(self, scope: Scope, receive: Receive) -> None:
         self.scope = scope
@@ -52,6 +54,7 @@ class Request:
         self.path: str = scope["path"]
         self.user = ANONYMOUS
         self.wanted: Attributes | None = None
+        self.record: Unrecorded = UNRECORDED
         self._headers: dict[bytes, bytes] | None = None
         self._query: dict[str, str] | None = None
 

@@ -156,7 +156,9 @@ async def read_object(request: Request, *, field_validation: str) -> tuple[dict[
 
     StatusError 400 for what is not one object, 413 beyond the limit, 415 for another media type.
     """
-    return _object(*await _read(request, _reader(request), field_validation))
+    body, strict = _object(*await _read(request, _reader(request), field_validation))
+    request.record.given(body)
+    return body, strict
 
 
 async def read_objects(request: Request, *, field_validation: str) -> tuple[dict[str, Any], list[str]]:
@@ -200,6 +202,7 @@ async def read_patch(request: Request, *, builtin: bool, field_validation: str) 
             f"the body of the request was in an unknown format - accepted media types include: {accepted}"
         )
     patch, strict = await _read(request, _read_apply if media == APPLY_PATCH else read_json, field_validation)
+    request.record.given(patch)
     return patch, media, strict
 
 
@@ -221,10 +224,11 @@ async def read_options(request: Request) -> dict[str, Any]:
         return {}
     media = media_type(request)
     if media == PROTOBUF:
-        return decode(data)
-    if media == "application/yaml":
-        return _object(*read_yaml(data, "Ignore"))[0]
-    return _object(*read_json(data, "Ignore"))[0]
+        options = decode(data)
+    else:
+        options = _object(*(read_yaml if media == "application/yaml" else read_json)(data, "Ignore"))[0]
+    request.record.given(options)
+    return options
 
 
 def _read_protobuf(data: bytes, field_validation: str) -> tuple[Any, list[str]]:

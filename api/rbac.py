@@ -19,7 +19,7 @@ from api.auth import AUTHENTICATED, MASTERS
 from api.policy import EVERYTHING, FOR_EVERYBODY, Attributes, PolicyRule
 from api.roles import GROUP, KINDS, Roles, Subject
 from fleet.objects.writing import User
-from fleet.ports import Expired, FutureRevision, Store, StoreUnavailable
+from fleet.ports import Expired, FutureRevision, Key, Store, StoreUnavailable
 
 __all__ = ["GROUP", "AllowAll", "Attributes", "Authorizer", "PolicyRule", "Rbac"]
 
@@ -38,6 +38,10 @@ class Authorizer(Protocol):
     """Decides on attributes. Synchronous: it is asked on every request."""
 
     def allowed(self, user: User, wanted: Attributes) -> bool: ...
+
+    def reason(self, user: User, wanted: Attributes) -> str:
+        """Why it is allowed, for the audit log; "" where there is nothing to say."""
+        ...
 
     def rules(self, user: User, namespace: str) -> Sequence[PolicyRule]:
         """Every rule that holds for the user in the namespace ("" = cluster-wide ones only)."""
@@ -80,6 +84,9 @@ class AllowAll:
     def allowed(self, user: User, wanted: Attributes) -> bool:
         return True
 
+    def reason(self, user: User, wanted: Attributes) -> str:
+        return ""
+
     def rules(self, user: User, namespace: str) -> Sequence[PolicyRule]:
         return EVERYTHING
 
@@ -103,6 +110,7 @@ class Rbac:
         self.roles = Roles(store)
         self._store = store
         self._decided: dict[tuple[User, Attributes], bool] = {}
+        self._reasons: dict[tuple[User, Attributes], str] = {}
         self._tasks: list[asyncio.Task[None]] = []
 
     async def start(self) -> None:
@@ -141,11 +149,15 @@ class Rbac:
 
     def invalidate(self) -> None:
         self.roles.invalidate()
-        self._decided.clear()
+        self._forget()
 
     def _changed(self, resource: str) -> None:
         self.roles.invalidate(resource)
+        self._forget()
+
+    def _forget(self) -> None:
         self._decided.clear()
+        self._reasons.clear()
 
     def allowed(self, user: User, wanted: Attributes) -> bool:
         if MASTERS in user.groups:
@@ -159,6 +171,30 @@ class Rbac:
                     self._decided.clear()
                 self._decided[key] = answer
         return answer
+
+    def reason(self, user: User, wanted: Attributes) -> str:
+        if MASTERS in user.groups:
+            return ""
+        key = (user, wanted)
+        answer = self._reasons.get(key)
+        if answer is None:
+            answer = self._reason(user, wanted)
+            if _size(user, wanted) <= _REMEMBERED_CHARS:
+                if len(self._reasons) >= _CACHE:
+                    self._reasons.clear()
+                self._reasons[key] = answer
+        return answer
+
+    def _reason(self, user: User, wanted: Attributes) -> str:
+        """In the words of a kube-apiserver: the binding, its role and its subject."""
+        if AUTHENTICATED in user.groups and any(rule.allows(wanted) for rule in FOR_EVERYBODY):
+            return "every authenticated user may"
+        for where in ("", wanted.namespace) if wanted.namespace else ("",):
+            for subject in _subjects(user):
+                for binding, role in self.roles.bound(subject, where):
+                    if any(rule.allows(wanted) for rule in self.roles.rules(role) or ()):
+                        return f"RBAC: allowed by {_named(binding)} of {_role(role)} to {_subject(*subject)}"
+        return ""
 
     def rules(self, user: User, namespace: str) -> Sequence[PolicyRule]:
         return list(islice(self._held(user, namespace), MAX_RULES))
@@ -174,6 +210,25 @@ class Rbac:
         for where in ("", namespace) if namespace else ("",):
             for subject in _subjects(user):
                 yield from self.roles.granted(subject, where)
+
+
+def _named(binding: Key) -> str:
+    """A binding in the words of a kube-apiserver."""
+    if binding.namespace:
+        return f'RoleBinding "{binding.name}/{binding.namespace}"'
+    return f'ClusterRoleBinding "{binding.name}"'
+
+
+def _role(role: Key) -> str:
+    return f'{"Role" if role.namespace else "ClusterRole"} "{role.name}"'
+
+
+def _subject(kind: str, name: str) -> str:
+    account = name.removeprefix("system:serviceaccount:")
+    if kind == "User" and account != name:
+        namespace, _, name = account.partition(":")
+        return f'ServiceAccount "{name}/{namespace}"'
+    return f'{kind} "{name}"'
 
 
 def _subjects(user: User) -> tuple[Subject, ...]:

@@ -7,7 +7,7 @@ changed, so that thousands of bindings do not stop the next request.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -118,6 +118,11 @@ class Roles:
         roles = self._grants.get(subject, {}).get(namespace, {})
         for role in dict.fromkeys(roles.values()):
             yield from self.rules(role) or ()
+
+    def bound(self, subject: Subject, namespace: str) -> Iterable[tuple[Key, Key]]:
+        """The bindings of a namespace, or ("") the ClusterRoleBindings that name a subject, with their roles."""
+        self._refresh()
+        return self._grants.get(subject, {}).get(namespace, {}).items()
 
     def namespaces(self, subject: Subject) -> Collection[str]:
         """The roles whose bindings name the subject; "" stands for ClusterRoleBindings."""

@@ -110,3 +110,11 @@ def _selected_name(text: str) -> str:
         return ""  # refused later, by the reader of the whole selector
     names = [term.value for term in terms if term.path == "metadata.name" and not term.negated]
     return names[0] if names and not path_segment_problems(names[0]) else ""
+
+
+def unknown_path() -> StatusError:
+    return StatusError(404, "NotFound", "the server could not find the requested resource")
+
+
+def method_not_allowed() -> StatusError:
+    return StatusError(405, "MethodNotAllowed", "the server does not allow this method on the requested resource")

@@ -24,6 +24,7 @@ from fleet.engine.status import Cause, StatusError, bad_request, conflict, inval
 from fleet.engine.validate import shown
 from fleet.model.times import rfc3339
 from fleet.model.untyped import mapping, rows
+from fleet.objects.hooking import annotate
 from fleet.objects.objects import Objects
 from fleet.ports import Body
 
@@ -46,6 +47,7 @@ _TOKEN_REQUEST = next(item for item in SUBRESOURCES if item.kind == "TokenReques
 MIN_TOKEN_S = 600
 MAX_TOKEN_S = 48 * 3600
 DEFAULT_TOKEN_S = 3600
+ISSUED = "authentication.kubernetes.io/issued-credential-id"  # an annotation for the audit log
 
 
 class Subresources:
@@ -206,6 +208,7 @@ class Subresources:
         issued = self._tokens.issue(
             route.namespace, route.name, account["metadata"]["uid"], seconds=seconds, audiences=audiences
         )
+        annotate(ISSUED, issued.credential)
         answer = {
             "kind": "TokenRequest", "apiVersion": "authentication.k8s.io/v1",
             "metadata": {"name": route.name, "namespace": route.namespace},

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from api.auth import AUTHENTICATED, CREDENTIAL
+from api.auth import AUTHENTICATED, CREDENTIAL, credential_of
 from api.oidc.config import SYSTEM, Issuer, Mapping
 from api.oidc.expressions import STEPS_MAX, Failed
 from fleet.engine.cel.program import Budget
@@ -89,7 +89,7 @@ def _extra(issuer: Issuer, claims: Claims, budget: Budget) -> tuple[tuple[str, t
     found: dict[str, tuple[str, ...]] = {}
     credential = claims.get("jti")
     if isinstance(credential, str) and credential:
-        found[CREDENTIAL] = (f"JTI={credential}",)
+        found[CREDENTIAL] = (credential_of(credential),)
     for key, expression in issuer.extra:
         values = _list(expression.value(claims, budget), f"values of {key}")
         if values:

@@ -6,12 +6,14 @@ from typing import Annotated
 
 import typer
 
-from fleet.cli.access import Access, AuthenticationOption, ClientCaOption
+from fleet.cli.access import Access, takes_access
 from fleet.cli.failure import Failure
-from fleet.cli.options import DatabaseOption, DataDirOption, OutgoingOption
+from fleet.cli.options import DatabaseOption, DataDirOption
 
 
+@takes_access
 def api(
+    access: Access,
     data_dir: DataDirOption = None,
     listen: Annotated[str, typer.Option(help="HOST:PORT to serve on.")] = "127.0.0.1:6440",
     database_url: DatabaseOption = None,
@@ -22,9 +24,6 @@ def api(
             " (default: that of --listen, with the machine's name for every address)."
         ),
     ] = None,
-    client_ca_file: ClientCaOption = None,
-    authentication_config: AuthenticationOption = None,
-    outgoing_allow: OutgoingOption = None,
     drain_seconds: Annotated[
         float,
         typer.Option(
@@ -46,7 +45,7 @@ def api(
     from fleet.cli.parent import say_ready
     from fleet.cli.up import bind, parse_listen
 
-    data, access = locate(data_dir), Access(client_ca_file, authentication_config, tuple(outgoing_allow or ()))
+    data = locate(data_dir)
     access.check()
     if fd is not None:
         listener = socket.socket(fileno=fd)

@@ -191,6 +191,7 @@ async def serve_api(
     from fleet.admission.dynamic import Dynamic
     from fleet.admission.seed import seed
     from fleet.bindings.heartbeat import silence_of
+    from fleet.cli.audit import audit_of
     from fleet.cli.authentication import users_of
     from fleet.cli.tunnels import address_of, dialer_of, holder_of
     from fleet.controllers.decide.submitted import unit_in
@@ -201,6 +202,7 @@ async def serve_api(
     async with (
         database(data, url) as dsn, base(data, dsn, PARSED_BYTES) as hub,
         contextlib.aclosing(Outgoing(access.allowed())) as outgoing, users_of(hub, access, outgoing) as users,
+        audit_of(access, outgoing, hub.clock) as kept,
     ):  # fmt: skip
         rbac = Rbac(hub.store)
         hub.objects.hooks = Dynamic(hub.store, hub.registry, hub.ids, outgoing, answering(rbac))
@@ -216,10 +218,11 @@ async def serve_api(
             openapi=OpenApi(hub.registry), tokens=users.accounts,
             mounts={PREFIX: RestFace(hub.objects, hub.store, hub.registry, partial(unit_in, hub.store))},
             checks={"controllers": lambda: silence_of(hub.store, hub.clock.now())},
-            extra_routes=tunnels.routes(), dial=dialer.dial,
+            extra_routes=tunnels.routes(), dial=dialer.dial, audit=kept.audit,
         )  # fmt: skip
         app.metrics.agents.set_function(lambda: len(tunnels))
         users.show(app.metrics.registry)
+        kept.show(app.metrics.registry)
         await app.start()
         host, port = listener.getsockname()[:2]
         server = Server(

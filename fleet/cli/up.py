@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from fleet.cli import intact
-from fleet.cli.access import Access, AuthenticationOption, ClientCaOption
+from fleet.cli.access import Access, takes_access
 from fleet.cli.datadir import DataDir, Lock, create_root, locate, prepare, write_kubeconfig
 from fleet.cli.failure import Failure
 from fleet.cli.options import (
@@ -33,7 +33,6 @@ from fleet.cli.options import (
     HeadOption,
     MetricsOption,
     NodesOption,
-    OutgoingOption,
     ProtectionOption,
     ReclaimOption,
 )
@@ -71,7 +70,9 @@ class Plan:
     access: Access = field(default_factory=Access)
 
 
+@takes_access
 def up(
+    access: Access,
     data_dir: DataDirOption = None,
     listen: Annotated[str, typer.Option(help="HOST:PORT to serve on; port 0 picks a free one.")] = DEFAULT_LISTEN,
     members: Annotated[int, typer.Option(min=0, max=MEMBERS_MAX, help="Simulated members to run and join.")] = 0,
@@ -84,9 +85,6 @@ def up(
     head_after_seconds: HeadOption = 600.0,
     guarantee_delay_seconds: GuaranteeDelayOption = None,
     metrics_listen: MetricsOption = None,
-    client_ca_file: ClientCaOption = None,
-    authentication_config: AuthenticationOption = None,
-    outgoing_allow: OutgoingOption = None,
     hang_seconds: Annotated[
         float, typer.Option(min=0, help="A part that shows no life for so long is killed and started again; 0: never.")
     ] = 30.0,
@@ -103,7 +101,6 @@ def up(
         heads += ("--guarantee-delay-seconds", str(guarantee_delay_seconds))
     tuning = ("--reclaim" if reclaim else "--no-reclaim", *seconds, *heads)
     metrics = parse_listen(metrics_listen, "--metrics-listen") if metrics_listen else None
-    access = Access(client_ca_file, authentication_config, tuple(outgoing_allow or ()))
     access.check()
     plan = Plan(
         locate(data_dir), host, port, members, nodes, gpus, database_url or None, tuning, metrics, hang_seconds, access

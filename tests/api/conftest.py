@@ -24,6 +24,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
 from api.app import Api, build_app
+from api.audit.face import Audit
 from api.auth import AnyOf, ServiceAccountTokens, TokenFile
 from api.kindfiles import load_kinds
 from api.openapi import OpenApi
@@ -138,7 +139,7 @@ class Hub:
 
 
 @asynccontextmanager
-async def open_hub(folder: Path, store: Store) -> AsyncIterator[Hub]:
+async def open_hub(folder: Path, store: Store, audit: Audit | None = None) -> AsyncIterator[Hub]:
     """Serve the API over a store that is not started yet, with all kinds and rules of the hub."""
     clock = WallClock()
     registry = Registry(load_kinds())
@@ -149,6 +150,7 @@ async def open_hub(folder: Path, store: Store) -> AsyncIterator[Hub]:
     app = build_app(
         objects, store, registry, clock=clock, authenticator=AnyOf(TokenFile(tokens_path, clock), tokens),
         authorizer=Rbac(store), openapi=OpenApi(registry), tokens=tokens, bookmark_every_s=0.3,
+        audit=audit,
     )  # fmt: skip
     cert, key = self_signed(folder)
     server = Server(

@@ -24,14 +24,14 @@ class RealServer:
 
 
 @contextmanager
-def real_server(name: str) -> Iterator[RealServer]:
+def real_server(name: str, *options: str) -> Iterator[RealServer]:
     with tempfile.TemporaryDirectory(prefix=f"fleet-{name}-") as folder:
         bed = Bed(Path(folder) / "bed", parts())
         try:
             etcd = bed._etcd()
             member = RealMember(name, bed.folder / name, bed._built, bed._pki, bed.processes, etcd)
             bed.members[name] = member
-            member.start_apiserver()
+            member.start_apiserver(options)
             member.wait_apiserver()
             yield RealServer(member.url, bed._pki.ca, Path(folder))
         finally:

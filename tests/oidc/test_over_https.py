@@ -72,7 +72,7 @@ def file_of(folder: Path, issuer: Issuer, authority: str = "") -> Path:
 
 async def test_a_token_of_an_issuer_behind_https_is_a_user(pki: Pki, tmp_path: Path) -> None:
     async with published(pki) as issuer:
-        access = Access(None, file_of(tmp_path, issuer, pki.ca.read_text()), ("127.0.0.0/8",))
+        access = Access(None, file_of(tmp_path, issuer, pki.ca.read_text()), ["127.0.0.0/8"])
         async with composed(tmp_path, access) as (users, shown, data):
             user = await users.user(issuer.token(exp=time.time() + 600))
             assert user is not None and user.name == "oidc:ann"
@@ -85,9 +85,9 @@ async def test_a_token_of_an_issuer_behind_https_is_a_user(pki: Pki, tmp_path: P
     assert f'fleet_api_oidc_refused_total{{issuer="{issuer.url}",why="time"}} 1.0' in text
 
 
-@pytest.mark.parametrize(("trusted", "allowed"), [(False, ("127.0.0.0/8",)), (True, ())], ids=["no-ca", "private"])
+@pytest.mark.parametrize(("trusted", "allowed"), [(False, ["127.0.0.0/8"]), (True, [])], ids=["no-ca", "private"])
 async def test_an_issuer_that_cannot_be_trusted_or_reached_has_no_users(
-    pki: Pki, tmp_path: Path, trusted: bool, allowed: tuple[str, ...]
+    pki: Pki, tmp_path: Path, trusted: bool, allowed: list[str]
 ) -> None:
     async with published(pki) as issuer:
         authority = pki.ca.read_text() if trusted else ""
@@ -103,7 +103,7 @@ async def test_an_answer_that_is_no_success_gives_no_keys(pki: Pki) -> None:
         return web.Response(status=404, body=b"{}")
 
     async with serving(missing, pki) as port:
-        outgoing = Outgoing(Access(outgoing_allow=("127.0.0.0/8",)).allowed())
+        outgoing = Outgoing(Access(outgoing_allow=["127.0.0.0/8"]).allowed())
         try:
             with pytest.raises(FetchFailed, match="HTTP 404"):
                 await fetch_by(outgoing)(f"https://127.0.0.1:{port}/x", pki.ca.read_text())
@@ -123,7 +123,7 @@ async def test_an_answer_that_is_no_success_gives_no_keys(pki: Pki) -> None:
 )
 def test_a_hub_refuses_an_option_that_cannot_be_used(tmp_path: Path, option: str, text: str | None, why: str) -> None:
     path = tmp_path / "file"
-    access = Access(outgoing_allow=(text or "",))
+    access = Access(outgoing_allow=[text or ""])
     if option != "--outgoing-allow":
         access = Access(path) if option == "--client-ca-file" else Access(None, path)
         if text is not None:
@@ -141,7 +141,7 @@ def test_fleet_up_says_so_before_anything_starts(tmp_path: Path) -> None:
 
 
 def test_every_option_reaches_the_api_process(tmp_path: Path) -> None:
-    access = Access(tmp_path / "ca", tmp_path / "config", ("10.0.0.0/8", "idp.example"))
+    access = Access(tmp_path / "ca", tmp_path / "config", ["10.0.0.0/8", "idp.example"])
     assert access.words() == [
         "--client-ca-file", str(tmp_path / "ca"), "--authentication-config", str(tmp_path / "config"),
         "--outgoing-allow", "10.0.0.0/8", "--outgoing-allow", "idp.example",

@@ -49,7 +49,7 @@ class RealMember:
 
     # -- starting -----------------------------------------------------------------------------------------------------
 
-    def start_apiserver(self) -> None:
+    def start_apiserver(self, more: Sequence[str] = ()) -> None:
         pki = self.pki
         self.run("apiserver", [
             self._built.binary("kube-apiserver"), f"--etcd-servers={self._etcd}", f"--etcd-prefix=/{self.name}",
@@ -60,7 +60,7 @@ class RealMember:
             f"--service-account-key-file={pki.accounts_public}",
             f"--service-account-signing-key-file={pki.accounts_private}",
             f"--token-auth-file={pki.tokens}", "--authorization-mode=RBAC",
-            *((GANG_GATES, "--runtime-config=scheduling.k8s.io/v1alpha2=true") if self.gangs else ()),
+            *((GANG_GATES, "--runtime-config=scheduling.k8s.io/v1alpha2=true") if self.gangs else ()), *more,
         ])  # fmt: skip
 
     def wait_apiserver(self) -> None:

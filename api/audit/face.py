@@ -1,0 +1,49 @@
+"""The first and the last step of each request: its id, which the answer says too, and its record."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Awaitable, Callable, Sequence
+
+from api.audit.record import Record, Sink
+from api.http import Message, Receive, Request, Scope, Send
+from fleet.audit.policy import Policy
+from fleet.ports import Clock
+
+HEADER = b"audit-id"
+ID_CHARACTERS_MAX = 256  # of an id that a client gives
+
+Handler = Callable[[Request, Scope, Receive, Send], Awaitable[None]]
+
+
+class Audit:
+    """Goes around the whole API. Without a policy each answer has its id, and nothing else happens."""
+
+    def __init__(self, policy: Policy | None = None, sinks: Sequence[Sink] = (), clock: Clock | None = None) -> None:
+        self._policy = policy if sinks else None
+        self._sinks, self._clock = tuple(sinks), clock
+
+    async def serve(self, handler: Handler, scope: Scope, receive: Receive, send: Send) -> None:
+        """Have the request answered."""
+        request = Request(scope, receive)
+        audit_id = request.header(HEADER)
+        if not audit_id or len(audit_id) > ID_CHARACTERS_MAX or not audit_id.isprintable():
+            audit_id = str(uuid.uuid4())  # noqa: TID251  # no object has it, and no decision depends on it
+        said = (HEADER, audit_id.encode("latin-1"))
+        if self._policy is not None and self._clock is not None:
+            request.record = Record(self._policy, self._put, self._clock.now, request, audit_id)
+
+        async def named(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                message["headers"] = [*message["headers"], said]
+                request.record.started(message["status"])
+            await send(message)
+
+        try:
+            await handler(request, scope, receive, named)
+        finally:
+            request.record.over()
+
+    def _put(self, line: bytes) -> None:
+        for sink in self._sinks:
+            sink.put(line)
