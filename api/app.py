@@ -17,6 +17,7 @@ import structlog
 
 from api.audit.face import Audit
 from api.auth import Authenticator, ServiceAccountTokens
+from api.computed import computed_kinds, refused
 from api.credentials import user_of
 from api.discovery import Discovery
 from api.health import OPEN_PATHS, Check, Health, Metrics, version_document
@@ -95,6 +96,7 @@ class Api:
         bookmark_every_s: float,
         recheck_every_s: float,
         checks: Mapping[str, Check],
+        parts: Mapping[str, Check],
         dial: Dial | None,
         audit: Audit,
     ) -> None:
@@ -112,6 +114,7 @@ class Api:
         self._proxy = ClusterProxy(objects, dial=dial)
         self._extra.setdefault((CLUSTER, "clusters", "proxy"), self._proxy)
         self._discovery = Discovery(registry, (*VIRTUAL, *SUBRESOURCES))
+        self._computed = computed_kinds(store, clock, self._discovery, parts)
         self._reviews = Reviews(authenticator, authorizer)
         self._watches = Watches(clock, bookmark_every_s=bookmark_every_s)
         self._writes = Writes(objects, store, clock)
@@ -274,14 +277,11 @@ class Api:
         return conditional(answer, request) if parts and parts[0] in ("api", "apis", "openapi") else answer
 
     def _paths(self) -> list[str]:
-        paths = [
-            "/api", "/api/v1", "/apis", "/healthz", "/livez", "/metrics", "/openapi/v2", "/openapi/v3", "/readyz",
-            "/version",
-        ]  # fmt: skip
+        paths = ["/api", "/api/v1", "/apis", "/healthz", "/livez", "/metrics", "/openapi/v2", "/openapi/v3", "/readyz"]
         for kind in self._registry:
             if kind.group:
                 paths += [f"/apis/{kind.group}", f"/apis/{kind.api_version}"]
-        return sorted(set(paths))
+        return sorted({*paths, "/version"})
 
     async def _resource(self, request: Request, route: Route, user: User, label: list[str]) -> Answer:
         query = request.query
@@ -306,7 +306,7 @@ class Api:
         if route.subresource:
             return await self._subresource(served, route, asked, request)
         if asked not in kind.verbs or (kind.namespaced and not route.namespace and asked not in ("list", "watch")):
-            raise method_not_allowed()
+            raise refused(kind) or method_not_allowed()
         return await self._object(served, route, asked, request)
 
     def _need_create(self, request: Request) -> None:
@@ -318,19 +318,18 @@ class Api:
 
     async def _object(self, served: Served, route: Route, asked: str, request: Request) -> Answer:
         form = accepted_form(request, served)
-        kind, source = served.kind, self._versions.of(served.kind)
-        namespace = route.namespace if kind.namespaced else None
+        kind = served.kind
+        source = self._computed.get((kind.group, kind.resource)) or self._versions.of(kind)
+        namespace = (route.namespace or None) if kind.namespaced else None
         match asked:
             case "get":
                 return await get_object(source, served, route.namespace, route.name, request, form, self._clock.now())
             case "list":
                 selection = parse_selection(request, served)
-                return await list_objects(
-                    source, served, namespace or None, request, selection, form, self._clock.now()
-                )
+                return await list_objects(source, served, namespace, request, selection, form, self._clock.now())
             case "watch":
                 selection = parse_selection(request, served)
-                watch = parse_watch(request, served, namespace or None, selection, form)
+                watch = parse_watch(request, served, namespace, selection, form)
                 return await self._watches.answer(request, watch, source)
             case "create":
                 if route.name:
@@ -376,6 +375,7 @@ def build_app(
     bookmark_every_s: float = 55.0,
     recheck_every_s: float = EVERY_S,
     checks: Mapping[str, Check] | None = None,
+    parts: Mapping[str, Check] | None = None,
     dial: Dial | None = None,
     audit: Audit | None = None,
 ) -> Api:
@@ -385,8 +385,8 @@ def build_app(
     prefix -> ASGI application served behind the same authentication, with `fleet.user` and `fleet.authorizer` in its
     scope; its `open_paths` take none. `extra_routes`: (group, resource, subresource) -> handler, in place of the
     built-in answer, authorised before it is called. `recheck_every_s`: how often an open stream's right to go on is
-    looked at. `checks`: of /readyz, by name, beside that of the store. `dial` reaches members that only their
-    agents reach (clusters/NAME/proxy). `audit`: the record of each request.
+    looked at. `checks`: of /readyz, by name, beside that of the store. `parts`: of the ComponentStatuses, likewise.
+    `dial` reaches members that only their agents reach (clusters/NAME/proxy). `audit`: the record of each request.
     """
     if isinstance(authorizer, Rbac):
         install(objects, authorizer)
@@ -394,5 +394,5 @@ def build_app(
         objects, store, registry, clock=clock, authenticator=authenticator, authorizer=authorizer, openapi=openapi,
         version=version, tokens=tokens, mounts=mounts or {},
         extra_routes=extra_routes or {}, bookmark_every_s=bookmark_every_s, recheck_every_s=recheck_every_s,
-        checks=checks or {}, dial=dial, audit=audit or Audit(),
+        checks=checks or {}, parts=parts or {}, dial=dial, audit=audit or Audit(),
     )  # fmt: skip

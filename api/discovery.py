@@ -113,6 +113,10 @@ class Discovery:
                 entries.sort(key=lambda e: e.name)
         return {group: groups[group] for group in sorted(groups, key=_place)}
 
+    def served(self) -> list[tuple[str, str]]:
+        """Every group and version, in order."""
+        return [(group, version) for group, versions in self._fresh().items() for version in versions]
+
     def versions(self, group: str) -> tuple[str, ...]:
         return tuple(self._fresh().get(group, {}))
 

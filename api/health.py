@@ -105,16 +105,18 @@ class Health:
     async def _ready(self) -> dict[str, str]:
         """The checks of /readyz by name: "" when all is well, else what is wrong."""
         return {
-            "ping": "", "store": await self._of_store(), **{name: check() for name, check in self._checks.items()},
+            "ping": "", "store": await of_store(self._store), **{name: check() for name, check in self._checks.items()},
             "shutdown": "process is shutting down" if self.draining else "",
         }  # fmt: skip
 
-    async def _of_store(self) -> str:
-        try:
-            await self._store.revision()
-        except StoreUnavailable:
-            return "store unavailable"
-        return ""
+
+async def of_store(store: Store) -> str:
+    """What is wrong with the store; "" while it answers."""
+    try:
+        await store.revision()
+    except StoreUnavailable:
+        return "store unavailable"
+    return ""
 
 
 def _single(results: Mapping[str, str], name: str) -> Response:

@@ -6,7 +6,7 @@ only read: whether jobs are decided on, and since when not.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,7 +14,7 @@ import orjson
 
 from fleet.model.times import rfc3339, seconds
 from fleet.model.untyped import mapping, text
-from fleet.ports import Body, Key, Store
+from fleet.ports import Body, Clock, Key, Store
 from fleet.wellknown import ANNOTATION_HEARTBEAT, SYSTEM_NAMESPACE
 
 LEASE = Key("coordination.k8s.io", "leases", SYSTEM_NAMESPACE, "fleet-controllers")
@@ -38,14 +38,24 @@ class Silence:
         return f"nobody decides since {rfc3339(self.since)} ({_length(now - self.since)}): {self.why}"
 
 
-def silence(lease: Body | None, now: float) -> Silence | None:
-    """None while there is a decider. `lease`: the object stored under LEASE; `now` in epoch seconds."""
+def absence(lease: Body | None, now: float) -> Silence | None:
+    """None while a controllers process leads. `lease`: the object stored under LEASE; `now` in epoch seconds."""
     spec = mapping((lease or {}).get("spec"))
-    renewed, holder = seconds(text(spec.get("renewTime"))), text(spec.get("holderIdentity"))
-    if lease is None or renewed is None:
+    renewed = seconds(text(spec.get("renewTime")))
+    if renewed is None:
         return Silence(None, "no controllers have led this hub yet (fleet controllers; fleet up starts them)")
     if now - renewed > LATE_S:
-        return Silence(renewed, f"no controllers process leads; the last one was {holder}")
+        return Silence(renewed, f"no controllers process leads; the last one was {text(spec.get('holderIdentity'))}")
+    return None
+
+
+def silence(lease: Body | None, now: float) -> Silence | None:
+    """The same, None only while its decider works, too."""
+    absent = absence(lease, now)
+    if absent is not None or lease is None:
+        return absent
+    spec = mapping(lease.get("spec"))
+    renewed, holder = seconds(text(spec.get("renewTime"))) or now, text(spec.get("holderIdentity"))
     acquired = seconds(text(spec.get("acquireTime"))) or renewed
     looked = max(acquired, seconds(text(report_of(lease).get("looked"))) or 0.0)
     if now - looked > HANGS_S:
@@ -55,9 +65,23 @@ def silence(lease: Body | None, now: float) -> Silence | None:
 
 def silence_of(store: Store, now: float) -> str:
     """The text for people about a hub without a decider; "" while there is one. Asks what this process has seen."""
-    stored = store.peek(LEASE)
-    found = silence(stored.body if stored is not None else None, now)
+    found = silence(_lease(store), now)
     return found.told(now) if found is not None else ""
+
+
+def component_checks(store: Store, clock: Clock) -> dict[str, Callable[[], str]]:
+    """What is wrong with the controllers, by the names that Kubernetes has for such parts; "" when nothing is."""
+
+    def absent() -> str:
+        found = absence(_lease(store), clock.now())
+        return found.why if found is not None else ""
+
+    return {"scheduler": lambda: silence_of(store, clock.now()), "controller-manager": absent}
+
+
+def _lease(store: Store) -> Body | None:
+    stored = store.peek(LEASE)
+    return stored.body if stored is not None else None
 
 
 def report_of(lease: Body | None) -> Mapping[str, Any]:

@@ -190,7 +190,7 @@ async def serve_api(
     from api.v1.mount import PREFIX, RestFace
     from fleet.admission.dynamic import Dynamic
     from fleet.admission.seed import seed
-    from fleet.bindings.heartbeat import silence_of
+    from fleet.bindings.heartbeat import component_checks
     from fleet.cli.audit import audit_of
     from fleet.cli.authentication import users_of
     from fleet.cli.tunnels import address_of, dialer_of, holder_of
@@ -212,13 +212,14 @@ async def serve_api(
         await end_term(hub.objects)  # the database may be a restored one
         tunnels = holder_of(hub, advertise or address_of(listener))
         dialer = dialer_of(hub, tunnels)
+        parts = component_checks(hub.store, hub.clock)
         app = build_app(
             hub.objects, hub.store, hub.registry, clock=hub.clock,
             authenticator=users.authenticator, authorizer=rbac,
             openapi=OpenApi(hub.registry), tokens=users.accounts,
             mounts={PREFIX: RestFace(hub.objects, hub.store, hub.registry, partial(unit_in, hub.store))},
-            checks={"controllers": lambda: silence_of(hub.store, hub.clock.now())},
-            extra_routes=tunnels.routes(), dial=dialer.dial, audit=kept.audit,
+            checks={"controllers": parts["scheduler"]}, parts=parts, extra_routes=tunnels.routes(), dial=dialer.dial,
+            audit=kept.audit,
         )  # fmt: skip
         app.metrics.agents.set_function(lambda: len(tunnels))
         users.show(app.metrics.registry)

@@ -120,7 +120,15 @@ def ready_replicas(body: Body, now: float) -> str:
     return f"{body.get('status', {}).get('readyReplicas') or 0}/{1 if wanted is None else wanted}"
 
 
+def component_status(body: Body, now: float) -> str:
+    for condition in body.get("conditions") or ():
+        if condition.get("type") == "Healthy":
+            return "Healthy" if condition.get("status") == "True" else "Unhealthy"
+    return "Unknown"
+
+
 OTHERS: dict[str, Callable[[Body, float], Any]] = {
+    "component_status": component_status,
     "data_count": data_count,
     "created_at": created_at,
     "event_first_seen": event_first_seen,

@@ -7,7 +7,7 @@ import os
 import ssl
 import subprocess
 import tempfile
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -139,7 +139,9 @@ class Hub:
 
 
 @asynccontextmanager
-async def open_hub(folder: Path, store: Store, audit: Audit | None = None) -> AsyncIterator[Hub]:
+async def open_hub(
+    folder: Path, store: Store, audit: Audit | None = None, parts: Mapping[str, Callable[[], str]] | None = None
+) -> AsyncIterator[Hub]:
     """Serve the API over a store that is not started yet, with all kinds and rules of the hub."""
     clock = WallClock()
     registry = Registry(load_kinds())
@@ -149,7 +151,7 @@ async def open_hub(folder: Path, store: Store, audit: Audit | None = None) -> As
     tokens = ServiceAccountTokens(key_pem(), store, clock)
     app = build_app(
         objects, store, registry, clock=clock, authenticator=AnyOf(TokenFile(tokens_path, clock), tokens),
-        authorizer=Rbac(store), openapi=OpenApi(registry), tokens=tokens, bookmark_every_s=0.3,
+        authorizer=Rbac(store), openapi=OpenApi(registry), tokens=tokens, bookmark_every_s=0.3, parts=parts,
         audit=audit,
     )  # fmt: skip
     cert, key = self_signed(folder)

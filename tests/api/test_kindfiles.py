@@ -18,13 +18,15 @@ KINDS = Registry(load_kinds())
 
 EXPECTED = {
     "": "namespaces configmaps secrets serviceaccounts events persistentvolumeclaims services pods nodes "
-        "resourcequotas limitranges endpoints persistentvolumes podtemplates replicationcontrollers",
+        "resourcequotas limitranges endpoints persistentvolumes podtemplates replicationcontrollers "
+        "componentstatuses",
     "rbac.authorization.k8s.io": "roles rolebindings clusterroles clusterrolebindings",
     "coordination.k8s.io": "leases",
     "certificates.k8s.io": "certificatesigningrequests",
     "events.k8s.io": "events",
     "scheduling.k8s.io": "priorityclasses",
     "apiextensions.k8s.io": "customresourcedefinitions",
+    "apiregistration.k8s.io": "apiservices",
     "scheduling.sigs.k8s.io": "elasticquotatrees",
     "scheduling.x-k8s.io": "queues queueunits",
     "policy.one.alibabacloud.com": "propagationpolicies clusterpropagationpolicies overridepolicies "
