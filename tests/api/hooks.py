@@ -20,11 +20,13 @@ Body = dict[str, Any]
 
 @dataclass
 class Hooks:
-    """The running server. `asked`: the path and the request of each call, in order."""
+    """The running server. `asked`: the path and the request of each call, in order. `given`: what the path `given`
+    answers, for the uid of a request."""
 
     port: int
     ca: str
     asked: list[tuple[str, Body]] = field(default_factory=list)
+    given: Callable[[str], bytes] = lambda uid: b""
 
     def url(self, path: str) -> str:
         return f"https://127.0.0.1:{self.port}/{path}"
@@ -116,6 +118,8 @@ async def _answer(hooks: Hooks, request: web.Request) -> web.StreamResponse:
     review = orjson.loads(await request.read())
     hooks.asked.append((path, review["request"]))
     match path:
+        case "given":
+            return web.Response(body=hooks.given(review["request"]["uid"]))
         case "garbage":
             return web.Response(body=b"SECRET that is no JSON")
         case "absent":

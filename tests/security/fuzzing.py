@@ -96,6 +96,11 @@ _BASES: dict[str, dict[str, Any]] = {
     "priorityclasses": {"value": 1},
     "validatingadmissionpolicies": {"spec": {"matchConstraints": _MATCHED, "validations": [{"expression": "true"}]}},
     "validatingadmissionpolicybindings": {"spec": {"policyName": "p", "validationActions": ["Deny"]}},
+    "mutatingadmissionpolicies": {"spec": {
+        "matchConstraints": _MATCHED, "reinvocationPolicy": "Never",
+        "mutations": [{"patchType": "ApplyConfiguration", "applyConfiguration": {"expression": "Object{}"}}],
+    }},
+    "mutatingadmissionpolicybindings": {"spec": {"policyName": "p"}},
     "certificatesigningrequests": {
         "spec": {"request": request(), "signerName": CLIENT_SIGNER, "usages": ["client auth"]},
     },
@@ -137,7 +142,8 @@ def _refused(kind: Kind, check: Check, body: dict[str, Any]) -> bool:
     return any(check(filled, ""))
 
 
-_NOT_GROWN = ("apiVersion", "kind", "resourceVersion", "ownerReferences")  # any value would be refused
+# Any value would be refused, or nearly any.
+_NOT_GROWN = ("apiVersion", "kind", "resourceVersion", "ownerReferences", "jsonPatch", "variables")
 
 
 def _grow(rng: Random, root: Node, body: dict[str, Any]) -> None:
