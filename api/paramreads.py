@@ -10,9 +10,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from api.rbac import Attributes, Authorizer
+from fleet.admission.causes import forbidden
 from fleet.admission.dynamic import policies
 from fleet.admission.dynamic.matching import GROUP
-from fleet.admission.rule import forbidden
 from fleet.engine.status import Cause
 from fleet.model.untyped import mapping, text
 from fleet.objects.objects import Objects

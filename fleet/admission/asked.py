@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
-from fleet.admission.rule import invalid
+from fleet.admission.causes import invalid
 from fleet.bindings.notice import NOTICE_MAX_S
 from fleet.engine.status import Cause
 from fleet.model.times import seconds

@@ -8,8 +8,9 @@ from collections.abc import Mapping, Sequence
 
 import orjson
 
+from fleet.admission.causes import forbidden, invalid
 from fleet.admission.kubernetes.containers import config_key_problems
-from fleet.admission.rule import Checks, dig, forbidden, immutable, invalid, of_new
+from fleet.admission.rule import Checks, dig, immutable, of_new
 from fleet.bindings.heartbeat import LEASE as HEARTBEAT
 from fleet.engine.status import Cause, StatusError
 from fleet.engine.status import forbidden as may_not

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from fleet.admission.rule import forbidden
+from fleet.admission.causes import forbidden
 from fleet.engine.status import Cause
 from fleet.objects.writing import Review
 from fleet.ports import Body

@@ -5,7 +5,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from fleet.admission.rule import Checks, immutable, invalid, of_new
+from fleet.admission.causes import invalid
+from fleet.admission.rule import Checks, immutable, of_new
 from fleet.admission.travel import GRANTS_RIGHTS, NEVER_GROUPS
 from fleet.bindings import binding as b
 from fleet.engine.status import Cause, forbidden

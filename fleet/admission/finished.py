@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from fleet.admission.rule import forbidden
+from fleet.admission.causes import forbidden
 from fleet.bindings.failures import failed, failures_max, failures_of
 from fleet.bindings.faults import fault_in
 from fleet.engine.status import Cause

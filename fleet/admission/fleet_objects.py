@@ -9,17 +9,8 @@ import re
 from collections.abc import Sequence
 from urllib.parse import urlsplit
 
-from fleet.admission.rule import (
-    Checks,
-    dig,
-    duplicate,
-    forbidden,
-    invalid,
-    of_new,
-    only_mutable,
-    required,
-    unsupported,
-)
+from fleet.admission.causes import duplicate, forbidden, invalid, required, unsupported
+from fleet.admission.rule import Checks, dig, of_new, only_mutable
 from fleet.admission.statuses import made_by_hub, status_by_hub
 from fleet.engine.status import Cause
 from fleet.kinds.gangs import BY_NAME, NONE, unknown

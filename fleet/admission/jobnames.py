@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from fleet.admission.causes import invalid
 from fleet.admission.operators import OPERATORS, asked_anew
-from fleet.admission.rule import invalid
 from fleet.engine.status import Cause
 from fleet.kinds.interpreter import Interpreter
 from fleet.model.names import LABEL_MAX, label_problems, starts_with_letter

@@ -10,6 +10,7 @@ from functools import partial
 from typing import Any
 
 from fleet.admission.asked import asked_of_job
+from fleet.admission.causes import invalid, required, unsupported
 from fleet.admission.creator import creator
 from fleet.admission.finished import over_stays_over
 from fleet.admission.holding import held_later
@@ -17,7 +18,7 @@ from fleet.admission.jobnames import fits_its_pods
 from fleet.admission.named import known_classes, used_by_pods
 from fleet.admission.operators import OPERATORS, taken_by_operator
 from fleet.admission.quotalabels import stays_in_queue
-from fleet.admission.rule import Check, invalid, of_new, required, unsupported
+from fleet.admission.rule import Check, of_new
 from fleet.admission.statuses import status_by_hub
 from fleet.engine.status import Cause
 from fleet.kinds import interpreter_for

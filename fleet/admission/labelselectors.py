@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from fleet.admission.rule import forbidden, invalid, required
+from fleet.admission.causes import forbidden, invalid, required
 from fleet.engine.status import Cause
 from fleet.model.names import label_value_problems, qualified_name_problems
 from fleet.ports import Body

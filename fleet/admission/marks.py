@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from fleet.admission.rule import forbidden
+from fleet.admission.causes import forbidden
 from fleet.engine.status import Cause
 from fleet.kinds import interpreter_for
 from fleet.objects.writing import Review

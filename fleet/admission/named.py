@@ -8,8 +8,8 @@ from __future__ import annotations
 import difflib
 from collections.abc import Callable, Iterator, Sequence
 
+from fleet.admission.causes import invalid
 from fleet.admission.operators import asked_anew
-from fleet.admission.rule import invalid
 from fleet.engine.status import Cause
 from fleet.kinds import pods
 from fleet.kinds.interpreter import Interpreter

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from fleet.admission.rule import forbidden, required, unsupported
+from fleet.admission.causes import forbidden, required, unsupported
 from fleet.engine.status import Cause, cut
 from fleet.model.untyped import mapping, rows, text
 from fleet.objects.writing import Review

@@ -7,8 +7,9 @@ from typing import Any
 
 from fleet.admission import misspelt
 from fleet.admission.asked import asked_of_policy
+from fleet.admission.causes import duplicate, forbidden, invalid, required, unsupported
 from fleet.admission.overriding import wrong_overriders
-from fleet.admission.rule import Checks, duplicate, forbidden, invalid, of_new, required, unsupported
+from fleet.admission.rule import Checks, of_new
 from fleet.admission.travel import grants_rights
 from fleet.admission.workloads import wrong_kinds
 from fleet.bindings import preserved

@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from fleet.admission import misspelt
-from fleet.admission.rule import Checks, invalid, of_new
+from fleet.admission.causes import invalid
+from fleet.admission.rule import Checks, of_new
 from fleet.bindings.unit import FAILED, SUCCEEDED, phase_of, queue_of
 from fleet.engine.status import Cause, conflict
 from fleet.model.times import rfc3339

@@ -6,8 +6,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from fleet.admission.causes import invalid, required, unsupported
 from fleet.admission.labelselectors import selector_faults
-from fleet.admission.rule import Check, Checks, invalid, of_new, required, unsupported
+from fleet.admission.rule import Check, Checks, of_new
 from fleet.engine.status import Cause
 from fleet.engine.validate import shown
 from fleet.model.names import path_segment_problems, subdomain_problems

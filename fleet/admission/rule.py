@@ -1,13 +1,14 @@
-"""Making rules from functions, and the words that causes are made of."""
+"""Making rules from functions."""
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
 
+from fleet.admission.causes import invalid
 from fleet.engine.schema import compiled
-from fleet.engine.status import Cause, cut
-from fleet.engine.validate import shown, validate
+from fleet.engine.status import Cause
+from fleet.engine.validate import validate
 from fleet.model.untyped import at, mapping
 from fleet.objects.apart import apart
 from fleet.objects.objects import Objects
@@ -101,37 +102,4 @@ def dig(body: Mapping[str, Any] | None, path: str) -> Any:
     return at(body, *path.split("."))
 
 
-def invalid(field: str, value: Any, why: str) -> Cause:
-    return Cause(field, f"Invalid value: {_short(value)}: {why}", "FieldValueInvalid")
-
-
-def required(field: str, why: str) -> Cause:
-    return Cause(field, f"Required value: {why}", "FieldValueRequired")
-
-
-def forbidden(field: str, why: str) -> Cause:
-    return Cause(field, f"Forbidden: {why}", "FieldValueForbidden")
-
-
-def duplicate(field: str, value: str) -> Cause:
-    return Cause(field, f"Duplicate value: {shown(value)}", "FieldValueDuplicate")
-
-
-def unsupported(field: str, value: Any, supported: Sequence[str]) -> Cause:
-    allowed = ", ".join(f'"{s}"' for s in supported)
-    quoted = cut(f'"{value}"')
-    return Cause(field, f"Unsupported value: {quoted}: supported values: {allowed}", "FieldValueNotSupported")
-
-
-def _short(value: Any) -> str:
-    if value is None:
-        return "null"
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    return cut(f'"{value}"' if isinstance(value, str) else str(value))
-
-
-__all__ = [
-    "Checks", "Rule", "dig", "duplicate", "forbidden", "immutable", "invalid", "of_new", "only_mutable", "required",
-    "unsupported",
-]  # fmt: skip
+__all__ = ["Checks", "Rule", "dig", "immutable", "of_new", "only_mutable"]

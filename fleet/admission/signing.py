@@ -15,7 +15,8 @@ from cryptography import x509
 from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.x509.oid import NameOID
 
-from fleet.admission.rule import Checks, duplicate, forbidden, invalid, required, unsupported
+from fleet.admission.causes import duplicate, forbidden, invalid, required, unsupported
+from fleet.admission.rule import Checks
 from fleet.engine.status import Cause
 from fleet.engine.status import forbidden as refused
 from fleet.model.names import label_problems

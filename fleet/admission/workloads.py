@@ -10,7 +10,7 @@ import difflib
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from fleet.admission.rule import invalid
+from fleet.admission.causes import invalid
 from fleet.admission.travel import GRANTS_RIGHTS
 from fleet.engine.status import Cause
 from fleet.kinds import INTERPRETERS, interpreter_of

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
+from fleet.admission.causes import duplicate, forbidden, invalid, required, unsupported
 from fleet.admission.dynamic.expressions import (
     ANNOTATION,
     ANYTHING,
@@ -27,14 +28,12 @@ from fleet.admission.dynamic.rulefaults import (
     condition_faults,
     expression_faults,
     label_1035_problems,
-    listed,
-    missing,
     named_rule_faults,
     one_of,
     strings,
 )
 from fleet.admission.labelselectors import selector_faults
-from fleet.admission.rule import Checks, duplicate, forbidden, invalid, required, unsupported
+from fleet.admission.rule import Checks
 from fleet.engine.cel.types import Type
 from fleet.engine.status import Cause
 from fleet.model.names import path_segment_problems, qualified_name_problems, subdomain_problems
@@ -69,11 +68,11 @@ def _shared(review: Review, spec: Body, operations: Sequence[str] = ()) -> tuple
         causes += _param_kind_faults("spec.paramKind", kind)
     constraints = spec.get("matchConstraints")
     if constraints is None:
-        causes.append(missing("spec.matchConstraints"))
+        causes.append(required("spec.matchConstraints"))
     else:
         causes += match_faults("spec.matchConstraints", constraints)
         if not constraints.get("resourceRules"):
-            causes.append(missing("spec.matchConstraints.resourceRules"))
+            causes.append(required("spec.matchConstraints.resourceRules"))
         causes += _operation_faults("spec.matchConstraints", constraints, operations)
     scope = Scope(params=kind is not None)
     kept = before.get("matchConditions") if review.old is not None and before.get("paramKind") == kind else None
@@ -110,7 +109,7 @@ def _param_kind_faults(at: str, kind: Body) -> list[Cause]:
     api_version, name = kind.get("apiVersion") or "", kind.get("kind") or ""
     group, _, version = api_version.rpartition("/")
     if not api_version:
-        causes.append(missing(f"{at}.apiVersion"))
+        causes.append(required(f"{at}.apiVersion"))
     elif api_version.count("/") > 1:
         why = f"unexpected GroupVersion string: {api_version}"
         causes.append(invalid(f"{at}.apiVersion", api_version, why))
@@ -124,7 +123,7 @@ def _param_kind_faults(at: str, kind: Body) -> list[Cause]:
         elif problems:
             causes.append(invalid(f"{at}.apiVersion", version, ",".join(problems)))
     if not name:
-        causes.append(missing(f"{at}.kind"))
+        causes.append(required(f"{at}.kind"))
     elif problems := label_1035_problems(name.lower()):
         why = f"may have mixed case, but should otherwise match: {','.join(problems)}"
         causes.append(invalid(f"{at}.kind", name, why))
@@ -165,7 +164,7 @@ def _validation_faults(at: str, validation: Body, scope: Scope) -> list[Cause]:
     if message and not message.strip():
         causes.append(invalid(f"{at}.message", message, "must be non-empty if specified"))
     elif "\n" in message.strip() or "\r" in message.strip():
-        causes.append(listed(f"{at}.message", message, "must not contain line breaks"))
+        causes.append(invalid(f"{at}.message", message, "must not contain line breaks"))
     return [*causes, *one_of(f"{at}.reason", validation.get("reason"), _REASONS)]
 
 
@@ -174,7 +173,7 @@ def _annotation_faults(name: str, annotations: Sequence[Body], scope: Scope) -> 
     seen: set[str] = set()
     if len(annotations) > _ANNOTATIONS_MAX:
         why = f"must not have more than {_ANNOTATIONS_MAX} auditAnnotations"
-        causes.append(listed("spec.auditAnnotations", annotations, why))
+        causes.append(invalid("spec.auditAnnotations", annotations, why))
     for index, annotation in enumerate(annotations[: _ANNOTATIONS_MAX + 1]):
         at, key = f"spec.auditAnnotations[{index}]", text(annotation.get("key"))
         causes += [
@@ -207,14 +206,14 @@ def _changes(review: Review) -> Sequence[Cause]:
         causes += _mutation_faults(f"spec.mutations[{index}]", mutation, replace(scope, patches=True))
     again = spec.get("reinvocationPolicy")
     if not again:
-        return [*causes, missing("spec.reinvocationPolicy")]
+        return [*causes, required("spec.reinvocationPolicy")]
     return [*causes, *one_of("spec.reinvocationPolicy", again, REINVOCATION_POLICIES)]
 
 
 def _mutation_faults(at: str, mutation: Body, scope: Scope) -> list[Cause]:
     kind = mutation.get("patchType")
     if not kind:
-        return [missing(f"{at}.patchType")]
+        return [required(f"{at}.patchType")]
     if kind not in _PATCHES:
         return [unsupported(f"{at}.patchType", kind, tuple(_PATCHES))]
     causes: list[Cause] = []
@@ -254,7 +253,7 @@ def _binding(review: Review) -> list[Cause]:
     spec = mapping(review.new.get("spec"))
     name = text(spec.get("policyName"))
     causes = [invalid("spec.policyName", name, problem) for problem in subdomain_problems(name)] if name else [
-        missing("spec.policyName")
+        required("spec.policyName")
     ]  # fmt: skip
     ref = spec.get("paramRef")
     if ref is not None:
@@ -280,7 +279,7 @@ def _param_ref_faults(at: str, ref: Body) -> list[Cause]:
         causes.append(required(at, "one of name or selector must be specified"))
     action = ref.get("parameterNotFoundAction")
     if not action:
-        causes.append(missing(f"{at}.parameterNotFoundAction"))
+        causes.append(required(f"{at}.parameterNotFoundAction"))
     return [*causes, *one_of(f"{at}.parameterNotFoundAction", action or None, _NOT_FOUND_ACTIONS)]
 
 
@@ -298,7 +297,7 @@ def _action_faults(at: str, actions: Sequence[Any]) -> list[Cause]:
             "must not contain both Deny and Warn (repeating the same validation failure information in the API response"
             " and headers serves no purpose)"
         )
-        causes.append(listed(at, actions, why))
+        causes.append(invalid(at, actions, why))
     return causes if seen else [*causes, required(at, "at least one validation action is required")]
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from urllib.parse import SplitResult, urlsplit
 
+from fleet.admission.causes import duplicate, invalid, required
 from fleet.admission.dynamic.expressions import Scope
 from fleet.admission.dynamic.rulefaults import (
     FAILURE_POLICIES,
@@ -12,14 +13,12 @@ from fleet.admission.dynamic.rulefaults import (
     REINVOCATION_POLICIES,
     condition_faults,
     label_1035_problems,
-    listed,
-    missing,
     one_of,
     rule_faults,
     strings,
 )
 from fleet.admission.labelselectors import selector_faults
-from fleet.admission.rule import Checks, duplicate, invalid, required
+from fleet.admission.rule import Checks
 from fleet.engine.status import Cause
 from fleet.model.names import subdomain_problems
 from fleet.model.untyped import rows
@@ -88,7 +87,7 @@ def _hook_faults(at: str, hook: Body, *, conditions: bool) -> list[Cause]:
 
 def _name_faults(at: str, name: str) -> list[Cause]:
     if not name:
-        return [missing(at)]
+        return [required(at)]
     problems = subdomain_problems(name)
     if problems:
         return [invalid(at, name, ",".join(problems))]
@@ -126,7 +125,7 @@ def _url_faults(at: str, url: str) -> list[Cause]:
 
 def _service_faults(at: str, service: Body) -> list[Cause]:
     # A kube-apiserver looks at the two fields in each other's place here, and so names the other one.
-    causes = [missing(f"{at}.{field}") for field, other in (("name", "namespace"), ("namespace", "name"))
+    causes = [required(f"{at}.{field}") for field, other in (("name", "namespace"), ("namespace", "name"))
               if not service.get(other)]  # fmt: skip
     port = service.get("port")
     if port is not None and not 1 <= port <= 65535:
@@ -160,7 +159,7 @@ def version_faults(at: str, versions: list[str]) -> list[Cause]:
         seen.add(version)
         causes += [invalid(f"{at}[{index}]", version, problem) for problem in label_1035_problems(version)]
     if seen.isdisjoint(REVIEW_VERSIONS):
-        causes.append(listed(at, versions, f"must include at least one of {', '.join(REVIEW_VERSIONS)}"))
+        causes.append(invalid(at, versions, f"must include at least one of {', '.join(REVIEW_VERSIONS)}"))
     return causes
 
 

@@ -7,8 +7,8 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
+from fleet.admission.causes import duplicate, invalid, required, unsupported
 from fleet.admission.dynamic.expressions import MUST_HOLD, Scope, fault_of
-from fleet.admission.rule import duplicate, invalid, required, unsupported
 from fleet.engine.cel.types import Type
 from fleet.engine.status import Cause
 from fleet.engine.validate import shown
@@ -30,15 +30,6 @@ _LABEL_1035_TEXT = (
 )
 
 
-def missing(field: str) -> Cause:
-    return Cause(field, "Required value", "FieldValueRequired")
-
-
-def listed(field: str, values: Any, why: str) -> Cause:
-    """An invalid value, which the refusal quotes as JSON."""
-    return Cause(field, f"Invalid value: {shown(values)}: {why}", "FieldValueInvalid")
-
-
 def one_of(field: str, value: Any, allowed: Sequence[str]) -> list[Cause]:
     """Nothing for a value that is allowed, or that is not there."""
     return [] if value is None or value in allowed else [unsupported(field, value, allowed)]
@@ -58,31 +49,31 @@ def rule_faults(at: str, rule: Body) -> list[Cause]:
     causes: list[Cause] = []
     operations = strings(rule.get("operations"))
     if not operations:
-        causes.append(missing(f"{at}.operations"))
+        causes.append(required(f"{at}.operations"))
     if len(operations) > 1 and "*" in operations:
-        causes.append(listed(f"{at}.operations", operations, "if '*' is present, must not specify other operations"))
+        causes.append(invalid(f"{at}.operations", operations, "if '*' is present, must not specify other operations"))
     for index, operation in enumerate(operations):
         causes += one_of(f"{at}.operations[{index}]", operation, OPERATIONS)
     for field, words in (("apiGroups", "API groups"), ("apiVersions", "API versions")):
         values = strings(rule.get(field))
         if not values:
-            causes.append(missing(f"{at}.{field}"))
+            causes.append(required(f"{at}.{field}"))
         if len(values) > 1 and "*" in values:
-            causes.append(listed(f"{at}.{field}", values, f"if '*' is present, must not specify other {words}"))
+            causes.append(invalid(f"{at}.{field}", values, f"if '*' is present, must not specify other {words}"))
         if field == "apiVersions":
-            causes += [missing(f"{at}.{field}[{index}]") for index, value in enumerate(values) if not value]
+            causes += [required(f"{at}.{field}[{index}]") for index, value in enumerate(values) if not value]
     return [*causes, *_resource_faults(f"{at}.resources", strings(rule.get("resources"))),
             *one_of(f"{at}.scope", rule.get("scope"), _SCOPES)]  # fmt: skip
 
 
 def _resource_faults(at: str, resources: list[str]) -> list[Cause]:
-    causes = [] if resources else [missing(at)]
+    causes = [] if resources else [required(at)]
     whole: set[str] = set()  # x of x/*
     everywhere: set[str] = set()  # x of */x
     plain = False
     for index, resource in enumerate(resources):
         if not resource:
-            causes.append(missing(f"{at}[{index}]"))
+            causes.append(required(f"{at}[{index}]"))
             continue
         name, slash, below = resource.partition("/")
         if not slash:
@@ -98,10 +89,10 @@ def _resource_faults(at: str, resources: list[str]) -> list[Cause]:
         if name == "*":
             everywhere.add(below)
     if len(resources) > 1 and "*/*" in resources:
-        causes.append(listed(at, resources, "if '*/*' is present, must not specify other resources"))
+        causes.append(invalid(at, resources, "if '*/*' is present, must not specify other resources"))
     if "*" in resources and plain:
         why = "if '*' is present, must not specify other resources without subresources"
-        causes.append(listed(at, resources, why))
+        causes.append(invalid(at, resources, why))
     return causes
 
 
@@ -132,7 +123,7 @@ def condition_faults(at: str, conditions: Any, scope: Scope, before: Any = None)
         text = (condition.get("expression") or "").strip()
         causes += expression_faults(f"{where}.expression", text, scope, MUST_HOLD)
         if not name:
-            causes.append(missing(f"{where}.name"))
+            causes.append(required(f"{where}.name"))
             continue
         causes += [invalid(f"{where}.name", name, problem) for problem in qualified_name_problems(name)]
         if name in seen:
@@ -144,6 +135,6 @@ def condition_faults(at: str, conditions: Any, scope: Scope, before: Any = None)
 def expression_faults(at: str, text: str, scope: Scope, results: Sequence[Type], why_required: str = "") -> list[Cause]:
     """The fault of one expression, if it has any."""
     if not text.strip():
-        return [required(at, why_required) if why_required else missing(at)]
+        return [required(at, why_required)]
     fault = fault_of(text, scope, results)
     return [Cause(at, f"Invalid value: {shown(text)}: {fault}", "FieldValueInvalid")] if fault else []

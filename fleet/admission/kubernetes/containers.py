@@ -6,23 +6,19 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
+from fleet.admission.causes import duplicate, forbidden, invalid, not_found, required
 from fleet.admission.kubernetes.language import (
     Check,
     Object,
     at,
-    duplicate,
     every,
-    forbidden,
-    invalid,
     join,
     label,
     natural,
     needed,
-    not_found,
     of,
     one_of,
     port_problems,
-    required,
     subdomain,
 )  # fmt: skip
 from fleet.admission.kubernetes.resources import container_resources

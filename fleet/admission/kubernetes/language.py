@@ -8,12 +8,12 @@ are those of pkg/apis/*/validation of Kubernetes 1.36. The schema has passed: ty
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
+from fleet.admission.causes import forbidden, invalid, required, unsupported
 from fleet.engine.selectors import from_object, holds
-from fleet.engine.status import Cause, cut
-from fleet.engine.validate import exact
+from fleet.engine.status import Cause
 from fleet.model import names
 from fleet.model.quantity import BadQuantity, nanos
 
@@ -29,35 +29,6 @@ _PERCENT_TEXT = (
     "validation is '[0-9]+%')"
 )
 _QUANTITY_FORM = r"quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'"
-
-
-def _shown(value: Any) -> str:
-    return "null" if value is None else cut(exact(value))
-
-
-def invalid(path: str, value: Any, why: str) -> Cause:
-    return Cause(path, f"Invalid value: {_shown(value)}: {why}", "FieldValueInvalid")
-
-
-def required(path: str, why: str = "") -> Cause:
-    return Cause(path, f"Required value: {why}" if why else "Required value", "FieldValueRequired")
-
-
-def forbidden(path: str, why: str) -> Cause:
-    return Cause(path, f"Forbidden: {why}", "FieldValueForbidden")
-
-
-def duplicate(path: str, value: Any) -> Cause:
-    return Cause(path, f"Duplicate value: {cut(exact(value))}", "FieldValueDuplicate")
-
-
-def not_found(path: str, value: Any) -> Cause:
-    return Cause(path, f"Not found: {cut(exact(value))}", "FieldValueNotFound")
-
-
-def unsupported(path: str, value: Any, supported: Sequence[str]) -> Cause:
-    listed = ", ".join(exact(text) for text in supported)
-    return Cause(path, f"Unsupported value: {_shown(value)}: supported values: {listed}", "FieldValueNotSupported")
 
 
 def join(path: str, field: str) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from fleet.admission.causes import forbidden, invalid, required, unsupported
 from fleet.admission.kubernetes.language import (
     Check,
     Object,
@@ -11,18 +12,14 @@ from fleet.admission.kubernetes.language import (
     at,
     at_most_all,
     every,
-    forbidden,
     immutable,
-    invalid,
     label,
     needed,
     number_or_percent,
     of_spec,
     one_of,
-    required,
     selector_at,
     subdomain,
-    unsupported,
 )
 from fleet.admission.kubernetes.pods import POD, POD_TEMPLATE, volume_sources
 from fleet.admission.kubernetes.resources import LIMIT_RANGE, RESOURCE_QUOTA

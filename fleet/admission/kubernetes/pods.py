@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
+from fleet.admission.causes import duplicate, forbidden, invalid, required, unsupported
 from fleet.admission.kubernetes.containers import backsteps, containers, descending
 from fleet.admission.kubernetes.language import (
     Check,
@@ -12,10 +13,7 @@ from fleet.admission.kubernetes.language import (
     amount,
     at,
     between,
-    duplicate,
     every,
-    forbidden,
-    invalid,
     join,
     label,
     labels_at,
@@ -23,10 +21,8 @@ from fleet.admission.kubernetes.language import (
     needed,
     of,
     one_of,
-    required,
     selector_at,
     subdomain,
-    unsupported,
 )  # fmt: skip
 from fleet.engine.status import Cause
 from fleet.model.names import label_problems, label_value_problems, qualified_name_problems

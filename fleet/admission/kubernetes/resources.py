@@ -4,16 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
+from fleet.admission.causes import duplicate, forbidden, invalid, required
 from fleet.admission.kubernetes.language import (
     Check,
     Object,
     amount,
     at,
-    duplicate,
     every,
-    forbidden,
-    invalid,
-    required,
     subset_of,
 )  # fmt: skip
 from fleet.engine.status import Cause

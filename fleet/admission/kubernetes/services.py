@@ -5,16 +5,14 @@ from __future__ import annotations
 import ipaddress
 from collections.abc import Iterator
 
+from fleet.admission.causes import duplicate, forbidden, invalid, required, unsupported
 from fleet.admission.kubernetes.containers import PROTOCOLS, port_name_problems, port_or_name
 from fleet.admission.kubernetes.language import (
     Check,
     Object,
     at,
     between,
-    duplicate,
     every,
-    forbidden,
-    invalid,
     label,
     labels_at,
     needed,
@@ -22,11 +20,9 @@ from fleet.admission.kubernetes.language import (
     of_spec,
     one_of,
     port_problems,
-    required,
     selector_at,
     subdomain,
     subset_of,
-    unsupported,
 )
 from fleet.engine.status import Cause
 from fleet.model.names import label_problems, qualified_name_problems, subdomain_problems

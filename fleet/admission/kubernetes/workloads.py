@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from fleet.admission.causes import forbidden, invalid, required, unsupported
 from fleet.admission.kubernetes.cron import schedule_problem
 from fleet.admission.kubernetes.language import (
     Check,
     Object,
     at_most_all,
     every,
-    forbidden,
     immutable,
-    invalid,
     label,
     matches,
     metadata_name,
@@ -21,9 +20,7 @@ from fleet.admission.kubernetes.language import (
     of_spec,
     one_of,
     readable,
-    required,
     selector_at,
-    unsupported,
 )
 from fleet.admission.kubernetes.pods import template
 from fleet.engine.status import Cause
