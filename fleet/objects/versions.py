@@ -25,6 +25,9 @@ from fleet.ports import Body, Committed, Conflict, Event, Key, Page, Put, Select
 
 BREATH = 200  # objects that are read before others get a turn
 AT_ONCE = 100  # events of a watch that are converted together
+COMPLETE_MAX = 100_000  # objects that are known to need nothing, though they are older than their schema
+
+Complete = tuple[str, int, int]  # uid and revision of an object, and since when the schema is in force
 
 
 class Converter(Protocol):
@@ -71,33 +74,39 @@ class Versions:
         self._store = store
         self.converter: Converter | None = None  # without one, objects that need a webhook stay as they are stored
         self._converted = SharedBytes()  # by webhooks, for all readers of one revision
+        self._complete: set[Complete] = set()
 
     def of(self, kind: Kind) -> Source:
         if kind.family is None:
-            return _View(self._store, kind) if kind.since else self._store
+            return _View(self._store, kind, self._complete) if kind.since else self._store
         if kind.family.webhook is not None and self.converter is None:
             return self._store
-        return _View(self._store, kind, self.converter, self._converted)
+        return _View(self._store, kind, self._complete, self.converter, self._converted)
 
 
 class _View:
     """The store, as one kind in one version sees it."""
 
     def __init__(
-        self, store: Store, kind: Kind, converter: Converter | None = None, converted: SharedBytes | None = None
-    ) -> None:
+        self, store: Store, kind: Kind, complete: set[Complete], converter: Converter | None = None,
+        converted: SharedBytes | None = None,
+    ) -> None:  # fmt: skip
         self._store, self._kind, self._family = store, kind, kind.family
         self._ask = converter if kind.family is not None and kind.family.webhook is not None else None
-        self._converted = converted
-        names = f'"kind":"{kind.kind}"', f'"apiVersion":"{kind.api_version}"'
-        self._heads = tuple(f"{{{one},{other},".encode() for one, other in (names, names[::-1]))
+        self._complete, self._converted = complete, converted
+        self._heads: tuple[bytes, ...] = ()
+        if kind.family is not None:
+            names = f'"kind":"{kind.kind}"', f'"apiVersion":"{kind.api_version}"'
+            self._heads = tuple(f"{{{one},{other},".encode() for one, other in (names, names[::-1]))
 
     async def revision(self) -> int:
         return await self._store.revision()
 
     async def get(self, key: Key, *, fresh: bool = True) -> Stored | None:
         stored = await self._store.get(key, fresh=fresh)
-        return None if stored is None else (await self.shown((stored,)))[0]
+        if stored is None or self._is_as_asked(stored):
+            return stored
+        return (await self.shown((stored,)))[0]
 
     async def list(
         self, group: str, resource: str, *, namespace: str | None = None, selector: Selector | None = None,
@@ -159,7 +168,7 @@ class _View:
             stored = items[index]
             body, stale = self._completed(stored)
             if body["apiVersion"] == self._kind.api_version:
-                out[index] = Shown(stored, body, stale=stale) if stale else stored
+                out[index] = Shown(stored, body, stale=stale) if stale else self._remembered(stored)
             elif self._ask is None:
                 out[index] = Shown(stored, rewritten(self._kind, body), stale=stale)
             else:
@@ -183,9 +192,17 @@ class _View:
         return [known[index] for index in range(len(given))]
 
     def _is_as_asked(self, stored: Stored) -> bool:
-        if stored.revision <= self._kind.since:
+        since = self._kind.since
+        if stored.revision <= since and (stored.uid, stored.revision, since) not in self._complete:
             return False
         return self._family is None or stored.raw.startswith(self._heads)
+
+    def _remembered(self, stored: Stored) -> Stored:
+        """An object that is older than the schema, and yet as the schema asks for."""
+        if len(self._complete) >= COMPLETE_MAX:
+            self._complete.clear()
+        self._complete.add((stored.uid, stored.revision, self._kind.since))
+        return stored
 
     def _completed(self, stored: Stored) -> tuple[Body, bool]:
         """The body by the schema of the version in which it is stored, and whether a write would store it otherwise.
