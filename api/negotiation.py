@@ -241,7 +241,7 @@ def read_json(data: bytes, field_validation: str) -> tuple[Any, list[str]]:
         parsed = orjson.loads(data)
     except orjson.JSONDecodeError as error:
         raise bad_request(f"couldn't parse the body as JSON: {error}") from None
-    return parsed, duplicates(data) if field_validation != "Ignore" else []
+    return parsed, duplicates(data, parsed) if field_validation != "Ignore" else []
 
 
 def read_yaml(data: bytes, field_validation: str) -> tuple[Any, list[str]]:

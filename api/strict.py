@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import orjson
+
 
 class _Twice(Exception):
     pass
@@ -16,9 +18,11 @@ def _pairs(pairs: list[tuple[str, Any]]) -> None:
         raise _Twice
 
 
-def duplicates(data: bytes) -> list[str]:
-    """`duplicate field "spec.x"` for each key that stands twice in one JSON object; `data` parses as JSON, and is not
-    too deep for a parser that recurses."""
+def duplicates(data: bytes, parsed: Any) -> list[str]:
+    """`duplicate field "spec.x"` for each key that stands twice in one JSON object; `data` parses as JSON, to `parsed`,
+    and is not too deep for a parser that recurses."""
+    if _as_many_keys(data, parsed):
+        return []
     try:
         json.loads(data, object_pairs_hook=_pairs)
     except _Twice:
@@ -26,6 +30,12 @@ def duplicates(data: bytes) -> list[str]:
     except ValueError:
         return []  # the strict parser has accepted it, so only spelling differs
     return []
+
+
+def _as_many_keys(data: bytes, parsed: Any) -> bool:
+    """Whether no key can have been lost in parsing, at a tenth of the cost of a look at each: every key has its colon,
+    and the colons in strings stand in both texts, unless they are written as codes."""
+    return b"\\u" not in data and data.count(b":") == orjson.dumps(parsed).count(b":")
 
 
 class _Pairs(list[tuple[str, Any]]):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import orjson
 import pytest
 
 from api.protobuf import decode, kinds
@@ -131,6 +132,27 @@ def test_yaml_merge_keys_and_anchors_are_resolved() -> None:
     assert load_yaml(b"base: &b {x: 1}\nmore: {<<: *b, y: 2}", []) == {"base": {"x": 1}, "more": {"x": 1, "y": 2}}
 
 
+def _found_twice(data: bytes) -> list[str]:
+    return duplicates(data, orjson.loads(data))
+
+
 def test_duplicates_are_found_at_any_depth() -> None:
-    assert duplicates(b'{"a":{"b":[{"c":1,"c":2}]},"a":1}') == ['duplicate field "a.b[0].c"', 'duplicate field "a"']
-    assert duplicates(b'{"a":1,"b":{"a":1}}') == []
+    assert _found_twice(b'{"a":{"b":[{"c":1,"c":2}]},"a":1}') == ['duplicate field "a.b[0].c"', 'duplicate field "a"']
+    assert _found_twice(b'{"a":1,"b":{"a":1}}') == []
+
+
+@pytest.mark.parametrize(
+    ("data", "twice"),
+    [
+        (rb'{"a" : 1, "b": 2}', []),
+        (rb'{"a" : 1, "a": 2}', ["a"]),
+        (rb'{"a": "\":", "b": "\\"}', []),
+        (rb'{"a": 1, "a": "\":"}', ["a"]),
+        (rb'{"a": "\u0022:", "b": 1}', []),
+        (rb'{"a": 1, "a": "\u0022:"}', ["a"]),
+        (rb'{"a": "\":", "a": "\u0022\u003a", "b": "\":"}', ["a"]),
+        (rb'{"\u0061": 1, "a": 2}', ["a"]),
+    ],
+)
+def test_duplicates_are_found_however_they_are_written(data: bytes, twice: list[str]) -> None:
+    assert _found_twice(data) == [f'duplicate field "{key}"' for key in twice]
