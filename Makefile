@@ -84,6 +84,12 @@ kinds: $(STAMP) ## Run the job controllers and schedulers of other projects on r
 	@$(BIN)/python -m tests.testbed.operators
 	@$(BIN)/python -m pytest -q tests/operators $(PYTEST_ARGS)
 
+.PHONY: clients
+clients: $(STAMP) ## Run clients of other people on the hub: client-go, controller-runtime, Flux's library, Helm
+	@$(BIN)/python -m tests.testbed.build
+	@$(BIN)/python -m tests.clients.build
+	@$(BIN)/python -m pytest -q tests/clients $(PYTEST_ARGS)
+
 .PHONY: conformance
 conformance: $(STAMP) ## Run Kubernetes' own end-to-end tests on the hub: all that pass on a kube-apiserver without nodes
 	@$(BIN)/python -m tests.testbed.build
