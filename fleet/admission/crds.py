@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from fleet.admission.causes import forbidden as forbidden_here
+from fleet.admission.causes import invalid, required
 from fleet.admission.dynamic.registration import client_faults, version_faults
-from fleet.admission.dynamic.rulefaults import missing
-from fleet.admission.rule import Checks, immutable, invalid, of_new, required
-from fleet.admission.rule import forbidden as forbidden_here
+from fleet.admission.rule import Checks, immutable, of_new
 from fleet.engine import crd
 from fleet.engine.status import Cause, forbidden
 from fleet.model.untyped import at, mapping, rows, texts
@@ -60,7 +60,7 @@ def _conversion(review: Review) -> Sequence[Cause]:
     else:
         causes = client_faults(f"{where}.webhookClientConfig", client)
     where = f"{where}.conversionReviewVersions"
-    return [*causes, *(version_faults(where, [*versions]) if versions else [missing(where)])]
+    return [*causes, *(version_faults(where, [*versions]) if versions else [required(where)])]
 
 
 def _stored_versions(review: Review) -> Sequence[Cause]:
