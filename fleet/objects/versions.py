@@ -67,6 +67,17 @@ class Shown(Stored):
         self.stale = stale
 
 
+async def in_version(kind: Kind, body: Body, converter: Converter | None) -> Body:
+    """A body that is not stored, in the version of `kind`, which is one of several; a copy where anything differs."""
+    assert kind.family is not None
+    if body["apiVersion"] == kind.api_version:
+        return body
+    body = private(body)
+    if kind.family.webhook is not None and converter is not None:
+        [body] = await converter.convert(kind, [body])
+    return rewritten(kind, body)
+
+
 class Versions:
     """Gives each kind its source."""
 
@@ -148,10 +159,8 @@ class _View:
     async def _kept(self, put: Put) -> Put:
         if self._family is None or put.body["apiVersion"] == self._family.storage:
             return put
-        storage, body = self._family.kinds[self._family.storage], private(put.body)
-        if self._ask is not None:
-            [body] = await self._ask.convert(storage, [body])
-        body = rewritten(storage, body)
+        storage = self._family.kinds[self._family.storage]
+        body = await in_version(storage, put.body, self._ask)
         complete(storage, body)  # a conversion adds no defaults, and a reader would find those that are missing
         check_stored(storage.group, storage.kind, name_in(body), body)
         return Put(put.key, body, put.expect)

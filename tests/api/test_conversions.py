@@ -11,6 +11,7 @@ from typing import Any
 import httpx
 import pytest
 
+from fleet.admission.dynamic import Dynamic
 from fleet.objects import converting
 from fleet.objects.converting import Conversions
 from fleet.objects.crds import follow_crds
@@ -19,6 +20,7 @@ from fleet.simulate.wall import RandomIds, WallClock
 from fleet.store.memory import MemoryStore
 from tests.api.conftest import Hub, open_hub
 from tests.api.converters import GROUP, Converters, converter_server, hooked_crd
+from tests.api.hooks import Hooks, configuration, hook_server
 from tests.api.streams import watching
 from tests.api.version_cases import CRDS
 from tests.api.wait import eventually
@@ -33,6 +35,7 @@ class World:
     hub: Hub
     client: httpx.AsyncClient
     converters: Converters
+    hooks: Hooks
 
     async def bring(self, path: str) -> None:
         """The CRD whose objects are converted at the path; returns when the hub serves it."""
@@ -58,15 +61,18 @@ def at(path: str, version: str, name: str = "") -> str:
 
 @pytest.fixture
 async def world(tmp_path: Path) -> AsyncIterator[World]:
+    pki = make_pki(tmp_path / "pki")
     async with (
-        converter_server(make_pki(tmp_path / "pki")) as converters,
+        converter_server(pki) as converters,
+        hook_server(pki) as hooks,
         open_hub(tmp_path, MemoryStore(WallClock())) as hub,
-        Outgoing(Allowed.parse([f"127.0.0.1:{converters.port}"])) as outgoing,
+        Outgoing(Allowed.parse([f"127.0.0.1:{server.port}" for server in (converters, hooks)])) as outgoing,
         hub.client() as client,
     ):
         hub.objects.versions.converter = Conversions(outgoing, hub.store, RandomIds())
+        hub.objects.hooks = Dynamic(hub.store, hub.registry, RandomIds(), outgoing)
         following = asyncio.create_task(follow_crds(hub.store, hub.registry))
-        yield World(hub, client, converters)
+        yield World(hub, client, converters, hooks)
         following.cancel()
 
 
@@ -156,3 +162,21 @@ async def test_an_address_that_is_not_allowed_is_not_asked(world: World) -> None
         world.hub.objects.versions.converter = Conversions(outgoing, world.hub.store, RandomIds())
         answer = await world.client.get(at("good", "v2", "a"))
     assert answer.status_code == 500 and world.calls("good") == []
+
+
+async def test_an_admission_webhook_sees_and_changes_the_version_that_its_rule_names(world: World) -> None:
+    await world.bring("good")
+    rules = [{"operations": ["CREATE"], "apiGroups": [GROUP], "apiVersions": ["v1"], "resources": ["goods"]}]
+    hook = world.hooks.hook("label-one", rules=rules)
+    configured = await world.client.post(
+        "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations", json=configuration("Mutating", "m", hook)
+    )
+    configured.raise_for_status()
+    body = {"metadata": {"name": "a", "labels": {"x": "y"}}, "spec": {"address": "h:1"}}
+    made = await world.client.post(at("good", "v2"), json=body)
+    assert made.status_code == 201, made.text
+    [seen] = world.hooks.calls("label-one")
+    assert (seen["kind"]["version"], seen["requestKind"]["version"]) == ("v1", "v2")
+    assert seen["object"]["apiVersion"] == f"{GROUP}/v1"
+    assert (seen["object"]["spec"]["host"], seen["object"]["spec"]["port"]) == ("h", "1")
+    assert made.json()["spec"]["address"] == "h:1" and made.json()["metadata"]["labels"] == {"x": "y", "one": "set"}

@@ -28,7 +28,9 @@ from fleet.admission.dynamic.webhooks import Registered, Webhook
 from fleet.engine.patch import json_patch
 from fleet.engine.registry import Registry
 from fleet.engine.status import StatusError, bad_request, forbidden, internal
+from fleet.objects.converting import Conversions
 from fleet.objects.hooking import Asked, Hooked, annotate
+from fleet.objects.versions import Converter, in_version
 from fleet.outgoing import Outgoing
 from fleet.ports import Body, Ids, Store
 
@@ -47,6 +49,7 @@ class Dynamic:
         """`authorize`: what `authorizer` in an expression asks; without it there is none."""
         self._store, self._registry, self._ids, self._authorize = store, registry, ids, authorize
         self._calls = Calls(outgoing, store)
+        self._converter = Conversions(outgoing, store, ids)
         self._mutating = Registered(store, MUTATING)
         self._validating = Registered(store, VALIDATING)
         self._judging = Policies(store, policies.VALIDATING, policies.VALIDATING_BINDINGS)
@@ -67,6 +70,7 @@ class Dynamic:
             asked, self._store, self._ids, self._calls, mutating, validating,
             Changing(asked, self._store, self._registry, changing, self._authorize),
             Judging(asked, self._store, self._registry, judging, self._authorize, warnings), self._authorize, warnings,
+            self._converter,
         )  # fmt: skip
 
 
@@ -95,6 +99,7 @@ class _Chain:
     judging: Judging
     authorize: Authorize | None
     warnings: list[str]
+    converter: Converter
     again: Again = field(default_factory=Again)  # of the webhooks
 
     async def mutate(self, new: Body | None, old: Body | None) -> Body | None:
@@ -171,9 +176,20 @@ class _Chain:
         if new is None:
             why = "attempted to modify the object, which is not supported for this operation"
             raise internal(f'admission webhook "{hook.name}" {why}')
-        changed = _patched(hook, as_resource(resource, new), verdict.patch)
+        changed = _patched(hook, await self._under(resource, new), verdict.patch)
+        kind = self.asked.kind
+        if kind.family is not None:
+            changed = await in_version(kind, changed, self.converter)
         changed["apiVersion"] = new["apiVersion"]
         return changed if changed != new else None
+
+    async def _under(self, resource: Resource, body: Body | None) -> Body | None:
+        """The body in the version that a rule names."""
+        family = self.asked.kind.family
+        kind = family.kinds.get(resource.api_version) if family is not None else None
+        if kind is None or body is None:
+            return as_resource(resource, body)
+        return await in_version(kind, body, self.converter)
 
     async def _judge(self, hook: Webhook, resource: Resource, new: Body | None, old: Body | None, place: str) -> None:
         await self._ask(hook, resource, new, old, place, _VALIDATING)
@@ -185,10 +201,9 @@ class _Chain:
         if self.asked.options.dry_run and not hook.dry_run:
             raise bad_request(f'admission webhook "{hook.name}" does not support dry run')
         request = request_of(self.asked, resource, self.ids.uid())
+        new, old = await self._under(resource, new), await self._under(resource, old)
         try:
-            verdict = await self.calls.ask(
-                hook, request, as_resource(resource, new), as_resource(resource, old), mutating=which == _MUTATING
-            )
+            verdict = await self.calls.ask(hook, request, new, old, mutating=which == _MUTATING)
         except CallFailed as problem:
             why = f'failed calling webhook "{hook.name}": {problem}'
             log.warning("a webhook failed", webhook=hook.name, ignored=hook.ignores_failures, why=str(problem))
