@@ -13,7 +13,7 @@ from fleet.engine.builtin import complete
 from fleet.engine.registry import Registry
 from fleet.objects.writing import Review
 from tests.admission.conftest import USER, Body, Hub
-from tests.api.checks_table import SOUND
+from tests.api.sound_table import SOUND
 
 
 def thing(kind: str, api_version: str = "v1", name: str = "a", **fields: Any) -> Body:

@@ -192,7 +192,7 @@ def real_apiserver() -> Iterator[RealMember]:
 def real_client(real: RealMember) -> httpx.AsyncClient:
     """A client of the real kube-apiserver, as its administrator."""
     trust, headers = ssl.create_default_context(cafile=str(real.pki.ca)), {"authorization": "Bearer admin-token"}
-    return httpx.AsyncClient(base_url=real.url, headers=headers, verify=trust, timeout=20)
+    return httpx.AsyncClient(base_url=real.url, headers=headers, verify=trust, timeout=60)
 
 
 @pytest.fixture

@@ -8,8 +8,6 @@ from __future__ import annotations
 import asyncio
 import json
 import re
-import ssl
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -21,8 +19,8 @@ from fleet.objects.crds import follow_crds
 from fleet.simulate.wall import WallClock
 from fleet.store.memory import MemoryStore
 from tests.api.cel_table import DEFINITIONS, FIELDS, GROUP, PLACES, RULES, THING, WRITES, crd
-from tests.api.conftest import open_hub
-from tests.api.realserver import real_server
+from tests.api.conftest import open_hub, real_client
+from tests.testbed.member import RealMember
 
 pytestmark = pytest.mark.xdist_group("real-apiserver")
 
@@ -79,12 +77,11 @@ async def _prepared(client: httpx.AsyncClient) -> None:
     raise AssertionError("the kind is not served")
 
 
-async def _ask_all(url: str, ca: str, folder: Path) -> dict[str, tuple[Said, Said]]:
-    trust, headers = ssl.create_default_context(cafile=ca), {"authorization": "Bearer admin-token"}
+async def _ask_all(member: RealMember, folder: Path) -> dict[str, tuple[Said, Said]]:
     async with (
         open_hub(folder, MemoryStore(WallClock())) as hub,
         hub.client() as ours,
-        httpx.AsyncClient(base_url=url, headers=headers, verify=trust, timeout=60) as real,
+        real_client(member) as real,
     ):
         follower = asyncio.create_task(follow_crds(hub.store, hub.registry))
         try:
@@ -103,10 +100,11 @@ async def _ask_all(url: str, ca: str, folder: Path) -> dict[str, tuple[Said, Sai
 
 
 @pytest.fixture(scope="module")
-def answers() -> Iterator[dict[str, tuple[Said, Said]]]:
+def answers(real_apiserver: RealMember, tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[Said, Said]]:
     """The answers to each question, from the real one and from ours."""
-    with real_server("cel") as server, ThreadPoolExecutor(1) as thread:
-        yield thread.submit(asyncio.run, _ask_all(server.url, str(server.ca), server.folder)).result()
+    with ThreadPoolExecutor(1) as thread:
+        asking = _ask_all(real_apiserver, tmp_path_factory.mktemp("cel"))
+        return thread.submit(asyncio.run, asking).result()
 
 
 @pytest.mark.parametrize("what", [*_asked(), *WRITES])

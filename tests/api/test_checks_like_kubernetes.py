@@ -17,9 +17,10 @@ import pytest
 
 from fleet.simulate.wall import WallClock
 from fleet.store.memory import MemoryStore
-from tests.api.checks_table import FROZEN, OF_A_CLUSTER, REWRITTEN, SOUND, WRONG, Body, named
+from tests.api.checks_table import FROZEN, OF_A_CLUSTER, REWRITTEN, WRONG, named
 from tests.api.conftest import open_hub, real_client
 from tests.api.likeness import JSON, MERGE, Said, described, differences
+from tests.api.sound_table import SOUND, Body
 from tests.testbed.member import RealMember
 
 pytestmark = pytest.mark.xdist_group("real-apiserver")

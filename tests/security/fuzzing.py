@@ -18,7 +18,7 @@ from fleet.admission.signing import CLIENT_SIGNER
 from fleet.engine.builtin import complete
 from fleet.engine.kind import Kind
 from fleet.engine.schema import Node, compiled
-from tests.api.checks_table import SOUND
+from tests.api.sound_table import SOUND
 from tests.api.test_signing import request
 
 DEPTH_MAX = 7  # of what is grown
