@@ -107,7 +107,7 @@ class OidcTokens:
         if issuer is None or keys is None:
             return None
         try:
-            key = await _signer(token, head, keys)
+            key = await _signer(token, head, keys, issuer.algorithms)
             begins, expires = self._times(claims)
             _check_audience(issuer, claims)
             return _Known(issuer, key, begins, expires, user_of(issuer, claims))
@@ -145,11 +145,13 @@ def _part(token: str, number: int) -> dict[str, Any] | None:
     return found if isinstance(found, dict) else None
 
 
-async def _signer(token: str, head: dict[str, Any], keys: KeySet) -> PublicKey:
+async def _signer(token: str, head: dict[str, Any], keys: KeySet, algorithms: frozenset[str] | None) -> PublicKey:
     """The key that signed the token. Raises Refused."""
     algorithm, kid = head.get("alg"), head.get("kid", "")
     if not isinstance(algorithm, str) or algorithm not in ALGORITHMS or "crit" in head or "b64" in head:
         raise Refused("algorithm", f"the algorithm {str(algorithm)[:20]!r} is not taken")
+    if algorithms is not None and algorithm not in algorithms:
+        raise Refused("algorithm", f"the algorithm {algorithm} is not one of this issuer's")
     if not isinstance(kid, str):
         raise Refused("key", "the name of the key is no text")
     found = await keys.find(kid, algorithm)

@@ -11,14 +11,11 @@ from dataclasses import dataclass
 from enum import IntEnum, StrEnum
 from typing import Any
 
-import yaml
-
 from fleet.model.names import subdomain_problems
-from fleet.model.sections import BadConfiguration, Section
+from fleet.model.sections import BadConfiguration, Section, load
 
 API_VERSION = "audit.k8s.io/v1"
 KIND = "Policy"
-FILE_BYTES_MAX = 1 << 20
 RULES_MAX = 1000
 
 
@@ -132,13 +129,7 @@ class Policy:
 
 def parse(text: bytes) -> Policy:
     """The policy of a file. Raises BadConfiguration, with the fields that are wrong."""
-    if len(text) > FILE_BYTES_MAX:
-        raise BadConfiguration([f"(file): more than {FILE_BYTES_MAX} bytes"])
-    try:
-        document = yaml.safe_load(text)
-    except (yaml.YAMLError, ValueError, RecursionError) as error:
-        raise BadConfiguration([f"(file): no YAML: {' '.join(str(error).split())[:200]}"]) from None
-    return read(document)
+    return read(load(text))
 
 
 def read(document: Any) -> Policy:

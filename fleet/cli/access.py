@@ -15,6 +15,7 @@ from fleet.cli.failure import Failure
 from fleet.cli.options import OutgoingOption
 
 if TYPE_CHECKING:
+    from api.oidc.config import Issuer
     from fleet.outgoing.allowed import Allowed
 
 AuthenticationOption = Annotated[
@@ -54,6 +55,28 @@ WebhookOption = Annotated[
     Path | None,
     typer.Option("--audit-webhook-config-file", help="Kubeconfig of a server that audit events are sent to."),
 ]
+IssuerOption = Annotated[
+    str | None, typer.Option("--oidc-issuer-url", metavar="URL", help="Issuer of ID tokens, in place of the file.")
+]
+ClientIdOption = Annotated[str | None, typer.Option("--oidc-client-id", help="Audience that its tokens must have.")]
+UsernameClaimOption = Annotated[str, typer.Option("--oidc-username-claim", help="Claim with the name of the user.")]
+UsernamePrefixOption = Annotated[
+    str | None, typer.Option("--oidc-username-prefix", help="Before each name (default: URL#; none for email).")
+]
+GroupsClaimOption = Annotated[
+    str | None, typer.Option("--oidc-groups-claim", help="Claim with the groups of the user.")
+]
+GroupsPrefixOption = Annotated[str | None, typer.Option("--oidc-groups-prefix", help="Before each group.")]
+IssuerCaOption = Annotated[
+    Path | None, typer.Option("--oidc-ca-file", help="Certificates (PEM) of the authorities of the issuer.")
+]
+RequiredClaimOption = Annotated[
+    list[str] | None,
+    typer.Option("--oidc-required-claim", metavar="CLAIM=VALUE", help="A claim that tokens must have; repeatable."),
+]
+SigningAlgsOption = Annotated[
+    str, typer.Option("--oidc-signing-algs", help="Algorithms of its signatures, separated by commas.")
+]
 
 
 @dataclass(frozen=True)
@@ -63,6 +86,15 @@ class Access:
     client_ca_file: ClientCaOption = None
     authentication_config: AuthenticationOption = None
     outgoing_allow: OutgoingOption = None
+    oidc_issuer_url: IssuerOption = None
+    oidc_client_id: ClientIdOption = None
+    oidc_username_claim: UsernameClaimOption = "sub"
+    oidc_username_prefix: UsernamePrefixOption = None
+    oidc_groups_claim: GroupsClaimOption = None
+    oidc_groups_prefix: GroupsPrefixOption = None
+    oidc_ca_file: IssuerCaOption = None
+    oidc_required_claim: RequiredClaimOption = None
+    oidc_signing_algs: SigningAlgsOption = "RS256"
     audit_policy_file: PolicyOption = None
     audit_log_path: LogPathOption = None
     audit_log_maxsize: MaxSizeOption = 100
@@ -84,6 +116,31 @@ class Access:
                 words += [name, str(item.absolute() if isinstance(item, Path) else item)]
         return words
 
+    def issuers(self) -> tuple[Issuer, ...]:
+        """The issuer that flags name; none without them. Raises Failure."""
+        from api.auth import ISSUER
+        from api.oidc.flags import Flags, issuers
+        from fleet.model.sections import BadConfiguration
+
+        if all(getattr(self, field.name) == field.default for field in fields(self) if field.name[:5] == "oidc_"):
+            return ()
+        if self.authentication_config is not None:
+            raise Failure("--authentication-config and the flags --oidc-… exclude each other")
+        try:
+            ca = self.oidc_ca_file.read_text("ascii") if self.oidc_ca_file is not None else ""
+            flags = Flags(
+                self.oidc_issuer_url or "", self.oidc_client_id or "", self.oidc_username_claim,
+                self.oidc_username_prefix or "", self.oidc_groups_claim or "", self.oidc_groups_prefix or "", ca,
+                tuple(self.oidc_required_claim or ()), tuple(filter(None, self.oidc_signing_algs.split(","))),
+            )  # fmt: skip
+            return issuers(flags, own_issuers=(ISSUER,))
+        except OSError as error:
+            raise Failure(f"--oidc-ca-file {self.oidc_ca_file}: {error.strerror or error}") from error
+        except UnicodeDecodeError as error:
+            raise Failure(f"--oidc-ca-file {self.oidc_ca_file}: no certificates in PEM") from error
+        except BadConfiguration as error:
+            raise Failure(str(error)) from error
+
     def authorities(self, own: Path) -> tuple[Path, ...]:
         """The files of the authorities whose client certificates are credentials; `own`: that of the hub."""
         return tuple(path for path in (own, self.client_ca_file) if path is not None and path.exists())
@@ -104,6 +161,7 @@ class Access:
         self.allowed()
         if self.client_ca_file is not None:
             _check_certificates(self.client_ca_file)
+        self.issuers()
         if self.authentication_config is not None:
             _check_configuration(self.authentication_config)
         audit.check(self)

@@ -46,7 +46,8 @@ async def users_of(hub: Base, access: Access, outgoing: Outgoing) -> AsyncIterat
     sources: list[Authenticator] = [
         TokenFile(hub.data.tokens, hub.clock), accounts, AgentTokens(hub.store), PeerTokens(key, hub.clock),
     ]  # fmt: skip
-    if access.authentication_config is None:
+    named = access.issuers()
+    if access.authentication_config is None and not named:
         yield Users(AnyOf(*sources), accounts, None)
         return
     from api.oidc.metrics import OidcMetrics
@@ -56,6 +57,14 @@ async def users_of(hub: Base, access: Access, outgoing: Outgoing) -> AsyncIterat
 
     metrics = OidcMetrics()
     tokens = OidcTokens(fetch_by(outgoing), hub.clock, metrics)
+    if access.authentication_config is None:
+        tokens.configure(named)
+        metrics.good.set(1)
+        try:
+            yield Users(AnyOf(*sources, tokens), accounts, metrics)
+        finally:
+            await tokens.stop()
+        return
     watched = WatchedConfiguration(access.authentication_config, tokens, metrics)
     try:
         await watched.start()

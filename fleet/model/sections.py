@@ -7,6 +7,10 @@ from __future__ import annotations
 
 from typing import Any
 
+import yaml
+
+FILE_BYTES_MAX = 1 << 20
+
 
 class BadConfiguration(ValueError):
     """A configuration that cannot be used: its faults, one text each, with the field first."""
@@ -14,6 +18,16 @@ class BadConfiguration(ValueError):
     def __init__(self, faults: list[str]) -> None:
         super().__init__("; ".join(faults))
         self.faults = tuple(faults)
+
+
+def load(text: bytes) -> Any:
+    """The document of a YAML file. Raises BadConfiguration."""
+    if len(text) > FILE_BYTES_MAX:
+        raise BadConfiguration([f"(file): more than {FILE_BYTES_MAX} bytes"])
+    try:
+        return yaml.safe_load(text)
+    except (yaml.YAMLError, ValueError, RecursionError) as error:  # ValueError: of a date that no calendar has
+        raise BadConfiguration([f"(file): no YAML: {' '.join(str(error).split())[:200]}"]) from None
 
 
 class Section:

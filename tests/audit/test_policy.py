@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 import yaml
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from fleet.audit.policy import LEVELS, STAGES, Asked, Level, parse, read
@@ -138,7 +138,9 @@ def test_a_fault_names_its_field(document: Any, field: str) -> None:
     assert any(fault.startswith(f"{field}: ") for fault in bad.value.faults), bad.value.faults
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=80, deadline=None)
+@example(b"2001-99-99")
+@example(b"[" * 5000)
 @given(st.binary(max_size=60) | st.builds(lambda body: yaml.safe_dump(body).encode(), ANYTHING))
 def test_nonsense_is_a_fault_with_a_field(text: bytes) -> None:
     with pytest.raises(BadConfiguration) as bad:
@@ -146,7 +148,7 @@ def test_nonsense_is_a_fault_with_a_field(text: bytes) -> None:
     assert all(": " in fault for fault in bad.value.faults)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=80, deadline=None)
 @given(st.lists(RULE | ANYTHING, max_size=3), ASKED)
 def test_every_policy_is_read_or_refused_and_decides(rules: list[Any], request: Asked) -> None:
     try:
