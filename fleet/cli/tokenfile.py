@@ -15,6 +15,7 @@ from fleet.cli.datadir import DataDir
 from fleet.cli.failure import Failure
 
 ID_CHARACTERS = 12
+TTL_DAYS_MAX = 36_500
 _SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
 _TTL = re.compile(r"(?:(\d{1,6})([dhms]))+")
 
@@ -65,5 +66,7 @@ def ttl_seconds(text: str) -> int:
     if _TTL.fullmatch(text):
         seconds = sum(int(amount) * _SECONDS[unit] for amount, unit in re.findall(r"(\d+)([dhms])", text))
     if not seconds:
-        raise Failure(f"--ttl {text}: not a time such as 12h or 30d")
+        raise Failure(f"--ttl {text[:50]}: not a time such as 12h or 30d")
+    if seconds > TTL_DAYS_MAX * _SECONDS["d"]:
+        raise Failure(f"--ttl {text[:50]}: longer than {TTL_DAYS_MAX}d; leave --ttl out for a token without an end")
     return seconds

@@ -121,7 +121,9 @@ def test_a_time_of_a_token(text: str, found: int) -> None:
     assert ttl_seconds(text) == found
 
 
-@pytest.mark.parametrize("text", ["", "5", "h", "0s", "-1h", "1.5h", "1y", "9999999d", "1h 2m"])
+@pytest.mark.parametrize(
+    "text", ["", "5", "h", "0s", "-1h", "1.5h", "1y", "9999999d", "1h 2m", "36501d", "999999d999999d999999d"]
+)
 def test_what_is_no_time_of_a_token(text: str) -> None:
     with pytest.raises(Failure, match="--ttl"):
         ttl_seconds(text)
