@@ -18,19 +18,23 @@ from fleet.ports import Event, Expired
 Older = Callable[[str, str, int], Awaitable[tuple[Sequence[Event], int]]]
 
 EVENT_OVERHEAD = 400  # bytes of objects around an event's body
+CROWD = 20  # watches of one resource that wait: from here on they are not woken for each commit
+TOGETHER_S = 0.004  # between two wakings of a crowd, which costs milliseconds itself
 TRIM_CHUNK = 256  # a resource's list is cut in pieces of this size, so that cutting stays cheap per event
 
 
 class ResourceLog:
     """Events of one (group, resource) that are still in memory; element i has the position `base` + i."""
 
-    __slots__ = ("base", "dropped", "events", "waiting")
+    __slots__ = ("_later", "_woken", "base", "dropped", "events", "waiting")
 
     def __init__(self) -> None:
         self.base = 0
         self.dropped = 0  # at the front of `events`: out of the window, not yet cut off
         self.events: list[Event] = []
         self.waiting: set[asyncio.Future[None]] = set()
+        self._woken = 0.0
+        self._later: asyncio.TimerHandle | None = None
 
     @property
     def first(self) -> int:
@@ -61,6 +65,24 @@ class ResourceLog:
             del self.events[: self.dropped]
             self.base += self.dropped
             self.dropped = 0
+
+    def wake_soon(self) -> None:
+        """Wake the watches: now, or a crowd of them a little later together with those of the next commits."""
+        if len(self.waiting) < CROWD:
+            self.wake()
+            return
+        loop = asyncio.get_running_loop()
+        now = loop.time()
+        if now - self._woken >= TOGETHER_S:
+            self._woken = now
+            self.wake()
+        elif self._later is None:
+            self._later = loop.call_at(self._woken + TOGETHER_S, self._wake_late)
+
+    def _wake_late(self) -> None:
+        self._later = None
+        self._woken = asyncio.get_running_loop().time()
+        self.wake()
 
     def wake(self) -> None:
         waiting, self.waiting = self.waiting, set()
@@ -105,7 +127,7 @@ class Log:
         while len(self._window) > self._max_events or self._bytes > self._max_bytes:
             self._drop()
         for log in touched:
-            log.wake()
+            log.wake_soon()
         if self._waiting:
             reached = [future for revision, future in self._waiting if revision <= self.revision]
             self._waiting = [entry for entry in self._waiting if entry[0] > self.revision]

@@ -6,7 +6,8 @@ import asyncio
 
 import pytest
 
-from fleet.ports import Body, Change, Delete, EventType, Expired, FutureRevision, Put
+from fleet.ports import Body, Change, Delete, EventType, Expired, FutureRevision, Put, Watch
+from fleet.store.log import CROWD
 from tests.contract.world import PATIENCE_S, PostgresWorld, World, body, eventually, key, must, put, take
 
 
@@ -236,3 +237,20 @@ async def test_a_process_that_slept_past_a_compaction_reads_everything_again(pos
         await watch.next(1.0)
     await must(sleeper, put("goes on"))
     await eventually(lambda: store.peek(key("goes on")) is not None)
+
+
+async def test_a_crowd_of_watchers_gets_every_event_in_order(world: World) -> None:
+    store = await world.open()
+    watches = [await store.watch("", "configmaps") for _ in range(CROWD + 5)]
+
+    async def follow(watch: Watch) -> list[str]:
+        return [event.stored.key.name for event in await take(watch, 30)]
+
+    following = [asyncio.create_task(follow(watch)) for watch in watches]
+    await asyncio.sleep(0)
+    wanted = [f"a{number:02}" for number in range(30)]
+    for name in wanted:
+        await must(store, put(name))
+    assert await asyncio.gather(*following) == [wanted] * len(watches)
+    for watch in watches:
+        await watch.aclose()
