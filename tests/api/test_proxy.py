@@ -100,7 +100,7 @@ async def test_a_watch_streams_through_and_ends_with_its_client(hub: Hub, member
     async with watching(hub, PROXY + MAPS) as events, hub.client() as client:
         await client.post(PROXY + MAPS, json=config_map("a"))
         assert await events.take(1) == [("ADDED", "a")]
-    pool = hub.app._proxy._pools["m1"]
+    pool = hub.app._proxy.clients.pools["m1"]
     await eventually(lambda: pool.requests == 0, "the member's watch is closed")
 
 
@@ -141,7 +141,7 @@ async def test_a_member_that_never_answers_is_a_timeout(hub: Hub) -> None:
         held.append(writer)
 
     listener = await asyncio.start_server(silent, "127.0.0.1", 0)
-    hub.app._proxy._answer_s = 0.5
+    hub.app._proxy.clients.answer_s = 0.5
     try:
         await join(hub, f"http://127.0.0.1:{listener.sockets[0].getsockname()[1]}")
         async with hub.client() as client:
