@@ -37,7 +37,7 @@ from api.http import (
     refuse_timeout,
     zipped,
 )
-from api.lists import get_object, list_objects
+from api.lists import get_object, list_objects, or_elsewhere
 from api.negotiation import DISCOVERY_FORMS, Accepted, accept, accepted_form, in_protobuf
 from api.peers import own_right
 from api.proxy import ClusterProxy
@@ -323,7 +323,8 @@ class Api:
         namespace = (route.namespace or None) if kind.namespaced else None
         match asked:
             case "get":
-                return await get_object(source, served, route.namespace, route.name, request, form, self._clock.now())
+                stored = get_object(source, served, route.namespace, route.name, request, form, self._clock.now())
+                return await or_elsewhere(stored, self._extra.get((kind.group, kind.resource, "")), route, request)
             case "list":
                 selection = parse_selection(request, served)
                 return await list_objects(source, served, namespace, request, selection, form, self._clock.now())
@@ -354,6 +355,7 @@ class Api:
 
     async def _subresource(self, served: Served, route: Route, asked: str, request: Request) -> Answer:
         extra = self._extra.get((served.kind.group, served.kind.resource, route.subresource))
+        extra = extra or self._extra.get(("*", "*", route.subresource))
         if extra is not None:
             return await extra(route, request)
         return await self._subresources.answer(served, route, asked, request)
@@ -381,12 +383,12 @@ def build_app(
 ) -> Api:
     """The API over `objects` and the `store` beneath it.
 
-    `tokens` signs what serviceaccounts/NAME/token gives out (without it that subresource is refused). `mounts`: path
-    prefix -> ASGI application served behind the same authentication, with `fleet.user` and `fleet.authorizer` in its
-    scope; its `open_paths` take none. `extra_routes`: (group, resource, subresource) -> handler, in place of the
-    built-in answer, authorised before it is called. `recheck_every_s`: how often an open stream's right to go on is
-    looked at. `checks`: of /readyz, by name, beside that of the store. `parts`: of the ComponentStatuses, likewise.
-    `dial` reaches members that only their agents reach (clusters/NAME/proxy). `audit`: the record of each request.
+    `tokens` signs what serviceaccounts/NAME/token gives out. `mounts`: path prefix -> ASGI application served behind
+    the same authentication, with `fleet.user` and `fleet.authorizer` in its scope; its `open_paths` take none.
+    `extra_routes`: (group, resource, subresource) -> handler, in place of the built-in answer, authorised before it is
+    called; "*" for every group and resource, subresource "" for a get of what is not stored. `recheck_every_s`: how
+    often an open stream's right is looked at. `checks`: of /readyz, by name, beside that of the store. `parts`: of the
+    ComponentStatuses, likewise. `dial` reaches members that only their agents reach. `audit`: the record of requests.
     """
     if isinstance(authorizer, Rbac):
         install(objects, authorizer)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 from binascii import Error as Base64Error
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from dataclasses import dataclass
 
 import orjson
@@ -18,6 +18,7 @@ import orjson
 from api.http import JSON, PROTOBUF, Answer, Request, Response
 from api.negotiation import Accepted, to_yaml
 from api.protobuf.answers import envelope, list_of, stored_message
+from api.routing import Route
 from api.selection import Selection
 from api.served import Served
 from api.tables import metadata_only, table, table_of, table_rows
@@ -28,6 +29,7 @@ from fleet.ports import Expired, FutureRevision, Key, Page, Stored
 
 MAX_LIMIT = 1_000_000
 LATEST = -1  # as the revision in a continue token: whatever the newest state is, page by page
+Elsewhere = Callable[[Route, Request], Awaitable[Answer]]
 BREATH = 200  # items made into rows before others get a turn
 
 
@@ -132,6 +134,18 @@ async def get_object(
         group = served.api_version.rsplit("/", 1)[0] if "/" in served.api_version else ""
         raise not_found(group, served.kind.resource, name)
     return await show(served, stored, request, form, now)
+
+
+async def or_elsewhere(
+    stored: Awaitable[Answer], elsewhere: Elsewhere | None, route: Route, request: Request
+) -> Answer:
+    """The stored object, or the answer of who knows objects that are not stored."""
+    try:
+        return await stored
+    except StatusError as error:
+        if error.code != 404 or elsewhere is None:
+            raise
+        return await elsewhere(route, request)
 
 
 async def show(served: Served, stored: Stored, request: Request, form: Accepted, now: float) -> Answer:

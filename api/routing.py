@@ -76,14 +76,16 @@ def reaches(route: Route, group: str, resource: str, namespaced: bool) -> bool:
     return route.nested if route.namespace else not route.nested and not route.name
 
 
+_CONNECTS = {"clusters": ("tunnel", "dial"), "pods": ("exec", "attach", "portforward")}  # subresources by resource
 _VERBS = {"GET": "get", "HEAD": "get", "POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}
 
 
 def verb(method: str, route: Route, watch: bool) -> str:
     """The API verb of a request: the name in RBAC rules. "" for a method that has none. A WebSocket begins with
-    GET. The right to a tunnel is that to create, so that a role that reads everything does not have it."""
-    if route.resource == "clusters" and route.subresource in ("tunnel", "dial"):
-        return "create" if method == "GET" else ""
+    GET. The right to a tunnel or to a process in a pod is that to create, so that a role that reads everything does
+    not have it."""
+    if route.subresource in _CONNECTS.get(route.resource, ()):
+        return "create" if method == "GET" or (method == "POST" and route.resource == "pods") else ""
     named = _VERBS.get(method, "")
     if route.name or named not in ("get", "delete"):
         return named

@@ -31,7 +31,10 @@ from fleet.ports import Body
 SUBRESOURCES = (
     Virtual("", "v1", "pods/binding", "Binding", True, ("create",)),
     Virtual("", "v1", "pods/eviction", "Eviction", True, ("create",), "policy", "v1"),
+    Virtual("", "v1", "pods/attach", "PodAttachOptions", True, ("create", "get")),
+    Virtual("", "v1", "pods/exec", "PodExecOptions", True, ("create", "get")),
     Virtual("", "v1", "pods/log", "Pod", True, ("get",)),
+    Virtual("", "v1", "pods/portforward", "PodPortForwardOptions", True, ("create", "get")),
     Virtual("", "v1", "namespaces/finalize", "Namespace", False, ("update",)),
     Virtual("", "v1", "serviceaccounts/token", "TokenRequest", True, ("create",), "authentication.k8s.io", "v1"),
     Virtual(

@@ -1,6 +1,7 @@
 """Ready-made roles for the people of a fleet, between the roles of Kubernetes and `cluster-admin`.
 
 None of them reads Secrets, gives rights to others, passes a queue or looks into a member with the hub's own account.
+As in Kubernetes, readers see logs, and writers of jobs may open a shell in the pods of their namespace.
 """
 
 from __future__ import annotations
@@ -31,8 +32,15 @@ def _rule(groups: list[str], resources: list[str], verbs: list[str]) -> Body:
     return {"apiGroups": groups, "resources": resources, "verbs": verbs}
 
 
+# The log of a job, of each kind with pods.
+JOB_LOGS = [
+    _rule([group], [f"{name}/log" for name in names if "/" not in name], ["get"]) for group, names in _JOBS.items()
+]
+SHELLS = _rule([""], ["pods/attach", "pods/exec", "pods/portforward"], ["create", "get"])
 _VIEWER = [
     *(_rule([group], names, _READ) for group, names in _JOBS.items()),
+    *JOB_LOGS,
+    _rule([""], ["pods/log"], ["get"]),
     _rule(["", "events.k8s.io"], ["events"], _READ),
     _rule([""], ["namespaces", "pods"], _READ),
     _rule(_POLICY_GROUPS, [*_POLICIES, *_POLICIES_FOR_ALL], _READ),
@@ -45,6 +53,7 @@ _JOB_SUBMITTER = [
     *_VIEWER,
     *(_rule([group], names, _ALL) for group, names in _JOBS.items()),
     _rule([""], ["configmaps", "persistentvolumeclaims"], _ALL),
+    SHELLS,
 ]
 _QUEUE_ADMIN = [
     *_VIEWER,

@@ -13,7 +13,7 @@ from typing import Any
 import orjson
 
 from fleet.admission.crds import INTERNAL_GROUPS
-from fleet.admission.readyroles import READY_ROLES
+from fleet.admission.readyroles import JOB_LOGS, READY_ROLES, SHELLS
 from fleet.engine.crd import GROUP, RESOURCE, crd_of
 from fleet.engine.kind import Kind
 from fleet.engine.status import StatusError
@@ -76,6 +76,7 @@ _VIEW = [
           _READ),
     _rule(["events.k8s.io"], ["events"], _READ),
     *_JOBS,
+    *JOB_LOGS,
     *(_rule([group], [*names, *(f"{name}/status" for name in names if "/" not in name)], _READ)
       for group, names in _WORKLOADS.items()),
     _rule(["apps"], ["controllerrevisions"], _READ),
@@ -86,6 +87,7 @@ _VIEW = [
 ]  # fmt: skip
 _EDIT = [
     *_VIEW,
+    SHELLS,
     _rule([""], ["configmaps", "persistentvolumeclaims", "replicationcontrollers", "replicationcontrollers/scale",
                  "secrets", "serviceaccounts", "services"], [*_READ, *_WRITE]),
     _rule([""], ["events"], ["create", "patch", "update"]),

@@ -186,6 +186,7 @@ async def serve_api(
     from api.kindfiles import load_kinds
     from api.openapi import OpenApi
     from api.rbac import Rbac, answering
+    from api.relays.relays import Relays
     from api.serve import Server
     from api.v1.mount import PREFIX, RestFace
     from fleet.admission.dynamic import Dynamic
@@ -213,17 +214,19 @@ async def serve_api(
         tunnels = holder_of(hub, advertise or address_of(listener))
         dialer = dialer_of(hub, tunnels)
         parts = component_checks(hub.store, hub.clock)
+        relays = Relays(hub.objects, hub.data.hub_id, dial=dialer.dial)
         app = build_app(
             hub.objects, hub.store, hub.registry, clock=hub.clock,
             authenticator=users.authenticator, authorizer=rbac,
             openapi=OpenApi(hub.registry), tokens=users.accounts,
             mounts={PREFIX: RestFace(hub.objects, hub.store, hub.registry, partial(unit_in, hub.store))},
-            checks={"controllers": parts["scheduler"]}, parts=parts, extra_routes=tunnels.routes(), dial=dialer.dial,
-            audit=kept.audit,
+            checks={"controllers": parts["scheduler"]}, parts=parts,
+            extra_routes={**tunnels.routes(), **relays.routes()}, dial=dialer.dial, audit=kept.audit,
         )  # fmt: skip
         app.metrics.agents.set_function(lambda: len(tunnels))
         users.show(app.metrics.registry)
         kept.show(app.metrics.registry)
+        relays.show(app.metrics.registry)
         await app.start()
         host, port = listener.getsockname()[:2]
         server = Server(
@@ -239,6 +242,7 @@ async def serve_api(
         finally:
             await server.stop()
             await app.stop()
+            await relays.aclose()
             await dialer.aclose()
 
 

@@ -23,7 +23,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
-from api.app import Api, build_app
+from api.app import Api, SubresourceHandler, build_app
 from api.audit.face import Audit
 from api.auth import AnyOf, ServiceAccountTokens, TokenFile
 from api.kindfiles import load_kinds
@@ -43,6 +43,7 @@ from tests.testbed.build import parts
 from tests.testbed.kubectls import OWN, kubectls
 from tests.testbed.member import RealMember
 
+Routes = Mapping[tuple[str, str, str], SubresourceHandler]
 ADMIN = User("admin", ("system:masters",))
 KUBECTLS = kubectls()
 KUBECTL = KUBECTLS[OWN]
@@ -140,9 +141,14 @@ class Hub:
 
 @asynccontextmanager
 async def open_hub(
-    folder: Path, store: Store, audit: Audit | None = None, parts: Mapping[str, Callable[[], str]] | None = None
+    folder: Path,
+    store: Store,
+    audit: Audit | None = None,
+    parts: Mapping[str, Callable[[], str]] | None = None,
+    routes: Callable[[Objects], Routes] | None = None,
 ) -> AsyncIterator[Hub]:
-    """Serve the API over a store that is not started yet, with all kinds and rules of the hub."""
+    """Serve the API over a store that is not started yet, with all kinds and rules of the hub. `routes`: more of
+    them."""
     clock = WallClock()
     registry = Registry(load_kinds())
     objects = Objects(store, registry, clock, RandomIds(), rules=rules())
@@ -153,6 +159,7 @@ async def open_hub(
         objects, store, registry, clock=clock, authenticator=AnyOf(TokenFile(tokens_path, clock), tokens),
         authorizer=Rbac(store), openapi=OpenApi(registry), tokens=tokens, bookmark_every_s=0.3, parts=parts,
         audit=audit,
+        extra_routes=routes(objects) if routes is not None else None,
     )  # fmt: skip
     cert, key = self_signed(folder)
     server = Server(

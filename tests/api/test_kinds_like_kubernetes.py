@@ -31,10 +31,7 @@ SECOND_VERSION = "one version of each kind is served: v2 says all that v1 says"
 EXCEPTIONS = {
     "/v1/bindings": "pods/binding does the same, and clients use it",
     "/v1/nodes/proxy": NODE,
-    "/v1/pods/attach": NODE,
     "/v1/pods/ephemeralcontainers": NODE,
-    "/v1/pods/exec": NODE,
-    "/v1/pods/portforward": NODE,
     "/v1/pods/proxy": NODE,
     "/v1/pods/resize": NODE,
     "/v1/services/proxy": NODE,

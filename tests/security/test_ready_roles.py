@@ -15,10 +15,13 @@ from tests.security.hub import Hub, open_hub
 TRAINING, QUOTA, QUEUE = "kubeflow.org", "scheduling.sigs.k8s.io", "scheduling.x-k8s.io"
 MEMBERS, POLICY = "cluster.karmada.io", "policy.one.alibabacloud.com"
 MAY = {
-    "viewer": {("list", TRAINING, "pytorchjobs"), ("get", QUEUE, "queues"), ("get", MEMBERS, "clusters")},
+    "viewer": {
+        ("list", TRAINING, "pytorchjobs"), ("get", QUEUE, "queues"), ("get", MEMBERS, "clusters"),
+        ("get", TRAINING, "pytorchjobs/log"), ("get", "batch", "jobs/log"), ("get", "", "pods/log"),
+    },
     "job-submitter": {
         ("create", TRAINING, "pytorchjobs"), ("delete", "batch", "jobs"), ("create", "", "configmaps"),
-        ("list", QUEUE, "queueunits"),
+        ("list", QUEUE, "queueunits"), ("create", "", "pods/exec"), ("create", "", "pods/portforward"),
     },
     "queue-admin": {("update", QUOTA, "elasticquotatrees"), ("patch", QUEUE, "queueunits"), ("use", QUEUE, "queues")},
     "fleet-admin": {
@@ -27,9 +30,19 @@ MAY = {
     },
 }  # fmt: skip
 LACKS = {
-    "viewer": {("create", TRAINING, "pytorchjobs"), ("get", "", "configmaps"), ("patch", QUEUE, "queueunits")},
+    "viewer": {
+        ("create", TRAINING, "pytorchjobs"),
+        ("get", "", "configmaps"),
+        ("patch", QUEUE, "queueunits"),
+        ("create", "", "pods/exec"),
+        ("create", "", "pods/attach"),
+    },
     "job-submitter": {("create", POLICY, "propagationpolicies"), ("patch", QUEUE, "queueunits")},
-    "queue-admin": {("create", TRAINING, "pytorchjobs"), ("update", MEMBERS, "clusters")},
+    "queue-admin": {
+        ("create", TRAINING, "pytorchjobs"),
+        ("update", MEMBERS, "clusters"),
+        ("create", "", "pods/exec"),
+    },
     "fleet-admin": {("create", TRAINING, "pytorchjobs"), ("create", "", "serviceaccounts/token")},
 }
 NOBODY = {

@@ -94,11 +94,19 @@ class RealMember:
             f"--service-account-private-key-file={self.pki.accounts_private}",
             "--kube-api-qps=500", "--kube-api-burst=1000", *((GANG_GATES,) if self.gangs else ()),
         ])  # fmt: skip
+        self.start_nodes()
+
+    def start_nodes(self, *streams: Path) -> None:
+        """kwok alone. `streams`: files of its objects Logs, Exec, Attach and PortForward, with which it answers in the
+        place of kubelets."""
+        port = free_port()
         self.run("kwok", [
             self._built.binary("kwok"), f"--kubeconfig={self.kubeconfig}",
             "--config", self._built.manifest("stages.yaml"), "--manage-all-nodes=true",
             "--node-lease-duration-seconds=40", "--cidr=10.244.0.0/16", "--node-ip=127.0.0.1",
             "--disregard-status-with-annotation-selector=kwok.x-k8s.io/status=custom",
+            *(f"--config={file}" for file in streams),
+            *((f"--server-address=127.0.0.1:{port}", f"--node-port={port}") if streams else ()),
         ], {"HOME": str(self.folder)})  # fmt: skip
 
     def install_training_operator(self, kinds: Sequence[str] = JOBS) -> None:

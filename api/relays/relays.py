@@ -1,0 +1,174 @@
+"""The answers: a pod that only a member has, its log, and exec, attach and port-forward to it.
+
+The right of the user is one in the hub's namespace; the hub's account acts in the member. A member's refusal is shown
+as one line.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from functools import partial
+from typing import Any
+
+import orjson
+from prometheus_client import CollectorRegistry, Gauge
+
+from api.http import Answer, Request, Stream, Upgrade, warning_headers
+from api.lists import show
+from api.negotiation import accepted_form
+from api.relays.asking import KINDS, options_of, query_of, switch_of
+from api.relays.carrying import Carrier
+from api.relays.clients import MemberAnswer, MemberClients
+from api.relays.joblog import JobPods
+from api.relays.places import Limits, Places
+from api.relays.pods import Found, Pods
+from api.routing import Route
+from api.served import find
+from fleet.engine.status import StatusError, unavailable
+from fleet.members.kubeconfig import Dial
+from fleet.objects.hooking import may_connect
+from fleet.objects.objects import Objects
+from fleet.ports import Body, Key, Stored
+
+LOG_S = 6 * 3600.0  # of one followed log
+SAID_MOST = 300  # characters of a member's refusal
+LOOKUPS_AT_ONCE = 256  # requests to one member beside the relays
+_TEXT = (b"content-type", b"text/plain; charset=utf-8")
+Handler = Callable[[Route, Request], Awaitable[Answer]]
+
+
+class Relays:
+    """`aclose` when the API stops. `dial` reaches members that only their agents reach."""
+
+    def __init__(
+        self, objects: Objects, hub_id: str, *, dial: Dial | None = None, limits: Limits | None = None
+    ) -> None:  # fmt: skip
+        self._objects, self._limits = objects, limits or Limits()
+        most = self._limits.relays + LOOKUPS_AT_ONCE
+        self.clients = MemberClients(objects.store, dial=dial, most=most)
+        self.pods = Pods(objects.store, objects.registry, self.clients, hub_id)
+        self._jobs = JobPods(objects.store, objects.registry, self.pods, hub_id)
+        self.places = Places(self._limits)
+
+    async def aclose(self) -> None:
+        await self.clients.aclose()
+
+    def show(self, registry: CollectorRegistry) -> None:
+        """As a metric."""
+        gauge = Gauge("fleet_api_relays", "Open relays to pods of members.", registry=registry)
+        gauge.set_function(lambda: len(self.places))
+
+    def routes(self) -> dict[tuple[str, str, str], Handler]:
+        """For `build_app(extra_routes=…)`."""
+        connects: dict[tuple[str, str, str], Handler] = {("", "pods", name): self.connect for name in KINDS}
+        return {**connects, ("", "pods", ""): self.pod, ("", "pods", "log"): self.log, ("*", "*", "log"): self.job_log}
+
+    # -- reading
+
+    async def pod(self, route: Route, request: Request) -> Answer:
+        """A pod that is not stored on the hub, under the name that it was asked for."""
+        found = await self.pods.find(route.namespace, route.name)
+        served = find(self._objects.registry, "", "v1", "pods")
+        assert served is not None
+        body = _outward(found.body, route.name)
+        revision = await self._objects.store.revision()
+        key = Key("", "pods", route.namespace, route.name)
+        stored = Stored(key, body["metadata"]["uid"], revision, orjson.dumps(body), body)
+        return await show(served, stored, request, accepted_form(request, served), self._objects.clock.now())
+
+    async def log(self, route: Route, request: Request) -> Answer:
+        options = options_of(request, "log")
+        return await self._log(request, options, partial(self.pods.find, route.namespace, route.name))
+
+    async def job_log(self, route: Route, request: Request) -> Answer:
+        """The log of a pod of a job, which the query names, or of its first."""
+        options = options_of(request, "log")
+        return await self._log(request, options, partial(self._jobs.find, route, request.query))
+
+    async def _log(self, request: Request, options: Body, pod: Callable[[], Awaitable[Found]]) -> Answer:
+        place = self.places.take(request.user.name)
+        try:
+            found = await pod()
+            target = f"{found.path}/log?{query_of(options, 'log')}"
+            headers = [(b"accept", b"*/*"), (b"accept-encoding", b"identity")]
+            answer = await self.clients.send(found.member, "GET", target, headers)
+            if answer.response.status_code != 200:
+                raise await _refusal(answer)
+        except BaseException:
+            place.leave()
+            raise
+        carrier = Carrier(self.pods, self._limits, found, answer)
+
+        async def done() -> None:
+            place.leave()
+            await answer.aclose()
+
+        pump = partial(carrier.log, follow=bool(options.get("follow")))
+        return Stream(pump, LOG_S, headers=(_TEXT, (b"cache-control", b"no-cache, private")), done=done)
+
+    # -- connecting
+
+    async def connect(self, route: Route, request: Request) -> Answer:
+        switch = switch_of(request, route.subresource)
+        place = self.places.take(request.user.name)
+        try:
+            found = await self.pods.find(route.namespace, route.name)
+            options, warnings = await self._admitted(route, request)
+            target = f"{found.path}/{route.subresource}?{query_of(options, route.subresource)}"
+            method = "GET" if switch.websocket else "POST"
+            answer = await self.clients.send(found.member, method, target, switch.headers)
+            if answer.response.status_code != 101:
+                raise await _refusal(answer)
+            chosen = switch.agreed(lambda name: answer.response.headers.get(name, ""))
+            if chosen is None:
+                await answer.aclose()
+                raise unavailable(f"cluster {found.member} answers with another protocol")
+        except BaseException:
+            place.leave()
+            raise
+        carrier = Carrier(self.pods, self._limits, found, answer)
+
+        async def done() -> None:
+            place.leave()
+            await answer.aclose()
+
+        warned = tuple((name.decode(), value.decode("latin-1")) for name, value in warning_headers(warnings))
+        return Upgrade((*switch.answer(request, chosen), *warned), carrier.both_ways, done=done, raw=True)
+
+    async def _admitted(self, route: Route, request: Request) -> tuple[Body, tuple[str, ...]]:
+        """The options with which webhooks and policies let the request through, and their warnings."""
+        options = options_of(request, route.subresource)
+        options |= {"kind": KINDS[route.subresource], "apiVersion": "v1"}
+        kind = self._objects.registry.need("", "pods")
+        hooks, user = self._objects.hooks, request.user
+        return await may_connect(hooks, kind, route.namespace, route.name, route.subresource, user, options)
+
+
+def _outward(body: Body, name: str) -> Body:
+    """A member's pod as the hub shows it. Its revision is the member's, which no watch of the hub knows."""
+    hidden = ("managedFields", "resourceVersion")
+    metadata = {key: value for key, value in body["metadata"].items() if key not in hidden}
+    return {**body, "kind": "Pod", "apiVersion": "v1", "metadata": {**metadata, "name": name}}
+
+
+async def _refusal(answer: MemberAnswer) -> StatusError:
+    """The member's answer as the hub's. What it refuses to the hub's own account is no fault of the user's."""
+    code = answer.response.status_code
+    try:
+        content = await answer.whole()
+    except StatusError as error:
+        return error
+    finally:
+        await answer.aclose()
+    body: Any = None
+    try:
+        body = orjson.loads(content)
+    except orjson.JSONDecodeError:
+        body = {"message": content[:SAID_MOST].decode("utf-8", "replace")}
+    said = " ".join(str(body.get("message") if isinstance(body, dict) else "").split())[:SAID_MOST]
+    if code in (401, 403):
+        return unavailable(f"cluster {answer.member} does not let the hub do that: {said}", 5)
+    if 400 <= code < 500 and code != 429:
+        reason = {404: "NotFound", 405: "MethodNotAllowed", 409: "Conflict"}.get(code, "BadRequest")
+        return StatusError(code, reason, said or f"cluster {answer.member} answers {code}")
+    return unavailable(f"cluster {answer.member} answers {code}: {said}", 1)

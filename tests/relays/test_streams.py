@@ -1,0 +1,231 @@
+"""exec, attach and port-forward to pods of members, by real kubectls over WebSocket and SPDY."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import hashlib
+import os
+import pty
+import re
+from asyncio.subprocess import PIPE
+from typing import Any
+
+import pytest
+
+from tests.api.conftest import KUBECTLS
+from tests.api.wait import eventually, expect_line
+from tests.relays.conftest import LINES, PODS, TEAM, World
+
+pytestmark = pytest.mark.xdist_group("relays")
+OLDEST, OWN = next(iter(KUBECTLS.values())), list(KUBECTLS.values())[-1]
+SPDY = {"KUBECTL_REMOTE_COMMAND_WEBSOCKETS": "false", "KUBECTL_PORT_FORWARD_WEBSOCKETS": "false"}
+CLIENTS = pytest.mark.parametrize(
+    ("kubectl", "env"), [(OWN, {}), (OWN, SPDY), (OLDEST, {})], ids=["websocket", "spdy", "oldest"]
+)
+BYTES = 10 << 20
+
+
+@CLIENTS
+async def test_exec_has_stdin_output_and_its_end(world: World, kubectl: str, env: dict[str, str]) -> None:
+    """As without the hub; kwok tells a client of an exit status in words alone, and never of the end of stdin."""
+    await world.grant("bob", ("get", "pods"), ("create", "pods/exec"))
+    script = "read a; echo got $a; echo oops >&2; exit 3"
+    arguments = ("exec", "-i", "train-0", "-n", TEAM, "--", "sh", "-c", script)
+    ended = await world.hub.kubectl(kubectl, *arguments, stdin="said\n", token="bob-token", env=env, ok=False)
+    assert ended[1] == "got said\n" and "oops" in ended[2] and "exit status 3" in ended[2]
+    there = [f"--kubeconfig={world.node.member.kubeconfig}", *arguments]
+    direct = await asyncio.create_subprocess_exec(
+        kubectl, *there, stdin=PIPE, stdout=PIPE, stderr=PIPE, env={**os.environ, **env}
+    )
+    out, err = await asyncio.wait_for(direct.communicate(b"said\n"), 60)
+    assert ended == (direct.returncode, out.decode(), err.decode())
+    words = ("echo", "a b", "", "c&d=e")
+    _, said, _ = await world.hub.kubectl(
+        kubectl, "exec", "train-0.cfa", "-n", TEAM, "--", *words, token="bob-token", env=env
+    )
+    assert said == "a b  c&d=e\n"
+    await eventually(lambda: len(world.relays.places) == 0 and world.pool_requests() == 0, "all relays are over")
+
+
+@CLIENTS
+async def test_large_output_comes_whole(world: World, kubectl: str, env: dict[str, str]) -> None:
+    command = f"head -c {BYTES} /dev/zero | tr '\\0' x"
+    _, out, _ = await world.hub.kubectl(kubectl, "exec", "train-0", "-n", TEAM, "--", "sh", "-c", command, env=env)
+    assert len(out) == BYTES and set(out) == {"x"}
+
+
+async def test_a_terminal_is_one(world: World) -> None:
+    ours, theirs = pty.openpty()
+    arguments = ["exec", "-it", "train-0", "-n", TEAM, "--", "tty"]
+    command = [OWN, f"--kubeconfig={world.hub.kubeconfig()}", *arguments]
+    process = await asyncio.create_subprocess_exec(*command, stdin=theirs, stdout=theirs, stderr=theirs)
+    os.close(theirs)
+    os.set_blocking(ours, False)
+    shown = bytearray()
+
+    def has(text: bytes) -> bool:
+        with contextlib.suppress(OSError):  # nothing to read now
+            shown.extend(os.read(ours, 4096))
+        return text in shown
+
+    try:
+        await eventually(lambda: has(b"/dev/"), "the pod has a terminal", 60.0)
+        assert await asyncio.wait_for(process.wait(), 60) == 0
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            process.kill()
+        await process.wait()
+        os.close(ours)
+
+
+async def _write(world: World) -> None:
+    """Lines of the pod's, again and again: nothing says when kwok has begun to read."""
+    while True:
+        with world.node.log.open("a") as log:
+            log.write("2026-01-01T00:00:01.000000000Z stdout F attached\n")
+        await asyncio.sleep(0.3)
+
+
+@CLIENTS
+async def test_attach_shows_what_the_pod_prints_next(world: World, kubectl: str, env: dict[str, str]) -> None:
+    await world.grant("bob", ("get", "pods"), ("create", "pods/attach"))
+    process = world.hub.start_kubectl(kubectl, ["attach", "train-0", "-n", TEAM], token="bob-token", env=env)
+    writing = asyncio.create_task(_write(world))
+    try:
+        await expect_line(process, "attached", 60.0)
+    finally:
+        writing.cancel()
+        await asyncio.gather(writing, return_exceptions=True)
+        process.kill()
+        await asyncio.to_thread(process.communicate)
+        lines = world.node.log.read_text().splitlines(keepends=True)
+        world.node.log.write_text("".join(lines[: len(LINES)]))
+    await eventually(lambda: len(world.relays.places) == 0 and world.pool_requests() == 0, "the relay is over")
+
+
+async def _digests(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    """A server of the pod's: says the digest of the bytes that come, and sends them back."""
+    data = await reader.readexactly(BYTES)
+    writer.write(hashlib.sha256(data).digest() + data)
+    await writer.drain()
+    writer.close()
+
+
+@CLIENTS
+async def test_port_forward_carries_ten_megabytes_each_way(world: World, kubectl: str, env: dict[str, str]) -> None:
+    await world.grant("bob", ("get", "pods"), ("create", "pods/portforward"))
+    server = await asyncio.start_server(_digests, "127.0.0.1", world.node.port)
+    arguments = ["port-forward", "pod/train-0", ":80", "-n", TEAM]
+    process = world.hub.start_kubectl(kubectl, arguments, token="bob-token", env=env)
+    try:
+        line = await expect_line(process, "Forwarding from 127.0.0.1")
+        port = re.search(r"127\.0\.0\.1:(\d+)", line)
+        assert port is not None, line
+        data = os.urandom(BYTES)
+        reader, writer = await asyncio.open_connection("127.0.0.1", int(port[1]))
+
+        async def write() -> None:
+            writer.write(data)
+            await writer.drain()
+
+        async with asyncio.timeout(120):
+            _, back = await asyncio.gather(write(), reader.readexactly(32 + BYTES))
+        assert back == hashlib.sha256(data).digest() + data
+        writer.close()
+    finally:
+        process.kill()
+        await asyncio.to_thread(process.communicate)
+        server.close()
+        await server.wait_closed()
+    await eventually(lambda: len(world.relays.places) == 0 and world.pool_requests() == 0, "the relay is over")
+
+
+async def test_a_right_to_get_alone_opens_no_process(world: World) -> None:
+    await world.grant("bob", ("get", "*"), ("list", "*"), ("watch", "*"))
+    for arguments in (("exec", "train-0", "--", "true"), ("attach", "train-0"), ("port-forward", "train-0", ":80")):
+        code, _, err = await world.hub.kubectl(OWN, f"--namespace={TEAM}", *arguments, token="bob-token", ok=False)
+        assert code == 1 and "cannot create resource" in err, (arguments, err)
+
+
+@pytest.mark.parametrize("pod", ["alone", "other-0", "nothing"])
+async def test_pods_that_are_not_the_hubs_are_not_there(world: World, pod: str) -> None:
+    async with world.hub.client() as client:
+        answer = await client.post(
+            f"{PODS}/{pod}/exec", params={"command": "true", "stdout": "1"}, headers=_spdy("v4.channel.k8s.io")
+        )
+    assert (answer.status_code, answer.json()["reason"]) == (404, "NotFound")
+    assert len(world.relays.places) == 0
+
+
+def _spdy(*versions: str) -> list[tuple[str, str]]:
+    return [("connection", "Upgrade"), ("upgrade", "SPDY/3.1"), *(("x-stream-protocol-version", v) for v in versions)]
+
+
+async def test_other_requests_open_nothing(world: World) -> None:
+    socket = {
+        "connection": "Upgrade", "upgrade": "websocket", "sec-websocket-version": "13",
+        "sec-websocket-key": "AAAAAAAAAAAAAAAAAAAAAA==",
+    }  # fmt: skip
+    cases: list[tuple[str, Any, int]] = [
+        ("plain", {}, 400),
+        ("another protocol", {"connection": "Upgrade", "upgrade": "h2c"}, 400),
+        ("no key", {**socket, "sec-websocket-key": "x"}, 400),
+        ("unknown subprotocol", {**socket, "sec-websocket-protocol": "v9.channel.k8s.io"}, 403),
+        ("unknown stream protocol", _spdy("v9.channel.k8s.io"), 403),
+    ]
+    async with world.hub.client() as client:
+        for what, headers, code in cases:
+            answer = await client.get(f"{PODS}/train-0/exec", params={"command": "true"}, headers=headers)
+            assert answer.status_code == code, (what, answer.text)
+        answer = await client.put(f"{PODS}/train-0/exec", headers=_spdy("v4.channel.k8s.io"))
+        assert answer.status_code == 405
+        said = await client.post(
+            f"{PODS}/train-0/portforward", params={"ports": "x"}, headers=_spdy("portforward.k8s.io")
+        )
+        assert said.status_code == 400 and "no whole number" in said.text
+        gone = await client.post(
+            f"{PODS}/train-0/exec", params={"command": "true", "container": "no"}, headers=_spdy("v4.channel.k8s.io")
+        )
+        assert gone.status_code == 400 and "container no" in gone.json()["message"]
+    assert len(world.relays.places) == 0 and world.pool_requests() == 0
+
+
+async def test_a_relay_ends_with_the_right(world: World) -> None:
+    await world.grant("bob", ("get", "pods"), ("create", "pods/exec"))
+    world.hub.app._rechecks._every_s = 0.2
+    arguments = ["exec", "train-0", "-n", TEAM, "--", "sh", "-c", "echo begun; sleep 600"]
+    process = world.hub.start_kubectl(OWN, arguments, token="bob-token")
+    try:
+        await expect_line(process, "begun")
+        await world.ungrant("bob")
+        await asyncio.to_thread(process.communicate, timeout=60)
+    finally:
+        process.kill()
+    assert process.returncode != 0
+    await eventually(lambda: len(world.relays.places) == 0 and world.pool_requests() == 0, "the relay is over")
+
+
+async def test_a_relay_ends_with_its_job_with_its_member_and_with_the_hub(world: World) -> None:
+    for end in ("job", "member", "hub"):
+        arguments = ["exec", "train-0", "-n", TEAM, "--", "sh", "-c", "echo begun; sleep 600"]
+        process = world.hub.start_kubectl(OWN, arguments)
+        try:
+            await expect_line(process, "begun")
+            if end == "job":
+                await world.edit_binding(clusters=[])
+            elif end == "member":
+                await world.say_of_member("False", "ClusterNotReachable")
+            else:
+                world.hub.app.close_streams()
+            await asyncio.to_thread(process.communicate, timeout=60)
+        finally:
+            process.kill()
+        assert process.returncode != 0, end
+        await eventually(lambda: len(world.relays.places) == 0 and world.pool_requests() == 0, "the relay is over")
+        await world.edit_binding(clusters=[{"name": "cfa"}])
+        if end == "member":
+            async with world.hub.client() as client:
+                refused = await client.get(f"{PODS}/train-0/log")
+            assert refused.status_code == 503 and "cfa does not answer" in refused.text
+            await world.say_of_member("True", "ClusterReady")
