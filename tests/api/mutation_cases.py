@@ -60,10 +60,15 @@ def _pod(fields: str) -> str:
 
 
 def comparable(said: Said) -> Said:
-    """An answer without what a hub adds to a Deployment, and without the accounts of fields that Go leaves empty."""
-    if not isinstance(said.body, dict) or said.body.get("kind") != "Deployment":
+    """An answer without what a hub adds to a Deployment, and without the accounts of fields that Go leaves empty; and
+    without the status of a policy, which a controller writes in a cluster."""
+    kind = said.body.get("kind") if isinstance(said.body, dict) else None
+    if kind not in ("Deployment", "ValidatingAdmissionPolicy"):
         return said
     body = json.loads(json.dumps(said.body))
+    if kind == "ValidatingAdmissionPolicy":
+        body.pop("status")
+        return Said(said.code, body, said.warnings)
     body["metadata"].pop("managedFields")
     body["metadata"].pop("annotations", None)
     return Said(said.code, body)

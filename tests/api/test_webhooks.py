@@ -364,6 +364,36 @@ async def test_a_policy_asks_for_the_rights_of_the_user(world: World) -> None:
     assert (await world.api.post(MAPS, json={"metadata": {"name": "a"}}, headers=alice)).status_code == 201
 
 
+async def test_the_status_of_a_policy_says_what_is_wrong_for_the_kinds_that_it_names(world: World) -> None:
+    rules = [{"operations": ["*"], "apiGroups": ["apps", ""], "apiVersions": ["v1"],
+              "resources": ["deployments", "configmaps", "pods/exec"]}]  # fmt: skip
+    spec: Body = {
+        "matchConstraints": {"resourceRules": rules},
+        "variables": [{"name": "wanted", "expression": "object.spec.replicas"}],
+        "validations": [
+            {"expression": "object.metadata.name != 'a'"},
+            {"expression": "object.data.x == 'a'", "messageExpression": "'wanted: ' + variables.wanted"},
+        ],
+    }
+    there = f"{ADMISSION}/validatingadmissionpolicies"
+    made = (await world.api.post(there, json={"metadata": {"name": "p"}, "spec": spec})).json()
+    warnings = made["status"]["typeChecking"]["expressionWarnings"]
+    assert [warning["fieldRef"] for warning in warnings] == [
+        "spec.validations[1].expression", "spec.validations[1].messageExpression",
+    ]  # fmt: skip
+    assert warnings[0]["warning"].startswith(
+        "apps/v1, Kind=Deployment: ERROR: <input>:1:7: undefined field 'data'\n | object.data.x"
+    )
+    assert "applied to '(string, int)'" in warnings[1]["warning"]
+    assert made["status"]["observedGeneration"] == 1
+    spec["validations"].pop()
+    changed = (await world.api.put(f"{there}/p", json={"metadata": made["metadata"], "spec": spec})).json()
+    assert changed["status"] == {"observedGeneration": 2, "typeChecking": {}}
+    merge = {"content-type": "application/merge-patch+json"}
+    labelled = await world.api.patch(f"{there}/p", json={"metadata": {"labels": {"a": "b"}}}, headers=merge)
+    assert labelled.json()["status"] == changed["status"]
+
+
 async def test_the_policy_of_the_page_labels_jobs(world: World) -> None:
     page = (Path(__file__).parents[2] / "docs/how-to/webhooks-and-policies.md").read_text()
     written = next(text for text in re.findall(r"```yaml\n(.*?)```", page, re.DOTALL) if "MutatingAdmission" in text)

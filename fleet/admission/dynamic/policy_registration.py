@@ -32,6 +32,7 @@ from fleet.admission.dynamic.rulefaults import (
     one_of,
     strings,
 )
+from fleet.admission.dynamic.typecheck import type_check
 from fleet.admission.labelselectors import selector_faults
 from fleet.admission.rule import Checks
 from fleet.engine.cel.types import Type
@@ -301,7 +302,7 @@ def _action_faults(at: str, actions: Sequence[Any]) -> list[Cause]:
     return causes if seen else [*causes, required(at, "at least one validation action is required")]
 
 
-POLICY = Checks(_policy, static_name_warning)
+POLICY = Checks(_policy, static_name_warning, ask=type_check)
 BINDING = Checks(_of_validations, static_name_warning)
 MUTATING = Checks(_changes, static_name_warning)
 MUTATING_BINDING = Checks(_of_changes, static_name_warning)
