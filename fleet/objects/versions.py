@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Protocol
 
 import orjson
@@ -27,6 +28,7 @@ BREATH = 200  # objects that are read before others get a turn
 AT_ONCE = 100  # events of a watch that are converted together
 COMPLETE_MAX = 100_000  # objects that are known to need nothing, though they are older than their schema
 
+Ask = Callable[[Sequence[Body]], Awaitable[Sequence[Body]]]
 Complete = tuple[str, int, int]  # uid and revision of an object, and since when the schema is in force
 
 
@@ -84,7 +86,7 @@ class Versions:
     def __init__(self, store: Store) -> None:
         self._store = store
         self.converter: Converter | None = None  # without one, objects that need a webhook stay as they are stored
-        self._converted = SharedBytes()  # by webhooks, for all readers of one revision
+        self._answers = _Answers()
         self._complete: set[Complete] = set()
 
     def of(self, kind: Kind) -> Source:
@@ -92,7 +94,50 @@ class Versions:
             return _View(self._store, kind, self._complete) if kind.since else self._store
         if kind.family.webhook is not None and self.converter is None:
             return self._store
-        return _View(self._store, kind, self._complete, self.converter, self._converted)
+        return _View(self._store, kind, self._complete, self.converter, self._answers)
+
+
+class _Answers:
+    """What webhooks made of states of objects, for all readers of a state: watchers of one event ask once together."""
+
+    def __init__(self) -> None:
+        self._made = SharedBytes()
+        self._asked: dict[tuple[object, ...], asyncio.Future[None]] = {}
+
+    async def of(self, keys: Sequence[tuple[object, ...]], bodies: Sequence[Body], ask: Ask) -> list[Body]:
+        """The answer about each body; `keys` name the states. Raises what the question raises, whoever asked it."""
+        known: dict[int, Body] = {}
+        while True:
+            known |= {
+                i: orjson.loads(raw) for i, key in enumerate(keys) if i not in known and (raw := self._made.get(key))
+            }
+            left = [index for index in range(len(keys)) if index not in known]
+            if not left:
+                return [known[index] for index in range(len(keys))]
+            mine = [index for index in left if keys[index] not in self._asked]
+            if mine:
+                found = await self._put([keys[index] for index in mine], [bodies[index] for index in mine], ask)
+                known |= zip(mine, found, strict=True)
+            else:
+                await asyncio.shield(self._asked[keys[left[0]]])
+
+    async def _put(self, keys: Sequence[tuple[object, ...]], bodies: Sequence[Body], ask: Ask) -> Sequence[Body]:
+        done = asyncio.get_running_loop().create_future()
+        self._asked |= dict.fromkeys(keys, done)
+        try:
+            found = await ask(bodies)
+            for key, body in zip(keys, found, strict=True):
+                self._made.put(key, orjson.dumps(body))
+            return found
+        except StatusError as refusal:
+            done.set_exception(refusal)
+            done.exception()  # which nobody may wait for
+            raise
+        finally:
+            for key in keys:
+                del self._asked[key]
+            if not done.done():
+                done.set_result(None)  # a reader that has gone: the next one asks
 
 
 class _View:
@@ -100,11 +145,11 @@ class _View:
 
     def __init__(
         self, store: Store, kind: Kind, complete: set[Complete], converter: Converter | None = None,
-        converted: SharedBytes | None = None,
+        answers: _Answers | None = None,
     ) -> None:  # fmt: skip
         self._store, self._kind, self._family = store, kind, kind.family
         self._ask = converter if kind.family is not None and kind.family.webhook is not None else None
-        self._complete, self._converted = complete, converted
+        self._complete, self._answers = complete, answers
         self._heads: tuple[bytes, ...] = ()
         if kind.family is not None:
             names = f'"kind":"{kind.kind}"', f'"apiVersion":"{kind.api_version}"'
@@ -190,15 +235,10 @@ class _View:
 
     async def _by_webhook(self, given: Sequence[tuple[Stored, Body]]) -> Sequence[Body]:
         """Stored objects, which have been completed, in the version of the kind."""
-        assert self._ask is not None and self._converted is not None
+        assert self._ask is not None and self._answers is not None
         keys = [(self._family, stored.uid, stored.revision, self._kind.api_version) for stored, _ in given]
-        known = {index: orjson.loads(raw) for index, key in enumerate(keys) if (raw := self._converted.get(key))}
-        asked = [index for index in range(len(given)) if index not in known]
-        found = await self._ask.convert(self._kind, [given[index][1] for index in asked])
-        for index, converted in zip(asked, found, strict=True):
-            known[index] = rewritten(self._kind, converted)
-            self._converted.put(keys[index], orjson.dumps(known[index]))
-        return [known[index] for index in range(len(given))]
+        found = await self._answers.of(keys, [body for _, body in given], partial(self._ask.convert, self._kind))
+        return [rewritten(self._kind, body) for body in found]
 
     def _is_as_asked(self, stored: Stored) -> bool:
         since = self._kind.since

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -116,6 +117,16 @@ async def test_a_watch_shows_each_change_in_its_version(world: World) -> None:
     ]  # fmt: skip
 
 
+async def test_watchers_of_one_version_ask_about_an_event_together(world: World) -> None:
+    await world.bring("good")
+    async with AsyncExitStack() as stack:
+        opened = [await stack.enter_async_context(watching(world.hub, at("good", "v2"))) for _ in range(8)]
+        await world.create("good", "a")
+        events = [await events.next(WITHIN_S) for events in opened]
+    assert [event["object"]["spec"]["address"] for event in events if event is not None] == ["a:80"] * 8
+    assert world.calls("good") == [1]
+
+
 async def test_a_watch_ends_with_the_refusal_of_a_webhook_that_fails(world: World) -> None:
     await world.bring("failed")
     async with watching(world.hub, at("failed", "v2")) as events:
@@ -130,20 +141,21 @@ async def test_a_watch_ends_with_the_refusal_of_a_webhook_that_fails(world: Worl
 
 async def test_a_webhook_that_does_not_answer_keeps_nobody_else(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     await world.bring("slow")
-    await world.create("slow", "a")
+    for name in ("a", "b", "c"):
+        await world.create("slow", name)
     reading = asyncio.create_task(world.client.get(at("slow", "v2", "a"), timeout=60))
     writing = asyncio.create_task(
-        world.client.patch(at("slow", "v2", "a"), json={"spec": {}}, timeout=60,
+        world.client.patch(at("slow", "v2", "b"), json={"spec": {}}, timeout=60,
                            headers={"content-type": "application/merge-patch+json"})
     )  # fmt: skip
     await eventually(lambda: len(world.calls("slow")) == 2, "both are asked", WITHIN_S)
-    await world.create("slow", "b")
-    assert (await world.client.get(at("slow", "v1", "a"))).status_code == 200
+    await world.create("slow", "d")
+    assert (await world.client.get(at("slow", "v1", "b"))).status_code == 200
     assert not reading.done() and not writing.done()
     reading.cancel()
     writing.cancel()
     monkeypatch.setattr(converting, "TIMEOUT_S", 0.2)
-    answer = await world.client.get(at("slow", "v2", "a"), timeout=60)
+    answer = await world.client.get(at("slow", "v2", "c"), timeout=60)
     assert answer.status_code == 500 and answer.json()["message"].endswith(": context deadline exceeded")
 
 
