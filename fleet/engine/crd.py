@@ -16,6 +16,7 @@ from fleet.engine.crdparts import (
     column_flaws,
     invalid,
     name_flaws,
+    required,
     scale_flaws,
     selectable_flaws,
     too_many,
@@ -71,8 +72,10 @@ def validate(body: Body, *, stored: bool = False) -> list[Cause]:
         causes.append(invalid("metadata.name", name, 'must be spec.names.plural+"."+spec.group'))
     if spec.get("preserveUnknownFields"):
         causes.append(invalid("spec.preserveUnknownFields", True, f"must be false; use {PRESERVE} in the schema"))
-    strategy = mapping(spec.get("conversion")).get("strategy", "None")
-    if strategy not in _STRATEGIES:
+    strategy = "None" if spec.get("conversion") is None else text(at(spec, "conversion", "strategy"))
+    if not strategy:
+        causes.append(required("spec.conversion.strategy"))
+    elif strategy not in _STRATEGIES:
         causes.append(unsupported("spec.conversion.strategy", strategy, _STRATEGIES))
     causes += too_many("spec.versions", spec.get("versions"))
     causes += _versions(rows(spec.get("versions")), stored)

@@ -22,7 +22,7 @@ from tests.api.conftest import open_hub
 from tests.api.converters import GROUP, RESPONSES, Body, Converters, converter_server, hooked_crd
 from tests.api.likeness import MERGE, Ask, Asker, Said, described, differences
 from tests.api.realserver import RealServer, real_server
-from tests.api.version_cases import AGED, CRDS, MANAGED, MOVED, SEVERAL, Until
+from tests.api.version_cases import AGED, CONVERSIONS, CRDS, MANAGED, MOVED, SEVERAL, Until
 from tests.testbed.pki import make_pki
 
 pytestmark = pytest.mark.xdist_group("real-apiserver")
@@ -124,7 +124,7 @@ async def _ask_all(server: RealServer) -> Answers:
         following = asyncio.create_task(follow_crds(hub.store, hub.registry))
         try:
             askers = Asker(real), Asker(ours)
-            cases = {"several": [*SEVERAL, *MOVED], "aged": AGED, "managed": MANAGED}
+            cases = {"several": [*SEVERAL, *MOVED], "aged": AGED, "managed": MANAGED, "conversions": CONVERSIONS}
             cases |= {path: _hooked(converters, path) for path in HOOKED}
             answers = await asyncio.gather(*(_asked(askers, asks) for asks in cases.values()))
             return dict(zip(cases, answers, strict=True))
@@ -138,7 +138,7 @@ def answers() -> Iterator[Answers]:
         yield thread.submit(asyncio.run, _ask_all(server)).result()
 
 
-@pytest.mark.parametrize("case", ["several", "aged", "managed", *HOOKED])
+@pytest.mark.parametrize("case", ["several", "aged", "managed", "conversions", *HOOKED])
 def test_versions_are_served_as_by_a_kube_apiserver(answers: Answers, case: str) -> None:
     found, accepted = set[str](), {"message"} if case in OWN_WORDS else set[str]()
     for ask, *both in answers[case]:

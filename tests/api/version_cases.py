@@ -237,3 +237,41 @@ MANAGED: list[Ask | Until] = [
     _twin("an update of others", "v1", "", MERGE, c="3"),
     *(Ask(f"the twin in {version}", "GET", f"{_TWINS.format(version)}/t") for version in ("v1", "v2")),
 ]  # fmt: skip
+
+_URL = {"url": "https://hooks.example.com/convert"}
+_SERVICE = {"service": {"namespace": "a", "name": "b", "path": "/c"}}
+
+
+def _webhook(client: Body, *versions: str) -> Body:
+    return {"webhook": {"clientConfig": client, "conversionReviewVersions": list(versions)}}
+
+
+def _hooked(client: Body, *versions: str) -> Body:
+    return {"strategy": "Webhook", **_webhook(client, *versions)}
+
+
+_CONVERSIONS: dict[str, Body] = {
+    "a strategy that is none": {"strategy": "Other"},
+    "a webhook without a strategy": _webhook(_URL, "v1"),
+    "a webhook beside None": {"strategy": "None", **_webhook(_URL, "v1")},
+    "no webhook": {"strategy": "Webhook"},
+    "no address": {"strategy": "Webhook", "webhook": {"conversionReviewVersions": ["v1"]}},
+    "two addresses": _hooked({**_URL, **_SERVICE}, "v1"),
+    "a plain address": _hooked({"url": "http://user@a/b?c#d"}, "v1"),
+    "a service without a name": _hooked(
+        {"service": {"namespace": "a", "name": "", "port": 99999, "path": "x"}}, "v1"
+    ),
+    "a service": _hooked(_SERVICE, "v1"),
+    "no version": _hooked(_URL),
+    "strange versions": _hooked(_URL, "v2", "V", "v2"),
+}  # fmt: skip
+
+
+def _with(conversion: Body) -> Body:
+    body = _aged({"a": _text()})
+    return {**body, "spec": {**body["spec"], "conversion": conversion}}
+
+
+CONVERSIONS: list[Ask | Until] = [
+    Ask(what, "POST", f"{CRDS}?dryRun=All", _with(conversion)) for what, conversion in _CONVERSIONS.items()
+]
