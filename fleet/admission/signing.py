@@ -80,7 +80,7 @@ def _spec(spec: Body, body: Body) -> list[Cause]:
     causes: list[Cause] = []
     if request_of(body) is None:
         raw = text(spec.get("request"))
-        causes.append(invalid("spec.request", raw[:100], "PEM block type must be CERTIFICATE REQUEST, and signed"))
+        causes.append(invalid("spec.request", raw[:100], "PEM block type must be CERTIFICATE REQUEST"))
     usages = [usage for usage in spec.get("usages") or () if isinstance(usage, str)]
     if not usages:
         causes.append(required("spec.usages", ""))
@@ -146,7 +146,7 @@ def _conditions(new: Body, old: Body, *, approving: bool) -> list[Cause]:
         seen.add(type_)
         if {APPROVED, DENIED} <= seen and type_ in (APPROVED, DENIED):
             why = "Approved and Denied conditions are mutually exclusive"
-            causes.append(invalid(f"{field}.type", type_, why))
+            causes.append(invalid("status.conditions", type_, why))
     for type_ in (APPROVED, DENIED, FAILED):
         before, after = of_type(old, type_), of_type(new, type_)
         if len(after) < len(before):
@@ -167,7 +167,7 @@ def _certificate(new: Any, old: Any) -> list[Cause]:
         x509.load_pem_x509_certificates(b64decode(text(new), validate=True))
     except (ValueError, TypeError):
         why = "must contain at least one CERTIFICATE PEM block"
-        return [Cause("status.certificate", f"Invalid value: <certificate data>: {why}")]
+        return [Cause("status.certificate", f'Invalid value: "<certificate data>": {why}')]
     return []
 
 
