@@ -69,7 +69,8 @@ GANG_SCHEDULERS = (
     GangScheduler(
         "Kueue", "",
         labels={f"{_KUEUE}/queue-name": "{queue}", f"{_KUEUE}/pod-group-name": "{gang}"},
-        annotations={f"{_KUEUE}/pod-group-total-count": "{pods}"}, queues=True,
+        # Not retriable: else Kueue keeps the finalizers of pods that ended otherwise than well, and waits for others.
+        annotations={f"{_KUEUE}/pod-group-total-count": "{pods}", f"{_KUEUE}/retriable-in-group": "false"}, queues=True,
     ),
 )  # fmt: skip
 _GANGS_OF_THEIR_OWN = frozenset({("batch.volcano.sh", "Job")})

@@ -37,9 +37,9 @@ def templates(body: dict[str, Any]) -> tuple[Any, ...]:
         ("Coscheduling", {"scheduling.x-k8s.io/pod-group": "one"}, {}, "scheduler-plugins-scheduler"),
         ("Kubernetes", {LABEL_GANG: "one"}, {}, None),
         ("Kueue/training", {f"{KUEUE}/queue-name": "training", f"{KUEUE}/pod-group-name": "one"},
-         {f"{KUEUE}/pod-group-total-count": "3"}, None),
+         {f"{KUEUE}/pod-group-total-count": "3", f"{KUEUE}/retriable-in-group": "false"}, None),
         ("Kueue", {f"{KUEUE}/queue-name": "default", f"{KUEUE}/pod-group-name": "one"},
-         {f"{KUEUE}/pod-group-total-count": "3"}, None),
+         {f"{KUEUE}/pod-group-total-count": "3", f"{KUEUE}/retriable-in-group": "false"}, None),
     ],
 )  # fmt: skip
 def test_each_pod_says_its_gang_as_the_scheduler_reads_it(
