@@ -22,7 +22,7 @@ import httpx
 from tests.testbed.build import JOBS, Parts, parts
 from tests.testbed.member import RealMember
 from tests.testbed.operators.controllers import REPLACED, RUNNERS, check_places, install, with_needed
-from tests.testbed.operators.schedulers import start_coscheduling, start_koordinator, start_volcano
+from tests.testbed.operators.schedulers import start_coscheduling, start_koordinator, start_kueue, start_volcano
 from tests.testbed.pki import make_pki
 from tests.testbed.processes import Processes, free_port, wait_for
 
@@ -34,6 +34,7 @@ SCHEDULERS: dict[str, Callable[[RealMember], None]] = {
     "koordinator": start_koordinator,
     "coscheduling": start_coscheduling,
     "volcano": start_volcano,
+    "kueue": start_kueue,
 }
 
 

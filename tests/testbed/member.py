@@ -38,6 +38,7 @@ class RealMember:
     def __init__(self, name: str, folder: Path, built: Parts, pki: Pki, processes: Processes, etcd: str) -> None:
         folder.mkdir(parents=True)
         self.name = name
+        self.stages: list[Path] = []  # files of more Stages of its pods; set before its controllers start
         self.gangs = False  # whether it schedules gangs by Kubernetes' own means; set before it starts
         self.folder, self.pki = folder, pki
         self._built, self._processes, self._etcd = built, processes, etcd
@@ -102,7 +103,8 @@ class RealMember:
         port = free_port()
         self.run("kwok", [
             self._built.binary("kwok"), f"--kubeconfig={self.kubeconfig}",
-            "--config", self._built.manifest("stages.yaml"), "--manage-all-nodes=true",
+            "--config", self._built.manifest("stages.yaml"), *(f"--config={path}" for path in self.stages),
+            "--manage-all-nodes=true",
             "--node-lease-duration-seconds=40", "--cidr=10.244.0.0/16", "--node-ip=127.0.0.1",
             "--disregard-status-with-annotation-selector=kwok.x-k8s.io/status=custom",
             *(f"--config={file}" for file in streams),

@@ -17,10 +17,10 @@ from cryptography.x509.oid import NameOID
 
 ADMIN, CONTROLLER_MANAGER, SCHEDULER = "admin-token", "controller-manager-token", "scheduler-token"
 # The operators replace an authority that does not carry these names, and a certificate without their Service's.
-AUTHORITY_NAMES = ("training-operator-ca", "kubeflow-trainer-ca")
+AUTHORITY_NAMES = ("training-operator-ca", "kubeflow-trainer-ca", "kueue-ca")
 SERVER_NAMES = (
     "localhost", "kubernetes.default.svc", "training-operator.kubeflow.svc",
-    "kubeflow-trainer-controller-manager.kubeflow-system.svc",
+    "kubeflow-trainer-controller-manager.kubeflow-system.svc", "kueue-webhook-service.kueue-system.svc",
 )  # fmt: skip
 SERVER_ADDRESSES = ("127.0.0.1", "10.0.0.1")
 

@@ -42,6 +42,14 @@ SOURCES: dict[str, Source] = {
         ("config/crd/bases/scheduling.x-k8s.io_podgroups.yaml", "manifests/coscheduling/scheduler-config.yaml"),
     ),
     "volcano": Source("volcano.sh/volcano", ("config/crd/*/bases/*.yaml",)),
+    "kueue": Source(
+        "sigs.k8s.io/kueue",
+        (
+            "config/components/crd/bases/*.yaml",
+            "config/components/webhook/manifests.yaml",
+            "config/components/manager/controller_manager_config.yaml",
+        ),
+    ),
     "jobset": Source(
         "sigs.k8s.io/jobset",
         ("config/components/crd/bases/*.yaml", "config/components/webhook/manifests.yaml"),

@@ -59,7 +59,7 @@ def install(member: RealMember, name: str) -> None:
     OPERATORS[name](place)
     for body in bodies:
         if body["kind"] in HOOK_KINDS:
-            _add_hooks(place, body)
+            add_hooks(place, body)
 
 
 def with_needed(names: Sequence[str]) -> list[str]:
@@ -76,7 +76,7 @@ def check_places(operators: Mapping[str, Sequence[str]]) -> None:
         raise ValueError(f"only one member can run the MPI operator: its port {MPI_HEALTH} is fixed")
 
 
-def _add_hooks(place: Place, body: Body) -> None:
+def add_hooks(place: Place, body: Body) -> None:
     if body["metadata"]["name"].endswith("ing-webhook-configuration"):  # its kustomization puts a prefix before it
         body["metadata"]["name"] = f"{place.name}-{body['metadata']['name']}"
     authority = base64.b64encode(place.member.pki.ca.read_bytes()).decode()

@@ -10,9 +10,25 @@ import yaml
 
 from tests.testbed.member import RealMember
 from tests.testbed.operators.build import Body, built, objects
+from tests.testbed.operators.controllers import HOOK_KINDS, Place, add_hooks
 from tests.testbed.processes import free_port
 
 LEFT_BEHIND = "5s"  # instead of 5 min: a gang that gets room in the middle of an attempt may leave one pod behind
+# The kinds of Kueue that its webhook converts. Kueue writes its authority into them, and waits for the place for it.
+KUEUE_CONVERTED = ("localqueues", "clusterqueues", "workloads", "cohorts", "multikueueclusters")
+# What a kubelet does and kwok does not: a pod ends before it goes. Kueue counts the pods of a group that have ended.
+ENDS_BEFORE_IT_GOES = {
+    "apiVersion": "kwok.x-k8s.io/v1alpha1", "kind": "Stage", "metadata": {"name": "pod-ends-before-it-goes"},
+    "spec": {
+        "resourceRef": {"apiGroup": "v1", "kind": "Pod"},
+        "selector": {"matchExpressions": [
+            {"key": ".metadata.deletionTimestamp", "operator": "Exists"},
+            {"key": ".status.phase", "operator": "In", "values": ["Pending", "Running"]},
+        ]},
+        "weight": 1,  # of the stages that match, this one
+        "next": {"statusTemplate": "phase: Failed\n"},
+    },
+}  # fmt: skip
 
 
 def start_koordinator(member: RealMember) -> None:
@@ -60,6 +76,37 @@ def start_volcano(member: RealMember) -> None:
             built("volcano").binary(part), f"--kubeconfig={member.kubeconfig}", "--leader-elect=false",
             "--enable-healthz=true", f"--healthz-address=127.0.0.1:{port}",
         ], ready=f"http://127.0.0.1:{port}/healthz")  # fmt: skip
+
+
+def start_kueue(member: RealMember) -> None:
+    """Kueue before the member's kube-scheduler: its webhooks gate the pods of a queue, and Kueue takes the gates off a
+    group that its queue has quota for. The shipped settings are used, without the API server for pending workloads."""
+    member.start_scheduler()
+    place = Place(member, "kueue", free_port(), free_port())
+    bodies = objects("kueue")
+    definitions = _definitions(bodies)
+    for definition in definitions:
+        if definition["spec"]["names"]["plural"] in KUEUE_CONVERTED:
+            hook = {"clientConfig": {"url": place.hook("/convert")}, "conversionReviewVersions": ["v1"]}
+            definition["spec"]["conversion"] = {"strategy": "Webhook", "webhook": hook}
+    member.add_kinds(definitions)
+    member.add_namespace("kueue-system")
+    member.add_certificates("kueue-system", "kueue-webhook-server-cert", member.folder)
+    settings = _one(bodies, "Configuration") | {
+        "health": {"healthProbeBindAddress": f"127.0.0.1:{place.health}"},
+        "metrics": {"bindAddress": "0"},
+        "webhook": {"host": "127.0.0.1", "port": place.webhook, "certDir": str(place.certificates)},
+        "leaderElection": {"leaderElect": False},
+        "featureGates": {"VisibilityOnDemand": False},
+    }
+    for body in bodies:
+        if body["kind"] in HOOK_KINDS:
+            add_hooks(place, body)
+    stage = member.folder / "pod-ends-before-it-goes.json"
+    stage.write_text(json.dumps(ENDS_BEFORE_IT_GOES))
+    member.stages.append(stage)
+    place.run("kueue", [f"--kubeconfig={member.kubeconfig}", f"--config={place.file(settings)}"],
+              ready=f"http://127.0.0.1:{place.health}/readyz")  # fmt: skip
 
 
 def _definitions(bodies: Sequence[Body]) -> list[Body]:
