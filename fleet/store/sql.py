@@ -59,6 +59,32 @@ WRITE = f"""
     )
     SELECT pg_notify('{CHANNEL}', ($24::bigint)::text)
 """
+# The same in a transaction of one statement, for a process whose view is at revision $25; no row when the log is not. A
+# writer that comes first changes the row of the log's state, which is then read again: it decides, not the snapshot.
+WRITE_AT_ONCE = f"""
+    WITH locked AS MATERIALIZED (
+        SELECT pg_advisory_xact_lock({COMMIT_LOCK})
+    ), advanced AS (
+        UPDATE log_state SET revision = $24::bigint FROM locked WHERE log_state.revision = $25::bigint
+        RETURNING log_state.revision
+    ), logged AS (
+        INSERT INTO events (revision, type, "group", resource, namespace, name, uid, at, key_id, body, previous)
+        SELECT u.* FROM advanced,
+            unnest($1::bigint[], $2::text[], $3::text[], $4::text[], $5::text[], $6::text[], $7::text[],
+                   $8::float8[], $9::text[], $10::bytea[], $11::bytea[]) AS u
+    ), written AS (
+        INSERT INTO objects ("group", resource, namespace, name, uid, revision, key_id, body)
+        SELECT u.* FROM advanced,
+            unnest($12::text[], $13::text[], $14::text[], $15::text[], $16::text[], $17::bigint[],
+                   $18::text[], $19::bytea[]) AS u
+        ON CONFLICT ("group", resource, namespace, name) DO UPDATE
+        SET uid = excluded.uid, revision = excluded.revision, key_id = excluded.key_id, body = excluded.body
+    ), removed AS (
+        DELETE FROM objects USING advanced, unnest($20::text[], $21::text[], $22::text[], $23::text[]) AS k(g, r, ns, n)
+        WHERE "group" = k.g AND resource = k.r AND namespace = k.ns AND name = k.n
+    )
+    SELECT revision, pg_notify('{CHANNEL}', revision::text) FROM advanced
+"""
 SAME_EVENTS = "SELECT revision, type, body FROM events WHERE revision = ANY($1::bigint[])"
 
 

@@ -1,4 +1,8 @@
-"""A relay in front of PostgreSQL that breaks connections exactly at COMMIT: before the server hears of it, or after."""
+"""A relay in front of PostgreSQL that breaks connections exactly at a commit: before the server hears of it, or after.
+
+A commit is either the word COMMIT, after the statements of a batch, or the one statement of a batch, which is known by
+the bodies that it carries.
+"""
 
 from __future__ import annotations
 
@@ -8,14 +12,17 @@ import struct
 from collections.abc import Iterator
 from pathlib import Path
 
-COMMIT = b"Q" + struct.pack("!I", 4 + len(b"COMMIT\0")) + b"COMMIT\0"
+COMMIT = b"Q" + struct.pack("!I", 4 + len(b"COMMIT\0")) + b"COMMIT\0", b"COMMIT\0"
+STATEMENT = b'"ConfigMap"', b"Z" + struct.pack("!I", 5)  # the server is ready for the next one
 
 
 class CuttingProxy:
-    """Relays between unix sockets. `plan` says for each COMMIT in turn: "pass", "before" or "after"."""
+    """Relays between unix sockets. `plan` says for each commit in turn: "pass", "before" or "after". `commit`: the
+    mark of one, and that of its answer."""
 
-    def __init__(self, listen: Path, server: Path, plan: Iterator[str]) -> None:
+    def __init__(self, listen: Path, server: Path, plan: Iterator[str], commit: tuple[bytes, bytes] = COMMIT) -> None:
         self._listen, self._server, self._plan = listen, server, plan
+        self._asked, self._answered = commit
         self.cuts: list[str] = []
         self._relay: asyncio.Server | None = None
 
@@ -32,7 +39,7 @@ class CuttingProxy:
         back = asyncio.create_task(self._copy(up_reader, writer))
         try:
             while data := await reader.read(1 << 16):
-                what = next(self._plan) if COMMIT in data else "pass"
+                what = next(self._plan) if self._asked in data else "pass"
                 if what == "pass":
                     up_writer.write(data)
                     continue
@@ -40,7 +47,7 @@ class CuttingProxy:
                 back.cancel()  # the client hears nothing more
                 if what == "after":
                     up_writer.write(data)
-                    while b"COMMIT\0" not in await up_reader.read(1 << 16):
+                    while self._answered not in await up_reader.read(1 << 16):
                         pass
                 return
         except ConnectionError:

@@ -15,10 +15,11 @@ from urllib.parse import urlsplit
 import asyncpg
 import pytest
 
-from fleet.ports import ABSENT, EventType, Put
+from fleet.ports import ABSENT, Conflict, Delete, EventType, Expect, Put
 from fleet.store.embedded import SOCKET_NAME, USER, EmbeddedPostgres
+from fleet.store.writer import Writer
 from tests.conftest import Server
-from tests.contract.cutting_proxy import CuttingProxy
+from tests.contract.cutting_proxy import COMMIT, STATEMENT, CuttingProxy
 from tests.contract.world import PATIENCE_S, PostgresWorld, body, eventually, key, must, put, take
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -152,16 +153,40 @@ async def test_a_killed_postmaster_loses_no_acknowledged_write_and_comes_back(
         await world.close()
 
 
+async def _never(_writer: Writer, _commits: object) -> None:
+    """Every batch takes four steps, as in a hub of several processes."""
+
+
+async def test_a_write_of_a_process_that_is_behind_is_judged_on_the_newest_state(postgres: PostgresWorld) -> None:
+    one, other = await postgres.open(), await postgres.open()
+    first = await must(one, put("a"))
+    await other.revision()
+    for number in range(30):  # none of them waits until the other process has heard of the write
+        committed = await must(one, put("a", data={"number": str(number)}))
+        lost = await other.commit([Put(key("a"), body("a"), Expect(revision=committed.revision - 1))])
+        assert isinstance(lost, Conflict)
+        assert lost.current is not None
+        assert lost.current.revision == committed.revision
+        taken = await other.commit([Put(key("a"), body("a"), ABSENT)])
+        assert isinstance(taken, Conflict)
+    gone = await must(one, Delete(key("a")))
+    made = await must(other, Put(key("a"), body("a"), ABSENT))
+    assert (gone.revision, made.revision) == (first.revision + 31, first.revision + 32)
+
+
+@pytest.mark.parametrize("commit", [COMMIT, STATEMENT], ids=["in four steps", "in one"])
 async def test_a_connection_cut_at_commit_is_answered_with_what_happened(
-    postgres: PostgresWorld, postgres_server: Server, tmp_path: Path
+    postgres: PostgresWorld, postgres_server: Server, commit: tuple[bytes, bytes], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    if commit == COMMIT:
+        monkeypatch.setattr(Writer, "_at_once", _never)
     store = await postgres.open()
     start = await store.revision()
     database = urlsplit(postgres.dsn).path
     plan = itertools.cycle(["pass", "before", "after", "pass", "after", "before", "before"])
     with tempfile.TemporaryDirectory(prefix="cut-") as short:
         async with CuttingProxy(
-            Path(short) / SOCKET_NAME, postgres_server.embedded.socket / SOCKET_NAME, plan
+            Path(short) / SOCKET_NAME, postgres_server.embedded.socket / SOCKET_NAME, plan, commit
         ) as proxy:
             world = PostgresWorld(f"postgresql://{USER}@{database}?host={short}", postgres.key_file)
             cut = await world.open()
