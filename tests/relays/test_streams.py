@@ -56,8 +56,9 @@ async def test_large_output_comes_whole(world: World, kubectl: str, env: dict[st
 
 
 async def test_a_terminal_is_one(world: World) -> None:
+    """kwok loses what a process prints to a terminal right before its end, so this one has none."""
     ours, theirs = pty.openpty()
-    arguments = ["exec", "-it", "train-0", "-n", TEAM, "--", "tty"]
+    arguments = ["exec", "-it", "train-0", "-n", TEAM, "--", "sh", "-c", "while :; do tty; sleep 0.2; done"]
     command = [OWN, f"--kubeconfig={world.hub.kubeconfig()}", *arguments]
     process = await asyncio.create_subprocess_exec(*command, stdin=theirs, stdout=theirs, stderr=theirs)
     os.close(theirs)
@@ -71,12 +72,11 @@ async def test_a_terminal_is_one(world: World) -> None:
 
     try:
         await eventually(lambda: has(b"/dev/"), "the pod has a terminal", 60.0)
-        assert await asyncio.wait_for(process.wait(), 60) == 0
     finally:
-        with contextlib.suppress(ProcessLookupError):
-            process.kill()
+        process.kill()
         await process.wait()
         os.close(ours)
+    await eventually(lambda: len(world.relays.places) == 0 and world.pool_requests() == 0, "the relay is over")
 
 
 async def _write(world: World) -> None:
