@@ -30,8 +30,8 @@ GROUPS = {
     "Run a hub": ("up", "demo", "status", "api", "controllers", "sim", "backup", "restore"),
     "Members": ("join", "agent", "unjoin", "clusters", "cordon", "uncordon", "drain", "move"),
     "Jobs and queues": (
-        "submit", "clone", "delete", "jobs", "explain", "wait", "hold", "release", "suspend", "resume", "cancel",
-        "priority", "queues", "decide", "what-if", "replay",
+        "submit", "clone", "delete", "jobs", "explain", "logs", "wait", "hold", "release", "suspend", "resume",
+        "cancel", "priority", "queues", "decide", "what-if", "replay",
     ),
     "The rest": ("doctor", "orphans", "token", "version"),
 }  # fmt: skip

@@ -15,7 +15,7 @@ import socket
 import ssl
 import tempfile
 import threading
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any
@@ -26,11 +26,20 @@ from fleet.engine.kubeconfig import BadKubeconfig
 
 TIMEOUT_S = 10.0
 WARNINGS_MOST, WARNING_MOST_CHARS = 50, 1000  # of one answer
+PIECE_BYTES = 64 * 1024
 _WARNING = re.compile(r'299 \S+ "((?:[^"\\]|\\.)*)"')
 
 
 class NoAnswer(Exception):
     """The server could not be reached, or did not answer in time; the text is one line with its address."""
+
+
+class NotGiven(Exception):
+    """The server refuses what was to be streamed; `answer` says why."""
+
+    def __init__(self, answer: Answer) -> None:
+        super().__init__(answer.message)
+        self.answer = answer
 
 
 @dataclass(frozen=True)
@@ -110,6 +119,27 @@ class Client:
                 raise NoAnswer(f"no answer from {self.access.server}: {_why(error)}") from error
             return Answer(response.status, _parse(raw), raw, _warnings(response.headers.get_all("Warning") or ()))
         raise AssertionError("unreachable")
+
+    def stream(self, path: str) -> Iterator[bytes]:
+        """The bytes of an answer as they come, however long that takes. Raises NoAnswer, and NotGiven for a refusal."""
+        headers = {"Accept": "*/*", "User-Agent": "kubectl-amc"}
+        if self.access.token:
+            headers["Authorization"] = f"Bearer {self.access.token}"
+        connection = self._connect()
+        try:
+            connection.request("GET", self._parts.path + path, None, headers)
+            response = connection.getresponse()
+            if response.status != 200:
+                raw = response.read()
+                raise NotGiven(Answer(response.status, _parse(raw), raw))
+            if connection.sock is not None:
+                connection.sock.settimeout(None)
+            while piece := response.read1(PIECE_BYTES):
+                yield piece
+        except (OSError, http.client.HTTPException) as error:
+            raise NoAnswer(f"no answer from {self.access.server}: {_why(error)}") from error
+        finally:
+            connection.close()
 
     def _connect(self) -> http.client.HTTPConnection:
         host, port = self._parts.hostname or "", self._parts.port

@@ -42,6 +42,7 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     "cancel": ("fleet cancel train", "fleet cancel -l sweep=lr"),
     "priority": ("fleet priority 100 train",),
     "explain": ("fleet explain train", "fleet explain pytorchjob/train -n team-a -o json"),
+    "logs": ("fleet logs train -f", "fleet logs pytorchjob/train --role worker --index 3 --tail 100 -n team-a"),
     "doctor": ("fleet doctor", "fleet doctor -o json"),
     "backup": ("fleet backup hub.backup", "fleet backup - --passphrase-file phrase | ssh store 'cat > hub.backup'"),
     "restore": ("fleet restore hub.backup", "fleet restore hub.backup --passphrase-file phrase --data-dir /srv/fleet"),

@@ -27,6 +27,7 @@ COMMANDS = {
     "up": "up", "demo": "demo", "join": "join", "unjoin": "unjoin", "cordon": "cordon", "uncordon": "cordon:uncordon",
     "drain": "drain", "move": "move", "status": "status", "clusters": "clusters", "queues": "queues",
     "submit": "submit", "clone": "clone", "delete": "delete", "jobs": "jobs", "explain": "explain", "wait": "wait",
+    "logs": "joblog:logs",
     "hold": "verbs:hold", "release": "verbs:release", "suspend": "verbs:suspend", "resume": "verbs:resume",
     "cancel": "verbs:cancel", "priority": "verbs:priority", "doctor": "doctor",
     "decide": "decide", "what-if": "whatif:what_if", "replay": "replay", "backup": "backup", "restore": "restore",

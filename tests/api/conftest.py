@@ -26,6 +26,7 @@ from cryptography.x509.oid import NameOID
 from api.app import Api, SubresourceHandler, build_app
 from api.audit.face import Audit
 from api.auth import AnyOf, ServiceAccountTokens, TokenFile
+from api.http import ASGIApp
 from api.kindfiles import load_kinds
 from api.openapi import OpenApi
 from api.rbac import Rbac
@@ -146,9 +147,10 @@ async def open_hub(
     audit: Audit | None = None,
     parts: Mapping[str, Callable[[], str]] | None = None,
     routes: Callable[[Objects], Routes] | None = None,
+    mounts: Callable[[Objects], Mapping[str, ASGIApp]] | None = None,
 ) -> AsyncIterator[Hub]:
-    """Serve the API over a store that is not started yet, with all kinds and rules of the hub. `routes`: more of
-    them."""
+    """Serve the API over a store that is not started yet, with all kinds and rules of the hub. `routes` and
+    `mounts`: more of it."""
     clock = WallClock()
     registry = Registry(load_kinds())
     objects = Objects(store, registry, clock, RandomIds(), rules=rules())
@@ -160,6 +162,7 @@ async def open_hub(
         authorizer=Rbac(store), openapi=OpenApi(registry), tokens=tokens, bookmark_every_s=0.3, parts=parts,
         audit=audit,
         extra_routes=routes(objects) if routes is not None else None,
+        mounts=mounts(objects) if mounts is not None else None,
     )  # fmt: skip
     cert, key = self_signed(folder)
     server = Server(

@@ -16,7 +16,7 @@ COMMANDS = (
     "up", "demo", "join", "agent", "unjoin", "cordon", "uncordon", "drain", "clusters", "queues", "submit", "delete",
     "jobs", "explain", "decide", "doctor", "what-if", "replay", "api", "controllers", "sim", "status", "version",
     "token", "orphans", "backup", "restore", "move", "clone", "wait", "hold", "release", "suspend",
-    "resume", "cancel", "priority",
+    "resume", "cancel", "priority", "logs",
 )  # fmt: skip
 HEAVY = ("fastapi", "uvicorn", "sqlalchemy", "numpy", "ortools", "kubernetes", "httpx", "asyncpg", "cryptography")
 

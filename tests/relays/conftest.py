@@ -6,17 +6,21 @@ import asyncio
 import json
 import tempfile
 from base64 import b64encode
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 
+from api.http import ASGIApp
 from api.relays.places import Limits
 from api.relays.relays import Relays
+from api.v1.mount import PREFIX, RestFace
+from fleet.controllers.decide.submitted import unit_in
 from fleet.members.kubeconfig import Dial
 from fleet.objects.objects import Objects
 from fleet.objects.writing import Options, User
@@ -214,6 +218,11 @@ async def place(hub: Hub, node: Node, job: str, members: Sequence[str]) -> Key:
     return Key(WORK, "resourcebindings", TEAM, name)
 
 
+def _rest(objects: Objects) -> Mapping[str, ASGIApp]:
+    """/fleet/v1, where `fleet` finds jobs."""
+    return {PREFIX: RestFace(objects, objects.store, objects.registry, partial(unit_in, objects.store))}
+
+
 @asynccontextmanager
 async def opened(
     folder: Path, node: Node, *members: str, limits: Limits = QUICK, dial: Dial | None = None
@@ -224,7 +233,7 @@ async def opened(
         relays.append(Relays(objects, HUB_ID, limits=limits, dial=dial))
         return relays[0].routes()
 
-    async with open_hub(folder, MemoryStore(WallClock()), routes=routes) as hub:
+    async with open_hub(folder, MemoryStore(WallClock()), routes=routes, mounts=_rest) as hub:
         try:
             await create(hub, "", "namespaces", "", {"metadata": {"name": TEAM}})
             await join(hub, node.member, *members, mode="Pull" if dial is not None else "Push")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,7 @@ import pytest
 from api.relays.places import Limits
 from tests.api.conftest import KUBECTLS
 from tests.api.wait import eventually, expect_line
+from tests.cli.hub import fleet
 from tests.relays.conftest import JOBS, LINES, PODS, TEAM, Node, World, opened
 
 pytestmark = pytest.mark.xdist_group("relays")
@@ -168,3 +170,20 @@ async def test_a_log_ends_when_its_job_leaves_and_when_nothing_comes(tmp_path: P
         world.relays._limits = Limits(idle_s=0.5)
         async with client.stream("GET", f"{PODS}/train-0/log", params=follow) as log:
             assert [line async for line in log.aiter_lines()] == LINES
+
+
+async def test_fleet_logs_prints_the_log_of_a_job(world: World) -> None:
+    await world.grant("bob", ("get", "jobs"), ("list", "jobs"), ("get", "jobs/log"), group="batch")
+    kubeconfig = f"--kubeconfig={world.hub.kubeconfig('bob-token')}"
+
+    async def logs(*arguments: str) -> subprocess.CompletedProcess[str]:
+        return await asyncio.to_thread(fleet, "logs", *arguments, "-n", TEAM, kubeconfig)
+
+    done = await logs("train")
+    assert (done.returncode, done.stdout) == (0, ALL)
+    assert (await logs("job/train", "--index", "1", "--tail", "1", "--timestamps")).stdout.endswith(f"Z {LINES[-1]}\n")
+    refused = await logs("train", "--role", "worker")
+    assert (refused.returncode, refused.stdout) == (1, "") and "its pods train-0, train-1" in refused.stderr
+    await world.ungrant("bob")
+    refused = await logs("train")
+    assert refused.returncode == 1 and "cannot list" in refused.stderr
