@@ -21,7 +21,7 @@ from fleet.ports import Clock
 from fleet.store.files import append_private
 
 BUFFER_BYTES = 32 * 1024 * 1024  # of lines that the disk has not taken
-GATHER_S = 0.02  # the thread takes what has come in this time as one write
+GATHER_S = 0.1  # the thread takes what has come in this time as one write: each waking costs the others a turn
 BATCH_BYTES = 1 << 20
 STOP_S = 5.0  # for the rest, at the end
 MEGABYTE = 1 << 20

@@ -66,6 +66,8 @@ def response_status(code: int, status: Any = None) -> Body:
 def addresses(forwarded: str, real: str, peer: str) -> list[str]:
     """The addresses that a request came by: those that its headers name, which its client may have made up, and last
     that of the connection."""
+    if not (forwarded or real):
+        return [peer] if peer else []
     found = [_address(text) for text in forwarded.split(",", ADDRESSES_MAX)[:ADDRESSES_MAX]]
     known = [text for text in found if text]
     real = _address(real)

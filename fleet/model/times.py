@@ -24,7 +24,8 @@ def _second(now: int) -> str:
 
 def rfc3339_micro(now: float) -> str:
     """Return "2024-05-01T12:00:00.000000Z", as Lease.spec.renewTime wants it."""
-    return datetime.fromtimestamp(now, UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+    whole, micros = divmod(round(now * 1_000_000), 1_000_000)
+    return f"{_second(whole)[:-1]}.{micros:06d}Z"
 
 
 def seconds(text: object) -> float | None:
