@@ -112,6 +112,7 @@ class Node:
         "_items",
         "_props",
         "_raw_props",
+        "_ruled",
         "all_of",
         "any_of",
         "atomic",
@@ -183,6 +184,7 @@ class Node:
         self._additional: Any = additional if isinstance(additional, dict) else None
         self._items: Any = get("items")
         self._compares: bool | None = None
+        self._ruled: bool | None = None
         self.known = bool(self._raw_props)
         # Nothing to prune, default or look into: free-form content, or a scalar.
         self.open = self.preserve and bare and not self._items
@@ -258,8 +260,15 @@ class Node:
     def compares(self) -> bool:
         """Does a rule here or below read `oldSelf`?"""
         if self._compares is None:
-            self._compares = _reads_old(self.raw)
+            self._compares = _has_rule(self.raw, "oldSelf")
         return self._compares
+
+    @property
+    def ruled(self) -> bool:
+        """Is there a rule here or below?"""
+        if self._ruled is None:
+            self._ruled = _has_rule(self.raw)
+        return self._ruled
 
     @property
     def items(self) -> Node | None:
@@ -281,13 +290,14 @@ class Node:
         return self.list_type == "set" or (self.list_type == "map" and bool(self.list_map_keys))
 
 
-def _reads_old(schema: Schema) -> bool:
+def _has_rule(schema: Schema, reading: str = "") -> bool:
+    """`reading`: a name that the text of the rule has."""
     pending = [schema]
     while pending:
         node = pending.pop()
         if _SCHEMA_FROM in node:  # built-in types have no rules
             continue
-        if any("oldSelf" in str(rule.get("rule")) for rule in node.get("x-kubernetes-validations") or ()):
+        if any(reading in str(rule.get("rule")) for rule in node.get("x-kubernetes-validations") or ()):
             return True
         pending += (node.get("properties") or {}).values()
         pending += [child for key in ("items", "additionalProperties") if isinstance(child := node.get(key), dict)]

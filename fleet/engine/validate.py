@@ -48,15 +48,14 @@ def wrong_types(node: Node, value: Any, path: str, old: Any = None) -> list[Caus
 
 
 class _Found:
-    """The results of one walk over an object: its flaws, and whether any rule has a say. `work` is left of what
-    matching and combining may cost; walks that try an alternative share it. `by_index`: items of lists are compared
-    with the old ones of the same index, whatever the kind of list."""
+    """The flaws that one walk over an object finds. `work` is left of what matching and combining may cost; walks that
+    try an alternative share it. `by_index`: items of lists are compared with the old ones of the same index, whatever
+    the kind of list."""
 
-    __slots__ = ("by_index", "causes", "spoken", "work")
+    __slots__ = ("by_index", "causes", "work")
 
     def __init__(self, causes: Iterable[Cause] = (), work: list[int] | None = None, by_index: bool = True) -> None:
         self.causes = list(causes)
-        self.spoken = False
         self.by_index = by_index
         self.work = [WORK_MAX] if work is None else work
 
@@ -89,17 +88,16 @@ def validate(
     writes, which change little of an object)."""
     walk = _Found(found, by_index=changes)
     same = settled(node, value, old)
-    compared = frozenset() if node.builtin else compared_fields(node, same)
-    walk.spoken = bool(node.rules or compared)
     _check_object(node, value, "", walk, same, old if changes or not node.builtin else None)
     if node.all_of or node.any_of or node.one_of or node.negated is not None:
         _check_combined(node, value, "", walk)
-    if not walk.spoken:
+    if node.builtin or not node.ruled:
         return walk.causes
     if any(cause.reason in _BLOCKING for cause in walk.causes):
         walk.causes.append(Cause("<nil>", f"Invalid value: null: {RULES_NOT_CHECKED}"))
     else:
-        asked = {k: v for k, v in value.items() if k not in same or k in compared} if same else value
+        passed = same - compared_fields(node, same)
+        asked = {k: v for k, v in value.items() if k not in passed} if passed else value
         run_rules(node, asked, old, "", walk.causes, RuleBudget(), (value, old))
     return walk.causes
 
@@ -152,8 +150,6 @@ def _invalid(path: str, value: Any, text: str) -> Cause:
 def _check(node: Node, value: Any, path: str, walk: _Found, old: Any = None) -> None:
     """`old`: a checked value of this place; None for none. Parts that are as in it are passed over."""
     cls = value.__class__
-    if node.rules:
-        walk.spoken = True
     if value is None:
         if not node.nullable and (node.type or node.int_or_string):
             walk.causes.append(_wrong_type(path, node.type or "integer,string", value))

@@ -13,6 +13,7 @@ from fleet.engine.kind import Body, Kind
 from fleet.engine.rules import AT_ONCE, TakesLong
 from fleet.engine.schema import compiled
 from fleet.engine.status import StatusError
+from fleet.engine.validate import RULES_NOT_CHECKED
 from fleet.engine.write import Author, prepare_create, prepare_update
 
 from .conftest import WIDGET
@@ -125,3 +126,11 @@ def test_rules_that_take_long_end_at_once_where_somebody_waits() -> None:
         AT_ONCE.reset(token)
     with pytest.raises(StatusError, match="call cost exceeds limit"):
         new()
+
+
+def test_rules_that_were_not_asked_are_mentioned_whether_or_not_they_have_a_value() -> None:
+    of = with_words(**{"x-kubernetes-validations": [{"rule": "self == 'new'"}]})
+    with pytest.raises(StatusError) as caught:
+        prepare_create(of, "default", {"metadata": {"name": "w"}, "spec": {"atomic": 1}}, ME, now=1.0, uid="u")
+    assert [cause.field for cause in caught.value.causes] == ["spec.atomic", "<nil>"]
+    assert RULES_NOT_CHECKED in caught.value.causes[1].message
