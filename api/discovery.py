@@ -17,6 +17,7 @@ import orjson
 from api.http import JSON, Response
 from api.negotiation import Accepted
 from api.served import served_kinds
+from fleet.engine.crd import preference
 from fleet.engine.kind import Kind
 from fleet.engine.registry import Registry
 
@@ -111,7 +112,10 @@ class Discovery:
         for versions in groups.values():
             for entries in versions.values():
                 entries.sort(key=lambda e: e.name)
-        return {group: groups[group] for group in sorted(groups, key=_place)}
+        return {
+            group: {version: groups[group][version] for version in sorted(groups[group], key=preference)}
+            for group in sorted(groups, key=_place)
+        }
 
     def served(self) -> list[tuple[str, str]]:
         """Every group and version, in order."""

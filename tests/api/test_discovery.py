@@ -144,3 +144,14 @@ async def test_a_client_that_has_a_document_is_not_sent_it_again(hub: Hub, path:
         again = await client.get(path, headers={**form, "if-none-match": f'"other", {etag}'})
         assert (again.status_code, again.content, again.headers["etag"]) == (304, b"", etag)
         assert (await client.get(path, headers={**form, "if-none-match": '"other"'})).content == first.content
+
+
+async def test_the_stable_and_newest_version_of_a_group_comes_first(hub: Hub) -> None:
+    for number, version in enumerate(("v1beta1", "v1", "v2alpha1", "v2")):
+        name = f"thing{number}"
+        hub.registry.put(
+            Kind("order.example.com", version, name.title(), f"{name}s", name, True, f"{name.title()}List")
+        )
+    group = (await get(hub, "/apis/order.example.com")).json()
+    assert [entry["version"] for entry in group["versions"]] == ["v2", "v1", "v1beta1", "v2alpha1"]
+    assert group["preferredVersion"]["version"] == "v2"
