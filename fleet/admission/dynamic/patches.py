@@ -97,6 +97,10 @@ def _decoded(kind: Kind, body: Body, field_validation: str) -> Body:
     """The object as the next one sees it: with its defaults, which the change may have made room for. StatusError 500:
     the policy is at fault, and not the client."""
     found: Body = private(body)
+    if found.get("metadata") is None:
+        found["metadata"] = {}
+    if found["metadata"].__class__ is not dict:
+        raise internal("the policy leaves metadata that is not an object")
     try:
         decode(kind, found, field_validation if kind.builtin else "Ignore")
     except StatusError as problem:
