@@ -84,11 +84,14 @@ def documents(real_apiserver: RealMember) -> Iterator[Documents]:
     with httpx.Client(base_url=real_apiserver.url, headers=headers, verify=trust, timeout=60) as client:
         assert client.post(CRDS, json=crd("v2")).status_code == 201
         found: Documents = {}
+        published = {
+            "/openapi/v3": [f"{GROUP}/{version}" for version in SCHEMAS],
+            "/openapi/v2": [f"com.example.openapi.{version}.WishList" for version in SCHEMAS],
+        }
         deadline = time.monotonic() + WAIT_S
-        while f"{GROUP}/v2".encode() not in client.get("/openapi/v3").content and time.monotonic() < deadline:
-            time.sleep(0.1)
-        while b"v2.WishList" not in client.get("/openapi/v2").content and time.monotonic() < deadline:
-            time.sleep(0.1)
+        for path, names in published.items():
+            while not all(name in client.get(path).text for name in names) and time.monotonic() < deadline:
+                time.sleep(0.1)
         for path in ("/openapi/v2", f"/openapi/v3/apis/{GROUP}/v1", f"/openapi/v3/apis/{GROUP}/v2"):
             for form in (JSON, PROTOBUF.format(path[10])):
                 found[path, form] = client.get(path, headers={"accept": form}).content
