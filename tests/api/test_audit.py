@@ -10,13 +10,19 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
+import httpx
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from api.app import build_app
 from api.audit.face import Audit
+from api.auth import StaticTokens
 from api.protobuf.answers import whole
+from api.rbac import AllowAll
+from api.v1.mount import PREFIX, RestFace
 from fleet.audit.policy import parse
+from fleet.objects.writing import User
 from fleet.simulate.wall import WallClock
 from fleet.store.memory import MemoryStore
 from tests.api.conftest import Hub, open_hub
@@ -142,6 +148,31 @@ async def test_a_bug_is_the_stage_panic(audited: Audited, monkeypatch: pytest.Mo
     assert [event["stage"] for event in events] == ["RequestReceived", "Panic"]
     assert events[1]["responseStatus"]["reason"] == "InternalError"
     assert HUSH not in json.dumps(events)
+
+
+async def test_requests_of_the_rest_face_are_logged_without_bodies(hub: Hub) -> None:
+    kept, clock = Kept(), WallClock()
+    app = build_app(
+        hub.objects, hub.store, hub.registry, clock=clock, authorizer=AllowAll(),
+        authenticator=StaticTokens({"t": User("ann", ("dev",))}), audit=Audit(parse(EVERYTHING), [kept], clock),
+        mounts={PREFIX: RestFace(hub.objects, hub.store, hub.registry, lambda *_: None)},
+    )  # fmt: skip
+    transport = httpx.ASGITransport(app)  # type: ignore[arg-type,unused-ignore]
+    async with httpx.AsyncClient(transport=transport, base_url="https://hub") as client:
+        headers = {"authorization": "Bearer t"}
+        jobs = await client.get(f"{PREFIX}/jobs", headers=headers)
+        refused = await client.post(f"{PREFIX}/jobs", json={"secret": HUSH}, headers=headers)
+        unknown = await client.get(f"{PREFIX}/jobs")
+    assert [answer.status_code for answer in (jobs, unknown)] == [200, 401] and refused.status_code >= 400
+    events = [json.loads(line) for line in kept.lines]
+    seen = [(event["verb"], event["stage"], event["user"].get("username")) for event in events]
+    assert seen == [
+        ("get", "RequestReceived", "ann"), ("get", "ResponseComplete", "ann"), ("post", "RequestReceived", "ann"),
+        ("post", "ResponseComplete", "ann"), ("get", "ResponseStarted", None),
+    ]  # fmt: skip
+    assert [event["responseStatus"]["code"] for event in events[1::2]] == [200, refused.status_code]
+    assert [answer.headers["audit-id"] for answer in (jobs, refused)] == [event["auditID"] for event in events[1:4:2]]
+    assert HUSH not in json.dumps(events) and "requestObject" not in json.dumps(events)
 
 
 async def test_a_large_answer_is_left_out_and_said(audited: Audited) -> None:
