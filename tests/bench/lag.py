@@ -23,9 +23,10 @@ from pathlib import Path
 import httpx
 import yaml
 
-from tests.bench.api import DATA, MAPS
 from tests.clients.processes import ApiProcesses, api_processes
 
+MAPS = "/api/v1/namespaces/default/configmaps"
+DATA = {f"key-{i}": "x" * 90 for i in range(8)}
 LAST = "last"
 
 
