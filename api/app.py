@@ -8,22 +8,24 @@ unknown paths and of bugs.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
 from functools import partial
-from typing import Protocol
 
 import structlog
 
-from api.audit.face import Audit
+from api.audit.face import Audit, Handler
 from api.auth import Authenticator, ServiceAccountTokens
 from api.computed import computed_kinds, refused
 from api.credentials import user_of
 from api.discovery import Discovery
+from api.fairness.gate import Fairness
 from api.health import OPEN_PATHS, Check, Health, Metrics, version_document
 from api.http import (
     Answer,
     ASGIApp,
+    OpenApi,
     Receive,
     Request,
     Response,
@@ -49,18 +51,18 @@ from api.routing import Route, method_not_allowed, parse, reaches, unknown_path,
 from api.rules import install
 from api.selection import parse_selection
 from api.served import Served, find
-from api.storage import store_refusal
-from api.stream import send_stream
+from api.storage import REFUSALS, refusal_of
+from api.stream import lifespan, send_stream
 from api.subresources import SUBRESOURCES, Subresources
 from api.watch import Watches, parse_watch
 from api.websocket import send_upgrade
 from api.writes import Writes
 from fleet.engine.registry import Registry
-from fleet.engine.status import StatusError, unavailable
+from fleet.engine.status import StatusError
 from fleet.members.kubeconfig import Dial
 from fleet.objects.objects import Objects
 from fleet.objects.writing import User
-from fleet.ports import Clock, Expired, Fenced, FutureRevision, Store, StoreUnavailable
+from fleet.ports import Clock, Store
 from fleet.wellknown import CLUSTER
 
 VERSION = "v1.36.3-fleet.0"
@@ -68,12 +70,6 @@ log = structlog.get_logger(__name__)
 
 # Answers a subresource in place of the built-in answer: (route, request, user) -> answer.
 SubresourceHandler = Callable[[Route, Request], Awaitable[Answer]]
-
-
-class OpenApi(Protocol):
-    """The OpenAPI documents. `answer` gets a path below /openapi and says what to send, or None for an unknown path."""
-
-    async def answer(self, path: str, request: Request) -> Response | None: ...
 
 
 class Api:
@@ -99,8 +95,13 @@ class Api:
         parts: Mapping[str, Check],
         dial: Dial | None,
         audit: Audit,
+        fairness: Fairness | None,
     ) -> None:
         self.metrics = Metrics()
+        self._fairness = fairness
+        self._handle: Handler = self._http if fairness is None else fairness.around(self._http)
+        if fairness is not None:
+            fairness.counts.show(self.metrics.registry)
         self._audit = audit
         self.authorizer = authorizer
         self._versions = objects.versions
@@ -125,6 +126,8 @@ class Api:
     async def start(self) -> None:
         self._stopping.clear()
         await self.authorizer.start()
+        if self._fairness is not None:
+            await self._fairness.start()
 
     def drain(self) -> None:
         """Say that this process is not ready any more; all else is answered as ever."""
@@ -137,28 +140,19 @@ class Api:
     async def stop(self) -> None:
         self.close_streams()
         await self._rechecks.stop()
+        if self._fairness is not None:
+            await self._fairness.stop()
         await self._proxy.aclose()
         await self.authorizer.stop()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http":
-            await self._audit.serve(self._http, scope, receive, send)
+            await self._audit.serve(self._handle, scope, receive, send)
         elif scope["type"] == "lifespan":
-            await self._lifespan(receive, send)
+            await lifespan(receive, send, self.start, self.stop)
         else:  # a WebSocket: refused before it is accepted
             await receive()
             await send({"type": "websocket.close", "code": 1008})
-
-    async def _lifespan(self, receive: Receive, send: Send) -> None:
-        while True:
-            message = await receive()
-            if message["type"] == "lifespan.startup":
-                await self.start()
-                await send({"type": "lifespan.startup.complete"})
-            elif message["type"] == "lifespan.shutdown":
-                await self.stop()
-                await send({"type": "lifespan.shutdown.complete"})
-                return
 
     async def _http(self, request: Request, scope: Scope, receive: Receive, send: Send) -> None:
         began = self._clock.monotonic()
@@ -167,14 +161,8 @@ class Api:
             answer = await self._answer(request, scope, receive, send, label)
         except StatusError as error:
             answer = error_response(error)
-        except StoreUnavailable as error:
-            answer = error_response(store_refusal(error))
-        except Expired:
-            answer = error_response(StatusError(410, "Expired", "The requested state is no longer kept"))
-        except FutureRevision as error:
-            answer = error_response(StatusError(504, "Timeout", str(error)))
-        except Fenced:
-            answer = error_response(unavailable("this process no longer leads"))
+        except REFUSALS as error:
+            answer = error_response(refusal_of(error))
         except Exception:
             log.exception("request failed", method=request.method, path=request.path[:200])
             request.record.broke()
@@ -183,6 +171,8 @@ class Api:
             )
         if answer is None:
             return
+        if request.seat is not None:
+            request.seat.answered(answer)
         if isinstance(answer, Upgrade):
             self.metrics.count(label[0], label[1], 101, None)
             request.record.started(101)
@@ -208,6 +198,10 @@ class Api:
         path = request.path
         refuse_timeout(request)
         if path in OPEN_PATHS or path.startswith(("/livez/", "/readyz/", "/healthz/")):
+            if self._fairness is not None and path.startswith("/version"):  # of the user, where credentials name one
+                with contextlib.suppress(StatusError):
+                    request.user = await self._user(request)
+                await self._enter(request, Attributes(request.method.lower(), path=path))
             return await self._health.answer(request)
         mounted = next((app for prefix, app in self._mounts if path == prefix or path.startswith(prefix + "/")), None)
         if mounted is not None and request.method in ("GET", "HEAD") and path in getattr(mounted, "open_paths", ()):
@@ -216,6 +210,7 @@ class Api:
         user = await self._user(request)
         request.user = user
         if mounted is not None:
+            await self._enter(request, Attributes(request.method.lower(), path=path))
             # The mounted application finds the user, and the means to authorise, in its scope.
             await mounted({**scope, "fleet.user": user, "fleet.authorizer": self.authorizer}, receive, send)
             return None
@@ -234,6 +229,11 @@ class Api:
         if request.wanted is not None:
             self._need(request, user, request.wanted)
 
+    async def _enter(self, request: Request, wanted: Attributes) -> None:
+        """Wait for the request's turn; StatusError 429."""
+        if self._fairness is not None and (turn := self._fairness.enter(request, wanted)) is not None:
+            await turn
+
     def _need(self, request: Request, user: User, wanted: Attributes) -> None:
         """Raises StatusError 403 for a user who may not, and has the answer recorded."""
         allowed = self.authorizer.allowed(user, wanted) or own_right(user, wanted)
@@ -244,7 +244,9 @@ class Api:
     async def _document(self, request: Request, user: User) -> Response:
         """Discovery, OpenAPI, metrics, and 404 for what is nothing."""
         path = request.path
-        self._need(request, user, Attributes(request.method.lower(), path=path))
+        attributes = Attributes(request.method.lower(), path=path)
+        await self._enter(request, attributes)
+        self._need(request, user, attributes)
         if request.method not in ("GET", "HEAD"):
             raise method_not_allowed()
         parts = [part for part in path.split("/") if part]
@@ -271,23 +273,17 @@ class Api:
             case ["metrics", "slis"]:
                 answer = await self._health.indicators()
             case []:
-                answer = json_response({"paths": self._paths()})
+                answer = json_response({"paths": self._discovery.paths()})
         if answer is None:
             raise unknown_path()
         return conditional(answer, request) if parts and parts[0] in ("api", "apis", "openapi") else answer
-
-    def _paths(self) -> list[str]:
-        paths = ["/api", "/api/v1", "/apis", "/healthz", "/livez", "/metrics", "/openapi/v2", "/openapi/v3", "/readyz"]
-        for kind in self._registry:
-            if kind.group:
-                paths += [f"/apis/{kind.group}", f"/apis/{kind.api_version}"]
-        return sorted({*paths, "/version"})
 
     async def _resource(self, request: Request, route: Route, user: User, label: list[str]) -> Answer:
         query = request.query
         watching = request.method == "GET" and "watch" in query and request.flag("watch")
         asked = verb(request.method, route, watching)
         attributes = request.wanted = wanted(route, asked, query.get("fieldSelector", ""))
+        await self._enter(request, attributes)
         self._need(request, user, attributes)
         if not asked:
             raise method_not_allowed()
@@ -380,6 +376,7 @@ def build_app(
     parts: Mapping[str, Check] | None = None,
     dial: Dial | None = None,
     audit: Audit | None = None,
+    fairness: Fairness | None = None,
 ) -> Api:
     """The API over `objects` and the `store` beneath it.
 
@@ -389,6 +386,7 @@ def build_app(
     called; "*" for every group and resource, subresource "" for a get of what is not stored. `recheck_every_s`: how
     often an open stream's right is looked at. `checks`: of /readyz, by name, beside that of the store. `parts`: of the
     ComponentStatuses, likewise. `dial` reaches members that only their agents reach. `audit`: the record of requests.
+    `fairness` gives each request its turn; without it all go at once.
     """
     if isinstance(authorizer, Rbac):
         install(objects, authorizer)
@@ -396,5 +394,5 @@ def build_app(
         objects, store, registry, clock=clock, authenticator=authenticator, authorizer=authorizer, openapi=openapi,
         version=version, tokens=tokens, mounts=mounts or {},
         extra_routes=extra_routes or {}, bookmark_every_s=bookmark_every_s, recheck_every_s=recheck_every_s,
-        checks=checks or {}, parts=parts or {}, dial=dial, audit=audit or Audit(),
+        checks=checks or {}, parts=parts or {}, dial=dial, audit=audit or Audit(), fairness=fairness,
     )  # fmt: skip

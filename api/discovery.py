@@ -93,6 +93,17 @@ class Discovery:
             self._cache.clear()
         return self._groups
 
+    def paths(self) -> list[str]:
+        """The document of the root: the paths that lead to the others."""
+        paths = {
+            "/api", "/api/v1", "/apis", "/healthz", "/livez", "/metrics", "/openapi/v2", "/openapi/v3", "/readyz",
+            "/version",
+        }  # fmt: skip
+        for kind in self._registry:
+            if kind.group:
+                paths |= {f"/apis/{kind.group}", f"/apis/{kind.api_version}"}
+        return sorted(paths)
+
     def _collect(self) -> dict[str, dict[str, list[_Entry]]]:
         groups: dict[str, dict[str, list[_Entry]]] = {"": {"v1": []}}
         for kind in self._registry:

@@ -12,7 +12,7 @@ import zlib
 from collections.abc import Awaitable, Callable, Mapping, MutableMapping
 from functools import lru_cache
 from hashlib import sha256
-from typing import Any
+from typing import TYPE_CHECKING, Any, Protocol
 from urllib.parse import parse_qsl
 
 import orjson
@@ -21,6 +21,9 @@ from api.audit.unrecorded import UNRECORDED, Unrecorded
 from api.policy import Attributes
 from fleet.engine.status import StatusError, bad_request
 from fleet.objects.writing import User
+
+if TYPE_CHECKING:
+    from api.fairness.gate import Seat
 
 Scope = MutableMapping[str, Any]
 Message = MutableMapping[str, Any]
@@ -42,10 +45,10 @@ ANONYMOUS = User("system:anonymous", ("system:unauthenticated",))
 
 
 class Request:
-    """One HTTP request. `user` is filled in once it is known, `wanted` with what the user needs the right to. `record`:
-    what the audit log says of it."""
+    """One HTTP request. `user` is filled in once it is known, `wanted` with what the user needs the right to, `seat`
+    once fairness has classified it. `record`: what the audit log says of it."""
 
-    __slots__ = ("_headers", "_query", "method", "path", "receive", "record", "scope", "user", "wanted")
+    __slots__ = ("_headers", "_query", "method", "path", "receive", "record", "scope", "seat", "user", "wanted")
 
     def __init__(self, scope: Scope, receive: Receive) -> None:
         self.scope = scope
@@ -55,6 +58,7 @@ class Request:
         self.user = ANONYMOUS
         self.wanted: Attributes | None = None
         self.record: Unrecorded = UNRECORDED
+        self.seat: Seat | None = None
         self._headers: dict[bytes, bytes] | None = None
         self._query: dict[str, str] | None = None
 
@@ -183,6 +187,8 @@ async def send_body(send: Send, body: bytes, *, more: bool = False) -> None:
         return
     view = memoryview(body)
     for at in range(0, len(body), PIECE_BYTES):
+        if at:
+            await asyncio.sleep(0)  # a client that reads fast would otherwise hold the event loop for the whole
         last = at + PIECE_BYTES >= len(body) and not more
         await send({"type": "http.response.body", "body": view[at : at + PIECE_BYTES], "more_body": not last})
 
@@ -260,6 +266,12 @@ class Upgrade:
 
 Answer = Response | Stream | Upgrade
 Handler = Callable[[Request], Awaitable[Answer]]
+
+
+class OpenApi(Protocol):
+    """The OpenAPI documents. `answer` gets a path below /openapi and says what to send, or None for an unknown path."""
+
+    async def answer(self, path: str, request: Request) -> Response | None: ...
 
 
 def json_response(body: Any, status: int = 200, *, warnings: tuple[str, ...] = ()) -> Response:

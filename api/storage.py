@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from fleet.engine.status import StatusError, unavailable
-from fleet.ports import StoreFull, StoreUnavailable
+from fleet.ports import Expired, Fenced, FutureRevision, StoreFull, StoreUnavailable
+
+REFUSALS = (StoreUnavailable, Expired, FutureRevision, Fenced)
 
 
 def store_refusal(error: StoreUnavailable) -> StatusError:
@@ -11,3 +13,15 @@ def store_refusal(error: StoreUnavailable) -> StatusError:
     if isinstance(error, StoreFull):
         return unavailable("the database has no disk space left: reads go on, writes are refused until there is some")
     return unavailable("the store cannot be reached now")
+
+
+def refusal_of(error: Exception) -> StatusError:
+    """The answer to one of REFUSALS."""
+    match error:
+        case StoreUnavailable():
+            return store_refusal(error)
+        case Expired():
+            return StatusError(410, "Expired", "The requested state is no longer kept")
+        case FutureRevision():
+            return StatusError(504, "Timeout", str(error))
+    return unavailable("this process no longer leads")

@@ -1,8 +1,10 @@
-"""Sending an answer that goes on, and ending it: by itself, by time, by the client or by the server."""
+"""Sending an answer that goes on, and ending it: by itself, by time, by the client or by the server. The life of the
+server itself, as ASGI tells it."""
 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable, Callable
 
 import structlog
 
@@ -57,3 +59,18 @@ async def send_stream(
 async def _disconnected(receive: Receive) -> None:
     while (await receive())["type"] != "http.disconnect":
         pass
+
+
+async def lifespan(
+    receive: Receive, send: Send, start: Callable[[], Awaitable[None]], stop: Callable[[], Awaitable[None]]
+) -> None:
+    """Start and stop when the server says so."""
+    while True:
+        message = await receive()
+        if message["type"] == "lifespan.startup":
+            await start()
+            await send({"type": "lifespan.startup.complete"})
+        elif message["type"] == "lifespan.shutdown":
+            await stop()
+            await send({"type": "lifespan.shutdown.complete"})
+            return

@@ -183,6 +183,7 @@ async def serve_api(
     """The API process: serves on `listener` until `stop`, and drains. `advertise`: its address for other processes of
     the hub."""
     from api.app import build_app
+    from api.fairness.gate import Fairness
     from api.kindfiles import load_kinds
     from api.openapi import OpenApi
     from api.rbac import Rbac, answering
@@ -222,6 +223,7 @@ async def serve_api(
             mounts={PREFIX: RestFace(hub.objects, hub.store, hub.registry, partial(unit_in, hub.store))},
             checks={"controllers": parts["scheduler"]}, parts=parts,
             extra_routes={**tunnels.routes(), **relays.routes()}, dial=dialer.dial, audit=kept.audit,
+            fairness=Fairness(hub.objects),
         )  # fmt: skip
         app.metrics.agents.set_function(lambda: len(tunnels))
         users.show(app.metrics.registry)

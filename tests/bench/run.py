@@ -6,7 +6,7 @@ import argparse
 import tempfile
 from pathlib import Path
 
-from tests.bench import api, decisions, dispatch, footprint, latency, members, memory, throughput
+from tests.bench import api, decisions, dispatch, fairness, footprint, latency, members, memory, throughput
 from tests.bench.report import Report
 
 PARTS = {
@@ -17,6 +17,7 @@ PARTS = {
     "dispatch": (dispatch.measure, 3),
     "decisions": (decisions.measure, 10),
     "api": (api.measure, 3),
+    "fairness": (fairness.measure, 3),
     "memory": (memory.measure, 1),
 }
 

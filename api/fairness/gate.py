@@ -1,0 +1,296 @@
+"""API priority and fairness in front of the handlers: one flood leaves the requests of other users nearly as quick.
+
+The scarce thing of an API process is the time of its event loop. So a request is run step by step, and as long as
+others wait, each step takes its turn (scheduler.py). The time of a step is measured and charged to the request's flow.
+While no step waits, and the steps of one round of the loop are short together, a request costs a few readings of a
+clock and nothing waits.
+
+Seats bound the number of requests that are worked on at once, as in a kube-apiserver. A request that finds neither a
+seat nor room in its queue is refused with 429.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Coroutine, Generator
+from time import perf_counter
+from typing import Any
+
+from api.audit.face import Handler
+from api.fairness.config import Class, Config
+from api.fairness.metrics import Counts
+from api.fairness.scheduler import Flow, Place, Scheduler
+from api.http import Answer, Receive, Request, Response, Scope, Send, Upgrade
+from api.policy import Attributes
+from fleet.engine.status import StatusError
+from fleet.objects.objects import Objects
+
+SEATS = 600  # of one API process, as of a kube-apiserver: 400 requests that read and 200 that write
+ROUND_S = 0.008  # steps of one round of the event loop, before the next ones wait
+SHORT_S = 0.0003  # the same while several flows want to go on: an answer takes some ten rounds
+SHORT_ROUNDS = 100  # after a step of another flow than the last
+STEP_S = 0.0001  # of a step, at first
+STEP_LEAST_S = 0.00002
+WEIGHT = 0.05  # of one step in the mean of their lengths
+SEAT_S = 0.001  # of loop time for each seat of a list
+SEATS_MAX = 10  # of one request
+BODY_BYTES = 128 * 1024  # of a body for each seat
+WAIT_S = 15.0  # in a queue; then the request is refused
+LOOK_S = 1.0  # between two looks for requests that have waited too long
+LISTS_KEPT = 1000  # sorts of lists whose time is remembered
+FORGET = 0.8  # of the remembered time, with each list that takes less
+LONG_RUNNING = frozenset({"attach", "dial", "exec", "log", "portforward", "proxy", "tunnel"})
+
+Work = Callable[[Request, Scope, Receive, Send], Coroutine[Any, Any, None]]
+
+
+class Seat:
+    """The place of one request among the others, once it is classified."""
+
+    __slots__ = ("_fairness", "cls", "flow", "granted", "level", "seats", "sort", "spent", "taken")
+
+    def __init__(self, fairness: Fairness, cls: Class) -> None:
+        self._fairness, self.cls, self.level, self.flow = fairness, cls, cls.level, cls.flow
+        self.seats = 1
+        self.taken = False
+        self.sort: tuple[object, ...] | None = None  # of a list, whose time is remembered
+        self.spent = self.granted = 0.0  # time on the loop; what is charged already for the next step
+
+    def answered(self, answer: Answer) -> None:
+        """Name the class in the answer. A stream gives its seat back: it may last."""
+        if not isinstance(answer, Upgrade):
+            answer.headers += self.cls.headers
+        if not isinstance(answer, Response):
+            self.leave()
+
+    def leave(self) -> None:
+        """Give the seats back; may be called more than once."""
+        if self.taken:
+            self.taken = False
+            self._fairness.left(self)
+
+
+class Fairness:
+    """The gate of one API process."""
+
+    def __init__(self, objects: Objects, seats: int = SEATS) -> None:
+        self.scheduler = Scheduler(seats)
+        self.counts = Counts(self.scheduler)
+        self._config = Config(objects, self.scheduler, self.counts)
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._round = 0.0  # spent in this round of the loop
+        self._bound = ROUND_S  # of a round
+        self._short = 0  # rounds that will be short
+        self._flow: Flow | None = None  # of the last step that others kept waiting, or could have
+        self._step = STEP_S  # the mean length of a step
+        self._turning = False
+        self._timer: asyncio.TimerHandle | None = None
+        self._lists: dict[tuple[object, ...], float] = {}
+
+    async def start(self) -> None:
+        self._loop = asyncio.get_running_loop()
+        await self._config.start()
+
+    async def stop(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        await self._config.stop()
+
+    def around(self, handler: Work) -> Handler:
+        """A handler that works on each request step by step, and gives its seats back at the end."""
+
+        def stepped(request: Request, scope: Scope, receive: Receive, send: Send) -> Awaitable[None]:
+            return _Stepped(self, request, handler(request, scope, receive, send))
+
+        return stepped
+
+    # -- seats
+
+    def enter(self, request: Request, wanted: Attributes) -> Coroutine[Any, Any, None] | None:
+        """Classify the request. Returns what is to be awaited before it goes on, which may raise StatusError 429; None
+        for one that has its seat, or needs none."""
+        found = self._config.classify(request.user, wanted)
+        seat = request.seat = Seat(self, found)
+        level = found.level
+        if level.limits.exempt or wanted.subresource in LONG_RUNNING:
+            return None
+        if wanted.verb == "list" or request.method != "GET":
+            self._estimate(seat, request, wanted)
+        scheduler = self.scheduler
+        if scheduler.waiting or self._round >= self._bound or not scheduler.take(level, seat.flow, seat.seats):
+            return self._queue(seat)
+        seat.taken = True
+        found.tally.dispatched += 1
+        return None
+
+    def _estimate(self, seat: Seat, request: Request, wanted: Attributes) -> None:
+        """The seats of a request: by the time that a list like it took, or by the size of the body."""
+        if wanted.verb == "list" and not wanted.name:
+            limit = request.query.get("limit", "")
+            size = int(limit).bit_length() if limit.isascii() and limit.isdigit() and len(limit) < 10 else 0
+            seat.sort = (wanted.group, wanted.resource, wanted.namespace, size)
+            seat.seats = min(1 + int(self._lists.get(seat.sort, 0.0) / SEAT_S), SEATS_MAX)
+            return
+        length = request.header(b"content-length")
+        if len(length) > 5 and length.isascii() and length.isdigit():
+            seat.seats = min(1 + int(length[:12]) // BODY_BYTES, SEATS_MAX)
+
+    async def _queue(self, seat: Seat) -> None:
+        scheduler, level = self.scheduler, seat.level
+        self._mix(seat.flow)
+        if not level.limits.queues:
+            if not scheduler.take(level, seat.flow, seat.seats):
+                raise self._refused(seat, "concurrency-limit")
+            seat.taken = True
+        light = self._round < self._bound and scheduler.light(level, seat.flow)
+        if not light or not (seat.taken or scheduler.take(level, seat.flow, seat.seats)):
+            await self._wait_in_queue(seat)
+        seat.taken = True
+        seat.cls.tally.dispatched += 1
+
+    async def _wait_in_queue(self, seat: Seat) -> None:
+        turn = self._wait(seat)
+        if turn is None:
+            raise self._refused(seat, "queue-full")
+        began = perf_counter()
+        if not await turn:
+            raise self._refused(seat, "time-out")
+        self.counts.waited(seat.level.name, perf_counter() - began)
+
+    def _refused(self, seat: Seat, why: str) -> StatusError:
+        self.counts.refused(seat.cls.tally, why)
+        return StatusError(429, "TooManyRequests", "Too many requests, please try again later.", retry_after_s=1)
+
+    def left(self, seat: Seat) -> None:
+        self.scheduler.leave(seat.level, seat.flow, seat.seats)
+        if seat.sort is not None:
+            known = self._lists.get(seat.sort, 0.0)
+            if known or len(self._lists) < LISTS_KEPT:
+                self._lists[seat.sort] = max(seat.spent, known * FORGET)
+        if self.scheduler.waiting:
+            self._turn_soon()
+
+    # -- turns
+
+    def turn_of(self, seat: Seat) -> asyncio.Future[bool] | None:
+        """What a request that has a seat waits for before its next step; None where it need not wait."""
+        waiting = self.scheduler.waiting
+        if waiting:
+            self._mix(seat.flow)
+        if self._round < self._bound and (not waiting or self.scheduler.light(seat.level, seat.flow)):
+            return None
+        return self._wait(seat)
+
+    def _mix(self, flow: Flow) -> None:
+        """Make the rounds short for a while where another flow wants to go on than the last time."""
+        if flow is not self._flow:
+            self._flow, self._short, self._bound = flow, SHORT_ROUNDS, SHORT_S
+
+    def spend(self, seat: Seat | None, seconds: float) -> None:
+        """A step has taken so long on the loop."""
+        self._round += seconds
+        if not self._turning:
+            self._turn_soon()
+        if seat is not None and seat.taken:
+            seat.spent += seconds
+            if self.scheduler.waiting:
+                self._step += (max(seconds, STEP_LEAST_S) - self._step) * WEIGHT
+                self.scheduler.charge(seat.level, seat.flow, seconds - seat.granted)
+            seat.granted = 0.0
+
+    def _wait(self, seat: Seat) -> asyncio.Future[bool] | None:
+        """Whether the turn has come (else the wait was too long); None where the queue is full."""
+        assert self._loop is not None
+        future: asyncio.Future[bool] = self._loop.create_future()
+        estimate = self._step if seat.taken else self._step + (seat.seats - 1) * SEAT_S
+        place = Place(
+            seat.level, seat.flow, seat.seats, estimate, self._loop.time(), seat.taken, (future, seat)
+        )  # fmt: skip
+        if not self.scheduler.wait(place):
+            return None
+        future.add_done_callback(lambda done: self.scheduler.drop(place) if done.cancelled() else None)
+        self._turn_soon()
+        return future
+
+    def _turn_soon(self) -> None:
+        if not self._turning:
+            assert self._loop is not None
+            self._turning = True
+            self._loop.call_soon(self._turn)
+
+    def _turn(self) -> None:
+        """A new round: let so many steps go on as fill it."""
+        self._turning = False
+        self._round = granted = 0.0
+        self._short -= self._short > 0
+        self._bound = SHORT_S if self._short else ROUND_S
+        while granted < self._bound:
+            place = self.scheduler.next()
+            if place is None:
+                break
+            granted += place.estimate_s
+            future, seat = place.owner
+            if not future.done():
+                seat.taken = True
+                seat.granted = place.estimate_s
+                future.set_result(True)
+            elif not place.seated:
+                self.scheduler.leave(place.level, place.flow, place.seats)
+        if self.scheduler.waiting:
+            if granted:
+                self._turn_soon()
+            self._look_later()
+
+    def _look_later(self) -> None:
+        if self._timer is None and self._loop is not None:
+            self._timer = self._loop.call_later(LOOK_S, self._look)
+
+    def _look(self) -> None:
+        """Refuse what has waited too long."""
+        assert self._loop is not None
+        self._timer = None
+        for place in self.scheduler.overdue(self._loop.time() - WAIT_S):
+            future, _ = place.owner
+            if not future.done():
+                future.set_result(False)
+        if self.scheduler.waiting:
+            self._look_later()
+            self._turn_soon()
+
+
+class _Stepped:
+    """Awaits a coroutine as if it were awaited itself, and measures each of its steps."""
+
+    __slots__ = ("_fairness", "_request", "_work")
+
+    def __init__(self, fairness: Fairness, request: Request, work: Coroutine[Any, Any, None]) -> None:
+        self._fairness, self._request, self._work = fairness, request, work
+
+    def __await__(self) -> Generator[Any, None, None]:
+        try:
+            yield from self._steps()
+        finally:
+            if self._request.seat is not None:
+                self._request.seat.leave()
+
+    def _steps(self) -> Generator[Any, None, None]:
+        fairness, request, work = self._fairness, self._request, self._work
+        error: BaseException | None = None
+        while True:
+            began = perf_counter()
+            try:
+                step = work.send(None) if error is None else work.throw(error)
+            except StopIteration:
+                return
+            finally:
+                fairness.spend(request.seat, perf_counter() - began)
+            error = None
+            try:
+                yield step
+                seat = request.seat
+                if seat is not None and seat.taken:
+                    turn = fairness.turn_of(seat)
+                    if turn is not None:
+                        yield from turn.__await__()
+            except BaseException as raised:  # the work decides, as when it is awaited itself
+                error = raised
