@@ -8,14 +8,17 @@ import hashlib
 import os
 import pty
 import re
+import socket
 from asyncio.subprocess import PIPE
+from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 
 from tests.api.conftest import KUBECTLS
 from tests.api.wait import eventually, expect_line
-from tests.relays.conftest import LINES, PODS, TEAM, World
+from tests.relays.conftest import LINES, PODS, TEAM, Node, World, opened
 
 pytestmark = pytest.mark.xdist_group("relays")
 OLDEST, OWN = next(iter(KUBECTLS.values())), list(KUBECTLS.values())[-1]
@@ -229,3 +232,21 @@ async def test_a_relay_ends_with_its_job_with_its_member_and_with_the_hub(world:
                 refused = await client.get(f"{PODS}/train-0/log")
             assert refused.status_code == 503 and "cfa does not answer" in refused.text
             await world.say_of_member("True", "ClusterReady")
+
+
+async def test_a_member_behind_its_agent_has_relays_too(tmp_path: Path, node: Node) -> None:
+    url = httpx.URL(node.member.url)
+    dialled = 0
+
+    async def dial(name: str) -> socket.socket:
+        nonlocal dialled
+        dialled += 1
+        made = socket.create_connection((url.host, url.port or 443))
+        made.setblocking(False)
+        return made
+
+    async with opened(tmp_path, node, "cfa", dial=dial) as world:
+        command = f"head -c {BYTES} /dev/zero | tr '\\0' x"
+        _, out, _ = await world.hub.kubectl(OWN, "exec", "train-0", "-n", TEAM, "--", "sh", "-c", command)
+        assert len(out) == BYTES and dialled
+        await eventually(lambda: len(world.relays.places) == 0 and world.pool_requests() == 0, "the relay is over")
