@@ -40,7 +40,8 @@ def api(
     import asyncio
     import socket
 
-    from fleet.cli import compose, intact, logs
+    from fleet.cli import composeapi, intact, logs
+    from fleet.cli.compose import run
     from fleet.cli.datadir import create_root, locate, prepare
     from fleet.cli.parent import say_ready
     from fleet.cli.up import bind, parse_listen
@@ -60,9 +61,9 @@ def api(
         raise Failure(f"{data.root} holds no server certificate")
 
     async def main(stop: asyncio.Event) -> None:
-        await compose.serve_api(
+        await composeapi.serve_api(
             data, database_url or None, listener, stop, say_ready, access, advertise or "", drain_seconds
         )
 
     logs.configure()
-    compose.run(main)
+    run(main)

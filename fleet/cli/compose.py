@@ -13,7 +13,6 @@ import signal
 import socket
 from collections.abc import AsyncIterator, Callable, Coroutine
 from dataclasses import dataclass
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from fleet.cli.datadir import DataDir
@@ -21,7 +20,6 @@ from fleet.cli.failure import Failure
 from fleet.simulate.wall import RandomIds, WallClock
 
 if TYPE_CHECKING:
-    from fleet.cli.access import Access
     from fleet.cli.exposition import Gate
     from fleet.controllers.runtime.hub import ControllerConfig, Hub
     from fleet.controllers.runtime.metrics import Metrics
@@ -33,8 +31,6 @@ if TYPE_CHECKING:
 DATABASE_WAIT_S = 60.0
 DATABASE_RETRY_S = 0.2
 KINDS_WAIT_S = 10.0
-FINISH_S = 8.0  # for the requests under way when an API process ends: less than a supervisor waits
-PARSED_BYTES = 256 << 20  # of the objects in an API process, where most answers need no parsed form
 STAND_AGAIN_S = 0.2  # after the leadership was lost
 STAND_AGAIN_MAX_S = 30.0  # after it could not even be asked for, again and again
 SOLVER_KEPT_S = 5.0  # by a process that leads no more: it may be the next to lead, and a new one takes seconds
@@ -157,7 +153,7 @@ async def _start_store(store: PostgresStore, data: DataDir) -> None:
             return
 
 
-async def _same_hub(hub: Base, *, record: bool) -> None:
+async def same_hub(hub: Base, *, record: bool) -> None:
     """Raises Failure where the database is another hub's than the data directory."""
     from fleet.admission.seed import hub_of_database
 
@@ -168,84 +164,6 @@ async def _same_hub(hub: Base, *, record: bool) -> None:
             f"{hub.data.hub_id_file} says {mine}, and the database is of hub {known}: put the file of that hub back, or"
             f" write {known} into it; another id would not know the hub's own copies in the members"
         )
-
-
-async def serve_api(
-    data: DataDir,
-    url: str | None,
-    listener: socket.socket,
-    stop: asyncio.Event,
-    on_ready: Callable[[], None],
-    access: Access,
-    advertise: str = "",
-    drain_s: float = 0.0,
-) -> None:
-    """The API process: serves on `listener` until `stop`, and drains. `advertise`: its address for other processes of
-    the hub."""
-    from api.app import build_app
-    from api.fairness.gate import Fairness
-    from api.kindfiles import load_kinds
-    from api.openapi import OpenApi
-    from api.rbac import Rbac, answering
-    from api.relays.relays import Relays
-    from api.serve import Server
-    from api.v1.mount import PREFIX, RestFace
-    from fleet.admission.dynamic import Dynamic
-    from fleet.admission.seed import seed
-    from fleet.bindings.heartbeat import component_checks
-    from fleet.cli.audit import audit_of
-    from fleet.cli.authentication import users_of
-    from fleet.cli.tunnels import address_of, dialer_of, holder_of
-    from fleet.controllers.decide.submitted import unit_in
-    from fleet.controllers.runtime.terms import end_term
-    from fleet.objects.converting import Conversions
-    from fleet.outgoing import Outgoing
-
-    async with (
-        database(data, url) as dsn, base(data, dsn, PARSED_BYTES) as hub,
-        contextlib.aclosing(Outgoing(access.allowed())) as outgoing, users_of(hub, access, outgoing) as users,
-        audit_of(access, outgoing, hub.clock) as kept,
-    ):  # fmt: skip
-        rbac = Rbac(hub.store)
-        hub.objects.hooks = Dynamic(hub.store, hub.registry, hub.ids, outgoing, answering(rbac))
-        hub.objects.versions.converter = Conversions(outgoing, hub.store, hub.ids)
-        await seed(hub.objects, load_kinds())
-        await _same_hub(hub, record=True)
-        await end_term(hub.objects)  # the database may be a restored one
-        tunnels = holder_of(hub, advertise or address_of(listener))
-        dialer = dialer_of(hub, tunnels)
-        parts = component_checks(hub.store, hub.clock)
-        relays = Relays(hub.objects, hub.data.hub_id, dial=dialer.dial)
-        app = build_app(
-            hub.objects, hub.store, hub.registry, clock=hub.clock,
-            authenticator=users.authenticator, authorizer=rbac,
-            openapi=OpenApi(hub.registry), tokens=users.accounts,
-            mounts={PREFIX: RestFace(hub.objects, hub.store, hub.registry, partial(unit_in, hub.store))},
-            checks={"controllers": parts["scheduler"]}, parts=parts,
-            extra_routes={**tunnels.routes(), **relays.routes()}, dial=dialer.dial, audit=kept.audit,
-            fairness=Fairness(hub.objects),
-        )  # fmt: skip
-        app.metrics.agents.set_function(lambda: len(tunnels))
-        users.show(app.metrics.registry)
-        kept.show(app.metrics.registry)
-        relays.show(app.metrics.registry)
-        await app.start()
-        host, port = listener.getsockname()[:2]
-        server = Server(
-            app, host=host, port=port, cert=data.server_certificate, key=data.server_key,
-            close_streams=app.close_streams, listener=listener, metrics=app.metrics.edge,
-            client_authorities=access.authorities(data.ca_certificate),
-            drain_s=drain_s, on_drain=app.drain, finish_s=FINISH_S,
-        )  # fmt: skip
-        try:
-            await server.start()
-            on_ready()
-            await stop.wait()
-        finally:
-            await server.stop()
-            await app.stop()
-            await relays.aclose()
-            await dialer.aclose()
 
 
 async def run_controllers(
@@ -298,7 +216,7 @@ async def _lead(
             gate.rbac = Rbac(hub.store)
             await gate.rbac.start()
             stack.push_async_callback(gate.rbac.stop)
-        await _same_hub(hub, record=False)  # the API records it: namespaces are its work
+        await same_hub(hub, record=False)  # the API records it: namespaces are its work
         await end_term(hub.objects)
         for module in LED:  # before it leads: a hub without a leader waits for nothing that could be done ahead
             importlib.import_module(module)

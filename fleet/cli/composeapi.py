@@ -1,0 +1,100 @@
+"""Puts the parts of an API process together.
+
+Everything is imported inside the function: a process loads only the parts that it runs.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import socket
+from collections.abc import Callable
+from functools import partial
+from typing import TYPE_CHECKING
+
+from fleet.cli.compose import base, database, same_hub
+from fleet.cli.datadir import DataDir
+
+if TYPE_CHECKING:
+    from fleet.cli.access import Access
+
+FINISH_S = 8.0  # for the requests under way when an API process ends: less than a supervisor waits
+PARSED_BYTES = 256 << 20  # of the objects in an API process, where most answers need no parsed form
+
+
+async def serve_api(
+    data: DataDir,
+    url: str | None,
+    listener: socket.socket,
+    stop: asyncio.Event,
+    on_ready: Callable[[], None],
+    access: Access,
+    advertise: str = "",
+    drain_s: float = 0.0,
+) -> None:
+    """The API process: serves on `listener` until `stop`, and drains. `advertise`: its address for other processes of
+    the hub."""
+    from api.app import build_app
+    from api.fairness.gate import Fairness
+    from api.kindfiles import load_kinds
+    from api.openapi import OpenApi
+    from api.rbac import Rbac, answering
+    from api.relays.relays import Relays
+    from api.serve import Server
+    from api.v1.mount import PREFIX, RestFace
+    from fleet.admission.dynamic import Dynamic
+    from fleet.admission.seed import seed
+    from fleet.bindings.heartbeat import component_checks
+    from fleet.cli.audit import audit_of
+    from fleet.cli.authentication import users_of
+    from fleet.cli.tunnels import address_of, dialer_of, holder_of
+    from fleet.controllers.decide.submitted import unit_in
+    from fleet.controllers.runtime.terms import end_term
+    from fleet.objects.converting import Conversions
+    from fleet.outgoing import Outgoing
+
+    async with (
+        database(data, url) as dsn, base(data, dsn, PARSED_BYTES) as hub,
+        contextlib.aclosing(Outgoing(access.allowed())) as outgoing, users_of(hub, access, outgoing) as users,
+        audit_of(access, outgoing, hub.clock) as kept,
+    ):  # fmt: skip
+        rbac = Rbac(hub.store)
+        hub.objects.hooks = Dynamic(hub.store, hub.registry, hub.ids, outgoing, answering(rbac))
+        hub.objects.versions.converter = Conversions(outgoing, hub.store, hub.ids)
+        await seed(hub.objects, load_kinds())
+        await same_hub(hub, record=True)
+        await end_term(hub.objects)  # the database may be a restored one
+        tunnels = holder_of(hub, advertise or address_of(listener))
+        dialer = dialer_of(hub, tunnels)
+        parts = component_checks(hub.store, hub.clock)
+        relays = Relays(hub.objects, hub.data.hub_id, dial=dialer.dial)
+        app = build_app(
+            hub.objects, hub.store, hub.registry, clock=hub.clock,
+            authenticator=users.authenticator, authorizer=rbac,
+            openapi=OpenApi(hub.registry), tokens=users.accounts,
+            mounts={PREFIX: RestFace(hub.objects, hub.store, hub.registry, partial(unit_in, hub.store))},
+            checks={"controllers": parts["scheduler"]}, parts=parts,
+            extra_routes={**tunnels.routes(), **relays.routes()}, dial=dialer.dial, audit=kept.audit,
+            fairness=Fairness(hub.objects),
+        )  # fmt: skip
+        app.metrics.agents.set_function(lambda: len(tunnels))
+        users.show(app.metrics.registry)
+        kept.show(app.metrics.registry)
+        relays.show(app.metrics.registry)
+        await app.start()
+        host, port = listener.getsockname()[:2]
+        server = Server(
+            app, host=host, port=port, cert=data.server_certificate, key=data.server_key,
+            close_streams=app.close_streams, listener=listener, metrics=app.metrics.edge,
+            client_authorities=access.authorities(data.ca_certificate),
+            drain_s=drain_s, on_drain=app.drain, finish_s=FINISH_S,
+        )  # fmt: skip
+        try:
+            await server.start()
+            on_ready()
+            await stop.wait()
+        finally:
+            await server.stop()
+            await app.stop()
+            await relays.aclose()
+            await dialer.aclose()
