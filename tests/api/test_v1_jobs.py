@@ -190,27 +190,6 @@ async def test_a_list_is_filtered_by_namespace_kind_state_queue_and_member() -> 
             assert await hub.jobs(**params) == names, params
 
 
-async def test_a_list_is_filtered_by_the_creator_the_labels_and_the_time_of_creation() -> None:
-    async with rest(start=False) as hub:
-        for name, stage in (("one", "test"), ("two", "live")):
-            body = pytorchjob(name)
-            body["metadata"]["labels"] = {**body["metadata"].get("labels", {}), "stage": stage}
-            assert (await submit(hub, body)).status_code == 201
-        made = (await hub.job("one"))["created"]
-        assert (await hub.job("one"))["user"] == "admin"
-        for params, names in (
-            ({"user": "admin"}, ["one", "two"]),
-            ({"user": "alice"}, []),
-            ({"labelSelector": "stage=test"}, ["one"]),
-            ({"labelSelector": "stage in (live, test),stage!=live"}, ["one"]),
-            ({"since": made}, ["one", "two"]),
-            ({"since": "2199-01-01T00:00:00+01:00"}, []),
-        ):
-            assert await hub.jobs(**params) == names, params
-        wrong = await hub.refused("GET", "/jobs", params={"labelSelector": "stage in ("})
-        assert (wrong["code"], wrong["reason"]) == (400, "BadRequest")
-
-
 async def test_pages_show_every_job_once_while_others_come_and_go() -> None:
     async with rest(start=False) as hub:
         await fill(hub, 10)

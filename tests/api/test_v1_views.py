@@ -1,4 +1,4 @@
-"""Queues, clusters and decisions under /fleet/v1, and the document that describes it all."""
+"""Queues, clusters, decisions and chosen jobs under /fleet/v1, and the document that describes it all."""
 
 from __future__ import annotations
 
@@ -199,7 +199,19 @@ async def test_the_openapi_document_describes_every_route_with_its_answer_and_it
                 assert "422" not in operation["responses"]
         assert document["security"] == [{"bearer": []}]
         names = {parameter["name"] for parameter in document["paths"]["/fleet/v1/jobs"]["get"]["parameters"]}
-        assert names == {"namespace", "kind", "state", "queue", "member", "name", "limit", "continue"}
+        assert names == {
+            "namespace",
+            "kind",
+            "state",
+            "queue",
+            "member",
+            "name",
+            "user",
+            "labelSelector",
+            "since",
+            "limit",
+            "continue",
+        }
         assert set(document["paths"]["/fleet/v1/jobs"]["post"]["requestBody"]["content"]) == {
             "application/json", "application/yaml",
         }  # fmt: skip
@@ -223,3 +235,24 @@ def test_a_hub_that_nobody_asks_does_not_load_the_framework() -> None:
     code = "import sys, api.app, api.v1.mount; print(sorted({'fastapi', 'pydantic', 'starlette'} & set(sys.modules)))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
     assert done.stdout.strip() == "[]"
+
+
+async def test_a_list_is_filtered_by_the_creator_the_labels_and_the_time_of_creation() -> None:
+    async with rest(start=False) as hub:
+        for name, stage in (("one", "test"), ("two", "live")):
+            body = pytorchjob(name)
+            body["metadata"]["labels"] = {**body["metadata"].get("labels", {}), "stage": stage}
+            assert (await hub.client().post(f"{PREFIX}/jobs", json=body)).status_code == 201
+        made = (await hub.job("one"))["created"]
+        assert (await hub.job("one"))["user"] == "admin"
+        for params, names in (
+            ({"user": "admin"}, ["one", "two"]),
+            ({"user": "alice"}, []),
+            ({"labelSelector": "stage=test"}, ["one"]),
+            ({"labelSelector": "stage in (live, test),stage!=live"}, ["one"]),
+            ({"since": made}, ["one", "two"]),
+            ({"since": "2199-01-01T00:00:00+01:00"}, []),
+        ):
+            assert await hub.jobs(**params) == names, params
+        wrong = await hub.refused("GET", "/jobs", params={"labelSelector": "stage in ("})
+        assert (wrong["code"], wrong["reason"]) == (400, "BadRequest")
