@@ -39,8 +39,8 @@ def _options_invalid(verb: str, cause: Cause) -> StatusError:
 def parse_options(request: Request, verb: str, *, apply: bool = False) -> Options:
     """The query parameters of a write; `verb` is Create, Update, Patch or Delete. StatusError 422 names a wrong one."""
     query = request.query
-    dry_run = query.get("dryRun", "")
-    if dry_run not in ("", "All"):
+    dry_run = query.get("dryRun")
+    if dry_run not in (None, "All"):
         text = f'Unsupported value: ["{dry_run[:50]}"]: supported values: "All"'
         raise _options_invalid(verb, Cause("dryRun", text, "FieldValueNotSupported"))
     validation = query.get("fieldValidation", "") or "Warn"

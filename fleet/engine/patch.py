@@ -17,7 +17,7 @@ MERGE = "application/merge-patch+json"
 STRATEGIC = "application/strategic-merge-patch+json"
 APPLY = "application/apply-patch+yaml"
 
-OPERATIONS_MAX = 1_000  # of one JSON patch
+OPERATIONS_MAX = 10_000  # of one JSON patch, as of a kube-apiserver
 COPIED_BYTES_MAX = 3 * 1024 * 1024  # of all its copies together, as JSON: twenty copies can double twenty times
 
 
@@ -58,7 +58,7 @@ def json_patch(body: Body, patch: Any) -> Body:
         raise _not_a("[]handlers.jsonPatchOp", patch)
     if len(patch) > OPERATIONS_MAX:
         text = f"The allowed maximum operations in a JSON patch is {OPERATIONS_MAX}, got {len(patch)}"
-        raise StatusError(413, "RequestEntityTooLarge", text)
+        raise StatusError(413, "RequestEntityTooLarge", f"Request entity too large: {text}")
     try:
         result = _Patch(patch).applied(orjson.loads(orjson.dumps(body)))
     except _CopiedTooMuchError:
