@@ -20,8 +20,8 @@ from tests.bench.report import Report, say
 from tests.bench.servers import CONFIGMAPS, NAMESPACE, Server, asked, started_hub, started_real
 from tests.bench.versus import Row
 
-SECONDS = 0.8  # of one measurement
-WATCHED_S = 1.5
+SECONDS = 0.6  # of one measurement
+WATCHED_S = 1.2
 VALUES = {f"key-{number}": "x" * 90 for number in range(8)}  # an object of about 1 KB
 CLIENTS_MOST = 50
 WATCHERS, WRITERS, CALM_WRITES = 100, 10, 50.0

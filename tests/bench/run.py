@@ -34,8 +34,8 @@ def main() -> None:
             measure, rounds = PARTS[name]
             print(f"measuring {name} …", flush=True)
             measure(report, Path(folder) / name, arguments.rounds or rounds)
+            report.write(arguments.json)  # a later part that fails takes nothing with it
     report.show()
-    report.write(arguments.json)
     print(f"written to {arguments.json}")
 
 
