@@ -211,7 +211,7 @@ async def read_page(
     try:
         if name is not None and not token and at is None and (namespace is not None or not kind.namespaced):
             # A list of one name is how clients wait for one object: a look-up, not a scan.
-            page = await _one(source, served, namespace or "", name, selection, fresh)
+            page = await _one(source, served, namespace or "", name, selection)
         else:
             page = await source.list(
                 kind.group, kind.resource, namespace=namespace, selector=selection.selector, limit=limit,
@@ -226,10 +226,11 @@ async def read_page(
     return page
 
 
-async def _one(source: Source, served: Served, namespace: str, name: str, selection: Selection, fresh: bool) -> Page:
+async def _one(source: Source, served: Served, namespace: str, name: str, selection: Selection) -> Page:
     # The revision is read first: the object may then be newer than the list says, which a watch from there repairs.
+    # Nothing has to be asked a second time, since this process has seen that revision.
     revision = await source.revision()
-    stored = await source.get(key_of(served, namespace, name), fresh=fresh)
+    stored = await source.get(key_of(served, namespace, name), fresh=False)
     found = stored is not None and (selection.selector is None or selection.selector(stored.body))
     items = (stored,) if stored is not None and found else ()
     return Page(items, max([revision, *(item.revision for item in items)]), None, 0)

@@ -333,7 +333,7 @@ class Store(Protocol):
         ...
 
     async def revision(self) -> int:
-        """The newest committed revision, by any process."""
+        """The newest committed revision, by any process; this process has seen all up to it."""
         ...
 
     async def compact(self, before: int) -> None:
