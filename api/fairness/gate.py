@@ -1,4 +1,4 @@
-"""API priority and fairness in front of the handlers: one flood leaves the requests of other users nearly as quick.
+"""API priority and fairness in front of the handlers: the requests of other users pass a flood of one.
 
 The scarce thing of an API process is the time of its event loop. So a request is run step by step, and as long as
 others wait, each step takes its turn (scheduler.py). The time of a step is measured and charged to the request's flow.
