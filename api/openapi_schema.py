@@ -57,7 +57,9 @@ class Components:
         gvks = known.get(GVK, []) if known is not None else []
         gvk = {"group": group, "version": version, "kind": kind.kind}
         if known is None:
-            known = self.schemas[name] = self._children(schema, True) if SCHEMA_FROM in schema else self._custom(schema)
+            known = self.schemas[name] = (
+                self._children(schema, True) if schema.get(SCHEMA_FROM) else self._custom(schema)
+            )
         known[GVK] = [*(g for g in gvks if g != gvk), gvk]
         return name, self._list(kind, name, {"group": group, "version": version, "kind": kind.list_kind})
 
@@ -114,12 +116,12 @@ class Components:
         return {"$ref": self._prefix + name}
 
     def _name(self, kind: Kind, schema: Schema, group: str, version: str) -> str:
-        if SCHEMA_FROM in schema:
+        if schema.get(SCHEMA_FROM):
             return str(schema[SCHEMA_FROM])
         return ".".join([*reversed(group.split(".")), version, kind.kind])
 
     def _schema(self, schema: Schema, builtin: bool) -> Schema:
-        if SCHEMA_FROM not in schema:
+        if not schema.get(SCHEMA_FROM):
             return self._children(schema, builtin)
         reference = self.reference(schema)
         description = schema.get("description")

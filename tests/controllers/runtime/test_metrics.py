@@ -9,16 +9,22 @@ import pytest
 from prometheus_client import generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
+from api.audit.metrics import AuditMetrics
 from api.health import Metrics as ApiMetrics
 from api.oidc.metrics import OidcMetrics
+from api.relays.relays import Relays
 from fleet.controllers.runtime.metrics import LEAVES_MOST, OTHERS, OUTSIDE, UNKNOWN, Counted, Metrics, outcome_of
 from fleet.decide import PARTS
+from fleet.engine.registry import Registry
 from fleet.model.plan import Stage
 from fleet.model.unit import Phase, Unit
+from fleet.objects.objects import Objects
 from fleet.placement.problem import Answer, Problem, VictimProblem
 from fleet.quota.parse import parse_tree
+from fleet.simulate.wall import RandomIds, WallClock
 from fleet.snapshot import Snapshot
 from fleet.solver.process import FAILED, LATE, STARTING
+from fleet.store.memory import MemoryStore
 from tests.controllers.decide.test_commit import waiting
 from tests.controllers.fastloop import eventually
 from tests.controllers.world import World, hub, member, policy, pytorchjob, tree
@@ -150,6 +156,9 @@ async def test_the_page_lists_every_metric_with_its_labels_and_no_other() -> Non
 def test_the_page_lists_the_metrics_of_the_api() -> None:
     metrics = ApiMetrics()
     metrics.count("get", "pods", 200, 0.1)
-    OidcMetrics().show(metrics.registry)
+    clock = WallClock()
+    relays = Relays(Objects(MemoryStore(clock), Registry([]), clock, RandomIds()), "hub")
+    for others in (OidcMetrics(), AuditMetrics(), relays):
+        others.show(metrics.registry)
     listed = {name: row for name, row in listed_metrics().items() if name.startswith("fleet_api_")}
     assert_told(generate_latest(metrics.registry).decode(), listed)
