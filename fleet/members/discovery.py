@@ -10,7 +10,7 @@ import asyncio
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from fleet.members.connection import Answer, Connection, Unreachable
+from fleet.members.connection import Answer, Connection, Unreachable, not_let_in
 from fleet.model.untyped import mapping, rows, text, texts
 from fleet.ports import Body
 
@@ -143,6 +143,8 @@ class Discovery:
 
 
 def _need(answer: Answer, path: str) -> None:
+    if answer.status == 401:
+        raise not_let_in(f"discovery: {path}", answer)
     if not answer.ok:
         raise Unreachable(f"discovery: {path}: {answer.message}")
 

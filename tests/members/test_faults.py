@@ -5,9 +5,14 @@ from __future__ import annotations
 import asyncio
 import uuid
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import aclosing, asynccontextmanager
+
+import pytest
 
 from fleet.members.clusters import ClusterMembers
+from fleet.members.connection import Connection, Unreachable
+from fleet.members.discovery import Discovery
+from fleet.members.kubeconfig import read_kubeconfig
 from fleet.members.members import Changed, Did
 from fleet.model.reason import Code
 from fleet.ports import Key
@@ -233,6 +238,20 @@ async def test_credentials_that_expire_make_a_member_lost_though_its_watches_go_
         assert outcome.did is Did.UNREACHABLE
         expired.clear()
         await eventually(lambda: members.ready("cfa"), what="back")
+
+
+async def test_discovery_that_is_refused_names_the_credentials(simulated: SimulatedTarget) -> None:
+    """It may be the first request that an expired credential meets, before the probe."""
+
+    def fault(method: str, path: str) -> tuple[int, object] | None:
+        return refusal(401, "Unauthorized", "Unauthorized")
+
+    async with faulty(simulated.cluster.url, fault) as server:
+        access = read_kubeconfig(simulated.kubeconfig.replace(simulated.cluster.url, server.url))
+        async with aclosing(Connection(access)) as connection:
+            with pytest.raises(Unreachable, match="refuses the credentials in its kubeconfig: Unauthorized") as caught:
+                await Discovery(connection).look()
+    assert caught.value.reason == "CredentialsRefused"
 
 
 async def test_an_answer_that_is_no_object_does_not_count_as_sent(
