@@ -36,23 +36,18 @@ def logs(
 ) -> None:
     """Print the log of a pod of a job."""
     from fleet.amc.client import NoAnswer, NotGiven
-    from fleet.amc.discovery import discover, resolve
-    from fleet.cli import joblist
+    from fleet.cli.chosen import job_of
     from fleet.cli.hub import Refused, connect
 
     hub = connect(kubeconfig, data_dir, context)
-    where = namespace or hub.namespace
-    found = joblist.named(hub, where, job)
-    resource = resolve(found["kind"].lower(), discover(hub.client))
-    if resource is None:
-        raise Failure(f"the hub does not serve {found['kind']}")
+    one = job_of(hub, namespace or hub.namespace, job)
     asked = {
         "role": role, "index": index, "pod": pod, "container": container, "follow": follow, "tailLines": tail,
         "sinceSeconds": since, "timestamps": timestamps, "previous": previous,
     }  # fmt: skip
     given = {name: _text(value) for name, value in asked.items() if value is not None and value is not False}
     try:
-        for piece in hub.client.stream(f"{resource.path(where, found['name'])}/log?{urlencode(given)}"):
+        for piece in hub.client.stream(f"{one.path}/log?{urlencode(given)}"):
             sys.stdout.buffer.write(piece)
             sys.stdout.buffer.flush()
     except NotGiven as refused:

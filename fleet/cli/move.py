@@ -116,17 +116,12 @@ def move(
 
 def _found(hub: Hub, namespace: str, job: str) -> _Job:
     """The one job of this name. Raises Failure."""
-    from fleet.amc.discovery import discover, resolve
-    from fleet.cli import joblist
+    from fleet.cli.chosen import job_of
     from fleet.wellknown import binding_name
 
-    found = joblist.named(hub, namespace, job)
-    kind, name = found["kind"], found["name"]
-    resource = resolve(kind.lower(), discover(hub.client))
-    if resource is None:
-        raise Failure(f"the hub does not serve {kind}")
-    bound = BINDINGS.format(namespace=namespace, name=binding_name(kind, name))
-    return _Job(hub, namespace, name, bound, resource.path(namespace, name))
+    one = job_of(hub, namespace, job)
+    bound = BINDINGS.format(namespace=namespace, name=binding_name(one.kind, one.name))
+    return _Job(hub, namespace, one.name, bound, one.path)
 
 
 def _check(hub: Hub, one: _Job, binding: dict[str, Any], to: str, here: str, *, force: bool) -> None:
