@@ -10,7 +10,7 @@ and there are no gaps. A reader that has seen revision N can therefore ask for "
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
@@ -128,13 +128,15 @@ class Event:
 
     `stored` is the object after the change; for DELETED the last state, carrying the revision of the deletion.
     `previous` is the state before the change as far as selectors need it (labels and selectable fields): a body with
-    at least `metadata.{name,namespace,labels}`; None for ADDED.
+    at least `metadata.{name,namespace,labels}`; None for ADDED. `at`: epoch seconds of the change, by its
+    writer's clock.
     """
 
     revision: int
     type: EventType
     stored: Stored
     previous: Body | None = None
+    at: float = 0.0
 
 
 # -- writing ---------------------------------------------------------------------------------------------------------
@@ -225,6 +227,10 @@ class FutureRevision(Exception):
     def __init__(self, asked: int, current: int) -> None:
         super().__init__(f"Too large resource version: {asked}, current: {current}")
         self.asked, self.current = asked, current
+
+
+class SchemaTooNew(Exception):
+    """The database was migrated by a newer release and no longer carries this one."""
 
 
 class StoreUnavailable(Exception):
@@ -332,6 +338,13 @@ class Store(Protocol):
         FutureRevision before anything is returned."""
         ...
 
+    async def events(
+        self, resources: Collection[tuple[str, str]], *, since: int, limit: int
+    ) -> tuple[Sequence[Event], int]:
+        """The first events after revision `since` of these (group, resource), at most `limit`, in order; and the
+        revision up to which these are all there are. Raises Expired."""
+        ...
+
     async def revision(self) -> int:
         """The newest committed revision, by any process; this process has seen all up to it."""
         ...
@@ -378,4 +391,5 @@ class Stats:
     commits: int = 0
     writes: int = 0
     batches: int = 0
+    batch_s: float = 0.0  # that the batches took, in all
     by_resource: dict[str, int] = field(default_factory=dict)

@@ -16,9 +16,9 @@ from typing import IO, Any
 
 import asyncpg
 
-from fleet.ports import Key
+from fleet.ports import Key, SchemaTooNew
 from fleet.store.link import BROKEN, CONNECT_TIMEOUT_S
-from fleet.store.migrate import SchemaTooNew, migrate, version_of
+from fleet.store.migrate import migrate, version_of
 from fleet.store.sql import COMMIT_LOCK
 
 TABLES: Mapping[str, tuple[str, ...]] = {

@@ -34,8 +34,11 @@ class Evaluated:
     events: tuple[Event, ...]
 
 
-def evaluate(writes: Sequence[Write], lookup: Callable[[Key], Stored | None], last: int) -> Evaluated | Conflict:
-    """Check all of `writes` against the current state and make the new one; the first gets revision `last` + 1.
+def evaluate(
+    writes: Sequence[Write], lookup: Callable[[Key], Stored | None], last: int, at: float = 0.0
+) -> Evaluated | Conflict:
+    """Check all of `writes` against the current state and make the new one; the first gets revision `last` + 1. `at`:
+    the time of the change.
 
     A later write of the same commit sees what an earlier one did. Raises what a `Change` raises.
     """
@@ -49,7 +52,7 @@ def evaluate(writes: Sequence[Write], lookup: Callable[[Key], Stored | None], la
             return Conflict(index, current)
         revision = last + len(events) + 1
         if isinstance(write, Put):
-            event = _put(key, write.body, current, revision)
+            event = _put(key, write.body, current, revision, at)
         elif isinstance(write, Change):
             if current is None:
                 return Conflict(index, None)
@@ -57,11 +60,11 @@ def evaluate(writes: Sequence[Write], lookup: Callable[[Key], Stored | None], la
             if body is None:
                 stored.append(current)
                 continue
-            event = _put(key, body, current, revision)
+            event = _put(key, body, current, revision, at)
         else:
             if current is None:
                 return Conflict(index, None)
-            event = _delete(write, current, revision)
+            event = _delete(write, current, revision, at)
         overlay[key] = None if event.type is EventType.DELETED else event.stored
         stored.append(event.stored)
         events.append(event)
@@ -104,12 +107,13 @@ def encode(key: Key, body: Body, revision: int) -> Stored:
     return Stored(key, metadata.get("uid", ""), revision, orjson.dumps({**body, "metadata": metadata}))
 
 
-def _put(key: Key, body: Body, current: Stored | None, revision: int) -> Event:
+def _put(key: Key, body: Body, current: Stored | None, revision: int, at: float) -> Event:
     stored = encode(key, body, revision)
     if current is None:
-        return Event(revision, EventType.ADDED, stored)
-    return Event(revision, EventType.MODIFIED, stored, previous_of(current.body))
+        return Event(revision, EventType.ADDED, stored, at=at)
+    return Event(revision, EventType.MODIFIED, stored, previous_of(current.body), at)
 
 
-def _delete(write: Delete, current: Stored, revision: int) -> Event:
-    return Event(revision, EventType.DELETED, encode(write.key, current.body, revision), previous_of(current.body))
+def _delete(write: Delete, current: Stored, revision: int, at: float) -> Event:
+    last = encode(write.key, current.body, revision)
+    return Event(revision, EventType.DELETED, last, previous_of(current.body), at)

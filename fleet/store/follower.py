@@ -33,14 +33,14 @@ class Follower:
 
     def __init__(self, dsn: str, view: View, box: SecretBox) -> None:
         self._dsn, self._view, self._box = dsn, view, box
-        self._link = Link(dsn, "follow")
+        self.link = Link(dsn, "follow")
         self._hint = asyncio.Event()
         self._asking: asyncio.Task[int] | None = None
         self._next: asyncio.Task[int] | None = None
 
     async def load(self) -> None:
         """Read everything there is. Raises BROKEN, and KeyMissing."""
-        async with self._link.use() as connection:
+        async with self.link.use() as connection:
             await self.load_from(connection, at_start=True)
 
     async def load_from(self, connection: asyncpg.Connection, *, at_start: bool = False) -> None:
@@ -88,7 +88,7 @@ class Follower:
     async def _listen(self) -> None:
         while True:
             with contextlib.suppress(Exception):  # only a hint is lost, by any error
-                connection = await connect(self._dsn, "listen")
+                connection = await connect(self._dsn, "fleet: listen")
                 gone = asyncio.Event()
                 connection.add_termination_listener(lambda _, gone=gone: gone.set())
                 try:
@@ -121,7 +121,7 @@ class Follower:
 
     async def _ask(self) -> int:
         """Read the newest revision, and bring the view there."""
-        async with self._link.use() as connection:
+        async with self.link.use() as connection:
             state = await connection.fetchrow(sql.HEAD)
             await self.catch_up(connection, state)
             if state["compacted"] > self._view.log.floor:
@@ -161,4 +161,4 @@ class Follower:
                 task.cancel()
                 with contextlib.suppress(asyncio.CancelledError, Exception):
                     await task
-        await self._link.close()
+        await self.link.close()

@@ -57,7 +57,7 @@ class PostgresLeadership:
         number = int.from_bytes(hashlib.sha256(name.encode()).digest()[:4]) & 0x7FFFFFFF
         while True:
             with contextlib.suppress(*BROKEN):
-                connection = await connect(self._dsn, f"leader {name}")
+                connection = await connect(self._dsn, f"fleet: leader {name}")
                 try:
                     tries = itertools.count()
                     while not await connection.fetchval("SELECT pg_try_advisory_lock($1, $2)", LOCK_CLASS, number):

@@ -36,7 +36,8 @@ class Link:
     """
 
     def __init__(self, dsn: str, name: str) -> None:
-        self._dsn, self._name = dsn, name
+        self._dsn, self.name = dsn, f"fleet: {name}"  # as pg_stat_activity shows it
+        self.failures = 0  # blocks that the database, or the way to it, ended
         self._connection: asyncpg.Connection | None = None
         self._lock = asyncio.Lock()
 
@@ -44,14 +45,20 @@ class Link:
     async def use(self) -> AsyncIterator[asyncpg.Connection]:
         async with self._lock:
             connection = self._connection
-            if connection is None or connection.is_closed():
-                connection = self._connection = await connect(self._dsn, self._name)
             try:
+                if connection is None or connection.is_closed():
+                    connection = self._connection = await connect(self._dsn, self.name)
                 yield connection
-            except BaseException:
+            except BaseException as error:
+                self.failures += isinstance(error, (*BROKEN, asyncpg.PostgresError))
                 self._connection = None
-                connection.terminate()
+                if connection is not None:
+                    connection.terminate()
                 raise
+
+    @property
+    def open(self) -> bool:
+        return self._connection is not None and not self._connection.is_closed()
 
     async def close(self) -> None:
         async with self._lock:
@@ -60,13 +67,13 @@ class Link:
 
 
 async def connect(dsn: str, name: str) -> asyncpg.Connection:
-    """A connection that shows up as `fleet: name` in pg_stat_activity."""
+    """A connection that shows up as `name` in pg_stat_activity."""
     return await asyncpg.connect(
         dsn,
         timeout=CONNECT_TIMEOUT_S,
         command_timeout=COMMAND_TIMEOUT_S,
         server_settings={
-            "application_name": f"fleet: {name}",
+            "application_name": name,
             "idle_in_transaction_session_timeout": f"{IDLE_IN_TRANSACTION_S}s",
         },
     )

@@ -9,7 +9,10 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterator, Sequence
+from heapq import merge
+from itertools import islice
+from operator import attrgetter
 
 from fleet.ports import Event, Expired
 
@@ -58,6 +61,10 @@ class ResourceLog:
             else:
                 low = middle + 1
         return self.base + low
+
+    def newer(self, revision: int) -> Iterator[Event]:
+        """Its events in the window after `revision`."""
+        return (self.at(position) for position in range(self.after(revision), self.end))
 
     def drop_first(self) -> None:
         self.dropped += 1
@@ -134,6 +141,15 @@ class Log:
             for future in reached:
                 if not future.done():
                     future.set_result(None)
+
+    def after(self, resources: Collection[tuple[str, str]], since: int, limit: int) -> tuple[Sequence[Event], int]:
+        """ports.Store.events, as far as the window reaches. Raises Expired."""
+        if since < self.floor:
+            raise Expired(f"the log starts after revision {self.floor}")
+        logs = [log for named in resources if (log := self._resources.get(named)) is not None]
+        parts = [log.newer(since) for log in logs]
+        found = list(islice(merge(*parts, key=attrgetter("revision")), limit))
+        return found, found[-1].revision if len(found) == limit else self.revision
 
     def _drop(self) -> None:
         event, size = self._window.popleft()

@@ -35,6 +35,7 @@ class Retention:
 class Maintenance:
     def __init__(self, link: Link, clock: Clock, retention: Retention) -> None:
         self._link, self._clock, self._retention = link, clock, retention
+        self.database_bytes: int | None = None  # at the last look
 
     async def run(self) -> None:
         while True:
@@ -53,6 +54,7 @@ class Maintenance:
     async def tidy(self) -> None:
         """Apply the retention once, unless another process is at it."""
         async with self._link.use() as connection:
+            self.database_bytes = await connection.fetchval("SELECT pg_database_size(current_database())")
             if not await connection.fetchval("SELECT pg_try_advisory_lock($1)", MAINTENANCE_LOCK):
                 return
             try:

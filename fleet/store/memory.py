@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import orjson
@@ -17,6 +17,7 @@ from fleet.ports import (
     Clock,
     Committed,
     Conflict,
+    Event,
     Expired,
     Fenced,
     FutureRevision,
@@ -95,7 +96,7 @@ class MemoryStore:
     async def commit(self, writes: Sequence[Write], *, epoch: int | None = None) -> Committed | Conflict:
         if epoch is not None and epoch not in self.epochs.values():
             raise Fenced(f"epoch {epoch} is over")
-        evaluated = evaluate(writes, self._view.get, self._view.revision)
+        evaluated = evaluate(writes, self._view.get, self._view.revision, self._clock.now())
         if isinstance(evaluated, Conflict):
             return evaluated
         self.stats.commits += 1
@@ -118,6 +119,11 @@ class MemoryStore:
     async def _reach(self, revision: int) -> None:
         if not await self._log.reach(revision, self._future_wait_s):
             raise FutureRevision(revision, self._view.revision)
+
+    async def events(
+        self, resources: Collection[tuple[str, str]], *, since: int, limit: int
+    ) -> tuple[Sequence[Event], int]:
+        return self._log.after(resources, since, limit)
 
     async def revision(self) -> int:
         return self._view.revision

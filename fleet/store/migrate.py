@@ -13,18 +13,16 @@ from typing import TYPE_CHECKING
 import asyncpg
 import structlog
 
+from fleet.ports import SchemaTooNew
+
 if TYPE_CHECKING:
     from sqlalchemy.engine import Connection
 
 log = structlog.get_logger(__name__)
 
-HEAD = "0001_pre"  # the newest revision in migrations/versions; a test holds the two together
-MIGRATIONS = Path(__file__).resolve().parents[2] / "migrations"
+HEAD = "0001_pre"  # the newest revision in migrations/versions of this package; a test holds the two together
+MIGRATIONS = Path(__file__).resolve().parent / "migrations"
 MIGRATION_LOCK = 0x666C6565_0001  # advisory lock; another number than the writers'
-
-
-class SchemaTooNew(Exception):
-    """The database was migrated by a newer release and no longer carries this one."""
 
 
 async def migrate(dsn: str) -> bool:
@@ -39,7 +37,10 @@ async def migrate(dsn: str) -> bool:
             return False
         if version is not None and version not in _known():
             if version.endswith("_post"):
-                raise SchemaTooNew(f"the database is at {version}, this release knows {HEAD}: run a newer release")
+                raise SchemaTooNew(
+                    f"the database has the schema {version} of a newer release, and this release knows {HEAD}: run that"
+                    " release, or restore a backup from before the upgrade"
+                )
             log.warning("the database is newer than this release, and still carries it", schema=version, known=HEAD)
             return False
         await _upgrade(dsn)

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -53,6 +54,16 @@ MEMORY_LOG_BYTES = 64 << 20
 DRAIN_S = 10.0  # how long `stop` waits for accepted commits
 
 
+@dataclass(frozen=True, slots=True)
+class Figures:
+    """Of this process: the newest revision that it knows, and its commits that no batch has taken yet. Of the database:
+    its size, None before the first look at it."""
+
+    revision: int
+    waiting: int
+    database_bytes: int | None
+
+
 class PostgresStore:
     """`await start()` migrates the schema if needed, reads the state, and follows the log until `stop()`."""
 
@@ -79,7 +90,9 @@ class PostgresStore:
         self._follower = Follower(dsn, self._view, self._box)
         self._writer = Writer(dsn, self._view, self._follower, self._box, clock, self.stats)
         self._reader = Link(dsn, "read")
-        self._maintenance = Maintenance(Link(dsn, "maintain"), clock, retention or Retention())
+        upkeep = Link(dsn, "maintain")
+        self._maintenance = Maintenance(upkeep, clock, retention or Retention())
+        self.links = (self._writer.link, self._follower.link, self._reader, upkeep)
         self._tasks: list[asyncio.Task[None]] = []
 
     async def start(self) -> None:
@@ -117,6 +130,9 @@ class PostgresStore:
         await self._follower.close()
         await self._reader.close()
         await self._maintenance.close()
+
+    def figures(self) -> Figures:
+        return Figures(self._view.revision, self._writer.waiting, self._maintenance.database_bytes)
 
     # -- reading -----------------------------------------------------------------------------------------------------
 
@@ -163,6 +179,24 @@ class PostgresStore:
 
     def peek(self, key: Key) -> Stored | None:
         return self._view.get(key)
+
+    async def events(
+        self, resources: Collection[tuple[str, str]], *, since: int, limit: int
+    ) -> tuple[Sequence[Event], int]:
+        if since >= self._log.floor:
+            return self._log.after(resources, since, limit)
+        newest = self._view.revision
+        groups, names = [group for group, _ in resources], [resource for _, resource in resources]
+        try:
+            async with self._reader.use() as connection:
+                rows = await connection.fetch(sql.EVENTS_OF_SOME, since, newest, groups, names, limit)
+                compacted = await connection.fetchval("SELECT compacted FROM log_state")  # after reading, as in _older
+        except BROKEN as error:
+            raise StoreUnavailable(f"the database cannot be reached: {error!r}") from error
+        if since < compacted:
+            raise Expired(f"the log no longer reaches back to revision {since}")
+        found = [sql.event_of(row, self._box) for row in rows]
+        return found, found[-1].revision if len(found) == limit else newest
 
     async def revision(self) -> int:
         return await self._follower.fresh()

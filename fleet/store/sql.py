@@ -85,6 +85,16 @@ WRITE_AT_ONCE = f"""
     )
     SELECT revision, pg_notify('{CHANNEL}', revision::text) FROM advanced
 """
+EVENTS_OF_SOME = """
+    SELECT revision, type, "group", resource, namespace, name, uid, at, key_id, body, previous FROM events
+    WHERE revision > $1 AND revision <= $2
+      AND ("group", resource) IN (SELECT * FROM unnest($3::text[], $4::text[])) ORDER BY revision LIMIT $5
+"""
+# No row where it has ended already; a process id may be another's by now, which the name of its connection tells.
+END_BACKEND = """
+    SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity
+    WHERE pid = $1 AND pid != pg_backend_pid() AND application_name = $2 AND usename = current_user
+"""
 SAME_EVENTS = "SELECT revision, type, body FROM events WHERE revision = ANY($1::bigint[])"
 
 
@@ -110,6 +120,7 @@ def event_of(row: Mapping[str, Any], box: SecretBox) -> Event:
         EventType(row["type"]),
         stored_of(row, box),
         None if previous is None else orjson.loads(previous),
+        row["at"],
     )
 
 
@@ -118,7 +129,7 @@ def sealed(events: Sequence[Event], box: SecretBox) -> list[tuple[str | None, by
     return [box.seal(event.stored.key, event.stored.raw) for event in events]
 
 
-def write_arguments(events: Sequence[Event], bodies: Sequence[tuple[str | None, bytes]], at: float) -> list[Any]:
+def write_arguments(events: Sequence[Event], bodies: Sequence[tuple[str | None, bytes]]) -> list[Any]:
     """The arguments of WRITE for events in revision order: the log has all of them, the objects the last of each."""
     log: list[list[Any]] = [[] for _ in range(11)]
     final: dict[Key, int] = {}
@@ -127,8 +138,8 @@ def write_arguments(events: Sequence[Event], bodies: Sequence[tuple[str | None, 
         final[key] = index
         key_id, body = bodies[index]
         row = (
-            event.revision, str(event.type), key.group, key.resource, key.namespace, key.name, event.stored.uid, at,
-            key_id, body, None if event.previous is None else orjson.dumps(event.previous),
+            event.revision, str(event.type), key.group, key.resource, key.namespace, key.name, event.stored.uid,
+            event.at, key_id, body, None if event.previous is None else orjson.dumps(event.previous),
         )  # fmt: skip
         for column, value in zip(log, row, strict=True):
             column.append(value)

@@ -8,8 +8,9 @@ gathers. A commit that loses its precondition loses alone, and uses no revision.
 A process that wrote last itself knows the newest state. Its batch is one statement, which takes the lock and writes
 only if the log is still where this process saw it.
 
-When the connection breaks during COMMIT, the outcome is unknown. The lock tells: its holder knows that the old
-transaction has ended, and then the log says whether its revisions are ours.
+When the connection breaks during COMMIT, the outcome is unknown. First the backend of the old connection is ended, so
+that nothing that was sent and not yet read happens later. Then the holder of the lock knows that the old transaction
+has ended, and the log says whether its revisions are ours.
 """
 
 from __future__ import annotations
@@ -88,7 +89,7 @@ class Writer:
 
     def __init__(self, dsn: str, view: View, follower: Follower, box: SecretBox, clock: Clock, stats: Stats) -> None:
         self._view, self._follower, self._box, self._clock, self._stats = view, follower, box, clock, stats
-        self._link = Link(dsn, "write")
+        self.link = Link(dsn, "write")
         self._queue: deque[Waiting] = deque()
         self._wake = asyncio.Event()
         self._closed = False
@@ -142,7 +143,7 @@ class Writer:
     async def end(self) -> None:
         while self._queue:
             self._fail([self._queue.popleft()], StoreUnavailable("the store has stopped"))
-        await self._link.close()
+        await self.link.close()
 
     def _gather(self) -> list[Waiting]:
         commits: list[Waiting] = []
@@ -163,9 +164,15 @@ class Writer:
             if not waiting.answer.done():
                 waiting.answer.set_exception(error)
 
+    @property
+    def waiting(self) -> int:
+        """Commits that no batch has taken yet."""
+        return len(self._queue)
+
     async def _commit(self, commits: list[Waiting]) -> None:
         """Run one batch to an answer for each of its commits, or raise StoreUnavailable: then none happened."""
         for pause in (*RETRY_S, None):
+            began = self._clock.monotonic()
             try:
                 batch = await self._attempt(commits)
             except (*BROKEN, asyncpg.PostgresError) as error:
@@ -181,6 +188,7 @@ class Writer:
                 await asyncio.sleep(pause)
                 continue
             if batch is not None:
+                self._stats.batch_s += self._clock.monotonic() - began if batch.events else 0.0
                 self._answer(commits, batch)
                 return
         raise StoreUnavailable("the database gave up this write too often")
@@ -194,7 +202,7 @@ class Writer:
             if batch is not None:
                 return batch
         async with contextlib.AsyncExitStack() as stack:
-            connection = await stack.enter_async_context(self._link.use())
+            connection = await stack.enter_async_context(self.link.use())
             await connection.execute(sql.BEGIN)
             state = await connection.fetchrow(sql.STATE)
             if self._view.revision > state["revision"]:
@@ -204,7 +212,8 @@ class Writer:
             if not batch.events:
                 await connection.execute("ROLLBACK")
                 return batch
-            await connection.fetchval(sql.WRITE, *sql.write_arguments(batch.events, batch.bodies, self._clock.now()))
+            await connection.fetchval(sql.WRITE, *sql.write_arguments(batch.events, batch.bodies))
+            backend = connection.get_server_pid()
             try:
                 await connection.execute("COMMIT")
             except (*BROKEN, asyncpg.PostgresError) as error:
@@ -212,16 +221,17 @@ class Writer:
                 connection.terminate()
             else:
                 return batch
-        return batch if await self._happened(batch) else None
+        return batch if await self._happened(batch, backend) else None
 
     async def _at_once(self, commits: list[Waiting]) -> Batch | None:
         """The same by one statement, which holds where no other process has written lately. None if it did not happen,
         or would say nothing: refusals are true of the newest state only."""
-        async with self._link.use() as connection:
+        async with self.link.use() as connection:
             seen, batch = self._view.revision, self._evaluate(commits, frozenset())
             if not batch.events:
                 return None
-            arguments = sql.write_arguments(batch.events, batch.bodies, self._clock.now())
+            arguments = sql.write_arguments(batch.events, batch.bodies)
+            backend = connection.get_server_pid()
             try:
                 row = await connection.fetchrow(sql.WRITE_AT_ONCE, *arguments, seen)
             except (*BROKEN, asyncpg.PostgresError) as error:
@@ -232,7 +242,7 @@ class Writer:
             else:
                 self._apart = 0 if row else APART
                 return batch if row else None
-        return batch if await self._happened(batch) else None
+        return batch if await self._happened(batch, backend) else None
 
     def _evaluate(self, commits: list[Waiting], epochs: frozenset[int]) -> Batch:
         """Judge every commit in order; a later one sees the changes of the earlier ones. Large ones are left for later,
@@ -240,7 +250,7 @@ class Writer:
         batch = Batch()
         size = 0
         changed: dict[Key, Stored | None] = {}
-        last = self._view.revision
+        last, now = self._view.revision, self._clock.now()
 
         def lookup(key: Key) -> Stored | None:
             return changed[key] if key in changed else self._view.get(key)
@@ -254,7 +264,7 @@ class Writer:
                 waiting.result = Fenced(f"epoch {waiting.epoch} is over")
                 continue
             try:
-                waiting.result = result = evaluate(waiting.writes, lookup, last)
+                waiting.result = result = evaluate(waiting.writes, lookup, last, now)
             except Exception as error:  # a Change refused, or is broken: its commit's affair
                 waiting.result = error
                 continue
@@ -267,9 +277,9 @@ class Writer:
         batch.bodies = sql.sealed(batch.events, self._box)
         return batch
 
-    async def _happened(self, batch: Batch) -> bool:
-        """Whether a batch whose COMMIT got no answer is in the log. Raises OutcomeUnknown where that cannot be
-        known."""
+    async def _happened(self, batch: Batch, backend: int) -> bool:
+        """Whether a batch whose COMMIT got no answer is in the log. `backend`: the process that was to take it. Raises
+        OutcomeUnknown where that cannot be known."""
         deadline = asyncio.get_running_loop().time() + RESOLVE_S
         wanted = [
             (event.revision, str(event.type), body)
@@ -277,7 +287,9 @@ class Writer:
         ]  # fmt: skip
         while True:
             try:
-                async with self._link.use() as connection:
+                async with self.link.use() as connection:
+                    if await connection.fetchval(sql.END_BACKEND, backend, self.link.name) is False:
+                        raise TimeoutError("the old connection's backend has not ended")
                     await connection.execute(sql.BEGIN)  # waits until the old transaction has ended, either way
                     rows = await connection.fetch(sql.SAME_EVENTS, [event.revision for event in batch.events])
                     await connection.execute("ROLLBACK")

@@ -15,7 +15,8 @@ from alembic.script import ScriptDirectory
 from sqlalchemy.engine import Connection
 from sqlalchemy.ext.asyncio import create_async_engine
 
-from fleet.store.migrate import HEAD, MIGRATIONS, SchemaTooNew, migrate
+from fleet.ports import SchemaTooNew
+from fleet.store.migrate import HEAD, MIGRATIONS, migrate
 from fleet.store.tables import metadata
 from tests.conftest import Server
 

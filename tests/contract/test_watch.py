@@ -254,3 +254,28 @@ async def test_a_crowd_of_watchers_gets_every_event_in_order(world: World) -> No
     assert await asyncio.gather(*following) == [wanted] * len(watches)
     for watch in watches:
         await watch.aclose()
+
+
+async def test_the_log_of_some_resources_is_read_in_order_and_in_pieces(world: World) -> None:
+    store = await world.open(max_events=5)
+    wanted = [("", "configmaps"), ("", "secrets")]
+    start = await store.revision()
+    for number in range(6):
+        for resource in ("configmaps", "leases", "secrets"):
+            await must(store, Put(key(f"o{number}", resource=resource), body(f"o{number}")))
+    reader = await world.open()  # as in another process, whose memory has none of it
+    await reader.revision()
+    since = start if isinstance(world, PostgresWorld) else start + 13
+    seen, first = [], since
+    while True:
+        events, since = await reader.events(wanted, since=since, limit=3)
+        seen += [(event.revision, event.stored.key.resource, event.at > 0) for event in events]
+        if not events:
+            break
+    assert since == await store.revision()
+    kinds = ("configmaps", "leases", "secrets")
+    every = [(start + 1 + n, kinds[n % 3], True) for n in range(18)]
+    assert seen == [entry for entry in every if entry[0] > first and entry[1] != "leases"]
+    await store.compact(start + 15)
+    with pytest.raises(Expired):
+        await reader.events(wanted, since=start + 14, limit=3)
