@@ -29,6 +29,8 @@ class Code(StrEnum):
     HELD = "Held"
     SUSPENDED = "Suspended"
     NOT_ITS_TURN = "NotItsTurn"
+    AFTER = "WaitsForJobs"
+    NEVER_AFTER = "DependencyNeverSatisfied"
     TOO_LARGE = "LargerThanEverything"
     LARGER_THAN_ANY_NODE = "LargerThanAnyNode"
     NO_NODE_MATCHES = "NoNodeMatches"
@@ -129,7 +131,11 @@ TABLE: Mapping[Code, Entry] = {
     Code.BACK_OFF: Entry(Severity.INFO, "backs off until {until} after attempt {attempts}", ("until", "attempts")),
     Code.HELD: Entry(Severity.INFO, "held by a person; starts after it is released"),
     Code.SUSPENDED: Entry(Severity.INFO, "suspended; starts after it is resumed"),
-    Code.NOT_ITS_TURN: Entry(Severity.INFO, "its queue does not consider it yet: {why}", ("why",)),
+    Code.NOT_ITS_TURN: Entry(Severity.INFO, "is not considered yet: {why}", ("why",)),
+    Code.AFTER: Entry(Severity.INFO, "starts after {jobs}", ("jobs",)),
+    Code.NEVER_AFTER: Entry(
+        Severity.ERROR, "never starts: {why}; cancel it, or change its annotation fleet.io/after", ("why",)
+    ),
     Code.TOO_LARGE: Entry(
         Severity.ERROR,
         f"no member has room for all {{pods}} pods at once, even when empty. {_CLOSEST}",
@@ -203,8 +209,8 @@ TABLE: Mapping[Code, Entry] = {
     ),
     Code.DATA_MISSING: Entry(
         Severity.WARNING,
-        "member {member} has no claim {message}, which the pods of the job name, and the hub sends none; create it in"
-        " the member, or on the hub under a policy with propagateDeps",
+        "member {member} has no PersistentVolumeClaim {message}, which the pods of the job name, and the hub sends"
+        " none; create it in the member, or on the hub under a policy with propagateDeps",
         ("member", "message"),
     ),
     Code.DECIDER_FAILED: Entry(
@@ -319,6 +325,19 @@ class Reason:
             text += f" {told}." if text.endswith(".") else f"; {told}"
         return text + _WAITS_AS.get(str(self.numbers.get("tier")), "") if self.code in _OF_ROOM else text
 
+    @property
+    def named(self) -> dict[str, str]:
+        """The jobs that the numbers name, as namespace/name, by number."""
+        return {name: str(self.numbers[name]).partition(" ")[0] for name in _NAMING if self.numbers.get(name)}
+
+    @property
+    def beyond_limit(self) -> bool:
+        """Whether the request is larger than a limit of the tree, so that no end of another job helps."""
+        request, limit = self.numbers.get("request"), self.numbers.get("max")
+        if self.code not in OF_QUOTA or self.code is Code.MAX_JOBS or "fleet" in self.numbers:
+            return False
+        return isinstance(request, int) and isinstance(limit, int) and request > limit
+
     def told_to(self, namespace: str) -> Reason:
         """As readers of this namespace may know it: no job of another namespace is named."""
         numbers = {name: named_to(namespace, str(self.numbers[name])) for name in _NAMING if name in self.numbers}
@@ -344,12 +363,11 @@ class Reason:
         return TABLE[self.code].text
 
     def _of_quota(self) -> str:
-        request, limit = self.numbers.get("request"), self.numbers.get("max")
+        limit = self.numbers.get("max")
         jobs = self.code is Code.MAX_JOBS
         if jobs and isinstance(limit, int) and limit <= 0:
             return _NO_JOBS_AT_ALL
-        by_tree = not jobs and "fleet" not in self.numbers
-        if by_tree and isinstance(request, int) and isinstance(limit, int) and request > limit:
+        if self.beyond_limit:
             never = {Code.MIN_EXHAUSTED: _NEVER_IN_MIN, Code.USER_LIMIT: _NEVER_FOR_A_USER}
             return never.get(self.code, _NEVER_IN_QUOTA)
         text = TABLE[self.code].text

@@ -83,6 +83,7 @@ def encode_comparison(found: Comparison, now: float) -> Json:
         "noTimes": found.no_times,
         "endless": found.endless,
         "bound": [_bound(bound) for bound in found.bound],
+        "boundOf": found.bound_of,
     }
 
 

@@ -57,6 +57,7 @@ ANNOTATION_RETRIES = "fleet.io/failures"  # on a binding: JSON list of {member, 
 ANNOTATION_STATE = "fleet.io/preserved-state"  # on a binding: JSON, {label: value} of its last attempt
 ANNOTATION_QUEUEING = "fleet.io/queueing"  # on a binding: "true" while its policy wants it queued
 ANNOTATION_SUSPENDED = "fleet.io/suspended"  # on a binding: "true" while its job says suspend: true
+ANNOTATION_WALLTIME = "fleet.io/walltime-seconds"  # on a binding: after so many seconds its member ends the job
 ANNOTATION_CREATOR = "fleet.io/creator"  # on a job, copied to its binding: the authenticated user who created it
 # On a job or its pod templates (Kueue's name, too), copied to the binding: a node label; the whole gang goes to nodes
 # with one value of it.
@@ -70,7 +71,16 @@ ANNOTATION_RESERVATION = "fleet.io/enable-reservation"  # on a Cluster: "true", 
 ANNOTATION_SIZE = "fleet.io/size"
 ANNOTATION_MIN_REPLICAS = "fleet.io/min-replicas"  # on a job whose kind has no field for its fewest replicas
 ANNOTATION_DOMAIN = "fleet.io/topology-domain"  # on a binding: the value that was chosen for it in its member
+LABEL_TEMPLATE = "fleet.io/template"  # on a ConfigMap: "true", it holds a template of `fleet run`
+LABEL_CODE = "fleet.io/code-of"  # on a ConfigMap: the job whose code it holds, and that it travels with in any case
 ANNOTATION_HOLD = "fleet.io/hold"  # on a job, copied to its binding: "true" keeps a waiting job from starting
+ANNOTATION_NOTIFY = "fleet.io/notify"  # on a job: the NotificationReceivers that are told of it
+# On a job, copied to its binding: NAME[:ok|:any][,NAME...], the jobs of its namespace after which it starts.
+ANNOTATION_AFTER = "fleet.io/after"
+ANNOTATION_AFTER_SEEN = "fleet.io/after-seen"  # on a binding: JSON, what the hub has seen of those jobs
+LABEL_SWEEP = "fleet.io/sweep"  # on jobs: the sweep or array that they belong to
+ANNOTATION_SWEEP_VALUES = "fleet.io/sweep-values"  # on a job of a sweep: JSON, its parameters
+ANNOTATION_AT_MOST = "fleet.io/at-most"  # on a job of a sweep, copied to its binding: so many of them run at once
 ANNOTATION_MOVE = "fleet.io/move-to"  # on a job, copied to its binding: the member of its next placement
 # On a job or a policy, copied to the binding: pods that are still Terminating so many seconds after their grace are
 # deleted by force, when their job leaves the member.

@@ -51,6 +51,11 @@ _COPY = "objects in members"
 _ENTRIES: tuple[tuple[str, Writer, str, str, str], ...] = (
     (w.ANNOTATION_HOLD, Writer.USER, "annotation", _JOB, '"true" keeps a waiting job from starting'),
     (w.ANNOTATION_MOVE, Writer.USER, "annotation", _JOB, "the member of its next placement; goes once it is there"),
+    (w.ANNOTATION_NOTIFY, Writer.USER, "annotation", _JOB, "receivers of notifications: NAME[=EVENT+EVENT][,NAME...]"),
+    (w.ANNOTATION_AFTER, Writer.USER, "annotation", _JOB, "jobs after which it starts: NAME[:ok|:any][,NAME...]"),
+    (w.LABEL_SWEEP, Writer.USER, "label", _JOB, "the sweep or array that the job belongs to"),
+    (w.ANNOTATION_SWEEP_VALUES, Writer.USER, "annotation", _JOB, "JSON, the parameters of the job in its sweep"),
+    (w.ANNOTATION_AT_MOST, Writer.USER, "annotation", _JOB, "so many jobs of its sweep run at once"),
     (w.ANNOTATION_TOPOLOGY, Writer.USER, "annotation", "jobs, pod templates", "a node label: all pods on one value"),
     (w.KUEUE_TOPOLOGY, Writer.USER, "annotation", "jobs, pod templates", "the same, in Kueue's name"),
     (w.ANNOTATION_SIZE, Writer.USER, "annotation", _JOB, "pods at once and their requests, where no template has them"),
@@ -61,6 +66,8 @@ _ENTRIES: tuple[tuple[str, Writer, str, str, str], ...] = (
     (w.ANNOTATION_CHECKPOINT, Writer.USER, "annotation", "jobs, their pods", "work up to this time is saved"),
     *((key, Writer.USER, "label", _JOB, "the leaf that the job is charged to") for key in w.QUOTA_NAME_LABELS),
     *((key, Writer.USER, "label", _JOB, '"false": never evicted for others') for key in w.PREEMPTIBLE_LABELS),
+    (w.LABEL_TEMPLATE, Writer.USER, "label", "configmaps", '"true": a template of `fleet run`'),
+    (w.LABEL_CODE, Writer.USER, "label", "configmaps", "the job that it is sent to a member with, whatever the policy"),
     (w.ANNOTATION_FORCE_REMOVAL, Writer.ADMINISTRATOR, "annotation", "clusters", '"true" gives up what is unreachable'),
     (w.ANNOTATION_POTENTIAL, Writer.ADMINISTRATOR, "annotation", "clusters", "nodes that an autoscaler could add"),
     (w.ANNOTATION_RESERVATION, Writer.ADMINISTRATOR, "annotation", "clusters", '"true" holds room before jobs start'),
@@ -98,7 +105,9 @@ _ENTRIES: tuple[tuple[str, Writer, str, str, str], ...] = (
     (w.ANNOTATION_ENQUEUED, Writer.HUB, "annotation", _BINDING, "when it was first enqueued"),
     (w.ANNOTATION_RETRIES, Writer.HUB, "annotation", _BINDING, "attempts that came to nothing"),
     (w.ANNOTATION_STATE, Writer.HUB, "annotation", _BINDING, "the state that its next attempt gets"),
+    (w.ANNOTATION_AFTER_SEEN, Writer.HUB, "annotation", _BINDING, "what the hub has seen of the jobs before it"),
     (w.ANNOTATION_QUEUEING, Writer.HUB, "annotation", _BINDING, "its policy wants it queued"),
+    (w.ANNOTATION_WALLTIME, Writer.HUB, "annotation", _BINDING, "seconds after which its member ends the job"),
     (w.ANNOTATION_SUSPENDED, Writer.HUB, "annotation", _BINDING, "its job is suspended"),
     (w.LABEL_GANG, Writer.HUB, "label", "pods in members", "the PodGroup of Kubernetes that they belong to"),
     (w.ANNOTATION_ROOM, Writer.HUB, "annotation", _BINDING, "how its room in the member was held"),
@@ -114,8 +123,10 @@ _ENTRIES: tuple[tuple[str, Writer, str, str, str], ...] = (
 TABLE: dict[str, Mark] = {entry[0]: Mark(*entry) for entry in _ENTRIES}
 HUB_KEYS = frozenset(key for key, mark in TABLE.items() if mark.writer is Writer.HUB)
 # The creator travels: operators of a member may want to know whose a job is, and nothing of Fleet reads it there.
-# A wish to move says nothing in a member, and would be a change of the copy.
-_STAYS = HUB_KEYS - {w.ANNOTATION_CREATOR} | {w.ANNOTATION_MOVE}
+# Wishes about the way through the hub say nothing in a member, and would be changes of the copy.
+_STAYS = HUB_KEYS - {w.ANNOTATION_CREATOR} | {
+    w.ANNOTATION_MOVE, w.ANNOTATION_AFTER, w.ANNOTATION_AT_MOST, w.ANNOTATION_NOTIFY,
+}  # fmt: skip
 
 
 def reserved(key: str) -> bool:

@@ -1,0 +1,308 @@
+"""The fold: the life of one job so far, and one event → its life after that. Pure.
+
+A `Life` is the rows of one job (models.py) as one value. The recorder reads it from the tables, folds the events of the
+log into it in order, and writes it back, so that no state is kept anywhere else.
+
+An event says what stands in the object after the change. `Seen.listed` marks an object that was found in a list
+instead: then the object's own times count, in whole seconds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from fleet.accounts.run import Outcome, Run, begun, ended, resized, restarted
+from fleet.bindings import binding as b
+from fleet.bindings.components import components_of
+from fleet.bindings.conditions import condition, is_true
+from fleet.bindings.unit import BACKING_OFF, RESERVED, active, in_queue, phase_of, priority_of, queue_of, reason_of
+from fleet.kinds import State, interpreter_of
+from fleet.model.quantity import BadQuantity
+from fleet.model.reason import Code
+from fleet.model.times import seconds
+from fleet.model.unit import Component
+from fleet.model.untyped import text
+from fleet.ports import Body
+from fleet.wellknown import ANNOTATION_CHECKPOINT, ANNOTATION_CREATOR, GANG_WHOLE, NO_POLICY, SCHEDULED
+
+GPU = "/gpu"  # nvidia.com/gpu, amd.com/gpu, …
+UNDECIDED = "Undecided"  # a wait for which no reason has been given: the hub has not looked at the job yet
+TAKEN_S = 5.0  # a policy that takes a job within this time has not let it wait
+MESSAGE_MAX = 500
+INTEGER_MAX = 2**31 - 1  # of a column
+DELETED, GONE_UNSEEN = "Deleted", "NotRecorded"
+
+
+@dataclass(frozen=True, slots=True)
+class Life:
+    """The rows of one job. Times are epoch seconds. `waits`: seconds by reason, of spells that are over; `spell`: the
+    reason that it waits by now, and since when; `run`: its latest attempt; `earlier`: those before it that have changed
+    and are not written yet. `first_member`, `first_models`: as they were written last; `first_start` tells them."""
+
+    uid: str
+    submitted: float
+    namespace: str
+    name: str
+    kind: str
+    user: str | None = None
+    queue: str | None = None
+    priority: int = 0
+    gpus: int = 0
+    pods: int = 0
+    state: str = "Queued"
+    why: str | None = None
+    message: str | None = None
+    started: float | None = None
+    first_member: str | None = None
+    first_models: Sequence[str] | None = None
+    ended: float | None = None
+    attempts: int = 0
+    evictions: int = 0
+    lost_gpu_s: float = 0.0
+    waits: Mapping[str, float] = field(default_factory=dict)
+    spell: tuple[str, float] | None = None
+    run: Run | None = None
+    earlier: tuple[Run, ...] = ()
+
+    @property
+    def over(self) -> bool:
+        """Nothing of it goes on."""
+        return self.ended is not None and (self.run is None or self.run.ended is not None)
+
+    @property
+    def first_start(self) -> tuple[str | None, Sequence[str] | None]:
+        """Member and GPU models of the attempt that was the first to start. The models may become known later."""
+        for run in (*self.earlier, self.run):
+            if run is not None and run.started is not None and run.started == self.started:
+                return run.member, sorted(part.model for part in run.parts)
+        return self.first_member, self.first_models
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """One event: the object after it, and when. `models`: GPUs by model where its pods are, as far as they are known
+    (of a binding)."""
+
+    body: Body
+    at: float
+    gone: bool = False
+    listed: bool = False
+    models: Mapping[str, int] = field(default_factory=dict)
+
+
+def job_seen(life: Life | None, seen: Seen) -> Life:
+    """The job itself was created, changed or deleted."""
+    metadata = seen.body["metadata"]
+    if life is None:
+        submitted = seconds(text(metadata.get("creationTimestamp"))) or seen.at
+        life = Life(
+            uid=metadata["uid"], submitted=submitted, namespace=text(metadata.get("namespace")),
+            name=metadata["name"], kind=text(seen.body.get("kind")),
+            user=_user(seen.body), spell=(NO_POLICY, submitted),
+        )  # fmt: skip
+    if life.run is None or life.run.ended is not None:
+        life = _sized(life, _asked(seen.body))
+    if not seen.gone or life.ended is not None:
+        return life
+    return replace(_closed(life, seen.at), state=DELETED, why=DELETED, ended=seen.at)
+
+
+def binding_seen(life: Life | None, seen: Seen) -> Life:
+    """The job's ResourceBinding was made, changed or removed."""
+    binding = seen.body
+    life = life if life is not None else _of_binding(binding, seen)
+    life = _settled(_placed(_sized(life, _admitted(binding)), seen), seen)
+    until = life.run.placed if seen.listed and life.run is not None else seen.at
+    outcome = b.outcome_of(binding)
+    if seen.gone or life.state == DELETED:
+        return _closed(life, until)
+    if outcome:
+        return _finished(_closed(life, until), seen, outcome)
+    life = replace(life, ended=None, why=None, message=None)
+    if b.clusters_of(binding):
+        running = life.run is not None and life.run.started is not None
+        return replace(_closed(life, until), state="Running" if running else "Placed")
+    return _waiting(replace(life, state="Evicting" if b.tasks_of(binding) else "Queued"), seen)
+
+
+def _waiting(life: Life, seen: Seen) -> Life:
+    """A unit tells why a job waits in its queue; outside of queues the binding tells it itself."""
+    if life.spell is None:
+        life = replace(life, spell=(UNDECIDED, seen.at))
+    elif life.spell[0] == NO_POLICY:  # a policy has taken it
+        at_once = seen.listed or seen.at - life.spell[1] < TAKEN_S
+        life = replace(life, spell=(UNDECIDED, life.spell[1])) if at_once else _respelt(life, UNDECIDED, seen)
+    if b.queued(seen.body):
+        return life
+    told = condition(seen.body, SCHEDULED) or {}
+    return _respelt(life, text(told.get("reason")), seen) if told.get("status") == "False" else life
+
+
+def unit_seen(life: Life, seen: Seen, paths: Mapping[str, str]) -> Life:
+    """The job's QueueUnit was made, changed or removed. `paths`: of the quota tree, by name of the Queue."""
+    queue = queue_of(seen.body)
+    life = replace(life, queue=paths.get(queue, queue) or None, priority=_priority(seen.body, life.priority))
+    return life if seen.gone else _respelt(life, _reason(seen.body), seen)
+
+
+def vanished(life: Life, at: float) -> Life:
+    """Its objects went while nothing was recorded; `at`: up to when it is known."""
+    run = life.run
+    if run is not None and run.ended is None:
+        life = replace(life, run=ended(run, at, Outcome.UNSEEN))
+    if life.ended is None:
+        life = replace(_closed(life, at), state=DELETED, why=GONE_UNSEEN, ended=at)
+    return _closed(life, at)
+
+
+def _reason(unit: Body) -> str:
+    """The code by which a unit waits; "" where none is said."""
+    if phase_of(unit) == RESERVED:
+        return str(Code.ADMISSION_CHECKS)
+    if not in_queue(unit):
+        return ""
+    if not active(unit):
+        return str(Code.HELD)
+    return text(reason_of(unit).get("code")) or (str(Code.BACK_OFF) if phase_of(unit) == BACKING_OFF else "")
+
+
+def _of_binding(binding: Body, seen: Seen) -> Life:
+    """Of a job whose own events the log does not have any more."""
+    resource = b.resource_of(binding)
+    submitted = seconds(text(binding["metadata"].get("creationTimestamp"))) or seen.at
+    return Life(
+        uid=text(resource.get("uid")), submitted=submitted, namespace=text(resource.get("namespace")),
+        name=text(resource.get("name")), kind=text(resource.get("kind")),
+        user=_user(binding), spell=(UNDECIDED, submitted),
+    )  # fmt: skip
+
+
+def _placed(life: Life, seen: Seen) -> Life:
+    """The latest attempt as the binding shows it, not yet ended."""
+    binding, run, number = seen.body, life.run, b.attempt(seen.body)
+    members = b.clusters_of(binding)
+    if not members:
+        return life
+    if run is None or run.number < number:
+        life = _given_way(life, seen) if run is not None else life
+        run = begun(number, _time(b.placed_at(binding), seen), members[0], life.gpus)
+        life = replace(life, attempts=max(life.attempts, number))
+    if run.number != number:
+        return life
+    if run.ended is not None and not b.finished(binding):
+        run = restarted(run, seen.at)
+    if run.ended is None:
+        run = resized(run, seen.at, life.gpus, seen.models)
+    if run.started is None and (is_true(binding, GANG_WHOLE) or _runs(binding)):
+        told = condition(binding, GANG_WHOLE) or {}
+        since = _time(text(told.get("lastTransitionTime")), seen)
+        run = replace(run, started=since, counted=since)
+    return replace(life, run=run, started=life.started if life.started is not None else run.started)
+
+
+def _given_way(life: Life, seen: Seen) -> Life:
+    """The attempt before a new one: where it failed, its work is done again."""
+    run = life.run
+    assert run is not None
+    if run.ended is None:  # its end was not recorded
+        run = ended(run, seen.at, Outcome.UNSEEN)
+    again = run.gpu_s if run.outcome == Outcome.FAILED else 0.0
+    return replace(life, earlier=(*life.earlier, run), lost_gpu_s=life.lost_gpu_s + again)
+
+
+def _settled(life: Life, seen: Seen) -> Life:
+    """The end of the attempt, where this is it: its job is over, or nothing of it is in its member any more."""
+    binding, run = seen.body, life.run
+    if run is None or run.ended is not None:
+        return life
+    tasks, outcome, placed = b.tasks_of(binding), b.outcome_of(binding), bool(b.clusters_of(binding))
+    if outcome and placed:
+        told = condition(binding, b.FINISHED) or {}
+        return replace(life, run=ended(run, _time(text(told.get("lastTransitionTime")), seen), Outcome(outcome)))
+    if tasks and not placed and run.why is None:
+        run = replace(run, why=text(tasks[0].get("reason")) or str(Outcome.EVICTED))
+    if (placed or tasks) and not seen.gone:
+        return replace(life, run=run)
+    how = Outcome.WITHDRAWN if run.started is None else Outcome.EVICTED
+    run = ended(run, seen.at, Outcome.DELETED if seen.gone and run.why is None else how)
+    if run.outcome != Outcome.EVICTED:
+        return replace(life, run=run)
+    saved = seconds(b.annotation(binding, ANNOTATION_CHECKPOINT)) or 0.0
+    return replace(life, run=run, evictions=life.evictions + 1, lost_gpu_s=life.lost_gpu_s + run.since(saved))
+
+
+def _finished(life: Life, seen: Seen, outcome: str) -> Life:
+    told = condition(seen.body, b.FINISHED) or {}
+    return replace(
+        life, state=outcome, ended=life.ended or _time(text(told.get("lastTransitionTime")), seen),
+        why="JobFailed" if outcome == Outcome.FAILED else None,
+        message=_kept(text(told.get("message")))[:MESSAGE_MAX] or None,
+    )  # fmt: skip
+
+
+def _respelt(life: Life, reason: str, seen: Seen) -> Life:
+    """A job that waits does so by this reason from now on; of an object in a list, since it began."""
+    if life.spell is None or reason in ("", life.spell[0]):
+        return life
+    if seen.listed and life.spell[0] == UNDECIDED:
+        return replace(life, spell=(reason, life.spell[1]))
+    return replace(_closed(life, seen.at), spell=(reason, seen.at))
+
+
+def _closed(life: Life, at: float) -> Life:
+    """The spell of waiting is over."""
+    if life.spell is None:
+        return life
+    reason, since = life.spell
+    return replace(life, waits={**life.waits, reason: life.waits.get(reason, 0.0) + max(0.0, at - since)}, spell=None)
+
+
+def _runs(binding: Body) -> bool:
+    resource = b.resource_of(binding)
+    interpreter = interpreter_of(text(resource.get("apiVersion")), text(resource.get("kind")))
+    shown = next((copy.get("status") for copy in b.copies_of(binding)), None)
+    return interpreter is not None and bool(shown) and interpreter.state(shown).state is State.RUNNING
+
+
+def _time(said: str, seen: Seen) -> float:
+    """When it happened: the event's time, which is exact; of an object in a list, what the object says."""
+    return (seconds(said) or seen.at) if seen.listed else seen.at
+
+
+def _sized(life: Life, components: tuple[Component, ...]) -> Life:
+    gpus = sum(n * part.replicas for part in components for name, n in part.requests.items_ if name.endswith(GPU))
+    pods = sum(part.replicas for part in components)
+    return replace(life, gpus=min(gpus, INTEGER_MAX), pods=min(pods, INTEGER_MAX)) if components else life
+
+
+def _user(body: Body) -> str | None:
+    return _kept(b.annotation(body, ANNOTATION_CREATOR)) or None
+
+
+def _priority(unit: Body, otherwise: int) -> int:
+    """A priority that is no number costs itself alone."""
+    try:
+        return max(-INTEGER_MAX, min(priority_of(unit, {"metadata": {}}), INTEGER_MAX))
+    except ValueError:
+        return otherwise
+
+
+def _kept(said: str) -> str:
+    """A text as PostgreSQL takes it."""
+    return said.replace("\x00", "")
+
+
+def _asked(job: Body) -> tuple[Component, ...]:
+    interpreter = interpreter_of(text(job.get("apiVersion")), text(job.get("kind")))
+    try:
+        return tuple(interpreter.components(job)) if interpreter is not None else ()
+    except BadQuantity:
+        return ()
+
+
+def _admitted(binding: Body) -> tuple[Component, ...]:
+    try:
+        return components_of(binding)
+    except BadQuantity:
+        return ()

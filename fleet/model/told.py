@@ -1,0 +1,35 @@
+"""The events of a job that people are told of, and the annotation by which a job names its receivers."""
+
+from __future__ import annotations
+
+import re
+from enum import StrEnum
+
+NAMED_MAX = 10
+_ENTRY = re.compile(r"\s*([a-z0-9]([-.a-z0-9]{0,251}[a-z0-9])?)\s*(?:=\s*([A-Za-z]+(?:\s*\+\s*[A-Za-z]+)*)\s*)?")
+
+
+class Told(StrEnum):
+    STARTED = "Started"
+    SUCCEEDED = "Succeeded"
+    FAILED = "Failed"
+    EVICTED = "Evicted"
+    WAITS_LONG = "WaitsLong"
+
+
+def named(annotation: str) -> dict[str, frozenset[Told] | None]:
+    """The receivers that a job names, and the events that it asks for (None: those of the receiver), as in
+    `chat=Started+Failed,mail`. ValueError says what is wrong."""
+    found: dict[str, frozenset[Told] | None] = {}
+    for entry in annotation.split(","):
+        parsed = _ENTRY.fullmatch(entry)
+        if parsed is None:
+            raise ValueError(f'"{entry.strip()[:100]}" is no NAME or NAME=EVENT+EVENT')
+        events = [event.strip() for event in parsed[3].split("+")] if parsed[3] else []
+        wrong = next((event for event in events if event not in tuple(Told)), None)
+        if wrong is not None:
+            raise ValueError(f'"{wrong[:100]}" is none of {", ".join(Told)}')
+        found[parsed[1]] = frozenset(map(Told, events)) or None
+    if len(found) > NAMED_MAX:
+        raise ValueError(f"{len(found)} receivers, at most {NAMED_MAX}")
+    return found
