@@ -1,0 +1,79 @@
+"""The time to live of finished jobs: a job that is over is deleted some time later, once it is in the history.
+
+The time is the job's own `ttlSecondsAfterFinished`, else the hub's default. A job that failed and may start anew stays
+until its policy has had the time to restart it.
+"""
+
+from __future__ import annotations
+
+from fleet.bindings import binding as b
+from fleet.bindings.conditions import condition
+from fleet.controllers.history.loop import HistoryLoop
+from fleet.controllers.runtime.controller import Controller, Source
+from fleet.controllers.runtime.hub import Hub, object_key
+from fleet.model.times import seconds
+from fleet.model.untyped import mapping, rows, text, whole
+from fleet.ports import Body, Key
+from fleet.wellknown import WORK
+
+FIELD = "ttlSecondsAfterFinished"
+NOT_OF_JOBS = frozenset({"RayJob"})  # there the field is the time to live of the job's cluster
+RESTART_S = 60.0  # after the time at which a failed job starts anew
+AGAIN_S = 5.0  # while the history is behind
+LATER_S = 3600.0  # between two looks at the most
+
+
+class FinishedJobs:
+    name = "finished"
+
+    def __init__(self, hub: Hub, history: HistoryLoop) -> None:
+        self._hub, self._history = hub, history
+        self.controller = Controller(self.name, hub.store, [Source(WORK, "resourcebindings")], self.reconcile)
+
+    async def run(self) -> None:
+        await self.controller.run()
+
+    async def reconcile(self, key: Key) -> float | None:
+        """Returns the seconds until it is to be judged."""
+        stored = self._hub.store.peek(key)
+        if stored is None or b.deleting(stored.body) or not b.finished(stored.body):
+            return None
+        job_key = object_key(self._hub.registry, stored.body["spec"]["resource"])
+        job = self._hub.store.peek(job_key) if job_key is not None else None
+        if job is None or b.deleting(job.body) or job.uid != b.resource_of(stored.body).get("uid"):
+            return None
+        due = self._due(job.body, stored.body)
+        if due is None:
+            return None
+        left = due - self._hub.clock.now()
+        if left > 0:
+            return min(left + 0.01, LATER_S)
+        recorder = self._history.recorder
+        if recorder is None or not self._history.has(max(stored.revision, job.revision)):
+            return AGAIN_S
+        if job.uid in recorder.unwritten:
+            return None
+        await self._hub.delete(job.key, uid=job.uid)
+        return None
+
+    def _due(self, job: Body, binding: Body) -> float | None:
+        told = condition(binding, b.FINISHED) or {}
+        over, lives = seconds(text(told.get("lastTransitionTime"))), self._lives(job)
+        if over is None or lives is None:
+            return None
+        application = mapping(mapping(b.spec_of(binding).get("failover")).get("application"))
+        if b.outcome_of(binding) != "Failed" or not application or application.get("purgeMode") == "Never":
+            return over + lives
+        given = mapping(application.get("decisionConditions")).get("tolerationSeconds")
+        return over + max(lives, whole(given, int(self._hub.config.unhealthy_s)) + RESTART_S)
+
+    def _lives(self, job: Body) -> float | None:
+        """Seconds from its end; None: for ever. A job that belongs to another object goes with that, unless it says
+        otherwise itself."""
+        spec = b.spec_of(job)
+        own = mapping(spec.get("runPolicy")).get(FIELD, spec.get(FIELD))
+        if own is not None and job.get("kind") not in NOT_OF_JOBS and whole(own, -1) >= 0:
+            return float(whole(own))
+        if any(owner.get("controller") for owner in rows(job["metadata"].get("ownerReferences"))):
+            return None
+        return self._hub.config.finished_job_ttl_s or None
