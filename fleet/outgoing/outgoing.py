@@ -7,6 +7,7 @@ no proxy of the environment is used, no cookie is kept, and both the time and th
 from __future__ import annotations
 
 import asyncio
+import socket
 import ssl
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -87,6 +88,29 @@ class Outgoing:
             raise OutgoingError(Reason.BAD_CERTIFICATE, "the TLS handshake failed") from None
         except (aiohttp.ClientError, OSError, ValueError) as error:
             raise OutgoingError(Reason.UNREACHABLE, _why(error)) from None
+
+    async def connect(self, host: str, port: int, *, timeout: float) -> socket.socket:
+        """A connection to a server that speaks no HTTP, such as a mail server, within `timeout` seconds; OutgoingError
+        otherwise. The socket is the caller's to close."""
+        self._reach.check_literal(host, port)
+        try:
+            async with asyncio.timeout(timeout):
+                for found in await self._reach.resolve(host, port):
+                    connected = socket.socket(found["family"], socket.SOCK_STREAM)
+                    connected.setblocking(False)
+                    try:
+                        await asyncio.get_running_loop().sock_connect(connected, (found["host"], port))
+                        return connected
+                    except OSError:
+                        connected.close()
+                    except BaseException:
+                        connected.close()
+                        raise
+                raise OutgoingError(Reason.UNREACHABLE, "it takes no connection")
+        except TimeoutError:
+            raise OutgoingError(Reason.TIMED_OUT, f"no connection within {timeout:g} s") from None
+        except OSError:
+            raise OutgoingError(Reason.UNREACHABLE, "its name has no address") from None
 
     async def _ask(
         self, method: str, target: yarl.URL, body: bytes | None, headers: Mapping[str, str], trust: ssl.SSLContext,

@@ -1,0 +1,1 @@
+"""Tells receivers what happens to jobs."""

@@ -1,0 +1,1 @@
+"""What happens to jobs, told to the receivers that ask for it."""

@@ -1,0 +1,82 @@
+"""The table of notifications for those who look at it: a page of it, and those that are to be tried once more."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+import sqlalchemy as sa
+
+from fleet.accounts.models import Notification
+from fleet.model.times import rfc3339
+from fleet.notify.outbox import DELIVERED, GAVE_UP, NO_RECEIVER, when
+
+PENDING, RETRYING = "Pending", "Retrying"  # the states of those that are not over
+STATES = (PENDING, RETRYING, DELIVERED, GAVE_UP, NO_RECEIVER)
+FAILED = (RETRYING, GAVE_UP, NO_RECEIVER)
+_STATE = sa.func.coalesce(Notification.outcome, sa.case((Notification.tries > 0, RETRYING), else_=PENDING))
+
+Mark = tuple[datetime, str]  # entered and id of the last one of a page
+
+
+@dataclass(frozen=True, slots=True)
+class Which:
+    """`namespaces`: those of receivers; None: all. `ids`: empty: all."""
+
+    namespaces: Collection[str] | None = None
+    receiver: str | None = None
+    states: Collection[str] = ()
+    ids: Collection[str] = ()
+
+    def conditions(self) -> list[sa.ColumnElement[bool]]:
+        found: list[sa.ColumnElement[bool]] = []
+        if self.namespaces is not None:
+            found.append(Notification.receiver_namespace.in_(self.namespaces))
+        if self.receiver is not None:
+            found.append(Notification.receiver == self.receiver)
+        if self.states:
+            found.append(_STATE.in_(self.states))
+        if self.ids:
+            found.append(Notification.id.in_(self.ids))
+        return found
+
+
+def page(which: Which, limit: int, after: Mark | None) -> sa.Select[Any]:
+    """One more than `limit` of them, the newest first; `after`: those that follow it."""
+    order = sa.tuple_(Notification.entered, Notification.id)
+    chosen = sa.select(*Notification.__table__.c, _STATE.label("state")).where(*which.conditions())
+    if after is not None:
+        entered, id_ = after
+        chosen = chosen.where(order < sa.tuple_(sa.literal(entered), sa.literal(id_, Notification.id.type)))
+    return chosen.order_by(Notification.entered.desc(), Notification.id.desc()).limit(limit + 1)
+
+
+def shown(one: Any) -> dict[str, Any]:
+    """One row of a page, for clients."""
+    body: Mapping[str, Any] = one.body
+    return {
+        "id": one.id, "namespace": one.receiver_namespace, "receiver": one.receiver, "state": one.state,
+        "job": {key: body[key] for key in ("namespace", "kind", "name", "uid")},
+        "event": body["told"], "at": rfc3339(body["at"]), "entered": rfc3339(one.entered.timestamp()),
+        "tries": one.tries, "error": one.error,
+        "nextTry": rfc3339(one.next_at.timestamp()) if one.over is None else None,
+        "over": rfc3339(one.over.timestamp()) if one.over is not None else None,
+    }  # fmt: skip
+
+
+def mark_of(one: Any) -> Mark:
+    return one.entered, one.id
+
+
+def once_more(which: Which, now: float) -> sa.Update:
+    """Those that have failed are due now; those that were given up have all their tries again."""
+    over = Notification.over.is_not(None)
+    return (
+        sa.update(Notification)
+        .where(_STATE.in_(FAILED), *which.conditions())
+        .values(
+            next_at=when(now), over=None, outcome=None, tries=sa.case((over, 0), else_=Notification.tries),
+        )
+    )  # fmt: skip
