@@ -1,9 +1,10 @@
-"""Queues that let only some of their jobs be considered: the first so many, or one at a time.
+"""Queues that let only some of their jobs be considered: the first so many, one at a time, or none.
 
-The queues' options of Kube Queue: the annotations `max-depth` and `wait-for-pods-running`. A unit that is not
-considered is held for this decision and says its obstacle, so that the core need not know. Both keep from starting
-only; a unit that is placed or Reserved stays. One whose pods do not run within a time is not waited for any longer: a
-queue must not stand still for an image that cannot be pulled.
+The queues' options of Kube Queue: the annotations `max-depth` and `wait-for-pods-running`; and `stopPolicy`, as Kueue's
+queues have it. A unit that is not considered is held for this decision and says its obstacle, so that the core
+need not know; so are jobs of a sweep beyond its bound (sweeps.py). All keep from starting only; a unit that is placed
+or Reserved stays. One whose pods do not run within a time is not waited for any longer: a queue must not stand still
+for an image that cannot be pulled.
 """
 
 from __future__ import annotations
@@ -12,14 +13,16 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from fleet.bindings import binding as b
+from fleet.bindings.stopping import held_by, path_of, stops_of
 from fleet.bindings.unit import BACKING_OFF, phase_of
+from fleet.controllers.queue.sweeps import Sweep, beyond
 from fleet.members.members import PodView
 from fleet.model.order import queue_order
 from fleet.model.reason import named_to
 from fleet.model.unit import Phase, Unit
 from fleet.model.untyped import digits
 from fleet.ports import Body, Stored
-from fleet.wellknown import ANNOTATION_QUOTA_FULLNAME, MAX_DEPTH_ANNOTATIONS, PODS_RUNNING_ANNOTATIONS
+from fleet.wellknown import MAX_DEPTH_ANNOTATIONS, PODS_RUNNING_ANNOTATIONS
 
 PODS_RUN_S = 600.0
 
@@ -27,19 +30,22 @@ PODS_RUN_S = 600.0
 @dataclass(frozen=True, slots=True)
 class Turns:
     """How a queue's jobs are considered: the first `depth` in its order (None: all); the next only when all pods of
-    the one before run."""
+    the one before run. `stopped`: the path of the held queue, this one or one above it, for which none starts."""
 
     depth: int | None = None
     one_by_one: bool = False
+    stopped: str = ""
 
 
 def turns_of(queues: Iterable[Body]) -> dict[str, Turns]:
-    """By full path, of the queues that ask for any of this. Text that does not parse asks for nothing."""
+    """By full path, of the queues that ask for any of this. Text that does not parse asks for nothing. A held queue
+    holds the queues below it."""
     found: dict[str, Turns] = {}
-    for queue in queues:
-        path = b.annotation(queue, ANNOTATION_QUOTA_FULLNAME)
+    by_path = {path_of(queue): queue for queue in queues}
+    stops = stops_of(by_path.values())
+    for path, queue in by_path.items():
         depth = digits(_first(queue, MAX_DEPTH_ANNOTATIONS))
-        turns = Turns(depth, _first(queue, PODS_RUNNING_ANNOTATIONS) == "true")
+        turns = Turns(depth, _first(queue, PODS_RUNNING_ANNOTATIONS) == "true", held_by(stops, path))
         if path and turns != Turns():
             found[path] = turns
     return found
@@ -81,8 +87,10 @@ class Waits:
         queue_unit: Callable[[str], Stored | None],
         pods_of: Callable[[str], Iterable[PodView]],
         now: float,
+        sweeps: Mapping[str, Sweep],
     ) -> dict[str, Unit]:
-        """The units of `units` that change. `queue_unit` and `pods_of`: of a unit, by its id."""
+        """The units of `units` that change. `queue_unit` and `pods_of`: of a unit, by its id. `sweeps`: of those that
+        belong to one."""
         mark = max((queue.revision for queue in queues), default=0)
         if self._read[0] != mark:
             self._read = (mark, turns_of(queue.body for queue in queues))
@@ -103,15 +111,21 @@ class Waits:
                 lines.setdefault(leaf, []).append(unit)
         self.again_at = min((until[leaf] for leaf in lines if leaf in until), default=None)
         for leaf, line in lines.items():
-            before = ahead.get(leaf)
-            for unit in line if before is not None else _beyond(turns[leaf].depth, line):
-                why = _why(leaf, turns[leaf].depth, before, unit)
-                known = self._kept.get(unit.id)
-                if known is None or known[0] is not unit or known[1] != why:
-                    known = (unit, why, replace(unit, held=True, held_why=why, waits_turn=True))
-                kept[unit.id] = known
+            before, stopped = ahead.get(leaf), turns[leaf].stopped
+            for unit in line if before is not None or stopped else _beyond(turns[leaf].depth, line):
+                why = f"the queue {stopped} is held" if stopped else _why(leaf, turns[leaf].depth, before, unit)
+                kept[unit.id] = self._saying(unit, why, waits_turn=not stopped)
+        for unit, why in beyond(sweeps, units, kept, now):
+            kept[unit.id] = self._saying(unit, why, waits_turn=True)
         self._kept = kept
         return {key: known[2] for key, known in kept.items()}
+
+    def _saying(self, unit: Unit, why: str, *, waits_turn: bool) -> tuple[Unit, str, Unit]:
+        """The unit as it is, and as it says why it is not considered."""
+        known = self._kept.get(unit.id)
+        if known is not None and known[0] is unit and known[1] == why:
+            return known
+        return unit, why, replace(unit, held=True, held_why=why, waits_turn=waits_turn)
 
 
 def _beyond(depth: int | None, line: list[Unit]) -> list[Unit]:

@@ -26,6 +26,14 @@ async def tune(world: World, policy_name: str = "Priority", **annotations: str) 
     await world.edit("Queue", world.queues()[LEAF], change, namespace="kube-queue")
 
 
+async def stop(world: World, policy_name: str) -> None:
+    """`fleet hold queue/…`, and `fleet release`."""
+    await world.edit(
+        "Queue", world.queues()[LEAF], lambda queue: queue["spec"].update(stopPolicy=policy_name),
+        namespace="kube-queue",
+    )  # fmt: skip
+
+
 def priority_class(name: str, value: int) -> Body:
     return {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": name}, "value": value}
 
@@ -94,6 +102,29 @@ async def test_a_queue_of_a_depth_considers_its_first_jobs_only() -> None:
         assert (world.unit("small") or {})["status"]["reason"]["code"] == "NotItsTurn"
         await world.edit("QueueUnit", "large-pytorchjob-rb-qu", lambda unit: unit["spec"].update(active=False))
         await world.running("small")  # one that is held takes no place
+
+
+@pytest.mark.parametrize("stop", ["Hold", "HoldAndDrain"])
+def test_a_held_queue_holds_the_queues_below_it(stop: str) -> None:
+    queues: list[Body] = [
+        {"metadata": {"annotations": {ANNOTATION_QUOTA_FULLNAME: path}}, "spec": {"stopPolicy": policy}}
+        for path, policy in {"root/a": stop, "root/a/b": "None", "root/ab": "None"}.items()
+    ]
+    assert turns_of(queues) == {"root/a": Turns(stopped="root/a"), "root/a/b": Turns(stopped="root/a")}
+
+
+async def test_a_held_queue_starts_nothing_until_it_is_released_and_the_tree_leaves_it_held() -> None:
+    async with hub(member("cfa", 1)) as world:
+        await world.apply(tree(max_jobs=9), policy(queue=True), pytorchjob("runs", workers=0))
+        await world.running("runs")
+        await stop(world, "Hold")
+        await world.apply(pytorchjob("waits", workers=0), tree(max_jobs=8))
+        await eventually(lambda: f"the queue {LEAF} is held" in world.message("waits"))
+        assert (world.unit("waits") or {})["status"]["reason"]["code"] == "Held"
+        await settle(30)
+        assert world.placed("waits") == "" and run(world, "runs")
+        await stop(world, "None")
+        await world.running("waits")
 
 
 async def test_a_queue_waits_for_pods_that_never_run_for_a_while_only() -> None:

@@ -1,0 +1,138 @@
+"""Jobs that start after others: the loop notes on each binding which of the named jobs are over.
+
+A user names the jobs in an annotation (fleet/bindings/after.py). `decide` keeps a binding waiting until all of them are
+met. A job is judged by the binding that has its name now. Where none has the name any more, a job that has been there
+counts as over, and not as succeeded.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from fleet.bindings import binding as b
+from fleet.bindings.after import ANY, OK, After, Seen, asked, circle, left, seen, waits_for_itself, wanted
+from fleet.bindings.faults import moves_again
+from fleet.controllers.runtime.controller import Controller, Source
+from fleet.controllers.runtime.hub import Hub
+from fleet.kinds.lookup import INTERPRETERS
+from fleet.model.untyped import text
+from fleet.ports import Body, Event, EventType, Key
+from fleet.wellknown import ANNOTATION_AFTER, ANNOTATION_AFTER_SEEN, WORK, binding_name
+
+_Job = tuple[str, str]  # namespace, name
+
+
+class AfterLoop:
+    """A Loop."""
+
+    name = "after"
+
+    def __init__(self, hub: Hub) -> None:
+        self._hub = hub
+        self._named: dict[Key, frozenset[_Job]] = {}  # the jobs that a binding waits for
+        self._waiting: dict[_Job, set[Key]] = {}  # the bindings that wait for a job
+        sources = [Source(WORK, "resourcebindings", self._on_binding)]
+        self.controller = Controller(self.name, hub.store, sources, self.reconcile, workers=4)
+
+    async def run(self) -> None:
+        await self.controller.run()
+
+    def _on_binding(self, event: Event) -> Iterable[Key]:
+        """The binding itself, and those that wait for its job."""
+        key, body = event.stored.key, event.stored.body
+        gone = event.type is EventType.DELETED
+        named = frozenset() if gone else frozenset((key.namespace, one.name) for one in asked(body))
+        for job in self._named.pop(key, frozenset()) - named:
+            self._waiting[job].discard(key)
+            if not self._waiting[job]:
+                del self._waiting[job]
+        if named:
+            self._named[key] = named
+            for job in named:
+                self._waiting.setdefault(job, set()).add(key)
+        mine = not gone and (named or b.annotation(body, ANNOTATION_AFTER_SEEN))
+        others = self._waiting.get((key.namespace, text(b.resource_of(body).get("name"))), ())
+        return (*((key,) if mine else ()), *others)
+
+    async def reconcile(self, key: Key) -> float | None:
+        stored = self._hub.store.peek(key)
+        if stored is None or b.deleting(stored.body):
+            return None
+        every = asked(stored.body)
+        others = {one: self._bindings(key, one) for one in every}
+        around = circle(key, self._behind) if every else []
+        jobs = [_job(binding) for one in reversed(around) if (binding := self._binding(one)) is not None]
+        itself = waits_for_itself(jobs) if jobs else ""
+        await self._hub.edit(key, lambda binding: _noted(binding, others, itself), uid=stored.uid)
+        return None
+
+    def _behind(self, key: Key) -> list[Key]:
+        """The bindings that wait for the job of a binding."""
+        found = self._binding(key)
+        if found is None or b.clusters_of(found) or b.finished(found):
+            return []
+        kind, name = _job(found)
+        waiting = ((one, self._binding(one)) for one in sorted(self._waiting.get((key.namespace, name), ()), key=str))
+        return [
+            one
+            for one, body in waiting
+            if body is not None
+            and any(entry.name == name and entry.kind.lower() in ("", kind.lower()) for entry in left(body))
+        ]
+
+    def _binding(self, key: Key) -> Body | None:
+        return self._hub.peek(key.group, key.resource, key.namespace, key.name)
+
+    def _bindings(self, key: Key, one: After) -> list[Body]:
+        """Of the jobs with this name; of its kind alone, where one is said."""
+        kinds = {kind for _, kind in INTERPRETERS if one.kind.lower() in ("", kind.lower())}
+        names = {binding_name(kind, one.name) for kind in kinds} - {key.name}
+        found = (self._hub.peek(WORK, "resourcebindings", key.namespace, name) for name in sorted(names))
+        return [body for body in found if body is not None and b.resource_of(body).get("name") == one.name]
+
+
+def _job(binding: Body) -> tuple[str, str]:
+    resource = b.resource_of(binding)
+    return text(resource.get("kind")), text(resource.get("name"))
+
+
+def _noted(binding: Body, others: Mapping[After, Sequence[Body]], itself: str) -> bool:
+    """Write down how the named jobs stand, in place; False when it is written already."""
+    annotations = binding["metadata"].setdefault("annotations", {})
+    if not annotations.get(ANNOTATION_AFTER):
+        return annotations.pop(ANNOTATION_AFTER_SEEN, None) is not None
+    before, note = annotations.get(ANNOTATION_AFTER_SEEN), str(judged(seen(binding), others, itself))
+    annotations[ANNOTATION_AFTER_SEEN] = note
+    return bool(before != note)
+
+
+def judged(before: Seen, others: Mapping[After, Sequence[Body]], itself: str = "") -> Seen:
+    """How the named jobs stand now. `others`: each with the bindings of its name. `itself`: why the job waits for
+    itself, where it does."""
+    met, still, missing, never = list[str](), list[After](), list[str](), list[str]()
+    for one, bindings in others.items():
+        gone = not bindings and one.job in before.jobs
+        over = all(_met(one, binding) for binding in bindings) if bindings else gone and one.outcome == ANY
+        if over or str(one) in before.met:
+            met.append(str(one))
+            continue
+        still.append(one)
+        never += [f"{one.job} was deleted before it had succeeded"] if gone else []
+        never += [why for binding in bindings if (why := _never(one, binding))]
+        missing += [one.job] if not bindings and not gone else []
+    jobs = dict.fromkeys(one.job for one, bindings in others.items() if bindings or one.job in before.jobs)
+    absent = f"; no job {', '.join(missing[:3])} is there yet" if missing else ""
+    return Seen(tuple(met), tuple(jobs), wanted(still) + absent, itself or (never[0] if never else ""))
+
+
+def _met(one: After, binding: Body) -> bool:
+    outcome = b.outcome_of(binding)
+    over = outcome == "Succeeded" or (outcome == "Failed" and not moves_again(binding))
+    return over and (one.outcome == ANY or outcome == "Succeeded")
+
+
+def _never(one: After, binding: Body) -> str:
+    """Why the job will never have succeeded; "" where it may."""
+    if one.outcome == OK and b.outcome_of(binding) == "Failed" and not moves_again(binding):
+        return f"{one.job} has failed"
+    return f"{one.job} never starts" if one.outcome == OK and seen(binding).never else ""

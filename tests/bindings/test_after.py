@@ -1,0 +1,28 @@
+"""What a job that starts after others is said to wait for, when the decider has decided on older words."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from fleet.bindings.after import OK, After, Obstacle, Seen, obstacle, wanted
+from fleet.wellknown import ANNOTATION_AFTER, ANNOTATION_AFTER_SEEN
+
+
+def binding(seen: Seen) -> dict[str, Any]:
+    return {"metadata": {"annotations": {ANNOTATION_AFTER: "first", ANNOTATION_AFTER_SEEN: str(seen)}}}
+
+
+@pytest.mark.parametrize(
+    "seen", [Seen(), Seen(waits="first; no job first is there yet"), Seen(never="first has failed")]
+)
+def test_the_decision_before_a_note_changed_is_still_known_as_waiting_for_other_jobs(seen: Seen) -> None:
+    before, now = Obstacle(wanted([After("first", OK)])), obstacle(binding(seen))
+    assert now is not None
+    assert now.told(before.why) and now.told(now.why)
+
+
+@pytest.mark.parametrize("why", ["", None, "the sweep tune runs at most 2 of its jobs at once", "held by the user"])
+def test_another_reason_to_wait_is_not_taken_for_it(why: str | None) -> None:
+    assert not Obstacle("first has succeeded").told(why)
