@@ -8,17 +8,21 @@ for a piece of `_parts.yaml` that several kinds share.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import cache
 from importlib.resources import files
 from typing import Any
 
 import yaml
 
-from fleet.engine.kind import VERBS, Column, Kind, Scale
+from fleet.engine import autoscaling
+from fleet.engine.crd import family_of
+from fleet.engine.kind import VERBS, Column, Family, Kind, Scale
 from fleet.engine.schemas import PRESERVE, Definitions, whole_object
 from fleet.objects.definitions import definitions
 
 _Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+_CONVERSIONS = {("autoscaling", "horizontalpodautoscalers"): autoscaling.converted}
 _PARTS = "_parts.yaml"
 _PART = "x-fleet-part"
 _DEPTH = "x-fleet-depth"
@@ -66,7 +70,7 @@ def _kind(text: dict[str, Any], parts: dict[str, Any], types: Definitions) -> Ki
         schema = whole_object(_with_parts(text["schema"], parts, {}), types)
     subresources = text.get("subresources") or {}
     scale = subresources.get("scale")
-    return Kind(
+    kind = Kind(
         group=text["group"],
         version=text["version"],
         kind=text["kind"],
@@ -87,8 +91,18 @@ def _kind(text: dict[str, Any], parts: dict[str, Any], types: Definitions) -> Ki
         selectable=tuple(text.get("selectable", ())),
         verbs=tuple(text["verbs"]) if "verbs" in text else VERBS,
         aliases=tuple(text.get("aliases", ())),
-        versions=(text["version"],),
+        versions=(text["version"], *(other["version"] for other in text.get("otherVersions", ()))),
     )
+    if "otherVersions" not in text:
+        return kind
+    others = [
+        replace(
+            kind, version=other["version"], schema=types.resolve(other["schemaFrom"]),
+            columns=tuple(_column(column) for column in other.get("columns", text.get("columns", ()))),
+        )
+        for other in text["otherVersions"]
+    ]  # fmt: skip
+    return family_of([kind, *others], Family(kind.api_version, {}, code=_CONVERSIONS[kind.group, kind.resource]))
 
 
 def _column(text: dict[str, Any]) -> Column:

@@ -11,17 +11,19 @@ from fleet.admission import (
     dynamic,
     fleet_objects,
     kubernetes,
+    notifying,
     policies,
     quotatree,
     roles,
     signing,
 )
+from fleet.admission.circles import starts_after_itself
 from fleet.admission.growth import has_what_it_asks
 from fleet.admission.jobs import job
 from fleet.admission.marks import marks
 from fleet.admission.rule import Checks, Rule
 from fleet.engine.status import Cause
-from fleet.objects.objects import EVERY_KIND
+from fleet.objects.objects import EVERY_KIND, Objects
 from fleet.objects.writing import Review
 from fleet.wellknown import CLUSTER, CONFIG, POLICY, QUEUE, QUOTA, WORK
 
@@ -31,8 +33,13 @@ _RBAC = "rbac.authorization.k8s.io"
 def rules() -> dict[tuple[str, str], Rule]:
     """(group, resource) -> its rule, and the one of all other kinds, jobs among them. Every rule keeps the hub's marks
     first."""
-    others = Checks(marks, _sound, early=has_what_it_asks)
+    others = Checks(marks, _sound, early=_early)
     return {**{name: rule.after(marks) for name, rule in _rules().items()}, EVERY_KIND: others}
+
+
+async def _early(review: Review, objects: Objects) -> Sequence[Cause]:
+    """What the hub would hold back later anyway."""
+    return await starts_after_itself(review, objects) or await has_what_it_asks(review, objects)
 
 
 def _sound(review: Review) -> Sequence[Cause]:
@@ -69,4 +76,5 @@ def _rules() -> dict[tuple[str, str], Checks]:
         (CLUSTER, "clusters"): fleet_objects.CLUSTER,
         (signing.GROUP, signing.RESOURCE): signing.RULE,
         (CONFIG, "workloadinterpreters"): declaring.RULE,
+        (CONFIG, "notificationreceivers"): notifying.RECEIVER,
     }

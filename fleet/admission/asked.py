@@ -9,18 +9,23 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 
 from fleet.admission.causes import invalid
+from fleet.bindings import after
 from fleet.bindings.notice import NOTICE_MAX_S
 from fleet.engine.status import Cause
 from fleet.model.times import seconds
-from fleet.model.untyped import digits
+from fleet.model.told import named
+from fleet.model.untyped import digits, mapping, text
 from fleet.ports import Body
 from fleet.wellknown import (
+    ANNOTATION_AFTER,
+    ANNOTATION_AT_MOST,
     ANNOTATION_BACKOFF_LIMIT,
     ANNOTATION_CHECKPOINT,
     ANNOTATION_FORCE_DELETE,
     ANNOTATION_HOLD,
     ANNOTATION_MIN_REPLICAS,
     ANNOTATION_NOTICE,
+    ANNOTATION_NOTIFY,
     PREEMPTIBLE_LABELS,
 )
 
@@ -54,6 +59,7 @@ _OF_BOTH: _Wanted = {
 _OF_JOBS: _Wanted = {
     ANNOTATION_HOLD: (lambda text: text in ("true", "false"), _YES_OR_NO),
     ANNOTATION_CHECKPOINT: (lambda text: seconds(text) is not None, "must be a time such as 2026-11-21T13:55:00Z"),
+    ANNOTATION_AT_MOST: (_counts, "must be a whole number of jobs, at least 1"),
     ANNOTATION_MIN_REPLICAS: (_counts, "must be a whole number of replicas, at least 1"),
 }
 _LABELS: _Wanted = dict.fromkeys(PREEMPTIBLE_LABELS, (_yes_or_no, _YES_OR_NO))
@@ -66,7 +72,34 @@ def asked_of_policy(body: Body) -> Sequence[Cause]:
 
 def asked_of_job(body: Body) -> Sequence[Cause]:
     """A check of one job."""
-    return [*_wrong(body, "annotations", {**_OF_BOTH, **_OF_JOBS}), *_wrong(body, "labels", _LABELS)]
+    annotations, labels = _wrong(body, "annotations", {**_OF_BOTH, **_OF_JOBS}), _wrong(body, "labels", _LABELS)
+    return [*annotations, *_behind(body), *_told(body), *labels]
+
+
+def _told(body: Body) -> Sequence[Cause]:
+    """The faults of the list of receivers that are told of the job."""
+    said = mapping(body["metadata"].get("annotations")).get(ANNOTATION_NOTIFY)
+    if said is None:
+        return ()
+    try:
+        named(text(said))
+    except ValueError as error:
+        return [invalid(f"metadata.annotations[{ANNOTATION_NOTIFY}]", said, str(error))]
+    return ()
+
+
+def _behind(body: Body) -> Sequence[Cause]:
+    """The faults of the list of jobs after which this one starts."""
+    said = mapping(body["metadata"].get("annotations")).get(ANNOTATION_AFTER)
+    if said is None:
+        return ()
+    me = {text(body["metadata"].get("name")), f"{body['kind']}/{body['metadata'].get('name')}"}
+    try:
+        mine = [one.job for one in after.read(text(said)) if one.job in me]
+        why = "a job cannot start after itself" if mine else ""
+    except ValueError as error:
+        why = str(error)
+    return [invalid(f"metadata.annotations[{ANNOTATION_AFTER}]", said, why)] if why else []
 
 
 def _wrong(body: Body, where: str, wanted: _Wanted) -> list[Cause]:

@@ -11,8 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from fleet.admission.causes import forbidden
-from fleet.bindings.failures import failed, failures_max, failures_of
-from fleet.bindings.faults import fault_in
+from fleet.bindings.faults import moves_again
 from fleet.engine.status import Cause
 from fleet.kinds.interpreter import Interpreter, State
 from fleet.model.untyped import at, mapping, rows, text
@@ -90,9 +89,4 @@ def _moves(review: Review) -> bool:
         return False
     key = Key(WORK, "resourcebindings", review.namespace, binding_name(review.kind.kind, review.name))
     stored = review.store.peek(key)
-    wanted = at(stored.body, "spec", "failover", "application") if stored is not None else None
-    if stored is None or wanted is None or mapping(wanted).get("purgeMode") == "Never":
-        return False
-    fault = fault_in(stored.body)
-    user = fault is None or not fault.infrastructure
-    return failed(failures_of(stored.body), user=user) < failures_max(stored.body, user=user)
+    return stored is not None and moves_again(stored.body)

@@ -14,9 +14,9 @@ from fleet.engine.status import Cause
 from fleet.model.untyped import at, mapping, rows, text, texts
 from fleet.objects.objects import Objects
 from fleet.objects.writing import Review
-from fleet.ports import Body
+from fleet.ports import Body, Store
 from fleet.quota.tree import MAX_JOBS
-from fleet.wellknown import CLUSTER
+from fleet.wellknown import ANNOTATION_POTENTIAL, CLUSTER
 
 USUAL_RESOURCES = ("cpu", "memory", "pods", "ephemeral-storage", "nvidia.com/gpu", MAX_JOBS)
 _OTHER_PREFIXES = ("hugepages-",)
@@ -34,6 +34,20 @@ async def of_policy(review: Review, objects: Objects) -> Sequence[Cause]:
 async def of_tree(review: Review, objects: Objects) -> Sequence[Cause]:
     """An `ask` of the quota tree."""
     return _warn(review, lambda body: _in_tree(body, objects))
+
+
+def of_requests(store: Store, asked: Iterable[str]) -> Iterator[str]:
+    """A text about each resource that no member has, of those that a job asks for; none while a member has not told
+    what it has."""
+    members = store.scan(CLUSTER, "clusters")
+    summaries = [mapping(at(m.body, "status", "resourceSummary", "allocatable")) for m in members]
+    if not summaries or not all(summaries):
+        return
+    there = {name for summary in summaries for name in summary}
+    potential = " ".join(text(at(m.body, "metadata", "annotations", ANNOTATION_POTENTIAL)) for m in members)
+    for name in asked:
+        if "/" in name and name not in there and name not in potential:
+            yield f"no member has {name}, which the job asks for{_near(name, there)}"
 
 
 def _warn(review: Review, look: Callable[[Body], Iterable[tuple[str, str]]]) -> Sequence[Cause]:

@@ -32,9 +32,10 @@ def _rule(groups: list[str], resources: list[str], verbs: list[str]) -> Body:
     return {"apiGroups": groups, "resources": resources, "verbs": verbs}
 
 
-# The log of a job, of each kind with pods.
+# The log of a job and the list of its pods, of each kind with pods.
 JOB_LOGS = [
-    _rule([group], [f"{name}/log" for name in names if "/" not in name], ["get"]) for group, names in _JOBS.items()
+    _rule([group], [f"{name}/{part}" for name in names if "/" not in name for part in ("log", "pods")], ["get"])
+    for group, names in _JOBS.items()
 ]
 SHELLS = _rule([""], ["pods/attach", "pods/exec", "pods/portforward"], ["create", "get"])
 _VIEWER = [
@@ -48,6 +49,7 @@ _VIEWER = [
     _rule([QUEUE], ["queues", "queueunits"], _READ),
     _rule([QUOTA], ["elasticquotatrees"], _READ),
     _rule([CLUSTER], ["clusters"], _READ),
+    _rule([CONFIG], ["notificationreceivers"], _READ),
 ]
 _JOB_SUBMITTER = [
     *_VIEWER,
@@ -65,7 +67,7 @@ _FLEET_ADMIN = [
     *_QUEUE_ADMIN,
     _rule([CLUSTER], ["clusters"], _ALL),
     _rule(_POLICY_GROUPS, [*_POLICIES, *_POLICIES_FOR_ALL], _ALL),
-    _rule([CONFIG], ["workloadinterpreters"], _ALL),
+    _rule([CONFIG], ["workloadinterpreters", "notificationreceivers"], _ALL),
     _rule(["scheduling.k8s.io"], ["priorityclasses"], _ALL),
 ]
 
@@ -75,3 +77,12 @@ READY_ROLES: dict[str, list[Body]] = {
     "queue-admin": _QUEUE_ADMIN,
     "fleet-admin": _FLEET_ADMIN,
 }
+
+
+def role_with(verb: str, group: str, resource: str) -> str:
+    """The first of these roles, from the least on, that has the verb; "" for none."""
+    for name, rules in READY_ROLES.items():
+        for rule in rules:
+            if group in rule["apiGroups"] and resource in rule["resources"] and verb in rule["verbs"]:
+                return name
+    return ""

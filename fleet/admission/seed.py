@@ -22,6 +22,7 @@ from fleet.objects.writing import Options, User
 from fleet.ports import Body
 from fleet.wellknown import (
     ANNOTATION_SEEDED,
+    CONFIG,
     FIELD_MANAGER,
     HUB_CONFIG,
     SYSTEM_NAMESPACE,
@@ -84,6 +85,7 @@ _VIEW = [
     _rule(["policy.one.alibabacloud.com", "policy.karmada.io"], ["propagationpolicies", "overridepolicies"], _READ),
     _rule(["work.karmada.io"], ["resourcebindings", "resourcebindings/status"], _READ),
     _rule(["scheduling.x-k8s.io"], ["queueunits", "queueunits/status", "queues"], _READ),
+    _rule([CONFIG], ["notificationreceivers"], _READ),
 ]  # fmt: skip
 _EDIT = [
     *_VIEW,
@@ -101,6 +103,7 @@ _ADMIN = [
     *_EDIT,
     _rule([_RBAC], ["roles", "rolebindings"], [*_READ, *_WRITE]),
     _rule(["authorization.k8s.io"], ["localsubjectaccessreviews"], ["create"]),
+    _rule([CONFIG], ["notificationreceivers"], [*_READ, *_WRITE]),
 ]
 _BASIC = [
     _rule(["authorization.k8s.io"], ["selfsubjectaccessreviews", "selfsubjectrulesreviews"], ["create"]),

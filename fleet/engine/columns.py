@@ -6,6 +6,7 @@ file gives the name of its function in `compute`; the functions are in the files
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from fleet.engine.columns_admission import ADMISSION
@@ -35,8 +36,8 @@ def columns_of(kind: Kind) -> tuple[Column, ...]:
     return columns if any(column.format == "name" for column in columns) else (_NAME, *columns)
 
 
-def column_definitions(kind: Kind) -> list[dict[str, Any]]:
-    """`columnDefinitions` of a Table."""
+def column_definitions(kind: Kind, more: Sequence[Column] = ()) -> list[dict[str, Any]]:
+    """`columnDefinitions` of a Table, with `more` after those of the kind."""
     return [
         {
             "name": column.name,
@@ -45,7 +46,7 @@ def column_definitions(kind: Kind) -> list[dict[str, Any]]:
             "description": column.description,
             "priority": column.priority,
         }
-        for column in columns_of(kind)
+        for column in (*columns_of(kind), *more)
     ]
 
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from fleet.engine.autoscaling import V1, V2, converted
 from fleet.engine.durations import age
 from fleet.model.untyped import at, mapping, rows
 
@@ -77,6 +79,8 @@ def hpa_reference(body: Body, now: float) -> str:
 
 
 def hpa_targets(body: Body, now: float) -> str:
+    if body.get("apiVersion") == V1:
+        body = converted(V2, copy.deepcopy(body))
     metrics, current = rows(at(body, "spec", "metrics")), rows(at(body, "status", "currentMetrics"))
     shown = [
         _metric(metric, current[index] if index < len(current) else {})

@@ -32,8 +32,10 @@ def complete(kind: Kind, body: Body) -> None:
 
 
 def rewritten(kind: Kind, body: Body) -> Body:
-    """The body in the version of `kind`, where nothing but apiVersion and the known fields differ. `body` is the
-    caller's to give away."""
+    """The body in the version of `kind`, by the family's code, or where nothing but apiVersion and the known fields
+    differ. `body` is the caller's to give away."""
+    if kind.family is not None and kind.family.code is not None:
+        return kind.family.code(kind.api_version, body)
     body["apiVersion"] = kind.api_version
     prune(compiled(kind), body, "", [])
     return body

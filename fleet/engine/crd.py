@@ -154,7 +154,7 @@ def kind_of(body: Body, types: Definitions, known: Kind | None = None) -> Kind |
         return kinds[0]
     storage = next(kind.api_version for kind, v in zip(kinds, versions, strict=True) if v.get("storage"))
     webhook = at(spec, "conversion", "webhook") if at(spec, "conversion", "strategy") == "Webhook" else None
-    return _family(kinds, storage, webhook)
+    return family_of(kinds, Family(storage, {}, webhook))
 
 
 def dated(kind: Kind, since: int) -> Kind:
@@ -162,15 +162,15 @@ def dated(kind: Kind, since: int) -> Kind:
     if kind.family is None:
         return replace(kind, since=since)
     members = [replace(member, since=since) for member in kind.family.kinds.values()]
-    return _family(members, kind.family.storage, kind.family.webhook)
+    return family_of(members, kind.family)
 
 
-def _family(kinds: Iterable[Kind], storage: str, webhook: Mapping[str, Any] | None) -> Kind:
-    """The storage version of the kinds, all of which know each other."""
+def family_of(kinds: Iterable[Kind], like: Family) -> Kind:
+    """The storage version of the kinds, all of which know each other, with conversions as in `like`."""
     members: dict[str, Kind] = {}
-    family = Family(storage, members, webhook)
+    family = replace(like, kinds=members)
     members |= {kind.api_version: replace(kind, family=family) for kind in kinds}
-    return members[storage]
+    return members[family.storage]
 
 
 def _kind(spec: Body, version: Body, types: Definitions) -> Kind:

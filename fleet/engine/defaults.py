@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import copy
 from typing import Any
 
+from fleet.engine import autoscaling
 from fleet.engine.defaults_pods import POD, POD_SPEC, amount, amounts, resources, template
 from fleet.engine.filling import Body, Filler, Zero, all_of, at_each, fill
 from fleet.model.untyped import mapping, rows
@@ -12,16 +12,6 @@ from fleet.model.untyped import mapping, rows
 _HISTORY = 10
 _LARGEST = 2**31 - 1
 _CLIENT_IP_SECONDS = 10800
-_UP = {
-    "stabilizationWindowSeconds": 0, "selectPolicy": "Max",
-    "policies": [
-        {"type": "Pods", "value": 4, "periodSeconds": 15}, {"type": "Percent", "value": 100, "periodSeconds": 15},
-    ],
-}  # fmt: skip
-_DOWN = {"selectPolicy": "Max", "policies": [{"type": "Percent", "value": 100, "periodSeconds": 15}]}
-_CPU_METRIC = [
-    {"type": "Resource", "resource": {"name": "cpu", "target": {"type": "Utilization", "averageUtilization": 80}}}
-]
 CLAIM_SPEC: Filler = all_of(fill("", {"volumeMode": "Filesystem", "resources": {}}), resources)
 
 
@@ -112,15 +102,10 @@ def _network_policy(spec: Body) -> None:
         spec["policyTypes"] = ["Ingress", "Egress"] if spec.get("egress") else ["Ingress"]
 
 
-def _autoscaler(spec: Body) -> None:
-    if spec.get("minReplicas") is None:
-        spec["minReplicas"] = 1
-    if not spec.get("metrics"):
-        spec["metrics"] = copy.deepcopy(_CPU_METRIC)
-    behavior = spec.get("behavior")
-    if behavior.__class__ is dict:
-        fill("scaleUp+", _UP)(behavior)
-        fill("scaleDown+", _DOWN)(behavior)
+def _autoscaler(body: Body) -> None:
+    """Of v1 only the fields that it has; the rest comes with its conversion."""
+    v1 = body.get("apiVersion") == autoscaling.V1
+    at_each("spec+", fill("", {"minReplicas": 1}) if v1 else autoscaling.complete)(body)
 
 
 def _device_request(request: Body) -> None:
@@ -191,7 +176,7 @@ DEFAULTS: dict[tuple[str, str], Filler] = {
         at_each("spec.jobTemplate.spec+", template("template")),
         fill("spec.jobTemplate.spec.podFailurePolicy.rules[].onPodConditions[]", {"status": "True"}),
     ),
-    ("autoscaling", "horizontalpodautoscalers"): at_each("spec+", _autoscaler),
+    ("autoscaling", "horizontalpodautoscalers"): _autoscaler,
     ("networking.k8s.io", "networkpolicies"): all_of(
         fill("spec.ingress[].ports[]", {"protocol": "TCP"}),
         fill("spec.egress[].ports[]", {"protocol": "TCP"}),

@@ -7,7 +7,7 @@ it.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -52,7 +52,7 @@ class Kind:
     goes. `builtin` kinds take strategic merge patches, custom ones answer 415 to them, as a kube-apiserver does.
     `aliases` are other "group/version"s under which the same stored object is served: only `apiVersion` differs.
     `selectable` are field-selector paths beside metadata.name and metadata.namespace, e.g. "involvedObject.uid".
-    `family` has the versions of a custom kind that has several; a kind is then one of them. `since`: what was stored at
+    `family` has the versions of a kind that has several; a kind is then one of them. `since`: what was stored at
     a later revision has been through this very schema; what is older has to be read by it.
     """
 
@@ -93,10 +93,12 @@ class Kind:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Family:
-    """The versions of one custom kind. `kinds`: each by its apiVersion, also those that are not served. `storage`: the
+    """The versions of one kind. `kinds`: each by its apiVersion, also those that are not served. `storage`: the
     apiVersion in which objects are written. `webhook`: spec.conversion.webhook of the CRD; None where the versions have
-    the same fields under the same names, and apiVersion alone is rewritten."""
+    the same fields under the same names, and apiVersion alone is rewritten. `code`: the body, which is given away, in
+    the version of an apiVersion; for a built-in kind whose versions have other fields."""
 
     storage: str
     kinds: Mapping[str, Kind]
     webhook: Mapping[str, Any] | None = None
+    code: Callable[[str, Body], Body] | None = None

@@ -95,6 +95,7 @@ class Declaration:
     minimum: Expression | None = None  # of the pods of all components together
     states: tuple[StateRule, ...] = ()
     suspend: Keys = ()
+    walltime: Keys = ()
     priority_class: Keys = ()
     retryable: Expression | None = None
     in_turn: Expression | None = None
@@ -159,6 +160,7 @@ class _Reader:
                 if (rule := self._state(f"spec.state[{i}]", entry)) is not None
             ),
             suspend=self._steps("spec.suspend", spec.get("suspend")),
+            walltime=self._steps("spec.walltime", spec.get("walltime")),
             priority_class=self._steps("spec.priorityClass", spec.get("priorityClass")),
             retryable=self._expression("spec.retryable", spec.get("retryable"), ("object", "status")),
             in_turn=self._expression("spec.inTurn", spec.get("inTurn"), _OBJECT),

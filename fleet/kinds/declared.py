@@ -28,6 +28,7 @@ class DeclaredKind:
         self._drop = _by_condition(declaration.drop)
         self._suspend = getter("object", declaration.suspend)
         self._priority = getter("object", declaration.priority_class)
+        self._walltime = getter("object", declaration.walltime)
         self._ranged = any(rule.minimum is not None for rule in declaration.components)
         self._over_time = frozenset(rule.name for rule in declaration.components if not rule.together)
 
@@ -128,6 +129,9 @@ class DeclaredKind:
 
     def together(self, component: str) -> bool:
         return component not in self._over_time
+
+    def walltime_s(self, body: Body) -> int:
+        return whole(self._walltime({"object": body})) if self.declaration.walltime else 0
 
     def in_turn(self, body: Body) -> bool:
         rule = self.declaration.in_turn

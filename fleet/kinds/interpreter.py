@@ -153,6 +153,10 @@ class Interpreter(Protocol):
         """Whether all replicas of the component run at the same time. The others come and go, up to their number."""
         ...
 
+    def walltime_s(self, body: Body) -> int:
+        """Seconds after which the member ends the job, in whatever state it is; 0 without such a limit."""
+        ...
+
     def in_turn(self, body: Body) -> bool:
         """Whether some of its pods are made only when others run or have ended."""
         ...

@@ -14,7 +14,7 @@ from fleet.objects.definitions import definitions
 from tests.admission.conftest import USER, Body, Hub
 from tests.admission.test_policies import JOBS, MAPS, gang, policy
 from tests.controllers.bind.test_untaken import RAY, pod, rayjob
-from tests.controllers.world import cluster_policy, pytorchjob
+from tests.controllers.world import cluster, cluster_policy, pytorchjob, tree
 
 TEMPLATE = {"spec": {"containers": [{"name": "c"}]}}
 NAMED = "no WorkloadInterpreter says what pods a AppWrapper of workload.codeflare.dev/v1beta2 has"
@@ -93,8 +93,30 @@ async def test_a_job_that_no_policy_takes_is_told_of_when_it_is_created(hub: Hub
     kind = hub.registry.need("kubeflow.org", "pytorchjobs")
     labels = {"metadata": {"labels": {"a": "b"}}}
     assert (await hub.objects.patch(kind, "default", "one", labels, patches.MERGE, USER)).warnings == ()
-    await hub.create(cluster_policy(queue=True))
+    await hub.create(cluster_policy())
     assert await warned(hub, pytorchjob("two")) == ()
+
+
+async def test_a_job_whose_namespace_has_no_queue_is_told_so(hub: Hub) -> None:
+    untaken.install(hub.objects)
+    await hub.create(cluster_policy(queue=True))
+    tree_missing = "there is no quota tree: apply an ElasticQuotaTree"
+    assert await warned(hub, pytorchjob("one")) == (f"no queue takes PyTorchJob default/one: {tree_missing}",)
+    await hub.create(tree(namespaces=("other",)))
+    (text,) = await warned(hub, pytorchjob("two"))
+    assert text.startswith("no queue takes PyTorchJob default/two: no leaf of the quota tree has namespace default")
+    named = pytorchjob("three")
+    named["metadata"]["labels"] = {"quota.scheduling.alibabacloud.com/name": "child-2"}
+    assert await warned(hub, named) == ()
+
+
+async def test_a_resource_that_no_member_has_is_told_of_with_the_nearest(hub: Hub) -> None:
+    untaken.install(hub.objects)
+    await hub.create(cluster_policy())
+    assert await warned(hub, pytorchjob("before")) == ()  # no member has joined
+    await hub.made(cluster("cfa") | {"status": {"resourceSummary": {"allocatable": {"nvidia.com/gpus": "8"}}}})
+    said = 'no member has nvidia.com/gpu, which the job asks for; did you mean "nvidia.com/gpus"?'
+    assert await warned(hub, pytorchjob("after")) == (said,)
 
 
 async def test_a_pod_is_told_that_nothing_runs_it(hub: Hub) -> None:

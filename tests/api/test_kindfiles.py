@@ -48,7 +48,7 @@ EXPECTED = {
     "admissionregistration.k8s.io": "validatingwebhookconfigurations mutatingwebhookconfigurations "
                                     "validatingadmissionpolicies validatingadmissionpolicybindings "
                                     "mutatingadmissionpolicies mutatingadmissionpolicybindings",
-    "config.fleet.io": "workloadinterpreters",
+    "config.fleet.io": "notificationreceivers workloadinterpreters",
 }  # fmt: skip
 
 

@@ -123,7 +123,7 @@ def test_a_widget_is_read_as_its_declaration_says() -> None:
         {"state": "Running", "when": 'status.conditions.exists(c, c.type == "Up" && c.status == "True")'},
     ]
     widget = DeclaredKind(read_declaration(spec(
-        state=state, suspend="object.spec.paused", retryable='status.why != "BadInput"',
+        state=state, suspend="object.spec.paused", walltime="object.spec.seconds", retryable='status.why != "BadInput"',
         status={"fields": ["failed"], "conditionFields": ["type", "status"]},
         drop=[{"path": "object.spec.pod.metadata.labels.owner", "unless": "object.spec.own"}],
     )))  # fmt: skip
@@ -131,6 +131,9 @@ def test_a_widget_is_read_as_its_declaration_says() -> None:
     body: Body = {"apiVersion": "example.com/v1", "kind": "Widget", "metadata": {"name": "w"},
                   "spec": {"count": 2, "pod": pod}}  # fmt: skip
     assert [(c.name, c.replicas) for c in widget.components(body)] == [("main", 2)]
+    said = {**body, "spec": {**body["spec"], "seconds": 60}}
+    assert (widget.walltime_s(said), widget.walltime_s(body)) == (60, 0)
+    assert widget.walltime_s({**body, "spec": {"seconds": "soon"}}) == 0
     assert widget.state({"failed": 1, "why": "disk"}) == (State.FAILED, "disk")
     up = {"type": "Up", "status": "True", "message": "all up"}
     assert widget.state({"conditions": [up]}) == (State.RUNNING, "all up")

@@ -76,6 +76,22 @@ def test_the_state_follows_the_status(case: Case) -> None:
     assert {str(interpreter.state(status).state) for status in (None, {})} == {"Unknown"}
 
 
+@pytest.mark.parametrize(
+    ("api_version", "kind", "told"),
+    [
+        ("kubeflow.org/v1", "PyTorchJob", {"message": "it was active longer than specified deadline"}),
+        ("kubeflow.org/v1", "MPIJob", {"message": "it was active longer than specified deadline"}),
+        ("batch/v1", "Job", {"reason": "DeadlineExceeded"}),
+    ],
+)  # fmt: skip
+def test_a_job_whose_time_is_over_is_not_tried_again(api_version: str, kind: str, told: Body) -> None:
+    def again(**condition: str) -> bool:
+        failed = {"type": "Failed", "status": "True", **condition}
+        return kind_of(api_version, kind).retryable({"metadata": {}, "status": {"conditions": [failed]}})
+
+    assert not again(**told) and again(reason="BackoffLimitExceeded", message="it failed") and again()
+
+
 @ALL
 def test_suspension_changes_one_field_and_can_be_taken_back(case: Case) -> None:
     interpreter, body = reader(case), case.body

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Iterator
 
 from fleet.admission.causes import forbidden, invalid, required, unsupported
@@ -23,6 +24,7 @@ from fleet.admission.kubernetes.language import (
 )
 from fleet.admission.kubernetes.pods import POD, POD_TEMPLATE, volume_sources
 from fleet.admission.kubernetes.resources import LIMIT_RANGE, RESOURCE_QUOTA
+from fleet.engine import autoscaling
 from fleet.engine.status import Cause
 from fleet.model.quantity import BadQuantity, nanos
 
@@ -125,6 +127,13 @@ def _autoscaler(spec: Object, path: str) -> Iterator[Cause]:
         yield from _metric(metric, f"{path}.metrics[{index}]")
 
 
+def _autoscaler_of(body: Object, path: str) -> Iterator[Cause]:
+    """Kubernetes checks v1 in the form of v2, and names the fields of that."""
+    if body.get("apiVersion") == autoscaling.V1:
+        body = autoscaling.converted(autoscaling.V2, copy.deepcopy(dict(body)))
+    yield from of_spec(_autoscaler)(body, path)
+
+
 def _metric(metric: Object, path: str) -> Iterator[Cause]:
     kind = metric.get("type") or ""
     if not kind:
@@ -180,7 +189,7 @@ CHECKS: dict[tuple[str, str], Check] = {
     ("", "persistentvolumeclaims"): of_spec(_CLAIM),
     ("", "persistentvolumes"): of_spec(_VOLUME),
     ("policy", "poddisruptionbudgets"): at("spec", _budget),
-    ("autoscaling", "horizontalpodautoscalers"): of_spec(_autoscaler),
+    ("autoscaling", "horizontalpodautoscalers"): _autoscaler_of,
     ("storage.k8s.io", "storageclasses"): _storage_class,
     ("node.k8s.io", "runtimeclasses"): every(needed("handler"), label("handler")),
 }
