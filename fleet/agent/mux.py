@@ -189,6 +189,7 @@ class Mux:
         self.limits = limits or MuxLimits()
         self.why = ""  # it is over
         self.over = asyncio.Event()
+        self.sent_bytes = self.received_bytes = 0
         self._pipe, self._accept = pipe, accept
         self._streams: dict[int, Stream] = {}
         self._last = 0  # number of the newest stream
@@ -235,6 +236,10 @@ class Mux:
         for stream in list(self._streams.values()):
             stream.breaks(why)
 
+    @property
+    def streams(self) -> int:
+        return len(self._streams)
+
     async def open(self) -> Stream:
         """A stream that the peer has granted. Raises StreamBroken with the peer's reason."""
         if self.over.is_set():
@@ -265,12 +270,17 @@ class Mux:
                 raise StreamBroken(self.why)
             try:
                 while self._waiting:
-                    await self._pipe.send(encode(self._waiting.popleft()))
+                    await self._write(self._waiting.popleft())
                 if frame is not None:
-                    await self._pipe.send(encode(frame))
+                    await self._write(frame)
             except OSError as error:
                 self.close(str(error) or type(error).__name__)
                 raise StreamBroken(self.why) from error
+
+    async def _write(self, frame: Frame) -> None:
+        message = encode(frame)
+        self.sent_bytes += len(message)
+        await self._pipe.send(message)
 
     def _control(self, frame: Frame) -> None:
         """Send without waiting."""
@@ -302,6 +312,7 @@ class Mux:
     async def _read(self) -> None:
         while (message := await self._pipe.receive()) is not None:
             self._heard_at = asyncio.get_running_loop().time()
+            self.received_bytes += len(message)
             self._takes(decode(message))
         code, reason = self._pipe.ended()
         self.close(reason or f"closed by the peer{f' ({code})' if code else ''}")

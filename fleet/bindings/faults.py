@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from fleet.bindings import binding as b
+from fleet.bindings.failures import failed, failures_max, failures_of
 from fleet.members.members import PodView
 from fleet.model.untyped import mapping, text, texts
 from fleet.ports import Body
@@ -92,3 +93,13 @@ def fault_in(binding: Body) -> Fault | None:
     if said.__class__ is not dict:
         return None
     return Fault(mapping(said).get("infrastructure") is True, text(said.get("why")), texts(said.get("nodes")))
+
+
+def moves_again(binding: Body) -> bool:
+    """Whether its policy takes the job to another member when it has failed, and may do so once more."""
+    wanted = mapping(b.spec_of(binding).get("failover")).get("application")
+    if wanted is None or mapping(wanted).get("purgeMode") == "Never":
+        return False
+    fault = fault_in(binding)
+    user = fault is None or not fault.infrastructure
+    return failed(failures_of(binding), user=user) < failures_max(binding, user=user)

@@ -8,9 +8,9 @@ from typing import Any
 from fleet.bindings import binding as b
 from fleet.bindings.conditions import condition
 from fleet.model.times import seconds
-from fleet.model.untyped import mapping, number, text
+from fleet.model.untyped import digits, mapping, number, text
 from fleet.ports import Body, Key, Stored
-from fleet.wellknown import UNIT_SUFFIX, WORK
+from fleet.wellknown import ANNOTATION_WALLTIME, UNIT_SUFFIX, WORK
 
 ENQUEUED, BACKING_OFF, RESERVED, DEQUEUED = "Enqueued", "TimeoutBackoff", "Reserved", "Dequeued"  # phases
 RUNNING, SUCCEEDED, FAILED = "Running", "Succeed", "Failed"
@@ -52,9 +52,16 @@ def priority_of(unit: Body | None, binding: Body) -> int:
 
 
 def walltime_of(unit: Body | None) -> int | None:
-    """Seconds that it may run; None: no limit. Raises ValueError for what is no number."""
+    """Seconds that it may run before the hub evicts it; None: no limit. Raises ValueError for what is no number."""
     limit = b.spec_of(unit).get("maximumExecutionTimeSeconds")
     return number(limit) if limit else None
+
+
+def limit_of(unit: Body | None, binding: Body) -> int | None:
+    """Seconds that the job may run: the smaller of its unit's limit, at which the hub evicts it, and of its own, at
+    which its member ends it. None: no limit. Raises ValueError for what is no number."""
+    own = digits(b.annotation(binding, ANNOTATION_WALLTIME))
+    return min((limit for limit in (walltime_of(unit), own) if limit), default=None)
 
 
 def requeue_at(unit: Body | None) -> float | None:

@@ -13,14 +13,19 @@ from fleet.controllers.decide.loop import DecideLoop
 from fleet.controllers.dispatch.loop import DispatchLoop
 from fleet.controllers.dispatch.sweep import SweepLoop
 from fleet.controllers.fields.evictor import Evictor
+from fleet.controllers.history.finished import FinishedJobs
+from fleet.controllers.history.loop import HistoryLoop
 from fleet.controllers.lifecycle.garbage import GarbageCollector
 from fleet.controllers.lifecycle.namespaces import Namespaces
 from fleet.controllers.lifecycle.signing import Signing
+from fleet.controllers.notify.loop import NotifyLoop
 from fleet.controllers.observe.drain import DrainLoop
 from fleet.controllers.observe.failover import FailoverLoop
 from fleet.controllers.observe.loop import ObserveLoop
 from fleet.controllers.observe.moving import MoveLoop
 from fleet.controllers.observe.nodes import NodesLoop
+from fleet.controllers.observe.stopping import StoppingLoop
+from fleet.controllers.queue.after import AfterLoop
 from fleet.controllers.queue.enqueue import EnqueueLoop
 from fleet.controllers.queue.quota import QuotaLoop
 from fleet.controllers.room.loop import RoomLoop
@@ -50,6 +55,7 @@ def build_loops(hub: Hub, solver: Solver | None) -> list[Loop]:
         BindLoop(hub, events),
         UntakenLoop(hub, events),
         EnqueueLoop(hub),
+        AfterLoop(hub),
         DecideLoop(hub, events, solver, aside),
         AdmissionChecksLoop(hub, events),
         RoomLoop(hub, index, dispatch.dependencies),
@@ -58,15 +64,23 @@ def build_loops(hub: Hub, solver: Solver | None) -> list[Loop]:
         FailoverLoop(hub, events, evictor, index),
         TaintTimes(hub),
         DrainLoop(hub, evictor),
+        StoppingLoop(hub, evictor),
         NodesLoop(hub, events),
         MoveLoop(hub, events, evictor),
         GarbageCollector(hub.objects, hub.options),
         Namespaces(hub.objects, hub.options, hub.config.root_certificate),
         Signing(hub.objects, hub.options, hub.authority),
     ]
+    recording: list[Loop] = []
+    if hub.history_dsn:
+        notify = NotifyLoop(hub, hub.history_dsn)
+        history = HistoryLoop(hub, hub.history_dsn, notify.enter)
+        reconciling.append(FinishedJobs(hub, history))
+        recording = [history, notify]
     if isinstance(hub.members, ClusterMembers):
         reconciling.insert(0, ClustersLoop(hub, hub.members))
     for loop in reconciling:
         loop.controller.teller = aside
-    hub.metrics.watch(loop.controller for loop in reconciling)
-    return [*reconciling, SweepLoop(hub, dispatch.controller.queue, terms), EventRetention(hub)]
+    hub.metrics.watch((loop.controller for loop in reconciling), hub.members)
+    others: list[Loop] = [SweepLoop(hub, dispatch.controller.queue, terms), EventRetention(hub)]
+    return [*reconciling, *others, *recording]

@@ -27,7 +27,7 @@ from fleet.members.follow import Follower, NotServed
 from fleet.members.identity import Judge, anyone, read_identity
 from fleet.members.index import ByBinding
 from fleet.members.inventory import NodeSink, Notify, PodSink
-from fleet.members.members import Changed, Did, Outcome, PodView
+from fleet.members.members import Changed, Closed, Did, Outcome, PodView
 from fleet.members.nodes import Nodes
 from fleet.members.potential import potential_pools
 from fleet.members.traits import Limits, State, Traits
@@ -289,6 +289,9 @@ class OneMember:
             self._modelled = self._nodes.version
         self._model = model
         return model
+
+    def closed(self) -> Sequence[Closed]:
+        return self._nodes.closed()
 
     def seats(self, pods: Sequence[PodView]) -> tuple[Seat, ...]:
         held: dict[str, Amounts] = {}

@@ -81,6 +81,9 @@ class Changed:
     binding: str = ""
 
 
+Closed = tuple[tuple[tuple[str, str], ...], Amounts]  # labels and allocatable of nodes alike that take no pods now
+
+
 class Members(Protocol):
     """See fleet/members/README.md."""
 
@@ -96,6 +99,10 @@ class Members(Protocol):
 
     def model(self, name: str) -> Member | None:
         """For the snapshot: room by pool as its inventory shows it now. None until the first full list."""
+        ...
+
+    def closed(self, name: str) -> Sequence[Closed]:
+        """The nodes that `model` shows no room of: cordoned, not ready, or avoided."""
         ...
 
     def tell_apart(self, named: frozenset[tuple[str, str]]) -> None:

@@ -9,10 +9,11 @@ and of ten thousand, and the model for the decider is made from the distinct vec
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from fleet.kinds.requests import amounts
+from fleet.members.members import Closed
 from fleet.model.amounts import NOTHING, Amounts
 from fleet.model.member import Pool, Taint
 from fleet.model.quantity import BadQuantity
@@ -116,6 +117,7 @@ class Nodes:
         self.total_used = NOTHING
         self.ready_count = 0
         self.unschedulable_count = 0
+        self._closed: dict[PoolKey, Amounts] = {}  # allocatable of the nodes that take no pods
         self.version = 0  # grows with every node that comes, goes or changes
 
     def __len__(self) -> int:
@@ -141,6 +143,8 @@ class Nodes:
         self.total_allocatable = self.total_allocatable.plus(node.allocatable)
         if node.usable:
             self._move(node, None, node.offers(self._used.get(node.name, NOTHING)))
+        else:
+            self._close(node, 1)
         return True
 
     def remove(self, name: str) -> bool:
@@ -169,7 +173,18 @@ class Nodes:
         self.total_allocatable = self.total_allocatable.minus(node.allocatable)
         if node.usable:
             self._move(node, node.offers(self._used.get(name, NOTHING)), None)
+        else:
+            self._close(node, -1)
         return True
+
+    def _close(self, node: Node, sign: int) -> None:
+        left = self._closed.pop(node.pool, NOTHING).plus(node.allocatable, sign)
+        if left.items_:
+            self._closed[node.pool] = left
+
+    def closed(self) -> Sequence[Closed]:
+        """Labels and allocatable of the nodes that stand in no pool, since they take no pods now."""
+        return [(labels, amounts) for (labels, _), amounts in self._closed.items()]
 
     def use(self, name: str, requests: Amounts, sign: int) -> None:
         """A pod with these requests is on the node now (sign 1), or no longer (sign -1)."""

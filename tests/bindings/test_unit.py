@@ -7,8 +7,19 @@ from typing import Any
 import pytest
 
 from fleet.bindings.nomination import NOMINATION, Nomination, nomination_of, to_body
-from fleet.bindings.unit import active, charged_of, in_queue, phase_of, priority_of, queue_of, requeue_at, walltime_of
+from fleet.bindings.unit import (
+    active,
+    charged_of,
+    in_queue,
+    limit_of,
+    phase_of,
+    priority_of,
+    queue_of,
+    requeue_at,
+    walltime_of,
+)
 from fleet.ports import Body
+from fleet.wellknown import ANNOTATION_WALLTIME
 
 BINDING: Body = {"metadata": {}, "spec": {"schedulePriority": {"priority": 3}}}
 PHASES = ("", "Enqueued", "TimeoutBackoff", "Reserved", "Dequeued", "Running", "Succeed", "Failed")
@@ -35,6 +46,14 @@ def test_a_person_changes_priority_limit_and_whether_it_may_start() -> None:
     for spec in ({"priority": "high"}, {"maximumExecutionTimeSeconds": "long"}):
         with pytest.raises(ValueError, match="is no whole number"):
             _ = priority_of(unit(spec), BINDING), walltime_of(unit(spec))
+
+
+def test_the_smaller_of_the_limits_of_unit_and_job_counts() -> None:
+    own = {"metadata": {"annotations": {ANNOTATION_WALLTIME: "90"}}}
+    limited = unit({"maximumExecutionTimeSeconds": 60})
+    assert [limit_of(limited, BINDING), limit_of(limited, own), limit_of(None, own)] == [60, 60, 90]
+    assert limit_of(unit(), BINDING) is None
+    assert limit_of(None, {"metadata": {"annotations": {ANNOTATION_WALLTIME: "0"}}}) is None
 
 
 def test_a_unit_is_charged_what_its_member_runs_where_that_is_more() -> None:

@@ -16,7 +16,7 @@ from fleet.kinds import interpreter_of
 from fleet.kinds.requests import pod_requests
 from fleet.members.dispatch import why_not
 from fleet.members.dispatched import COMPANIONS
-from fleet.members.members import Changed, Did, Outcome, PodView
+from fleet.members.members import Changed, Closed, Did, Outcome, PodView
 from fleet.members.nodes import ANY_VALUE
 from fleet.model.amounts import NOTHING, Amounts
 from fleet.model.member import Member
@@ -56,6 +56,9 @@ class FakeMembers:
     def model(self, name: str) -> Member | None:
         member = self.by_name.get(name)
         return member.model([(HOSTNAME, node) for node in member.nodes if self._apart(node)]) if member else None
+
+    def closed(self, name: str) -> Sequence[Closed]:
+        return ()
 
     def _apart(self, node: str) -> bool:
         return not self.named.isdisjoint({(HOSTNAME, node), (HOSTNAME, ANY_VALUE)})

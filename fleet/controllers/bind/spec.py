@@ -18,6 +18,8 @@ from fleet.model.charge import beyond
 from fleet.model.times import rfc3339, rfc3339_micro
 from fleet.ports import Body
 from fleet.wellknown import (
+    ANNOTATION_AFTER,
+    ANNOTATION_AT_MOST,
     ANNOTATION_BACKOFF_LIMIT,
     ANNOTATION_CHECKPOINT,
     ANNOTATION_CREATOR,
@@ -32,9 +34,11 @@ from fleet.wellknown import (
     ANNOTATION_QUEUEING,
     ANNOTATION_SUSPENDED,
     ANNOTATION_TOPOLOGY,
+    ANNOTATION_WALLTIME,
     ATTEMPT,
     FINALIZER_BINDING,
     LABEL_JOB_UID,
+    LABEL_SWEEP,
     PREEMPTIBLE_LABELS,
     QUEUING,
     QUOTA_NAME_LABELS,
@@ -51,7 +55,7 @@ COPIED = (
     "preserveResourcesOnDeletion",
     "schedulerName",
 )
-COPIED_LABELS = (*QUOTA_NAME_LABELS, *PREEMPTIBLE_LABELS)
+COPIED_LABELS = (*QUOTA_NAME_LABELS, *PREEMPTIBLE_LABELS, LABEL_SWEEP)
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,6 +150,8 @@ def _settle_metadata(binding: Body, wanted: Wanted) -> None:
     for name, text in (
         (ANNOTATION_SUSPENDED, "true" if wanted.suspended else ""),
         (ANNOTATION_HOLD, b.annotation(wanted.body, ANNOTATION_HOLD)),
+        (ANNOTATION_AFTER, b.annotation(wanted.body, ANNOTATION_AFTER) if wanted.gang else ""),
+        (ANNOTATION_AT_MOST, b.annotation(wanted.body, ANNOTATION_AT_MOST) if wanted.gang else ""),
         (ANNOTATION_MOVE, b.annotation(wanted.body, ANNOTATION_MOVE) if wanted.gang else ""),
         (ANNOTATION_CREATOR, b.annotation(wanted.body, ANNOTATION_CREATOR)),
         (ANNOTATION_FORCE_DELETE, _either(wanted, ANNOTATION_FORCE_DELETE)),
@@ -153,6 +159,7 @@ def _settle_metadata(binding: Body, wanted: Wanted) -> None:
         (ANNOTATION_BACKOFF_LIMIT, _either(wanted, ANNOTATION_BACKOFF_LIMIT) if wanted.gang else ""),
         (ANNOTATION_CHECKPOINT, b.annotation(wanted.body, ANNOTATION_CHECKPOINT)),
         (ANNOTATION_TOPOLOGY, _topology(wanted)),
+        (ANNOTATION_WALLTIME, _walltime(wanted)),
     ):
         if text:
             annotations[name] = text
@@ -174,6 +181,13 @@ def _topology(wanted: Wanted) -> str:
     body = wanted.body
     interpreter = interpreter_of(body["apiVersion"], body["kind"]) if wanted.gang else None
     return next(iter(topologies(body, interpreter.templates(body))), "") if interpreter is not None else ""
+
+
+def _walltime(wanted: Wanted) -> str:
+    body = wanted.body
+    interpreter = interpreter_of(body["apiVersion"], body["kind"]) if wanted.gang else None
+    limit = interpreter.walltime_s(body) if interpreter is not None else 0
+    return str(limit) if limit else ""
 
 
 def _either(wanted: Wanted, name: str) -> str:

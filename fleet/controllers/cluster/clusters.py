@@ -19,6 +19,7 @@ from fleet.bindings.conditions import condition, set_condition
 from fleet.controllers.cluster.identities import Identities
 from fleet.controllers.fields import rooms
 from fleet.controllers.runtime.controller import Controller, Source
+from fleet.controllers.runtime.gpus import GPU_PARTS, by_model
 from fleet.controllers.runtime.hub import Hub
 from fleet.engine.kubeconfig import BadKubeconfig
 from fleet.members.identity import Judge
@@ -245,7 +246,16 @@ class ClustersLoop:
                 "allocating": texts_of(state.allocating),
                 "allocated": texts_of(state.allocated),
             }
+            changes |= self._gpus(name)
         return changes
+
+    def _gpus(self, name: str) -> Body:
+        """GPUs by model; nothing before the first full list."""
+        model = self._hub.members.model(name)
+        if model is None:
+            return {}
+        found = by_model(model.pools, self._hub.members.closed(name))
+        return {"gpus": [{"model": of, **{part: found[of][part] for part in GPU_PARTS}} for of in sorted(found)]}
 
 
 def _key(name: str) -> Key:

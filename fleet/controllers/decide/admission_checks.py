@@ -18,6 +18,7 @@ from fleet.bindings.elastic import given
 from fleet.bindings.failures import Failure, failures_of, with_failure
 from fleet.bindings.lost import lost_copies, why_held
 from fleet.bindings.nomination import CHECKS, READY, REJECTED, RETRY, Nomination, nomination_of
+from fleet.bindings.stopping import held_by, path_of, stops_of
 from fleet.bindings.unit import RESERVED, active, phase_of, queue_of
 from fleet.controllers.cluster.matching import candidate, repels
 from fleet.controllers.decide.commit import PlanCommitter
@@ -31,7 +32,16 @@ from fleet.engine.status import StatusError, conflict
 from fleet.model.plan import Placement
 from fleet.model.untyped import mapping, text
 from fleet.ports import Body, Committed, Event, EventType, Key, Stored, Write
-from fleet.wellknown import ANNOTATION_MOVE, CLUSTER, QUEUE, SCHEDULE_FAILED, UNIT_SUFFIX, WORK, unit_name
+from fleet.wellknown import (
+    ANNOTATION_MOVE,
+    CLUSTER,
+    QUEUE,
+    QUEUE_NAMESPACE,
+    SCHEDULE_FAILED,
+    UNIT_SUFFIX,
+    WORK,
+    unit_name,
+)
 
 log = structlog.get_logger(__name__)
 
@@ -121,12 +131,22 @@ class AdmissionChecksLoop:
             return "the job or its policy changed while its admission checks were waited for"
         if queue_of(unit) != nomination.queue:
             return "it moved to another queue while its admission checks were waited for"
+        held = self._held_by(nomination.queue)
+        if held:
+            return f"the queue {held} was held while its admission checks were waited for"
         cluster = self._hub.peek(CLUSTER, "clusters", "", nomination.member)
         if (cluster is not None and b.deleting(cluster)) or nomination.member not in self._hub.members.names():
             return f"member {nomination.member} is gone or being removed"
         if cluster is not None and repels(mapping(b.spec_of(binding).get("placement")), candidate(cluster)):
             return f"member {nomination.member} takes no new jobs any more: it has a taint"
         return ""
+
+    def _held_by(self, queue: str) -> str:
+        """The held queue, this one or one above it; "" when jobs of the queue may start."""
+        named = self._hub.peek(QUEUE, "queues", QUEUE_NAMESPACE, queue)
+        if named is None:
+            return ""
+        return held_by(stops_of(self._hub.bodies(QUEUE, "queues", QUEUE_NAMESPACE)), path_of(named))
 
     async def _refused(self, unit: Stored, binding: Stored, nomination: Nomination, check: Body) -> float | None:
         """Room that is not held speaks against the member, any other check against the job."""

@@ -54,7 +54,7 @@ _EVERYTHING: frozenset[str] = frozenset({"*"})
 _WHY = {
     "Guaranteed": "which is within its guarantee",
     "Share": "which is within its fair share",
-    "Crossing": "which is the head of a queue below its fair share",
+    "Crossing": "which is the first of a queue below its fair share",
 }
 
 
@@ -84,7 +84,9 @@ class PlanCommitter:
         queues = reserving.Queues.of(self._hub)
         acts = [self._start(picture, queues, placement, racks.get(placement.unit, "")) for placement in placements]
         started = await self._commit(picture, acts)
-        self._hub.metrics.placements.inc(len(started))
+        units, tree, now = picture.snapshot.units, picture.snapshot.tree, self._hub.clock.now()
+        for unit in started:
+            self._hub.metrics.placed(units[unit], tree, now)
         return len(started)
 
     async def take_back(self, picture: Picture, plan: Plan) -> frozenset[str]:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 import structlog
 
+from fleet.bindings import after
 from fleet.bindings import binding as b
 from fleet.bindings.conditions import condition, set_condition
 from fleet.bindings.failures import failures_of
@@ -45,6 +46,8 @@ CONDITION_REASONS = {
     Code.NO_NODE_MATCHES: "NoClusterFit",
     Code.UNKNOWN_RESOURCE: "NoClusterFit",
     Code.HELD: "Held",
+    Code.AFTER: "WaitsForJobs",
+    Code.NEVER_AFTER: "DependencyNeverSatisfied",
     Code.SUSPENDED: "Suspended",
 }
 
@@ -228,7 +231,11 @@ class ReasonWriter:
 
 
 def with_cause(reason: Reason, binding: Body) -> Reason:
-    """A back-off with the code of the failure that it follows, so that programs need not read the text."""
+    """A back-off with the code of the failure that it follows, so that programs need not read the text. What keeps a
+    job behind others has codes of its own, which the core does not know."""
+    obstacle = after.obstacle(binding) if reason.code in (Code.NOT_ITS_TURN, Code.HELD) else None
+    if obstacle is not None and obstacle.told(reason.numbers.get("why")):
+        return obstacle.reason
     failures = failures_of(binding) if reason.code is Code.BACK_OFF else ()
     return Reason(reason.code, {**reason.numbers, CAUSE: failures[-1].reason}) if failures else reason
 

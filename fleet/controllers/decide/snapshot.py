@@ -24,6 +24,7 @@ from fleet.controllers.cluster.matching import (
     candidate,
 )
 from fleet.controllers.decide.units import asked_of_nodes, base_inputs, base_unit, now_unit, unreadable_unit
+from fleet.controllers.queue.sweeps import Sweep, sweep_of
 from fleet.controllers.queue.turns import PODS_RUN_S, Waits
 from fleet.members.members import Members, PodView
 from fleet.model.amounts import NOTHING
@@ -89,6 +90,7 @@ class _Kept:
     failed: Exception | None = None  # why it could not be read
     grows: bool = False  # it has its room, and asks for more
     elastic: bool = False  # its job can start with fewer replicas
+    sweep: Sweep | None = None  # its job belongs to
 
     def reads(
         self, binding: Stored, unit_revision: int, pods: Sequence[PodView], copies: Sequence[tuple[str, Body]]
@@ -136,6 +138,7 @@ class SnapshotBuilder:
         unreadable: dict[Key, Exception] = {}
         growing: list[str] = []
         elastic: list[str] = []
+        sweeps: dict[str, Sweep] = {}
         for stored in self._store.scan(WORK, "resourcebindings"):
             known = self._kept.get(stored.uid)
             if known is not None and known.around is not self._around:
@@ -155,6 +158,8 @@ class SnapshotBuilder:
                 named |= known.asked
                 units[known.unit.id] = known.unit
                 sources[known.unit.id] = Sources(stored, queue_unit)
+                if known.sweep is not None:
+                    sweeps[known.unit.id] = known.sweep
                 if known.grows:
                     growing.append(known.unit.id)
                 if known.elastic and known.unit.phase is Phase.WAITING:
@@ -166,7 +171,7 @@ class SnapshotBuilder:
         members = self._read_members(now)
         units.update(self._seated(kept.values(), members))
         queues = self._store.scan(QUEUE, "queues", namespace=QUEUE_NAMESPACE)
-        units.update(self._waits.look(queues, units, lambda key: sources[key].unit, self._members.pods_of, now))
+        units.update(self._waits.look(queues, units, lambda key: sources[key].unit, self._members.pods_of, now, sweeps))
         config = self._waiting_config if self.unread() else self._config
         waits = self._waits
         self._last = Snapshot(tree, units, members, config).following(self._last)
@@ -198,6 +203,7 @@ class SnapshotBuilder:
             stored.revision, self._around, base, known.unit_key if known else _unit_key(stored.key),
             queue_unit.revision if queue_unit else 0, pods, copies, unit, asked, base_of, failed=failed,
             grows=bool(b.spec_of(stored.body).get(WANTED)), elastic=bool(least_of(stored.body)),
+            sweep=sweep_of(stored.body),
         )  # fmt: skip
 
     def _as_admitted(self, unit: Unit | None, queue_unit: Stored | None) -> Unit | None:

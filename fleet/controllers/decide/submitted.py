@@ -12,6 +12,7 @@ from dataclasses import replace
 from fleet.admission import passing
 from fleet.admission.selecting import best_policy
 from fleet.bindings.elastic import least_of, resized
+from fleet.bindings.unit import limit_of
 from fleet.controllers.bind.loop import wanted_of_job
 from fleet.controllers.bind.spec import new_binding
 from fleet.controllers.cluster.matching import Candidate, candidate
@@ -68,7 +69,11 @@ def unit_of(
     binding["metadata"]["uid"] = uid
     unit = base_unit(binding, tree, clusters)
     components = resized(unit.components, least_of(binding))
-    return replace(unit, components=components, created_at=now, suspended=wanted.suspended)
+    limit = limit_of(None, binding)
+    return replace(
+        unit, components=components, created_at=now, suspended=wanted.suspended,
+        walltime_s=float(limit) if limit else None,
+    )  # fmt: skip
 
 
 def unit_in(store: Store, body: Body, namespace: str, now: float, snapshot: Snapshot) -> Unit:

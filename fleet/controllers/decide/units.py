@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
+from fleet.bindings import after
 from fleet.bindings import binding as b
 from fleet.bindings.claims import claim_of
 from fleet.bindings.components import components_of
@@ -13,7 +14,7 @@ from fleet.bindings.failures import backoff_until, backoffs, failures_of, gave_u
 from fleet.bindings.heads import head_of
 from fleet.bindings.nomination import nomination_of
 from fleet.bindings.notice import leaving_s
-from fleet.bindings.unit import active, evicted, priority_of, walltime_of
+from fleet.bindings.unit import active, evicted, limit_of, priority_of
 from fleet.controllers.cluster.matching import (
     Candidate,
     affinity_groups,
@@ -61,6 +62,7 @@ def base_unit(binding: Body, tree: QuotaTree | None, clusters: Sequence[Candidat
     except BadQuantity:
         components = ()
     failures, over = failures_of(binding), gave_up(binding)
+    obstacle = None if over else after.obstacle(binding)
     group = resource["apiVersion"].rsplit("/", 1)[0] if "/" in resource["apiVersion"] else ""
     preemptible = next((labels[name] for name in PREEMPTIBLE_LABELS if name in labels), "true")
     return Unit(
@@ -80,8 +82,9 @@ def base_unit(binding: Body, tree: QuotaTree | None, clusters: Sequence[Candidat
         backoff_until=backoff_until(failures),
         attempts=max(b.attempt(binding), backoffs(failures)),
         failed_why=failures[-1].message if failures and failures[-1].backoff else "",
-        held=bool(over),
-        held_why=over,
+        held=bool(over) or obstacle is not None,
+        held_why=over if obstacle is None else obstacle.why,
+        waits_turn=obstacle is not None and not obstacle.never,
         user=b.annotation(binding, ANNOTATION_CREATOR),
         topology=b.annotation(binding, ANNOTATION_TOPOLOGY),
     )
@@ -197,11 +200,13 @@ def _checkpoint(binding: Body, pods: Iterable[PodView], copies: Iterable[tuple[s
 def _as_queued(base: Unit, binding: Body, queue_unit: Body | None) -> Unit:
     """With the values that people set while it waits: on its QueueUnit, or on the job itself."""
     suspended, stopped = b.suspended(binding), not active(queue_unit)
-    priority, limit = priority_of(queue_unit, binding), walltime_of(queue_unit)
+    priority, limit = priority_of(queue_unit, binding), limit_of(queue_unit, binding)
     if not (suspended or stopped or b.held(binding)) and priority == base.priority and limit is None:
         return base
     told = evicted(queue_unit) if stopped else None
     over = told is not None and told.get("reason") == b.OVER_TIME
+    if stopped or b.held(binding):
+        base = replace(base, held_why="" if base.waits_turn else base.held_why, waits_turn=False)  # that comes first
     return replace(
         base,
         priority=priority,

@@ -44,7 +44,9 @@ from fleet.wellknown import (
     ANNOTATION_SENT,
     ANNOTATION_USERS,
     LABEL_BINDING,
+    LABEL_CODE,
     LABEL_HUB,
+    LABEL_SWEEP,
     PRIORITY_CLASS_DIFFERS,
     WORK,
 )
@@ -76,6 +78,16 @@ class Dependencies:
         if source is None or b.deleting(source.body):
             return False
         return not why_not(self._hub.registry.need(key.group, key.resource), key, source.body, tenant=True)
+
+    def code_of(self, job: Body, wanted: Iterable[Dependency]) -> list[Dependency]:
+        """The ConfigMaps that hold the code of the job, or of its sweep: they are a part of it, and go where it
+        goes."""
+        of = {job["metadata"]["name"], (job["metadata"].get("labels") or {}).get(LABEL_SWEEP)}
+        found = ((one, self._hub.store.peek(key_of(one))) for one in wanted if one[0] == "ConfigMap")
+        return [
+            one for one, stored in found
+            if stored is not None and (stored.body["metadata"].get("labels") or {}).get(LABEL_CODE, "") in of
+        ]  # fmt: skip
 
     async def send(
         self, stored: Stored, member: str, wanted: Iterable[Dependency], cluster: Candidate, overrides: Sequence[Body]

@@ -42,6 +42,7 @@ from fleet.controllers.runtime.turned import Turned
 from fleet.kinds import interpreter_of
 from fleet.members.members import Changed, Did, Outcome
 from fleet.model.reason import Code, Reason
+from fleet.model.times import seconds
 from fleet.ports import Body, Event, Key, Stored
 from fleet.wellknown import (
     CLUSTER,
@@ -218,6 +219,9 @@ class DispatchLoop:
         if written and whole and wanted and not is_true(stored.body, FULLY_APPLIED):
             text = f"Successfully applied to cluster {', '.join(wanted)}"
             await self._events.courtesy(stored.body["spec"]["resource"], SYNC_SUCCEED, text)
+            chosen = seconds(b.placed_at(stored.body))
+            if b.is_gang(stored.body) and chosen is not None:
+                self._hub.metrics.dispatched(wanted[0], self._hub.clock.now() - chosen)
         if again or left:
             return self._again(stored.key)
         self._tries.pop(stored.key, None)
@@ -309,10 +313,12 @@ class DispatchLoop:
                 )  # fmt: skip
                 if lacks is not None:
                     return lacks, missing
-            if interpreter is not None and propagates:
-                outcome, missing = await self._dependencies.send(
-                    stored, member, interpreter.dependencies(source) | classes_of(body, interpreter), cluster, overrides
+            if interpreter is not None:
+                named = interpreter.dependencies(source)
+                wanted = (
+                    named | classes_of(body, interpreter) if propagates else self._dependencies.code_of(source, named)
                 )
+                outcome, missing = await self._dependencies.send(stored, member, wanted, cluster, overrides)
                 if outcome is not None:
                     return outcome, missing
             if there is not None and hash_of(there) == hash_of(body) and not b.deleting(there):

@@ -95,6 +95,7 @@ class Controller:
         self.name = name
         self.queue = WorkQueue()
         self.failures = 0  # of keys, since it was made; metrics read it
+        self.last_error = ""  # with its key
         self.teller: Teller | None = None
         self._store = store
         self._sources = tuple(sources)
@@ -153,7 +154,7 @@ class Controller:
             except Fenced:
                 raise
             except Exception as error:
-                self.failures += 1
+                self._count(source.resource, error)
                 log.error(
                     "a source failed, listing again", controller=self.name, resource=source.resource,
                     again_in_s=pause, exc_info=error,
@@ -187,7 +188,7 @@ class Controller:
                 own = own or wanted == key
                 self.queue.add(wanted)
         except Exception as error:
-            self.failures += 1
+            self._count(key, error)
             self._log(key, error, "an object cannot be mapped to keys")
             if event.type is not EventType.DELETED:
                 self._unmapped.add(key)
@@ -209,7 +210,7 @@ class Controller:
             except (asyncio.CancelledError, Fenced):
                 raise
             except Exception as error:
-                self.failures += 1
+                self._count(key, error)
                 await self._failed(key, error)
             else:
                 if self._in_a_row or self._told:
@@ -239,6 +240,10 @@ class Controller:
             log.error("set aside", controller=self.name, key=str(key), error=repr(error), again_in_s=ASIDE_S)
         await self._tell(key, error)
         self.queue.set_aside(key, ASIDE_S)
+
+    def _count(self, what: object, error: Exception) -> None:
+        self.failures += 1
+        self.last_error = f"{what}: {error!r}"[:ERROR_TEXT_MAX]
 
     async def _succeeded(self, key: Key) -> None:
         self._in_a_row.pop(key, None)

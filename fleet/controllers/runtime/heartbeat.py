@@ -11,6 +11,7 @@ from typing import Any
 
 import orjson
 
+from fleet import __version__
 from fleet.bindings.heartbeat import LATE_S, LEASE, LOOKS_S, RENEW_S
 from fleet.controllers.runtime.hub import Hub
 from fleet.model.times import rfc3339, rfc3339_micro
@@ -19,6 +20,7 @@ from fleet.wellknown import ANNOTATION_HEARTBEAT
 
 LOOK_EACH = int(LOOKS_S // RENEW_S)  # beats
 LOOPS_MAX = 20
+ERROR_MAX = 200  # characters
 NAMES_MAX = 5  # keys that are set aside
 MEMBERS_MAX = 100
 FAILING_S = 60.0  # a loop that failed or ended within this is told of
@@ -75,6 +77,7 @@ class Heartbeat:
         now = hub.clock.now()
         aside = sorted(f"{loop.name}: {key}" for loop in metrics.loops for key in loop.aside)
         return {
+            "version": __version__,
             "looked": rfc3339(metrics.looked_at) if metrics.looked_at > self._acquired else None,
             "decided": rfc3339(metrics.decided_at) if metrics.decided_at else None,
             "failing": self._failing(now)[:LOOPS_MAX],
@@ -96,7 +99,12 @@ class Heartbeat:
                 at = now
             self._counted[loop.name] = (so_many, at)
             if at and now - at < FAILING_S:
-                found.append({"loop": loop.name, "failures": loop.failures, "restarts": ends, "last": rfc3339(at)})
+                found.append(
+                    {
+                        "loop": loop.name, "failures": loop.failures, "restarts": ends, "last": rfc3339(at),
+                        "error": loop.last_error[:ERROR_MAX],
+                    }
+                )  # fmt: skip
         return found
 
 

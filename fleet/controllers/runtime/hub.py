@@ -62,8 +62,12 @@ class ControllerConfig:
     withdrawn_s: float = 300.0  # after their grace, pods that still do not leave a member are named as the reason
     sweep_s: float = 30.0  # between two searches for orphans in the members
     event_ttl_s: float = 3600.0
+    outgoing_allow: tuple[str, ...] = ()  # networks and hosts that notifications may go to, beside public addresses
     root_certificate: str = ""  # PEM of the authority behind the API's certificate, for a ConfigMap in each namespace
     record_decisions: bool = True
+    finished_job_ttl_s: float = 0.0  # finished jobs are deleted so long after their end; 0: only those that say it
+    history_days: int = 400  # jobs, attempts and waits are kept so long, by whole months; 0: for ever
+    usage_days: int = 400  # likewise usage by the minute
 
 
 @dataclass(slots=True)
@@ -81,6 +85,7 @@ class Hub:
     config: ControllerConfig = field(default_factory=ControllerConfig)
     metrics: Metrics = field(default_factory=Metrics)
     authority: Authority | None = None  # signs client certificates
+    history_dsn: str = ""  # of the database that the history is recorded in; "": none is recorded
 
     @property
     def options(self) -> Options:

@@ -2,7 +2,7 @@
 
 Events are counted where they happen. The present state (units of each leaf, reasons, claims, members) is read out of
 the newest snapshot on each request, in the thread of the server: snapshots do not change, and a decision pays nothing
-for it. Labels are bounded: a leaf that users make up is "(unknown)", and beyond LEAVES_MOST they share one row.
+for it (gauges.py). Labels are bounded, and docs/reference/metrics.md states by what.
 """
 
 from __future__ import annotations
@@ -11,23 +11,47 @@ from collections import Counter as Tally
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Protocol
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, ProcessCollector
+from prometheus_client import (
+    CollectorRegistry,
+    Counter,
+    Gauge,
+    Histogram,
+    ProcessCollector,
+    disable_created_metrics,
+)
 from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
+from fleet.controllers.runtime.gauges import (
+    LEAVES_MOST,
+    MEMBERS_MOST,
+    OTHERS,
+    Shares,
+    gauge,
+    leaf_of,
+    of_gpus,
+    of_quota,
+    of_units,
+)
+from fleet.controllers.runtime.gpus import gpus_in
+from fleet.members.members import Closed, Members
+from fleet.model.bounded import Bounded
 from fleet.model.plan import Plan
 from fleet.model.reason import Reason
-from fleet.model.unit import Phase, Unit
+from fleet.model.unit import Unit
 from fleet.placement.problem import Answer, Problem, Solver, VictimProblem
 from fleet.ports import Key
 from fleet.quota.tree import QuotaTree
 from fleet.snapshot import Snapshot
 from fleet.solver.process import FAILED, LATE, STARTING
 
-LEAVES_MOST = 200
-MEMBERS_MOST = 1_000
-OUTSIDE, UNKNOWN, OTHERS = "(none)", "(unknown)", "(others)"  # no quota; not in the tree; the leaves beyond the most
+disable_created_metrics()  # type: ignore[no-untyped-call]  # a further row for each counter, which says nothing that a restart does not
+REASONS_MOST = 40
 _SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30)
+_WAITS = (1, 10, 60, 300, 900, 3600, 4 * 3600, 12 * 3600, 24 * 3600, 3 * 24 * 3600, 7 * 24 * 3600)
+_LAGS = (1, 2, 5, 15, 60, 300)  # the hub writes down to the second when it chose a member
+_SIZES = ((0, "0"), (1, "1"), (8, "2-8"), (64, "9-64"), (512, "65-512"))  # GPUs at most, and the label
+_LARGEST = "513+"
 _GAPS = (0.0, 0.001, 0.01, 0.05, 0.1, 0.2, 0.5)
 _WHYS = ((STARTING, "starting"), (LATE, "late"), (FAILED, "failed"))
 
@@ -47,6 +71,9 @@ class Loop(Protocol):
 
     @property
     def failures(self) -> int: ...
+
+    @property
+    def last_error(self) -> str: ...
 
     @property
     def aside(self) -> Collection[Key]: ...
@@ -87,6 +114,24 @@ class Metrics:
         self.solver = Counter("fleet_solver_answers", "Answers of the solver.", ("outcome",), registry=registry)
         self.placements = Counter("fleet_placements", "Units placed in a member.", registry=registry)
         self.claims = Counter("fleet_claims", "Claims of room that were committed.", registry=registry)
+        self._waits = Histogram(
+            "fleet_unit_wait_seconds", "From the entry into its queue to its first member, of units that got one.",
+            ("leaf", "size"), registry=registry, buckets=_WAITS,
+        )  # fmt: skip
+        self._dispatches = Histogram(
+            "fleet_member_dispatch_seconds", "From the choice of a member to a job that is stored there.", ("member",),
+            registry=registry, buckets=_LAGS,
+        )  # fmt: skip
+        self._finished = Counter(
+            "fleet_jobs_finished", "Jobs that ended, by leaf and outcome.", ("leaf", "outcome"), registry=registry
+        )
+        self._lost = Counter(
+            "fleet_lost_gpu_seconds", "GPU time of work that is done again, by leaf and cause.", ("leaf", "reason"),
+            registry=registry,
+        )  # fmt: skip
+        self.notifications = Counter(
+            "fleet_notifications", "Tries to deliver a notification.", ("outcome",), registry=registry
+        )
         self.evictions = Counter("fleet_evictions", "Units evicted from a member.", ("reason",), registry=registry)
         self.needless = Counter(
             "fleet_decider_needless_evictions", "Units that plans evicted though their claims needed it not.",
@@ -106,6 +151,15 @@ class Metrics:
         self.aside = Gauge(
             "fleet_units_aside", "Waiting units that are left out since deciding them fails.", registry=registry
         )
+        self.history_revision = Gauge(
+            "fleet_history_revision", "Revision up to which the history is written.", registry=registry
+        )
+        self.history_lag = Gauge(
+            "fleet_history_lag_seconds", "How far the history is behind the log of the store.", registry=registry
+        )
+        self.history_failing = Gauge(
+            "fleet_history_failing", "1 while the history cannot be written, else 0.", registry=registry
+        )
         self._ends = Counter(
             "fleet_loop_restarts", "Loops that ended by an exception and were started again.", ("loop",),
             registry=registry,
@@ -113,6 +167,13 @@ class Metrics:
         self.looked_at = self.decided_at = 0.0  # epoch seconds: the last look without failing, the last decision
         self.ends: Tally[str] = Tally()  # by loop
         self._snapshot = Snapshot()
+        self._members: Members | None = None
+        self._heard: Mapping[str, float] = {}  # by member, in epoch seconds
+        self._closed: Mapping[str, Sequence[Closed]] = {}  # by member
+        self._shares = Shares()
+        self._leaf = Bounded(LEAVES_MOST, OTHERS)
+        self._member = Bounded(MEMBERS_MOST, OTHERS)
+        self._reason = Bounded(REASONS_MOST, OTHERS)
         self._reasons: Mapping[str, Reason] = {}
         self.loops: list[Loop] = []  # that the metrics tell of; tests read the list
         registry.register(_Scraped(self._now))
@@ -129,9 +190,10 @@ class Metrics:
             for value in values:
                 counter.labels(value)
 
-    def watch(self, loops: Iterable[Loop]) -> None:
-        """Tell of these loops from now on, and of no others."""
+    def watch(self, loops: Iterable[Loop], members: Members) -> None:
+        """Tell of these loops and members from now on, and of no others."""
         self.loops = list(loops)
+        self._members = members
 
     def ended(self, loop: str) -> None:
         """A loop ended by itself, and is started again."""
@@ -149,8 +211,37 @@ class Metrics:
         self.cycles.labels(outcome).inc()
         self._decided_at.set(now)
         self.looked_at = now
+        self._look_at_members(now)
         if outcome == "decided":
             self.decided_at = now
+
+    def _look_at_members(self, now: float) -> None:
+        """Members answer on the event loop alone, so scrapes get the answers of the last look."""
+        members = self._members
+        if members is not None:
+            silent = {name: members.silent_s(name) for name in list(members.names())[:MEMBERS_MOST]}
+            self._heard = {name: now - seconds for name, seconds in silent.items() if seconds is not None}
+            self._closed = {name: closed for name in silent if (closed := members.closed(name))}
+
+    def placed(self, unit: Unit, tree: QuotaTree | None, now: float) -> None:
+        """A unit got a member. `now`: epoch seconds. Only a first attempt says for how long the unit waited: the time
+        of entry stays over all attempts."""
+        self.placements.inc()
+        if not unit.attempts:
+            waited = self._waits.labels(self._leaf(leaf_of(tree, unit)), size_of(gpus_in(unit.total)))
+            waited.observe(max(0.0, now - (unit.enqueued_at or unit.created_at)))
+
+    def dispatched(self, member: str, seconds: float) -> None:
+        """An attempt of a job is stored in its member, so long after the choice of the member."""
+        self._dispatches.labels(self._member(member)).observe(max(0.0, seconds))
+
+    def ended_job(self, leaf: str, outcome: str) -> None:
+        """A job is over. `outcome`: its state in the history."""
+        self._finished.labels(self._leaf(leaf), outcome).inc()
+
+    def lost_gpu_time(self, leaf: str, reason: str, seconds: float) -> None:
+        """Work that is done again took so many GPU-seconds."""
+        self._lost.labels(self._leaf(leaf), self._reason(reason)).inc(seconds)
 
     def decided(self, plan: Plan, phases: Mapping[str, float]) -> None:
         """One decision that is carried out; `phases`: seconds by name."""
@@ -162,15 +253,18 @@ class Metrics:
         self._seconds.observe(sum(phases.values()))
 
     def _now(self) -> Iterator[Metric]:
-        yield from _of_units(self._snapshot)
-        waiting = GaugeMetricFamily("fleet_jobs_waiting", "Waiting jobs by the code of their reason.", labels=["code"])
-        for code, count in sorted(Tally(str(reason.code) for reason in list(self._reasons.values())).items()):
-            waiting.add_metric([code], count)
-        yield waiting
-        ready = GaugeMetricFamily("fleet_member_ready", "1 for a member that is ready, else 0.", labels=["member"])
-        for name in sorted(self._snapshot.members)[:MEMBERS_MOST]:
-            ready.add_metric([name], int(self._snapshot.members[name].ready))
-        yield ready
+        snapshot = self._snapshot
+        yield from of_units(snapshot)
+        yield from of_gpus(snapshot.members, self._closed)
+        codes = Tally(str(reason.code) for reason in list(self._reasons.values()))
+        waiting = (((code,), float(count)) for code, count in sorted(codes.items()))
+        yield gauge("fleet_jobs_waiting", "Waiting jobs by the code of their reason.", ("code",), waiting)
+        ready = (((name,), float(snapshot.members[name].ready)) for name in sorted(snapshot.members)[:MEMBERS_MOST])
+        yield gauge("fleet_member_ready", "1 for a member that is ready, else 0.", ("member",), ready)
+        yield gauge(
+            "fleet_member_last_heard_timestamp_seconds", "When a member last showed life, in epoch seconds.",
+            ("member",), (((name,), at) for name, at in sorted(self._heard.items())),
+        )  # fmt: skip
         failures = CounterMetricFamily(
             "fleet_reconcile_failures", "Keys of a loop that failed, to be tried again.", labels=["loop"]
         )
@@ -185,6 +279,7 @@ class Metrics:
         yield failures
         yield depth
         yield aside
+        yield from of_quota(snapshot, self._shares)  # last: what it begins is not to slow the rest
 
 
 class Counted:
@@ -226,6 +321,11 @@ class _Scraped(Collector):
         return self._now()
 
 
+def size_of(gpus: int) -> str:
+    """The class of a unit by its GPUs."""
+    return next((label for most, label in _SIZES if gpus <= most), _LARGEST)
+
+
 def outcome_of(answer: Answer) -> str:
     """`optimal`: all stages are proven; `feasible`: not all; `none`: no answer in its time; `late`: killed at its
     deadline; `starting`: its process was not up yet; `failed`: its process ended."""
@@ -235,30 +335,3 @@ def outcome_of(answer: Answer) -> str:
     if answer.empty:
         return "none"
     return "optimal" if all(stage.status == "OPTIMAL" for stage in answer.stages) else "feasible"
-
-
-def _of_units(snapshot: Snapshot) -> Iterator[Metric]:
-    units: Sequence[Unit] = list(snapshot.units.values())
-    tally = Tally((_leaf(snapshot.tree, unit), unit.phase) for unit in units)
-    sizes: Tally[str] = Tally()
-    for (leaf, _), count in tally.items():
-        sizes[leaf] += count
-    shown = {leaf for leaf, _ in sorted(sizes.items(), key=lambda item: (-item[1], item[0]))[:LEAVES_MOST]}
-    rows: Tally[tuple[str, str]] = Tally()
-    for (leaf, phase), count in tally.items():
-        rows[leaf if leaf in shown else OTHERS, phase.value.lower()] += count
-    found = GaugeMetricFamily("fleet_units", "Units by leaf of the quota tree and phase.", labels=["leaf", "phase"])
-    for (leaf, phase_name), count in sorted(rows.items()):
-        found.add_metric([leaf, phase_name], count)
-    yield found
-    waiting = [unit for unit in units if unit.phase is Phase.WAITING]
-    claims = sum(unit.claim is not None for unit in waiting)
-    yield GaugeMetricFamily("fleet_units_claiming", "Waiting units that room is kept for.", value=claims)
-    heads = sum(unit.head is not None for unit in waiting)
-    yield GaugeMetricFamily("fleet_units_collecting", "Waiting units that room is collected for.", value=heads)
-
-
-def _leaf(tree: QuotaTree | None, unit: Unit) -> str:
-    if unit.leaf is None:
-        return OUTSIDE
-    return unit.leaf if tree is not None and unit.leaf in tree.nodes else UNKNOWN

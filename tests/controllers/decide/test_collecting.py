@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 from fleet.controllers.runtime.hub import ControllerConfig
+from fleet.ports import Body
 from tests.controllers.decide.test_reclaiming import job, leaves
 from tests.controllers.fastloop import eventually, settle
 from tests.controllers.world import World, hub, member, policy, pytorchjob
@@ -40,6 +41,30 @@ async def test_a_gang_that_waited_long_gets_its_room_though_small_jobs_keep_comi
         await world.delete("PyTorchJob", "half-1")
         assert await world.running("large") == "cfa"
         assert head(world, "large") == {}
+
+
+async def test_a_job_whose_member_ends_it_in_time_starts_before_the_gang_that_room_is_collected_for() -> None:
+    def ends(body: Body, seconds: int) -> Body:
+        body["spec"]["runPolicy"] = {"activeDeadlineSeconds": seconds}
+        return body
+
+    async with hub(member("cfa"), config=SOON) as world:
+        half = [ends(job(f"half-{number}", "a", workers=0), 3600) for number in range(2)]
+        await world.apply(leaves(32, a=0, b=0, c=0), policy(queue=True), *half)
+        for number in range(2):
+            await world.running(f"half-{number}")
+        await world.apply(job("large", "b"))
+        await eventually(lambda: head(world, "large"), within_s=60)
+        await world.delete("PyTorchJob", "half-0")
+        small = [job(f"small-{number}", "c", gpus=1, workers=0) for number in range(3)]
+        await world.apply(small[0], ends(small[1], 600), ends(small[2], 7200))
+        assert await world.running("small-1") == "cfa"
+        await settle(20)
+        assert not world.placed("small-0") and not world.placed("small-2")
+        assert "waits behind default/large" in world.message("small-2")
+        # Its user gives it less time: the hub plans with what the job says now.
+        await world.edit("PyTorchJob", "small-2", lambda body: ends(body, 300))
+        assert await world.running("small-2") == "cfa"
 
 
 async def test_guaranteed_work_waits_for_an_overdue_head_and_then_passes_it_though_nothing_happens() -> None:

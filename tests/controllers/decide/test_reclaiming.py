@@ -101,7 +101,7 @@ async def test_a_gang_larger_than_its_share_takes_back_once_it_is_a_head_though_
         assert not leaving(world)
         await eventually(lambda: world.state("large") == "Running", within_s=15)
         texts = {e["message"] for name in ("a1", "a2") for e in world.events(name, "EvictWorkloadFromClusterSucceed")}
-        why = "makes room for default/large, which is the head of a queue below its fair share"
+        why = "makes room for default/large, which is the first of a queue below its fair share"
         assert any(text.endswith(why) for text in texts)
 
 

@@ -87,7 +87,7 @@ async def test_a_claim_that_only_the_member_has_is_not_missed() -> None:
 async def test_a_job_whose_claim_is_nowhere_is_not_sent_and_waits_with_the_name_until_it_is() -> None:
     async with hub(member("cfa")) as world:
         await world.apply(tree(), policy(queue=True), with_claim("one"))
-        await eventually(lambda: "member cfa has no claim default/scratch" in world.message("one"))
+        await eventually(lambda: "member cfa has no PersistentVolumeClaim default/scratch" in world.message("one"))
         assert world.condition(world.unit("one"), "Evicted")["reason"] == "DataMissing"
         scheduled = world.condition(world.binding("one"), "Scheduled")
         assert "default/scratch" in scheduled["message"]
@@ -110,7 +110,7 @@ async def test_a_claim_of_the_hub_does_not_count_where_dependencies_stay() -> No
     async with hub(member("cfa")) as world:
         await world.apply(claim(), policy(propagateDeps=False, failover=None), with_claim("one"))
         await eventually(lambda: world.events("one", "SyncFailed"))
-        assert "has no claim default/scratch" in world.events("one", "SyncFailed")[0]["message"]
+        assert "has no PersistentVolumeClaim default/scratch" in world.events("one", "SyncFailed")[0]["message"]
         assert world.members.where("one") == []
 
 

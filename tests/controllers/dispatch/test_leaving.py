@@ -6,6 +6,7 @@ from typing import Any
 
 from fleet.controllers.dispatch.manifests import users_of
 from fleet.ports import Key
+from fleet.wellknown import LABEL_CODE
 from tests.controllers.fastloop import eventually, settle
 from tests.controllers.world import cluster, hub, member, policy, pytorchjob, tree
 
@@ -91,6 +92,21 @@ async def test_a_member_given_up_by_its_annotation_holds_nothing_back() -> None:
             "Cluster", "cfa", lambda c: c["metadata"].update(annotations={"fleet.io/force-removal": "true"})
         )
         await eventually(lambda: world.binding("one") is None, within_s=40)
+
+
+async def test_the_code_of_a_job_travels_whatever_its_policy_says_of_dependencies() -> None:
+    alone = policy(propagateDeps=False, failover={})
+    async with hub(member("cfa")) as world:
+        code, other = configmap("one-code", a="1"), configmap("settings", depth="3")
+        code["metadata"]["labels"] = {LABEL_CODE: "one"}
+        volumes = [{"name": name, "configMap": {"name": name}} for name in ("one-code", "settings")]
+        await world.apply(code, other, alone, pytorchjob("one", volumes=volumes), pytorchjob("two", volumes=volumes))
+        await world.running("one")
+        await world.running("two")
+        applies = world.members.by_name["cfa"].applies
+        assert [body["metadata"]["name"] for body in applies if body["kind"] == "ConfigMap"] == ["one-code"]
+        await world.delete("PyTorchJob", "one")
+        await eventually(lambda: world.members.find("cfa", Key("", "configmaps", "default", "one-code")) is None)
 
 
 async def test_config_travels_first_and_leaves_with_the_last_that_needs_it() -> None:

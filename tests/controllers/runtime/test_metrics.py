@@ -13,7 +13,8 @@ from api.audit.metrics import AuditMetrics
 from api.health import Metrics as ApiMetrics
 from api.oidc.metrics import OidcMetrics
 from api.relays.relays import Relays
-from fleet.controllers.runtime.metrics import LEAVES_MOST, OTHERS, OUTSIDE, UNKNOWN, Counted, Metrics, outcome_of
+from fleet.controllers.runtime.gauges import LEAVES_MOST, OTHERS, OUTSIDE, UNKNOWN
+from fleet.controllers.runtime.metrics import Counted, Metrics, outcome_of
 from fleet.decide import PARTS
 from fleet.engine.registry import Registry
 from fleet.model.plan import Stage
@@ -34,8 +35,20 @@ PAGE = Path(__file__).resolve().parents[3] / "docs" / "reference" / "metrics.md"
 
 def listed_metrics() -> dict[str, tuple[set[str], str]]:
     """Labels and type of each metric of the page."""
-    rows = re.findall(r"^\| `(fleet_\w+)` \| ((?:`\w+`(?:, )?)*) ?\| (\w+) \|", PAGE.read_text(), re.MULTILINE)
-    return {name: (set(re.findall(r"`(\w+)`", labels)), type_) for name, labels, type_ in rows}
+    rows = re.findall(
+        r"^\| ((?:`fleet_\w+`(?:, )?)+) \| ((?:`\w+`(?:, )?)*) ?\| (\w+) \|", PAGE.read_text(), re.MULTILINE
+    )
+    return {
+        name: (set(re.findall(r"`(\w+)`", labels)), type_)
+        for names, labels, type_ in rows
+        for name in re.findall(r"\w+", names)
+    }
+
+
+def stated_rows() -> dict[str, int]:
+    """The most rows of each metric, where the page states a number."""
+    rows = re.findall(r"^\| ((?:`fleet_\w+`(?:, )?)+) \|[^|]*\| \w+ \| ([\d,]+) \|", PAGE.read_text(), re.MULTILINE)
+    return {name: int(most.replace(",", "")) for names, most in rows for name in re.findall(r"\w+", names)}
 
 
 def assert_told(text: str, listed: dict[str, tuple[set[str], str]]) -> None:
@@ -67,6 +80,12 @@ async def test_decisions_placements_and_those_who_wait_are_told() -> None:
         await eventually(lambda: sample(world, "fleet_units", leaf=leaf, phase="placed") == 1)
         assert sample(world, "fleet_units", leaf=leaf, phase="waiting") == 1
         assert sample(world, "fleet_placements_total") == 1
+        assert sample(world, "fleet_unit_wait_seconds_count", leaf=leaf, size="2-8") == 1
+        where = world.placed(first)
+        await eventually(lambda: sample(world, "fleet_member_dispatch_seconds_count", member=where) == 1)
+        assert sample(world, "fleet_quota_used", queue=leaf, resource="nvidia.com/gpu") > 0
+        assert sample(world, "fleet_member_gpus", member=where, model="", state="allocated") > 0
+        assert sample(world, "fleet_member_last_heard_timestamp_seconds", member=where) > 0
         assert sample(world, "fleet_decisions_total", shipped="greedy") >= 1
         assert sample(world, "fleet_decision_cycles_total", outcome="decided") >= 1
         assert sample(world, "fleet_decision_last_timestamp_seconds") > 0
@@ -145,7 +164,8 @@ def test_answers_of_the_solver_are_counted_by_outcome(answer: Answer, outcome: s
 
 
 async def test_the_page_lists_every_metric_with_its_labels_and_no_other() -> None:
-    listed = {name: row for name, row in listed_metrics().items() if not name.startswith("fleet_api_")}
+    others = ("fleet_api_", "fleet_store_", "fleet_agent_")
+    listed = {name: row for name, row in listed_metrics().items() if not name.startswith(others)}
     async with hub(member("cfa")) as world:
         await world.apply(tree(max_jobs=1), policy(queue=True), pytorchjob("one"), pytorchjob("two"))
         await eventually(lambda: sample(world, "fleet_jobs_waiting", code="MaxJobsReached"))
