@@ -1,8 +1,8 @@
 """The whole explanation of one waiting unit: its reason, its place, its estimated start, the changes that start it now.
 
-The reason and the position cost one decision. The smallest changes and the estimate cost dozens and hundreds. Each has
-half of the time that the caller allows, and the parts that are not ready by then are left out, by name. A start is said
-to be certain only where the decision with a solver makes it, too (certain.py).
+The reason, the position and the jobs that are waited for cost one decision. The smallest changes and the estimate cost
+dozens and hundreds. Each has half of the time that the caller allows, and the parts that are not ready by then are left
+out, by name. A start is said to be certain only where the decision with a solver makes it, too (certain.py).
 """
 
 from __future__ import annotations
@@ -12,7 +12,9 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from fleet.decide import decide
+from fleet.foresee import awaited as waited
 from fleet.foresee.answer import Answer
+from fleet.foresee.awaited import Awaited
 from fleet.foresee.change import KINDS, cost, text
 from fleet.foresee.estimate import BeyondHorizon, Estimate, NeverStarts, NotEstimated, Outcome, estimate
 from fleet.foresee.history import History
@@ -35,6 +37,7 @@ class Explanation:
     position: Position | None
     answer: Answer
     outcome: Outcome
+    awaited: Awaited
 
 
 def explain(
@@ -63,11 +66,15 @@ def explain(
         outcome = estimate(snapshot, unit, history, now=now, seed=seed, plan=plan, enough=lambda: elapsed_s() > limit_s)
     if isinstance(outcome, Estimate) and outcome.samples > 1:  # a start with the next decision is no estimate
         outcome = improve(outcome)
-    return Explanation(snapshot.units[unit], now, place, answer, outcome)
+    mine = snapshot.units[unit]
+    return Explanation(mine, now, place, answer, outcome, waited.awaited(snapshot, plan, mine, answer.reason))
 
 
-def document(explanation: Explanation, reader: str | None = None) -> dict[str, Any]:
-    """As JSON; times are RFC 3339 in UTC. `reader`: the namespace whose jobs may be named; None: all."""
+def document(
+    explanation: Explanation, reader: str | None = None, seen: Callable[[Unit], bool] | None = None
+) -> dict[str, Any]:
+    """As JSON; times are RFC 3339 in UTC. `reader`: the namespace whose jobs reasons may name; `seen`: whether a job
+    that is waited for may be named; None: all."""
     answer, place = explanation.answer, explanation.position
     return {
         "job": explanation.unit.name,
@@ -79,6 +86,7 @@ def document(explanation: Explanation, reader: str | None = None) -> dict[str, A
         "certain": None in answer.certain,
         "reason": _reason(answer.reason, reader),
         "then": _reason(answer.then, reader),
+        "waitsFor": waited.document(explanation.awaited, seen),
         "position": None if place is None else asdict(place),
         "estimate": _outcome(explanation.outcome),
         **changes(answer, explanation.unit),

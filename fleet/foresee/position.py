@@ -22,7 +22,8 @@ from fleet.quota.tiers import Tier
 from fleet.snapshot import Snapshot
 
 NOT_IN_LINE = frozenset(
-    {Code.HELD, Code.SUSPENDED, Code.BACK_OFF, Code.BAD_UNIT, Code.NO_LEAF, Code.NOT_ITS_TURN}
+    {Code.HELD, Code.SUSPENDED, Code.BACK_OFF, Code.BAD_UNIT, Code.NO_LEAF, Code.NOT_ITS_TURN, Code.AFTER,
+     Code.NEVER_AFTER}
 )  # fmt: skip
 _TIERS = {tier.name.capitalize(): int(tier) for tier in Tier}
 

@@ -15,7 +15,7 @@ from enum import StrEnum
 from random import Random
 
 from fleet.decide import decide
-from fleet.foresee.binding import Bound, named_by, what_binds
+from fleet.foresee.binding import Bound, named_by, waiting, what_binds
 from fleet.foresee.edits import Edit, edited
 from fleet.foresee.forward import Forward, RunsS, Stop, What, by_walltime, core
 from fleet.foresee.history import History
@@ -98,7 +98,7 @@ class Row:
 class Comparison:
     """`rows`: submitted units first, then by verdict and name. `until`: a unit without a time does not start before it.
     `no_times`: the cause why no unit has a time, or "". `endless`: the number of running jobs without a known end.
-    `bound`: the obstacles of units that the edits are about, and that wait all the same."""
+    `bound`: the obstacles of units that the edits are about, and that wait still; the first few of `bound_of`."""
 
     rows: tuple[Row, ...]
     before: Plan
@@ -108,6 +108,7 @@ class Comparison:
     no_times: str = ""
     endless: int = 0
     bound: tuple[Bound, ...] = ()
+    bound_of: int = 0
 
 
 def drawn(history: History, seed: int, number: int) -> RunsS:
@@ -141,7 +142,8 @@ def what_if(
         decide(snapshot, now=now, seed=seed, solver=solver),
         decide(after, now=now, seed=seed, solver=solver),
     )
-    bound = what_binds(after, plans[1], named_by(edits), now=now, seed=seed, enough=enough_changes, solver=solver)
+    unmoved = waiting(after, plans[1], named_by(edits))
+    bound = what_binds(after, plans[1], unmoved, now=now, seed=seed, enough=enough_changes, solver=solver)
     times = _times((snapshot, after), runs, now, seed, horizon_s, enough)
     befores = _standings(snapshot, plans[0], times.before)
     afters = _standings(after, plans[1], times.after)
@@ -158,7 +160,7 @@ def what_if(
         unit.phase is not Phase.WAITING and any(runs_s(unit, now) is None for runs_s in runs)
         for unit in after.units.values()
     )
-    return Comparison(tuple(rows), *plans, after, times.until, times.why_not, endless, bound)
+    return Comparison(tuple(rows), *plans, after, times.until, times.why_not, endless, bound, len(unmoved))
 
 
 @dataclass(frozen=True, slots=True)

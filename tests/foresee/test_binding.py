@@ -85,7 +85,8 @@ def test_those_are_told_that_an_edit_is_to_start(world: Snapshot, edit: Prioriti
 
 def test_at_most_three_are_looked_into() -> None:
     edits = [Submit(unit(f"new-{number}").gpus(8).value) for number in range(5)]
-    assert [bound.unit.id for bound in asked(FULL, *edits).bound] == ["new-0", "new-1", "new-2"]
+    found = asked(FULL, *edits)
+    assert [bound.unit.id for bound in found.bound] == ["new-0", "new-1", "new-2"] and found.bound_of == 5
 
 
 def test_changes_that_are_not_found_in_time_are_named() -> None:
