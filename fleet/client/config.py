@@ -1,0 +1,146 @@
+"""Where the hub is and how its user proves herself: given, from kubeconfigs, or from the pod that a program runs in.
+
+The `kubernetes` library reads kubeconfigs and runs their exec plugins, and renews tokens that expire.
+"""
+
+from __future__ import annotations
+
+import os
+import ssl
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from fleet.client.errors import BadConfiguration
+
+ENV_KUBECONFIG, ENV_DATA_DIR = "FLEET_KUBECONFIG", "FLEET_DATA_DIR"
+OWN_VERSION = "-fleet."  # in what /version of a hub says
+POD_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
+
+
+@dataclass(frozen=True)
+class Access:
+    """How to reach the hub. `credentials`: the value of the Authorization header, which is asked for at each request;
+    `sure`: nothing but a hub can be there."""
+
+    server: str
+    tls: ssl.SSLContext
+    credentials: Callable[[], str]
+    namespace: str = "default"
+    server_name: str = ""
+    sure: bool = True
+
+
+def access(
+    *, kubeconfig: str | Path | None, data_dir: str | Path | None, context: str | None, server: str | None,
+    token: str | Callable[[], str] | None, ca: str | Path | bytes | None,
+) -> Access:  # fmt: skip
+    """The access that the arguments, or the environment, name. Raises BadConfiguration."""
+    if server is not None:
+        return _given(server, token, ca)
+    files, sure = kubeconfig_files(kubeconfig, data_dir, context, os.environ)
+    there = [path for path in files if path.exists()]
+    if there:
+        return _of_files(there, context, sure)
+    if kubeconfig is None and data_dir is None and os.environ.get("KUBERNETES_SERVICE_HOST"):
+        return _of_pod()
+    raise BadConfiguration(
+        f"no hub found: {os.pathsep.join(map(str, files))} does not exist"
+        " (is `fleet up` running? else give kubeconfig=, data_dir=, or server= and token=)"
+    )
+
+
+def kubeconfig_files(
+    kubeconfig: str | Path | None, data_dir: str | Path | None, context: str | None, environ: Mapping[str, str]
+) -> tuple[list[Path], bool]:
+    """The files that say where the hub is, and whether they can only be a hub's: those of a data directory.
+
+    A given value wins over the environment, and a kubeconfig that the environment names over a data directory. Where
+    nothing is named, the default data directory wins over ~/.kube/config, which mostly is of another cluster."""
+    named = environ.get(ENV_KUBECONFIG)
+    if kubeconfig is not None or (data_dir is None and named):
+        return [Path(kubeconfig or named or "").expanduser()], False
+    listed = [Path(part) for part in environ.get("KUBECONFIG", "").split(os.pathsep) if part]
+    if data_dir is None and listed:
+        return listed, False
+    given = data_dir or environ.get(ENV_DATA_DIR)
+    own = Path(given or Path.home() / ".fleet").expanduser().absolute() / "kubeconfig"
+    theirs = Path.home() / ".kube" / "config"
+    if given or not theirs.exists():
+        return [own], True
+    return ([own], True) if own.exists() and not context else ([theirs], False)
+
+
+def _given(server: str, token: str | Callable[[], str] | None, ca: str | Path | bytes | None) -> Access:
+    read = token if callable(token) else lambda: str(token or "")
+
+    def credentials() -> str:
+        now = read()
+        return f"Bearer {now}" if now else ""
+
+    try:
+        if isinstance(ca, bytes):
+            tls = ssl.create_default_context(cadata=ca.decode())
+        else:
+            tls = ssl.create_default_context(cafile=str(Path(ca).expanduser()) if ca is not None else None)
+    except (OSError, ValueError) as error:
+        raise BadConfiguration(f"ca: certificates cannot be read: {error}") from error
+    return Access(_https(server), tls, credentials)
+
+
+def _of_files(files: Sequence[Path], context: str | None, sure: bool) -> Access:
+    from kubernetes import config
+    from kubernetes.client import Configuration
+
+    library: Any = config  # whose functions have no types
+    shown = os.pathsep.join(map(str, files))
+    loaded = Configuration()
+    try:
+        library.load_kube_config(shown, context, loaded, persist_config=False)
+        contexts, active = library.list_kube_config_contexts(shown)
+    except (config.ConfigException, OSError, ValueError, TypeError, KeyError) as error:
+        raise BadConfiguration(f"kubeconfig {shown}: {error}") from error
+    chosen = next((one for one in contexts if one["name"] == context), active) or {}
+    namespace = (chosen.get("context") or {}).get("namespace") or "default"
+    return _of_library(loaded, namespace, sure)
+
+
+def _of_pod() -> Access:
+    from kubernetes import config
+    from kubernetes.client import Configuration
+
+    library: Any = config  # whose functions have no types
+    loaded = Configuration()
+    try:
+        library.load_incluster_config(loaded)
+        namespace = (POD_ACCOUNT / "namespace").read_text().strip()
+    except (config.ConfigException, OSError) as error:
+        raise BadConfiguration(f"service account of this pod: {error}") from error
+    return _of_library(loaded, namespace or "default", sure=False)
+
+
+def _of_library(loaded: Any, namespace: str, sure: bool) -> Access:
+    """What the library has read; its hook renews a token that has expired."""
+    try:
+        tls = ssl.create_default_context(cafile=loaded.ssl_ca_cert)
+        if not loaded.verify_ssl:
+            tls.check_hostname, tls.verify_mode = False, ssl.CERT_NONE
+        if loaded.cert_file:
+            tls.load_cert_chain(loaded.cert_file, loaded.key_file)
+    except (OSError, ValueError) as error:
+        raise BadConfiguration(f"certificates of {loaded.host} cannot be used: {error}") from error
+
+    def credentials() -> str:
+        return str(
+            loaded.get_api_key_with_prefix("BearerToken") or loaded.get_api_key_with_prefix("authorization") or ""
+        )
+
+    name = loaded.tls_server_name or ""
+    return Access(_https(loaded.host), tls, credentials, namespace, name, sure)
+
+
+def _https(server: str) -> str:
+    if not server.startswith("https://"):
+        raise BadConfiguration(f"{server}: a hub is reached over https:// alone")
+    return server.rstrip("/")

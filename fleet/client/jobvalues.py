@@ -1,0 +1,227 @@
+"""Jobs, their explanation, their events and their logs, as values. docs/reference/rest.md describes each field."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any, ClassVar, Protocol
+
+from fleet.client.tables import Readers, Record, moment
+
+OVER = ("Succeeded", "Failed")
+
+
+class Named(Protocol):
+    """All that names a job: a Job, or what `submit` returns."""
+
+    @property
+    def namespace(self) -> str: ...
+
+    @property
+    def kind(self) -> str: ...
+
+    @property
+    def name(self) -> str: ...
+
+
+JobLike = str | Named  # NAME, KIND/NAME, or a value with namespace, kind and name
+
+
+@dataclass(frozen=True, repr=False, kw_only=True)
+class Reason(Record):
+    """Why a job is not further. `code` is stable, `text` one sentence for people."""
+
+    code: str = ""
+    text: str = ""
+    numbers: Mapping[str, str | int] = field(default_factory=dict)
+
+    def __str__(self) -> str:
+        return self.text
+
+
+@dataclass(frozen=True, repr=False, kw_only=True)
+class Component(Record):
+    """One replica type of a job. `requests`: of one replica."""
+
+    name: str = ""
+    replicas: int = 0
+    requests: Mapping[str, str] = field(default_factory=dict)
+
+
+def _components(raw: list[Mapping[str, Any]]) -> tuple[Component, ...]:
+    return tuple(Component.of(one) for one in raw)
+
+
+@dataclass(frozen=True, repr=False, kw_only=True)
+class Job(Record):
+    """A job, and where it stands."""
+
+    SHOWN: ClassVar[tuple[str, ...]] = (
+        "namespace", "name", "kind", "state", "queue", "position", "member", "gpus", "user", "created", "reason",
+    )  # fmt: skip
+    READ: ClassVar[Readers] = {
+        "reason": Reason.of,
+        "created": moment,
+        "enqueued": moment,
+        "placed": moment,
+        "started": moment,
+        "finished": moment,
+    }
+    namespace: str = ""
+    kind: str = ""
+    name: str = ""
+    state: str = ""
+    queue: str | None = None
+    position: int | None = None
+    tier: str | None = None
+    priority: int | None = None
+    member: str | None = None
+    attempt: int = 0
+    reason: Reason | None = None
+    gpus: int = 0
+    pods: int = 0
+    user: str | None = None
+    created: datetime | None = None
+    enqueued: datetime | None = None
+    placed: datetime | None = None
+    started: datetime | None = None
+    finished: datetime | None = None
+
+    @property
+    def place(self) -> str:
+        """`pytorchjob team-a/train`, for texts."""
+        return f"{self.kind.lower()} {self.namespace}/{self.name}"
+
+    @property
+    def over(self) -> bool:
+        return self.state in OVER
+
+    def __repr__(self) -> str:
+        where = f" in {self.member}" if self.member else ""
+        why = f": {self.reason.text}" if self.reason is not None else ""
+        return f"<{self.place} {self.state}{where}{why}>"
+
+    def __str__(self) -> str:
+        return repr(self)
+
+
+@dataclass(frozen=True, repr=False, kw_only=True)
+class JobDetail(Job):
+    """A job with everything that the hub knows of it. `object`: the path of the object itself in the Kubernetes API;
+    `suspend_field`: the field of it that suspends the job, None for a kind without one."""
+
+    READ: ClassVar[Readers] = {**Job.READ, "components": _components}
+    uid: str = ""
+    policy: str | None = None
+    requests: Mapping[str, str] = field(default_factory=dict)
+    components: tuple[Component, ...] = ()
+    conditions: tuple[Mapping[str, Any], ...] = ()
+    checks: tuple[Mapping[str, Any], ...] = ()
+    failures: tuple[Mapping[str, Any], ...] = ()
+    object: str = ""
+    suspend_field: str | None = None
+
+
+@dataclass(frozen=True, repr=False, kw_only=True)
+class Change(Record):
+    """The least of one kind of change that starts a job now."""
+
+    kind: str = ""
+    text: str = ""
+    cost: float = 0.0
+    certain: bool = False
+
+
+@dataclass(frozen=True, repr=False, kw_only=True)
+class Estimate(Record):
+    """When a job will start: in 9 of 10 cases after `p10`, in half of them before `p50`, in 9 of 10 before `p90`."""
+
+    READ: ClassVar[Readers] = {"p10": moment, "p50": moment, "p90": moment}
+    outcome: str = "NotEstimated"
+    p10: datetime | None = None
+    p50: datetime | None = None
+    p90: datetime | None = None
+    why: str | None = None
+
+    def __str__(self) -> str:
+        half = self.p50.isoformat(sep=" ", timespec="minutes") if self.p50 else ""
+        return f"about {half}" if half else (self.why or self.outcome)
+
+
+def _changes(raw: list[Mapping[str, Any]]) -> tuple[Change, ...]:
+    return tuple(Change.of(one) for one in raw)
+
+
+@dataclass(frozen=True, repr=False, kw_only=True)
+class Explanation(Record):
+    """Why a job waits. `answered`: the decider's newest snapshot has the job; without, `job.reason` is all there is."""
+
+    SHOWN: ClassVar[tuple[str, ...]] = ("job", "reason", "then", "estimate")
+    READ: ClassVar[Readers] = {"reason": Reason.of, "then": Reason.of, "estimate": Estimate.of, "changes": _changes}
+    job: JobDetail = field(default_factory=JobDetail)
+    answered: bool = False
+    reason: Reason | None = None
+    then: Reason | None = None
+    place: int | None = None
+    ahead: int | None = None
+    starts: bool = False
+    certain: bool = False
+    estimate: Estimate | None = None
+    changes: tuple[Change, ...] = ()
+    notice: str | None = None
+
+
+@dataclass(frozen=True, repr=False, kw_only=True)
+class Event(Record):
+    """What happened to a job."""
+
+    SHOWN: ClassVar[tuple[str, ...]] = ("at", "type", "reason", "message")
+    at: datetime | None = None
+    type: str = ""
+    reason: str = ""
+    message: str = ""
+    count: int = 1
+
+
+@dataclass(frozen=True, repr=False, kw_only=True)
+class Pod(Record):
+    """A pod of a job in its member. `usage`: None where the member does not tell it, or nobody asked."""
+
+    SHOWN: ClassVar[tuple[str, ...]] = ("name", "member", "role", "rank", "phase", "node")
+    name: str = ""
+    member: str = ""
+    role: str = ""
+    rank: int = 0
+    phase: str = ""
+    node: str = ""
+    containers: tuple[str, ...] = ()
+    requests: Mapping[str, str] = field(default_factory=dict)
+    usage: Mapping[str, str] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class LogLine:
+    """A line that a pod printed."""
+
+    pod: str
+    text: str
+
+    def __str__(self) -> str:
+        return self.text
+
+
+@dataclass(frozen=True, slots=True)
+class JobChange:
+    """How the listed jobs have changed: `type` is ADDED, MODIFIED or DELETED (then `job` is as it was seen last)."""
+
+    type: str
+    job: Job
+
+
+@dataclass(frozen=True, slots=True)
+class ObjectChange:
+    """How an object has changed: `type` is ADDED, MODIFIED or DELETED (then `object` is as it was seen last)."""
+
+    type: str
+    object: dict[str, Any]

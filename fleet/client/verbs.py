@@ -1,0 +1,72 @@
+"""Verbs on one job. Each writes the field that kubectl would write, so that the hub's own checks, warnings and rights
+apply. `fleet hold` and the other commands run the same operations."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fleet.client.errors import BadRequest
+from fleet.client.jobs import job as looked_at
+from fleet.client.jobvalues import JobDetail, JobLike
+from fleet.client.steps import Request, Session, Steps, asked, changed, got
+from fleet.wellknown import ANNOTATION_HOLD, binding_name, unit_name
+
+UNITS = "/apis/scheduling.x-k8s.io/v1alpha1/namespaces/{namespace}/queueunits/{name}"
+
+
+def hold(session: Session, job: JobLike, *, namespace: str | None = None) -> Steps[None]:
+    """Keep a job from starting. A job that runs goes on, and is held when it next waits."""
+    found = yield from looked_at(session, job, namespace=namespace)
+    yield from changed(session, found.object, {"metadata": {"annotations": {ANNOTATION_HOLD: "true"}}})
+
+
+def release(session: Session, job: JobLike, *, namespace: str | None = None) -> Steps[None]:
+    """Let a held job start again."""
+    found = yield from looked_at(session, job, namespace=namespace)
+    yield from changed(session, found.object, {"metadata": {"annotations": {ANNOTATION_HOLD: None}}})
+    unit = yield from got(session, _unit(found), missing=True)
+    if unit is not None and (unit.get("spec") or {}).get("active") is False:
+        yield from changed(session, _unit(found), {"spec": {"active": True}})
+
+
+def suspend(session: Session, job: JobLike, *, namespace: str | None = None) -> Steps[None]:
+    """Stop a job, and keep it to resume. It leaves its member and gives its quota back."""
+    yield from _suspended(session, job, namespace, True)
+
+
+def resume(session: Session, job: JobLike, *, namespace: str | None = None) -> Steps[None]:
+    """Queue a suspended job again, with its old place."""
+    yield from _suspended(session, job, namespace, False)
+
+
+def cancel(session: Session, job: JobLike, *, namespace: str | None = None) -> Steps[None]:
+    """Stop a job for good and delete it, here and in its member. A newer job of the same name is left alone."""
+    found = yield from looked_at(session, job, namespace=namespace)
+    which = {"preconditions": {"uid": found.uid}, "propagationPolicy": "Background"}
+    yield from asked(session, Request("DELETE", found.object, which), missing=True)
+
+
+def priority(session: Session, job: JobLike, value: int, *, namespace: str | None = None) -> Steps[None]:
+    """Change the priority of a waiting job. Needs the right to patch QueueUnits (role queue-admin)."""
+    found = yield from looked_at(session, job, namespace=namespace)
+    if (yield from got(session, _unit(found), missing=True)) is None:
+        raise _cannot(found, "waits in no queue")
+    yield from changed(session, _unit(found), {"spec": {"priority": value}})
+
+
+def _suspended(session: Session, job: JobLike, namespace: str | None, suspended: bool) -> Steps[None]:
+    found = yield from looked_at(session, job, namespace=namespace)
+    if not found.suspend_field:
+        raise _cannot(found, "cannot be suspended: its kind has no field for that; hold keeps it from starting")
+    patch: Any = suspended
+    for step in reversed(found.suspend_field.split(".")):
+        patch = {step: patch}
+    yield from changed(session, found.object, patch)
+
+
+def _cannot(job: JobDetail, why: str) -> BadRequest:
+    return BadRequest(400, "BadRequest", f"{job.kind.lower()}/{job.name} {why}")
+
+
+def _unit(job: JobDetail) -> str:
+    return UNITS.format(namespace=job.namespace, name=unit_name(binding_name(job.kind, job.name)))
