@@ -1,4 +1,4 @@
-"""The pod of a job whose log is asked for: by name, by role and index, or the first of the first role.
+"""The pods of a job, and the one whose log is asked for: by name, by role and index, or the first of the first role.
 
 The pods are those that the job's member shows with the marks of the job. The chosen one counts as the job's where its
 owners lead there.
@@ -7,7 +7,8 @@ owners lead there.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from urllib.parse import urlencode
 
 from api.relays.pods import Found, Pods, places_of, pods_path
@@ -20,7 +21,7 @@ from fleet.engine.status import StatusError, bad_request, not_found
 from fleet.kinds.declared import DeclaredKind
 from fleet.kinds.lookup import interpreter_for
 from fleet.model.untyped import digits, mapping, rows, text
-from fleet.ports import Body, Key, Store
+from fleet.ports import Body, Key, Store, Stored
 from fleet.wellknown import LABEL_BINDING, LABEL_COMPONENT, LABEL_HUB, WORK, binding_name
 
 # Where controllers note the number of a pod among those of its role.
@@ -29,9 +30,20 @@ INDEXES = (
     "jobset.sigs.k8s.io/job-index", "volcano.sh/task-index",
 )  # fmt: skip
 _META = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
-PAGE = 500
+_WHOLE = "application/json"
+PAGE, PAGE_WHOLE = 500, 200
 PAGES_MAX = 20
 NAMED_MOST = 10  # pods that a refusal names
+
+
+@dataclass(frozen=True, slots=True)
+class _Placed:
+    """A job with its binding, and the members to look for its pods in."""
+
+    kind: Kind
+    job: Body
+    binding: Stored
+    members: list[str]
 
 
 class JobPods:
@@ -41,6 +53,30 @@ class JobPods:
         self._store, self._registry, self._pods, self._hub_id = store, registry, pods, hub_id
 
     async def find(self, route: Route, query: Mapping[str, str]) -> Found:
+        placed = await self._placed(route, query.get("cluster", ""))
+        name = query.get("pod", "")
+        for member in placed.members:
+            chosen = name or await self._chosen(placed, member, query)
+            found = await self._pods.of_member(member, route.namespace, chosen) if chosen else None
+            if found is not None and found.uid == placed.binding.uid:
+                return found
+        raise not_found("", "pods", name or route.name)
+
+    async def each(self, route: Route, query: Mapping[str, str]) -> list[tuple[Found, str]]:
+        """All pods of the job whose owners lead there, each with its role, in the order of the roles and their indexes.
+        StatusError as `find`, and where a member does not answer."""
+        placed = await self._placed(route, query.get("cluster", ""))
+        roles = self._roles(placed.kind, placed.job)
+        found: list[tuple[Found, str]] = []
+        for member in placed.members:
+            pods = await self._listed(placed, member, whole=True)
+            for one in await self._pods.proven(member, route.namespace, pods):
+                if one.uid == placed.binding.uid:
+                    found.append((one, _role(placed.kind, one.body)))
+        return sorted(found, key=lambda pair: _rank(roles, pair[1], pair[0].body))
+
+    async def _placed(self, route: Route, wanted: str) -> _Placed:
+        """`wanted`: the only member to look into, or "". StatusError 404, 400."""
         served = find(self._registry, route.group, route.version, route.resource)
         if served is None or interpreter_for(served.kind) is None:
             raise StatusError(404, "NotFound", "the server could not find the requested resource")
@@ -50,24 +86,18 @@ class JobPods:
             raise not_found(kind.group, kind.resource, route.name)
         binding = self._store.peek(Key(WORK, "resourcebindings", route.namespace, binding_name(kind.kind, route.name)))
         members = list(dict.fromkeys(places_of(binding.body))) if binding is not None else []
-        wanted = query.get("cluster", "")
         if binding is None or not members:
             raise bad_request(f'{kind.kind} "{route.name}" is in no member: it has no pods yet, or none any more')
         if wanted and wanted not in members:
             raise bad_request(
                 f'{kind.kind} "{route.name}" is not in cluster {wanted[:63]}, but in {", ".join(members)}'
             )
-        name = query.get("pod", "")
-        for member in [wanted] if wanted else members:
-            chosen = name or await self._chosen(kind, job.body, member, binding.uid, query)
-            found = await self._pods.of_member(member, route.namespace, chosen) if chosen else None
-            if found is not None and found.uid == binding.uid:
-                return found
-        raise not_found("", "pods", name or route.name)
+        return _Placed(kind, job.body, binding, [wanted] if wanted else members)
 
-    async def _chosen(self, kind: Kind, job: Body, member: str, uid: str, query: Mapping[str, str]) -> str:
+    async def _chosen(self, placed: _Placed, member: str, query: Mapping[str, str]) -> str:
         """The name of the pod by role and index; "" while the job has no pods there. StatusError 400."""
-        pods = await self._listed(kind, job, member, uid)
+        kind, job = placed.kind, placed.job
+        pods = await self._listed(placed, member)
         role, index = query.get("role", ""), query.get("index", "")
         if index and digits(index, 9) is None:
             raise bad_request(f'index: "{index[:20]}" is no number of a pod')
@@ -81,17 +111,17 @@ class JobPods:
             raise bad_request(f"no pod of the job has this role and index: {known}its pods {names}")
         return _name(found) if found is not None else ""
 
-    async def _listed(self, kind: Kind, job: Body, member: str, uid: str) -> list[Body]:
-        """The job's pods there, as far as labels say: their metadata alone."""
-        interpreter = interpreter_for(kind)
-        selector = f"{LABEL_HUB}={self._hub_id},{LABEL_BINDING}={uid}"
+    async def _listed(self, placed: _Placed, member: str, *, whole: bool = False) -> list[Body]:
+        """The job's pods there, as far as labels say: their metadata alone, unless `whole`."""
+        interpreter, job = interpreter_for(placed.kind), placed.job
+        selector = f"{LABEL_HUB}={self._hub_id},{LABEL_BINDING}={placed.binding.uid}"
         if isinstance(interpreter, DeclaredKind) and interpreter.pods_unmarked:
             selector = f"{interpreter.pod_labels.name}={job['metadata']['name']}"
         found: list[Body] = []
-        query = {"limit": str(PAGE), "labelSelector": selector}
+        query = {"limit": str(PAGE_WHOLE if whole else PAGE), "labelSelector": selector}
         for _ in range(PAGES_MAX):
             target = f"{pods_path(job['metadata']['namespace'])}?{urlencode(query)}"
-            page = await self._pods.clients.read(member, target, _META) or {}
+            page = await self._pods.clients.read(member, target, _WHOLE if whole else _META) or {}
             found += rows(page.get("items"))
             more = text(mapping(page.get("metadata")).get("continue"))
             if not more:
@@ -119,6 +149,12 @@ def _name(pod: Body) -> str:
 def _order(pod: Body) -> tuple[object, ...]:
     """By name, numbers as numbers."""
     return tuple((part.isdigit(), int(part) if part.isdigit() else part) for part in re.split(r"(\d+)", _name(pod)))
+
+
+def _rank(roles: Sequence[str], role: str, pod: Body) -> tuple[object, ...]:
+    """A master before its workers, then by index, then by name."""
+    index = _index(pod)
+    return roles.index(role) if role in roles else len(roles), index is None, index or 0, _order(pod)
 
 
 def _index(pod: Body) -> int | None:

@@ -86,6 +86,19 @@ class Pods:
         binding = await self._binding_of(member, namespace, body)
         return Found(member, namespace, name, body, *binding) if binding is not None else None
 
+    async def proven(self, member: str, namespace: str, pods: Iterable[Body]) -> list[Found]:
+        """Those of the pods that are the hub's. Pods of one owner cost one look at it."""
+        known: dict[str, tuple[Key, str] | None] = {}
+        found = []
+        for body in pods:
+            owner = text(mapping(controller_of(body)).get("uid"))
+            if not owner or owner not in known:
+                known[owner] = await self._binding_of(member, namespace, body)
+            binding = known[owner]
+            if binding is not None:
+                found.append(Found(member, namespace, text(body["metadata"].get("name")), body, *binding))
+        return found
+
     def ended(self, found: Found) -> str:
         """Why a relay to the pod has to end, as far as the hub itself knows; "" while it may go on."""
         binding = self._store.peek(found.binding)

@@ -13,9 +13,10 @@ from typing import Any
 import orjson
 from prometheus_client import CollectorRegistry, Gauge
 
-from api.http import Answer, Request, Stream, Upgrade, warning_headers
+from api.http import Answer, Request, Stream, Upgrade, json_response, warning_headers
 from api.lists import show
 from api.negotiation import accepted_form
+from api.relays import jobpods
 from api.relays.asking import KINDS, options_of, query_of, switch_of
 from api.relays.carrying import Carrier
 from api.relays.clients import MemberAnswer, MemberClients
@@ -43,7 +44,7 @@ class Relays:
     def __init__(
         self, objects: Objects, hub_id: str, *, dial: Dial | None = None, limits: Limits | None = None
     ) -> None:  # fmt: skip
-        self._objects, self._limits = objects, limits or Limits()
+        self._objects, self._limits, self._hub_id = objects, limits or Limits(), hub_id
         most = self._limits.relays + LOOKUPS_AT_ONCE
         self.clients = MemberClients(objects.store, dial=dial, most=most)
         self.pods = Pods(objects.store, objects.registry, self.clients, hub_id)
@@ -61,7 +62,11 @@ class Relays:
     def routes(self) -> dict[tuple[str, str, str], Handler]:
         """For `build_app(extra_routes=…)`."""
         connects: dict[tuple[str, str, str], Handler] = {("", "pods", name): self.connect for name in KINDS}
-        return {**connects, ("", "pods", ""): self.pod, ("", "pods", "log"): self.log, ("*", "*", "log"): self.job_log}
+        reads: dict[tuple[str, str, str], Handler] = {
+            ("", "pods", ""): self.pod, ("", "pods", "log"): self.log, ("*", "*", "log"): self.job_log,
+            ("*", "*", "pods"): self.job_pods,
+        }  # fmt: skip
+        return {**connects, **reads}
 
     # -- reading
 
@@ -85,6 +90,21 @@ class Relays:
         options = options_of(request, "log")
         return await self._log(request, options, partial(self._jobs.find, route, request.query))
 
+    async def job_pods(self, route: Route, request: Request) -> Answer:
+        """All pods of a job; with `usage=true` what they use."""
+        if request.method != "GET":
+            raise StatusError(
+                405, "MethodNotAllowed", "the server does not allow this method on the requested resource"
+            )
+        place = self.places.take(request.user.name)
+        try:
+            found = await self._jobs.each(route, request.query)
+            asked = request.flag("usage")
+            used, silent = await jobpods.usage(self.pods, self._hub_id, found) if asked else ({}, {})
+        finally:
+            place.leave()
+        return json_response({"items": jobpods.shown(found, used), "silent": silent})
+
     async def _log(self, request: Request, options: Body, pod: Callable[[], Awaitable[Found]]) -> Answer:
         place = self.places.take(request.user.name)
         try:
@@ -104,7 +124,8 @@ class Relays:
             await answer.aclose()
 
         pump = partial(carrier.log, follow=bool(options.get("follow")))
-        return Stream(pump, LOG_S, headers=(_TEXT, (b"cache-control", b"no-cache, private")), done=done)
+        shown = (_TEXT, (b"cache-control", b"no-cache, private"), (b"fleet-pod", found.name.encode()))
+        return Stream(pump, LOG_S, headers=shown, done=done)
 
     # -- connecting
 

@@ -9,10 +9,12 @@ from fastapi import FastAPI, Request
 from starlette.responses import HTMLResponse, Response
 
 from api.http import ASGIApp
-from api.v1 import clusters, decisions, docs, faults, hubstatus, jobs, queues, whatif
+from api.v1 import check, clusters, decisions, docs, faults, history, hubstatus, jobs, notifications, queues, whatif
 from api.v1.context import Hub, answer
 from api.v1.errors import install
 from api.v1.explanations import Explanations
+from api.v1.historydb import History
+from api.v1.hubstatus import Parts
 from api.v1.line import Lines
 from api.v1.models import Status
 from api.v1.mount import PREFIX
@@ -33,10 +35,17 @@ DESCRIPTION = (
 )
 
 
-def build(objects: Objects, store: Store, registry: Registry, unit_of: UnitOf) -> ASGIApp:
+def build(
+    objects: Objects,
+    store: Store,
+    registry: Registry,
+    unit_of: UnitOf,
+    past: History | None = None,
+    parts: Parts | None = None,
+) -> ASGIApp:
     """The application; wants `fleet.user` and `fleet.authorizer` in the scope of each request."""
     hub = Hub(objects, store, registry)
-    lines = Lines(store)
+    lines, kept = Lines(store), past or History()
     app = FastAPI(
         title=TITLE, description=DESCRIPTION, version="v1", openapi_url=None, docs_url=None, redoc_url=None,
         redirect_slashes=False, responses={"default": {"model": Status, "description": "Any refusal."}},
@@ -45,7 +54,9 @@ def build(objects: Objects, store: Store, registry: Registry, unit_of: UnitOf) -
     snapshots = LatestSnapshots(store)
     for routes in (
         jobs.router(hub, lines, Explanations(store, snapshots)), queues.router(hub, lines), clusters.router(hub),
-        decisions.router(hub), faults.router(hub), hubstatus.router(hub), whatif.router(hub, snapshots, unit_of),
+        decisions.router(hub), faults.router(hub), hubstatus.router(hub, parts), whatif.router(hub, snapshots, unit_of),
+        history.router(hub, kept), notifications.router(hub, kept),
+        check.router(hub, snapshots, unit_of),
     ):  # fmt: skip
         app.include_router(routes, prefix=PREFIX)
 

@@ -17,9 +17,11 @@ from api.v1.quantities import amounts_of, gpus, quantities
 from api.v1.standing import Stands, state_of
 from fleet.bindings import binding as b
 from fleet.bindings.conditions import condition
+from fleet.model.untyped import rows, text, whole
 from fleet.ports import Body, Stored
 from fleet.wellknown import CLUSTER, WORK
 
+GPU_PARTS = ("allocated", "free", "fragmented", "cordoned")
 TAINT = (("key", "key"), ("value", "value"), ("effect", "effect"), ("added", "timeAdded"))
 NOT_LOOKED_AT = "it has not been looked at yet"
 
@@ -93,5 +95,9 @@ def cluster(body: Body, jobs: Mapping[str, int]) -> dict[str, Any]:
         "allocated": quantities(allocated),
         "free": quantities(free),
         "free_gpus": gpus(free),
+        "gpus": [
+            {"model": text(row.get("model")), **{part: whole(row.get(part)) for part in GPU_PARTS}}
+            for row in rows(status.get("gpus"))
+        ],
         "jobs": dict(sorted(jobs.items())),
     }

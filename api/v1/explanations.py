@@ -16,14 +16,13 @@ import asyncio
 import time
 from collections import OrderedDict
 from dataclasses import dataclass
-from typing import Any
 
 from api.v1.line import queue_paths
 from api.v1.past import pasts
 from fleet.bindings.latest import Latest, LatestSnapshots
 from fleet.engine.status import StatusError
 from fleet.foresee.estimate import Estimate, Scored, stretched
-from fleet.foresee.explanation import document, explain
+from fleet.foresee.explanation import Explanation, explain
 from fleet.foresee.history import History, Past
 from fleet.model.unit import Phase
 from fleet.ports import Store
@@ -40,7 +39,7 @@ SCORES_MOST = 400
 class _Kept:
     snapshot: int
     until: float
-    document: dict[str, Any]
+    explanation: Explanation
 
 
 class Explanations:
@@ -56,7 +55,7 @@ class Explanations:
         self._turn = asyncio.Lock()
         self._waiting = 0
 
-    async def of(self, uid: str, now: float) -> dict[str, Any]:
+    async def of(self, uid: str, now: float) -> Explanation:
         """For the waiting unit of the binding with this uid, at the epoch second `now`. StatusError 404 when the
         decider has not seen it yet, or it does not wait; 429 when too many ask."""
         latest = await self._snapshots.latest()
@@ -73,13 +72,13 @@ class Explanations:
         finally:
             self._waiting -= 1
 
-    def _fresh(self, uid: str, latest: Latest) -> dict[str, Any] | None:
+    def _fresh(self, uid: str, latest: Latest) -> Explanation | None:
         kept = self._kept.get(uid)
         if kept is None or kept.until < time.monotonic() or kept.snapshot != latest.id:
             return None
-        return kept.document
+        return kept.explanation
 
-    async def _make(self, uid: str, latest: Latest, now: float) -> dict[str, Any]:
+    async def _make(self, uid: str, latest: Latest, now: float) -> Explanation:
         unit = latest.snapshot.units.get(uid)
         if unit is None or unit.phase is not Phase.WAITING:
             message = "the decider has not seen it wait yet" if unit is None else "it does not wait: it has its member"
@@ -91,13 +90,12 @@ class Explanations:
             self._remember(uid, said, now)
             return stretched(said, now, scores)
 
-        def made() -> dict[str, Any]:
+        def made() -> Explanation:
             began = time.monotonic()
-            said = explain(
+            return explain(
                 latest.snapshot, uid, history, now=now, limit_s=LIMIT_S, improve=improve,
                 elapsed_s=lambda: time.monotonic() - began,
             )  # fmt: skip
-            return document(said, reader=unit.name.partition("/")[0])
 
         found = await asyncio.to_thread(made)
         self._kept[uid] = _Kept(latest.id, time.monotonic() + KEPT_S, found)

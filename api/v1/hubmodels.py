@@ -28,6 +28,10 @@ class Queue(Model):
     children: list[str]
     namespaces: list[str] = Field(description="Namespaces whose jobs wait here.")
     policy: str = Field(description="Priority, Block or Intelligent.")
+    stop: str = Field(
+        description="None, Hold (no job starts) or HoldAndDrain (and jobs that run leave); of a queue above it, too."
+    )
+    held_by: str | None = Field(description="The nearest queue that keeps its jobs from starting: itself, or above it.")
     min: Amounts = Field(description="Guaranteed; what is missing is 0.")
     max: Amounts = Field(description="Allowed; what is missing is unlimited.")
     used: Amounts = Field(description="Asked for by the jobs that are placed.")
@@ -55,6 +59,16 @@ class Taint(Model):
     added: str | None = Field(default=None, description="From when on tolerationSeconds count.")
 
 
+class GpusOfModel(Model):
+    """GPUs of one model in a member, as the labels of its nodes name it."""
+
+    model: str = Field(description="Empty where no label names it.")
+    allocated: int = Field(description="Asked for by pods on nodes that take pods.")
+    free: int
+    fragmented: int = Field(description="Of the free ones, those on nodes where others are allocated.")
+    cordoned: int = Field(description="On nodes that take no pods: cordoned, not ready or avoided; used or not.")
+
+
 class Cluster(Model):
     """A member cluster."""
 
@@ -70,6 +84,7 @@ class Cluster(Model):
     allocated: Amounts = Field(description="Asked for by pods that have a node.")
     free: Amounts
     free_gpus: int
+    gpus: list[GpusOfModel] = Field(description="In order of model; empty without GPUs, or before it was looked at.")
     jobs: dict[str, int] = Field(description="Jobs there, counted by state; /fleet/v1/jobs?member=NAME lists them.")
 
 
@@ -92,6 +107,7 @@ class FailingLoop(Model):
     failures: int = Field(description="Of keys, since its process began.")
     restarts: int
     last: str
+    error: str = Field(description="The object and the error of its last failure; empty where it is not known.")
 
 
 class Aside(Model):
@@ -120,6 +136,56 @@ class HubStatus(Model):
     aside: Aside
     members: list[MemberStatus]
     database: str = Field(description='"ok", or why it does not answer.')
+    version: str | None = Field(description="Of the controllers process that leads.")
+
+
+class Database(Model):
+    """The PostgreSQL server, and the hub's database in it."""
+
+    version: str
+    schema_: str | None = Field(alias="schema", description="The revision of its tables.")
+    wanted: str = Field(description="The revision that this release knows.")
+    bytes: int = Field(description="Of the hub's database.")
+    connections: int = Field(description="To the server, of all its clients.")
+    mostConnections: int
+    oldestTransactionS: float = Field(description="Seconds since the oldest open transaction of others began.")
+    roundTripMs: float = Field(description="Of one small question.")
+    aheadS: float = Field(description="Seconds that the clock of the database is ahead of this process's.")
+
+
+class WrittenHistory(Model):
+    """How far the history of jobs is written."""
+
+    recordedSince: str | None = Field(description="Null: nothing is recorded yet.")
+    gaps: list[str] = Field(description="Times of which nothing is recorded, with the cause; the newest last.")
+    behind: int = Field(description="Changes of the hub's log that it has not read; some never concern jobs.")
+    behindS: float = Field(description="Seconds since the first of them; up to a minute is usual.")
+    lost: int = Field(description="Changes that left the log before the history read them.")
+
+
+class Disk(Model):
+    path: str
+    free: int
+    total: int
+
+
+class TlsCertificate(Model):
+    name: str = Field(description="Its owner.")
+    file: str
+    until: str
+
+
+class HubParts(Model):
+    """The parts of the hub beside its objects, as one API process sees them."""
+
+    at: str = Field(description="Its clock.")
+    version: str
+    database: Database | None = Field(description="Null when it does not answer.")
+    databaseTrouble: str
+    history: WrittenHistory | None = Field(description="Null when its database does not answer.")
+    historyTrouble: str
+    disk: Disk = Field(description="Of the data directory.")
+    certificates: list[TlsCertificate]
 
 
 class Decision(Model):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
 from fastapi import APIRouter, Request
@@ -11,14 +11,18 @@ from starlette.responses import Response
 from api.rbac import Attributes
 from api.v1.clusters import cluster
 from api.v1.context import Hub, answer, need, spared
-from api.v1.hubmodels import HubStatus
+from api.v1.hubmodels import HubParts, HubStatus
 from fleet.bindings.heartbeat import LEASE, report_of, silence
+from fleet.engine.status import StatusError
 from fleet.model.untyped import mapping, rows, text, texts, whole
 from fleet.ports import Body, StoreUnavailable
 from fleet.wellknown import CLUSTER
 
+Parts = Callable[[], Awaitable[Mapping[str, Any]]]  # the parts of the hub beside its objects
+PARTS = "/fleet/v1/parts"
 
-def router(hub: Hub) -> APIRouter:
+
+def router(hub: Hub, parts: Parts | None = None) -> APIRouter:
     routes = APIRouter(tags=["status"])
 
     @routes.get("/status", response_model=HubStatus, summary="Whether the hub works")
@@ -31,6 +35,15 @@ def router(hub: Hub) -> APIRouter:
         except StoreUnavailable as error:
             return answer(found(hub, str(error)))
         return answer(found(hub, ""))
+
+    @routes.get("/parts", response_model=HubParts, summary="Database, disk, certificates, clock and version")
+    async def get_parts(request: Request) -> Response:
+        """Of this API process and its machine. Needs `get` on the path /fleet/v1/parts, as ClusterRoles name paths
+        under `nonResourceURLs`."""
+        need(request, Attributes("get", path=PARTS))
+        if parts is None:
+            raise StatusError(404, "NotFound", "this process tells nothing of its parts")
+        return answer(await parts())
 
     return routes
 
@@ -47,7 +60,7 @@ def found(hub: Hub, trouble: str) -> dict[str, Any]:
     problems += [silent.told(now)] if silent is not None else []
     problems += [
         f"the loop {entry['loop']} fails: {whole(entry.get('failures'))} failures, {whole(entry.get('restarts'))}"
-        f" restarts, last at {entry.get('last')}"
+        f" restarts, last at {entry.get('last')}" + (f", on {entry['error']}" if entry.get("error") else "")
         for entry in failing
     ]
     if whole(aside.get("count")):
@@ -62,11 +75,12 @@ def found(hub: Hub, trouble: str) -> dict[str, Any]:
             {
                 "loop": entry["loop"], "failures": whole(entry.get("failures")),
                 "restarts": whole(entry.get("restarts")), "last": text(entry.get("last")),
+                "error": text(entry.get("error")),
             }
             for entry in failing
         ],
         "aside": {"count": whole(aside.get("count")), "first": list(texts(aside.get("first")))},
-        "members": members, "database": trouble or "ok",
+        "members": members, "database": trouble or "ok", "version": text(report.get("version")) or None,
     }  # fmt: skip
 
 

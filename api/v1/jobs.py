@@ -9,9 +9,12 @@ from __future__ import annotations
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 from binascii import Error as Base64Error
 from bisect import bisect_right
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from copy import deepcopy
 from dataclasses import replace
+from heapq import merge
+from itertools import islice
+from operator import itemgetter
 from typing import Annotated, Any, Literal
 
 import orjson
@@ -24,21 +27,23 @@ from api.v1.context import Hub, answer, encoded, hub_request, need, unhurried, u
 from api.v1.explanations import Explanations
 from api.v1.line import Line, Lines, queue_paths
 from api.v1.manifest import Manifest, inside, read_manifests, refusal_of
-from api.v1.models import Explanation, JobDetail, JobList, Model, State, Submitted
-from api.v1.sight import spaces
+from api.v1.models import Explanation, JobDetail, JobList, Model, Submitted
+from api.v1.sight import jobs_seen, spaces
 from api.v1.standing import Stands, detail, row, state_of, unreadable, waits
+from api.v1.states import State
+from api.v1.stored import stands
 from api.v1.targets import job_kind, job_kinds
-from fleet.admission.selecting import best_policy, policies_for, policy_claim
+from fleet.bindings import after
 from fleet.bindings import binding as b
 from fleet.bindings.heartbeat import silence_of
-from fleet.bindings.unit import queue_of
 from fleet.engine.kind import Kind
 from fleet.engine.selectors import holds, parse_labels
 from fleet.engine.status import StatusError, not_found
+from fleet.foresee.explanation import document
 from fleet.model.times import seconds
 from fleet.objects.writing import Options
 from fleet.ports import Body, Key, Stored
-from fleet.wellknown import ANNOTATION_CREATOR, LABEL_JOB_UID, QUEUE, WORK, binding_name, unit_name
+from fleet.wellknown import ANNOTATION_CREATOR
 
 LIMIT, LIMIT_MAX = 500, 10_000
 DryRun = Literal["", "true", "false", "All"]
@@ -156,21 +161,16 @@ class Jobs:
         after = decode_continue(query.continue_) if query.continue_ else None
         revision = await store.revision()  # from here on this process has seen all that was acknowledged before
         asked_for = _of_object(query)
-        found: list[tuple[Place, Kind, Stored]] = []
-        for kind, namespaces in places.values():
-            for namespace in namespaces:
-                found += [
-                    ((s.key.namespace, s.key.name, kind.kind), kind, s)
-                    for s in store.scan(kind.group, kind.resource, namespace=namespace)
-                    if query.name in (None, s.key.name) and (asked_for is None or asked_for(s.body))
-                ]
-        found.sort(key=lambda entry: entry[0])
-        start = bisect_right(found, after, key=lambda entry: entry[0]) if after is not None else 0
+        rows = [
+            _Rows(kind, store.scan(kind.group, kind.resource, namespace=namespace), asked_for, query.name, after)
+            for kind, namespaces in places.values()
+            for namespace in namespaces
+        ]
         line = await self._lines.at(revision)
         paths = queue_paths(store)
         items: list[orjson.Fragment] = []
-        looked_at, last = start, None
-        async for place, kind, stored in unhurried(found[start:]):
+        looked_at, last = 0, None
+        async for place, kind, stored in unhurried(merge(*rows, key=itemgetter(0))):
             looked_at += 1
             try:
                 shown = encoded(self._row)(kind, stored, paths, line, query)
@@ -181,7 +181,7 @@ class Jobs:
                 last = place
                 if len(items) == query.limit:
                     break
-        remaining = len(found) - looked_at
+        remaining = sum(map(len, rows)) - looked_at
         filtered = bool(query.state or query.queue or query.member)
         return answer(
             {
@@ -202,7 +202,7 @@ class Jobs:
     ) -> dict[str, Any] | None:
         """None for a job that was not asked for."""
         job = self._stands(kind, stored.body, stored.uid, paths)
-        return row(job, line.position.get(_uid(job.unit))) if self._chosen(job, query) else None
+        return row(job, line.position(job.unit)) if self._chosen(job, query) else None
 
     def _chosen(self, job: Stands, query: JobFilter) -> bool:
         if query.member is not None and b.member_of(job.binding) != query.member:
@@ -212,27 +212,14 @@ class Jobs:
         return not query.state or state_of(job) in query.state
 
     def _stands(self, kind: Kind, body: Body, uid: str, paths: dict[str, str]) -> Stands:
-        """The job with its binding and unit, as far as they are of this very object and not of one before it."""
-        peek, metadata = self._hub.store.peek, body["metadata"]
-        namespace, name = metadata.get("namespace", ""), binding_name(kind.kind, metadata["name"])
-        binding = peek(Key(WORK, "resourcebindings", namespace, name))
-        if binding is None or b.labels_of(binding.body).get(LABEL_JOB_UID, uid) != uid:
-            key = Key(kind.group, kind.resource, namespace, metadata["name"])
-            policy = best_policy(body, policies_for(self._hub.store, kind, key, body))
-            claim = policy_claim(policy) if policy is not None else ""
-            return Stands(kind, body, silence=self._notice() or "", selected_by=claim)
-        unit = peek(Key(QUEUE, "queueunits", namespace, unit_name(name)))
-        if unit is None:
-            return Stands(kind, body, binding.body)
-        queue = queue_of(unit.body)
-        return Stands(kind, body, binding.body, unit.body, paths.get(queue, queue) or None)
+        return stands(self._hub.store, kind, body, uid, paths, self._notice() or "")
 
     async def _detail(self, kind: Kind, body: Body, uid: str) -> dict[str, Any]:
         revision = await self._hub.store.revision()
         job = self._stands(kind, body, uid, queue_paths(self._hub.store))
         if job.unit is None or not waits(job.unit):
             return detail(job, None)
-        return detail(job, (await self._lines.at(revision)).position.get(_uid(job.unit)))
+        return detail(job, (await self._lines.at(revision)).position(job.unit))
 
     async def _looked_up(self, request: Request, namespace: str, kind_name: str, name: str) -> tuple[Kind, Stored]:
         kind = job_kind(self._hub.registry, kind_name, "kind")
@@ -254,7 +241,9 @@ class Jobs:
             raise StatusError(404, "NotFound", job.silence or f"no policy has taken {kind.kind} {namespace}/{name}")
         now = self._hub.objects.clock.now()
         found = await self._explanations.of(str(job.binding["metadata"]["uid"]), now)
-        return answer({**found, "notice": self._notice()})
+        told = document(found, reader=namespace, seen=jobs_seen(self._hub, request))
+        told = _behind(told, after.obstacle(job.binding))
+        return answer({**told, "notice": self._notice()})
 
     async def submit(self, request: Request, query: Submitting) -> Response:
         inner = hub_request(request)
@@ -309,6 +298,34 @@ class Jobs:
         return answer(shown, warnings=written.warnings)
 
 
+class _Rows:
+    """The stored jobs of one kind that were asked for and come after a page, in the store's order: by namespace and
+    name. Nothing is done for a job that stands after the page."""
+
+    def __init__(
+        self,
+        kind: Kind,
+        stored: Sequence[Stored],
+        asked_for: Callable[[Body], bool] | None,
+        name: str | None,
+        after: Place | None,
+    ) -> None:
+        self._kind = kind
+        if asked_for is not None or name is not None:
+            stored = [s for s in stored if name in (None, s.key.name) and (asked_for is None or asked_for(s.body))]
+        self._stored = stored
+        self._start = bisect_right(stored, after, key=self._place) if after is not None else 0
+
+    def _place(self, stored: Stored) -> Place:
+        return stored.key.namespace, stored.key.name, self._kind.kind
+
+    def __len__(self) -> int:
+        return len(self._stored) - self._start
+
+    def __iter__(self) -> Iterator[tuple[Place, Kind, Stored]]:
+        return ((self._place(s), self._kind, s) for s in islice(self._stored, self._start, None))
+
+
 def _of_object(query: JobFilter) -> Callable[[Body], bool] | None:
     """Whether a job's own metadata is what was asked for; None where nothing of it was. StatusError 400 for a selector
     that cannot be read."""
@@ -345,10 +362,6 @@ def _places(request: Request, kind: Kind, query: JobFilter) -> list[str | None]:
     return there or (spaces(request, "get", kind, query.namespace, query.name) if query.name else [])
 
 
-def _uid(unit: Body | None) -> str:
-    return str(unit["metadata"].get("uid", "")) if unit is not None else ""
-
-
 def encode_continue(place: Place) -> str:
     return urlsafe_b64encode(orjson.dumps(place)).decode().rstrip("=")
 
@@ -362,3 +375,17 @@ def decode_continue(text: str) -> Place:
     except (ValueError, Base64Error, TypeError):
         pass
     raise wrong("continue", "is not what a page said")
+
+
+def _behind(told: dict[str, Any], obstacle: after.Obstacle | None) -> dict[str, Any]:
+    """The explanation of a job that starts after others: nothing but these jobs would start it, and nothing tells when
+    they are over."""
+    if obstacle is None or told["reason"] is None or not obstacle.told(told["reason"]["numbers"].get("why")):
+        return told
+    reason = obstacle.reason
+    why = "a job that it starts after will not succeed" if obstacle.never else "it starts after other jobs"
+    none = {"outcome": "NeverStarts" if obstacle.never else "NotEstimated", "p10": None, "p50": None, "p90": None}
+    return {
+        **told, "reason": {"code": reason.code.value, "text": reason.text, "numbers": dict(reason.numbers)},
+        "estimate": {**told["estimate"], **none, "samples": 0, "why": why}, "changes": [], "without": [],
+    }  # fmt: skip

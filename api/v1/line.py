@@ -3,99 +3,153 @@
 That is the order of fleet/foresee/position.py, with what a unit may count on as its stored reason says, so that a place
 in a list is the place that an explanation names. A job that backs off, or has no queue, waits but has no place.
 
-Positions are stored nowhere, since one job that starts would change thousands. They are worked out on request, and cost
-little. The sort key of a unit stays while neither it nor its binding changes, and a whole line while nothing at all
-has.
+Positions are stored nowhere, since one job that starts would change thousands. Each process keeps the lines as lists in
+order. A request first takes in the changes that the log has since the last request, and then finds a place by
+bisection. So its cost follows from these changes, not from the number of waiting jobs.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from bisect import bisect_left, insort
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from operator import attrgetter
 
 from api.v1.context import spared, unhurried
 from api.v1.standing import in_line, tier, waits
 from fleet.bindings import binding as b
 from fleet.bindings.unit import priority_of, queue_of
 from fleet.foresee.position import rank_of
-from fleet.ports import Key, Store, Stored
-from fleet.wellknown import ANNOTATION_QUOTA_FULLNAME, QUEUE, QUEUE_NAMESPACE, UNIT_SUFFIX, WORK
+from fleet.ports import Body, Expired, Key, Store, Stored
+from fleet.wellknown import ANNOTATION_QUOTA_FULLNAME, QUEUE, QUEUE_NAMESPACE, UNIT_SUFFIX, WORK, unit_name
 
+BINDINGS, UNITS = (WORK, "resourcebindings"), (QUEUE, "queueunits")
+CHANGES = 5_000  # more of them since the last request, and the lines are made anew, which then costs less
 # whether it has no place, its tier, -priority, time of enqueueing, namespace/name of the job, uid of its binding
 Rank = tuple[bool, int, int, float, str, str]
 
 
 @dataclass(frozen=True, slots=True)
 class Waiting:
-    """A unit in line, and the binding that it is of."""
+    """A unit in line, and the binding that it is of. `queue`: the name of its Queue."""
 
     rank: Rank
+    queue: str
     unit: Stored
     binding: Stored
 
     @property
     def in_line(self) -> bool:
-        return not self.rank[0]
+        return bool(self.queue) and not self.rank[0]
 
 
-@dataclass(frozen=True, slots=True)
+_BY_RANK = attrgetter("rank")
+
+
 class Line:
-    """The waiting units of each Queue, by its name, first to go first, and units without a place last; and the place of
-    each, from 1, by the unit's uid."""
+    """The waiting units of each Queue, by its name, first to go first, and units without a place last."""
 
-    waiting: Mapping[str, Sequence[Waiting]] = field(default_factory=dict)
-    position: Mapping[str, int] = field(default_factory=dict)
+    def __init__(self, entries: Iterable[Waiting] = ()) -> None:
+        self._entries = {entry.unit.key: entry for entry in entries}
+        self._queues: dict[str, list[Waiting]] = {}
+        for entry in self._entries.values():
+            self._queues.setdefault(entry.queue, []).append(entry)
+        for queue in self._queues.values():
+            queue.sort(key=_BY_RANK)
+
+    @property
+    def waiting(self) -> Mapping[str, Sequence[Waiting]]:
+        return self._queues
+
+    def entry(self, unit: Key) -> Waiting | None:
+        return self._entries.get(unit)
+
+    def position(self, unit: Body | None) -> int | None:
+        """The place of the unit in its queue, from 1; None for a unit without one."""
+        if unit is None:
+            return None
+        metadata = unit["metadata"]
+        found = self._entries.get(Key(*UNITS, metadata.get("namespace", ""), metadata["name"]))
+        if found is None or not found.in_line or found.unit.uid != metadata.get("uid"):
+            return None
+        return self._index(found) + 1
+
+    def replace(self, unit: Key, now: Waiting | None) -> None:
+        """Take in that a unit has changed; `now` None: it waits no more."""
+        past = self._entries.pop(unit, None)
+        if past is not None:
+            del self._queues[past.queue][self._index(past)]
+        if now is not None:
+            self._entries[unit] = now
+            insort(self._queues.setdefault(now.queue, []), now, key=_BY_RANK)
+
+    def _index(self, entry: Waiting) -> int:
+        return bisect_left(self._queues[entry.queue], entry.rank, key=_BY_RANK)
 
 
 class Lines:
-    """Makes lines of one store."""
+    """The line of one store, which follows its log."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
-        self._kept: dict[str, tuple[int, int, Waiting]] = {}
-        self._line: tuple[int, Line] = (-1, Line())
-        self._making = asyncio.Lock()
+        self._line = Line()
+        self._upto = -1  # the revision up to which the line has taken in the log; -1: it was never made
+        self._following = asyncio.Lock()
 
     async def at(self, revision: int) -> Line:
-        """As this process sees it; `revision` is the store's, and the answer may be newer than it."""
-        async with self._making:
-            if self._line[0] != revision:
-                self._line = (revision, await self._make())
-            return self._line[1]
+        """As this process sees it; `revision` is the store's, and the answer may be newer than it. The next call
+        changes the same line."""
+        async with self._following:
+            if self._upto != revision:
+                changed, upto = await self._changed(revision)
+                if changed is None:
+                    await self._make()
+                async for key in unhurried(changed or ()):
+                    self._line.replace(key, spared(self._waiting, self._store.peek(key), otherwise=None))
+                self._upto = upto  # not before: a request that is broken off leaves the rest to the next one
+            return self._line
 
-    async def _make(self) -> Line:
-        kept: dict[str, tuple[int, int, Waiting]] = {}
-        queues: dict[str, list[Waiting]] = {}
-        async for unit in unhurried(self._store.scan(QUEUE, "queueunits")):
-            known = spared(self._waiting, unit, otherwise=None)
-            if known is not None:
-                kept[unit.uid] = known
-                queues.setdefault(queue_of(unit.body), []).append(known[2])
-        self._kept = kept
-        position: dict[str, int] = {}
-        for name, waiting in queues.items():
-            waiting.sort(key=lambda entry: entry.rank)
-            if name:
-                position.update((entry.unit.uid, place) for place, entry in enumerate(waiting, 1) if entry.in_line)
-        return Line(queues, position)
+    async def _changed(self, revision: int) -> tuple[set[Key] | None, int]:
+        """The units that may stand elsewhere now, and the revision up to which the log was read. No units where the log
+        does not tell, or tells of too many."""
+        if self._upto < 0:
+            return None, revision
+        try:
+            events, upto = await self._store.events((BINDINGS, UNITS), since=self._upto, limit=CHANGES)
+        except Expired:
+            return None, revision
+        if len(events) == CHANGES or upto < self._upto:
+            return None, revision
+        return {_unit_key(event.stored.key) for event in events}, upto
 
-    def _waiting(self, unit: Stored) -> tuple[int, int, Waiting] | None:
+    async def _make(self) -> None:
+        entries = []
+        async for unit in unhurried(self._store.scan(*UNITS)):
+            entry = spared(self._waiting, unit, otherwise=None)
+            if entry is not None:
+                entries.append(entry)
+        self._line = Line(entries)
+
+    def _waiting(self, unit: Stored | None) -> Waiting | None:
         """None for a unit that does not wait."""
-        if not waits(unit.body):
+        binding = self._store.peek(binding_key(unit.key)) if unit is not None else None
+        if unit is None or binding is None:
             return None
-        binding = self._store.peek(binding_key(unit.key))
-        if binding is None:
-            return None
-        known = self._kept.get(unit.uid)
-        if known is None or known[:2] != (unit.revision, binding.revision):
-            known = (unit.revision, binding.revision, Waiting(_rank(unit, binding), unit, binding))
-        return known
+        known = self._line.entry(unit.key)
+        if known is not None and known.unit is unit and known.binding is binding:
+            return known  # bodies may be compressed: to read those of all units takes seconds
+        return Waiting(_rank(unit, binding), queue_of(unit.body), unit, binding) if waits(unit.body) else None
 
 
 def binding_key(unit: Key) -> Key:
     """Of the binding that a unit is made from."""
     return Key(WORK, "resourcebindings", unit.namespace, unit.name.removesuffix(UNIT_SUFFIX))
+
+
+def _unit_key(key: Key) -> Key:
+    """Of the unit that is made from a binding; the key of a unit itself."""
+    return key if key.resource == UNITS[1] else Key(*UNITS, key.namespace, unit_name(key.name))
 
 
 def _rank(unit: Stored, binding: Stored) -> Rank:

@@ -2,36 +2,17 @@
 
 from __future__ import annotations
 
-from enum import StrEnum
 from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
+
+from api.v1.states import State
 
 Amounts = dict[str, str]
 
 
 class Model(BaseModel):
     model_config = ConfigDict(extra="forbid", populate_by_name=True)
-
-
-class State(StrEnum):
-    """How a job stands, from submission to its end."""
-
-    UNCLAIMED = "Unclaimed"  # no policy has taken it: nothing will happen to it
-    QUEUED = "Queued"
-    HELD = "Held"  # it is held in its queue: by a person, or after too many attempts
-    RESERVED = "Reserved"  # has quota and room, and waits for its queue's admission checks
-    BACK_OFF = "BackOff"  # waits a while after a failed attempt
-    WAITING = "Waiting"  # waits for room, without a queue
-    PLACED = "Placed"  # has its member, which has said nothing of it yet
-    CREATED = "Created"  # is in its member, not all its pods run yet
-    RUNNING = "Running"
-    SUSPENDED = "Suspended"
-    EVICTING = "Evicting"  # leaves its member, to wait again
-    SUCCEEDED = "Succeeded"
-    FAILED = "Failed"
-    DELETING = "Deleting"
-    DELETED = "Deleted"  # only in the answer to a DELETE
 
 
 class Reason(Model):
@@ -121,6 +102,10 @@ class JobDetail(Job):
     checks: list[Check] = Field(description="What it waits for while it is Reserved.")
     failures: list[Attempt] = Field(description="Newest last.")
     object: str = Field(description="Path of the object itself in the Kubernetes API.")
+    suspend_field: str | None = Field(
+        description="The field of the object that suspends the job, such as spec.runPolicy.suspend; null for a kind"
+        " without one."
+    )
 
 
 class Place(Model):
@@ -164,6 +149,29 @@ class NoChange(Model):
     why: str = Field(description="That no single change of this kind starts it, or that none was found in time.")
 
 
+class AwaitedJob(Model):
+    """One job that another waits for."""
+
+    job: str = Field(description="namespace/name")
+    kind: str | None
+    part: Literal["Ahead", "Holds", "Leaves"] = Field(
+        description="Ahead: its turn comes first, or room is kept for it. Holds: it has quota or room that is short."
+        " Leaves: it is on its way out."
+    )
+    queue: str | None
+    member: str | None
+    amounts: dict[str, int] = Field(description="What it holds of the resources that are short, in base units.")
+
+
+class WaitsFor(Model):
+    """The jobs that another waits for, as far as the user may get them."""
+
+    text: str = Field(description="The first of them, and how many more, for people.")
+    jobs: list[AwaitedJob] = Field(description="Those that the reason names first, then the largest.")
+    more: int = Field(description="How many follow the listed ones.")
+    hidden: int = Field(description="How many the user may not see.")
+
+
 class Explanation(Model):
     """The whole explanation of a job that waits."""
 
@@ -176,6 +184,9 @@ class Explanation(Model):
     certain: bool = Field(description="Where `starts`: whether that depends on no solver; else the start is likely.")
     reason: Reason | None
     then: Reason | None = Field(description="What it would wait for once it is let go, or its back-off is over.")
+    waitsFor: WaitsFor | None = Field(
+        description="Null where no job's end would start it, and where a person must act first."
+    )
     position: Place | None = Field(description="Null when it is not in line: held, backing off, without a queue.")
     estimate: StartEstimate
     changes: list[SmallestChange] = Field(description="The smallest of each kind that has one, cheapest first.")

@@ -18,6 +18,8 @@ from fleet.objects.objects import Objects
 from fleet.ports import Store
 
 if TYPE_CHECKING:
+    from api.v1.historydb import History
+    from api.v1.hubstatus import Parts
     from api.v1.questions import UnitOf
 
 PREFIX = "/fleet/v1"
@@ -26,12 +28,20 @@ log = structlog.get_logger(__name__)
 
 class RestFace:
     """The ASGI application to mount at PREFIX; wants `fleet.user` and `fleet.authorizer` in the scope. `unit_of`: the
-    unit that a manifest would become."""
+    unit that a manifest would become; `history`: None where none is kept."""
 
     open_paths = frozenset({PREFIX, f"{PREFIX}/docs", f"{PREFIX}/openapi.json"})  # for browsers: the same on every hub
 
-    def __init__(self, objects: Objects, store: Store, registry: Registry, unit_of: UnitOf) -> None:
-        self._parts = (objects, store, registry, unit_of)
+    def __init__(
+        self,
+        objects: Objects,
+        store: Store,
+        registry: Registry,
+        unit_of: UnitOf,
+        history: History | None = None,
+        parts: Parts | None = None,
+    ) -> None:
+        self._parts = (objects, store, registry, unit_of, history, parts)
         self._app: ASGIApp | None = None
         self._building = asyncio.Lock()
 

@@ -13,7 +13,7 @@ from api.v1.context import spared, unhurried
 from fleet.bindings import binding as b
 from fleet.bindings.components import components_of
 from fleet.bindings.conditions import condition, is_true
-from fleet.bindings.unit import priority_of, queue_of, walltime_of
+from fleet.bindings.unit import limit_of, priority_of, queue_of
 from fleet.foresee.history import Past
 from fleet.model.times import seconds
 from fleet.model.unit import NodeClaim, Unit
@@ -49,7 +49,7 @@ def _over(store: Store, stored: Stored, paths: dict[str, str]) -> Past | None:
         return None
     unit = store.peek(Key(QUEUE, "queueunits", stored.key.namespace, unit_name(stored.key.name)))
     queued = unit.body if unit is not None else None
-    limit, name = walltime_of(queued), text(b.resource_of(body).get("name"))
+    limit, name = limit_of(queued, body), text(b.resource_of(body).get("name"))
     like = Unit(
         id=stored.uid, name=f"{stored.key.namespace}/{name}", components=components, leaf=paths.get(queue_of(queued)),
         priority=priority_of(queued, body), created_at=submitted, enqueued_at=submitted,

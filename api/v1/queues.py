@@ -24,6 +24,7 @@ from api.v1.sight import READ_QUEUES, READ_TREE, homes, nodes_seen, seen_of
 from api.v1.standing import Stands, charged, charged_amounts, reason_of, state_of
 from api.v1.targets import job_kind
 from fleet.bindings import binding as b
+from fleet.bindings.stopping import held_by, in_force, stops_of
 from fleet.bindings.trees import read_tree, tree_object
 from fleet.bindings.unit import priority_of, queue_of
 from fleet.engine.status import StatusError
@@ -61,6 +62,10 @@ def router(hub: Hub, lines: Lines) -> APIRouter:
         queues = [stored.body for stored in hub.store.scan(QUEUE, "queues", namespace=QUEUE_NAMESPACE)]
         tree = read_tree(tree_object(hub.store), queues)
         items = await _nodes(hub, lines, tree, revision, request) if tree is not None else []
+        stops = stops_of(queues)
+        for item in items:
+            path = item["path"]
+            item |= {"stop": in_force(stops, path), "held_by": held_by(stops, path) or None}
         return answer({"items": items, "partial": not whole})
 
     return routes

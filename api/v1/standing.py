@@ -10,8 +10,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from api.v1.models import State
 from api.v1.quantities import add, amounts_of, gpus, quantities
+from api.v1.states import State
 from fleet.admission.selecting import UNTAKEN
 from fleet.bindings import binding as b
 from fleet.bindings.components import components_of
@@ -134,14 +134,17 @@ def state_of(job: Stands) -> State:
         return _OF_MEMBER[_in_member(job)[0]]
     if job.unit is None:
         return State.QUEUED if b.queued(job.binding) else State.WAITING
+    if b.suspended(job.binding):
+        return State.SUSPENDED
     if not active(job.unit) or _is_held(job.unit):
         return State.HELD
     return _OF_PHASE.get(phase_of(job.unit), State.QUEUED)
 
 
 def _is_held(unit: Body) -> bool:
-    """Whether a unit that waits is kept from starting on its job, or since too many attempts came to nothing."""
-    return in_queue(unit) and unit_reason(unit).get("code") == Code.HELD
+    """Whether a unit that waits is kept from starting on its job, since too many attempts came to nothing, or since
+    a job before it has failed."""
+    return in_queue(unit) and unit_reason(unit).get("code") in (Code.HELD, Code.NEVER_AFTER)
 
 
 def reason_of(job: Stands, state: State) -> dict[str, Any] | None:
@@ -215,6 +218,7 @@ def unreadable(kind: Kind, key: Key) -> dict[str, Any]:
 def detail(job: Stands, position: int | None) -> dict[str, Any]:
     """The job as models.JobDetail describes it."""
     metadata, binding, components = job.body["metadata"], job.binding, _components(job)
+    reader = interpreter_for(job.kind)
     group_path = f"/apis/{job.kind.api_version}" if job.kind.group else f"/api/{job.kind.version}"
     return {
         **row(job, position),
@@ -229,6 +233,7 @@ def detail(job: Stands, position: int | None) -> dict[str, Any]:
         "checks": _checks(job.unit),
         "failures": _failures(binding) if binding is not None else [],
         "object": f"{group_path}/namespaces/{metadata.get('namespace', '')}/{job.kind.resource}/{metadata['name']}",
+        "suspend_field": (reader.suspend_field or None) if reader is not None else None,
     }
 
 

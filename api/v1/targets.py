@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from difflib import get_close_matches
+
 from api.v1.context import wrong
 from fleet.engine.kind import Kind
 from fleet.engine.registry import Registry
@@ -24,5 +26,8 @@ def job_kind(registry: Registry, name: str, field: str) -> Kind:
 
 
 def unsupported(registry: Registry, value: str) -> str:
-    supported = ", ".join(f'"{kind.kind}"' for kind in job_kinds(registry))
-    return f'Unsupported value: "{value[:63]}": supported values: {supported}'
+    names = {kind.kind.lower(): kind.kind for kind in job_kinds(registry)}
+    near = get_close_matches(value[:63].partition(".")[0].lower(), names, n=1)
+    supported = ", ".join(f'"{name}"' for name in names.values())
+    meant = f"; did you mean {names[near[0]]}?" if near else ""
+    return f'Unsupported value: "{value[:63]}": supported values: {supported}{meant}'

@@ -140,13 +140,14 @@ class World:
     node: Node
     binding: Key
 
-    async def grant(self, user: str, *rules: tuple[str, str], group: str = "") -> None:
-        """The rights (verb, resource) in the namespace."""
+    async def grant(self, user: str, *rules: tuple[str, str], group: str = "", name: str = "") -> None:
+        """The rights (verb, resource) in the namespace. `name`: of the role, where the user has one already."""
+        name = name or user
         rbac = "/apis/rbac.authorization.k8s.io/v1"
         listed = [{"apiGroups": [group], "resources": [resource], "verbs": [verb]} for verb, resource in rules]
         async with self.hub.client() as admin:
-            assert (await admin.post(f"{rbac}/clusterroles", json=cluster_role(user, listed))).status_code == 201
-            bound = binding(user, "RoleBinding", user, "ClusterRole", user)
+            assert (await admin.post(f"{rbac}/clusterroles", json=cluster_role(name, listed))).status_code == 201
+            bound = binding(name, "RoleBinding", user, "ClusterRole", name)
             there = f"{rbac}/namespaces/{TEAM}/rolebindings"
             assert (await admin.post(there, json=bound)).status_code == 201
 

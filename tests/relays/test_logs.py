@@ -182,6 +182,9 @@ async def test_fleet_logs_prints_the_log_of_a_job(world: World) -> None:
     done = await logs("train")
     assert (done.returncode, done.stdout) == (0, ALL)
     assert (await logs("job/train", "--index", "1", "--tail", "1", "--timestamps")).stdout.endswith(f"Z {LINES[-1]}\n")
+    await world.grant("bob", ("get", "jobs/pods"), group="batch", name="bob-pods")
+    merged = await logs("train", "--tail", "1")
+    assert merged.stdout == f"[train-0] {LINES[-1]}\n[train-1] {LINES[-1]}\n"
     refused = await logs("train", "--role", "worker")
     assert (refused.returncode, refused.stdout) == (1, "") and "its pods train-0, train-1" in refused.stderr
     await world.ungrant("bob")

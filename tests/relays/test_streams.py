@@ -19,6 +19,7 @@ import pytest
 
 from tests.api.conftest import KUBECTLS
 from tests.api.wait import eventually, expect_line
+from tests.cli.hub import BIN, fleet
 from tests.relays.conftest import LINES, PODS, TEAM, Node, World, opened
 
 pytestmark = pytest.mark.xdist_group("relays")
@@ -28,6 +29,7 @@ CLIENTS = pytest.mark.parametrize(
     ("kubectl", "env"), [(OWN, {}), (OWN, SPDY), (OLDEST, {})], ids=["websocket", "spdy", "oldest"]
 )
 BYTES = 10 << 20
+BATCH = (("get", "jobs"), ("list", "jobs"), ("get", "jobs/pods"))
 
 
 Ended = tuple[int | None, str, str]
@@ -134,6 +136,21 @@ async def _digests(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -
     writer.close()
 
 
+async def _both_ways(port: int) -> None:
+    """Ten megabytes there and back."""
+    data = os.urandom(BYTES)
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+
+    async def write() -> None:
+        writer.write(data)
+        await writer.drain()
+
+    async with asyncio.timeout(120):
+        _, back = await asyncio.gather(write(), reader.readexactly(32 + BYTES))
+    assert back == hashlib.sha256(data).digest() + data
+    writer.close()
+
+
 @CLIENTS
 async def test_port_forward_carries_ten_megabytes_each_way(world: World, kubectl: str, env: dict[str, str]) -> None:
     await world.grant("bob", ("get", "pods"), ("create", "pods/portforward"))
@@ -144,17 +161,7 @@ async def test_port_forward_carries_ten_megabytes_each_way(world: World, kubectl
         line = await expect_line(process, "Forwarding from 127.0.0.1")
         port = re.search(r"127\.0\.0\.1:(\d+)", line)
         assert port is not None, line
-        data = os.urandom(BYTES)
-        reader, writer = await asyncio.open_connection("127.0.0.1", int(port[1]))
-
-        async def write() -> None:
-            writer.write(data)
-            await writer.drain()
-
-        async with asyncio.timeout(120):
-            _, back = await asyncio.gather(write(), reader.readexactly(32 + BYTES))
-        assert back == hashlib.sha256(data).digest() + data
-        writer.close()
+        await _both_ways(int(port[1]))
     finally:
         process.kill()
         await asyncio.to_thread(process.communicate)
@@ -270,3 +277,34 @@ async def test_a_member_behind_its_agent_has_relays_too(tmp_path: Path, node: No
         _, out, _ = await heard(lambda: world.hub.kubectl(OWN, *arguments))
         assert len(out) == BYTES and dialled
         await eventually(lambda: len(world.relays.places) == 0 and world.pool_requests() == 0, "the relay is over")
+
+
+async def test_fleet_runs_commands_and_forwards_ports_there_too(world: World) -> None:
+    """kwok tells of an exit status in words alone, so a command that fails has status 1 and its words."""
+    await world.grant("bob", ("create", "pods/exec"), ("create", "pods/portforward"))
+    await world.grant("bob", *BATCH, group="batch", name="bob-jobs")
+    where = ("-n", TEAM, f"--kubeconfig={world.hub.kubeconfig('bob-token')}")
+
+    async def run(*words: str) -> Ended:
+        done = await asyncio.to_thread(fleet, "exec", "train", *where, "--rank", "1", "--", *words)
+        lines = done.stderr.splitlines(keepends=True)
+        return done.returncode, done.stdout, "".join(line for line in lines if "nobody decides" not in line)
+
+    assert await heard(lambda: run("echo", "a b", "", "c&d=e")) == (0, "a b  c&d=e\n", "")
+    code, out, err = await heard(lambda: run("sh", "-c", "echo said; exit 3"))
+    assert (code, out) == (1, "said\n") and "exit status 3" in err
+    server = await asyncio.start_server(_digests, "127.0.0.1", world.node.port)
+    command = [str(BIN / "fleet"), "port-forward", "train", ":80", *where]
+    process = await asyncio.create_subprocess_exec(*command, stdout=PIPE)
+    try:
+        assert process.stdout is not None
+        line = (await asyncio.wait_for(process.stdout.readline(), 60)).decode()
+        port = re.search(r"127\.0\.0\.1:(\d+)", line)
+        assert port is not None, line
+        await _both_ways(int(port[1]))
+    finally:
+        process.kill()
+        await process.wait()
+        server.close()
+        await server.wait_closed()
+    await eventually(lambda: len(world.relays.places) == 0 and world.pool_requests() == 0, "the relay is over")

@@ -1,0 +1,39 @@
+"""The kinds of content whose changes a user may hear of: those that she may list. Loaded with the first stream."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from starlette.requests import Request
+
+from api.rbac import Attributes, Authorizer
+from api.v1.context import allowed
+from api.v1.decisions import PATH as DECISIONS
+from api.v1.sight import READ_QUEUES, READ_TREE, spaces
+from api.v1.targets import job_kinds
+from fleet.engine.kind import Kind
+from fleet.engine.registry import Registry
+from fleet.objects.writing import User
+from fleet.wellknown import CLUSTER, POLICY
+
+# By kind of content: the namespaces, None for all; a kind without any is left out.
+Seen = dict[str, Collection[str] | None]
+
+
+def seen_by(registry: Registry, authorizer: Authorizer, user: User) -> Seen:
+    request = Request({"type": "http", "headers": [], "fleet.user": user, "fleet.authorizer": authorizer})
+    policies = [kind for name in ("PropagationPolicy", "OverridePolicy") if (kind := registry.kind(POLICY, name))]
+    seen: Seen = {"jobs": _spaces(request, job_kinds(registry)), "policies": _spaces(request, policies)}
+    if seen["jobs"] != () or (allowed(request, READ_QUEUES) and allowed(request, READ_TREE)):
+        seen["queues"] = None
+    if allowed(request, Attributes("list", CLUSTER, "clusters")):
+        seen["members"] = None
+    if allowed(request, Attributes("get", path=DECISIONS)):
+        seen["decisions"] = None
+    return {kind: where for kind, where in seen.items() if where != ()}
+
+
+def _spaces(request: Request, kinds: list[Kind]) -> Collection[str] | None:
+    """The namespaces where the user may list objects of some of the kinds; None: everywhere."""
+    found = {space for kind in kinds for space in spaces(request, "list", kind)}
+    return None if None in found else tuple(sorted(space for space in found if space is not None))

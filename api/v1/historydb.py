@@ -1,0 +1,56 @@
+"""The hub's way to its history: loaded and connected when somebody first asks for it, since most hubs are asked about
+the present only."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+import structlog
+
+from fleet.engine.status import StatusError, unavailable
+
+if TYPE_CHECKING:
+    from fleet.accounts.reports_reader import Reader
+
+MODULES = ("fleet.accounts.reports", "fleet.accounts.reports_lives")  # SQLAlchemy is the slow part of them
+log = structlog.get_logger(__name__)
+
+
+class History:
+    """The history in the database of `dsn`; "": this hub keeps none."""
+
+    def __init__(self, dsn: str = "") -> None:
+        self._dsn = dsn
+        self._reader: Reader | None = None
+
+    async def reader(self) -> Reader:
+        """StatusError 404 on a hub without a history."""
+        if not self._dsn:
+            raise StatusError(404, "NotFound", "this hub keeps no history")
+        for module in MODULES:
+            await asyncio.to_thread(import_module, module)
+        if self._reader is None:
+            from fleet.accounts.reports_reader import Reader
+
+            self._reader = Reader(self._dsn)
+        return self._reader
+
+    async def aclose(self) -> None:
+        if self._reader is not None:
+            await self._reader.close()
+
+
+@contextmanager
+def told() -> Iterator[None]:
+    """503 where the database of the history does not answer. Details are for the log, not for clients."""
+    from fleet.accounts.reports_reader import HistoryUnavailable
+
+    try:
+        yield
+    except HistoryUnavailable as error:
+        log.warning("the history cannot be read", error=str(error)[:300])
+        raise unavailable("the history cannot be read now") from error

@@ -1,0 +1,31 @@
+"""A job with its binding and unit, as they are stored."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from api.v1.standing import Stands
+from fleet.admission.selecting import best_policy, policies_for, policy_claim
+from fleet.bindings import binding as b
+from fleet.bindings.unit import queue_of
+from fleet.engine.kind import Kind
+from fleet.ports import Body, Key, Store
+from fleet.wellknown import LABEL_JOB_UID, QUEUE, WORK, binding_name, unit_name
+
+
+def stands(store: Store, kind: Kind, body: Body, uid: str, paths: Mapping[str, str], silence: str) -> Stands:
+    """The job, as far as binding and unit are of this very object and not of one before it. `paths`: of quota nodes by
+    the names of their Queues; `silence`: since when there is no decider, and why."""
+    metadata = body["metadata"]
+    namespace, name = metadata.get("namespace", ""), binding_name(kind.kind, metadata["name"])
+    binding = store.peek(Key(WORK, "resourcebindings", namespace, name))
+    if binding is None or b.labels_of(binding.body).get(LABEL_JOB_UID, uid) != uid:
+        key = Key(kind.group, kind.resource, namespace, metadata["name"])
+        policy = best_policy(body, policies_for(store, kind, key, body))
+        claim = policy_claim(policy) if policy is not None else ""
+        return Stands(kind, body, silence=silence, selected_by=claim)
+    unit = store.peek(Key(QUEUE, "queueunits", namespace, unit_name(name)))
+    if unit is None:
+        return Stands(kind, body, binding.body)
+    queue = queue_of(unit.body)
+    return Stands(kind, body, binding.body, unit.body, paths.get(queue, queue) or None)
