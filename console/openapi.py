@@ -1,0 +1,31 @@
+"""Writes the OpenAPI document of /fleet/v1, from which the console takes its types. No hub has to run for it."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from pathlib import Path
+
+import httpx
+
+from api.kindfiles import load_kinds
+from api.v1.application import build
+from api.v1.mount import PREFIX
+from fleet.engine.registry import Registry
+from fleet.objects.objects import Objects
+from fleet.simulate.wall import RandomIds, WallClock
+from fleet.store.memory import MemoryStore
+
+
+async def document() -> bytes:
+    clock, registry = WallClock(), Registry(load_kinds())
+    store = MemoryStore(clock)
+    application = build(Objects(store, registry, clock, RandomIds()), store, registry, lambda *_: None)
+    async with httpx.AsyncClient(transport=httpx.ASGITransport(application), base_url="http://hub") as client:
+        return (await client.get(f"{PREFIX}/openapi.json")).content
+
+
+if __name__ == "__main__":
+    target = Path(sys.argv[1])
+    target.parent.mkdir(parents=True, exist_ok=True)
+    target.write_bytes(asyncio.run(document()))

@@ -1,0 +1,52 @@
+import { Button, PasswordInput } from "@mantine/core";
+import { useQuery, useQueryClient } from "@tanstack/react-query";
+import { type FormEvent, useState } from "react";
+import { useLocation } from "react-router";
+import { get, type Methods, Refusal, type Session, write } from "./api";
+
+export function Login() {
+  const client = useQueryClient();
+  const { pathname, search } = useLocation();
+  const [token, setToken] = useState("");
+  const [trouble, setTrouble] = useState("");
+  const [busy, setBusy] = useState(false);
+  const methods = useQuery({ queryKey: ["methods"], queryFn: () => get<Methods>("/console/methods") });
+  const submit = async (event: FormEvent) => {
+    event.preventDefault();
+    setBusy(true);
+    setTrouble("");
+    try {
+      const session = await write<Session>("POST", "/console/session", { token: token.trim() });
+      client.setQueryData(["session"], session);
+    } catch (error) {
+      setBusy(false);
+      if (error instanceof Refusal && error.code === 401) setTrouble("The hub does not know this token.");
+      else setTrouble(error instanceof Error ? error.message : String(error));
+    }
+  };
+  const oidc = `/console/login/oidc?to=${encodeURIComponent(`/console${pathname}${search}`)}`;
+  return (
+    <main className="login">
+      <h1>Fleet</h1>
+      {methods.data?.methods.includes("oidc") && (
+        <Button component="a" href={oidc} fullWidth>
+          Log in with {methods.data.issuer ? new URL(methods.data.issuer).host : "OpenID Connect"}
+        </Button>
+      )}
+      <form onSubmit={(event) => void submit(event)}>
+        <PasswordInput
+          label="Token"
+          description="An administrator makes one with: fleet token create NAME. The token of your kubeconfig works, too."
+          value={token}
+          onChange={(event) => setToken(event.currentTarget.value)}
+          error={trouble || undefined}
+          autoComplete="off"
+          required
+        />
+        <Button type="submit" loading={busy} fullWidth mt="md">
+          Log in
+        </Button>
+      </form>
+    </main>
+  );
+}

@@ -1,0 +1,250 @@
+/** One job: its life, why it waits, its pods, events, logs and manifest, and the buttons that the user may press. */
+
+import { Tabs } from "@mantine/core";
+import { useQuery } from "@tanstack/react-query";
+import { useState } from "react";
+import { Link, useParams } from "react-router";
+import { count, readable } from "../amounts";
+import { type Explanation, found, get, type JobDetail, jobPath, type Life } from "../api";
+import { Buttons } from "../buttons";
+import { Logs, type PodList } from "../logs";
+import { Empty, Figure, Loaded, State } from "../shown";
+import { Timeline } from "../timeline";
+import { Ago, At } from "../times";
+
+const WAITING = ["Queued", "BackOff", "Held"];
+const TABS = ["pods", "events", "logs", "manifest"];
+
+export function JobPage() {
+  const { namespace = "", kind = "", name = "" } = useParams();
+  const path = jobPath({ namespace, kind, name });
+  const job = useQuery({ queryKey: ["jobs", "one", path], queryFn: () => get<JobDetail>(`/fleet/v1/jobs/${path}`) });
+  return (
+    <>
+      <p className="crumbs">
+        <Link to="/jobs">Jobs</Link> / <Link to={`/jobs?namespace=${encodeURIComponent(namespace)}`}>{namespace}</Link>
+      </p>
+      <h1>
+        {name} <small>{kind}</small>
+      </h1>
+      <Loaded query={job} height={400}>
+        {(data) => <Job job={data} path={path} />}
+      </Loaded>
+    </>
+  );
+}
+
+function Job({ job, path }: { job: JobDetail; path: string }) {
+  const life = useQuery({
+    queryKey: ["jobs", "life", path],
+    queryFn: () => found<Life>(`/fleet/v1/history/${path}`),
+  });
+  return (
+    <>
+      <dl className="figures">
+        <Figure label="State" value={<State state={job.state} />} />
+        <Figure
+          label="Queue"
+          value={job.queue ? <Link to={`/jobs?queue=${encodeURIComponent(job.queue)}`}>{job.queue}</Link> : "–"}
+          note={job.position ? `place ${job.position}` : undefined}
+        />
+        <Figure
+          label="Member"
+          value={job.member ?? "–"}
+          note={job.attempt > 1 ? `attempt ${job.attempt}` : undefined}
+        />
+        <Figure label="GPUs" value={job.gpus} note={`in ${count(job.pods, "pod")}`} />
+        <Figure label="Priority" value={job.priority ?? "–"} />
+        <Figure label="User" value={job.user ?? "–"} />
+        <Figure label="Created" value={<Ago at={job.created} />} />
+      </dl>
+      <Buttons job={job} />
+      {job.reason && <p className="reason-text">{job.reason.text}</p>}
+      {WAITING.includes(job.state) && <Why path={path} />}
+      <Timeline job={job} life={life.data ?? null} />
+      <Details job={job} />
+    </>
+  );
+}
+
+function Why({ path }: { path: string }) {
+  const query = useQuery({
+    queryKey: ["jobs", "why", path],
+    queryFn: () => found<Explanation>(`/fleet/v1/jobs/${path}/explanation`),
+    staleTime: 10_000,
+  });
+  return (
+    <section aria-labelledby="why">
+      <h2 id="why">What starts it</h2>
+      <Loaded query={query} height={100}>
+        {(data) => (data === null ? <p>The hub has not looked at it yet.</p> : <Reasons explanation={data} />)}
+      </Loaded>
+    </section>
+  );
+}
+
+function Reasons({ explanation: { estimate, changes, waitsFor, starts } }: { explanation: Explanation }) {
+  return (
+    <>
+      {starts && <p>The next decision starts it.</p>}
+      {estimate.p50 ? (
+        <p>
+          Likely start: <At at={estimate.p50} />
+          {estimate.p90 && (
+            <>
+              , in 9 of 10 cases before <At at={estimate.p90} />
+            </>
+          )}
+          .
+        </p>
+      ) : (
+        <p>No estimate of the start{estimate.why ? `: ${estimate.why}` : ""}.</p>
+      )}
+      {waitsFor && <p>It waits for {waitsFor.text}.</p>}
+      {changes.length > 0 && (
+        <>
+          <p>Each of these changes starts it now:</p>
+          <ul>
+            {changes.map((one) => (
+              <li key={one.kind}>{one.text}</li>
+            ))}
+          </ul>
+        </>
+      )}
+    </>
+  );
+}
+
+function Details({ job }: { job: JobDetail }) {
+  const [tab, setTab] = useState<string | null>("pods");
+  const pods = useQuery({
+    queryKey: ["jobs", "pods", job.object],
+    queryFn: () => found<PodList>(`${job.object}/pods`),
+    enabled: job.member !== null,
+  });
+  return (
+    <Tabs value={tab} onChange={setTab} keepMounted={false}>
+      <Tabs.List>
+        {TABS.map((one) => (
+          <Tabs.Tab key={one} value={one}>
+            {one[0]?.toUpperCase() + one.slice(1)}
+          </Tabs.Tab>
+        ))}
+      </Tabs.List>
+      <Tabs.Panel value="pods">
+        {job.member === null ? (
+          <Empty title="No pods yet">A job has pods from the moment on when it is in a member.</Empty>
+        ) : (
+          <Loaded query={pods}>{(data) => <Pods pods={data} />}</Loaded>
+        )}
+      </Tabs.Panel>
+      <Tabs.Panel value="events">
+        <Events job={job} />
+      </Tabs.Panel>
+      <Tabs.Panel value="logs">
+        <Logs namespace={job.namespace} pods={pods.data?.items ?? []} />
+      </Tabs.Panel>
+      <Tabs.Panel value="manifest">
+        <Manifest path={job.object} />
+      </Tabs.Panel>
+    </Tabs>
+  );
+}
+
+function Pods({ pods }: { pods: PodList | null }) {
+  if (pods === null || pods.items.length === 0)
+    return <Empty title="No pods">The job has none now, or you may not see them.</Empty>;
+  return (
+    <div className="wide">
+      <table>
+        <thead>
+          <tr>
+            {["Rank", "Pod", "Role", "Phase", "Member", "Node", "Requests"].map((one) => (
+              <th key={one} scope="col">
+                {one}
+              </th>
+            ))}
+          </tr>
+        </thead>
+        <tbody>
+          {pods.items.map((pod) => (
+            <tr key={`${pod.member}/${pod.name}`}>
+              <td>{pod.rank}</td>
+              <td>{pod.name}</td>
+              <td>{pod.role}</td>
+              <td>
+                <State state={pod.phase} />
+              </td>
+              <td>{pod.member}</td>
+              <td>{pod.node || "–"}</td>
+              <td>
+                {Object.entries(pod.requests)
+                  .map(([resource, value]) => `${resource} ${value}`)
+                  .join(", ")}
+              </td>
+            </tr>
+          ))}
+        </tbody>
+      </table>
+    </div>
+  );
+}
+
+interface EventObject {
+  metadata: { uid: string };
+  type: string;
+  reason: string;
+  message: string;
+  count?: number;
+  lastTimestamp?: string | null;
+  eventTime?: string | null;
+}
+
+function Events({ job }: { job: JobDetail }) {
+  const fields = encodeURIComponent(`involvedObject.uid=${job.uid}`);
+  const query = useQuery({
+    queryKey: ["jobs", "events", job.uid],
+    queryFn: () =>
+      get<{ items: EventObject[] }>(
+        `/api/v1/namespaces/${encodeURIComponent(job.namespace)}/events?fieldSelector=${fields}`,
+      ),
+  });
+  return (
+    <Loaded query={query}>
+      {({ items }) =>
+        items.length === 0 ? (
+          <Empty title="No events">The hub keeps events for an hour. The timeline above stays.</Empty>
+        ) : (
+          <ul className="events">
+            {items.toReversed().map((one) => (
+              <li key={one.metadata.uid}>
+                <Ago at={one.lastTimestamp ?? one.eventTime} />
+                <strong className={one.type === "Warning" ? "bad-text" : ""}>{one.reason}</strong>
+                <span>
+                  {one.message}
+                  {(one.count ?? 1) > 1 && ` (${readable("", one.count ?? 1)} times)`}
+                </span>
+              </li>
+            ))}
+          </ul>
+        )
+      }
+    </Loaded>
+  );
+}
+
+function Manifest({ path }: { path: string }) {
+  const query = useQuery({
+    queryKey: ["jobs", "manifest", path],
+    queryFn: () => get<{ metadata: { managedFields?: unknown } }>(path),
+  });
+  return (
+    <Loaded query={query}>
+      {(data) => (
+        <pre tabIndex={0}>
+          {JSON.stringify({ ...data, metadata: { ...data.metadata, managedFields: undefined } }, null, 2)}
+        </pre>
+      )}
+    </Loaded>
+  );
+}

@@ -1,0 +1,159 @@
+/** The members: whether they are well, what they have and run, and the buttons that keep jobs from them. */
+
+import { Button } from "@mantine/core";
+import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
+import { useRef } from "react";
+import { Link } from "react-router";
+import { count, gpus } from "../amounts";
+import { allowed, type Cluster, type ClusterList, get } from "../api";
+import { cordon, cordoned, drain, drains, objectOf, uncordon } from "../cordon";
+import { Bar, Empty, Loaded } from "../shown";
+
+const PER_MINUTE = 60; // as `fleet drain`
+
+interface Condition {
+  type: string;
+  status: string;
+  message?: string;
+}
+
+export function MembersPage() {
+  const members = useQuery({ queryKey: ["members"], queryFn: () => get<ClusterList>("/fleet/v1/clusters") });
+  const may = useQuery({
+    queryKey: ["rights", "clusters"],
+    queryFn: () => allowed({ verb: "patch", group: "cluster.karmada.io", resource: "clusters" }),
+    staleTime: 60_000,
+  });
+  return (
+    <>
+      <h1>Members</h1>
+      <Loaded query={members} height={400}>
+        {({ items }) =>
+          items.length === 0 ? (
+            <Empty title="The fleet has no members yet">
+              Join a cluster with <code>fleet join</code>. It shows here at once.
+            </Empty>
+          ) : (
+            <div className="cards">
+              {items.map((one) => (
+                <Member key={one.name} member={one} may={may.data ?? false} />
+              ))}
+            </div>
+          )
+        }
+      </Loaded>
+    </>
+  );
+}
+
+function Member({ member, may }: { member: Cluster; may: boolean }) {
+  const all = gpus(member.allocatable);
+  const used = gpus(member.allocated);
+  const jobs = Object.entries(member.jobs);
+  return (
+    <article className="card" aria-label={`Member ${member.name}`}>
+      <h2>
+        {member.name}{" "}
+        <span className={`state ${member.ready ? "good" : "bad"}`}>{member.ready ? "ready" : "not ready"}</span>{" "}
+        {cordoned(member) && <span className="state held">{drains(member) ? "drains" : "cordoned"}</span>}
+      </h2>
+      {member.message && <p className="bad-text">{member.message}</p>}
+      <Bar parts={[["used", used]]} whole={all} label={`${used} of ${count(all, "GPU")} used`} />
+      <dl className="facts">
+        <dt>GPUs</dt>
+        <dd>
+          {used} of {all} used
+          {member.gpus.some((row) => row.model) && ` (${member.gpus.map((row) => row.model || "unknown").join(", ")})`}
+        </dd>
+        <dt>Nodes</dt>
+        <dd>
+          {member.nodes.ready} of {member.nodes.total} ready
+        </dd>
+        <dt>Kubernetes</dt>
+        <dd>
+          {member.version ?? "unknown"} {member.endpoint && <small>at {member.endpoint}</small>}
+        </dd>
+        <dt>Jobs</dt>
+        <dd>
+          {jobs.length === 0
+            ? "none"
+            : jobs.map(([state, number]) => (
+                <Link key={state} to={`/jobs?member=${encodeURIComponent(member.name)}&state=${state}`}>
+                  {number} {state}{" "}
+                </Link>
+              ))}
+        </dd>
+      </dl>
+      {drains(member) && <Progress member={member} />}
+      {may && <Buttons member={member} />}
+    </article>
+  );
+}
+
+/** How far a drain is, in the words of the hub. */
+function Progress({ member }: { member: Cluster }) {
+  const told = useQuery({
+    queryKey: ["members", "drain", member.name],
+    queryFn: () => get<{ status?: { conditions?: Condition[] } }>(objectOf(member.name)),
+  });
+  const condition = told.data?.status?.conditions?.find((one) => one.type === "Draining");
+  return <p role="status">{condition?.message ?? "Its jobs begin to leave."}</p>;
+}
+
+function Buttons({ member }: { member: Cluster }) {
+  const client = useQueryClient();
+  const dialog = useRef<HTMLDialogElement>(null);
+  const act = useMutation({
+    mutationFn: (what: () => Promise<unknown>) => what(),
+    onSettled: () => client.invalidateQueries({ queryKey: ["members"] }),
+  });
+  const { name } = member;
+  return (
+    <div className="buttons">
+      {cordoned(member) ? (
+        <Button variant="default" disabled={act.isPending} onClick={() => act.mutate(() => uncordon(name))}>
+          Uncordon {name}
+        </Button>
+      ) : (
+        <Button variant="default" disabled={act.isPending} onClick={() => act.mutate(() => cordon(name))}>
+          Cordon {name}
+        </Button>
+      )}
+      {!drains(member) && (
+        <Button
+          variant="default"
+          className="danger"
+          disabled={act.isPending}
+          onClick={() => dialog.current?.showModal()}
+        >
+          Drain {name}
+        </Button>
+      )}
+      <dialog ref={dialog} aria-labelledby={`drain-${name}`}>
+        <h2 id={`drain-${name}`}>Drain {name}?</h2>
+        <p>
+          No new job starts there. At most {PER_MINUTE} jobs a minute are evicted, the lowest priority first, and queue
+          again with their old place. Jobs that are not preemptible stay.
+        </p>
+        <form method="dialog" className="buttons">
+          <Button type="submit" variant="default">
+            Leave it
+          </Button>
+          <Button
+            type="submit"
+            className="danger"
+            variant="default"
+            onClick={() => act.mutate(() => drain(name, PER_MINUTE))}
+          >
+            Drain it
+          </Button>
+        </form>
+      </dialog>
+      {act.error && (
+        <p className="bad-text" role="alert">
+          {act.error.message}
+        </p>
+      )}
+    </div>
+  );
+}
