@@ -18,6 +18,8 @@ import structlog
 from api.audit.face import Audit, Handler
 from api.auth import Authenticator, ServiceAccountTokens
 from api.computed import computed_kinds, refused
+from api.console.face import Console
+from api.console.sessions import guard
 from api.credentials import user_of
 from api.discovery import Discovery
 from api.fairness.gate import Fairness
@@ -25,6 +27,7 @@ from api.health import OPEN_PATHS, Check, Health, Metrics, version_document
 from api.http import (
     Answer,
     ASGIApp,
+    Face,
     OpenApi,
     Receive,
     Request,
@@ -76,33 +79,18 @@ class Api:
     """The application. Call `start` before and `stop` after serving (the ASGI lifespan does the same)."""
 
     def __init__(
-        self,
-        objects: Objects,
-        store: Store,
-        registry: Registry,
-        *,
-        clock: Clock,
-        authenticator: Authenticator,
-        authorizer: Authorizer,
-        openapi: OpenApi | None,
-        version: str,
-        tokens: ServiceAccountTokens | None,
-        mounts: Mapping[str, ASGIApp],
-        extra_routes: Mapping[tuple[str, str, str], SubresourceHandler],
-        bookmark_every_s: float,
-        recheck_every_s: float,
-        checks: Mapping[str, Check],
-        parts: Mapping[str, Check],
-        dial: Dial | None,
-        audit: Audit,
-        fairness: Fairness | None,
-    ) -> None:
+        self, objects: Objects, store: Store, registry: Registry, *, clock: Clock, authenticator: Authenticator,
+        authorizer: Authorizer, openapi: OpenApi | None, version: str, tokens: ServiceAccountTokens | None,
+        mounts: Mapping[str, ASGIApp | Face], extra_routes: Mapping[tuple[str, str, str], SubresourceHandler],
+        bookmark_every_s: float, recheck_every_s: float, checks: Mapping[str, Check], parts: Mapping[str, Check],
+        dial: Dial | None, audit: Audit, fairness: Fairness | None, console: Console | None,
+    ) -> None:  # fmt: skip
         self.metrics = Metrics()
         self._fairness = fairness
         self._handle: Handler = self._http if fairness is None else fairness.around(self._http)
         if fairness is not None:
             fairness.counts.show(self.metrics.registry)
-        self._audit = audit
+        self._audit, self._console = audit, console
         self.authorizer = authorizer
         self._versions = objects.versions
         self._registry = registry
@@ -122,6 +110,7 @@ class Api:
         self._subresources = Subresources(objects, self._writes, tokens, clock.now)
         self._rechecks = Rechecks(recheck_every_s)
         self._stopping = asyncio.Event()
+        self.joined: Callable[[Served], Served] = lambda served: served  # puts more columns on it
 
     async def start(self) -> None:
         self._stopping.clear()
@@ -171,6 +160,7 @@ class Api:
             )
         if answer is None:
             return
+        guard(request, answer)
         if request.seat is not None:
             request.seat.answered(answer)
         if isinstance(answer, Upgrade):
@@ -203,16 +193,25 @@ class Api:
                     request.user = await self._user(request)
                 await self._enter(request, Attributes(request.method.lower(), path=path))
             return await self._health.answer(request)
-        mounted = next((app for prefix, app in self._mounts if path == prefix or path.startswith(prefix + "/")), None)
-        if mounted is not None and request.method in ("GET", "HEAD") and path in getattr(mounted, "open_paths", ()):
+        if self._console is not None and self._console.serves(path):
+            return await self._console.answer(request)
+        prefix, mounted = next(
+            (item for item in self._mounts if path == item[0] or path.startswith(item[0] + "/")), ("", None)
+        )
+        if callable(mounted) and request.method in ("GET", "HEAD") and path in getattr(mounted, "open_paths", ()):
             await mounted(scope, receive, send)  # says nothing of this hub
             return None
         user = await self._user(request)
         request.user = user
         if mounted is not None:
             await self._enter(request, Attributes(request.method.lower(), path=path))
+            if isinstance(mounted, Face):
+                return await mounted.answer(request)
             # The mounted application finds the user, and the means to authorise, in its scope.
-            await mounted({**scope, "fleet.user": user, "fleet.authorizer": self.authorizer}, receive, send)
+            began, clock = self._clock.monotonic(), self._clock.monotonic
+            verb, resource = request.method.lower(), prefix.strip("/")
+            counting = self.metrics.counting(send, verb, resource, lambda: clock() - began)
+            await mounted({**scope, "fleet.user": user, "fleet.authorizer": self.authorizer}, receive, counting)
             return None
         route = parse(path)
         if route is None:
@@ -221,7 +220,8 @@ class Api:
         return await self._resource(request, route, user, label)
 
     async def _user(self, request: Request) -> User:
-        return await user_of(request, self._authenticator, self.authorizer, self._clock)
+        sessions = self._console.sessions if self._console is not None else None
+        return await user_of(request, self._authenticator, self.authorizer, self._clock, sessions)
 
     async def _again(self, request: Request) -> None:
         """Authenticate and authorise once more, as when the request came; StatusError 401 or 403."""
@@ -313,8 +313,7 @@ class Api:
             raise attributes.refusal(request.user)
 
     async def _object(self, served: Served, route: Route, asked: str, request: Request) -> Answer:
-        form = accepted_form(request, served)
-        kind = served.kind
+        form, kind, served = accepted_form(request, served), served.kind, self.joined(served)
         source = self._computed.get((kind.group, kind.resource)) or self._versions.of(kind)
         namespace = (route.namespace or None) if kind.namespaced else None
         match asked:
@@ -368,7 +367,7 @@ def build_app(
     openapi: OpenApi | None = None,
     version: str = VERSION,
     tokens: ServiceAccountTokens | None = None,
-    mounts: Mapping[str, ASGIApp] | None = None,
+    mounts: Mapping[str, ASGIApp | Face] | None = None,
     extra_routes: Mapping[tuple[str, str, str], SubresourceHandler] | None = None,
     bookmark_every_s: float = 55.0,
     recheck_every_s: float = EVERY_S,
@@ -377,11 +376,13 @@ def build_app(
     dial: Dial | None = None,
     audit: Audit | None = None,
     fairness: Fairness | None = None,
+    console: Console | None = None,
 ) -> Api:
     """The API over `objects` and the `store` beneath it.
 
     `tokens` signs what serviceaccounts/NAME/token gives out. `mounts`: path prefix -> ASGI application served behind
-    the same authentication, with `fleet.user` and `fleet.authorizer` in its scope; its `open_paths` take none.
+    the same authentication, with `fleet.user` and `fleet.authorizer` in its scope; its `open_paths` take none. A Face
+    there answers by itself. `console`: the pages at /console and the sessions of browsers.
     `extra_routes`: (group, resource, subresource) -> handler, in place of the built-in answer, authorised before it is
     called; "*" for every group and resource, subresource "" for a get of what is not stored. `recheck_every_s`: how
     often an open stream's right is looked at. `checks`: of /readyz, by name, beside that of the store. `parts`: of the
@@ -395,4 +396,5 @@ def build_app(
         version=version, tokens=tokens, mounts=mounts or {},
         extra_routes=extra_routes or {}, bookmark_every_s=bookmark_every_s, recheck_every_s=recheck_every_s,
         checks=checks or {}, parts=parts or {}, dial=dial, audit=audit or Audit(), fairness=fairness,
+        console=console,
     )  # fmt: skip

@@ -1,4 +1,4 @@
-"""The user of a request: by the client certificate of its connection, else by its bearer token.
+"""The user of a request: by the client certificate of its connection, else by its bearer token, else by its session.
 
 A browser cannot give a WebSocket headers. There the token is one of the subprotocols that the client offers, as a
 kube-apiserver takes it: base64url, without padding, beside another subprotocol.
@@ -11,6 +11,7 @@ from binascii import Error as Base64Error
 
 from api.auth import MAX_TOKEN_CHARS, Authenticator, bearer
 from api.certificates import SCOPE
+from api.console.sessions import Sessions
 from api.http import Request
 from api.impersonation import impersonated
 from api.rbac import Authorizer
@@ -21,14 +22,19 @@ from fleet.ports import Clock
 TOKEN_PROTOCOL = "base64url.bearer.authorization.k8s.io."
 
 
-async def user_of(request: Request, authenticator: Authenticator, authorizer: Authorizer, clock: Clock) -> User:
+async def user_of(
+    request: Request, authenticator: Authenticator, authorizer: Authorizer, clock: Clock, sessions: Sessions | None
+) -> User:
     """The user, or the one whom she asks to act as. StatusError 401 without good credentials, 403 where a right to act
-    as others is missing."""
+    as others is missing, and for a session that another site may be using."""
     certificate = request.scope.get(SCOPE)
     user = certificate.user(clock.now()) if certificate is not None else None
     if user is None:
         token = bearer(request.header(b"authorization")) or _offered(request)
-        user = await authenticator.user(token) if token else None
+        if token:
+            user = await authenticator.user(token)
+        elif sessions is not None and not request.header(b"authorization"):
+            user = await sessions.user(request)
     if user is None:
         raise unauthorized()
     request.record.known(request, user)

@@ -8,14 +8,24 @@ from collections.abc import Callable, Mapping
 from typing import Any
 from urllib.parse import parse_qs
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+from prometheus_client import (
+    CollectorRegistry,
+    Counter,
+    Gauge,
+    Histogram,
+    disable_created_metrics,
+    generate_latest,
+)
 from prometheus_client.exposition import CONTENT_TYPE_LATEST
 
 from api.edge import EdgeMetrics
-from api.http import Request, Response, json_response, text_response
+from api.http import Message, Request, Response, Send, json_response, text_response
+from fleet.model.bounded import Bounded
 from fleet.ports import Store, StoreUnavailable
 
+disable_created_metrics()  # type: ignore[no-untyped-call]  # a further row for each counter
 OPEN_PATHS = frozenset({"/healthz", "/livez", "/readyz", "/version", "/healthz/", "/livez/", "/readyz/", "/version/"})
+PAIRS_MOST, OTHERS = 600, "(others)"  # of a verb and a resource
 _SEMVER = re.compile(r"v(\d+)\.(\d+)\.\d+(?:[-+][0-9A-Za-z.+-]+)?")
 
 
@@ -29,7 +39,7 @@ class Metrics:
             registry=self.registry,
         )  # fmt: skip
         self._seconds = Histogram(
-            "fleet_api_request_seconds", "Time to answer a request that is not a watch.", ("verb",),
+            "fleet_api_request_seconds", "Time to answer a request that is not a watch.", ("verb", "resource"),
             registry=self.registry, buckets=(0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10),
         )  # fmt: skip
         self.watches = Gauge("fleet_api_watches", "Open watches.", registry=self.registry)
@@ -37,20 +47,35 @@ class Metrics:
         self.edge = EdgeMetrics(self.registry)
         # Looking a labelled child up costs more than counting, so children are kept.
         self._counters: dict[tuple[str, str, int], Any] = {}
-        self._histograms: dict[str, Any] = {}
+        self._histograms: dict[tuple[str, str], Any] = {}
+        self._pair = Bounded(PAIRS_MOST, OTHERS)
 
     def count(self, verb: str, resource: str, code: int, seconds: float | None) -> None:
-        """One answered request; `resource` must be one that is served, or "", since labels must be bounded."""
+        """One answered request; `resource` must be one that is served, a mounted application, or ""."""
         key = (verb, resource, code)
         counter = self._counters.get(key)
         if counter is None:
+            verb, resource = self._labels(verb, resource)
             counter = self._counters[key] = self._requests.labels(verb, resource, str(code))
         counter.inc()
         if seconds is not None:
-            histogram = self._histograms.get(verb)
+            histogram = self._histograms.get(key[:2])
             if histogram is None:
-                histogram = self._histograms[verb] = self._seconds.labels(verb)
+                histogram = self._histograms[key[:2]] = self._seconds.labels(*self._labels(verb, resource))
             histogram.observe(seconds)
+
+    def _labels(self, verb: str, resource: str) -> tuple[str, str]:
+        return (OTHERS, OTHERS) if self._pair(f"{verb} {resource}") == OTHERS else (verb, resource)
+
+    def counting(self, send: Send, verb: str, resource: str, seconds: Callable[[], float]) -> Send:
+        """The `send` of a mounted application, whose answers count when they begin: some never end."""
+
+        async def counted(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                self.count(verb, resource, message["status"], seconds())
+            await send(message)
+
+        return counted
 
     def response(self) -> Response:
         return Response(generate_latest(self.registry), content_type=CONTENT_TYPE_LATEST)

@@ -12,7 +12,7 @@ import zlib
 from collections.abc import Awaitable, Callable, Mapping, MutableMapping
 from functools import lru_cache
 from hashlib import sha256
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 from urllib.parse import parse_qsl
 
 import orjson
@@ -210,9 +210,10 @@ class Response:
         headers = [
             (b"content-type", self.content_type.encode("latin-1")),
             (b"content-length", b"%d" % len(self.body)),
-            (b"cache-control", b"no-cache, private"),
             *self.headers,
         ]
+        if all(name != b"cache-control" for name, _ in self.headers):
+            headers.append((b"cache-control", b"no-cache, private"))
         await send({"type": "http.response.start", "status": self.status, "headers": headers})
         await send_body(send, self.body)
 
@@ -266,6 +267,13 @@ class Upgrade:
 
 Answer = Response | Stream | Upgrade
 Handler = Callable[[Request], Awaitable[Answer]]
+
+
+@runtime_checkable
+class Face(Protocol):
+    """A mounted part that answers as the rest of the API does, streams included."""
+
+    async def answer(self, request: Request) -> Answer: ...
 
 
 class OpenApi(Protocol):

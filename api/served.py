@@ -7,15 +7,15 @@ other names to some fields of the same object.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import orjson
 
-from fleet.engine.kind import Kind
+from fleet.engine.kind import Column, Kind
 from fleet.engine.registry import Registry
-from fleet.ports import Body
+from fleet.ports import Body, Stored
 
 _EVENTS = ("events.k8s.io", "events")
 _STORED_EVENTS = ("", "events")
@@ -26,15 +26,28 @@ _EVENT_FIELDS = {
 }  # fmt: skip
 
 
+class Joined(Protocol):
+    """Columns of a kind whose cells no object of it holds."""
+
+    @property
+    def columns(self) -> Sequence[Column]: ...
+
+    def cells(self, kind: Kind, items: Sequence[Stored]) -> Iterable[Sequence[Any]]:
+        """Of each object, in order."""
+        ...
+
+
 @dataclass(frozen=True, slots=True)
 class Served:
     """`converted` is False when stored bytes can be sent as they are. `renamed`: the names of top-level fields under
-    this group/version, and the names under which they are stored, where these differ."""
+    this group/version, and the names under which they are stored, where these differ. `joined`: columns after those of
+    the kind."""
 
     kind: Kind
     api_version: str
     converted: bool
     renamed: Mapping[str, str] | None = None
+    joined: Joined | None = None
 
     def outward(self, raw: bytes) -> bytes:
         """Stored bytes as this group/version shows them."""

@@ -12,7 +12,7 @@ def store_refusal(error: StoreUnavailable) -> StatusError:
     """503, to be tried again. Details of the database are for the log, not for clients."""
     if isinstance(error, StoreFull):
         return unavailable("the database has no disk space left: reads go on, writes are refused until there is some")
-    return unavailable("the store cannot be reached now")
+    return unavailable("the database of the hub cannot be reached now")
 
 
 def refusal_of(error: Exception) -> StatusError:

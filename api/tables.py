@@ -43,8 +43,9 @@ def table_rows(
     if include_object not in ("", "Metadata", "Object", "None"):
         raise bad_request(f'unrecognized includeObject value: "{include_object[:50]}"')
     rows = []
-    for stored in items:
-        row: dict[str, Any] = {"cells": cells(served.kind, stored.body, now)}
+    more = served.joined.cells(served.kind, items) if served.joined is not None else ((),) * len(items)
+    for stored, joined in zip(items, more, strict=True):
+        row: dict[str, Any] = {"cells": [*cells(served.kind, stored.body, now), *joined]}
         if include_object == "Object":
             row["object"] = orjson.Fragment(served.outward(stored.raw))
         elif include_object != "None":
@@ -57,10 +58,11 @@ def table_of(
     served: Served, rows: Sequence[orjson.Fragment], version: str, meta: Mapping[str, Any], *, columns: bool = True
 ) -> bytes:
     """A Table of these rows."""
+    more = served.joined.columns if served.joined is not None else ()
     return orjson.dumps(
         {
             "kind": "Table", "apiVersion": f"meta.k8s.io/{version}", "metadata": meta,
-            "columnDefinitions": column_definitions(served.kind) if columns else None,
+            "columnDefinitions": column_definitions(served.kind, more) if columns else None,
             "rows": rows,
         }
     )  # fmt: skip

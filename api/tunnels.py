@@ -10,11 +10,14 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass
 from functools import partial
 
 import structlog
+from prometheus_client import CollectorRegistry
+from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
 
 from api.http import Answer, Request, Upgrade
 from api.routing import Route
@@ -29,6 +32,7 @@ from fleet.objects.writing import Options, User
 from fleet.ports import Body, Clock, Key, Store, StoreUnavailable
 from fleet.wellknown import CLUSTER, FIELD_MANAGER, SYSTEM_NAMESPACE, SYSTEM_USER
 
+MEMBERS_MOST = 1_000  # with metrics of their own
 LOOK_S = 1.0  # between two looks at the Lease
 _OPTIONS = Options(
     user=User(SYSTEM_USER, ("system:masters",), hub=True), manager=FIELD_MANAGER, field_validation="Ignore"
@@ -44,7 +48,7 @@ class _Held:
     number: int
 
 
-class Tunnels:
+class Tunnels(Collector):
     """The tunnels that end in this process. `identity` and `address`: of this process, for the Leases."""
 
     def __init__(
@@ -63,6 +67,25 @@ class Tunnels:
         """The tunnel of a member, where it ends in this process."""
         held = self._held.get(name)
         return held.mux if held is not None else None
+
+    def show(self, registry: CollectorRegistry) -> None:
+        """Add the metrics of the agents that are connected here to those of the process."""
+        registry.register(self)
+
+    def collect(self) -> Iterable[Metric]:
+        labels = ("member",)
+        streams = GaugeMetricFamily(
+            "fleet_agent_streams", "Open streams over the connection of a member's agent.", labels=labels
+        )
+        sent = CounterMetricFamily("fleet_agent_sent_bytes", "Bytes to an agent, since it connected.", labels=labels)
+        received = CounterMetricFamily(
+            "fleet_agent_received_bytes", "Bytes from an agent, since it connected.", labels=labels
+        )
+        for member, held in sorted(self._held.items(), key=lambda item: item[0])[:MEMBERS_MOST]:
+            streams.add_metric((member,), held.mux.streams)
+            sent.add_metric((member,), held.mux.sent_bytes)
+            received.add_metric((member,), held.mux.received_bytes)
+        return streams, sent, received
 
     def routes(self) -> dict[tuple[str, str, str], Callable[[Route, Request], Awaitable[Answer]]]:
         """For `build_app(extra_routes=…)`."""

@@ -1,21 +1,30 @@
 """A client that writes an object with pods is warned when nothing will come of it.
 
 A job, a Pod or an object with a pod template that no policy takes stays on the hub, and so does one of a kind whose
-pods Fleet does not know. Nothing is refused: a policy may come after its job.
+pods Fleet does not know. A job whose policy sends it to a queue waits for good where its namespace has none, and so
+does one that asks for a resource that no member has. Nothing is refused: policies, queues and members may come later.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 
+from fleet.admission import misspelt
 from fleet.admission.selecting import best_policy, policies_for, policy_claim, untaken
 from fleet.admission.workloads import carries_pods, known
+from fleet.bindings import binding as b
+from fleet.bindings.trees import TreeReader
 from fleet.engine.status import Cause
 from fleet.kinds import interpreter_for
+from fleet.model.quantity import BadQuantity
+from fleet.model.reason import Code, Reason
+from fleet.model.untyped import at
 from fleet.objects.apart import apart
 from fleet.objects.objects import EVERY_KIND, Objects
 from fleet.objects.writing import Review, Rule
 from fleet.ports import Body, Key, Store
+from fleet.quota.leaf import leaf_for
 
 
 def install(objects: Objects) -> None:
@@ -28,6 +37,7 @@ class Untaken:
 
     def __init__(self, store: Store, first: Rule | None) -> None:
         self._store = store
+        self._tree = TreeReader(store)
         self._first = first
         pure = getattr(first, "pure", None)
         if pure is not None:
@@ -42,19 +52,32 @@ class Untaken:
     def _warn(self, review: Review, has_pods: bool) -> Sequence[Cause]:
         if not has_pods or review.new is None:
             return ()
-        text = self._text(review, review.new)
-        if text:
-            review.warnings.append(text)
+        review.warnings.extend(filter(None, self._texts(review, review.new)))
         return ()
 
-    def _text(self, review: Review, new: Body) -> str:
+    def _texts(self, review: Review, new: Body) -> Iterator[str]:
         kind, key = review.kind, Key(review.kind.group, review.kind.resource, review.namespace, review.name)
         policy = best_policy(new, policies_for(self._store, kind, key, new))
         if policy is None:
-            return untaken(kind, key) if review.operation == "CREATE" else ""
-        if interpreter_for(kind) is None:
-            return f"{policy_claim(policy)} does not take it to members, since it has pods: {known()}"
-        return ""
+            yield untaken(kind, key) if review.operation == "CREATE" else ""
+            return
+        reader = interpreter_for(kind)
+        if reader is None:
+            yield f"{policy_claim(policy)} does not take it to members, since it has pods: {known()}"
+            return
+        if at(policy, "spec", "suspension", "scheduling") is True:
+            yield self._queueless(f"{kind.kind} {key.namespace}/{key.name}", key.namespace, b.labels_of(new))
+        with suppress(BadQuantity):  # told of elsewhere
+            asked = {name for part in reader.components(new) for name, amount in part.requests.items_ if amount}
+            yield from misspelt.of_requests(self._store, sorted(asked))
+
+    def _queueless(self, job: str, namespace: str, labels: Mapping[str, str]) -> str:
+        tree = self._tree.read()
+        leaf = leaf_for(tree, namespace, labels)
+        if tree is not None and tree.is_leaf(leaf):
+            return ""
+        why = Reason(Code.NO_LEAF, {"leaf": leaf, "tree": "none" if tree is None else tree.root})
+        return f"no queue takes {job}: {why.text}"
 
 
 def _has_pods(review: Review) -> bool:

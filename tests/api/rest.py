@@ -14,6 +14,8 @@ import httpx
 from api.app import Api, build_app
 from api.auth import StaticTokens
 from api.rbac import Rbac
+from api.v1.columns import JobColumns
+from api.v1.historydb import History
 from api.v1.mount import PREFIX, RestFace
 from fleet.admission import rules
 from fleet.controllers.decide.submitted import unit_in
@@ -128,30 +130,38 @@ def causes(status: Body) -> dict[str, str]:
 
 
 @asynccontextmanager
-async def rest(*members: FakeMember, start: bool = True, objects: Sequence[Body] = ()) -> AsyncIterator[Rest]:
+async def rest(
+    *members: FakeMember, start: bool = True, objects: Sequence[Body] = (), history: History | None = None
+) -> AsyncIterator[Rest]:
     """A hub with these members, `objects` in it, and its REST face."""
     async with controlled(*members, start=start) as world:
         world.objects.rules.update(rules())
+        face = RestFace(world.objects, world.store, world.registry, partial(unit_in, world.store), history)
         app = build_app(
             world.objects, world.store, world.registry, clock=world.clock, authenticator=StaticTokens(TOKENS),
             authorizer=Rbac(world.store),
-            mounts={PREFIX: RestFace(world.objects, world.store, world.registry, partial(unit_in, world.store))},
+            mounts={PREFIX: face},
         )  # fmt: skip
+        app.joined = JobColumns(world.store, world.registry, world.clock)
         await app.start()
-        face = Rest(world, app)
+        made = Rest(world, app)
         try:
             await world.apply(*objects)
-            yield face
+            yield made
         finally:
-            for client in face._clients:
+            for client in made._clients:
                 await client.aclose()
             await app.stop()
 
 
 async def fill(hub: Rest, count: int) -> None:
-    """`count` waiting PyTorchJobs as bind and enqueue leave them, in one queue, written past the controllers. The
-    later a job's number, the higher its priority."""
-    store, now = hub.world.store, hub.world.clock.now()
+    """`count` waiting PyTorchJobs, written past the controllers."""
+    await hub.world.store.commit(waiting_jobs(count, hub.world.clock.now()))
+
+
+def waiting_jobs(count: int, now: float) -> list[Write]:
+    """`count` waiting PyTorchJobs as bind and enqueue leave them, in one queue. The later a job's number, the higher
+    its priority."""
     queue = Key(QUEUE, "queues", QUEUE_NAMESPACE, "root-big")
     writes: list[Write] = [
         Put(queue, {"metadata": {"name": "root-big", "annotations": {ANNOTATION_QUOTA_FULLNAME: "root/big"}}})
@@ -184,4 +194,4 @@ async def fill(hub: Rest, count: int) -> None:
             Put(Key(WORK, "resourcebindings", "default", name), binding),
             Put(Key(QUEUE, "queueunits", "default", unit_name(name)), unit),
         ]
-    await store.commit(writes)
+    return writes

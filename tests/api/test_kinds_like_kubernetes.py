@@ -25,7 +25,6 @@ pytestmark = pytest.mark.xdist_group("real-apiserver")
 
 AGGREGATED = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
 NODE = "a kubelet answers it, and the hub runs no pods"
-SECOND_VERSION = "one version of each kind is served: v2 says all that v1 says"
 
 # "group/version/resource" or "group" -> why it is not served
 EXCEPTIONS = {
@@ -35,8 +34,6 @@ EXCEPTIONS = {
     "/v1/pods/proxy": NODE,
     "/v1/pods/resize": NODE,
     "/v1/services/proxy": NODE,
-    "autoscaling/v1/horizontalpodautoscalers": SECOND_VERSION,
-    "autoscaling/v1/horizontalpodautoscalers/status": SECOND_VERSION,
 }
 # "group/version/resource" -> why fewer verbs are served
 FEWER_VERBS = {"apiregistration.k8s.io/v1/apiservices": "the hub serves every group itself: they are read alone"}

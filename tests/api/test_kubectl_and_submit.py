@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 import yaml
 
+from fleet.cli.applying import Applier
 from fleet.cli.hub import connect
-from fleet.cli.submit import apply
 from tests.api.conftest import KUBECTLS, Hub
 from tests.api.test_kubectl import OBJECTS
 
@@ -28,7 +28,7 @@ def changed(body: Body, *labels: str) -> Body:
 
 async def submit(hub: Hub, body: Body) -> None:
     def run() -> None:
-        list(apply(connect(hub.kubeconfig()), [body], "default"))
+        Applier(connect(hub.kubeconfig()), "default").apply(body)
 
     await asyncio.to_thread(run)
 

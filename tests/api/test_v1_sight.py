@@ -213,3 +213,16 @@ async def test_an_explanation_of_an_own_job_names_nobody_elses() -> None:
         theirs = await hub.refused("GET", "/jobs/team-b/PyTorchJob/secret-waits/explanation", "alice-token")
         assert theirs["code"] == 403
         assert (await hub.get("/jobs/team-b/PyTorchJob/secret-waits/explanation", "bob-token"))["job"]
+
+
+async def test_an_explanation_names_the_jobs_that_are_waited_for_as_far_as_the_reader_may_get_them() -> None:
+    quota = crowded()
+    quota["spec"]["root"]["max"]["cpu"] = quota["spec"]["root"]["min"]["cpu"] = 6  # both run, and no more
+    quota["spec"]["root"]["children"][0]["max"]["kube-queue/max-jobs"] = 9
+    async with shared(quota) as hub:
+        path = "/jobs/default/PyTorchJob/waits/explanation"
+        mine, both = [await hub.get(path, token) for token in ("alice-token", "bob-token")]
+        assert ([job["job"] for job in mine["waitsFor"]["jobs"]], mine["waitsFor"]["hidden"]) == (["default/mine"], 1)
+        assert mine["waitsFor"]["text"].endswith("and 1 job that you may not see")
+        assert {job["job"] for job in both["waitsFor"]["jobs"]} == {"default/mine", "team-b/secret-job"}
+        assert both["waitsFor"]["hidden"] == 0

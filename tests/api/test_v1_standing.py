@@ -7,9 +7,10 @@ from typing import Any
 import pytest
 
 from api.kindfiles import load_kinds
-from api.v1.models import JobDetail, State
+from api.v1.models import JobDetail
 from api.v1.quantities import amounts_of, gpus, quantities
 from api.v1.standing import Stands, charged_amounts, detail, reason_of, state_of
+from api.v1.states import State
 from fleet.engine.registry import Registry
 from tests.controllers.world import pytorchjob
 

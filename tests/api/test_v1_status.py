@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from api.v1.hubmodels import HubStatus
 from api.v1.models import JobList
+from fleet import __version__
 from fleet.bindings.heartbeat import LEASE
+from fleet.controllers.runtime.controller import Controller
 from fleet.model.times import rfc3339_micro
 from fleet.ports import Body
 from tests.api.rest import rest
@@ -62,3 +64,22 @@ async def test_a_waiting_job_is_explained_with_the_notice() -> None:
 async def test_who_may_not_list_clusters_may_not_see_it() -> None:
     async with rest(member("cfa"), objects=[cluster("cfa")]) as hub:
         assert (await hub.refused("GET", "/status", "bob-token"))["code"] == 403
+
+
+async def test_the_parts_of_the_hub_take_the_right_to_their_path() -> None:
+    async with rest(start=False) as hub:
+        assert (await hub.refused("GET", "/parts", "bob-token"))["code"] == 403
+        await hub.grant("bob", {"nonResourceURLs": ["/fleet/v1/parts"], "verbs": ["get"]})
+        assert (await hub.refused("GET", "/parts", "bob-token"))["code"] == 404  # this process has none
+
+
+async def test_a_loop_that_fails_says_on_what_and_the_leader_names_its_version() -> None:
+    async with rest(member("cfa"), objects=[tree(), policy(queue=True)]) as hub, hub.world.beating() as heart:
+        loop = next(loop for loop in hub.world.hub.metrics.loops if isinstance(loop, Controller))
+        loop._count("pytorchjobs default/x", ValueError("odd"))
+        await heart.beat()
+        [failing] = (found := await hub.get("/status"))["failing"]
+        HubStatus.model_validate(found)
+        assert failing["error"] == "pytorchjobs default/x: ValueError('odd')"
+        assert f"the loop {loop.name} fails: 1 failures, 0 restarts" in " ".join(found["problems"])
+        assert found["version"] == __version__
