@@ -31,7 +31,10 @@ _WARNING = re.compile(r'299 \S+ "((?:[^"\\]|\\.)*)"')
 
 
 class NoAnswer(Exception):
-    """The server could not be reached, or did not answer in time; the text is one line with its address."""
+    """The server could not be reached, or did not answer in time; the text is one line with its address. `late_s`: the
+    seconds within which nothing came; None for another cause."""
+
+    late_s: float | None = None
 
 
 class NotGiven(Exception):
@@ -81,6 +84,17 @@ class Client:
         self._parts = urlsplit(access.server)
         self._tls = _tls(access) if self._parts.scheme == "https" else None
 
+    def headers(self, accept: str = "*/*") -> dict[str, str]:
+        """Of each request: what is accepted, and the user."""
+        found = {"Accept": accept, "User-Agent": "kubectl-amc"}
+        if self.access.token:
+            found["Authorization"] = f"Bearer {self.access.token}"
+        return found
+
+    @property
+    def tls(self) -> ssl.SSLContext | None:
+        return self._tls
+
     def get(self, path: str, accept: str = "application/json") -> Answer:
         return self.request("GET", path, accept=accept)
 
@@ -94,9 +108,7 @@ class Client:
         content_type: str = "application/json",
     ) -> Answer:
         """One request; a kept connection that the server has closed meanwhile is opened again once. Raises NoAnswer."""
-        headers = {"Accept": accept, "User-Agent": "kubectl-amc"}
-        if self.access.token:
-            headers["Authorization"] = f"Bearer {self.access.token}"
+        headers = self.headers(accept)
         payload = None
         if body is not None:
             payload = json.dumps(body).encode()
@@ -116,18 +128,15 @@ class Client:
                 gone = isinstance(error, (http.client.RemoteDisconnected, ConnectionResetError, BrokenPipeError))
                 if attempt == 1 and not fresh and gone:
                     continue
-                raise NoAnswer(f"no answer from {self.access.server}: {_why(error)}") from error
+                raise self._no_answer(error) from error
             return Answer(response.status, _parse(raw), raw, _warnings(response.headers.get_all("Warning") or ()))
         raise AssertionError("unreachable")
 
-    def stream(self, path: str) -> Iterator[bytes]:
+    def stream(self, path: str, accept: str = "*/*") -> Iterator[bytes]:
         """The bytes of an answer as they come, however long that takes. Raises NoAnswer, and NotGiven for a refusal."""
-        headers = {"Accept": "*/*", "User-Agent": "kubectl-amc"}
-        if self.access.token:
-            headers["Authorization"] = f"Bearer {self.access.token}"
         connection = self._connect()
         try:
-            connection.request("GET", self._parts.path + path, None, headers)
+            connection.request("GET", self._parts.path + path, None, self.headers(accept))
             response = connection.getresponse()
             if response.status != 200:
                 raw = response.read()
@@ -137,9 +146,14 @@ class Client:
             while piece := response.read1(PIECE_BYTES):
                 yield piece
         except (OSError, http.client.HTTPException) as error:
-            raise NoAnswer(f"no answer from {self.access.server}: {_why(error)}") from error
+            raise self._no_answer(error) from error
         finally:
             connection.close()
+
+    def _no_answer(self, error: Exception) -> NoAnswer:
+        told = NoAnswer(f"no answer from {self.access.server}: {_why(error)}")
+        told.late_s = self._timeout_s if isinstance(error, TimeoutError) else None
+        return told
 
     def _connect(self) -> http.client.HTTPConnection:
         host, port = self._parts.hostname or "", self._parts.port

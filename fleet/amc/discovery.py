@@ -7,40 +7,12 @@ aggregated form of discovery, one a group version where it does not.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any
 
 from fleet.amc.client import Client
+from fleet.client.resources import AGGREGATED, Resource, aggregated
 
-AGGREGATED = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList,application/json"
-
-
-@dataclass(frozen=True)
-class Resource:
-    """One kind as a server serves it, at its preferred version."""
-
-    group: str
-    version: str
-    plural: str
-    singular: str
-    kind: str
-    namespaced: bool
-    short_names: tuple[str, ...] = ()
-
-    @property
-    def group_resource(self) -> str:
-        return f"{self.plural}.{self.group}" if self.group else self.plural
-
-    @property
-    def prefix(self) -> str:
-        """The name that `-o name` puts before the slash: pytorchjob.kubeflow.org."""
-        return f"{self.kind.lower()}.{self.group}" if self.group else self.kind.lower()
-
-    def path(self, namespace: str | None, name: str = "") -> str:
-        """`namespace=None`: all of them."""
-        base = f"/apis/{self.group}/{self.version}" if self.group else f"/api/{self.version}"
-        where = f"/namespaces/{namespace}" if self.namespaced and namespace is not None else ""
-        return f"{base}{where}/{self.plural}" + (f"/{name}" if name else "")
+__all__ = ["Resource", "discover", "resolve"]
 
 
 def discover(client: Client, prefix: str = "") -> list[Resource]:
@@ -51,7 +23,7 @@ def discover(client: Client, prefix: str = "") -> list[Resource]:
         if not answer.ok or not isinstance(answer.body, dict):
             continue
         if answer.body.get("kind") == "APIGroupDiscoveryList":
-            found += _aggregated(answer.body)
+            found += aggregated(answer.body)
         else:
             found += _legacy(client, prefix, answer.body)
     return found
@@ -80,26 +52,6 @@ def _by_name(resource: Resource, name: str) -> bool:
 
 def _by_short_name(resource: Resource, name: str) -> bool:
     return name in resource.short_names
-
-
-def _aggregated(document: dict[str, Any]) -> Iterator[Resource]:
-    for group in document.get("items") or []:
-        seen: set[str] = set()
-        for version in group.get("versions") or []:
-            for entry in version.get("resources") or []:
-                plural = entry.get("resource", "")
-                if plural in seen or not plural:
-                    continue
-                seen.add(plural)
-                yield Resource(
-                    group=group.get("metadata", {}).get("name", ""),
-                    version=version.get("version", ""),
-                    plural=plural,
-                    singular=entry.get("singularResource", ""),
-                    kind=(entry.get("responseKind") or {}).get("kind", ""),
-                    namespaced=entry.get("scope") == "Namespaced",
-                    short_names=tuple(entry.get("shortNames") or ()),
-                )
 
 
 def _legacy(client: Client, prefix: str, document: dict[str, Any]) -> Iterator[Resource]:

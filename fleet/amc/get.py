@@ -6,10 +6,10 @@ never the listing of the others.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 from urllib.parse import quote, urlencode
 
 from fleet.amc import table, yamlout
@@ -21,9 +21,11 @@ TABLE = (
     "application/json;as=Table;v=v1;g=meta.k8s.io,application/json;as=Table;v=v1beta1;g=meta.k8s.io,application/json"
 )
 HUB_LABEL = "fleet.io/hub"  # on every object that the hub put into a member (fleet/wellknown)
-MEMBERS_AT_ONCE = 16
+MEMBERS_AT_ONCE = 32
 PAGE = 500
 PAGES_MAX = 2000  # a listing of a million objects ends; an endless one would be a fault of the server
+J = TypeVar("J")
+T = TypeVar("T")
 
 
 class Refused(Exception):
@@ -55,6 +57,7 @@ class Found:
     objects: list[dict[str, Any]] = field(default_factory=list)
     complaints: list[str] = field(default_factory=list)
     unserved: bool = False  # the member does not know the kind: its only complaint
+    revision: str = ""  # of the member's list: where a watch goes on
 
 
 def proxy(member: str) -> str:
@@ -69,19 +72,42 @@ def member_names(client: Client) -> list[str]:
     return sorted(item["metadata"]["name"] for item in answer.body.get("items") or [])
 
 
+def of_members(client: Client, members: Sequence[str] | None) -> list[str]:
+    """The members that were named; all of them for None. Raises NoAnswer and Refused."""
+    return member_names(client) if members is None else list(members)
+
+
+def silence(member: str, error: NoAnswer) -> str:
+    """The line about a member that gives no answer."""
+    late = f"no answer within {error.late_s:g} s" if error.late_s is not None else str(error)
+    return f"cluster({member}): {late}"
+
+
+def at_once(act: Callable[[J], T], jobs: Sequence[J]) -> list[T]:
+    """`act` of each, in their order, many at the same time."""
+    if not jobs:
+        return []
+    with ThreadPoolExecutor(min(MEMBERS_AT_ONCE, len(jobs))) as pool:
+        return list(pool.map(act, jobs))
+
+
 def resolve_all(client: Client, words: Iterable[str], members: Sequence[str]) -> list[Resource]:
     """Each word as a resource: kinds of the hub first, then kinds of the members. Raises Refused."""
+
+    def served(member: str) -> list[Resource]:
+        try:
+            return discover(client, proxy(member))
+        except NoAnswer:
+            return []
+
     known = discover(client)
+    theirs: list[list[Resource]] | None = None
     found = []
     for word in words:
         resource = resolve(word, known)
-        for member in members if resource is None else ():
-            try:
-                resource = resolve(word, discover(client, proxy(member)))
-            except NoAnswer:
-                continue
-            if resource is not None:
-                break
+        if resource is None:
+            theirs = at_once(served, members) if theirs is None else theirs
+            resource = next((one for kinds in theirs if (one := resolve(word, kinds)) is not None), None)
         if resource is None:
             raise Refused(f'error: the server doesn\'t have a resource type "{word}"')
         found.append(resource)
@@ -90,14 +116,10 @@ def resolve_all(client: Client, words: Iterable[str], members: Sequence[str]) ->
 
 def run(client: Client, query: Query) -> tuple[str, list[str]]:
     """The text for stdout, and the lines for stderr: any of them means exit status 1 (but see `empty`)."""
-    members = list(query.members) if query.members is not None else member_names(client)
+    members = of_members(client, query.members)
     resources = resolve_all(client, query.words, members)
     jobs = [(resource, member) for resource in resources for member in members]
-    if jobs:
-        with ThreadPoolExecutor(min(MEMBERS_AT_ONCE, len(jobs))) as pool:
-            answers = list(pool.map(lambda job: _ask(client, job[0], job[1], query), jobs))
-    else:
-        answers = []
+    answers = at_once(lambda job: ask(client, job[0], job[1], query), jobs)
     if query.members is None:
         _forgive(resources, jobs, answers)
     complaints = [line for found in answers for line in found.complaints]
@@ -127,7 +149,7 @@ def empty_line(query: Query) -> str:
     return "No resources found" + ("" if query.namespace is None else f" in {query.namespace} namespace.")
 
 
-def _ask(client: Client, resource: Resource, member: str, query: Query) -> Found:
+def ask(client: Client, resource: Resource, member: str, query: Query) -> Found:
     found = Found(member)
     wants_table = query.output in ("", "wide")
     accept = TABLE if wants_table else "application/json"
@@ -139,7 +161,7 @@ def _ask(client: Client, resource: Resource, member: str, query: Query) -> Found
         else:
             _list(client, found, resource, query, accept)
     except NoAnswer as error:
-        found.complaints.append(f"cluster({member}): {error}")
+        found.complaints.append(silence(member, error))
     return found
 
 
@@ -171,6 +193,7 @@ def _take(found: Found, answer: Answer, resource: Resource, name: str) -> None:
             found.unserved = True
         found.complaints.append(f"cluster({found.member}): {message}")
     elif body.get("kind") == "Table":
+        found.revision = str((body.get("metadata") or {}).get("resourceVersion") or "")
         found.columns = body.get("columnDefinitions") or []
         found.rows += body.get("rows") or []
     elif name:
@@ -193,31 +216,54 @@ def _objects(by_resource: list[tuple[Resource, list[Found]]], query: Query) -> s
 
 
 def _table(resource: Resource, answers: list[Found], query: Query, *, prefixed: bool) -> str:
-    """The members' Tables as one: CLUSTER after NAME, ADOPTION last (not for pods, unless wide)."""
-    wide = query.output == "wide"
-    adoption = resource.group_resource != "pods" or wide
-    spaced = query.namespace is None and resource.namespaced
-    columns = next((found.columns for found in answers if found.rows), [])
-    shown = [c["name"] for c in columns if wide or not c.get("priority")]
-    rows: list[list[str]] = []
-    for found in answers:
-        by_name = {c["name"]: i for i, c in enumerate(found.columns)}
-        for row in found.rows:
-            metadata = (row.get("object") or {}).get("metadata") or {}
-            cells = row.get("cells") or []
-            values = [table.cell(cells[by_name[n]]) if n in by_name and by_name[n] < len(cells) else "" for n in shown]
-            if prefixed and values:
-                values[0] = f"{resource.prefix}/{values[0]}"
-            labels = metadata.get("labels") or {}
-            line = [metadata.get("namespace", "")] if spaced else []
-            line += [*values[:1], found.member, *values[1:]]
-            line += ["Y" if HUB_LABEL in labels else "N"] if adoption else []
-            line += [",".join(f"{k}={v}" for k, v in sorted(labels.items())) or "<none>"] if query.show_labels else []
-            rows.append(line)
+    """The members' Tables as one."""
+    form = form_of(resource, answers, query, prefixed=prefixed)
+    rows = [form.row(found.member, found.columns, row) for found in answers for row in found.rows]
     if not rows:
         return ""
-    head = ["NAMESPACE"] if spaced else []
-    head += [*(n.upper() for n in shown[:1]), "CLUSTER", *(n.upper() for n in shown[1:])]
-    head += ["ADOPTION"] if adoption else []
-    head += ["LABELS"] if query.show_labels else []
-    return "".join(line + "\n" for line in table.lines(rows if query.no_headers else [head, *rows]))
+    return "".join(line + "\n" for line in table.lines(rows if query.no_headers else [form.head, *rows]))
+
+
+@dataclass(frozen=True)
+class Form:
+    """The columns of the listing: CLUSTER after NAME, ADOPTION last (not for pods, unless wide). `prefix`: before each
+    name. `shown`: the columns of the members."""
+
+    shown: Sequence[str]
+    spaced: bool
+    adoption: bool
+    labels: bool
+    prefix: str
+
+    @property
+    def head(self) -> list[str]:
+        names = [name.upper() for name in self.shown]
+        ends = ["ADOPTION"] * self.adoption + ["LABELS"] * self.labels
+        return ["NAMESPACE"] * self.spaced + [*names[:1], "CLUSTER", *names[1:], *ends]
+
+    def row(self, member: str, columns: list[dict[str, Any]], row: dict[str, Any]) -> list[str]:
+        by_name = {c["name"]: i for i, c in enumerate(columns)}
+        metadata = (row.get("object") or {}).get("metadata") or {}
+        cells = row.get("cells") or []
+        values = [table.cell(cells[by_name[n]]) if n in by_name and by_name[n] < len(cells) else "" for n in self.shown]
+        values[:1] = [self.prefix + value for value in values[:1]]
+        labels = metadata.get("labels") or {}
+        line = [metadata.get("namespace", "")] if self.spaced else []
+        line += [*values[:1], member, *values[1:]]
+        line += ["Y" if HUB_LABEL in labels else "N"] if self.adoption else []
+        line += [",".join(f"{k}={v}" for k, v in sorted(labels.items())) or "<none>"] if self.labels else []
+        return line
+
+
+def form_of(resource: Resource, answers: Sequence[Found], query: Query, *, prefixed: bool) -> Form:
+    wide = query.output == "wide"
+    columns = next((found.columns for found in answers if found.rows), None)
+    if columns is None:
+        columns = next((found.columns for found in answers if found.columns), [])
+    return Form(
+        shown=[c["name"] for c in columns if wide or not c.get("priority")],
+        spaced=query.namespace is None and resource.namespaced,
+        adoption=resource.group_resource != "pods" or wide,
+        labels=query.show_labels,
+        prefix=f"{resource.prefix}/" if prefixed else "",
+    )

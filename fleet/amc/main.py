@@ -1,6 +1,7 @@
 """`kubectl amc`: look into the members through the hub, with the words and columns of kubectl.
 
-Run by kubectl as its plugin `kubectl-amc`. Standard library and PyYAML only, so that it answers as fast as kubectl.
+Run by kubectl as its plugin `kubectl-amc`. Standard library and PyYAML only, so that it answers as fast as kubectl;
+`exec` alone loads a library for WebSockets.
 """
 
 from __future__ import annotations
@@ -11,62 +12,13 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from fleet.amc.words import parser
+
 if TYPE_CHECKING:
     from fleet.amc.client import Client
     from fleet.amc.get import Query
 
-PROG = "kubectl amc"
-EXAMPLES = """examples:
-  kubectl amc get pytorchjob -M                        jobs in every member
-  kubectl amc get pods -m member1,member2 -n team-a    pods in two members
-  kubectl amc get pytorchjob NAME -m member1 -o yaml   one object as it is there
-  kubectl amc logs POD -m member1                      what a pod has written"""
-
-
-def parser() -> argparse.ArgumentParser:
-    top = argparse.ArgumentParser(
-        prog=PROG, description="Look into the member clusters of a Fleet hub.", epilog=EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )  # fmt: skip
-    commands = top.add_subparsers(dest="command", metavar="COMMAND", required=True)
-    get = commands.add_parser(
-        "get", help="list objects in members, or show them", epilog=EXAMPLES,
-        description="List objects in members. ADOPTION says Y where the hub put the object there, N where it did not.",
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )  # fmt: skip
-    get.add_argument("what", nargs="+", metavar="KIND[/NAME] [NAME …]", help="as in kubectl get; several kinds: a,b")
-    where = get.add_mutually_exclusive_group(required=True)
-    where.add_argument("-M", "--all-members", action="store_true", help="look into every member")
-    where.add_argument("-m", "--members", metavar="CLUSTER[,CLUSTER]", help="look into these members")
-    get.add_argument("-n", "--namespace", help="default: the context's namespace")
-    get.add_argument("-A", "--all-namespaces", action="store_true", help="all namespaces")
-    get.add_argument("-l", "--selector", default="", help="label selector")
-    get.add_argument("--field-selector", default="", help="field selector")
-    get.add_argument("-o", "--output", choices=("wide", "yaml", "json", "name"), default="", help="output format")
-    get.add_argument("--show-labels", action="store_true", help="labels as the last column")
-    get.add_argument("--no-headers", action="store_true", help="no line of column names")
-    get.add_argument("--request-timeout", type=float, default=10.0, metavar="SECONDS", help="for each member (10)")
-    get.add_argument("--kubeconfig", help="default: $KUBECONFIG, then ~/.kube/config")
-    get.add_argument("--context", help="context of the kubeconfig")
-    _add_logs(commands)
-    return top
-
-
-def _add_logs(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    logs = commands.add_parser(
-        "logs", help="print the log of a pod in a member", description="Print a pod's log so far."
-    )
-    logs.add_argument("pod", metavar="POD", help="name of the pod, or pod/NAME")
-    logs.add_argument("container_", nargs="?", default="", metavar="CONTAINER", help="as -c")
-    logs.add_argument("-m", "--member", required=True, metavar="CLUSTER", help="the member that it runs in")
-    logs.add_argument("-c", "--container", default="", help="default: its first")
-    logs.add_argument("-n", "--namespace", help="default: the context's namespace")
-    logs.add_argument("--tail", type=int, metavar="LINES", help="only the last lines")
-    logs.add_argument("-p", "--previous", action="store_true", help="of the container before it was restarted")
-    logs.add_argument("--timestamps", action="store_true", help="when each line was written")
-    logs.add_argument("--request-timeout", type=float, default=10.0, metavar="SECONDS", help="for the member (10)")
-    logs.add_argument("--kubeconfig", help="default: $KUBECONFIG, then ~/.kube/config")
-    logs.add_argument("--context", help="context of the kubeconfig")
+__all__ = ["main", "parser"]
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -82,7 +34,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """The exit status: 1 when anything asked for could not be shown."""
+    """The exit status: 1 when anything asked for could not be shown or done."""
     from fleet.amc import get, kubeconfig
     from fleet.amc.client import Client, NoAnswer
     from fleet.engine.kubeconfig import BadKubeconfig
@@ -90,38 +42,110 @@ def run(options: argparse.Namespace) -> int:
     try:
         files = kubeconfig.paths(options.kubeconfig, os.environ)
         access = kubeconfig.load(files, context=options.context, must_exist=bool(options.kubeconfig))
-        client = Client(access, timeout_s=options.request_timeout)
-        if options.command == "logs":
-            sys.stdout.write(_logs(client, options, access.namespace))
-            return 0
-        query = _query(options, access.namespace)
-        text, complaints = get.run(client, query)
+        client = Client(access, timeout_s=options.member_timeout)
+        options.namespace = options.namespace or access.namespace
+        return _COMMANDS[options.command](client, options)
     except (BadKubeconfig, NoAnswer) as error:
         print(f"error: {error}", file=sys.stderr)
-        return 1
     except get.Refused as error:
         print(error, file=sys.stderr)
-        return 1
+    return 1
+
+
+def _get(client: Client, options: argparse.Namespace) -> int:
+    from fleet.amc import get
+
+    query = _query(options)
+    if options.watch:
+        from fleet.amc.watch import watch
+
+        watch(client, query)
+    text, complaints = get.run(client, query)
+    status = _shown(text, complaints)
+    if not text and not complaints and query.output in ("", "wide"):
+        print(get.empty_line(query), file=sys.stderr)
+    return status
+
+
+def _describe(client: Client, options: argparse.Namespace) -> int:
+    from fleet.amc.describe import describe
+
+    how = [f"--kubeconfig={options.kubeconfig}"] if options.kubeconfig else []
+    how += [f"--context={options.context}"] if options.context else []
+    return _shown(*describe(client, _query(options), how, options.member_timeout))
+
+
+def _logs(client: Client, options: argparse.Namespace) -> int:
+    from fleet.amc.logs import LogQuery, logs
+
+    query = LogQuery(
+        options.pod, options.member, options.namespace, options.container or options.container_, options.tail,
+        options.previous, options.timestamps, options.follow,
+    )  # fmt: skip
+    for piece in logs(client, query):
+        sys.stdout.buffer.write(piece)
+        sys.stdout.buffer.flush()
+    return 0
+
+
+def _exec(client: Client, options: argparse.Namespace) -> int:
+    from fleet.amc.streams import Wanted, session
+
+    pod = options.pod.removeprefix("pod/").removeprefix("pods/")
+    wanted = Wanted(options.namespace, f"{pod}.{options.member}", options.container, options.stdin, options.tty)
+    return session(client, "exec", wanted, options.words)
+
+
+def _top(client: Client, options: argparse.Namespace) -> int:
+    from fleet.amc.get import Query
+    from fleet.amc.top import top
+
+    namespace = None if options.all_namespaces else options.namespace
+    query = Query(
+        words=["nodes" if options.kind.startswith("no") else "pods"], names=options.names, members=_chosen(options),
+        namespace=namespace, selector=options.selector, no_headers=options.no_headers,
+    )  # fmt: skip
+    return _shown(*top(client, query))
+
+
+def _apply(client: Client, options: argparse.Namespace) -> int:
+    from fleet.amc.change import Applying, apply, documents, read
+
+    stdin = sys.stdin.buffer.read() if "-" in options.filename else None
+    bodies = documents(read(options.filename, stdin))
+    asked = Applying(_chosen(options), options.namespace, options.dry_run, options.force_conflicts)
+    return _said(*apply(client, bodies, asked))
+
+
+def _delete(client: Client, options: argparse.Namespace) -> int:
+    from fleet.amc.change import delete
+
+    return _said(*delete(client, _query(options), dry_run=options.dry_run))
+
+
+_COMMANDS = {
+    "get": _get, "describe": _describe, "logs": _logs, "exec": _exec, "top": _top, "apply": _apply, "delete": _delete,
+}  # fmt: skip
+
+
+def _said(done: Sequence[str], failed: Sequence[str]) -> int:
+    return _shown("".join(f"{line}\n" for line in done), failed)
+
+
+def _shown(text: str, complaints: Sequence[str]) -> int:
+    """Print both; the exit status."""
     sys.stdout.write(text)
     sys.stdout.flush()
     for line in complaints:
         print(line, file=sys.stderr)
-    if not text and not complaints and query.output in ("", "wide"):
-        print(get.empty_line(query), file=sys.stderr)
     return 1 if complaints else 0
 
 
-def _logs(client: Client, options: argparse.Namespace, namespace: str) -> str:
-    from fleet.amc.logs import LogQuery, logs
-
-    query = LogQuery(
-        options.pod, options.member, options.namespace or namespace, options.container or options.container_,
-        options.tail, options.previous, options.timestamps,
-    )  # fmt: skip
-    return logs(client, query)
+def _chosen(options: argparse.Namespace) -> list[str] | None:
+    return None if options.all_members else [name for name in options.members.split(",") if name]
 
 
-def _query(options: argparse.Namespace, namespace: str) -> Query:
+def _query(options: argparse.Namespace) -> Query:
     from fleet.amc.get import Query, Refused
 
     first, *names = options.what
@@ -133,16 +157,16 @@ def _query(options: argparse.Namespace, namespace: str) -> Query:
         words, names = [pairs[0][0]], [name for _, _, name in pairs]
     else:
         words = [word for word in first.split(",") if word]
-    if names and options.all_namespaces:
+    everywhere = getattr(options, "all_namespaces", False)
+    if names and everywhere:
         raise Refused("error: a resource cannot be retrieved by name across all namespaces")
     if names and options.selector:
         raise Refused("error: name cannot be provided when a selector is specified")
-    members = None if options.all_members else [name for name in options.members.split(",") if name]
     return Query(
-        words=words, names=names, members=members,
-        namespace=None if options.all_namespaces else options.namespace or namespace,
-        selector=options.selector, field_selector=options.field_selector, output=options.output,
-        show_labels=options.show_labels, no_headers=options.no_headers,
+        words=words, names=names, members=_chosen(options), namespace=None if everywhere else options.namespace,
+        selector=options.selector, field_selector=getattr(options, "field_selector", ""),
+        output=getattr(options, "output", ""), show_labels=getattr(options, "show_labels", False),
+        no_headers=getattr(options, "no_headers", False),
     )  # fmt: skip
 
 

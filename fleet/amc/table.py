@@ -16,8 +16,18 @@ def lines(rows: Sequence[Sequence[str]]) -> list[str]:
     """`rows`, header first, all of one length; returns lines without the line break."""
     if not rows:
         return []
-    widths = [max(CELL_MIN, *(len(row[i]) + PADDING for row in rows)) for i in range(len(rows[0]) - 1)]
-    return ["".join(cell.ljust(width) for cell, width in zip(row, widths, strict=False)) + row[-1] for row in rows]
+    wide = widths(rows)
+    return [line(row, wide) for row in rows]
+
+
+def widths(rows: Sequence[Sequence[str]], least: Sequence[int] = ()) -> list[int]:
+    """The width of each column but the last; `least`: of the rows that were printed before these."""
+    floor = least or [CELL_MIN] * (len(rows[0]) - 1)
+    return [max(floor[i], *(len(row[i]) + PADDING for row in rows)) for i in range(len(rows[0]) - 1)]
+
+
+def line(row: Sequence[str], widths: Sequence[int]) -> str:
+    return "".join(cell.ljust(width) for cell, width in zip(row, widths, strict=False)) + row[-1]
 
 
 def cell(value: object) -> str:
