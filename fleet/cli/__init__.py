@@ -4,8 +4,8 @@ A program that is interrupted while it still loads its modules ends in silence, 
 a later Ctrl-C into its exit status. Only the program `fleet` itself is meant: other importers keep their handler.
 """
 
-import signal
+import _signal  # type: ignore[import-not-found]  # `signal` takes its time, in which Ctrl-C would print a traceback
 import sys
 
-if sys.argv[0].endswith("/fleet") and signal.getsignal(signal.SIGINT) is signal.default_int_handler:
-    signal.signal(signal.SIGINT, signal.SIG_DFL)
+if sys.argv[0].endswith("/fleet") and _signal.getsignal(_signal.SIGINT) is _signal.default_int_handler:
+    _signal.signal(_signal.SIGINT, _signal.SIG_DFL)

@@ -15,6 +15,7 @@ from fleet.cli.failure import Failure
 from fleet.cli.options import OutgoingOption
 
 if TYPE_CHECKING:
+    from api.console.login import Client
     from api.oidc.config import Issuer
     from fleet.outgoing.allowed import Allowed
 
@@ -77,6 +78,21 @@ RequiredClaimOption = Annotated[
 SigningAlgsOption = Annotated[
     str, typer.Option("--oidc-signing-algs", help="Algorithms of its signatures, separated by commas.")
 ]
+ClientSecretOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--oidc-client-secret-file", help="Secret of the client, for logins to the console; read at the start."
+    ),
+]
+RedirectOption = Annotated[
+    str | None,
+    typer.Option(
+        "--oidc-redirect-url",
+        metavar="URL",
+        help="Where the issuer sends browsers back to (default: https://HOST/console/callback, as they name the hub).",
+    ),
+]
+ConsoleOption = Annotated[bool, typer.Option("--console/--no-console", help="Serve the web console at /console.")]
 
 
 @dataclass(frozen=True)
@@ -95,6 +111,9 @@ class Access:
     oidc_ca_file: IssuerCaOption = None
     oidc_required_claim: RequiredClaimOption = None
     oidc_signing_algs: SigningAlgsOption = "RS256"
+    oidc_client_secret_file: ClientSecretOption = None
+    oidc_redirect_url: RedirectOption = None
+    console: ConsoleOption = True
     audit_policy_file: PolicyOption = None
     audit_log_path: LogPathOption = None
     audit_log_maxsize: MaxSizeOption = 100
@@ -112,6 +131,9 @@ class Access:
             if field.name == "audit_log_path" and value != "-":
                 value = Path(value)
             name = f"--{field.name.replace('_', '-')}"
+            if isinstance(value, bool):
+                words.append(name if value else f"--no-{name[2:]}")
+                continue
             for item in value if isinstance(value, list) else [value]:
                 words += [name, str(item.absolute() if isinstance(item, Path) else item)]
         return words
@@ -141,6 +163,25 @@ class Access:
         except BadConfiguration as error:
             raise Failure(str(error)) from error
 
+    def client(self) -> Client | None:
+        """The hub as a client of the issuer that flags name; None without one. Raises Failure."""
+        from api.console.login import CALLBACK, Client
+
+        found = self.issuers()
+        if not found:
+            return None
+        url, secret = self.oidc_redirect_url or "", ""
+        if url and not (url.startswith("https://") and url.isprintable() and url.endswith(CALLBACK)):
+            raise Failure(f"--oidc-redirect-url {url}: not https://HOST{CALLBACK}")
+        if self.oidc_client_secret_file is not None:
+            try:
+                secret = self.oidc_client_secret_file.read_text("utf-8").strip()
+            except (OSError, UnicodeDecodeError) as error:
+                why = getattr(error, "strerror", None) or "no text"
+                raise Failure(f"--oidc-client-secret-file {self.oidc_client_secret_file}: {why}") from error
+        source = found[0].source
+        return Client(source.url, self.oidc_client_id or "", secret, url, source.certificate_authority)
+
     def authorities(self, own: Path) -> tuple[Path, ...]:
         """The files of the authorities whose client certificates are credentials; `own`: that of the hub."""
         return tuple(path for path in (own, self.client_ca_file) if path is not None and path.exists())
@@ -161,6 +202,8 @@ class Access:
         self.allowed()
         if self.client_ca_file is not None:
             _check_certificates(self.client_ca_file)
+        if self.console:
+            self.client()
         self.issuers()
         if self.authentication_config is not None:
             _check_configuration(self.authentication_config)

@@ -8,7 +8,7 @@ import typer
 
 from fleet.cli.access import Access, takes_access
 from fleet.cli.failure import Failure
-from fleet.cli.options import DatabaseOption, DataDirOption
+from fleet.cli.options import DatabaseOption, DataDirOption, HistoryDatabaseOption
 
 
 @takes_access
@@ -17,6 +17,7 @@ def api(
     data_dir: DataDirOption = None,
     listen: Annotated[str, typer.Option(help="HOST:PORT to serve on.")] = "127.0.0.1:6440",
     database_url: DatabaseOption = None,
+    history_database_url: HistoryDatabaseOption = None,
     advertise: Annotated[
         str | None,
         typer.Option(
@@ -41,7 +42,7 @@ def api(
     import socket
 
     from fleet.cli import composeapi, intact, logs
-    from fleet.cli.compose import run
+    from fleet.cli.compose import Databases, run
     from fleet.cli.datadir import create_root, locate, prepare
     from fleet.cli.parent import say_ready
     from fleet.cli.up import bind, parse_listen
@@ -61,9 +62,8 @@ def api(
         raise Failure(f"{data.root} holds no server certificate")
 
     async def main(stop: asyncio.Event) -> None:
-        await composeapi.serve_api(
-            data, database_url or None, listener, stop, say_ready, access, advertise or "", drain_seconds
-        )
+        urls = Databases(database_url or None, history_database_url or None)
+        await composeapi.serve_api(data, urls, listener, stop, say_ready, access, advertise or "", drain_seconds)
 
     logs.configure()
     run(main)

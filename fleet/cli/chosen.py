@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from fleet.cli import completers
 from fleet.cli.failure import Failure
 
 if TYPE_CHECKING:
@@ -18,7 +19,17 @@ if TYPE_CHECKING:
 
 JobsArgument = Annotated[
     list[str] | None,
-    typer.Argument(metavar="[JOB]...", help="NAME, or KIND/NAME when several kinds have a job of that name."),
+    typer.Argument(
+        metavar="[JOB]...",
+        help="NAME, or KIND/NAME when several kinds have a job of that name.",
+        autocompletion=completers.jobs,
+    ),
+]
+TargetsArgument = Annotated[
+    list[str] | None,
+    typer.Argument(
+        metavar="[JOB|queue/NAME]...", help="NAME, KIND/NAME or queue/NAME.", autocompletion=completers.held
+    ),
 ]
 
 
@@ -41,7 +52,7 @@ def job_of(hub: Hub, namespace: str, text: str) -> Job:
     """The one job of this name. Raises Failure."""
     from fleet.cli import joblist
 
-    return _job(hub, joblist.named(hub, namespace, text))
+    return job_in(hub, joblist.named(hub, namespace, text))
 
 
 def jobs_of(hub: Hub, namespace: str, names: Sequence[str], selector: str | None) -> Iterator[Job | Failure]:
@@ -55,7 +66,7 @@ def jobs_of(hub: Hub, namespace: str, names: Sequence[str], selector: str | None
         found, _ = joblist.listed(hub, namespace, labelSelector=selector)
         if not found:
             raise Failure(f"no job in namespace {namespace} has the labels {selector}")
-        yield from (_job(hub, one) for one in found)
+        yield from (job_in(hub, one) for one in found)
         return
     for name in dict.fromkeys(names):
         try:
@@ -79,7 +90,7 @@ def each(hub: Hub, namespace: str, names: Sequence[str], selector: str | None, a
                 raise job
             print(act(job))
         except Failure as failure:
-            if isinstance(job, Job) and not isinstance(failure, (Refused, CannotBe)):
+            if isinstance(job, Job) and not isinstance(failure, Refused):
                 raise  # the hub answers no request any more
             failed = True
             print(f"fleet: {failure}", file=sys.stderr)
@@ -87,11 +98,7 @@ def each(hub: Hub, namespace: str, names: Sequence[str], selector: str | None, a
         raise typer.Exit(1)
 
 
-class CannotBe(Failure):
-    """What was asked cannot be done with this job."""
-
-
-def _job(hub: Hub, row: dict[str, Any]) -> Job:
+def job_in(hub: Hub, row: dict[str, Any]) -> Job:
     kind, namespace, name = row["kind"], row["namespace"], row["name"]
     resource = _resource(hub, kind)
     group = f"{resource.group}/" if resource.group else ""

@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 import json
-import sys
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from fleet.cli.chosen import job_of
 from fleet.cli.failure import Failure
-from fleet.cli.options import ContextOption, DataDirOption, KubeconfigOption, NamespaceOption
+from fleet.cli.options import ContextOption, DataDirOption, JobArgument, KubeconfigOption, NamespaceOption
+
+if TYPE_CHECKING:
+    from fleet.cli.chosen import Job
+    from fleet.cli.hub import Hub
 
 NAME_MOST = 57  # characters of the old name in a generated one
 
 
 def clone(
-    job: Annotated[str, typer.Argument(help="NAME, or KIND/NAME when several kinds have a job of that name.")],
+    job: JobArgument,
     name: Annotated[str | None, typer.Argument(help="Name of the new job (default: one is made from the old).")] = None,
     changes: Annotated[
         list[str] | None,
@@ -33,31 +36,43 @@ def clone(
     """Submit a job once more under a new name, with changes.
 
     A value is read as JSON where that is possible, else as text. The step of a list is a number: containers.0.image=I.
+    Code that fleet run sent along is copied for the new job.
     """
-    from fleet.amc import yamlout
-    from fleet.cli.hub import connect
+    from fleet.cli.run import Where, created, print_as
+    from fleet.cli.run_options import Printed, random_end
     from fleet.engine.dumps import as_written
+    from fleet.submission.cloning import code_map, with_own_code
 
-    hub = connect(kubeconfig, data_dir, context)
-    old = job_of(hub, namespace or hub.namespace, job)
+    where = Where(kubeconfig, data_dir, context, namespace)
+    hub = where.connect()
+    old = job_of(hub, where.namespace(), job)
     body = as_written(hub.request("GET", old.path).body)
-    metadata = body["metadata"]
-    if name:
-        metadata["name"] = name
+    metadata, has_code = body["metadata"], code_map(body)
+    if name or has_code:
+        metadata["name"] = name or f"{old.name[:NAME_MOST]}-{random_end()}"
     else:
         metadata.pop("name")
         metadata["generateName"] = f"{old.name[:NAME_MOST]}-"
     for text in changes or ():
-        _set(body, text)
+        put(body, text)
+    code = [with_own_code(body, _code(hub, old, has_code))] if has_code else []
     if dry_run:
-        sys.stdout.write(yamlout.as_yaml(body))
+        print_as([*code, body], Printed.yaml)
         return
-    made = hub.request("POST", old.path.rpartition("/")[0], body).body
+    made = created(where, [*code, body])[0] if code else hub.request("POST", old.path.rpartition("/")[0], body).body
     print(f"{old.kind.lower()}/{made['metadata']['name']} created, as {old}")
 
 
-def _set(body: dict[str, Any], text: str) -> None:
-    """Raises Failure, which names the step that is not there."""
+def _code(hub: Hub, job: Job, name: str) -> dict[str, Any]:
+    """The ConfigMap with the code of the job. Raises Failure."""
+    found = hub.find(f"/api/v1/namespaces/{job.namespace}/configmaps/{name}")
+    if found is None:
+        raise Failure(f"{job}: its code has gone (configmap/{name}): fleet run --code sends it again")
+    return found
+
+
+def put(body: dict[str, Any], text: str) -> None:
+    """Change one field, as --set says it. Raises Failure, which names the step that is not there."""
     path, equals, value = text.partition("=")
     steps = path.split(".")
     if not equals or not all(steps):

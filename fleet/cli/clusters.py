@@ -2,17 +2,54 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Iterator
+from typing import Annotated, Any
 
-from fleet.cli.options import ContextOption, DataDirOption, KubeconfigOption, ListOutput, ListOutputOption, Output
+import typer
 
-COLUMNS = ("name", "state", "nodes", "gpus", "gpus_used", "taints", "message")
-WIDE = ("name", "state", "mode", "version", "nodes", "gpus", "gpus_used", "taints", "endpoint", "message")
+from fleet.cli import lists
+from fleet.cli.colors import Color
+from fleet.cli.options import (
+    ColorOption,
+    ContextOption,
+    DataDirOption,
+    KubeconfigOption,
+    ListOutput,
+    ListOutputOption,
+    SelectorOption,
+    WatchOption,
+)
+
 GPU = "nvidia.com/gpu"
+STATES = ("ready", "not ready", "cordoned", "draining", "drained")
+LIST = lists.Listing(
+    columns=("name", "state", "nodes", "gpus", "gpus_used", "taints", "message"),
+    wide=("name", "state", "mode", "version", "nodes", "gpus", "gpus_used", "taints", "endpoint", "message"),
+    sorts={
+        "name": lambda line: line["name"],
+        "state": lambda line: line["state"],
+        "gpus": lambda line: int(line["gpus"]),
+        "used": lambda line: int(line["gpus_used"]),
+        "free": lambda line: int(line["gpus"]) - int(line["gpus_used"]),
+    },
+    word=lambda line: str(line["name"]),
+    down=("gpus", "used", "free"),
+)
 
 
 def clusters(
+    state: Annotated[
+        list[str] | None,
+        typer.Option(
+            help=f"Only {', '.join(STATES)}; may be repeated.",
+            autocompletion=lambda: [state.replace(" ", "-") for state in STATES],
+        ),
+    ] = None,
+    selector: SelectorOption = None,
+    sort: Annotated[str, lists.sort_option(LIST)] = "",
+    watch: WatchOption = False,
     output: ListOutputOption = ListOutput.table,
+    color: ColorOption = Color.auto,
     kubeconfig: KubeconfigOption = None,
     context: ContextOption = None,
     data_dir: DataDirOption = None,
@@ -20,12 +57,18 @@ def clusters(
     """List the members: ready, cordoned or why not, nodes, GPUs."""
     from fleet.amc.get import CLUSTERS
     from fleet.cli.hub import connect
-    from fleet.cli.output import show
 
-    found = connect(kubeconfig, data_dir, context).list(CLUSTERS)
-    records = [record(cluster) if output.form is not Output.table else line(cluster) for cluster in found]
-    columns = WIDE if output is ListOutput.wide else COLUMNS
-    show(records, columns, output.form, nothing="No members: fleet join NAME --kubeconfig FILE")
+    how = lists.asked(LIST, output, sort, watch, color)
+    states = set(lists.spelt("--state", state, STATES))
+    hub = connect(kubeconfig, data_dir, context)
+    made = record if output in (ListOutput.json, ListOutput.yaml) else line
+
+    def fetch() -> Iterator[list[lists.Record]]:
+        found = [made(cluster) for cluster in hub.list(CLUSTERS, **({"labelSelector": selector} if selector else {}))]
+        yield [one for one in found if not states or states.intersection(one["state"].split(", "))]
+
+    some = "No such members" if states or selector else "No members: fleet join NAME --kubeconfig FILE"
+    lists.show(how, fetch, nothing=some)
 
 
 def record(cluster: dict[str, Any]) -> dict[str, Any]:

@@ -54,6 +54,14 @@ class Base:
     objects: Objects
 
 
+@dataclass(frozen=True)
+class Databases:
+    """The databases that are named; None: the embedded one, and for the history that of the hub."""
+
+    hub: str | None
+    history: str | None = None
+
+
 def run(main: Callable[[asyncio.Event], Coroutine[Any, Any, None]]) -> None:
     """Run `main(stop)` on uvloop until it returns; SIGTERM and SIGINT set `stop`."""
     import uvloop
@@ -135,7 +143,7 @@ async def base(data: DataDir, dsn: str, parsed_bytes: int | None = None) -> Asyn
 
 async def _start_store(store: PostgresStore, data: DataDir) -> None:
     """Start it; a database that is still starting gets a bounded time."""
-    from fleet.ports import StoreUnavailable
+    from fleet.ports import SchemaTooNew, StoreUnavailable
     from fleet.store.secrets import KeyMissing
 
     deadline = asyncio.get_running_loop().time() + DATABASE_WAIT_S
@@ -145,6 +153,8 @@ async def _start_store(store: PostgresStore, data: DataDir) -> None:
         except KeyMissing as error:
             text = "put back the secrets.key that the database was written with"
             raise Failure(f"{data.secrets_key} is not the key file of this database ({error}): {text}") from error
+        except SchemaTooNew as error:
+            raise Failure(str(error)) from error
         except StoreUnavailable as error:
             if asyncio.get_running_loop().time() > deadline:
                 raise Failure(str(error)) from error
@@ -168,7 +178,7 @@ async def same_hub(hub: Base, *, record: bool) -> None:
 
 async def run_controllers(
     data: DataDir,
-    url: str | None,
+    urls: Databases,
     stop: asyncio.Event,
     on_ready: Callable[[], None],
     config: ControllerConfig,
@@ -189,12 +199,12 @@ async def run_controllers(
             gate = Gate(TokenFile(data.tokens, WallClock()))
             served = Exposition(metrics.registry, listener, gate, data.server_certificate, data.server_key)
             stack.callback(served.stop)
-        await _lead(data, url, stop, on_ready, config, metrics, gate)
+        await _lead(data, urls, stop, on_ready, config, metrics, gate)
 
 
 async def _lead(
     data: DataDir,
-    url: str | None,
+    urls: Databases,
     stop: asyncio.Event,
     on_ready: Callable[[], None],
     config: ControllerConfig,
@@ -209,10 +219,12 @@ async def _lead(
     from fleet.solver.process import ProcessSolver
 
     log = structlog.get_logger(__name__)
-    async with database(data, url) as dsn, base(data, dsn) as hub, contextlib.AsyncExitStack() as stack:
+    async with database(data, urls.hub) as dsn, base(data, dsn) as hub, contextlib.AsyncExitStack() as stack:
         if gate is not None:
             from api.rbac import Rbac
+            from fleet.store.metrics import StoreMetrics
 
+            StoreMetrics(hub.store).show(metrics.registry)
             gate.rbac = Rbac(hub.store)
             await gate.rbac.start()
             stack.push_async_callback(gate.rbac.stop)
@@ -223,10 +235,10 @@ async def _lead(
         shipped()
         solver = ProcessSolver()
         stack.callback(solver.close)
-        hub_id, pause = data.hub_id, STAND_AGAIN_S
+        pause, history = STAND_AGAIN_S, urls.history or dsn
         while not stop.is_set():
             try:
-                led = await _lead_once(hub, hub_id, dsn, stop, on_ready, config, metrics, solver)
+                led = await _lead_once(hub, history, stop, on_ready, config, metrics, solver)
             except Exception:  # a bug, or a database that refuses: nothing of this turn is left, so try another
                 log.exception("leading failed", again_in_s=pause)
                 led = False
@@ -239,8 +251,7 @@ async def _lead(
 
 async def _lead_once(
     hub: Base,
-    hub_id: str,
-    dsn: str,
+    history: str,
     stop: asyncio.Event,
     on_ready: Callable[[], None],
     config: ControllerConfig,
@@ -261,7 +272,7 @@ async def _lead_once(
     from fleet.members.clusters import ClusterMembers
     from fleet.store.leadership import PostgresLeadership
 
-    leadership, holder = PostgresLeadership(dsn), f"{sockets.gethostname()}-{os.getpid()}"
+    leadership, holder = PostgresLeadership(hub.dsn), f"{sockets.gethostname()}-{os.getpid()}"
     leading = asyncio.create_task(leadership.acquire("controllers", holder))
     stopping = asyncio.create_task(stop.wait())
     try:
@@ -275,8 +286,10 @@ async def _lead_once(
         dialer = dialer_of(hub)
         members = ClusterMembers(may_write=leadership.sure, dial=dialer.dial)
         parts = Hub(
-            hub.store, hub.objects, hub.registry, members, hub.clock, hub.ids, hub_id, epoch=leading.result(),
+            hub.store, hub.objects, hub.registry, members, hub.clock, hub.ids, hub.data.hub_id,
+            epoch=leading.result(),
             config=config, metrics=metrics, authority=Authority(hub.data.ca_certificate, hub.data.ca_key),
+            history_dsn=history,
         )  # fmt: skip
         over = asyncio.Event()
         lost = asyncio.create_task(leadership.lost())

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING
 
-from fleet.cli.compose import base, database, same_hub
+from fleet.cli.compose import Databases, base, database, same_hub
 from fleet.cli.datadir import DataDir
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ PARSED_BYTES = 256 << 20  # of the objects in an API process, where most answers
 
 async def serve_api(
     data: DataDir,
-    url: str | None,
+    urls: Databases,
     listener: socket.socket,
     stop: asyncio.Event,
     on_ready: Callable[[], None],
@@ -35,28 +35,35 @@ async def serve_api(
     """The API process: serves on `listener` until `stop`, and drains. `advertise`: its address for other processes of
     the hub."""
     from api.app import build_app
+    from api.changes import PATH as CHANGES
+    from api.changes import Changes
     from api.fairness.gate import Fairness
     from api.kindfiles import load_kinds
     from api.openapi import OpenApi
     from api.rbac import Rbac, answering
     from api.relays.relays import Relays
     from api.serve import Server
+    from api.v1.columns import JobColumns
+    from api.v1.historydb import History
     from api.v1.mount import PREFIX, RestFace
     from fleet.admission.dynamic import Dynamic
     from fleet.admission.seed import seed
     from fleet.bindings.heartbeat import component_checks
     from fleet.cli.audit import audit_of
     from fleet.cli.authentication import users_of
+    from fleet.cli.console import console_of
+    from fleet.cli.parts import Parts
     from fleet.cli.tunnels import address_of, dialer_of, holder_of
     from fleet.controllers.decide.submitted import unit_in
     from fleet.controllers.runtime.terms import end_term
     from fleet.objects.converting import Conversions
     from fleet.outgoing import Outgoing
+    from fleet.store.metrics import StoreMetrics
 
     async with (
-        database(data, url) as dsn, base(data, dsn, PARSED_BYTES) as hub,
+        database(data, urls.hub) as dsn, base(data, dsn, PARSED_BYTES) as hub,
         contextlib.aclosing(Outgoing(access.allowed())) as outgoing, users_of(hub, access, outgoing) as users,
-        audit_of(access, outgoing, hub.clock) as kept,
+        audit_of(access, outgoing, hub.clock) as kept, contextlib.aclosing(History(urls.history or dsn)) as history,
     ):  # fmt: skip
         rbac = Rbac(hub.store)
         hub.objects.hooks = Dynamic(hub.store, hub.registry, hub.ids, outgoing, answering(rbac))
@@ -68,19 +75,26 @@ async def serve_api(
         dialer = dialer_of(hub, tunnels)
         parts = component_checks(hub.store, hub.clock)
         relays = Relays(hub.objects, hub.data.hub_id, dial=dialer.dial)
+        own = Parts(data, dsn, hub.clock, access.authorities(data.ca_certificate), history)
         app = build_app(
             hub.objects, hub.store, hub.registry, clock=hub.clock,
             authenticator=users.authenticator, authorizer=rbac,
             openapi=OpenApi(hub.registry), tokens=users.accounts,
-            mounts={PREFIX: RestFace(hub.objects, hub.store, hub.registry, partial(unit_in, hub.store))},
+            mounts={
+                PREFIX: RestFace(hub.objects, hub.store, hub.registry, partial(unit_in, hub.store), history, own),
+                CHANGES: Changes(hub.store, hub.registry, rbac, hub.clock),
+            },
             checks={"controllers": parts["scheduler"]}, parts=parts,
             extra_routes={**tunnels.routes(), **relays.routes()}, dial=dialer.dial, audit=kept.audit,
-            fairness=Fairness(hub.objects),
+            fairness=Fairness(hub.objects), console=console_of(hub, access, users.authenticator, outgoing),
         )  # fmt: skip
+        app.joined = JobColumns(hub.store, hub.registry, hub.clock)
         app.metrics.agents.set_function(lambda: len(tunnels))
+        tunnels.show(app.metrics.registry)
         users.show(app.metrics.registry)
         kept.show(app.metrics.registry)
         relays.show(app.metrics.registry)
+        StoreMetrics(hub.store).show(app.metrics.registry)
         await app.start()
         host, port = listener.getsockname()[:2]
         server = Server(

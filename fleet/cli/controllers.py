@@ -7,15 +7,22 @@ from typing import Annotated
 import typer
 
 from fleet.cli.options import (
+    FINISHED_JOB_TTL_S,
+    HISTORY_DAYS,
     ClaimOption,
     DatabaseOption,
     DataDirOption,
+    FinishedJobOption,
     GuaranteeDelayOption,
     HeadOption,
+    HistoryDatabaseOption,
+    HistoryDaysOption,
     MetricsOption,
+    OutgoingOption,
     PlaceholderOption,
     ProtectionOption,
     ReclaimOption,
+    UsageDaysOption,
 )
 from fleet.wellknown import PLACEHOLDER_IMAGE
 
@@ -23,12 +30,17 @@ from fleet.wellknown import PLACEHOLDER_IMAGE
 def controllers(
     data_dir: DataDirOption = None,
     database_url: DatabaseOption = None,
+    history_database_url: HistoryDatabaseOption = None,
     reclaim: ReclaimOption = True,
     protection_seconds: ProtectionOption = 300.0,
     claim_seconds: ClaimOption = 900.0,
     head_after_seconds: HeadOption = 600.0,
     guarantee_delay_seconds: GuaranteeDelayOption = None,
     placeholder_image: PlaceholderOption = PLACEHOLDER_IMAGE,
+    finished_job_ttl_seconds: FinishedJobOption = FINISHED_JOB_TTL_S,
+    history_days: HistoryDaysOption = HISTORY_DAYS,
+    usage_days: UsageDaysOption = HISTORY_DAYS,
+    outgoing_allow: OutgoingOption = None,
     metrics_listen: MetricsOption = None,
     metrics_fd: Annotated[int | None, typer.Option(hidden=True, help="A listening socket to use instead.")] = None,
 ) -> None:
@@ -37,18 +49,21 @@ def controllers(
     import socket
 
     from fleet.cli import compose, intact, logs
+    from fleet.cli.access import Access
     from fleet.cli.datadir import locate
     from fleet.cli.parent import say_ready
     from fleet.cli.up import bind, parse_listen
     from fleet.controllers.runtime.hub import ControllerConfig
 
+    Access(outgoing_allow=outgoing_allow).allowed()  # a wrong one is named before anything starts
     data = locate(data_dir)
     intact.check(data, embedded=not database_url)
     data.need()
     config = ControllerConfig(
         reclaim=reclaim, protection_s=protection_seconds, claim_s=claim_seconds, head_after_s=head_after_seconds,
         guarantee_delay_s=guarantee_delay_seconds, placeholder_image=placeholder_image,
-        root_certificate=data.ca_certificate.read_text(),
+        finished_job_ttl_s=finished_job_ttl_seconds, history_days=history_days, usage_days=usage_days,
+        outgoing_allow=tuple(outgoing_allow or ()), root_certificate=data.ca_certificate.read_text(),
     )  # fmt: skip
 
     metrics: socket.socket | None = None
@@ -58,7 +73,8 @@ def controllers(
         metrics = bind(*parse_listen(metrics_listen, "--metrics-listen"))
 
     async def main(stop: asyncio.Event) -> None:
-        await compose.run_controllers(data, database_url or None, stop, say_ready, config, metrics)
+        urls = compose.Databases(database_url or None, history_database_url or None)
+        await compose.run_controllers(data, urls, stop, say_ready, config, metrics)
 
     logs.configure()
     compose.run(main)

@@ -5,22 +5,21 @@ A cordon is a taint on the Cluster, in Karmada's own key, so that every client o
 
 from __future__ import annotations
 
-import difflib
 import sys
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
 from fleet.cli.failure import Failure
-from fleet.cli.options import ContextOption, DataDirOption, KubeconfigOption
+from fleet.cli.nearest import meant
+from fleet.cli.options import ContextOption, DataDirOption, KubeconfigOption, MembersArgument
 from fleet.wellknown import TAINT_CORDON, TAINT_DRAIN
 
 if TYPE_CHECKING:
     from fleet.cli.hub import Hub
 
 Taints = list[dict[str, Any]]
-MembersArgument = Annotated[list[str], typer.Argument(metavar="MEMBER", help="The members.")]
 TRIES_MAX = 5  # where somebody else writes the Cluster at the same time
 CORDON = {"key": TAINT_CORDON, "effect": "NoSchedule"}
 
@@ -99,9 +98,7 @@ def found(hub: Hub, name: str) -> dict[str, Any]:
     cluster = hub.find(f"{CLUSTERS}/{quote(name, safe='')}") if name else None
     if cluster is None or "metadata" not in cluster:
         names = [one["metadata"]["name"] for one in hub.list(CLUSTERS)]
-        near = difflib.get_close_matches(name.lower(), names, n=1)
-        meant = f"; did you mean {near[0]}?" if near else ""
-        raise NoMember(f'no member "{name}"{meant} (fleet clusters lists them)')
+        raise NoMember(f'no member "{name}"{meant(name, names)} (fleet clusters lists them)')
     return cluster
 
 

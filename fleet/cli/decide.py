@@ -28,7 +28,8 @@ def decide(
         float | None, typer.Option(help="Epoch seconds (default: as the snapshot says). Not for records.")
     ] = None,
     seed: Annotated[int | None, typer.Option(help="Seed of the solver (default: 0). Not for records.")] = None,
-    greedy: Annotated[bool, typer.Option("--greedy", help="Do not ask the solver. Not for records.")] = False,
+    greedy: Annotated[bool, typer.Option("--no-solver", help="Do not ask the solver. Not for records.")] = False,
+    also_greedy: Annotated[bool, typer.Option("--greedy", hidden=True)] = False,  # the name of before
     explain: Annotated[
         str | None,
         typer.Option("--explain", metavar="JOB", help="Explain this job that waits, NAME or NAMESPACE/NAME, instead."),
@@ -56,13 +57,14 @@ def decide(
         raise typer.BadParameter("name a file", param_hint="SNAPSHOT")
     if now is not None and not abs(now) <= codec.MOST_SECONDS:
         raise typer.BadParameter(f"{now} is no time that a clock shows", param_hint="--now")
+    greedy = greedy or also_greedy
     text = read(snapshot)
     differ: list[str] = []
     try:
         document = codec.loads(text)
         record = isinstance(document, dict) and document.get("kind") == "Decision"
         if record:
-            _refuse(snapshot, {"--now": now, "--seed": seed, "--greedy": greedy or None})
+            _refuse(snapshot, {"--now": now, "--seed": seed, "--no-solver": greedy or None})
         if explain is not None:
             _explain(document, explain, now, seed, None if greedy else _solver(), output)
             return
@@ -164,6 +166,7 @@ def _show(snapshot: Snapshot, plan: Plan, output: Output) -> None:
     from fleet.amc import table
     from fleet.cli.alike import merged
     from fleet.cli.output import show_one
+    from fleet.cli.whatif_table import answered
 
     if output is not Output.table:
         from fleet.notation.codec import encode_plan
@@ -177,7 +180,7 @@ def _show(snapshot: Snapshot, plan: Plan, output: Output) -> None:
     rows = [["JOB", "MEMBER", "REASON"], *merged(said)]
     sys.stdout.writelines(line.rstrip() + "\n" for line in table.lines(rows))
     certificate = plan.certificate
-    print(f"answer: {certificate.shipped}" + (f" ({certificate.why})" if certificate.why else ""))
+    print(f"answer: {answered(certificate.shipped, certificate.why)}")
     if certificate.bounds:
         print(f"bounds reached: {', '.join(certificate.bounds)}")
     for stage in certificate.stages:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from typing import Annotated
 
 import typer
 
 from fleet.cli.failure import Failure
+from fleet.cli.nearest import meant
 from fleet.cli.options import ContextOption, DataDirOption, KubeconfigOption, NamespaceOption
 
 
@@ -32,7 +34,7 @@ def delete(
         resource = resolve(kind, known) if name else None
         try:
             if resource is None:
-                raise Failure(_unknown(text))
+                raise Failure(_unknown(text, [resource.singular or resource.kind.lower() for resource in known]))
             hub.request("DELETE", resource.path(namespace or hub.namespace, name))
             print(f'{resource.prefix} "{name}" deleted')
         except Failure as failure:
@@ -44,7 +46,8 @@ def delete(
         raise typer.Exit(1)
 
 
-def _unknown(text: str) -> str:
+def _unknown(text: str, names: Sequence[str]) -> str:
     if text and "/" not in text:
         return f'"{text}" is no KIND/NAME, such as pytorchjob/{text}'
-    return f'"{text}" is not KIND/NAME of anything that the hub serves'
+    near = meant(text.partition("/")[0], names)
+    return f'"{text}" is not KIND/NAME of anything that the hub serves{near}'

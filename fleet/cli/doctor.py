@@ -1,19 +1,36 @@
 """`fleet doctor`: troubles of a hub, most of which fail nowhere else, and a remedy for each.
 
-Each check is one function from the hub to its findings, and stands in CHECKS. A check asks the hub's API only.
+Each check is one function from the hub to its findings, and stands in CHECKS. A check asks the hub's API only, and this
+machine for its clock and its kubectl.
 """
 
 from __future__ import annotations
 
+import sys
+import time
 from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from fleet.cli.doctor_hub import (
+    certificates,
+    clocks,
+    database,
+    disk,
+    failing_loops,
+    given_up,
+    history,
+    nobody_decides,
+    receivers,
+    set_aside,
+    versions,
+)
+from fleet.cli.doctor_members import credentials, failing_nodes, idle_kinds, member_clocks, old_members, silent_members
 from fleet.cli.failure import Failure
+from fleet.cli.finding import Finding, Patient
 from fleet.cli.options import ContextOption, DataDirOption, KubeconfigOption, Output, OutputOption
-from fleet.model.times import rfc3339
 
 if TYPE_CHECKING:
     from fleet.cli.hub import Hub
@@ -24,30 +41,25 @@ TREES = "/apis/scheduling.sigs.k8s.io/v1beta1/namespaces/kube-system/elasticquot
 HUB_CONFIG = "/api/v1/namespaces/fleet-system/configmaps/hub"
 
 
-@dataclass(frozen=True, slots=True)
-class Finding:
-    """One object that is not as it should be. `check`: the name of the check that found it."""
-
-    check: str
-    kind: str
-    namespace: str
-    name: str
-    why: str
-    what_to_do: str
-
-
 def doctor(
+    member: Annotated[str | None, typer.Option(metavar="NAME", help="Only what is wrong with this member.")] = None,
     output: OutputOption = Output.table,
     kubeconfig: KubeconfigOption = None,
     context: ContextOption = None,
     data_dir: DataDirOption = None,
 ) -> None:
-    """List what is wrong on the hub, and what to do. The exit status is 1 when there is something."""
+    """List what is wrong with hub and members, and what to do. The exit status is 1 when there is something.
+
+    It looks at decisions, database, history, disk, certificates, credentials, clocks, versions, loops, policies,
+    notifications and members.
+    """
     from fleet.cli.hub import connect
     from fleet.cli.output import show
 
-    hub = connect(kubeconfig, data_dir, context)
-    found = [finding for check in CHECKS for finding in check(hub)]
+    patient = Patient(connect(kubeconfig, data_dir, context), time.time())
+    if member is not None and all(one["name"] != member for one in patient.status["members"]):
+        raise Failure(f'no member is called "{member}": fleet clusters lists them')
+    found = [one for check in CHECKS for one in looked(check, patient) if member in (None, one.member)]
     if found and output is Output.table:
         print("\n\n".join(map(told, found)))
     else:
@@ -56,17 +68,36 @@ def doctor(
         raise typer.Exit(1)
 
 
+def looked(check: Callable[[Patient], Iterator[Finding]], patient: Patient) -> list[Finding]:
+    """The findings of a check. One that the user has no right to is left out, and says so. The first that the hub
+    cannot answer, since its database is away, is the last that is asked: each such answer takes seconds."""
+    from fleet.cli.hub import Refused
+
+    if patient.away:
+        return []
+    try:
+        return list(check(patient))
+    except Refused as refused:
+        if refused.status not in (403, 404, 503):
+            raise
+        patient.away = refused.status == 503
+        what = check.__name__.replace("_", " ") + (" and the checks after it" if patient.away else "")
+        print(f"not looked at: {what}: {refused}", file=sys.stderr)
+        return []
+
+
 def told(finding: Finding) -> str:
     """One finding for people: its sentences are too long for a table."""
     name = f"{finding.namespace}/{finding.name}" if finding.namespace else finding.name
     return f"{finding.kind} {name}  ({finding.check})\n  Why:  {finding.why}\n  Do:   {finding.what_to_do}"
 
 
-def passing_policies(hub: Hub) -> Iterator[Finding]:
+def passing_policies(patient: Patient) -> Iterator[Finding]:
     """Policies that take gangs past a queue although no user with the right to it wrote them, or no user may."""
     from fleet.admission.passing import bypass_of, passed_leaves, passing_kinds, required_by
     from fleet.wellknown import REQUIRE_QUEUE
 
+    hub = patient.hub
     tree = _tree(hub)
     if tree is None:
         return
@@ -108,74 +139,37 @@ def _some(leaves: tuple[str, ...]) -> str:
     return ", ".join(leaves[:3]) + (f" and {len(leaves) - 3} more" if len(leaves) > 3 else "")
 
 
-def unknown_copies(hub: Hub) -> Iterator[Finding]:
+def unknown_copies(patient: Patient) -> Iterator[Finding]:
     """Copies in members that were sent after the backup which the database was restored from."""
     from fleet.cli.orphans import WAY_OUT, unknown
 
-    copies, more = unknown(hub)
+    copies, more = unknown(patient.hub)
     stay = "until it is adopted or gone, orphans of this member stay"
     for copy in copies:
         why = f"runs in {copy['member']}, and the hub's database went back to before it (since {copy['since']}); {stay}"
-        yield Finding("unknown-copy", copy["kind"], copy["namespace"], copy["name"], why, WAY_OUT)
+        yield Finding("unknown-copy", copy["kind"], copy["namespace"], copy["name"], why, WAY_OUT, copy["member"])
     if more:
         yield Finding("unknown-copy", "ConfigMap", "fleet-system", "unknown-copies", f"{more} more are there", WAY_OUT)
 
 
-def failing_nodes(hub: Hub) -> Iterator[Finding]:
-    """Nodes on which the attempts of several jobs failed, and that the hub counts out for a time."""
-    from fleet.amc.get import CLUSTERS
-    from fleet.controllers.cluster.failing import still_avoided
-
-    for cluster in hub.list(CLUSTERS):
-        name = cluster["metadata"]["name"]
-        for one in still_avoided(cluster, 0.0):
-            what = (
-                f"cordon the node in the member, and mend it: kubectl cordon {one.node} (with a kubeconfig of {name})"
-            )
-            yield Finding("failing-node", "Cluster", "", name, one.text, what)
-
-
-def idle_kinds(hub: Hub) -> Iterator[Finding]:
-    """Kinds that a member serves and no controller there acts on."""
-    from fleet.amc.get import CLUSTERS
-    from fleet.controllers.cluster import idle
-
-    for cluster in hub.list(CLUSTERS):
-        name = cluster["metadata"]["name"]
-        for kind, until in idle.idle_kinds(cluster, 0.0).items():
-            why = f"a job of kind {kind} got no pods and no status; the kind is kept from it until {rfc3339(until)}"
-            yield Finding("idle-kind", "Cluster", "", name, why, f"start the controller of {kind} in {name}")
-
-
-def silent_members(hub: Hub) -> Iterator[Finding]:
-    """Members that are not ready."""
-    from fleet.cli.status import STATUS
-
-    for member in hub.request("GET", STATUS).body["members"]:
-        if not member["ready"]:
-            name = member["name"]
-            mend = (
-                f"mend it, give it new credentials (fleet join {name} --kubeconfig FILE), or let it go (fleet unjoin)"
-            )
-            yield Finding("member-not-ready", "Cluster", "", name, f"is not ready: {member['message']}", mend)
-
-
-def set_aside(hub: Hub) -> Iterator[Finding]:
-    """Objects that a loop of the controllers cannot handle."""
-    from fleet.cli.status import STATUS
-
-    aside = hub.request("GET", STATUS).body["aside"]
-    if aside["count"]:
-        why = f"{aside['count']} objects cannot be handled: {', '.join(aside['first'])}"
-        mend = "correct them: their condition HandlingFailed says why"
-        yield Finding("set-aside", "Hub", "", "controllers", why, mend)
-
-
-CHECKS: tuple[Callable[[Hub], Iterator[Finding]], ...] = (
+CHECKS: tuple[Callable[[Patient], Iterator[Finding]], ...] = (
+    nobody_decides,
+    database,
+    history,
+    disk,
+    certificates,
+    clocks,
+    versions,
+    failing_loops,
+    set_aside,
+    receivers,
+    given_up,
     passing_policies,
     unknown_copies,
+    silent_members,
+    credentials,
+    old_members,
+    member_clocks,
     failing_nodes,
     idle_kinds,
-    silent_members,
-    set_aside,
 )

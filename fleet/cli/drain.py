@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from fleet.cli.failure import Failure
-from fleet.cli.options import ContextOption, DataDirOption, KubeconfigOption, Output, OutputOption
+from fleet.cli.failure import Failure, TimeIsOver
+from fleet.cli.options import ContextOption, DataDirOption, KubeconfigOption, MembersArgument, Output, OutputOption
 
 if TYPE_CHECKING:
     from fleet.cli.cordon import Taints
@@ -29,7 +29,7 @@ NAMED_MAX = 5
 
 
 def drain(
-    members: Annotated[list[str], typer.Argument(metavar="MEMBER", help="The members.")],
+    members: MembersArgument,
     per_minute: Annotated[int, typer.Option(min=1, max=6000, help="Jobs that leave each member in a minute.")] = 60,
     force: Annotated[
         bool, typer.Option("--force", help="Jobs leave, too, that are not preemptible or whose policy says Never.")
@@ -120,7 +120,7 @@ def _wait(hub: Hub, names: Sequence[str], deadline: float, limit_s: float) -> No
             return
         if time.monotonic() > deadline:
             held = shown.get(waiting[0]) or "the controllers have not looked at it yet"
-            raise Failure(f"{waiting[0]} is not drained after {limit_s:.0f} s: {held}. {_goes_on(waiting)}")
+            raise TimeIsOver(f"{waiting[0]} is not drained after {limit_s:.0f} s: {held}. {_goes_on(waiting)}")
         time.sleep(POLL_S)
 
 

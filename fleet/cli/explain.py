@@ -9,27 +9,38 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Annotated, Any
-
-import typer
+from typing import TYPE_CHECKING, Any
 
 from fleet.cli import explanation
 from fleet.cli.jobs import since
-from fleet.cli.options import ContextOption, DataDirOption, KubeconfigOption, NamespaceOption, Output, OutputOption
+from fleet.cli.options import (
+    ContextOption,
+    DataDirOption,
+    JobArgument,
+    KubeconfigOption,
+    NamespaceOption,
+    Output,
+    OutputOption,
+)
 
 if TYPE_CHECKING:
     from fleet.cli.hub import Hub
 
 UNSEEN_MOST_S = 20.0  # how long a job may be missing from the newest snapshot before the rest is shown without it
 UNSEEN_EVERY_S = 0.5
-WAITS = ("Queued", "Held", "BackOff", "Waiting")
+WAITS = ("Queued", "Held", "BackOff", "Waiting", "Suspended")  # where it has no member
 FAILURES_MOST = 3  # attempts that are shown to people
 LEFT_OUT = ("DeciderFailed",)  # reasons of jobs that are in no snapshot
+NUMBERS = {"tier": "counts as", "head": "behind"}  # names that people know, for those of -o json
+COUNTS_AS = {
+    "Guaranteed": "within its min", "Share": "within its fair share", "Crossing": "partly above its fair share",
+    "Borrowed": "above its fair share",
+}  # fmt: skip
 DETAILS = ("priority", "policy", "attempt", "components", "checks", "failures", "conditions")
 
 
 def explain(
-    job: Annotated[str, typer.Argument(help="NAME, or KIND/NAME when several kinds have a job of that name.")],
+    job: JobArgument,
     namespace: NamespaceOption = None,
     output: OutputOption = Output.table,
     kubeconfig: KubeconfigOption = None,
@@ -66,8 +77,8 @@ def described(
     while True:
         detail = hub.request("GET", path).body
         record = jobs.record(detail, time.time()) | {field: detail[field] for field in DETAILS}
-        record["explanation"] = hub.find(f"{path}/explanation") if record["state"] in WAITS else None
-        if record["explanation"] is not None or record["state"] not in WAITS or record["code"] in LEFT_OUT:
+        record["explanation"] = hub.find(f"{path}/explanation") if _waits(record) else None
+        if record["explanation"] is not None or not _waits(record) or record["code"] in LEFT_OUT:
             return record
         if until is None:
             until = clock() + UNSEEN_MOST_S
@@ -75,6 +86,10 @@ def described(
         elif clock() >= until:
             return record
         sleep(UNSEEN_EVERY_S)
+
+
+def _waits(record: dict[str, Any]) -> bool:
+    return record["state"] in WAITS and not record["member"]
 
 
 def evictions(conditions: list[dict[str, Any]], now: float) -> list[str]:
@@ -113,13 +128,13 @@ def _lines(record: dict[str, Any]) -> list[str]:
     if record["reason"]:
         lines.append(f"Reason:     {record['reason']}" + (f"  ({record['code']})" if record["code"] else ""))
     for key, value in (record["numbers"] or {}).items():
-        lines.append(f"  {key}: {value}")
+        lines.append(f"  {NUMBERS.get(key, key)}: {COUNTS_AS.get(value, value) if key == 'tier' else value}")
     lines += [f"Evicted:    {text}" for text in evictions(record["conditions"], time.time())]
     if record["explanation"] is not None:
         lines += explanation.lines(record["explanation"])
     elif record["code"] in LEFT_OUT:
         lines.append("Starts:     not worked out: the decider fails on it")
-    elif record["state"] in WAITS:
+    elif _waits(record):
         lines.append("Starts:     not worked out: the decider's newest snapshot does not show it as waiting yet")
     for title in ("queue", "priority", "policy", "attempt", "age"):
         if record[title] is not None:

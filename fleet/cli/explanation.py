@@ -57,6 +57,8 @@ def lines(said: dict[str, Any]) -> list[str]:
     if said["starts"] and said["reason"] is None:
         return [f"It {'' if said.get('certain') else 'likely '}starts with the next decision."]
     found: list[str] = []
+    if said.get("waitsFor"):
+        found.append(f"Waits for:  {said['waitsFor']['text']}")
     place = said["position"]
     if place is not None:
         where = said["queue"] or "those outside quota"

@@ -1,7 +1,15 @@
-"""The error of a command that cannot do its task: one line on stderr, exit status 1, no traceback."""
+"""The errors of a command that cannot do its task: one line on stderr, an exit status, no traceback."""
 
 from __future__ import annotations
 
 
 class Failure(Exception):
     """An expected failure; its text is the line that the user reads. Bugs are any other exception."""
+
+    exit_status = 1
+
+
+class TimeIsOver(Failure):
+    """What the command waits for has not come by its --timeout."""
+
+    exit_status = 124  # as timeout(1)

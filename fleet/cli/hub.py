@@ -1,29 +1,36 @@
 """How a command finds its hub, and asks it: the kubeconfig, and one request at a time over the hub's own API.
 
-An option of the command wins over the environment, a name of a Fleet hub over a name of any cluster, and the default
-data directory over ~/.kube/config, which mostly is of another cluster. A kubeconfig of kubectl's may lead to one as
-well, and some of these commands change things: its server is asked for its version first.
+An option of the command wins over the environment, and a kubeconfig that the environment names over a data directory.
+Where nothing is named, the default data directory wins over ~/.kube/config, which mostly is of another cluster. A
+kubeconfig of kubectl's may lead to one as well, and some of these commands change things: its server is asked for its
+version first.
 """
 
 from __future__ import annotations
 
 import os
+import re
 import sys
+from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import urlencode
 
 from fleet.amc.client import Answer, Client, NoAnswer
-from fleet.amc.kubeconfig import load, paths
-from fleet.cli.datadir import ENV_DATA_DIR, locate
+from fleet.amc.kubeconfig import load
+from fleet.cli.datadir import locate
 from fleet.cli.failure import Failure
+from fleet.client.config import ENV_KUBECONFIG, OWN_VERSION, kubeconfig_files
 from fleet.engine.kubeconfig import BadKubeconfig
 
-ENV_KUBECONFIG = "FLEET_KUBECONFIG"
+if TYPE_CHECKING:
+    from fleet.client.steps import Session, Steps
+
+R = TypeVar("R")
 PAGE = 500
 PAGES_MAX = 4000
 WARNINGS_MOST = 20  # that one command shows
-OWN_VERSION = "-fleet."  # in what /version says
+_FORBIDDEN = re.compile(r'cannot (?P<verb>\w+) resource "(?P<resource>[^"]+)" in API group "(?P<group>[^"]*)"')
 
 
 class Refused(Failure):
@@ -41,7 +48,7 @@ class Hub:
         self.client = client
         self.source = source
         self.namespace = namespace
-        self._warned: dict[str, None] = {}
+        self._said: set[str] = set()
 
     def request(
         self, method: str, path: str, body: Any = None, *, content_type: str = "application/json", missing: bool = False
@@ -51,20 +58,29 @@ class Hub:
         self._warn(answer)
         if answer.ok or (missing and answer.status == 404):
             return answer
-        raise Refused(answer.message, answer.status)
+        raise Refused(answer.message + (_role(answer.message) if answer.status == 403 else ""), answer.status)
 
     def _asked(self, method: str, path: str, body: Any = None, content_type: str = "application/json") -> Answer:
         try:
             return self.client.request(method, path, body, content_type=content_type)
         except NoAnswer as error:
-            raise Failure(f"the hub does not answer ({self.source}): {error}") from error
+            server = self.client.access.server
+            unknown = "" if method == "GET" else ". Whether the change was made is not known: look before you repeat it"
+            raise Failure(
+                f"the hub does not answer ({self.source}): {error}; is it running? "
+                f"curl -k {server}/readyz tells{unknown}"
+            ) from error
 
     def _warn(self, answer: Answer) -> None:
-        """Print what the hub warns of, each text once."""
         for text in answer.warnings:
-            if text not in self._warned and len(self._warned) < WARNINGS_MOST:
-                self._warned[text] = None
-                print(f"Warning: {text}", file=sys.stderr)
+            if len(self._said) < WARNINGS_MOST:
+                self.note(f"Warning: {text}")
+
+    def note(self, text: str) -> None:
+        """Say something beside the answer, each text once."""
+        if text not in self._said:
+            self._said.add(text)
+            print(text, file=sys.stderr)
 
     def must_be_one(self) -> None:
         """Raises Failure where the server is of another make."""
@@ -76,6 +92,33 @@ class Hub:
                 f'{self.client.access.server} is no Fleet hub (context "{context}" of {self.source}): name the hub with'
                 f" --kubeconfig, --context or --data-dir, or set {ENV_KUBECONFIG}{there}"
             )
+
+    @cached_property
+    def session(self) -> Session:
+        """For operations of fleet.client."""
+        from fleet.client.steps import Session
+
+        return Session(self.namespace, tries=1)
+
+    def run(self, steps: Steps[R]) -> R:
+        """The result of an operation of fleet.client, as Hub.request gives answers."""
+        from fleet.client.errors import Refused as ClientRefused
+        from fleet.client.steps import Answer as ClientAnswer
+        from fleet.client.steps import Request
+
+        outcome: ClientAnswer | None = None
+        try:
+            while True:
+                asked = steps.send(outcome)
+                assert isinstance(asked, Request), "the operations of commands neither wait nor stream"
+                answer = self._asked(asked.method, asked.path, asked.body, asked.content_type)
+                self._warn(answer)
+                outcome = ClientAnswer(answer.status, answer.raw)
+        except StopIteration as stop:
+            result: R = stop.value
+            return result
+        except ClientRefused as no:
+            raise Refused(no.message + (_role(no.message) if no.status == 403 else ""), no.status) from no
 
     def find(self, path: str) -> dict[str, Any] | None:
         answer = self.request("GET", path, missing=True)
@@ -104,25 +147,20 @@ class Hub:
             self.request("PATCH", f"{collection}/{name}", body, content_type="application/merge-patch+json")
 
 
-def kubeconfigs(kubeconfig: Path | None, data_dir: Path | None, context: str | None) -> tuple[list[Path], bool]:
-    """The files that say where the hub is, and whether they can only be a hub's: those of a data directory."""
-    named = os.environ.get(ENV_KUBECONFIG)
-    if kubeconfig is not None or (data_dir is None and named):
-        return [Path(kubeconfig or named or "").expanduser()], False
-    own = locate(data_dir).kubeconfig
-    if data_dir is not None or os.environ.get(ENV_DATA_DIR):
-        return [own], True
-    theirs = paths(None, os.environ)
-    if not os.environ.get("KUBECONFIG") and ((own.exists() and not context) or not theirs[0].exists()):
-        return [own], True
-    return theirs, False
+def _role(refusal: str) -> str:
+    """The end of a refusal: the least of the ready-made roles that has the verb."""
+    from fleet.admission.readyroles import role_with
+
+    found = _FORBIDDEN.search(refusal)
+    role = role_with(found["verb"], found["group"], found["resource"]) if found else ""
+    return f"; the role {role} may {found['verb']} {found['resource']}" if found and role else ""
 
 
 def connect(
     kubeconfig: Path | None = None, data_dir: Path | None = None, context: str | None = None, *, timeout_s: float = 30.0
 ) -> Hub:
     """The hub that the options, or the environment, name. Raises Failure."""
-    files, sure = kubeconfigs(kubeconfig, data_dir, context)
+    files, sure = kubeconfig_files(kubeconfig, data_dir, context, os.environ)
     shown = os.pathsep.join(map(str, files))
     if not any(path.exists() for path in files):
         raise Failure(

@@ -2,39 +2,45 @@
 
 from __future__ import annotations
 
-import difflib
-import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlencode
 
 from fleet.cli.failure import Failure
+from fleet.cli.nearest import meant
 
 if TYPE_CHECKING:
     from fleet.cli.hub import Hub
 
 JOBS = "/fleet/v1/jobs"
 ELSEWHERE = " (fleet jobs -A lists what you may list)"
-NEAR_MOST = 3  # names that are suggested
+ELSEWHERE_MOST = 3  # namespaces that are named
+FIRST_PAGE = 100
 PAGE = 5_000
 PAGES_MAX = 1_000
 
 
-def listed(hub: Hub, namespace: str | None, **which: str | Sequence[str]) -> tuple[list[dict[str, Any]], bool]:
-    """All jobs of a namespace, or of all, as /fleet/v1 describes them, and whether that is a part. Raises Failure."""
-    found: list[dict[str, Any]] = []
-    query: dict[str, str | Sequence[str]] = {"limit": str(PAGE), **which}
+def pages(hub: Hub, namespace: str | None, **which: str | Sequence[str]) -> Iterator[tuple[list[dict[str, Any]], bool]]:
+    """The jobs of a namespace, or of all, as /fleet/v1 describes them, and whether they are a part. The first page is
+    small, so that people see it soon. Raises Failure."""
+    query: dict[str, str | Sequence[str]] = {"limit": str(FIRST_PAGE), **which}
     if namespace:
         query["namespace"] = namespace
     for _ in range(PAGES_MAX):
         page = hub.request("GET", f"{JOBS}?{urlencode(query, doseq=True)}").body
-        if page.get("notice") and "continue" not in query:
-            print(f"fleet: {page['notice']}", file=sys.stderr)
-        found += page["items"]
+        if page.get("notice"):
+            hub.note(f"fleet: {page['notice']}")
+        yield page["items"], bool(page["partial"])
         if page["continue"] is None:
-            return found, bool(page["partial"])
-        query["continue"] = page["continue"]
+            return
+        query |= {"continue": page["continue"], "limit": str(PAGE)}
     raise Failure(f"more than {PAGE * PAGES_MAX} jobs")
+
+
+def listed(hub: Hub, namespace: str | None, **which: str | Sequence[str]) -> tuple[list[dict[str, Any]], bool]:
+    """All pages together. Raises Failure."""
+    found = list(pages(hub, namespace, **which))
+    return [job for items, _ in found for job in items], any(part for _, part in found)
 
 
 def named(hub: Hub, namespace: str, job: str) -> dict[str, Any]:
@@ -68,11 +74,10 @@ def _near(hub: Hub, name: str, namespace: str) -> str:
     try:
         same = listed(hub, None, name=name)[0]
         here = [f"{found['kind']}/{name}" for found in same if found["namespace"] == namespace]
-        elsewhere = sorted({found["namespace"] for found in same})[:NEAR_MOST]
+        elsewhere = sorted({found["namespace"] for found in same})[:ELSEWHERE_MOST]
         if here or elsewhere:
             return f"; there is {' and '.join(sorted(here))}" if here else f"; there is one in {', '.join(elsewhere)}"
         names = [found["name"] for found in listed(hub, namespace)[0]]
     except Refused:
         return ""
-    near = difflib.get_close_matches(name, names, NEAR_MOST, 0.75)
-    return f"; did you mean {' or '.join(near)}?" if near else ""
+    return meant(name, names)

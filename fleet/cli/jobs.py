@@ -2,183 +2,134 @@
 
 from __future__ import annotations
 
-import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
-from enum import StrEnum
-from typing import TYPE_CHECKING, Annotated, Any, NoReturn
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from fleet.cli import completers, lists
+from fleet.cli.colors import Color
 from fleet.cli.failure import Failure
-from fleet.cli.joblist import ELSEWHERE, listed
+from fleet.cli.joblist import ELSEWHERE, pages
 from fleet.cli.options import (
     AllNamespacesOption,
+    ColorOption,
     ContextOption,
     DataDirOption,
     KubeconfigOption,
+    ListOutput,
+    ListOutputOption,
     NamespaceOption,
-    Output,
+    QueueOption,
     SelectorOption,
+    SinceOption,
+    WatchOption,
 )
 from fleet.engine.durations import human
-from fleet.model.times import rfc3339, seconds
+from fleet.model.times import seconds
 
 if TYPE_CHECKING:
     from fleet.cli.hub import Hub
 
-
-class JobsOutput(StrEnum):
-    table = "table"
-    wide = "wide"
-    json = "json"
-    yaml = "yaml"
-    name = "name"
-
-
-COLUMNS = ("name", "kind", "state", "position", "member", "age", "reason")
-WIDE = (
-    "name", "kind", "state", "queue", "position", "priority", "user", "member", "attempt", "gpus", "pods", "age",
-    "reason",
-)  # fmt: skip
 STATES = (
     "Unclaimed", "Queued", "Held", "Reserved", "BackOff", "Waiting", "Placed", "Created", "Running", "Suspended",
     "Evicting", "Succeeded", "Failed", "Deleting",
 )  # fmt: skip
-WATCH_S = 2.0
 PART = "jobs that you may not list are left out"
-SORTS: dict[str, Callable[[dict[str, Any]], Any]] = {
-    "name": lambda line: (line["name"], line["namespace"]),
-    "age": lambda line: line["created"] or "",
-    "gpus": lambda line: line["gpus"],
-    "priority": lambda line: line["priority"] or 0,
-    "queue": lambda line: (line["queue"] or "", line["position"] or 0),
-    "state": lambda line: line["state"],
-    "user": lambda line: line["user"] or "",
-}
-DOWN = ("age", "gpus", "priority")  # the youngest, the largest, the first to go
+LIST = lists.Listing(
+    columns=("name", "kind", "state", "position", "member", "age", "reason"),
+    wide=(
+        "name", "kind", "state", "queue", "position", "priority", "user", "member", "attempt", "gpus", "pods", "age",
+        "reason",
+    ),
+    sorts={
+        "name": lambda line: (line["name"], line["namespace"]),
+        "age": lambda line: line["created"] or "",
+        "gpus": lambda line: line["gpus"],
+        "priority": lambda line: line["priority"] or 0,
+        "queue": lambda line: (line["queue"] or "", line["position"] or 0),
+        "state": lambda line: line["state"],
+        "user": lambda line: line["user"] or "",
+    },
+    word=lambda line: f"{line['kind'].lower()}/{line['name']}",
+    key=("namespace", "kind", "name"),
+    down=("age", "gpus", "priority"),  # the youngest, the largest, the first to go
+    moving=("age",),
+)  # fmt: skip
 
 
 def jobs(
     namespace: NamespaceOption = None,
     all_namespaces: AllNamespacesOption = False,
-    state: Annotated[list[str] | None, typer.Option(help="Only in this state; may be repeated.")] = None,
-    queue: Annotated[str | None, typer.Option(help="Only in this queue, by its path, and those below it.")] = None,
-    member: Annotated[str | None, typer.Option(help="Only in this member.")] = None,
-    kind: Annotated[list[str] | None, typer.Option(help="Only of this kind; may be repeated.")] = None,
+    state: Annotated[
+        list[str] | None, typer.Option(help="Only in this state; may be repeated.", autocompletion=completers.states)
+    ] = None,
+    queue: QueueOption = None,
+    member: Annotated[str | None, typer.Option(help="Only in this member.", autocompletion=completers.members)] = None,
+    kind: Annotated[
+        list[str] | None, typer.Option(help="Only of this kind; may be repeated.", autocompletion=completers.kinds)
+    ] = None,
     user: Annotated[str | None, typer.Option(help="Only those that this user created.")] = None,
     mine: Annotated[bool, typer.Option("--mine", help="Only those that you created.")] = False,
     selector: SelectorOption = None,
-    since: Annotated[
-        str | None, typer.Option(metavar="TIME", help="Only those created since then: 90m, 2d, or an RFC 3339 time.")
-    ] = None,
-    sort: Annotated[str, typer.Option(metavar="ORDER", help=f"{', '.join(SORTS)}; -age: the other way.")] = "",
-    watch: Annotated[bool, typer.Option("--watch", "-w", help="Print each line again when it changes.")] = False,
-    output: Annotated[JobsOutput, typer.Option("--output", "-o", help="How to print.")] = JobsOutput.table,
+    since: SinceOption = None,
+    limit: Annotated[int, typer.Option(min=0, help="At most so many; 0: all.")] = 0,
+    sort: Annotated[str, lists.sort_option(LIST)] = "",
+    watch: WatchOption = False,
+    output: ListOutputOption = ListOutput.table,
+    color: ColorOption = Color.auto,
     kubeconfig: KubeconfigOption = None,
     context: ContextOption = None,
     data_dir: DataDirOption = None,
 ) -> None:
-    """List jobs: state, place in the queue, member, why one waits."""
+    """List jobs: state, place in queue, member, why one waits."""
     from fleet.cli.hub import connect
+    from fleet.cli.when import moment
 
-    if sort.removeprefix("-") not in ("", *SORTS):
-        raise Failure(f"--sort {sort}: is none of {', '.join(SORTS)}")
-    if watch and output not in (JobsOutput.table, JobsOutput.wide):
-        raise Failure("--watch prints tables alone")
+    how = lists.asked(LIST, output, sort, watch, color, limit=limit, spaces=all_namespaces)
+    states = lists.spelt("--state", state, STATES)
+    earliest = moment(since, time.time()) if since else ""
     hub = connect(kubeconfig, data_dir, context)
     where = None if all_namespaces else namespace or hub.namespace
     filters: dict[str, str | list[str]] = {
-        "state": [_state(text) for text in state or ()], "kind": kind or [], "queue": queue or "",
-        "member": member or "", "user": _me(hub) if mine else user or "", "labelSelector": selector or "",
-        "since": _moment(since, time.time()) if since else "",
+        "state": states, "kind": kind or [], "queue": queue or "", "member": member or "",
+        "user": _me(hub) if mine else user or "", "labelSelector": selector or "", "since": earliest,
     }  # fmt: skip
     which = {name: value for name, value in filters.items() if value}
-    if watch:
-        _watch(hub, where, which, sort, output)
-    lines, part = _lines(hub, where, which, sort)
-    if part:
-        print(PART, file=sys.stderr)
-    _show(lines, output, where, nothing="No such jobs" if which else "No jobs")
+    nothing = "No such jobs" if which else "No jobs"
+    lists.show(how, lambda: _lines(hub, where, which), nothing=f"{nothing} in {where} namespace" if where else nothing)
 
 
-def _watch(hub: Hub, where: str | None, which: Mapping[str, Any], sort: str, output: JobsOutput) -> NoReturn:
-    """Print the lines, and again each line that changes, until Ctrl-C."""
-    seen: dict[tuple[str, ...], dict[str, Any]] = {}
-    told = False
-    while True:
-        lines, part = _lines(hub, where, which, sort)
-        if part and not told:
-            print(PART, file=sys.stderr)
-        told = told or part
-        changed = [line for line in lines if _lasting(seen.get(_id(line))) != _lasting(line)]
-        gone = [seen[id_] | {"state": "-", "reason": "no longer listed"} for id_ in seen.keys() - map(_id, lines)]
-        _show([*changed, *gone], output, where, head=not seen)
-        sys.stdout.flush()
-        seen = {_id(line): line for line in lines}
-        time.sleep(WATCH_S)
-
-
-def _lines(hub: Hub, where: str | None, which: Mapping[str, Any], sort: str) -> tuple[list[dict[str, Any]], bool]:
-    """The lines of the jobs that were asked for, in the order that was asked for, and whether the user may list only a
-    part of them. Raises Failure."""
+def _lines(hub: Hub, where: str | None, which: dict[str, str | list[str]]) -> Iterator[list[dict[str, Any]]]:
+    """The lines of the jobs that were asked for, page by page. Raises Failure."""
     from fleet.cli.hub import Refused
 
     try:
-        found, part = listed(hub, where, **which)
+        for found, part in pages(hub, where, **which):
+            if part:
+                hub.note(PART)
+            if not found:
+                _must_exist(hub, which)
+            now = time.time()
+            yield [record(job, now) for job in found]
     except Refused as refused:
         raise Failure(f"{refused}{ELSEWHERE}" if where and refused.status == 403 else str(refused)) from refused
-    now = time.time()
-    lines = [record(job, now) for job in found]
-    if order := sort.removeprefix("-"):
-        lines.sort(key=SORTS[order], reverse=(order in DOWN) != sort.startswith("-"))
-    return lines, part
 
 
-def _show(
-    lines: Sequence[Mapping[str, Any]], output: JobsOutput, where: str | None, *, nothing: str = "", head: bool = True
-) -> None:
-    from fleet.cli.output import show
+def _must_exist(hub: Hub, which: dict[str, str | list[str]]) -> None:
+    """Raises Failure where no jobs are found because the queue or member that was named is not there."""
+    from fleet.cli import cordon, queues
+    from fleet.cli.hub import Refused
 
-    nothing = nothing and f"{nothing} in {where} namespace" if where else nothing
-    if output is JobsOutput.name:
-        sys.stdout.writelines(f"{line['kind'].lower()}/{line['name']}\n" for line in lines)
-        if not lines:
-            print(nothing, file=sys.stderr)
-        return
-    columns = WIDE if output is JobsOutput.wide else COLUMNS
-    columns = columns if where else ("namespace", *columns)
-    form = Output.table if output is JobsOutput.wide else Output(output)
-    show(lines, columns, form, nothing=nothing, head=head)
-
-
-def _id(line: Mapping[str, Any]) -> tuple[str, ...]:
-    return line["namespace"], line["kind"], line["name"]
-
-
-def _lasting(line: Mapping[str, Any] | None) -> dict[str, Any] | None:
-    """The line without its age, which changes all the time."""
-    return None if line is None else {name: value for name, value in line.items() if name != "age"}
-
-
-def _state(text: str) -> str:
-    """The state as the hub spells it. Raises Failure."""
-    found = next((state for state in STATES if state.lower() == text.lower()), None)
-    if found is None:
-        raise Failure(f"--state {text}: is none of {', '.join(STATES)}")
-    return found
-
-
-def _moment(text: str, now: float) -> str:
-    """The time, in RFC 3339, that --since names. Raises Failure."""
-    from fleet.cli.whatif_edits import seconds as lasting
-
-    at = seconds(text) if "-" in text else now - lasting(text, "--since")
-    if at is None:
-        raise Failure(
-            f"--since {text}: is neither a duration such as 90m, 12h or 2d nor a time such as 2026-01-31T08:00Z"
-        )
-    return rfc3339(at)
+    try:
+        if queue := which.get("queue"):
+            queues.below(queues.records(hub), str(queue))
+        if member := which.get("member"):
+            cordon.found(hub, str(member))
+    except Refused as refused:
+        if refused.status != 403:
+            raise
 
 
 def _me(hub: Hub) -> str:

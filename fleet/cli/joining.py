@@ -18,7 +18,7 @@ from typing import Any
 from fleet.amc.client import Client, NoAnswer
 from fleet.amc.get import CLUSTERS
 from fleet.amc.kubeconfig import Access, load
-from fleet.cli.failure import Failure
+from fleet.cli.failure import Failure, TimeIsOver
 from fleet.cli.hub import Hub
 from fleet.engine.kubeconfig import BadKubeconfig, write
 from fleet.model.names import label_problems
@@ -133,7 +133,7 @@ def wait_ready(hub: Hub, names: Sequence[str], limit_s: float) -> None:
             return
         if time.monotonic() > deadline:
             first = waiting[0]
-            raise Failure(f"{first} is joined, but not ready after {limit_s:.0f} s: {problems[first]}")
+            raise TimeIsOver(f"{first} is joined, but not ready after {limit_s:.0f} s: {problems[first]}")
         time.sleep(POLL_S)
 
 
@@ -159,7 +159,7 @@ def leave(hub: Hub, name: str, *, force: bool, limit_s: float) -> None:
     deadline = time.monotonic() + limit_s
     while (found := hub.find(f"{CLUSTERS}/{name}")) is not None:
         if time.monotonic() > deadline:
-            raise Failure(f"{name} is leaving, but not gone after {limit_s:.0f} s: {_still(found)}")
+            raise TimeIsOver(f"{name} is leaving, but not gone after {limit_s:.0f} s: {_still(found)}")
         time.sleep(POLL_S)
     for secret in (f"member-{name}", f"{AGENT}-{name}"):
         hub.request("DELETE", f"{SECRETS}/{secret}", missing=True)

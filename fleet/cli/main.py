@@ -2,8 +2,8 @@
 
 Heavy imports stand inside the functions that need them, so that `fleet --help` and the small commands start at once. A
 command that is named loads no other: each process of a hub that was killed starts through here, too.
-An expected failure is one line on stderr and exit status 1, a disk that is full among them; Ctrl-C is 130; anything
-else is a bug and shows itself.
+An expected failure is one line on stderr and exit status 1, a disk that is full among them; a time that is over is 124,
+Ctrl-C 130; anything else is a bug and shows itself.
 """
 
 from __future__ import annotations
@@ -14,25 +14,29 @@ import importlib
 import os
 import signal
 import sys
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 import typer
 
 from fleet.cli import logs
+from fleet.cli.completion import completing, named, prepare
 from fleet.cli.examples import of
 from fleet.cli.failure import Failure
+from fleet.cli.parsing import Command, Group
 
 # In the order of --help: the module of each command, and its function there where that is not named like the command.
 COMMANDS = {
     "up": "up", "demo": "demo", "join": "join", "unjoin": "unjoin", "cordon": "cordon", "uncordon": "cordon:uncordon",
     "drain": "drain", "move": "move", "status": "status", "clusters": "clusters", "queues": "queues",
-    "submit": "submit", "clone": "clone", "delete": "delete", "jobs": "jobs", "explain": "explain", "wait": "wait",
-    "logs": "joblog:logs",
+    "run": "run", "submit": "submit", "check": "check", "sweep": "sweep", "clone": "clone", "delete": "delete",
+    "jobs": "jobs", "explain": "explain", "wait": "wait", "history": "history:app", "show": "show", "report": "report",
+    "logs": "joblog:logs", "exec": "execute:execute", "attach": "execute:attach",
+    "port-forward": "portforward:port_forward", "top": "top",
     "hold": "verbs:hold", "release": "verbs:release", "suspend": "verbs:suspend", "resume": "verbs:resume",
-    "cancel": "verbs:cancel", "priority": "verbs:priority", "doctor": "doctor",
+    "cancel": "verbs:cancel", "priority": "verbs:priority", "doctor": "doctor", "notifications": "notifications:app",
     "decide": "decide", "what-if": "whatif:what_if", "replay": "replay", "backup": "backup", "restore": "restore",
     "orphans": "orphans:app", "token": "token:app", "agent": "agent", "api": "api", "controllers": "controllers",
-    "sim": "sim", "version": "version",
+    "sim": "sim", "help": "helpterm:help_term", "completion": "completion", "version": "version",
 }  # fmt: skip
 
 app: typer.Typer  # with all commands; made when somebody asks for it
@@ -49,10 +53,12 @@ def _whole() -> typer.Typer:
     return with_commands(COMMANDS)
 
 
-def with_commands(names: Iterable[str]) -> typer.Typer:
-    """The program with these commands alone."""
+def with_commands(names: Iterable[str], *, listed: bool = False) -> typer.Typer:
+    """The program with these commands alone. `listed`: for the list of them, without their options, which cost half of
+    the time."""
     made = typer.Typer(
         name="fleet",
+        cls=Group,
         help="Queue training jobs under one quota over many Kubernetes clusters.",
         no_args_is_help=True,
         add_completion=False,
@@ -66,31 +72,44 @@ def with_commands(names: Iterable[str]) -> typer.Typer:
         found = getattr(importlib.import_module(f"fleet.cli.{module}"), function or module)
         if isinstance(found, typer.Typer):
             made.add_typer(found, name=name)
+        elif listed:
+            made.command(name)(_described(found))
         else:
-            made.command(name, epilog=of(name))(found)
+            made.command(name, epilog=of(name), cls=getattr(found, "command_class", Command))(found)
     return made
+
+
+def _described(command: Callable[..., None]) -> Callable[[], None]:
+    def alike() -> None: ...
+
+    alike.__doc__ = command.__doc__
+    return alike
 
 
 def _group() -> None:
     """Nothing: it makes one command alone a group."""
 
 
+LISTED: tuple[list[str], ...] = ([], ["-h"], ["--help"])  # the arguments that ask for the list of commands
 _FULL = (errno.ENOSPC, errno.EDQUOT)
 
 
 def main() -> None:
     """The console script: runs the command and turns what it raises into an exit status."""
-    named = sys.argv[1:2] if sys.argv[1:2] and sys.argv[1] in COMMANDS else COMMANDS
+    line = completing()
+    if line is not None:
+        prepare()
+    names = named(sys.argv if line is None else line, COMMANDS)
     if signal.getsignal(signal.SIGINT) is signal.SIG_DFL:  # as fleet.cli left it while the modules were loaded
         signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
         try:
-            with_commands(named)()
+            with_commands(names, listed=sys.argv[1:] in LISTED and line is None)()
         finally:
             sys.stdout.flush()  # here, where it can still be said in words that it was in vain
     except Failure as failure:
         logs.say(f"fleet: {failure}")
-        sys.exit(1)
+        sys.exit(failure.exit_status)
     except KeyboardInterrupt:
         sys.exit(130)
     except BrokenPipeError:  # `| head` has seen enough

@@ -3,13 +3,31 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
 from fleet.cli.failure import Failure
 
 Body = dict[str, Any]
+
+ENDS = (".yaml", ".yml", ".json")  # of the files of a directory that are read
+
+
+def documents_of(paths: Iterable[Path]) -> tuple[list[Body], list[str]]:
+    """The objects of files and directories, and what is wrong with the files that cannot be read."""
+    bodies: list[Body] = []
+    faults: list[str] = []
+    for path in paths:
+        inside = sorted(one for one in path.iterdir() if one.suffix in ENDS) if path.is_dir() else [path]
+        if not inside:
+            faults.append(f"{path} has no file that ends in {', '.join(ENDS)}")
+        for one in inside:
+            try:
+                bodies += documents(one)
+            except Failure as failure:
+                faults.append(str(failure))
+    return bodies, faults
 
 
 def documents(path: Path) -> list[Body]:

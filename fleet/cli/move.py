@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from fleet.cli.failure import Failure
-from fleet.cli.options import ContextOption, DataDirOption, KubeconfigOption, NamespaceOption
+from fleet.cli import completers
+from fleet.cli.failure import Failure, TimeIsOver
+from fleet.cli.options import ContextOption, DataDirOption, JobArgument, KubeconfigOption, NamespaceOption
 
 if TYPE_CHECKING:
     from fleet.cli.hub import Hub
@@ -62,8 +63,8 @@ class _Job:
 
 
 def move(
-    job: Annotated[str, typer.Argument(help="NAME, or KIND/NAME when several kinds have a job of that name.")],
-    to: Annotated[str, typer.Option("--to", metavar="MEMBER", help="The member.")],
+    job: JobArgument,
+    to: Annotated[str, typer.Option("--to", metavar="MEMBER", help="The member.", autocompletion=completers.members)],
     namespace: NamespaceOption = None,
     kind: Annotated[str, typer.Option("--kind", help="Kind of the job.")] = "",
     force: Annotated[bool, typer.Option("--force", help="Move a job that is not preemptible, too.")] = False,
@@ -202,7 +203,7 @@ def _wait(one: _Job, to: str, limit_s: float) -> None:
             shown = told
             print(f"{one}: {told}", file=sys.stderr)
         if time.monotonic() > deadline:
-            raise Failure(f"{one} is not in {to} after {limit_s:.0f} s: {shown or 'it waits'}. {_goes_on(one)}")
+            raise TimeIsOver(f"{one} is not in {to} after {limit_s:.0f} s: {shown or 'it waits'}. {_goes_on(one)}")
         time.sleep(POLL_S)
 
 

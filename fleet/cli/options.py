@@ -8,6 +8,9 @@ from typing import Annotated
 
 import typer
 
+from fleet.cli import completers
+from fleet.cli.colors import Color
+
 
 class Output(StrEnum):
     table = "table"
@@ -16,28 +19,35 @@ class Output(StrEnum):
 
 
 class ListOutput(StrEnum):
-    """Of a list that has more columns than fit."""
+    """Of a list that has more columns than fit. name: the words alone that other commands take."""
 
     table = "table"
     wide = "wide"
     json = "json"
     yaml = "yaml"
-
-    @property
-    def form(self) -> Output:
-        return Output.table if self is ListOutput.wide else Output(self)
+    name = "name"
 
 
 OutputOption = Annotated[Output, typer.Option("--output", "-o", help="How to print.")]
 ListOutputOption = Annotated[
-    ListOutput, typer.Option("--output", "-o", help="How to print; wide: a table with more columns.")
+    ListOutput, typer.Option("--output", "-o", help="How to print; wide: more columns; name: for other commands.")
+]
+WatchOption = Annotated[bool, typer.Option("--watch", "-w", help="Print each line again when it changes.")]
+ColorOption = Annotated[
+    Color, typer.Option("--color", help="Colours of states; auto: on a terminal, unless NO_COLOR is set.")
+]
+SinceOption = Annotated[
+    str | None, typer.Option(metavar="TIME", help="Only those since then: 90m, 2d, or an RFC 3339 time.")
 ]
 KubeconfigOption = Annotated[
     Path | None,
-    typer.Option("--kubeconfig", help="The hub's kubeconfig (default: FLEET_KUBECONFIG, DATA-DIR's, KUBECONFIG)."),
+    typer.Option("--kubeconfig", help="The hub's kubeconfig (default: FLEET_KUBECONFIG, KUBECONFIG, DATA-DIR's)."),
 ]
 ContextOption = Annotated[
-    str | None, typer.Option("--context", help="Context of the kubeconfig (default: its current one).")
+    str | None,
+    typer.Option(
+        "--context", help="Context of the kubeconfig (default: its current one).", autocompletion=completers.contexts
+    ),
 ]
 DataDirOption = Annotated[
     Path | None, typer.Option("--data-dir", help="The hub's data directory (default: FLEET_DATA_DIR, then ~/.fleet).")
@@ -46,13 +56,58 @@ DatabaseOption = Annotated[
     str | None,
     typer.Option("--database-url", envvar="FLEET_DATABASE_URL", help="PostgreSQL to use instead of the embedded one."),
 ]
+HistoryDatabaseOption = Annotated[
+    str | None,
+    typer.Option(
+        "--history-database-url",
+        envvar="FLEET_HISTORY_DATABASE_URL",
+        help="PostgreSQL that keeps the history of jobs (default: the hub's own).",
+    ),
+]
+FinishedJobOption = Annotated[
+    float,
+    typer.Option(
+        "--finished-job-ttl-seconds",
+        min=0,
+        help="Finished jobs that set no ttlSecondsAfterFinished are deleted so long after their end; 0: never.",
+    ),
+]
+HistoryDaysOption = Annotated[
+    int, typer.Option("--history-days", min=0, help="Days that the history keeps jobs, by whole months; 0: for ever.")
+]
+UsageDaysOption = Annotated[
+    int, typer.Option("--usage-days", min=0, help="Likewise usage by the minute of queues and members.")
+]
+FINISHED_JOB_TTL_S, HISTORY_DAYS = 7 * 86_400.0, 400
 NamespaceOption = Annotated[
-    str | None, typer.Option("--namespace", "-n", help="Namespace (default: that of the context, else default).")
+    str | None,
+    typer.Option(
+        "--namespace",
+        "-n",
+        help="Namespace (default: that of the context, else default).",
+        autocompletion=completers.namespaces,
+    ),
 ]
 AllNamespacesOption = Annotated[bool, typer.Option("--all-namespaces", "-A", help="All namespaces.")]
+JobArgument = Annotated[
+    str,
+    typer.Argument(
+        help="NAME, or KIND/NAME when several kinds have a job of that name.", autocompletion=completers.jobs
+    ),
+]
+MemberArgument = Annotated[str, typer.Argument(help="The member.", autocompletion=completers.members)]
+MembersArgument = Annotated[
+    list[str], typer.Argument(metavar="MEMBER", help="The members.", autocompletion=completers.members)
+]
+QueueOption = Annotated[
+    str | None,
+    typer.Option(help="Only this queue, by its path, and those below it.", autocompletion=completers.queues),
+]
 SelectorOption = Annotated[
     str | None,
-    typer.Option("--selector", "-l", metavar="SELECTOR", help="Only with these labels, such as team=a,stage!=test."),
+    typer.Option(
+        "--selector", "--label", "-l", metavar="SELECTOR", help="Only with these labels, such as team=a,stage!=test."
+    ),
 ]
 ReclaimOption = Annotated[
     bool,
@@ -82,12 +137,12 @@ GuaranteeDelayOption = Annotated[
     typer.Option(
         "--guarantee-delay-seconds",
         min=0,
-        help="Guaranteed jobs of other leaves wait so long for an overdue head; 0: never (default: as the bound of a "
-        "head, --head-after-seconds).",
+        help="Jobs within the min of other queues wait so long for a job that has waited too long; 0: never (default: "
+        "as --head-after-seconds).",
     ),
 ]
 ClaimOption = Annotated[
-    float, typer.Option("--claim-seconds", min=1, help="How long a claim keeps freed room for its job.")
+    float, typer.Option("--claim-seconds", min=1, help="How long freed room is kept for the job that it was freed for.")
 ]
 MetricsOption = Annotated[
     str | None,

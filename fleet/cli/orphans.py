@@ -3,20 +3,40 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from operator import itemgetter
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from fleet.cli import lists
+from fleet.cli.colors import Color
 from fleet.cli.examples import of
-from fleet.cli.failure import Failure
-from fleet.cli.options import ContextOption, DataDirOption, KubeconfigOption, Output, OutputOption
+from fleet.cli.failure import Failure, TimeIsOver
+from fleet.cli.options import (
+    ColorOption,
+    ContextOption,
+    DataDirOption,
+    KubeconfigOption,
+    ListOutput,
+    ListOutputOption,
+    SinceOption,
+    WatchOption,
+)
 
 if TYPE_CHECKING:
     from fleet.cli.hub import Hub
 
 RECORDS = "/api/v1/namespaces/fleet-system/configmaps"
-COLUMNS = ("member", "kind", "namespace", "name", "job", "since")
+_COLUMNS = ("member", "kind", "namespace", "name", "job", "since")
+LIST = lists.Listing(
+    columns=_COLUMNS,
+    wide=(*_COLUMNS, "uid", "problem"),
+    sorts={name: itemgetter(name) for name in _COLUMNS},
+    word=lambda copy: f"{copy['kind'].lower()}/{copy['name']}",
+    key=("member", "uid"),
+    down=("since",),
+)
 NOTHING = "No unknown copies"
 POLL_S = 0.5
 WAY_OUT = "take it for a job of the hub again with `fleet orphans adopt`, or remove it with `fleet orphans remove`"
@@ -35,27 +55,40 @@ def orphans() -> None:
     """
 
 
+NamesArgument = Annotated[list[str] | None, typer.Argument(help="KIND/NAME of each, as the list has them.")]
+InNamespaceOption = Annotated[str | None, typer.Option("--namespace", "-n", help="Only those of this namespace.")]
+OfMemberOption = Annotated[str | None, typer.Option("--member", help="Only those of this member.")]
+AllOption = Annotated[bool, typer.Option("--all", help="All that the other options leave.")]
+
+
 @app.command("list", epilog=of("orphans list"))
 def list_(
-    output: OutputOption = Output.table,
+    namespace: InNamespaceOption = None,
+    member: OfMemberOption = None,
+    since: SinceOption = None,
+    sort: Annotated[str, lists.sort_option(LIST)] = "",
+    watch: WatchOption = False,
+    output: ListOutputOption = ListOutput.table,
+    color: ColorOption = Color.auto,
     kubeconfig: KubeconfigOption = None,
     context: ContextOption = None,
     data_dir: DataDirOption = None,
 ) -> None:
     """List the unknown copies of all members."""
     from fleet.cli.hub import connect
-    from fleet.cli.output import show
+    from fleet.cli.when import moment
 
-    copies, more = unknown(connect(kubeconfig, data_dir, context))
-    show(copies, COLUMNS, output, nothing=NOTHING)
-    if more and output is Output.table:
-        print(f"and {more} more")
+    how = lists.asked(LIST, output, sort, watch, color)
+    earliest = moment(since, time.time()) if since else ""
+    hub = connect(kubeconfig, data_dir, context)
 
+    def fetch() -> Iterator[list[lists.Record]]:
+        copies, more = unknown(hub)
+        yield [copy for copy in _of(copies, namespace, member) if copy["since"] >= earliest]
+        if more:
+            hub.note(f"and {more} more")
 
-NamesArgument = Annotated[list[str] | None, typer.Argument(help="KIND/NAME of each, as the list has them.")]
-InNamespaceOption = Annotated[str | None, typer.Option("--namespace", "-n", help="Only those of this namespace.")]
-OfMemberOption = Annotated[str | None, typer.Option("--member", help="Only those of this member.")]
-AllOption = Annotated[bool, typer.Option("--all", help="All that the other options leave.")]
+    lists.show(how, fetch, nothing=NOTHING)
 
 
 @app.command("adopt", epilog=of("orphans adopt"))
@@ -95,8 +128,8 @@ def remove(
 ) -> None:
     """Remove unknown copies from their members.
 
-    Their pods end. A job takes along the ConfigMaps, Secrets and claims that no other job uses there, and the volumes
-    of these claims.
+    Their pods end. A job takes along the ConfigMaps, Secrets and PersistentVolumeClaims that no other job uses there,
+    and the volumes of the latter.
     """
     from fleet.cli.hub import connect
 
@@ -112,14 +145,18 @@ def _chosen(
     """The copies that the options name. Raises Failure."""
     if bool(names) == all_:
         raise Failure("name copies as KIND/NAME, or say --all")
-    found = [
-        copy for copy in unknown(hub)[0]
-        if member in (None, copy["member"]) and namespace in (None, copy["namespace"])
-    ]  # fmt: skip
+    found = _of(unknown(hub)[0], namespace, member)
     chosen = found if all_ else [copy for name in names or () for copy in _named(found, name)]
     if not chosen:
         raise Failure("the list has no such copy")
     return chosen
+
+
+def _of(copies: Sequence[dict[str, Any]], namespace: str | None, member: str | None) -> list[dict[str, Any]]:
+    return [
+        copy for copy in copies
+        if member in (None, copy["member"]) and namespace in (None, copy["namespace"])
+    ]  # fmt: skip
 
 
 def unknown(hub: Hub) -> tuple[list[dict[str, Any]], int]:
@@ -220,6 +257,8 @@ def _await(hub: Hub, copies: Sequence[dict[str, Any]], limit_s: float, done: str
             return
         if time.monotonic() > deadline:
             members = ", ".join(sorted({member for member, _ in waiting}))
-            raise Failure(f"{len(waiting)} copies are still in {members} as they were; that changes when the member and"
-                          " the controllers work")  # fmt: skip
+            raise TimeIsOver(
+                f"{len(waiting)} copies are still in {members} as they were; that changes when the member and the"
+                " controllers work"
+            )
         time.sleep(POLL_S)

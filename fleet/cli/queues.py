@@ -2,34 +2,87 @@
 
 from __future__ import annotations
 
-import sys
-from typing import Any
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Annotated, Any
 
-from fleet.cli.options import ContextOption, DataDirOption, KubeconfigOption, Output, OutputOption
+from fleet.cli import lists
+from fleet.cli.colors import Color
+from fleet.cli.failure import Failure
+from fleet.cli.nearest import meant
+from fleet.cli.options import (
+    ColorOption,
+    ContextOption,
+    DataDirOption,
+    KubeconfigOption,
+    ListOutput,
+    ListOutputOption,
+    QueueOption,
+    WatchOption,
+)
 
-COLUMNS = (
-    "queue", "namespaces", "waiting", "active", "max_jobs", "gpus_used", "min_gpus", "max_gpus", "name",
-)  # fmt: skip
+if TYPE_CHECKING:
+    from fleet.cli.hub import Hub
+
 QUEUES = "/fleet/v1/queues"
 MAX_JOBS, GPU = "kube-queue/max-jobs", "nvidia.com/gpu"
 UNLIMITED = "unlimited"
+PART = "queues that your namespaces have no part in are left out"
+LIST = lists.Listing(
+    columns=("queue", "waiting", "active", "gpus_used", "min_gpus", "max_gpus"),
+    wide=("queue", "stop", "waiting", "active", "max_jobs", "gpus_used", "min_gpus", "max_gpus", "name", "namespaces"),
+    sorts={
+        "queue": lambda line: line["queue"],
+        "waiting": lambda line: line["waiting"],
+        "active": lambda line: line["active"],
+        "used": lambda line: int(line["gpus_used"]),
+    },
+    word=lambda line: str(line["queue"]),
+    key=("queue",),
+    down=("waiting", "active", "used"),
+    shown=lambda line: line | {"waiting": f"{line['waiting']} (held)"} if line["held_by"] else line,
+)
 
 
 def queues(
-    output: OutputOption = Output.table,
+    queue: QueueOption = None,
+    sort: Annotated[str, lists.sort_option(LIST)] = "",
+    watch: WatchOption = False,
+    output: ListOutputOption = ListOutput.table,
+    color: ColorOption = Color.auto,
     kubeconfig: KubeconfigOption = None,
     context: ContextOption = None,
     data_dir: DataDirOption = None,
 ) -> None:
-    """List the queues: limits, usage, waiting jobs."""
-    from fleet.cli.hub import connect
-    from fleet.cli.output import show
+    """List the queues: limits, usage, waiting jobs.
 
-    found = connect(kubeconfig, data_dir, context).request("GET", QUEUES).body
+    Waiting jobs of a queue that starts none are marked: (held).
+    """
+    from fleet.cli.hub import connect
+
+    how = lists.asked(LIST, output, sort, watch, color)
+    hub = connect(kubeconfig, data_dir, context)
+
+    def fetch() -> Iterator[list[lists.Record]]:
+        yield records(hub) if queue is None else below(records(hub), queue)
+
+    lists.show(how, fetch, nothing="No queues: apply an ElasticQuotaTree in kube-system")
+
+
+def records(hub: Hub) -> list[lists.Record]:
+    """The nodes of the quota tree that the user may see. Raises Failure."""
+    found = hub.request("GET", QUEUES).body
     if found["partial"]:
-        print("queues that your namespaces have no part in are left out", file=sys.stderr)
-    records = [record(node) for node in found["items"]]
-    show(records, COLUMNS, output, nothing="No queues: apply an ElasticQuotaTree in kube-system")
+        hub.note(PART)
+    return [record(node) for node in found["items"]]
+
+
+def below(nodes: list[lists.Record], queue: str) -> list[lists.Record]:
+    """A queue and those below it. Raises Failure."""
+    found = [node for node in nodes if f"{node['queue']}/".startswith(f"{queue.rstrip('/')}/")]
+    if not found:
+        near = meant(queue, (node["queue"] for node in nodes))
+        raise Failure(f'no queue "{queue}"{near} (fleet queues lists them)')
+    return found
 
 
 def record(node: dict[str, Any]) -> dict[str, Any]:
@@ -39,6 +92,8 @@ def record(node: dict[str, Any]) -> dict[str, Any]:
         "name": node["name"],
         "namespaces": ",".join(node["namespaces"]),
         "policy": node["policy"],
+        "stop": node["stop"],
+        "held_by": node["held_by"],
         "waiting": node["waiting"],
         "active": node["running"],
         "max_jobs": node["max"].get(MAX_JOBS, UNLIMITED),

@@ -46,7 +46,8 @@ HeadsAfter = Annotated[
 GuaranteeDelay = Annotated[
     str,
     typer.Option(
-        metavar="TIME", help="Guaranteed jobs of other leaves wait so long for an overdue head (as --heads-after)."
+        metavar="TIME",
+        help="Jobs within the min of other queues wait so long for a job that has waited too long (as --heads-after).",
     ),
 ]
 Protection = Annotated[str, typer.Option(metavar="TIME", help="No job is evicted so soon after its start.")]

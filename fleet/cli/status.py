@@ -2,30 +2,46 @@
 
 from __future__ import annotations
 
+import sys
 import time
-from typing import Any
+from collections import Counter
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
 
+from fleet.cli.failure import Failure
 from fleet.cli.options import ContextOption, DataDirOption, KubeconfigOption, Output, OutputOption
 
+if TYPE_CHECKING:
+    from fleet.cli.hub import Hub
+
 STATUS = "/fleet/v1/status"
+CLUSTERS, QUEUES, DECISIONS = "/fleet/v1/clusters", "/fleet/v1/queues", "/fleet/v1/decisions"
+GPU = "nvidia.com/gpu"
+WATCH_S = 2.0
+CLEAR = "\x1b[H\x1b[2J"
 
 
 def status(
+    watch: Annotated[bool, typer.Option("--watch", "-w", help="Show it again and again, until Ctrl-C.")] = False,
     output: OutputOption = Output.table,
     kubeconfig: KubeconfigOption = None,
     context: ContextOption = None,
     data_dir: DataDirOption = None,
 ) -> None:
-    """Say whether the hub works: leader, decisions, members.
+    """Say whether the hub works, what runs and what waits.
 
-    The exit status is 1 when something is wrong; each trouble is a line.
+    Leader, decisions, jobs and members. The exit status is 1 when something is wrong; each trouble is a line.
     """
     from fleet.cli.hub import connect
     from fleet.cli.output import show_one
 
-    found = connect(kubeconfig, data_dir, context).request("GET", STATUS).body
+    if watch and output is not Output.table:
+        raise Failure("--watch prints the screen alone")
+    hub = connect(kubeconfig, data_dir, context)
+    if watch:
+        _watch(hub)
+    found = gathered(hub)
     if output is Output.table:
         print("\n".join(lines(found, time.time())))
     else:
@@ -34,17 +50,59 @@ def status(
         raise typer.Exit(1)
 
 
+def _watch(hub: Hub) -> NoReturn:
+    """Show the screen every WATCH_S, at the same place of a terminal, or below a line of another output."""
+    begin = CLEAR if sys.stdout.isatty() else "---\n"
+    while True:
+        print(begin + "\n".join(lines(gathered(hub), time.time())), flush=True)
+        time.sleep(WATCH_S)
+
+
+def gathered(hub: Hub) -> dict[str, Any]:
+    """The answer of /fleet/v1/status, with `jobs`, `gpus` and `decision` as far as the user may see them."""
+    found: dict[str, Any] = hub.request("GET", STATUS).body
+    members = _if_allowed(hub, CLUSTERS, "items") or []
+    queues = _if_allowed(hub, QUEUES, "items")
+    decisions = _if_allowed(hub, f"{DECISIONS}?limit=1", "items")
+    states = Counter[str]()
+    for member in members:
+        states.update(member["jobs"])
+    waiting = next((node["waiting"] for node in queues or () if node["parent"] is None), None)
+    total, used = (sum(int(member[field].get(GPU, 0)) for member in members) for field in ("allocatable", "allocated"))
+    return found | {
+        "jobs": {"waiting": waiting, "members": dict(sorted(states.items()))},
+        "gpus": {"total": total, "used": used},
+        "decision": decisions[0] if decisions else None,
+    }
+
+
+def _if_allowed(hub: Hub, path: str, field: str) -> Any:
+    """A field of the answer; None without the right to it."""
+    from fleet.cli.hub import Refused
+
+    try:
+        return hub.request("GET", path).body[field]
+    except Refused as refused:
+        if refused.status == 403:
+            return None
+        raise
+
+
 def lines(found: dict[str, Any], now: float) -> list[str]:
-    """The answer of /fleet/v1/status, for people; `now` in epoch seconds."""
+    """What was gathered, for people; `now` in epoch seconds."""
     leader, members = found["leader"], found["members"]
     ready = sum(member["ready"] for member in members)
     led = leader and f"{leader['name']} for {_ago(leader['since'], now)}, renewed {_ago(leader['renewed'], now)} ago"
     decided = f"last {_ago(found['decided'], now)} ago" if found["decided"] else "none by this leader yet"
+    decision = found["decision"]
+    if decision and decision["at"] == found["decided"]:
+        decided += f", {decision['placed']} started and {decision['waiting']} left waiting"
     looked = f"{_ago(found['looked'], now)} ago" if found["looked"] else "not yet"
     said = [
         ("Healthy:", "yes" if found["healthy"] else "no"),
         ("Leader:", led or "none has ever led"),
         ("Decisions:", f"{decided}; queues looked at {looked}"),
+        ("Jobs:", _jobs(found)),
         ("Loops:", f"failing: {', '.join(entry['loop'] for entry in found['failing'])}" if found["failing"] else "ok"),
         ("Unhandled:", f"{found['aside']['count']} objects"),
         ("Database:", found["database"]),
@@ -57,6 +115,15 @@ def lines(found: dict[str, Any], now: float) -> list[str]:
         silent = f", last heard of {member['silent_s']}s ago" if member["silent_s"] is not None else ""
         shown.append(f"  {member['name']:<{width}}  {'ready' if member['ready'] else 'not ready'}{silent}")
     return shown + ([f"Wrong:      {text}" for text in found["problems"]])
+
+
+def _jobs(found: dict[str, Any]) -> str:
+    """waiting in queues: 4; in members: 3 Running, 1 Succeeded; GPUs in use: 24 of 128"""
+    jobs, gpus = found["jobs"], found["gpus"]
+    told = [f"waiting in queues: {jobs['waiting']}"] if jobs["waiting"] is not None else []
+    there = ", ".join(f"{count} {state}" for state, count in jobs["members"].items())
+    told += [f"in members: {there or 'none'}", f"GPUs in use: {gpus['used']} of {gpus['total']}"]
+    return "; ".join(told)
 
 
 def _ago(at: str | None, now: float) -> str:

@@ -1,41 +1,62 @@
-"""`fleet submit`: hand manifests to the hub without kubectl, and so that kubectl may go on with what was submitted.
+"""`fleet submit`: hand manifests to the hub without kubectl.
 
-Objects are applied on the server under the name that kubectl uses there, with the manifest in the annotation that
-`kubectl apply` compares with: a field that leaves a manifest leaves the object, whichever of them applied it before.
+Objects are applied on the server (applying.py). One job may become a sweep or an array (fleet/submission/series.py). A
+document that is refused does not stop the others.
 """
 
 from __future__ import annotations
 
-import json
+import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from fleet.cli.failure import Failure
-from fleet.cli.manifests import documents
 from fleet.cli.options import ContextOption, DataDirOption, KubeconfigOption, NamespaceOption
+from fleet.cli.series import AfterOption, ArrayOption, AtMostOption, SweepOption, UntilOption, goal_of, series_of
 
 if TYPE_CHECKING:
-    from fleet.amc.discovery import Resource
+    from fleet.cli.applying import Applier
     from fleet.cli.hub import Hub
+    from fleet.submission import Series
 
-APPLY = "application/apply-patch+yaml"
-MERGE = "application/merge-patch+json"
-MANAGER = "kubectl"
-HOW = f"?fieldManager={MANAGER}&force=true&fieldValidation=Strict"
-FOLDED = (("kubectl-client-side-apply", "Update"), ("fleet-submit", "Apply"))  # the second: of older releases
-FOLD_TRIES = 3
-NOTED_MOST_BYTES = 200_000  # of a manifest that is noted in an annotation, which may have 256 KiB
-TAKEN_WITHIN_S = 3.0  # how long one command waits to say what has taken its jobs
+Body = dict[str, Any]
+
+TAKEN_WITHIN_S = 10.0  # how long one command waits to say what has taken its jobs
 TAKEN_EVERY_S = 0.1
+GONE_WITHIN_S = 300.0  # how long a job that is replaced may take to leave
 OVER = ("Succeeded", "Failed")
+FEW = 20  # objects, of which each line waits to say what has taken it
+
+
+class SubmitOutput(StrEnum):
+    name = "name"
+    json = "json"
+    yaml = "yaml"
 
 
 def submit(
-    files: Annotated[list[Path], typer.Argument(help='YAML files with jobs, policies, anything ("-": stdin).')],
+    files: Annotated[
+        list[Path], typer.Argument(help='YAML files or directories with jobs, policies, anything ("-": stdin).')
+    ],
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Let the hub check everything, and store nothing.")
+    ] = False,
+    replace: Annotated[
+        bool, typer.Option("--replace", help="Delete a job of the same name that is over, and run it again.")
+    ] = False,
+    sweep: SweepOption = None,
+    array: ArrayOption = "",
+    at_most: AtMostOption = None,
+    after: AfterOption = None,
+    until: UntilOption = "",
+    output: Annotated[
+        SubmitOutput | None, typer.Option("--output", "-o", help="Print the objects, or their names alone.")
+    ] = None,
     namespace: NamespaceOption = None,
     kubeconfig: KubeconfigOption = None,
     context: ContextOption = None,
@@ -43,132 +64,149 @@ def submit(
 ) -> None:
     """Apply manifests to the hub, as `kubectl apply` would.
 
-    Of each job it says which queue has taken it.
+    Of each job it says which queue has taken it. A document that is refused does not stop the others; the exit status
+    is 1 then.
     """
-    from fleet.cli.declared import know_kinds
+    from fleet.cli.applying import Applier
     from fleet.cli.hub import connect
-    from fleet.kinds.lookup import interpreter_of
+    from fleet.cli.manifests import documents_of
 
-    bodies = [body for path in files for body in documents(path)]
+    series = series_of(sweep, array, at_most, after)
+    goal = goal_of(until, series)
+    bodies, faults = documents_of(files)
     _agree(bodies, namespace)
-    hub = connect(kubeconfig, data_dir, context)
-    done: list[tuple[str, dict[str, Any]]] = []
-    try:
-        for one in apply(hub, bodies, namespace or hub.namespace):
-            done.append(one)
-    except Failure:
-        print("".join(f"{line}\n" for line, _ in done), end="", flush=True)
-        raise
-    if any(interpreter_of(body["apiVersion"], body["kind"]) is None for _, body in done):
-        know_kinds((), hub)
-    ends = time.monotonic() + TAKEN_WITHIN_S
-    for line, body in done:
-        print(line + taken(hub, body, ends), flush=True)
+    if bodies:
+        hub = connect(kubeconfig, data_dir, context)
+        applier = Applier(hub, namespace or hub.namespace, dry_run=dry_run)
+        bodies = expand(hub, bodies, series)
+        told = _told(hub, _applied(applier, bodies, replace), quiet=dry_run or len(bodies) > FEW)
+        faults += _printed(told, output)
+    for fault in faults:
+        print(f"fleet: {fault}", file=sys.stderr)
+    if goal is not None and bodies and not dry_run and not faults:
+        from fleet.cli.sweep import follow, sweep_in
+
+        follow(hub, *sweep_in(bodies, applier.namespace), goal)
+    if faults:
+        raise typer.Exit(1)
 
 
-def _agree(bodies: list[dict[str, Any]], namespace: str | None) -> None:
-    """Raises Failure for a manifest that names another namespace than the user, as kubectl refuses it."""
+def expand(hub: Hub, bodies: list[Body], series: Series) -> list[Body]:
+    """The objects with what the options say of the jobs among them. Raises Failure."""
+    from fleet.cli.declared import know_kinds
+    from fleet.kinds.lookup import interpreter_of
+    from fleet.submission import Wrong, expanded
+
+    if any(interpreter_of(body["apiVersion"], body["kind"]) is None for body in bodies):
+        know_kinds(bodies, hub)
+    jobs = [body for body in bodies if interpreter_of(body["apiVersion"], body["kind"]) is not None]
+    if series.many and len(jobs) != 1:
+        raise Failure(f"a sweep or an array is made of one job, and there are {len(jobs)}")
+    if series.after and not jobs:
+        raise Failure("--after is about jobs, and there are none")
+    found: list[Body] = []
     for body in bodies:
-        said = body["metadata"].get("namespace")
-        if namespace and said and said != namespace:
-            raise Failure(
-                f"{body['kind']} {body['metadata'].get('name', '')} is of namespace {said}, and --namespace says"
-                f" {namespace}"
-            )
-
-
-def apply(hub: Hub, bodies: list[dict[str, Any]], namespace: str) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Apply each object; yields a line each, as kubectl prints them, and the stored object. Raises Failure at the first
-    that is refused."""
-    for resource, collection, body in _addressed(hub, bodies, namespace):
-        if body["metadata"].get("name"):
-            path = f"{collection}/{body['metadata']['name']}"
-            _fold(hub, path)
-            answer = hub.request("PATCH", f"{path}{HOW}", _noted(body), content_type=APPLY)
-        else:
-            answer = hub.request("POST", f"{collection}?fieldManager={MANAGER}-create&fieldValidation=Strict", body)
-        how = "created" if answer.status == 201 else "applied"
-        yield f"{resource.prefix}/{answer.body['metadata']['name']} {how}", answer.body
-
-
-def dry_run(hub: Hub, bodies: list[dict[str, Any]], namespace: str) -> list[dict[str, Any]]:
-    """The objects as the hub would store them, with all its checks and defaults; nothing is stored. Raises Failure."""
-    found = []
-    for _, collection, body in _addressed(hub, bodies, namespace):
-        name = body["metadata"].get("name")
-        method, path, content_type = ("PATCH", f"{collection}/{name}{HOW}&", APPLY) if name else (
-            "POST", f"{collection}?fieldValidation=Strict&", "application/json"
-        )  # fmt: skip
-        found.append(hub.request(method, f"{path}dryRun=All", body, content_type=content_type).body)
+        if body not in jobs:
+            found.append(body)
+            continue
+        if series.many and not body["metadata"].get("name"):
+            body = {**body, "metadata": {**body["metadata"], "name": _name_of(body)}}
+        try:
+            found += expanded(body, series)
+        except Wrong as wrong:
+            raise Failure(f"--{wrong.part}: {wrong.why}") from wrong
     return found
 
 
-def _addressed(
-    hub: Hub, bodies: list[dict[str, Any]], namespace: str
-) -> Iterator[tuple[Resource, str, dict[str, Any]]]:
-    """Each object with its resource and the path of its collection."""
-    from fleet.amc.discovery import discover
+def _name_of(job: Body) -> str:
+    """A name for a sweep whose job has only a prefix of one, as the hub would complete it."""
+    import secrets
 
-    known = {(resource.group, resource.kind): resource for resource in reversed(discover(hub.client))}
-    for body in bodies:
-        group, _, version = body["apiVersion"].rpartition("/")
-        resource = known.get((group, body["kind"]))
-        if resource is None:
-            raise Failure(f'the hub does not serve kind "{body["kind"]}" of {body["apiVersion"]}')
-        base = f"/apis/{group}/{version}" if group else f"/api/{version}"
-        where = f"/namespaces/{body['metadata'].get('namespace') or namespace}" if resource.namespaced else ""
-        yield resource, f"{base}{where}/{resource.plural}", body
+    prefix = str(job["metadata"].pop("generateName")).rstrip("-")
+    return f"{prefix}-" + "".join(secrets.choice("bcdfghjklmnpqrstvwxz2456789") for _ in range(5))
 
 
-def _noted(body: dict[str, Any]) -> dict[str, Any]:
-    """With itself in the annotation of `kubectl apply`."""
-    from fleet.engine.dumps import LAST_APPLIED
-
-    text = json.dumps(body, separators=(",", ":")) + "\n"
-    if len(text.encode()) > NOTED_MOST_BYTES:
-        return body
-    annotations = {**(body["metadata"].get("annotations") or {}), LAST_APPLIED: text}
-    return {**body, "metadata": {**body["metadata"], "annotations": annotations}}
-
-
-def _fold(hub: Hub, path: str) -> None:
-    """Make the fields that `kubectl apply` holds ours, so that fields that have left the manifest leave the object."""
+def _applied(applier: Applier, bodies: Sequence[Body], replace: bool) -> Iterator[tuple[str, Body] | Failure]:
+    """Each object with its line, or why it is refused."""
+    from fleet.cli.applying import NotServed
     from fleet.cli.hub import Refused
 
-    for attempt in range(1, FOLD_TRIES + 1):
+    for body in bodies:
         try:
-            metadata = (hub.find(path) or {}).get("metadata") or {}
-        except Refused:  # a user who may write the object may not be allowed to look at it
-            return
-        managed = folded(metadata.get("managedFields") or [])
-        if managed is None:
-            return
-        patch = {"metadata": {"resourceVersion": metadata["resourceVersion"], "managedFields": managed}}
-        try:
-            hub.request("PATCH", path, patch, content_type=MERGE)
-            return
-        except Refused as refused:
-            if refused.status != 409 or attempt == FOLD_TRIES:
-                raise
+            again = replace and _gone(applier, body)
+            line, stored = applier.apply(body)
+            yield line.replace(" created", " replaced") if again else line, stored
+        except (NotServed, Refused) as failure:
+            yield failure
 
 
-def folded(managed: list[dict[str, Any]]) -> list[dict[str, Any]] | None:
-    """`managed` with what FOLDED hold in one entry of MANAGER; None when they hold nothing."""
-    theirs = [e for e in managed if (e.get("manager"), e.get("operation")) in FOLDED and not e.get("subresource")]
-    if not theirs:
-        return None
-    ours = [e for e in managed if (e.get("manager"), e.get("operation")) == (MANAGER, "Apply")]
-    whole = {**theirs[0], "manager": MANAGER, "operation": "Apply"}
-    for entry in (*theirs[1:], *ours):
-        whole["fieldsV1"] = _union(whole.get("fieldsV1") or {}, entry.get("fieldsV1") or {})
-    return [*(entry for entry in managed if entry not in theirs and entry not in ours), whole]
+def _agree(bodies: Sequence[Body], namespace: str | None) -> None:
+    """Raises Failure for a manifest that names another namespace than the user, as kubectl refuses it. Nothing is
+    stored then."""
+    for body in bodies:
+        said = body["metadata"].get("namespace")
+        if namespace and said and said != namespace:
+            named = f"{body['kind']} {body['metadata'].get('name', '')}"
+            raise Failure(f"{named} is of namespace {said}, and --namespace says {namespace}")
 
 
-def _union(one: dict[str, Any], other: dict[str, Any]) -> dict[str, Any]:
-    return {key: _union(one.get(key) or {}, other.get(key) or {}) for key in {**one, **other}}
+def _gone(applier: Applier, body: Body) -> bool:
+    """Whether a job of this name was over, and is deleted. Waits until it has left. Raises Failure."""
+    name, hub = body["metadata"].get("name"), applier.hub
+    namespace = body["metadata"].get("namespace") or applier.namespace
+    job = hub.find(f"/fleet/v1/jobs/{namespace}/{body['kind']}/{name}") if name else None
+    if job is None or job.get("state") not in OVER:
+        return False
+    _, path = applier.addressed(body)
+    hub.request("DELETE", path, missing=True)
+    ends = time.monotonic() + GONE_WITHIN_S
+    while (hub.find(path) or {}).get("metadata", {}).get("uid") == job.get("uid"):
+        if time.monotonic() > ends:
+            raise Failure(f"{body['kind'].lower()}/{name} is deleted, and has not left after {GONE_WITHIN_S:g} s")
+        time.sleep(TAKEN_EVERY_S)
+    return True
 
 
-def taken(hub: Hub, body: dict[str, Any], ends: float) -> str:
+def _told(
+    hub: Hub, applied: Iterator[tuple[str, Body] | Failure], *, quiet: bool
+) -> Iterator[tuple[str, Body] | Failure]:
+    """Each line with the queue that has taken the job. `quiet`: each line at once, without it."""
+    if quiet:
+        yield from applied
+        return
+    done: list[tuple[str, Body] | Failure] = []
+    try:
+        done += applied
+    except Failure:
+        yield from done
+        raise
+    ends = time.monotonic() + TAKEN_WITHIN_S
+    for one in done:
+        yield one if isinstance(one, Failure) else (one[0] + taken(hub, one[1], ends), one[1])
+
+
+def _printed(told: Iterator[tuple[str, Body] | Failure], output: SubmitOutput | None) -> list[str]:
+    """Print what was done; returns why objects were refused."""
+    from fleet.cli.options import Output
+    from fleet.cli.output import show_one
+
+    faults: list[str] = []
+    bodies: list[Body] = []
+    for one in told:
+        if isinstance(one, Failure):
+            faults.append(str(one))
+            continue
+        line, body = one
+        bodies.append(body)
+        if output in (None, SubmitOutput.name):
+            print(line if output is None else line.partition(" ")[0], flush=True)
+    if bodies and output in (SubmitOutput.json, SubmitOutput.yaml):
+        listed = bodies[0] if len(bodies) == 1 else {"apiVersion": "v1", "kind": "List", "items": bodies}
+        show_one(listed, Output(output))
+    return faults
+
+
+def taken(hub: Hub, body: Body, ends: float) -> str:
     """The policy that has taken a job, for its line: waits for it, but not past `ends` (monotonic). "" for what is no
     job."""
     from fleet.cli.hub import Refused
@@ -184,9 +222,11 @@ def taken(hub: Hub, body: dict[str, Any], ends: float) -> str:
         except Refused:  # a user who may create the object may not be allowed to look at it
             return ""
         if job.get("state") in OVER:
-            return f", finished ({job['state']})"
+            return f", finished ({job['state']}); --replace runs it again"
         if job.get("queue") or job.get("member"):
             return f", in queue {job['queue']}" if job["queue"] else f", in {job['member']}"
+        if (job.get("reason") or {}).get("code") == "NoQueue":
+            return ""  # a warning of the hub has said so
         if time.monotonic() >= ends:
             return f"; {job['reason']['text']}" if job.get("state") == "Unclaimed" else ""
         time.sleep(TAKEN_EVERY_S)

@@ -4,17 +4,34 @@ from __future__ import annotations
 
 import re
 import time
+from collections.abc import Iterator
 from enum import StrEnum
 from math import isfinite
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from fleet.cli import lists
+from fleet.cli.colors import Color
 from fleet.cli.examples import of
 from fleet.cli.failure import Failure
-from fleet.cli.options import DataDirOption, Output, OutputOption
+from fleet.cli.options import ColorOption, DataDirOption, ListOutput, ListOutputOption, WatchOption
 
-COLUMNS = ("id", "user", "groups", "expires")
+if TYPE_CHECKING:
+    from fleet.cli.datadir import DataDir
+
+STATES = ("valid", "over")
+LIST = lists.Listing(
+    columns=("id", "user", "groups", "expires"),
+    wide=("id", "user", "uid", "groups", "state", "expires"),
+    sorts={
+        "id": lambda line: line["id"],
+        "user": lambda line: line["user"],
+        "expires": lambda line: (line["expires"] in (None, "never"), line["expires"] or ""),
+    },
+    word=lambda line: str(line["id"]),
+    key=("id",),
+)
 NOTHING = "No tokens"
 
 app = typer.Typer(help="Make, list and revoke credentials of users.", no_args_is_help=True, rich_markup_mode=None)
@@ -77,32 +94,51 @@ def create(
 
 
 @app.command("list", epilog=of("token list"))
-def list_(output: OutputOption = Output.table, data_dir: DataDirOption = None) -> None:
+def list_(
+    user: Annotated[str | None, typer.Option(help="Only those of this user.")] = None,
+    state: Annotated[list[str] | None, typer.Option(help=f"Only {' or '.join(STATES)}.")] = None,
+    sort: Annotated[str, lists.sort_option(LIST)] = "",
+    watch: WatchOption = False,
+    output: ListOutputOption = ListOutput.table,
+    color: ColorOption = Color.auto,
+    data_dir: DataDirOption = None,
+) -> None:
     """List the tokens by their ids. Run it where the data directory is.
 
     An id tells nothing of its token. Tokens of service accounts and ID tokens are not in the list.
     """
     from fleet.cli.datadir import locate
-    from fleet.cli.output import show
+
+    how = lists.asked(LIST, output, sort, watch, color)
+    states = lists.spelt("--state", state, STATES) or STATES
+    data = locate(data_dir)
+    data.need()
+
+    def fetch() -> Iterator[list[lists.Record]]:
+        found = _records(data, people=output not in (ListOutput.json, ListOutput.yaml))
+        yield [one for one in found if user in (None, one["user"]) and one["state"] in states]
+
+    lists.show(how, fetch, nothing=NOTHING)
+
+
+def _records(data: DataDir, *, people: bool) -> list[lists.Record]:
+    """The tokens, for people or for programs."""
     from fleet.cli.tokenfile import listed
     from fleet.model.times import rfc3339
 
-    data = locate(data_dir)
-    data.need()
     now = time.time()
-    records: list[dict[str, Any]] = [
+    records: list[lists.Record] = [
         {
             "id": token.id, "user": token.line.user, "uid": token.line.uid, "groups": list(token.line.groups),
             "expires": rfc3339(token.line.expires) if isfinite(token.line.expires) else None,
-            "expired": token.line.expires <= now,
+            "expired": token.line.expires <= now, "state": STATES[token.line.expires <= now],
         }
         for token in listed(data)
     ]  # fmt: skip
-    if output is Output.table:
-        for record in records:
-            end = record["expires"] or "never"
-            record |= {"groups": ",".join(record["groups"]), "expires": f"{end} (over)" if record["expired"] else end}
-    show(records, COLUMNS, output, nothing=NOTHING)
+    for record in records if people else ():
+        end = record["expires"] or "never"
+        record |= {"groups": ",".join(record["groups"]), "expires": f"{end} (over)" if record["expired"] else end}
+    return records
 
 
 @app.command("revoke", epilog=of("token revoke"))

@@ -6,11 +6,11 @@ from typing import Annotated
 
 import typer
 
-from fleet.cli.options import ContextOption, DataDirOption, KubeconfigOption
+from fleet.cli.options import ContextOption, DataDirOption, KubeconfigOption, MemberArgument
 
 
 def unjoin(
-    name: Annotated[str, typer.Argument(help="The member.")],
+    name: MemberArgument,
     force: Annotated[bool, typer.Option("--force", help="Give up what cannot be withdrawn.")] = False,
     timeout: Annotated[float, typer.Option(min=0, help="Seconds to wait until it is gone.")] = 60.0,
     kubeconfig: KubeconfigOption = None,

@@ -22,19 +22,26 @@ import typer
 
 from fleet.cli import intact
 from fleet.cli.access import Access, takes_access
+from fleet.cli.console import hint
 from fleet.cli.datadir import DataDir, Lock, create_root, locate, prepare, write_kubeconfig
 from fleet.cli.failure import Failure
 from fleet.cli.options import (
+    FINISHED_JOB_TTL_S,
+    HISTORY_DAYS,
     ClaimOption,
     DatabaseOption,
     DataDirOption,
+    FinishedJobOption,
     GpusOption,
     GuaranteeDelayOption,
     HeadOption,
+    HistoryDatabaseOption,
+    HistoryDaysOption,
     MetricsOption,
     NodesOption,
     ProtectionOption,
     ReclaimOption,
+    UsageDaysOption,
 )
 from fleet.cli.parent import follow_parent
 from fleet.model.untyped import digits
@@ -54,7 +61,8 @@ BACKLOG = 1024
 
 @dataclass(frozen=True)
 class Plan:
-    """The options of `fleet up`. `database_url` None: the embedded one; `tuning`: options of the controllers;
+    """The options of `fleet up`. `database_url` None: the embedded one; `history_url` "": the same;
+    `tuning`: options of the controllers;
     `metrics`: host and port of theirs."""
 
     data: DataDir
@@ -64,6 +72,7 @@ class Plan:
     nodes: int
     gpus: int
     database_url: str | None
+    history_url: str = ""
     tuning: tuple[str, ...] = ()
     metrics: tuple[str, int] | None = None
     hangs_s: float = 30.0
@@ -79,11 +88,15 @@ def up(
     nodes: NodesOption = 4,
     gpus: GpusOption = 8,
     database_url: DatabaseOption = None,
+    history_database_url: HistoryDatabaseOption = None,
     reclaim: ReclaimOption = True,
     protection_seconds: ProtectionOption = 300.0,
     claim_seconds: ClaimOption = 900.0,
     head_after_seconds: HeadOption = 600.0,
     guarantee_delay_seconds: GuaranteeDelayOption = None,
+    finished_job_ttl_seconds: FinishedJobOption = FINISHED_JOB_TTL_S,
+    history_days: HistoryDaysOption = HISTORY_DAYS,
+    usage_days: UsageDaysOption = HISTORY_DAYS,
     metrics_listen: MetricsOption = None,
     hang_seconds: Annotated[
         float, typer.Option(min=0, help="A part that shows no life for so long is killed and started again; 0: never.")
@@ -100,10 +113,24 @@ def up(
     if guarantee_delay_seconds is not None:
         heads += ("--guarantee-delay-seconds", str(guarantee_delay_seconds))
     tuning = ("--reclaim" if reclaim else "--no-reclaim", *seconds, *heads)
+    tuning += ("--finished-job-ttl-seconds", str(finished_job_ttl_seconds))
+    tuning += tuple(word for one in access.outgoing_allow or () for word in ("--outgoing-allow", one))
+    tuning += ("--history-days", str(history_days), "--usage-days", str(usage_days))
     metrics = parse_listen(metrics_listen, "--metrics-listen") if metrics_listen else None
     access.check()
     plan = Plan(
-        locate(data_dir), host, port, members, nodes, gpus, database_url or None, tuning, metrics, hang_seconds, access
+        locate(data_dir),
+        host,
+        port,
+        members,
+        nodes,
+        gpus,
+        database_url or None,
+        history_database_url or "",
+        tuning,
+        metrics,
+        hang_seconds,
+        access,
     )
     intact.check(plan.data, embedded=plan.database_url is None)
     create_root(plan.data)
@@ -201,7 +228,10 @@ class _Hub:
 
         data = self._plan.data
         where = ["--data-dir", str(data.root)]
-        environment = {"FLEET_DATABASE_URL": self._plan.database_url or ""}
+        environment = {
+            "FLEET_DATABASE_URL": self._plan.database_url or "",
+            "FLEET_HISTORY_DATABASE_URL": self._plan.history_url,
+        }
         descriptor = self._listener.fileno()
         metrics = (self._metrics.fileno(),) if self._metrics is not None else ()
         controllers = ["controllers", *where, *self._plan.tuning]
@@ -241,6 +271,8 @@ class _Hub:
         if self._metrics is not None:
             host, port = self._metrics.getsockname()[:2]
             progress(f"metrics of the controllers: https://{f'[{host}]' if ':' in host else host}:{port}/metrics")
+        for line in hint(self._server, data.root) if self._plan.access.console else ():
+            progress(line)
         took = time.monotonic() - began
         print(f"ready  {self._server}  kubeconfig={data.kubeconfig}  members={members}  ({took:.1f} s)", flush=True)
 

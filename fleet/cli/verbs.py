@@ -1,67 +1,76 @@
 """`fleet hold`, `release`, `suspend`, `resume`, `cancel` and `priority`: verbs on jobs, by name or by label.
 
-Each writes the field that kubectl would write (docs/how-to/hold-hurry-or-stop-a-job.md), so that the hub's own checks,
-warnings and rights apply.
+The operations are those of the Python client, fleet/client/verbs.py. Each writes the field that kubectl would write
+(docs/how-to/hold-hurry-or-stop-a-job.md), so that the hub's own checks, warnings and rights apply.
 """
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
-from fleet.cli.chosen import CannotBe, Job, JobsArgument, each
+from fleet.cli.chosen import Job, JobsArgument, TargetsArgument, each
 from fleet.cli.options import ContextOption, DataDirOption, KubeconfigOption, NamespaceOption, SelectorOption
-from fleet.wellknown import ANNOTATION_HOLD, binding_name, unit_name
-
-MERGE = "application/merge-patch+json"
-UNITS = "/apis/scheduling.x-k8s.io/v1alpha1/namespaces/{namespace}/queueunits/{name}"
 
 
 def hold(
-    jobs: JobsArgument = None,
+    jobs: TargetsArgument = None,
+    drain: Annotated[
+        bool, typer.Option("--drain", help="Of a queue: evict its jobs that run, too. They wait in it again.")
+    ] = False,
     selector: SelectorOption = None,
     namespace: NamespaceOption = None,
     kubeconfig: KubeconfigOption = None,
     context: ContextOption = None,
     data_dir: DataDirOption = None,
 ) -> None:
-    """Keep jobs from starting.
+    """Keep jobs from starting, or those of a queue.
 
-    A job that runs goes on, and is held when it next waits.
+    A job that runs goes on, and is held when it next waits. The queue is queue/NAME; it holds the queues below it.
+    Jobs of it that run go on, unless --drain evicts them. Jobs that are not preemptible stay in any case.
     """
+    from fleet.bindings.stopping import DRAIN, HOLD
+    from fleet.cli.failure import Failure
     from fleet.cli.hub import connect
+    from fleet.cli.queueverbs import PREFIXES, each_with_queues
+    from fleet.client import verbs
 
+    if drain and (selector or not all(name.startswith(PREFIXES) for name in jobs or ())):
+        raise Failure("--drain is about queues: name them queue/NAME (fleet suspend stops jobs)")
     hub = connect(kubeconfig, data_dir, context)
 
     def one(job: Job) -> str:
-        _patch(job, {"metadata": {"annotations": {ANNOTATION_HOLD: "true"}}})
+        hub.run(verbs.hold(hub.session, job))
         return f"{job} held"
 
-    each(hub, namespace or hub.namespace, jobs or (), selector, one)
+    each_with_queues(hub, namespace or hub.namespace, jobs or (), selector, one, DRAIN if drain else HOLD)
 
 
 def release(
-    jobs: JobsArgument = None,
+    jobs: TargetsArgument = None,
     selector: SelectorOption = None,
     namespace: NamespaceOption = None,
     kubeconfig: KubeconfigOption = None,
     context: ContextOption = None,
     data_dir: DataDirOption = None,
 ) -> None:
-    """Let held jobs start again."""
+    """Let held jobs start again, or a queue.
+
+    The queue is queue/NAME.
+    """
+    from fleet.bindings.stopping import NONE
     from fleet.cli.hub import connect
+    from fleet.cli.queueverbs import each_with_queues
+    from fleet.client import verbs
 
     hub = connect(kubeconfig, data_dir, context)
 
     def one(job: Job) -> str:
-        _patch(job, {"metadata": {"annotations": {ANNOTATION_HOLD: None}}})
-        unit = hub.find(_unit(job))
-        if unit is not None and (unit.get("spec") or {}).get("active") is False:
-            hub.request("PATCH", _unit(job), {"spec": {"active": True}}, content_type=MERGE)
+        hub.run(verbs.release(hub.session, job))
         return f"{job} released"
 
-    each(hub, namespace or hub.namespace, jobs or (), selector, one)
+    each_with_queues(hub, namespace or hub.namespace, jobs or (), selector, one, NONE)
 
 
 def suspend(
@@ -77,9 +86,15 @@ def suspend(
     They leave their member and give their quota back.
     """
     from fleet.cli.hub import connect
+    from fleet.client import verbs
 
     hub = connect(kubeconfig, data_dir, context)
-    each(hub, namespace or hub.namespace, jobs or (), selector, lambda job: _suspended(job, True))
+
+    def one(job: Job) -> str:
+        hub.run(verbs.suspend(hub.session, job))
+        return f"{job} suspended"
+
+    each(hub, namespace or hub.namespace, jobs or (), selector, one)
 
 
 def resume(
@@ -92,9 +107,15 @@ def resume(
 ) -> None:
     """Queue suspended jobs again, with their old place."""
     from fleet.cli.hub import connect
+    from fleet.client import verbs
 
     hub = connect(kubeconfig, data_dir, context)
-    each(hub, namespace or hub.namespace, jobs or (), selector, lambda job: _suspended(job, False))
+
+    def one(job: Job) -> str:
+        hub.run(verbs.resume(hub.session, job))
+        return f"{job} resumed"
+
+    each(hub, namespace or hub.namespace, jobs or (), selector, one)
 
 
 def cancel(
@@ -105,13 +126,14 @@ def cancel(
     context: ContextOption = None,
     data_dir: DataDirOption = None,
 ) -> None:
-    """Stop jobs for good and delete them, here and in their member."""
+    """Stop jobs for good and delete them, also in their member."""
     from fleet.cli.hub import connect
+    from fleet.client import verbs
 
     hub = connect(kubeconfig, data_dir, context)
 
     def one(job: Job) -> str:
-        hub.request("DELETE", job.path)
+        hub.run(verbs.cancel(hub.session, job))
         return f"{job} cancelled"
 
     each(hub, namespace or hub.namespace, jobs or (), selector, one)
@@ -132,35 +154,12 @@ def priority(
     the pod templates of a job is its user's own way.
     """
     from fleet.cli.hub import connect
+    from fleet.client import verbs
 
     hub = connect(kubeconfig, data_dir, context)
 
     def one(job: Job) -> str:
-        if hub.find(_unit(job)) is None:
-            raise CannotBe(f"{job} waits in no queue")
-        hub.request("PATCH", _unit(job), {"spec": {"priority": value}}, content_type=MERGE)
+        hub.run(verbs.priority(hub.session, job, value))
         return f"{job} has priority {value}"
 
     each(hub, namespace or hub.namespace, jobs or (), selector, one)
-
-
-def _suspended(job: Job, suspended: bool) -> str:
-    from fleet.cli.declared import know_kinds
-    from fleet.kinds.lookup import interpreter_of
-
-    reader = interpreter_of(job.api_version, job.kind)
-    if reader is None:
-        know_kinds((), job.hub)
-        reader = interpreter_of(job.api_version, job.kind)
-    if reader is None or not reader.suspend_field:
-        raise CannotBe(f"{job} cannot be suspended: its kind has no field for that; fleet hold keeps it from starting")
-    _patch(job, reader.suspend({}, suspended))
-    return f"{job} {'suspended' if suspended else 'resumed'}"
-
-
-def _patch(job: Job, patch: dict[str, Any]) -> None:
-    job.hub.request("PATCH", job.path, patch, content_type=MERGE)
-
-
-def _unit(job: Job) -> str:
-    return UNITS.format(namespace=job.namespace, name=unit_name(binding_name(job.kind, job.name)))

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from fleet.cli.chosen import Job, JobsArgument, jobs_of
-from fleet.cli.failure import Failure
+from fleet.cli.failure import TimeIsOver
 from fleet.cli.options import ContextOption, DataDirOption, KubeconfigOption, NamespaceOption, SelectorOption
 
 if TYPE_CHECKING:
@@ -42,8 +42,8 @@ def wait(
 ) -> None:
     """Wait until jobs are finished, have started, or are deleted.
 
-    The exit status is 0 where all have come there, and 1 where a job failed, was deleted before, or where the time was
-    over.
+    The exit status is 0 where all have come there, 1 where a job failed or was deleted before, and 124 where the time
+    was over.
     """
     from fleet.cli.hub import connect
 
@@ -74,7 +74,7 @@ def wait(
                     print(told, file=sys.stderr)
         left = [job for job, (state, _) in stands.items() if state not in (*STATES[until], "Deleted")]
         if left and deadline is not None and time.monotonic() > deadline:
-            raise Failure(f"not {until} after {timeout:g} s: {', '.join(map(str, left))}")
+            raise TimeIsOver(f"not {until} after {timeout:g} s: {', '.join(map(str, left))}")
         if left:
             time.sleep(POLL_S)
     if failed:

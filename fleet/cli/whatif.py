@@ -35,6 +35,7 @@ from fleet.cli.whatif_options import (
     TimesOption,
     TreeOption,
 )
+from fleet.cli.when import duration
 
 if TYPE_CHECKING:
     from fleet.cli.hub import Hub
@@ -82,7 +83,7 @@ def what_if(
         add_member or [], drain or [], lose or [], fail_over or [], scale or [], set_ or [], tree, submit or [],
         remove or [], hold or [], release or [], priority or [], move or [], where,
     )  # fmt: skip
-    otherwise = whatif_edits.seconds(runs_for, "--runs-for") if runs_for else None
+    otherwise = duration(runs_for, "--runs-for") if runs_for else None
     here = solver or otherwise is not None or not times  # the hub draws durations itself, and asks no solver
     if source is None:
         if here or hub is None:

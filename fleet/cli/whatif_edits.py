@@ -9,10 +9,10 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from fleet.cli.applying import Applier
 from fleet.cli.declared import know_kinds
 from fleet.cli.failure import Failure
 from fleet.cli.manifests import documents
-from fleet.cli.submit import dry_run
 from fleet.controllers.cluster.matching import Candidate, candidate
 from fleet.controllers.decide.submitted import NoUnit, as_candidate, unit_of
 from fleet.decide import BadSnapshot
@@ -50,8 +50,6 @@ POLICY_KINDS = ("PropagationPolicy", "ClusterPropagationPolicy")
 _NODES = re.compile(r"(?P<name>[^=]+)=(?P<count>\d{1,6})x(?P<gpus>\d{1,6})")
 _SCALE = re.compile(r"(?P<member>[^=/]+)(/(?P<pool>\d{1,6}))?=(?P<by>[+-]\d{1,7})")
 _LIMIT = re.compile(r"(?P<node>.+?)\.(?P<limit>min|max)\.(?P<resource>[^=]+)=(?P<amount>[^=]*)")
-_DURATION = re.compile(r"(\d{1,9}(?:\.\d{1,3})?)([smhd])")
-_SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 Made = Callable[[Snapshot], Iterator[Edit]]
 
 
@@ -147,14 +145,6 @@ def from_hub(hub: Hub) -> Source | None:
         return Source("the hub's snapshot", snapshot, codec.now_of(document, snapshot), hub)
     except BadSnapshot as error:
         raise Failure(f"the hub's snapshot: {error}") from error
-
-
-def seconds(text: str, option: str) -> float:
-    """Of 90s, 30m, 12h or 2d. Raises Failure."""
-    found = _DURATION.fullmatch(text)
-    if found is None or float(found[1]) <= 0:
-        raise Failure(f"{option} {text}: is no duration such as 90m, 12h or 2d")
-    return float(found[1]) * _SECONDS[found[2]]
 
 
 def _matched(pattern: re.Pattern[str], text: str, example: str) -> re.Match[str]:
@@ -310,7 +300,8 @@ def _submitted(path: Path, namespace: str, source: Source, snapshot: Snapshot) -
     if not jobs:
         raise BadEdit("holds no job")
     if source.hub is not None:
-        jobs = dry_run(source.hub, jobs, namespace)
+        applier = Applier(source.hub, namespace, dry_run=True)
+        jobs = [applier.apply(job)[1] for job in jobs]
         classes += source.hub.list(CLASSES)
     for job in jobs:
         home = job["metadata"].get("namespace") or namespace

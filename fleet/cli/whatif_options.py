@@ -58,6 +58,6 @@ RunsForOption = Annotated[
 ]
 TimesOption = Annotated[bool, typer.Option(help="Run the queues forward, to say when jobs start.")]
 SolverOption = Annotated[
-    bool, typer.Option("--solver", help="Ask the solver, as the hub does; else decisions are greedy.")
+    bool, typer.Option("--solver", help="Ask the solver, as the hub does; else jobs start in order, with backfill.")
 ]
 SeedOption = Annotated[int, typer.Option(help="Seed of the solver.")]

@@ -37,6 +37,8 @@ def lines(found: Json) -> Iterator[str]:
         why = "" if bound["unit"] in told else f": {bound['reason']['text']}"
         yield f"{bound['job']} waits all the same{why}"
         yield from (f"  {line}" for line in _bound(bound))
+    if (of := found.get("boundOf", 0)) > len(found["bound"]):
+        yield f"{len(found['bound'])} of {of} jobs that wait all the same are shown"
     for other in found.get("others") or ():
         many = "1 job" if other["jobs"] == 1 else f"{other['jobs']} jobs"
         yield f"not yours: {many} of {other['leaf'] or 'no queue'} ({other['gpus']} GPUs): {other['change']}"
@@ -57,7 +59,7 @@ def _bound(bound: Json) -> Iterator[str]:
         yield f"Used in {_some(bound['where'])} by:"
         yield from (f"  {_holder(holder)}" for holder in bound["holders"][:HOLDERS])
         if len(bound["holders"]) > HOLDERS:
-            yield f"  {len(bound['holders']) - HOLDERS} more queues"
+            yield f"  {HOLDERS} of {len(bound['holders'])} queues are shown"
     yield from would_start(bound["changes"])
     yield from would_not(bound["without"])
 
@@ -77,7 +79,15 @@ def _waits_for_good(standing: Json) -> bool:
 
 
 def _answer(certificate: Json) -> str:
-    return str(certificate["shipped"]) + (f" ({certificate['why']})" if certificate["why"] else "")
+    return answered(str(certificate["shipped"]), str(certificate["why"] or ""))
+
+
+def answered(shipped: str, why: str) -> str:
+    """The source of a plan, and the cause of that. The plan without the solver starts jobs in order, and lets others
+    fill the gaps: backfill."""
+    for ours, theirs in (("greedy is as good", "the solver found nothing better"), ("greedy", "backfill")):
+        shipped, why = shipped.replace(ours, theirs), why.replace(ours, theirs)
+    return shipped + (f" ({why})" if why else "")
 
 
 def _standing(standing: Json) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -16,6 +17,7 @@ import yaml
 from fleet.amc import table, yamlout
 from fleet.amc.get import proxy
 from fleet.cli import joining
+from tests.api.conftest import KUBECTL
 from tests.cli.hub import BIN, Up, fleet, until
 
 NODES = "/api/v1/nodes"
@@ -30,8 +32,10 @@ class Members:
     up: Up
     sim: subprocess.Popen[bytes]
 
-    def amc(self, *arguments: str) -> subprocess.CompletedProcess[str]:
-        return fleet(*arguments, "--kubeconfig", str(self.up.folder / "kubeconfig"), program="kubectl-amc")
+    def amc(self, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+        """`--member-timeout`: a machine with much to do answers late."""
+        where = ("--kubeconfig", str(self.up.folder / "kubeconfig"), "--member-timeout", "60")
+        return fleet(*arguments, *where, program="kubectl-amc", **environment)
 
 
 def pod_template() -> dict[str, object]:
@@ -43,6 +47,23 @@ def job(name: str, **metadata: object) -> dict[str, object]:
     return {
         "apiVersion": "kubeflow.org/v1", "kind": "PyTorchJob", "metadata": {"name": name, **metadata},
         "spec": {"pytorchReplicaSpecs": {"Master": {"replicas": 1, "template": pod_template()}}},
+    }  # fmt: skip
+
+
+def metrics_kind(resource: str) -> dict[str, object]:
+    """A kind in the place of what a metrics-server serves."""
+    kind = {"nodes": "NodeMetrics", "pods": "PodMetrics"}[resource]
+    schema = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+    version = {"name": "v1beta1", "served": True, "storage": True, "schema": {"openAPIV3Schema": schema}}
+    names = {"plural": resource, "singular": resource[:-1], "kind": kind, "listKind": f"{kind}List"}
+    approved = {"api-approved.kubernetes.io": "unapproved, a stand-in"}
+    return {
+        "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+        "metadata": {"name": f"{resource}.metrics.k8s.io", "annotations": approved},
+        "spec": {
+            "group": "metrics.k8s.io", "scope": "Cluster" if resource == "nodes" else "Namespaced", "names": names,
+            "versions": [version],
+        },
     }  # fmt: skip
 
 
@@ -183,6 +204,97 @@ def test_a_pods_log_comes_through_the_hub_and_a_refusal_is_one_line(members: Mem
     assert missing.stderr == 'cluster(cfa): pods "nobody" not found\n'
     unknown = members.amc("logs", "made-there-master-0", "-m", "cfa", "-c", "other")
     assert (unknown.returncode, len(unknown.stderr.splitlines())) == (1, 1)
+
+
+CONFIG = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "settings"}, "data": {"a": "1"}}
+
+
+def test_an_object_is_applied_described_and_deleted_in_named_members(members: Members, tmp_path: Path) -> None:
+    file = tmp_path / "settings.yaml"
+    file.write_text(yaml.safe_dump(CONFIG))
+    dry = members.amc("apply", "-f", str(file), "-m", "cfa", "--dry-run")
+    assert (dry.stdout, dry.stderr) == ("configmap/settings serverside-applied in cfa (server dry run)\n", "")
+    done = members.amc("apply", "-f", str(file), "-m", "cfa,cfb")
+    assert done.stdout.splitlines() == [f"configmap/settings serverside-applied in {name}" for name in ("cfa", "cfb")]
+    described = members.amc("describe", "configmap", "settings", "-m", "cfa,cfb", PATH=str(Path(KUBECTL).parent))
+    assert described.returncode == 0, described.stderr
+    assert described.stdout.startswith("Cluster:  cfa\nName:         settings\n")
+    assert "\n\nCluster:  cfb\nName:" in described.stdout
+    gone = members.amc("delete", "configmap/settings", "configmap/nope", "-m", "cfa")
+    assert (gone.returncode, gone.stdout) == (1, 'configmap "settings" deleted from cfa\n')
+    assert gone.stderr == 'cluster(cfa): configmaps "nope" not found\n'
+    assert members.amc("delete", "cm", "settings", "-m", "cfb").returncode == 0
+
+
+def test_what_the_hub_put_there_is_left_alone(members: Members, tmp_path: Path) -> None:
+    adopted = job("of-the-hub", labels={"fleet.io/hub": "some-hub"})
+    members.up.hub.request("POST", proxy("cfb") + JOBS, adopted)
+    refused = "cluster(cfb): pytorchjob.kubeflow.org/of-the-hub was put there by the hub"
+    deleted = members.amc("delete", "pytorchjob", "of-the-hub", "-m", "cfb")
+    assert (deleted.returncode, deleted.stderr) == (1, f"{refused}: delete it on the hub\n")
+    file = tmp_path / "job.yaml"
+    file.write_text(yaml.safe_dump(job("of-the-hub")))
+    applied = members.amc("apply", "-f", str(file), "-m", "cfb")
+    assert (applied.returncode, applied.stderr) == (1, f"{refused}: change it on the hub\n")
+    file.write_text(yaml.safe_dump(adopted))
+    marked = members.amc("apply", "-f", str(file), "-m", "cfb")
+    assert marked.returncode == 1 and "has the label fleet.io/hub, which is the hub's to set" in marked.stderr
+    members.up.hub.request("DELETE", f"{proxy('cfb')}{JOBS}/of-the-hub")
+
+
+def test_a_watch_goes_on_with_each_change(members: Members) -> None:
+    command = [str(BIN / "kubectl-amc"), "get", "configmap", "-m", "cfa,cfb", "-w", "--no-headers"]
+    command += ["--kubeconfig", str(members.up.folder / "kubeconfig")]
+    watched = proxy("cfb") + "/api/v1/namespaces/default/configmaps"
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        try:
+            assert process.stdout is not None
+            for name in ("first", "second"):
+                members.up.hub.request("POST", watched, {**CONFIG, "metadata": {"name": name}})
+                line = process.stdout.readline()
+                assert line.split()[:3] == [name, "cfb", "1"]
+            members.up.hub.request("DELETE", f"{watched}/first")
+            assert process.stdout.readline().split()[:2] == ["first", "cfb"]
+            process.send_signal(signal.SIGINT)
+            assert process.wait(60) == 130
+        finally:
+            process.kill()
+    members.up.hub.request("DELETE", f"{watched}/second")
+
+
+def test_nodes_and_pods_have_figures_where_the_member_tells_them(members: Members) -> None:
+    done = members.amc("top", "node", "-m", "cfa,cfb")
+    untold = "tells no usage: it does not serve metrics.k8s.io (a metrics-server would)"
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr == f"cluster(cfa): {untold}\ncluster(cfb): {untold}\n"
+    crds, metrics = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", "/apis/metrics.k8s.io/v1beta1"
+    for resource in ("nodes", "pods"):
+        members.up.hub.request("POST", proxy("cfb") + crds, metrics_kind(resource))
+    until("cfb serves them", lambda: members.up.hub.find(f"{proxy('cfb')}{metrics}/pods") is not None)
+    until("cfb serves nodes", lambda: members.up.hub.find(f"{proxy('cfb')}{metrics}/nodes") is not None)
+    usage = {"cpu": "16", "memory": "64Gi"}
+    told = {
+        "apiVersion": "metrics.k8s.io/v1beta1",
+        "kind": "NodeMetrics",
+        "metadata": {"name": "node-1"},
+        "usage": usage,
+    }
+    members.up.hub.request("POST", f"{proxy('cfb')}{metrics}/nodes", told)
+    containers = [{"name": "a", "usage": {"cpu": "250m", "memory": "1Mi"}}, {"name": "b", "usage": {"cpu": "1"}}]
+    told = {
+        "apiVersion": "metrics.k8s.io/v1beta1",
+        "kind": "PodMetrics",
+        "metadata": {"name": "p"},
+        "containers": containers,
+    }
+    members.up.hub.request("POST", f"{proxy('cfb')}{metrics}/namespaces/default/pods", told)
+    assert members.amc("top", "node", "-m", "cfb").stdout == (
+        "NAME     CLUSTER   CPU(cores)   CPU(%)   MEMORY(bytes)   MEMORY(%)\n"
+        "node-1   cfb       16000m       25%      65536Mi         25%\n"
+    )
+    assert members.amc("top", "pod", "-A", "-m", "cfb").stdout == (
+        "NAMESPACE   NAME   CLUSTER   CPU(cores)   MEMORY(bytes)\ndefault     p      cfb       1250m        1Mi\n"
+    )
 
 
 def test_a_lost_member_is_a_line_and_the_others_are_listed(members: Members) -> None:

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from typing import Any
 from urllib.parse import urlparse
 
 import pytest
 
+from api.v1.hubmodels import HubParts
 from fleet.amc.client import Answer
-from fleet.cli.doctor import HUB_CONFIG, POLICIES, TREES, Finding, passing_policies, set_aside, silent_members
+from fleet.cli.doctor import HUB_CONFIG, POLICIES, TREES, passing_policies
+from fleet.cli.finding import PARTS, Finding, Patient
 from fleet.cli.hub import Hub
 from tests.cli.hub import Up, fleet
 from tests.controllers.world import Body, cluster_policy, passing, policy, tree
@@ -35,7 +36,7 @@ class Stored:
 
 
 def found(*policies: Body, **how: Any) -> list[Finding]:
-    return list(passing_policies(Hub(Stored(*policies, **how), Path("kubeconfig"))))  # type: ignore[arg-type]
+    return list(passing_policies(Patient(Hub(Stored(*policies, **how), "kubeconfig"), 0.0)))  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
@@ -75,34 +76,11 @@ def test_without_a_tree_nothing_is_passed() -> None:
     assert found(policy(), required="true") == []
 
 
-class Told:
-    """A hub's API that says this of itself."""
-
-    def __init__(self, **status: Any) -> None:
-        self.status = {"members": [], "aside": {"count": 0, "first": []}, **status}
-
-    def request(self, method: str, path: str, *_: Any, **__: Any) -> Answer:
-        return Answer(200, self.status)
-
-
-def test_a_member_that_is_not_ready_is_found_with_its_reason() -> None:
-    members = [{"name": "cfa", "ready": True, "message": ""}, {"name": "cfb", "ready": False, "message": "no answer"}]
-    (finding,) = silent_members(Hub(Told(members=members), Path("kubeconfig")))  # type: ignore[arg-type]
-    assert (finding.kind, finding.name, finding.why) == ("Cluster", "cfb", "is not ready: no answer")
-    assert "fleet join cfb --kubeconfig FILE" in finding.what_to_do
-
-
-def test_objects_that_are_set_aside_are_found() -> None:
-    aside = {"count": 2, "first": ["bind: default/x"]}
-    (finding,) = set_aside(Hub(Told(aside=aside), Path("kubeconfig")))  # type: ignore[arg-type]
-    assert finding.why == "2 objects cannot be handled: bind: default/x"
-    assert list(set_aside(Hub(Told(), Path("kubeconfig")))) == []  # type: ignore[arg-type]
-
-
 def test_it_ends_with_1_only_when_it_found_something(up: Up) -> None:
     sound = fleet("doctor", "--data-dir", str(up.folder))
     assert (sound.returncode, sound.stdout, sound.stderr) == (0, "", "Nothing is wrong\n")
     hub = up.hub
+    HubParts.model_validate(hub.request("GET", PARTS).body)
     hub.put_object(f"{POLICIES}/namespaces/default/propagationpolicies", policy("sound", queue=True))
     hub.put_object(TREES, tree())
     hub.put_object(f"{POLICIES}/namespaces/default/propagationpolicies", policy("mine"))

@@ -14,7 +14,7 @@ import pytest
 
 from fleet.amc.client import Answer
 from fleet.amc.get import CLUSTERS
-from fleet.cli.clusters import COLUMNS, WIDE, line, record
+from fleet.cli.clusters import LIST, line, record
 from fleet.cli.cordon import CORDON, TRIES_MAX, edit_taints, with_cordon
 from fleet.cli.hub import Hub, Refused
 from fleet.cli.options import Output
@@ -150,7 +150,7 @@ def test_an_interrupted_drain_says_that_the_hub_goes_on_and_so_it_does(up: Up) -
         "fleet: cfa stays cordoned, and the hub goes on draining; fleet uncordon cfa ends that"
     )
     late = run(up, "drain", "cfa", "--force", "--per-minute", "4", "--timeout", "0")
-    assert late.returncode == 1 and "fleet: cfa is not drained after 0 s: " in late.stderr, late.stderr
+    assert late.returncode == 124 and "fleet: cfa is not drained after 0 s: " in late.stderr, late.stderr
     until("both have left", lambda: {place(up, "low")[0], place(up, "fixed")[0]} == {"Queued"})
 
 
@@ -188,9 +188,9 @@ def test_names_of_some_length_fit_eighty_columns_and_wide_shows_the_rest(capsys:
     cluster["spec"]["apiEndpoint"] = "https://prod-eu-west-1.example.org:6443"
     room = {"allocatable": {GPU: "4096"}, "allocated": {GPU: "4000"}}
     cluster["status"] |= {"resourceSummary": room, "nodeSummary": {"readyNum": 512, "totalNum": 512}}
-    show([line(cluster)], COLUMNS, Output.table)
+    show([line(cluster)], LIST.columns, Output.table)
     assert [len(said) for said in capsys.readouterr().out.splitlines() if len(said) > 80] == []
-    show([line(cluster)], WIDE, Output.table)
+    show([line(cluster)], LIST.wide, Output.table)
     assert "https://prod-eu-west-1.example.org:6443" in capsys.readouterr().out
 
 

@@ -61,6 +61,7 @@ def test_a_job_that_waits_shows_its_reason_its_place_its_start_and_what_would_st
     assert shown[0] == "team/second: waits"
     assert shown[1].startswith("Reason:     insufficient unused quota for nvidia.com/gpu in root/vision")
     assert shown[1].endswith("(QuotaExhausted)")
+    assert shown.pop(2) == "Waits for:  team/first (24 nvidia.com/gpu, root/vision, in east)"
     assert shown[2] == "Position:   1 of 2 in root/vision; no job of the fleet is ahead of it"
     assert shown[3].startswith("Starts:     probably in ") and " in 4 of 5 cases in " in shown[3]
     assert "  raise max of root/vision by 8 nvidia.com/gpu, to 40" in shown
@@ -81,7 +82,7 @@ def contended(tmp_path: Path, **more: Any) -> str:
 
 def test_a_start_that_the_solver_does_not_find_is_only_likely(tmp_path: Path) -> None:
     held = contended(tmp_path, held=True)
-    for options in ([], ["--greedy"]):
+    for options in ([], ["--no-solver"]):
         shown = explained(held, "--explain", "first", *options).splitlines()
         assert shown[-2:] == ["Would likely start it now, each by itself:", "  release it"]
     [change] = json.loads(explained(held, "--explain", "first", "-o", "json"))["changes"]

@@ -19,13 +19,10 @@ def cluster(*avoided: dict[str, Any]) -> Body:
 
 
 class Told:
-    """A hub's API that has these Clusters."""
+    """A hub that has these Clusters."""
 
     def __init__(self, *clusters: Body) -> None:
-        self._clusters = clusters
-
-    def list(self, path: str) -> list[Body]:
-        return list(self._clusters)
+        self.clusters = list(clusters)
 
 
 def findings(*clusters: Body) -> list[Finding]:

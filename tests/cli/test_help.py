@@ -13,10 +13,12 @@ from fleet.cli import main
 from tests.cli.hub import fleet
 
 COMMANDS = (
+    "help",
     "up", "demo", "join", "agent", "unjoin", "cordon", "uncordon", "drain", "clusters", "queues", "submit", "delete",
-    "jobs", "explain", "decide", "doctor", "what-if", "replay", "api", "controllers", "sim", "status", "version",
+    "run", "jobs", "explain", "decide", "doctor", "what-if", "replay", "api", "controllers", "sim", "status", "version",
     "token", "orphans", "backup", "restore", "move", "clone", "wait", "hold", "release", "suspend",
-    "resume", "cancel", "priority", "logs",
+    "resume", "cancel", "priority", "logs", "completion", "history", "show", "report", "check", "sweep", "exec",
+    "attach", "port-forward", "top", "notifications",
 )  # fmt: skip
 HEAVY = ("fastapi", "uvicorn", "sqlalchemy", "numpy", "ortools", "kubernetes", "httpx", "asyncpg", "cryptography")
 
@@ -37,6 +39,8 @@ def test_the_list_of_commands_has_a_line_for_each_that_is_not_cut_off() -> None:
         ("orphans", "list"),
         ("orphans", "adopt"),
         ("orphans", "remove"),
+        ("history", "forget"),
+        ("notifications", "retry"),
     ],
     ids=" ".join,
 )
@@ -56,12 +60,19 @@ def test_a_command_that_is_loaded_alone_is_the_one_of_the_whole_program(command:
     assert "Usage: fleet " + command in alone.stdout
 
 
+def test_the_list_without_options_is_that_of_the_whole_program() -> None:
+    quick, whole = (
+        CliRunner().invoke(main.with_commands(main.COMMANDS, listed=listed), ["--help"]) for listed in (True, False)
+    )
+    assert quick.exit_code == 0 and quick.stdout == whole.stdout
+
+
 def test_a_command_loads_no_other() -> None:
     code = "import sys; sys.argv = ['fleet', 'version']; from fleet.cli.main import main\ntry: main()\n"
     code += "finally: print(*[name for name in sys.modules if name.startswith('fleet.cli.')])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=180, check=False)
     loaded = {name.removeprefix("fleet.cli.") for name in done.stdout.splitlines()[-1].split()}
-    assert loaded == {"main", "logs", "examples", "failure", "version"}
+    assert loaded == {"main", "logs", "completion", "examples", "failure", "parsing", "version"}
 
 
 @pytest.mark.parametrize("arguments", [["--help"], ["get", "--help"]])

@@ -72,7 +72,7 @@ def test_a_job_moves_where_it_may_and_where_there_is_room(up: Up, tmp_path: Path
     until("it is known", lambda: "would not start in cfb now" in run(up, "move", "third", "--to", "cfb").stderr)
     assert place(up, "third") == ("Running", "cfa")
     waits = run(up, "move", "third", "--to", "cfb", "--wait-for-room", "--timeout", "5")
-    assert waits.returncode == 1 and "is not in cfb after 5 s: waits: " in waits.stderr, waits.stderr
+    assert waits.returncode == 124 and "is not in cfb after 5 s: waits: " in waits.stderr, waits.stderr
     assert place(up, "third")[0] == "Queued"
     assert run(up, "delete", "pytorchjob/one").returncode == 0
     until("it starts there", lambda: place(up, "third") == ("Running", "cfb"))

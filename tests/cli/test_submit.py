@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
+from fleet.cli.applying import folded
 from fleet.cli.failure import Failure
 from fleet.cli.manifests import documents
-from fleet.cli.submit import folded
 from fleet.engine.dumps import as_written
 from tests.cli.hub import Up, fleet, refusal, until
 from tests.cli.test_jobs import TREE

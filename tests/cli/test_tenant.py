@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from fleet.admission.readyroles import role_with
 from tests.cli.hub import Up, fleet, refusal, until
 from tests.cli.test_jobs import TREE
 from tests.cli.test_whatif import GPU, job, policy, written
@@ -87,6 +88,21 @@ def test_jobs_are_those_that_the_user_may_list_and_it_is_said_that_others_are_le
     assert as_alice(up, "jobs").stderr == ""  # her context's namespace
     assert len(json.loads(as_bob(up, "jobs", "-A", "-o", "json").stdout)) == 4
     assert refusal(as_bob(up, "jobs")).endswith('in the namespace "default" (fleet jobs -A lists what you may list)')
+
+
+@pytest.mark.parametrize(
+    ("words", "role"),
+    [
+        (("jobs", "--kind", "PyTorchJob", "-n", "team-b"), "the role viewer may list pytorchjobs (fleet jobs -A"),
+        (("clusters",), "the role viewer may list clusters"),
+        (("priority", "5", "two"), "the role queue-admin may patch queueunits"),
+    ],
+)  # fmt: skip
+def test_a_refusal_names_the_verb_and_the_role_that_has_it(up: Up, words: tuple[str, ...], role: str) -> None:
+    said = refusal(as_alice(up, *words))
+    assert 'User "alice" cannot ' in said and role in said
+    assert role_with("patch", "cluster.karmada.io", "clusters") == "fleet-admin"
+    assert role_with("get", "", "secrets") == ""
 
 
 def test_queues_are_those_of_her_namespaces_and_what_is_above_them(up: Up) -> None:

@@ -10,9 +10,13 @@ from typing import Any
 import pytest
 
 from api.v1.models import State
-from fleet.cli.clone import _set
+from fleet.bindings.conditions import condition
+from fleet.cli.clone import put
 from fleet.cli.failure import Failure
-from fleet.cli.jobs import DOWN, SORTS, STATES, _moment
+from fleet.cli.jobs import LIST, STATES
+from fleet.cli.queueverbs import QUEUES
+from fleet.cli.when import moment
+from fleet.wellknown import ANNOTATION_QUOTA_FULLNAME
 from tests.cli.hub import Up, fleet, refusal, until
 from tests.cli.test_drain import QUOTA
 from tests.cli.test_whatif import job, policy, written
@@ -58,6 +62,46 @@ def states(up: Up, *words: str) -> dict[str, str]:
     return {line["name"]: line["state"] for line in json.loads(run(up, "jobs", "-o", "json", *words).stdout)}
 
 
+def test_a_queue_is_held_and_released_by_its_path_or_its_end(up: Up) -> None:
+    assert said(up, "hold", "queue/root/a") == ["queue/root/a held"]
+    assert said(up, "clone", "one", "late") == ["pytorchjob/late created, as pytorchjob/one"]
+    until("it is held", lambda: states(up, "--state", "held") == {"late": "Held"})
+    assert "the queue root/a is held" in run(up, "explain", "late").stdout
+    done = run(up, "release", "queue/a", "queue/roof/a")
+    assert (done.returncode, done.stdout) == (1, "queue/root/a released\n")
+    assert 'no queue "roof/a"; did you mean root/a?' in done.stderr
+    until("it is queued", lambda: states(up)["late"] == "Queued")
+    assert said(up, "cancel", "late") == ["pytorchjob/late cancelled"]
+    assert run(up, "wait", "late", "--for", "deleted", "--timeout", "90").returncode == 0
+
+
+def test_a_queue_is_drained_and_its_jobs_start_again_when_it_is_released(up: Up) -> None:
+    assert "--drain is about queues" in refusal(run(up, "hold", "queue/root/a", "one", "--drain"))
+    assert said(up, "hold", "queue/root", "--drain") == ["queue/root held, and its jobs that run are evicted"]
+    until("both left", lambda: states(up, "--state", "held") == {"one": "Held", "two": "Held"})
+    assert [line.split()[:3] for line in said(up, "queues")[1:]] == [["root", "2", "(held)"], ["root/a", "2", "(held)"]]
+    found = {
+        queue["queue"]: (queue["stop"], queue["held_by"])
+        for queue in json.loads(run(up, "queues", "-o", "json").stdout)
+    }
+    assert found == dict.fromkeys(("root", "root/a"), ("HoldAndDrain", "root"))
+    until("the queue says it", lambda: told_of_queues(up) == {
+        "root": "no job starts; no more jobs leave", "root/a": "no job starts; the queue root is drained",
+    })  # fmt: skip
+    assert "the queue root is held" in run(up, "explain", "one").stdout
+    assert said(up, "release", "queue/root") == ["queue/root released"]
+    assert run(up, "wait", "one", "two", "--for", "started", "--timeout", "90").returncode == 0
+    until("no queue says so", lambda: told_of_queues(up) == {"root": "", "root/a": ""})
+
+
+def told_of_queues(up: Up) -> dict[str, str]:
+    """The column Held of `kubectl get queue -o wide`, by path."""
+    return {
+        queue["metadata"]["annotations"][ANNOTATION_QUOTA_FULLNAME]: (condition(queue, "Held") or {}).get("message", "")
+        for queue in up.hub.list(QUEUES)
+    }
+
+
 def test_jobs_are_held_stopped_cloned_and_cancelled_by_name_and_by_label(up: Up) -> None:
     # A hold keeps a job that runs as it is, and the hub says so.
     done = run(up, "hold", "two", "nope")
@@ -82,7 +126,7 @@ def test_jobs_are_held_stopped_cloned_and_cancelled_by_name_and_by_label(up: Up)
     wide = said(up, "jobs", "--mine", "--sort", "priority", "-o", "wide")
     assert [line.split()[0] for line in wide] == ["NAME", "third", "one", "served", "two"]
     late = run(up, "wait", "third", "--for", "started", "--timeout", "1")
-    assert late.returncode == 1 and "not started after 1 s: pytorchjob/third" in late.stderr
+    assert late.returncode == 124 and "not started after 1 s: pytorchjob/third" in late.stderr
     assert said(up, "cancel", "-l", "sweep=lr") == ["pytorchjob/one cancelled", "pytorchjob/two cancelled"]
     assert run(up, "wait", "-l", "sweep=wd", "--for", "started", "--timeout", "90").returncode == 0
     assert said(up, "cancel", "third") == ["pytorchjob/third cancelled"]
@@ -97,12 +141,16 @@ def test_what_cannot_be_done_is_said_in_one_line(up: Up) -> None:
     assert "not both" in refusal(run(up, "hold", "one", "-l", "a=b"))
     assert "has the labels a=b" in refusal(run(up, "cancel", "-l", "a=b"))
     assert "is none of Unclaimed, Queued" in refusal(run(up, "jobs", "--state", "sleeping"))
+    assert 'no queue "root/b"' in refusal(run(up, "jobs", "--queue", "root/b"))
+    assert 'no member "cfx"; did you mean cfa?' in refusal(run(up, "jobs", "--member", "cfx"))
+    assert "; did you mean PyTorchJob?" in refusal(run(up, "jobs", "--kind", "pytorchjbo"))
+    assert "; did you mean pytorchjob?" in refusal(run(up, "delete", "pytorchjbo/one"))
     assert "is none of name, age" in refusal(run(up, "jobs", "--sort", "size"))
 
 
 def test_the_states_are_those_of_the_api() -> None:
     assert set(STATES) == {str(state) for state in State} - {str(State.DELETED)}
-    assert set(DOWN) <= set(SORTS)
+    assert set(LIST.down) <= set(LIST.sorts)
 
 
 @pytest.mark.parametrize(
@@ -113,19 +161,19 @@ def test_the_states_are_those_of_the_api() -> None:
     ],
 )  # fmt: skip
 def test_since_is_a_duration_or_a_time(text: str, at: str) -> None:
-    assert _moment(text, 1767312000.0) == at  # 2026-01-02T00:00:00Z
+    assert moment(text, 1767312000.0) == at  # 2026-01-02T00:00:00Z
 
 
 @pytest.mark.parametrize("text", ["yesterday", "2026-31-01", "0s", "-"])
 def test_since_that_is_neither_is_refused_by_name(text: str) -> None:
     with pytest.raises(Failure, match=f"--since {text}: is n"):
-        _moment(text, 1767312000.0)
+        moment(text, 1767312000.0)
 
 
 def test_set_reads_json_else_text_and_makes_the_objects_on_the_way() -> None:
     body: dict[str, Any] = {"spec": {"containers": [{"image": "a"}]}}
     for text in ("spec.containers.0.image=b:1", "spec.runPolicy.suspend=true", "metadata.labels.stage=1.0x"):
-        _set(body, text)
+        put(body, text)
     assert body == {
         "spec": {"containers": [{"image": "b:1"}], "runPolicy": {"suspend": True}},
         "metadata": {"labels": {"stage": "1.0x"}},
@@ -142,4 +190,4 @@ def test_set_reads_json_else_text_and_makes_the_objects_on_the_way() -> None:
 )  # fmt: skip
 def test_set_names_the_step_that_is_not_there(text: str, why: str) -> None:
     with pytest.raises(Failure, match=why):
-        _set({"kind": "Job", "spec": {"containers": [{}]}}, text)
+        put({"kind": "Job", "spec": {"containers": [{}]}}, text)

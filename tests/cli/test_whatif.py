@@ -84,7 +84,7 @@ def test_the_table_says_who_when_and_why(case: str) -> None:
     assert lines[1].split(maxsplit=2) == [
         "default/next", "starts", "waits: QuotaExhausted   starts in n   now, was in 43m",
     ]  # fmt: skip
-    assert lines[2:] == ["jobs that wait: 1, then 0", "answer: greedy (no solver was asked)"]
+    assert lines[2:] == ["jobs that wait: 1, then 0", "answer: backfill (no solver was asked)"]
 
 
 def test_a_job_that_waits_in_a_full_fleet_is_told_who_uses_it_and_what_would_start_it(
@@ -98,6 +98,12 @@ def test_a_job_that_waits_in_a_full_fleet_is_told_who_uses_it_and_what_would_sta
         "    root/a: 1 job, 16 nvidia.com/gpu",
         "  Would not start it: more quota, fewer replicas, a higher priority",
     ]
+
+
+def test_jobs_of_which_no_more_is_said_are_counted(case: str, tmp_path: Path) -> None:
+    jobs = [job(f"probe-{number}") for number in range(5)]
+    lines = asked(case, "--submit", written(tmp_path / "jobs.yaml", *jobs), "--no-times").splitlines()
+    assert "3 of 5 jobs that wait all the same are shown" in lines
 
 
 def test_a_job_that_an_edit_does_not_start_says_why_though_nothing_changes(case: str) -> None:

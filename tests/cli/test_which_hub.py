@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 import yaml
 
-from fleet.cli.hub import kubeconfigs
+from fleet.client.config import kubeconfig_files
 from tests.cli.hub import Up, fleet, refusal
 from tests.cli.test_whatif import job, written
 
@@ -36,7 +37,11 @@ def touched(path: Path) -> Path:
     return path
 
 
-def test_what_is_said_for_the_command_wins_over_the_environment_and_a_hub_over_any_cluster(
+def kubeconfigs(kubeconfig: Path | None, data_dir: Path | None, context: str | None) -> tuple[list[Path], bool]:
+    return kubeconfig_files(kubeconfig, data_dir, context, os.environ)
+
+
+def test_what_is_said_for_the_command_wins_and_a_data_directory_is_the_fallback(
     home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     own, theirs = home / ".fleet" / "kubeconfig", home / ".kube" / "config"
@@ -46,10 +51,10 @@ def test_what_is_said_for_the_command_wins_over_the_environment_and_a_hub_over_a
     touched(own)
     assert kubeconfigs(None, None, None) == ([own], True)
     assert kubeconfigs(None, None, "other") == ([theirs], False)
-    monkeypatch.setenv("KUBECONFIG", "/a:/b")
-    assert kubeconfigs(None, None, None) == ([Path("/a"), Path("/b")], False)
     monkeypatch.setenv("FLEET_DATA_DIR", "/d")
     assert kubeconfigs(None, None, None) == ([Path("/d/kubeconfig")], True)
+    monkeypatch.setenv("KUBECONFIG", "/a:/b")
+    assert kubeconfigs(None, None, None) == ([Path("/a"), Path("/b")], False)
     monkeypatch.setenv("FLEET_KUBECONFIG", "/k")
     assert kubeconfigs(None, None, None) == ([Path("/k")], False)
     assert kubeconfigs(None, Path("/e"), None) == ([Path("/e/kubeconfig")], True)
@@ -86,3 +91,14 @@ def test_a_server_that_is_no_hub_is_named_with_the_file_and_left_alone(
     said = refusal(fleet(*words, KUBECONFIG=str(member)))
     server = yaml.safe_load(member.read_text())["clusters"][0]["cluster"]["server"]
     assert said.startswith(f"fleet: {server} is no Fleet hub (context ") and f" of {member}): name the hub with" in said
+
+
+def test_a_hub_that_is_away_is_named_with_a_way_to_check(up: Up, tmp_path: Path) -> None:
+    away = yaml.safe_load((up.folder / "kubeconfig").read_text())
+    away["clusters"][0]["cluster"]["server"] = "https://127.0.0.1:9"
+    path = tmp_path / "away"
+    path.write_text(yaml.safe_dump(away))
+    assert refusal(fleet("jobs", "--kubeconfig", str(path))) == (
+        f"fleet: the hub does not answer ({path}): no answer from https://127.0.0.1:9: connection refused; is it"
+        " running? curl -k https://127.0.0.1:9/readyz tells"
+    )

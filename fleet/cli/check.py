@@ -1,0 +1,135 @@
+"""`fleet check`: what would become of jobs, before they are submitted.
+
+The hub answers (/fleet/v1/check): the same checks as at submission, and the decider's newest snapshot for the rest.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+from urllib.parse import urlencode
+
+import typer
+
+from fleet.cli.options import ContextOption, DataDirOption, KubeconfigOption, NamespaceOption, Output, OutputOption
+
+if TYPE_CHECKING:
+    from fleet.cli.applying import Applier
+    from fleet.cli.hub import Hub
+
+Json = dict[str, Any]
+
+CHECK = "/fleet/v1/check"
+MEMBERS = 20  # that a table shows
+RANGE = ("p10", "p50", "p90")
+BAD = ("refused", "never")
+
+
+def check(
+    files: Annotated[list[Path], typer.Argument(help='YAML files or directories with jobs ("-": stdin).')],
+    output: OutputOption = Output.table,
+    namespace: NamespaceOption = None,
+    kubeconfig: KubeconfigOption = None,
+    context: ContextOption = None,
+    data_dir: DataDirOption = None,
+) -> None:
+    """Say what would become of jobs, and submit nothing.
+
+    Of each: whether it is valid, its policy, its queue, the members with room for it, and its start.
+    The exit status is 1 where a job would be refused, or would never start. Policies and quota that stand in the same
+    file do not count: submit them first.
+    """
+    from fleet.cli.applying import Applier
+    from fleet.cli.hub import connect
+    from fleet.cli.manifests import documents_of
+    from fleet.cli.output import show
+
+    bodies, faults = documents_of(files)
+    found: list[Json] = []
+    if bodies:
+        hub = connect(kubeconfig, data_dir, context)
+        applier = Applier(hub, namespace or hub.namespace, dry_run=True)
+        found = list(_checked(applier, bodies))
+    if output is Output.table:
+        sys.stdout.write("\n".join("".join(f"{line}\n" for line in _lines(one)) for one in found))
+    else:
+        show(found, (), output)
+    for fault in faults:
+        print(f"fleet: {fault}", file=sys.stderr)
+    if faults or any(one["verdict"] in BAD for one in found):
+        raise typer.Exit(1)
+
+
+def _checked(applier: Applier, bodies: Sequence[Json]) -> Iterator[Json]:
+    from fleet.cli.applying import NotServed
+    from fleet.cli.declared import know_kinds
+    from fleet.cli.hub import Refused
+    from fleet.kinds.lookup import interpreter_of
+
+    hub = applier.hub
+    if any(interpreter_of(body["apiVersion"], body["kind"]) is None for body in bodies):
+        know_kinds(bodies, hub)
+    for body in bodies:
+        name = body["metadata"].get("name") or body["metadata"].get("generateName")
+        one: Json = {"job": f"{body['kind'].lower()}/{name}", "verdict": "refused", "why": None}
+        try:
+            if interpreter_of(body["apiVersion"], body["kind"]) is not None:
+                yield one | _asked(hub, applier.namespace, body)
+            else:
+                applier.apply(body)
+                yield one | {"verdict": "valid", "why": "is no job: nothing of it waits or starts"}
+        except (NotServed, Refused) as failure:
+            yield one | {"why": str(failure)}
+
+
+def _asked(hub: Hub, namespace: str, body: Json) -> Json:
+    home = body["metadata"].get("namespace") or namespace
+    answer: Json = hub.request("POST", f"{CHECK}?{urlencode({'namespace': home})}", body).body
+    return answer
+
+
+def _lines(one: Json) -> Iterator[str]:
+    from fleet.amc import table
+
+    yield f"{one['job']}: {_verdict(one)}"
+    if "policy" not in one:
+        return
+    yield f"  Policy:   {one['policy'] or 'none takes it'}"
+    yield f"  Queue:    {one['queue'] or '-'}"
+    if one["reason"]:
+        yield f"  Reason:   {one['reason']['text']}"
+    if not one["members"]:
+        return
+    ordered = sorted(one["members"], key=lambda member: not member["fits"])
+    rows = [
+        [member["name"], "yes" if member["fits"] else "no", (member["reason"] or {"text": "-"})["text"]]
+        for member in ordered[:MEMBERS]
+    ]
+    yield from (f"  {line.rstrip()}" for line in table.lines([["MEMBER", "ROOM", "WHY"], *rows]))
+    if len(ordered) > MEMBERS:
+        yield f"  and {len(ordered) - MEMBERS} more members (-o json lists all)"
+
+
+def _verdict(one: Json) -> str:
+    """In a few words."""
+    from fleet.cli.jobs import age
+    from fleet.model.times import seconds
+
+    if one["verdict"] == "starts":
+        return f"starts at once, in {one['member']}" if one["member"] else "starts at once"
+    if one["verdict"] == "waits" and one["start"]:
+        now = time.time()
+        early, middle, late = (then and age(then - now) for then in (seconds(one["start"][p]) for p in RANGE))
+        if early == late:
+            return f"waits, and starts in about {middle}"
+        return f"waits, and starts in about {middle} ({early} to {late or 'later than can be told'})"
+    if one["verdict"] == "waits":
+        return "waits; no time can be told"
+    if one["verdict"] == "never":
+        return "never starts as things are" + (f": {one['why']}" if one["why"] else "")
+    if one["verdict"] == "refused":
+        return f"is refused: {one['why']}"
+    return f"is valid; {one['why']}"

@@ -1,0 +1,69 @@
+"""One trouble that `fleet doctor` finds, and a hub whose state is asked for once."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from fleet.cli.status import STATUS
+
+if TYPE_CHECKING:
+    from fleet.cli.hub import Hub
+
+PARTS = "/fleet/v1/parts"
+DAY_S = 86_400.0
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One object that is not as it should be. `check`: the name of the check that found it. `member`: the member that
+    it is about, if any."""
+
+    check: str
+    kind: str
+    namespace: str
+    name: str
+    why: str
+    what_to_do: str
+    member: str = ""
+
+
+class Patient:
+    """The hub that is looked at. `now`: this machine's time in epoch seconds. `away`: its database does not answer."""
+
+    def __init__(self, hub: Hub, now: float) -> None:
+        self.hub = hub
+        self.now = now
+        self.away = False
+
+    @cached_property
+    def status(self) -> dict[str, Any]:
+        found: dict[str, Any] = self.hub.request("GET", STATUS).body
+        return found
+
+    @cached_property
+    def clusters(self) -> list[dict[str, Any]]:
+        from fleet.amc.get import CLUSTERS
+
+        return self.hub.list(CLUSTERS)
+
+    @cached_property
+    def parts(self) -> dict[str, Any]:
+        """What one API process says of itself and its machine. Raises Refused without the right to it."""
+        found: dict[str, Any] = self.hub.request("GET", PARTS).body
+        return found
+
+
+def days(until: float, now: float) -> str:
+    """How long something still holds, or since when no more."""
+    day = datetime.fromtimestamp(until, UTC).date().isoformat()
+    left = int((until - now) // DAY_S)
+    return f"ended on {day}" if until <= now else f"ends on {day}, in {left} day{'s' if left != 1 else ''}"
+
+
+def size(amount: float) -> str:
+    from fleet.model.reason import human
+
+    return human(int(amount), "memory")

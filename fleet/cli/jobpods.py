@@ -1,0 +1,79 @@
+"""The pods of a job, as the hub's relay lists them, and the one that a command is about."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from fleet.cli.failure import Failure
+
+if TYPE_CHECKING:
+    from fleet.cli.chosen import Job
+
+RankOption = Annotated[
+    int | None,
+    typer.Option("--rank", min=0, help="Number of the pod in the job: masters first, then workers (default: 0)."),
+]
+PodOption = Annotated[str | None, typer.Option("--pod", help="Name of the pod, instead.")]
+ContainerOption = Annotated[
+    str | None, typer.Option("--container", "-c", help="Container of the pod (default: its first).")
+]
+NAMED_MOST = 10
+
+
+@dataclass(frozen=True)
+class JobPod:
+    """One pod of a job. `requests` and `usage` (None: not told) are quantities by resource."""
+
+    name: str
+    member: str
+    role: str
+    rank: int
+    phase: str
+    node: str
+    containers: list[str]
+    requests: dict[str, str]
+    usage: dict[str, str] | None
+
+    @property
+    def on_hub(self) -> str:
+        """The name that no pod of another member has."""
+        return self.name if "." in self.member else f"{self.name}.{self.member}"
+
+
+def pods_of(job: Job, *, usage: bool = False) -> tuple[list[JobPod], dict[str, str]]:
+    """All pods of the job by rank; and for each member that tells no usage, why. Raises Failure."""
+    body = job.hub.request("GET", f"{job.path}/pods{'?usage=true' if usage else ''}").body
+    return [JobPod(**item) for item in body["items"]], body["silent"]
+
+
+def pod_of(job: Job, rank: int | None, pod: str | None) -> JobPod:
+    """The pod of the rank or of the name; the first when neither is given. Raises Failure, which names pods."""
+    if rank is not None and pod is not None:
+        raise Failure("--rank and --pod both name a pod: give one")
+    found, _ = pods_of(job)
+    if not found:
+        raise Failure(f"{job} has no pods yet, or none any more")
+    chosen = [one for one in found if (one.name == pod if pod is not None else one.rank == (rank or 0))]
+    if not chosen:
+        names = ", ".join(f"{one.name} (rank {one.rank})" for one in found[:NAMED_MOST])
+        more = f" and {len(found) - NAMED_MOST} more" if len(found) > NAMED_MOST else ""
+        what = f'no pod "{pod}"' if pod is not None else f"no pod of rank {rank}"
+        raise Failure(f"{job} has {what}: its pods are {names}{more}")
+    return chosen[0]
+
+
+@contextmanager
+def refusals() -> Iterator[None]:
+    """What a stream is refused, as Failure."""
+    from fleet.amc.client import NoAnswer
+    from fleet.amc.get import Refused
+
+    try:
+        yield
+    except (NoAnswer, Refused) as error:
+        raise Failure(str(error)) from error

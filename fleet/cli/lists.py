@@ -1,0 +1,179 @@
+"""What all commands that list things share: the ways to print, the order, and to watch.
+
+A command describes its list once (Listing), and gives a function that fetches the records page by page.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NoReturn
+
+import typer
+
+from fleet.cli.colors import Color
+from fleet.cli.failure import Failure
+from fleet.cli.nearest import meant
+from fleet.cli.options import ListOutput, Output
+
+Record = dict[str, Any]
+Fetch = Callable[[], Iterable[Sequence[Record]]]
+WATCH_S = 2.0
+TABLES = (ListOutput.table, ListOutput.wide)
+
+
+@dataclass(frozen=True)
+class Listing:
+    """One kind of list.
+
+    `word`: what other commands take for a record. `key`: the fields that tell records apart. `down`: orders that begin
+    with the greatest. `moving`: fields that change without being news. `shown`: a record as a table shows it.
+    """
+
+    columns: tuple[str, ...]
+    wide: tuple[str, ...]
+    sorts: Mapping[str, Callable[[Record], Any]]
+    word: Callable[[Record], str]
+    key: tuple[str, ...] = ("name",)
+    down: tuple[str, ...] = ()
+    moving: tuple[str, ...] = ()
+    shown: Callable[[Record], Record] = dict
+
+
+@dataclass(frozen=True)
+class How:
+    """How a user wants a list. `limit`: the most records; 0: all. `spaces`: whether the namespace is a column."""
+
+    listing: Listing
+    output: ListOutput
+    sort: str
+    watch: bool
+    color: Color
+    limit: int = 0
+    spaces: bool = False
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        columns = self.listing.wide if self.output is ListOutput.wide else self.listing.columns
+        return ("namespace", *columns) if self.spaces else columns
+
+    def ordered(self, records: list[Record]) -> list[Record]:
+        if order := self.sort.removeprefix("-"):
+            records.sort(
+                key=self.listing.sorts[order], reverse=(order in self.listing.down) != self.sort.startswith("-")
+            )
+        return records[: self.limit or None]
+
+    def id_of(self, record: Record) -> tuple[Any, ...]:
+        return tuple(record[field] for field in self.listing.key)
+
+
+def asked(
+    listing: Listing,
+    output: ListOutput,
+    sort: str,
+    watch: bool,
+    color: Color,
+    *,
+    limit: int = 0,
+    spaces: bool = False,
+) -> How:
+    """The options, once they make sense. Raises Failure."""
+    order = sort.removeprefix("-")
+    if order and order not in listing.sorts:
+        raise Failure(f"--sort {sort}: is none of {', '.join(listing.sorts)}{meant(order, listing.sorts)}")
+    if watch and output in (ListOutput.json, ListOutput.yaml):
+        raise Failure("--watch prints tables and names alone")
+    return How(listing, output, sort, watch, color, limit, spaces)
+
+
+def show(how: How, fetch: Fetch, *, nothing: str) -> None:
+    """Print what `fetch` finds; `nothing`, on stderr, where that is nothing. A table without an order is printed page
+    by page, as the pages come."""
+    from fleet.cli import output
+    from fleet.cli.colors import wanted
+
+    if how.watch:
+        _watch(how, fetch)
+    if how.output in (ListOutput.json, ListOutput.yaml):
+        output.show(how.ordered(_all(fetch)), how.columns, Output(how.output))
+        return
+    pages = [how.ordered(_all(fetch))] if how.sort else fetch()
+    table = _table(how, color=wanted(how.color))
+    printed = 0
+    for page in pages:
+        room = how.limit - printed if how.limit else len(page)
+        _write(how, table, page[:room])
+        printed += min(room, len(page))
+        if how.limit and printed >= how.limit:
+            break
+    if not printed:
+        print(nothing, file=sys.stderr)
+
+
+def _watch(how: How, fetch: Fetch) -> NoReturn:
+    """Print the records, and again each that changes, until Ctrl-C."""
+    from fleet.cli.colors import wanted
+
+    table = _table(how, color=wanted(how.color))
+    seen: dict[tuple[Any, ...], Record] = {}
+    while True:
+        records = how.ordered(_all(fetch))
+        changed = [record for record in records if _lasting(how, seen.get(how.id_of(record))) != _lasting(how, record)]
+        last = how.columns[-1]
+        gone = [seen[id_] | {"state": "-", last: "no longer listed"} for id_ in seen.keys() - map(how.id_of, records)]
+        _write(how, table, [*changed, *gone])
+        sys.stdout.flush()
+        seen = {how.id_of(record): record for record in records}
+        time.sleep(WATCH_S)
+
+
+def _all(fetch: Fetch) -> list[Record]:
+    return [record for page in fetch() for record in page]
+
+
+def _table(how: How, *, color: bool) -> Any:
+    from fleet.cli.output import Table, terminal_width
+
+    return Table(how.columns, color=color, width=terminal_width() if how.output is ListOutput.table else None)
+
+
+def _write(how: How, table: Any, records: Sequence[Record]) -> None:
+    lines = (
+        map(how.listing.word, records)
+        if how.output is ListOutput.name
+        else table.lines(map(how.listing.shown, records))
+        if records
+        else ()
+    )
+    sys.stdout.writelines(f"{line}\n" for line in lines)
+    sys.stdout.flush()
+
+
+def _lasting(how: How, record: Record | None) -> Record | None:
+    """The record without the fields that change all the time."""
+    return None if record is None else {k: v for k, v in record.items() if k not in how.listing.moving}
+
+
+def spelt(option: str, texts: Iterable[str] | None, known: Sequence[str]) -> list[str]:
+    """The words as Fleet spells them. Raises Failure, which names the nearest."""
+    by_lower = {word.lower(): word for word in known}
+    found = []
+    for text in texts or ():
+        word = by_lower.get(text.lower().replace("-", " ")) or by_lower.get(text.lower())
+        if word is None:
+            raise Failure(f"{option} {text}: is none of {', '.join(known)}{meant(text, known)}")
+        found.append(word)
+    return found
+
+
+def sort_option(listing: Listing) -> Any:
+    """`--sort`, with the orders of this list."""
+    return typer.Option(
+        "--sort",
+        metavar="ORDER",
+        help=f"{', '.join(listing.sorts)}; -{next(iter(listing.sorts))}: the other way.",
+        autocompletion=lambda: [*listing.sorts, *(f"-{order}" for order in listing.sorts)],
+    )

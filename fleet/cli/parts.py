@@ -1,0 +1,86 @@
+"""The parts of the hub beside its objects, for `fleet doctor`: database, history, disk, certificates, clock, versions.
+
+Each API process tells of itself and of its own machine.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from fleet import __version__
+from fleet.cli.datadir import DataDir
+from fleet.model.times import rfc3339
+from fleet.ports import Clock, StoreUnavailable
+
+if TYPE_CHECKING:
+    from api.v1.historydb import History
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """`authorities`: files of certificates that clients' certificates are checked with."""
+
+    data: DataDir
+    dsn: str
+    clock: Clock
+    authorities: Sequence[Path]
+    history: History
+
+    async def __call__(self) -> dict[str, Any]:
+        from fleet.store.facts import facts
+
+        now = self.clock.now()
+        database: dict[str, Any] | None = None
+        trouble = ""
+        try:
+            database = await facts(self.dsn, now)
+        except StoreUnavailable as error:
+            trouble = str(error)
+        return {
+            "at": rfc3339(now), "version": __version__, "database": database, "databaseTrouble": trouble,
+            **await self._past(now), **await asyncio.to_thread(self._files),
+        }  # fmt: skip
+
+    async def _past(self, now: float) -> dict[str, Any]:
+        """How far the history is written, beside the log that it is made of."""
+        from fleet.accounts.reports_reader import HistoryUnavailable
+        from fleet.store.facts import log_after
+
+        try:
+            revision, state = await (await self.history.reader()).cursor() or (0, {})
+            behind, lost, oldest = await log_after(self.dsn, revision)
+        except (HistoryUnavailable, StoreUnavailable) as error:
+            return {"history": None, "historyTrouble": str(error)}
+        told = {
+            "recordedSince": state.get("since"), "gaps": list(state.get("gaps", ())), "behind": behind,
+            "behindS": round(max(0.0, now - oldest), 1) if oldest is not None else 0.0, "lost": lost if state else 0,
+        }  # fmt: skip
+        return {"history": told, "historyTrouble": ""}
+
+    def _files(self) -> dict[str, Any]:
+        usage = shutil.disk_usage(self.data.root)
+        named = {"the hub's CA": [self.data.ca_certificate], "the server": [self.data.server_certificate]}
+        named["a client authority"] = [path for path in self.authorities if path != self.data.ca_certificate]
+        found = [(name, path, until) for name, paths in named.items() for path in paths for until in _ends(path)]
+        return {
+            "disk": {"path": str(self.data.root), "free": usage.free, "total": usage.total},
+            "certificates": [
+                {"name": name, "file": str(path), "until": rfc3339(until.timestamp())} for name, path, until in found
+            ],
+        }
+
+
+def _ends(path: Path) -> list[datetime]:
+    """The ends of the certificates in a file; none for a file that holds none."""
+    from cryptography import x509
+
+    try:
+        return [found.not_valid_after_utc for found in x509.load_pem_x509_certificates(path.read_bytes())]
+    except (OSError, ValueError):
+        return []

@@ -1,0 +1,65 @@
+"""Templates of `fleet run`: manifests of jobs in ConfigMaps of the namespace, which options are put into."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from fleet.cli.failure import Failure
+from fleet.wellknown import LABEL_TEMPLATE
+
+if TYPE_CHECKING:
+    from fleet.cli.hub import Hub
+
+CONFIG_MAPS = "/api/v1/namespaces/{namespace}/configmaps"
+DESCRIPTION = "kubernetes.io/description"
+KEY = "job.yaml"
+HOW = "fleet run --template lists the templates"
+Body = dict[str, Any]
+
+
+def show(hub: Hub, namespace: str) -> None:
+    """Print the templates of the namespace."""
+    from fleet.cli.options import Output
+    from fleet.cli.output import show
+
+    path = CONFIG_MAPS.format(namespace=namespace)
+    rows = []
+    for one in hub.list(path, labelSelector=f"{LABEL_TEMPLATE}=true"):
+        name = one["metadata"]["name"]
+        try:
+            kind = str(_manifest(one)["kind"])
+        except Failure as failure:
+            kind = f"({failure})"
+        about = (one["metadata"].get("annotations") or {}).get(DESCRIPTION, "")
+        rows.append({"name": name, "kind": kind, "description": about})
+    show(rows, ("name", "kind", "description"), Output.table, nothing=f"no templates in namespace {namespace}")
+
+
+def manifest_of(hub: Hub, namespace: str, name: str) -> Body:
+    """The job of a template. Raises Failure."""
+    found = hub.find(f"{CONFIG_MAPS.format(namespace=namespace)}/{name}")
+    if found is None:
+        raise Failure(f'--template {name}: there is no ConfigMap "{name}" in namespace {namespace} ({HOW})')
+    if (found["metadata"].get("labels") or {}).get(LABEL_TEMPLATE) != "true":
+        raise Failure(
+            f"--template {name}: the ConfigMap is no template: its label {LABEL_TEMPLATE} is not true ({HOW})"
+        )
+    return _manifest(found)
+
+
+def _manifest(found: Body) -> Body:
+    import yaml
+
+    from api.yamlread import load_yaml
+
+    name = found["metadata"]["name"]
+    text = (found.get("data") or {}).get(KEY)
+    if text is None:
+        raise Failure(f"template {name} has no {KEY} in its data")
+    try:
+        body = load_yaml(text.encode(), [])
+    except (yaml.YAMLError, ValueError) as error:
+        raise Failure(f"template {name}: {KEY} is not YAML: {' '.join(str(error).split())}") from error
+    if not isinstance(body, dict) or not body.get("kind"):
+        raise Failure(f"template {name}: {KEY} is no manifest of a job")
+    return body

@@ -1,0 +1,161 @@
+"""`fleet top`: GPUs of the members and what is free of them, or what the pods of jobs use."""
+
+from __future__ import annotations
+
+import sys
+import time
+from enum import StrEnum
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from fleet.cli import completers
+from fleet.cli.options import ContextOption, DataDirOption, KubeconfigOption, NamespaceOption, Output, OutputOption
+
+if TYPE_CHECKING:
+    from fleet.cli.hub import Hub
+    from fleet.cli.jobpods import JobPod
+
+MEMBERS = ("member", "state", "gpu", "gpus", "used", "free", "used_%", "cpus_free", "memory_free", "running")
+MODELS = ("model", "gpus", "used", "free", "used_%", "fragmented", "cordoned", "members")
+PODS = ("pod", "member", "node", "phase", "gpus", "cpu", "cpu_request", "memory", "memory_request")
+CLUSTERS = "/fleet/v1/clusters"
+EVERY_S = 2.0
+CLEAR = "\x1b[H\x1b[2J"
+GPU = "nvidia.com/gpu"
+OTHERS = frozenset({"cpu", "memory", "pods", "ephemeral-storage"})
+Record = dict[str, Any]
+
+
+class By(StrEnum):
+    member = "member"
+    model = "model"
+
+
+def top(
+    jobs: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="[JOB]...",
+            help="Show the pods of these jobs, instead of the members.",
+            autocompletion=completers.jobs,
+        ),
+    ] = None,
+    by: Annotated[By, typer.Option(help="Sum up the GPUs by member, or by their model.")] = By.member,
+    watch: Annotated[bool, typer.Option("--watch", "-w", help="Show it again every two seconds.")] = False,
+    output: OutputOption = Output.table,
+    namespace: NamespaceOption = None,
+    kubeconfig: KubeconfigOption = None,
+    context: ContextOption = None,
+    data_dir: DataDirOption = None,
+) -> None:
+    """Show GPUs of members, or what a job uses.
+
+    Of a member or model: GPUs used and free. CPU and memory of pods are those that metrics.k8s.io of their member
+    tells. A member without it tells none.
+    """
+    from fleet.cli.hub import connect
+    from fleet.cli.output import show
+
+    hub = connect(kubeconfig, data_dir, context)
+    columns: tuple[str, ...] = PODS if jobs else MODELS if by is By.model else MEMBERS
+    nothing = "No pods" if jobs else "No GPUs" if by is By.model else "No members"
+    while True:
+        notes: list[str] = []
+        if jobs:
+            records, notes = _pods(hub, namespace or hub.namespace, jobs)
+        elif by is By.model:
+            records = of_models(hub.request("GET", CLUSTERS).body["items"])
+        else:
+            records = _members(hub)
+        if watch and sys.stdout.isatty():
+            sys.stdout.write(CLEAR)
+        show(records, columns, output, nothing=nothing)
+        for note in notes:
+            print(f"fleet: {note}", file=sys.stderr)
+        if not watch:
+            return
+        sys.stdout.flush()
+        time.sleep(EVERY_S)
+
+
+def _members(hub: Hub) -> list[Record]:
+    """A record for each member and model of GPU, which is the name of its resource; the sum where there are several."""
+    found = [record for member in hub.request("GET", CLUSTERS).body["items"] for record in members(member)]
+    models = sorted({record["gpu"] for record in found if record["gpus"]})
+    sums = []
+    for model in models:
+        same = [record for record in found if record["gpu"] == model]
+        if len(same) > 1:
+            gpus, used = sum(one["gpus"] for one in same), sum(one["used"] for one in same)
+            running = sum(one["running"] for one in same)
+            sums.append({"member": "all", "gpu": model, **_counts(gpus, used), "running": running})
+    return found + sums
+
+
+def members(member: Record) -> list[Record]:
+    """The records of one member, of what /fleet/v1 says of it."""
+    room, taken, free = member["allocatable"], member["allocated"], member["free"]
+    models = sorted(name for name in room if name not in OTHERS and "gpu" in name.lower()) or [GPU]
+    state = "ready" if member["ready"] else "not ready"
+    common = {
+        "member": member["name"], "state": state, "cpus_free": free.get("cpu", "0"),
+        "memory_free": free.get("memory", "0"), "running": sum(member["jobs"].values()),
+    }  # fmt: skip
+    return [
+        {**common, "gpu": model, **_counts(int(room.get(model, "0")), int(taken.get(model, "0")))} for model in models
+    ]
+
+
+def of_models(members: list[Record]) -> list[Record]:
+    """A record for each model of GPU in the fleet, as the labels of nodes name it."""
+    found: dict[str, list[tuple[str, Record]]] = {}
+    for member in members:
+        for row in member["gpus"]:
+            found.setdefault(row["model"], []).append((member["name"], row))
+    return [_model(model, rows) for model, rows in sorted(found.items())]
+
+
+def _model(model: str, rows: list[tuple[str, Record]]) -> Record:
+    """`gpus`: those on nodes that take pods, and those that are cordoned."""
+    used, free, fragmented, cordoned = (
+        sum(row[part] for _, row in rows) for part in ("allocated", "free", "fragmented", "cordoned")
+    )
+    return {
+        "model": model or "unknown", **_counts(used + free, used), "gpus": used + free + cordoned, "free": free,
+        "fragmented": fragmented, "cordoned": cordoned, "members": ",".join(name for name, _ in rows),
+    }  # fmt: skip
+
+
+def _counts(gpus: int, used: int) -> Record:
+    return {"gpus": gpus, "used": used, "free": max(0, gpus - used), "used_%": f"{100 * used // gpus}%" if gpus else ""}
+
+
+def _pods(hub: Hub, namespace: str, names: list[str]) -> tuple[list[Record], list[str]]:
+    """A record for each pod of the jobs; and the members that tell no usage."""
+    from fleet.cli.chosen import job_of
+    from fleet.cli.jobpods import pods_of
+
+    records: list[Record] = []
+    notes: dict[str, None] = {}
+    for name in names:
+        found, silent = pods_of(job_of(hub, namespace, name), usage=True)
+        notes |= dict.fromkeys(f"{member} {why}" for member, why in silent.items())
+        records += [_pod(pod) for pod in found]
+    return records, list(notes)
+
+
+def _pod(pod: JobPod) -> Record:
+    from fleet.amc.top import mebibytes
+    from fleet.model.quantity import quantity
+
+    gpus = {model: amount for model, amount in pod.requests.items() if model not in OTHERS and "gpu" in model}
+    usage = pod.usage or {}
+    return {
+        "pod": pod.name, "member": pod.member, "node": pod.node, "phase": pod.phase,
+        "gpus": ",".join(amount if model == GPU else f"{amount} {model}" for model, amount in gpus.items()),
+        "cpu": usage.get("cpu", ""), "cpu_request": pod.requests.get("cpu", ""),
+        "memory": mebibytes(quantity(usage["memory"], "memory")) if "memory" in usage else "",
+        "memory_request": pod.requests.get("memory", ""),
+        "requests": pod.requests, "usage": pod.usage,
+    }  # fmt: skip
