@@ -1,5 +1,5 @@
-"""Writes the reference pages that the code knows best, cli.md, marks.md and reasons.md, and runs the examples of
-snapshot.md and how-to/what-if.md.
+"""Writes the reference pages that the code knows best, cli.md, marks.md, python.md and reasons.md, and the glossary as
+data for `fleet help`. Runs the examples of snapshot.md and how-to/what-if.md.
 
     .venv/bin/python docs/generate.py
 
@@ -9,6 +9,7 @@ compares.
 
 from __future__ import annotations
 
+import json
 import re
 import sys
 from collections.abc import Callable, Iterator
@@ -23,25 +24,28 @@ from fleet.model.reason import TABLE
 from fleet.wellknown.marks import TABLE as MARKS
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
+from python_reference import page as python_page
 from run_examples import files, renewed  # noqa: F401 (files: for the tests)
 
 REFERENCE = Path(__file__).resolve().parent / "reference"
 GROUPS = {
     "Run a hub": ("up", "demo", "status", "api", "controllers", "sim", "backup", "restore"),
-    "Members": ("join", "agent", "unjoin", "clusters", "cordon", "uncordon", "drain", "move"),
+    "Members": ("join", "agent", "unjoin", "clusters", "cordon", "uncordon", "drain", "move", "top"),
     "Jobs and queues": (
-        "submit", "clone", "delete", "jobs", "explain", "logs", "wait", "hold", "release", "suspend", "resume",
-        "cancel", "priority", "queues", "decide", "what-if", "replay",
+        "run", "submit", "check", "sweep", "clone", "delete", "jobs", "explain", "logs", "exec", "attach",
+        "port-forward", "wait", "hold", "release", "suspend", "resume", "cancel", "priority", "queues", "decide",
+        "what-if", "replay",
     ),
-    "The rest": ("doctor", "orphans", "token", "version"),
+    "The past": ("history", "show", "report"),
+    "The rest": ("help", "doctor", "notifications", "orphans", "token", "completion", "version"),
 }  # fmt: skip
 CLI_HEAD = """# The command line
 
 Made by `docs/generate.py` from the commands themselves. `fleet COMMAND --help` prints the same.
 
-An expected failure is one line on stderr and exit status 1; wrong usage is 2; Ctrl-C is 130, and 0 for a command that runs until Ctrl-C.
+The [exit status](../how-to/use-the-command-line.md#exit-status) is 0, 1 for an expected failure, 2 for wrong usage, 124 where a time was over, and 130 after Ctrl-C.
 
-Commands that ask a hub find it by the first of these that is given: `--kubeconfig`; the kubeconfig of `--data-dir`; `FLEET_KUBECONFIG`; the kubeconfig of `FLEET_DATA_DIR`; the files of `KUBECONFIG`; `~/.fleet/kubeconfig`; `~/.kube/config`. `--context` chooses a context of it (and passes `~/.fleet` over, which has one), whose namespace is the default of `--namespace`. A server that is no Fleet hub is named and left alone.
+Commands that ask a hub find it by the first of these that is given: `--kubeconfig`; the kubeconfig of `--data-dir`; `FLEET_KUBECONFIG`; the files of `KUBECONFIG`; the kubeconfig of `FLEET_DATA_DIR`; `~/.fleet/kubeconfig`; `~/.kube/config`. `--context` chooses a context of it (and passes `~/.fleet` over, which has one), whose namespace is the default of `--namespace`. A server that is no Fleet hub is named and left alone.
 """  # noqa: E501
 REASONS_HEAD = """# Reasons
 
@@ -93,6 +97,8 @@ def _leaves(words: str, command: Any) -> Iterator[tuple[str, Any]]:
     if not children:
         yield words, command
         return
+    if command.invoke_without_command:
+        yield words, command
     for name, child in children.items():
         yield from _leaves(f"{words} {name}", child)
 
@@ -128,6 +134,20 @@ def reasons_page() -> str:
     return REASONS_HEAD + "".join(rows)
 
 
+def glossary() -> str:
+    """The rows of glossary.md as data, which `fleet help` reads."""
+    found, section = [], ""
+    for line in (REFERENCE.parent / "glossary.md").read_text().splitlines():
+        if line.startswith("## "):
+            section = line.removeprefix("## ")
+        cells = [cell.strip() for cell in line.strip("|").split(" | ")]
+        if len(cells) == 4 and cells[0] != "term":
+            found.append(
+                dict(zip(("section", "term", "meaning", "elsewhere", "where"), (section, *cells), strict=True))
+            )
+    return json.dumps(found, indent=1, ensure_ascii=False) + "\n"
+
+
 def _with_examples(page: str) -> Callable[[], str]:
     return lambda: renewed((REFERENCE / page).read_text())
 
@@ -135,7 +155,9 @@ def _with_examples(page: str) -> Callable[[], str]:
 PAGES: dict[str, Callable[[], str]] = {
     "cli.md": cli_page,
     "marks.md": marks_page,
+    "python.md": python_page,
     "reasons.md": reasons_page,
+    "../../fleet/cli/glossary.json": glossary,
     "snapshot.md": _with_examples("snapshot.md"),
     "../how-to/what-if.md": _with_examples("../how-to/what-if.md"),
 }

@@ -98,7 +98,7 @@ def test_every_fleet_command_and_option_that_is_mentioned_exists(page: Path) -> 
         allowed = {
             option for parameter in command.params for option in (*parameter.opts, *parameter.secondary_opts)
         } | {"--help", "-h"}
-        given = re.findall(r"(?<![\w-])--?[a-z][a-z-]*", re.split(r"[|;&#>(]", rest)[0])
+        given = re.findall(r"(?<![\w-])--?[a-z][a-z-]*", re.split(r"[|;&#>(]| -- ", rest)[0])
         wrong += [f"fleet {name} {option}" for option in given if option not in allowed]
     assert wrong == []
 
@@ -112,7 +112,9 @@ def test_every_file_of_the_source_that_is_mentioned_exists(page: Path) -> None:
     assert [name for name in missing if not (ROOT / package / name).exists()] == []
 
 
-@pytest.mark.parametrize("page", ["cli.md", "marks.md", "reasons.md", "snapshot.md", "../how-to/what-if.md"])
+@pytest.mark.parametrize(
+    "page", ["cli.md", "marks.md", "python.md", "reasons.md", "snapshot.md", "../how-to/what-if.md"]
+)
 def test_the_pages_that_are_made_from_the_code_say_what_it_says(page: str) -> None:
     wanted = generate().PAGES[page]()
     assert (DOCS / "reference" / page).read_text() == wanted, "run .venv/bin/python docs/generate.py"
