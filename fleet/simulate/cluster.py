@@ -41,6 +41,7 @@ from fleet.simulate.mpijob import MPIJobs
 from fleet.simulate.paddlejob import PaddleJobs
 from fleet.simulate.pytorchjob import PyTorchJobs
 from fleet.simulate.scheduler import Scheduler
+from fleet.simulate.shells import SHELLS, PodShells
 from fleet.simulate.tfjob import TFJobs
 from fleet.simulate.wall import RandomIds, WallClock
 from fleet.simulate.world import World
@@ -168,7 +169,7 @@ class SimulatedCluster:
         self._app = build_app(
             objects, store, registry, clock=clock, authorizer=AllowAll(), version=VERSION,
             authenticator=StaticTokens({self.token: User("admin", (MASTERS,))}),
-            extra_routes={("", "pods", "log"): PodLogs(self.world)},
+            extra_routes={("", "pods", "log"): PodLogs(self.world), **dict.fromkeys(SHELLS, PodShells(self.world))},
         )  # fmt: skip
         self._kubelet = (pod_start_s, pod_stop_s)
         self._server: Server | None = None

@@ -47,6 +47,7 @@ STUCK_S = 30 * 86_400.0  # without anything happening
 SAMPLE_S = 600.0  # at least
 SWEEP_S = 3600.0
 PODS = 110  # on a node
+WHOLE_LOG = 2**40  # events, and bytes: more than a replay has
 HUB = "replay"
 _USER = Write(user=User("replay", ("system:masters",)), manager="fleet-replay", field_validation="Ignore")
 
@@ -117,10 +118,12 @@ def replay_fully(
     options: Options,
     solver: Solver | None = None,
     progress: Callable[[int], None] | None = None,
+    after: Callable[[Hub], None] | None = None,
 ) -> Replayed:
-    """As `run.replay`, with the policy fleet. `options.cycle_s` and `tick_s` do not count here."""
+    """As `run.replay`, with the policy fleet. `options.cycle_s` and `tick_s` do not count here. `after` gets the hub at
+    the end, with the whole log of its store."""
     tell = progress or (lambda ended: None)
-    return run(_replay({job.id: job for job in jobs}, units, members, tree, options, solver, tell))
+    return run(_replay({job.id: job for job in jobs}, units, members, tree, options, solver, tell, after))
 
 
 @dataclass(slots=True)
@@ -181,6 +184,7 @@ async def _replay(
     options: Options,
     solver: Solver | None,
     progress: Callable[[int], None],
+    after: Callable[[Hub], None] | None,
 ) -> Replayed:
     clock = VirtualClock(ZERO)
     spaces = {path: f"queue-{number}" for number, path in enumerate(tree.nodes[tree.root].children)}
@@ -188,7 +192,8 @@ async def _replay(
     bodies = {unit.id: _job(*names[unit.id], unit.components) for unit in units}
     told = _Told({names[key]: job for key, job in jobs.items()}, Work(jobs, options.checkpoint_s), clock, progress)
     hosts = Hosts([_taking_pods(m) for m in members], _as_seen(bodies.values()), HUB, clock, told, options.grace_s)
-    store, registry, ids = MemoryStore(clock), Registry(load_kinds()), _Ids()
+    bounds = {"max_events": WHOLE_LOG, "max_log_bytes": WHOLE_LOG} if after is not None else {}
+    store, registry, ids = MemoryStore(clock, **bounds), Registry(load_kinds()), _Ids()
     objects = Objects(store, registry, clock, ids, rules=rules())
     hub = Hub(store, objects, registry, hosts, clock, ids, HUB, config=_config(options.config))
     users = _Users(objects, registry, clock, told)
@@ -211,6 +216,8 @@ async def _replay(
     for result in results:
         if isinstance(result, Exception):
             raise result
+    if after is not None:
+        after(hub)
     decisions = sum(loop.cycles for loop in loops if isinstance(loop, DecideLoop))
     return Replayed(
         dict(jobs), {unit.id: unit.enqueued_at for unit in units}, gpus_of(members), told.log, stopped, clock.now(),

@@ -15,7 +15,7 @@ from typing import Protocol
 
 from fleet.foresee.nodes import Nodes
 from fleet.kinds import interpreter_of
-from fleet.members.members import Changed, Did, Outcome, PodView
+from fleet.members.members import Changed, Closed, Did, Outcome, PodView
 from fleet.model.amounts import Amounts
 from fleet.model.member import Member
 from fleet.model.times import rfc3339
@@ -85,6 +85,9 @@ class Hosts:
     def model(self, name: str) -> Member | None:
         host = self._hosts.get(name)
         return host.nodes.member if host is not None else None
+
+    def closed(self, name: str) -> Sequence[Closed]:
+        return ()
 
     @property
     def nodes(self) -> Sequence[Nodes]:
