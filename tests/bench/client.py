@@ -25,7 +25,8 @@ def session(kubeconfig: Path) -> aiohttp.ClientSession:
     """A session with the server and token of the kubeconfig."""
     config: dict[str, Any] = yaml.safe_load(kubeconfig.read_text())
     cluster, user = config["clusters"][0]["cluster"], config["users"][0]["user"]
-    trust = ssl.create_default_context(cadata=base64.b64decode(cluster["certificate-authority-data"]).decode())
+    data = base64.b64decode(cluster.get("certificate-authority-data", "")).decode()
+    trust = ssl.create_default_context(cafile=cluster.get("certificate-authority"), cadata=data or None)
     return aiohttp.ClientSession(
         cluster["server"],
         connector=aiohttp.TCPConnector(ssl=trust, limit=0),

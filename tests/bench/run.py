@@ -6,7 +6,20 @@ import argparse
 import tempfile
 from pathlib import Path
 
-from tests.bench import api, decisions, dispatch, fairness, footprint, latency, members, memory, throughput
+from tests.bench import (
+    api,
+    cli,
+    decisions,
+    dispatch,
+    fairness,
+    footprint,
+    history,
+    latency,
+    members,
+    memory,
+    metrics,
+    throughput,
+)  # fmt: skip
 from tests.bench.report import Report
 
 PARTS = {
@@ -19,6 +32,9 @@ PARTS = {
     "api": (api.measure, 3),
     "fairness": (fairness.measure, 3),
     "memory": (memory.measure, 1),
+    "history": (history.measure, 5),
+    "metrics": (metrics.measure, 10),
+    "cli": (cli.measure, 10),
 }
 
 
