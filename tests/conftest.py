@@ -32,14 +32,22 @@ def pytest_configure() -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Tests of one xdist_group stay together on one worker. xdist 3.8 writes the group where pytest 9.2 no longer reads
-    it, so that every group's clusters were started on every worker."""
+    """Tests of one xdist_group stay together on one worker, and so do those that share a running hub. xdist 3.8 writes
+    the group where pytest 9.2 no longer reads it, so that every group's clusters were started on every worker."""
     if not config.getoption("loadgroup", False):
         return
     for item in items:
         mark = item.get_closest_marker("xdist_group")
-        if mark is not None and not item.nodeid.endswith(f"@{mark.args[0]}"):
-            item._id = coerce_node_id(f"{item.nodeid}@{mark.args[0]}")  # type: ignore[attr-defined]
+        group = mark.args[0] if mark is not None else _hub_of(item)
+        if group and not item.nodeid.endswith(f"@{group}"):
+            item._id = coerce_node_id(f"{item.nodeid}@{group}")  # type: ignore[attr-defined]
+
+
+def _hub_of(item: pytest.Item) -> str:
+    """What names the running hub (the fixture `up`) that a test shares with others; "" for none."""
+    found = item._fixtureinfo.name2fixturedefs.get("up") if isinstance(item, pytest.Function) else None
+    where = {"module": item.path, "package": item.path.parent}
+    return str(where.get(found[-1].scope, "")) if found else ""
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,77 @@
+"""What `pip install` gets: an sdist has all that the wheel is built from, and a hub runs from the wheel alone."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import tarfile
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from tests.cli.hub import Up
+from tests.docs.test_docs import ROOT
+
+PAGES = "api/console/static"  # made by make console, and not under version control
+BUILD = "import setuptools.build_meta as b, sys; print(getattr(b, sys.argv[1])(sys.argv[2]))"
+
+
+def made(hook: str, source: Path, into: Path) -> Path:
+    """The file that this hook of the build back end makes."""
+    done = subprocess.run(
+        [sys.executable, "-c", BUILD, hook, str(into)], cwd=source, capture_output=True, text=True, timeout=120
+    )
+    assert done.returncode == 0, done.stderr
+    return into / done.stdout.splitlines()[-1]
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The wheel that is built from the sdist of what is under version control, or is new, and of the built console."""
+    folder = tmp_path_factory.mktemp("packaging")
+    source, unpacked, out = folder / "source", folder / "unpacked", folder / "out"
+    listed = subprocess.run(
+        ["git", "ls-files", "--cached", "--others", "--exclude-standard"],
+        cwd=ROOT, capture_output=True, text=True, check=True, timeout=60,
+    )  # fmt: skip
+    pages = [path.relative_to(ROOT).as_posix() for path in (ROOT / PAGES).rglob("*")]
+    for name in (*listed.stdout.splitlines(), *pages):
+        if (ROOT / name).is_file() and not name.startswith("tests/"):
+            (source / name).parent.mkdir(parents=True, exist_ok=True)
+            (source / name).write_bytes((ROOT / name).read_bytes())
+    out.mkdir()
+    with tarfile.open(made("build_sdist", source, out)) as sdist:
+        sdist.extractall(unpacked, filter="data")
+    (root,) = unpacked.iterdir()
+    return made("build_wheel", root, out)
+
+
+def test_the_wheel_has_the_programs_and_nothing_of_the_tests(wheel: Path) -> None:
+    with zipfile.ZipFile(wheel) as archive:
+        names = archive.namelist()
+        (entries,) = [name for name in names if name.endswith("entry_points.txt")]
+        programs = archive.read(entries).decode()
+    assert {name.split("/")[0] for name in names if ".dist-info/" not in name} == {"api", "fleet"}
+    assert "fleet = fleet.cli.main:main" in programs
+    assert "kubectl-amc = fleet.amc.main:main" in programs
+    assert f"{PAGES}/index.html" in names and any(name.startswith(f"{PAGES}/assets/index-") for name in names)
+
+
+@pytest.mark.timeout(300)
+def test_a_hub_starts_from_the_wheel_alone(wheel: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    site = tmp_path / "site"
+    with zipfile.ZipFile(wheel) as archive:
+        archive.extractall(site)
+    monkeypatch.setenv("PYTHONPATH", str(site))
+    where = subprocess.run(
+        [sys.executable, "-c", "import fleet, api; print(fleet.__file__, api.__file__)"],
+        cwd=tmp_path, capture_output=True, text=True, check=True, timeout=60,
+    ).stdout.split()  # fmt: skip
+    assert all(Path(path).is_relative_to(site) for path in where)
+    up = Up(tmp_path / "hub", "--members", "1")
+    try:
+        names = [one["metadata"]["name"] for one in up.hub.list("/apis/cluster.karmada.io/v1alpha1/clusters")]
+        assert names == ["cfa"]
+    finally:
+        assert up.stop() == 0, up.errors.read_text()
