@@ -66,6 +66,9 @@ _BASES: dict[str, dict[str, Any]] = {
             "state": [{"state": "Running", "when": "status.ready > 0"}],
         },
     },
+    "notificationreceivers": {
+        "spec": {"webhook": {"url": "https://chat.example.com/hook"}, "selector": {"matchLabels": {"a": "b"}}},
+    },
     "elasticquotatrees": {
         "spec": {"root": {"name": "r", "min": {"cpu": 4}, "max": {"cpu": 4}, "children": [
             {"name": "a", "min": {"cpu": 1}, "max": {"cpu": 4}, "namespaces": ["team"]}]}},

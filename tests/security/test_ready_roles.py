@@ -17,7 +17,8 @@ MEMBERS, POLICY = "cluster.karmada.io", "policy.one.alibabacloud.com"
 MAY = {
     "viewer": {
         ("list", TRAINING, "pytorchjobs"), ("get", QUEUE, "queues"), ("get", MEMBERS, "clusters"),
-        ("get", TRAINING, "pytorchjobs/log"), ("get", "batch", "jobs/log"), ("get", "", "pods/log"),
+        ("get", TRAINING, "pytorchjobs/log"), ("get", TRAINING, "pytorchjobs/pods"),
+        ("get", "batch", "jobs/log"), ("get", "", "pods/log"),
     },
     "job-submitter": {
         ("create", TRAINING, "pytorchjobs"), ("delete", "batch", "jobs"), ("create", "", "configmaps"),
