@@ -1,95 +1,23 @@
-"""The pages of the console in Chromium, on a real hub with simulated members."""
+"""The pages of the console in Chromium, on a real hub with simulated members. Each test leaves the hub as it was."""
 
 from __future__ import annotations
 
 import re
-import shutil
-import subprocess
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, Page, expect, sync_playwright
+from playwright.sync_api import Browser, Page, expect
 
-from tests.cli.hub import Up, fleet
+from tests.cli.hub import Up
+from tests.console.browser import FIRST, SECOND, WITHIN_MS, logged_in, shown, token, violations
 
-ROOT = Path(__file__).resolve().parents[2]
 pytestmark = pytest.mark.xdist_group("console")
 
-AXE = ROOT / "console" / "node_modules" / "axe-core" / "axe.min.js"
-WALKTHROUGH = ROOT / "examples" / "walkthrough"
-WITHIN_MS = 30_000
 SHOWN = re.compile(r"child-2|GPUs used|pytorch|4 of 4 ready")  # a page has its data
-FIRST, SECOND = "pytorch-test", "pytorch-second"
 PAGES = {
     "Fleet": "", "Queues": "queues", "Jobs": "jobs", SECOND: f"jobs/default/PyTorchJob/{SECOND}", "Members": "members",
     "Usage": "usage?report=waits",
 }  # fmt: skip
-VIEWER = """
-apiVersion: rbac.authorization.k8s.io/v1
-kind: ClusterRoleBinding
-metadata: {name: viewers}
-roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: view}
-subjects: [{apiGroup: rbac.authorization.k8s.io, kind: User, name: vera}]
-"""
-
-
-@pytest.fixture(scope="module")
-def up(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Up]:
-    """A hub on which one job runs and one waits."""
-    folder = tmp_path_factory.mktemp("console")
-    hub = Up(folder / "hub", "--members", "2")
-    try:
-        for name in ("quota-tree", "policy-gang-queue", "pytorchjob", "pytorchjob-second"):
-            manifest = folder / f"{name}.yaml"
-            text = (WALKTHROUGH / f"{name}.yaml").read_text()
-            manifest.write_text(text.replace("testbed/run-for: 30s", "testbed/run-for: 1h"))
-            assert fleet("submit", str(manifest), "--data-dir", str(hub.folder)).returncode == 0
-        viewer = folder / "viewer.yaml"
-        viewer.write_text(VIEWER)
-        assert fleet("submit", str(viewer), "--data-dir", str(hub.folder)).returncode == 0
-        yield hub
-    finally:
-        assert hub.stop() == 0, hub.errors.read_text()
-
-
-@pytest.fixture(scope="module")
-def chromium() -> Iterator[Browser]:
-    program = shutil.which("chromium")
-    assert program, "the tests of the console need Chromium: make chromium"
-    print(subprocess.run([program, "--version"], capture_output=True, text=True, timeout=60).stdout.strip())
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=program, args=["--no-sandbox"])
-        yield browser
-        browser.close()
-
-
-def token(up: Up, name: str, *arguments: str) -> str:
-    done = fleet("token", "create", name, *arguments, "--data-dir", str(up.folder))
-    assert done.returncode == 0, done.stderr
-    return done.stdout.strip().splitlines()[-1]
-
-
-def logged_in(chromium: Browser, up: Up, secret: str) -> Page:
-    page = chromium.new_context(ignore_https_errors=True, locale="en-GB").new_page()
-    page.set_default_timeout(WITHIN_MS)
-    page.goto(f"{up.hub.client.access.server}/console")
-    page.get_by_label("Token", exact=False).first.fill(secret)
-    page.get_by_role("button", name="Log in").click()
-    expect(page.get_by_role("heading", name="Fleet", level=1)).to_be_visible(timeout=WITHIN_MS)
-    expect(page.get_by_role("button", name="Log out")).to_be_visible(timeout=WITHIN_MS)
-    return page
-
-
-@pytest.fixture(scope="module")
-def admin(chromium: Browser, up: Up) -> Page:
-    return logged_in(chromium, up, token(up, "ada", "--group", "system:masters"))
-
-
-def shown(page: Page, up: Up, path: str, *texts: str | re.Pattern[str]) -> None:
-    page.goto(f"{up.hub.client.access.server}/console/{path}")
-    for text in texts:
-        expect(page.get_by_text(text).first).to_be_visible(timeout=WITHIN_MS)
 
 
 def test_the_fleet_shows_the_gpus_of_each_member_and_the_newest_jobs(admin: Page, up: Up) -> None:
@@ -136,9 +64,7 @@ def test_axe_finds_no_violation(admin: Page, up: Up, name: str, scheme: str) -> 
     shown(admin, up, PAGES[name])
     expect(admin.get_by_role("heading", name=name, level=1)).to_be_visible(timeout=WITHIN_MS)
     expect(admin.get_by_text(SHOWN).first).to_be_visible(timeout=WITHIN_MS)
-    admin.evaluate(Path(AXE).read_text())
-    found = admin.evaluate("axe.run()")
-    assert [(one["id"], [node["html"] for node in one["nodes"]]) for one in found["violations"]] == []
+    assert violations(admin) == []
 
 
 @pytest.mark.parametrize("name", PAGES)
