@@ -19,7 +19,7 @@ from api.audit.face import Audit, Handler
 from api.auth import Authenticator, ServiceAccountTokens
 from api.computed import computed_kinds, refused
 from api.console.face import Console
-from api.console.sessions import guard
+from api.console.sessions import guard, guarded
 from api.credentials import user_of
 from api.discovery import Discovery
 from api.fairness.gate import Fairness
@@ -210,7 +210,7 @@ class Api:
             # The mounted application finds the user, and the means to authorise, in its scope.
             began, clock = self._clock.monotonic(), self._clock.monotonic
             verb, resource = request.method.lower(), prefix.strip("/")
-            counting = self.metrics.counting(send, verb, resource, lambda: clock() - began)
+            counting = self.metrics.counting(guarded(request, send), verb, resource, lambda: clock() - began)
             await mounted({**scope, "fleet.user": user, "fleet.authorizer": self.authorizer}, receive, counting)
             return None
         route = parse(path)

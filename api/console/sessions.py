@@ -22,7 +22,7 @@ from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
 from api.auth import Authenticator, time_of
 from api.console.origin import check_origin
-from api.http import Answer, Request, Upgrade
+from api.http import Answer, Message, Request, Send, Upgrade
 from fleet.engine.status import StatusError
 from fleet.objects.writing import User
 from fleet.ports import ABSENT, Body, Change, Clock, Committed, Delete, Key, Put, Store, Stored, StoreUnavailable
@@ -87,6 +87,19 @@ def guard(request: Request, answer: Answer) -> None:
     """Keep a browser from running an answer that it got with its session."""
     if SEEN in request.scope and not isinstance(answer, Upgrade):
         answer.headers = (*answer.headers, *GUARD)
+
+
+def guarded(request: Request, send: Send) -> Send:
+    """`send` of an answer that an application gives by itself, with the same headers."""
+    if SEEN not in request.scope:
+        return send
+
+    async def with_guard(message: Message) -> None:
+        if message["type"] == "http.response.start":
+            message["headers"] = [*message["headers"], *GUARD]
+        await send(message)
+
+    return with_guard
 
 
 def jwt_end(token: str) -> float | None:

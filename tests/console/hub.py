@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import httpx
 
 from api.app import Api, build_app
+from api.audit.face import Audit
 from api.auth import TokenFile
 from api.changes import PATH, Changes
 from api.console.face import Console
@@ -20,6 +22,8 @@ from api.console.sessions import Sessions
 from api.kindfiles import load_kinds
 from api.rbac import Rbac
 from api.serve import Server
+from api.v1.mount import PREFIX, RestFace
+from fleet.controllers.decide.submitted import unit_in
 from fleet.engine.registry import Registry
 from fleet.objects.objects import Objects
 from fleet.simulate.wall import RandomIds, WallClock
@@ -69,7 +73,7 @@ class World:
 
 
 @asynccontextmanager
-async def console_hub(folder: Path, login: Any = None) -> AsyncIterator[World]:
+async def console_hub(folder: Path, login: Any = None, audit: Audit | None = None) -> AsyncIterator[World]:
     """`login`: makes the login by an issuer of the store, the clock and the authenticator."""
     clock, path, pages = Hand(), folder / "tokens.csv", folder / "static"
     path.write_text(TOKENS)
@@ -83,9 +87,11 @@ async def console_hub(folder: Path, login: Any = None) -> AsyncIterator[World]:
     sessions = Sessions(store, clock, authenticator)
     console = Console(sessions, clock, made, Files(pages))
     rbac = Rbac(store)
+    views = RestFace(objects, store, registry, partial(unit_in, store))
     app = build_app(
         objects, store, registry, clock=clock, authenticator=authenticator, authorizer=rbac, console=console,
-        mounts={PATH: Changes(store, registry, rbac, WallClock())}, recheck_every_s=0.1,
+        mounts={PATH: Changes(store, registry, rbac, WallClock()), PREFIX: views},
+        recheck_every_s=0.1, audit=audit,
     )  # fmt: skip
     await store.start()
     await app.start()

@@ -92,10 +92,11 @@ async def test_a_session_reaches_no_proxy(world: World, path: str) -> None:
     assert answer.status_code == 403 and "no proxy" in answer.json()["message"]
 
 
-async def test_nothing_of_an_answer_runs_in_the_browser(world: World) -> None:
+@pytest.mark.parametrize("path", ["/api/v1/pods", "/fleet/v1/jobs", "/fleet/v1/none"])
+async def test_nothing_of_an_answer_runs_in_the_browser(world: World, path: str) -> None:
     browser = await world.logged_in("admin-token")
-    answer = await browser.get("/api/v1/pods")
-    assert answer.headers["x-content-type-options"] == "nosniff"
+    answer = await browser.get(path)
+    assert answer.headers.get_list("x-content-type-options") == ["nosniff"]
     assert "sandbox" in answer.headers["content-security-policy"]
-    program: httpx.Response = await world.browser().get("/api/v1/pods", headers={"authorization": "Bearer admin-token"})
+    program: httpx.Response = await world.browser().get(path, headers={"authorization": "Bearer admin-token"})
     assert "content-security-policy" not in program.headers

@@ -9,14 +9,17 @@ import httpx
 import pytest
 
 from api.app import build_app
+from api.audit.face import Audit
 from api.console.face import Console
-from api.console.sessions import OF_USER_MAX, Sessions
+from api.console.sessions import COOKIE, OF_USER_MAX, Sessions
 from api.kindfiles import load_kinds
 from api.rbac import Rbac
+from fleet.audit.policy import parse
 from fleet.engine.registry import Registry
 from fleet.objects.objects import Objects
-from fleet.simulate.wall import RandomIds
-from tests.console.hub import ORIGIN, TOKENS, World
+from fleet.simulate.wall import RandomIds, WallClock
+from tests.api.test_audit_like_a_kube_apiserver import Kept
+from tests.console.hub import ORIGIN, TOKENS, World, console_hub
 
 WHOAMI = "/apis/authentication.k8s.io/v1/selfsubjectreviews"
 
@@ -214,3 +217,16 @@ async def test_all_logins_together_are_bounded(world: World) -> None:
         browser = world.browser(f"10.1.{number // 250}.{number % 250}")
         codes.append((await browser.post("/console/session", json={"token": "guess"}, headers=ORIGIN)).status_code)
     assert codes == [401] * 600 + [429]
+
+
+async def test_the_audit_log_names_the_user_of_a_session(tmp_path: Path) -> None:
+    kept = Kept()
+    policy = parse(b"{apiVersion: audit.k8s.io/v1, kind: Policy, rules: [{level: Metadata}]}")
+    async with console_hub(tmp_path, audit=Audit(policy, [kept], WallClock())) as world:
+        browser = await world.logged_in()
+        answers = [await browser.get(path) for path in ("/api/v1/namespaces/default/pods", "/fleet/v1/jobs")]
+    events = {event["auditID"]: event for event in map(json.loads, kept.lines)}  # the last stage of each
+    for answer in answers:
+        assert events[answer.headers["audit-id"]]["user"]["username"] == "alice"
+        assert events[answer.headers["audit-id"]]["responseStatus"]["code"] == answer.status_code
+    assert browser.cookies[COOKIE] not in b"".join(kept.lines).decode()

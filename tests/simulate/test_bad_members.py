@@ -13,6 +13,7 @@ import time
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -206,7 +207,7 @@ async def bad(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Bad]:
 
 async def _api(stack: AsyncExitStack, hub: Whole) -> str:
     """The hub's API over HTTP; a kubeconfig of it."""
-    views = RestFace(hub.objects, hub.store, hub.registry, unit_in)
+    views = RestFace(hub.objects, hub.store, hub.registry, partial(unit_in, hub.store))
     app = build_app(
         hub.objects, hub.store, hub.registry, clock=hub.hub.clock, authorizer=AllowAll(),
         authenticator=StaticTokens({"secret": User("admin", (MASTERS,))}), mounts={PREFIX: views},
