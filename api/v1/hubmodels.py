@@ -80,7 +80,7 @@ class Cluster(Model):
     labels: dict[str, str]
     taints: list[Taint]
     nodes: Nodes
-    allocatable: Amounts = Field(description="Of all its ready nodes.")
+    allocatable: Amounts = Field(description="Of all its nodes, those that take no pods among them.")
     allocated: Amounts = Field(description="Asked for by pods that have a node.")
     free: Amounts
     free_gpus: int

@@ -103,7 +103,9 @@ class DataDir:
     def need(self) -> None:
         """Raises Failure where there is no data directory of a hub."""
         if not self.hub_id_file.exists():
-            raise Failure(f"{self.root} is no data directory of a hub (its first start makes it: fleet up)")
+            raise Failure(
+                f"{self.root} is no data directory of a hub: give --data-dir (its first start makes it: fleet up)"
+            )
 
     def admin_token(self) -> str:
         """The administrator's token: the first line of tokens.csv."""

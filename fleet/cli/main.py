@@ -71,7 +71,7 @@ def with_commands(names: Iterable[str], *, listed: bool = False) -> typer.Typer:
         module, _, function = COMMANDS[name].partition(":")
         found = getattr(importlib.import_module(f"fleet.cli.{module}"), function or module)
         if isinstance(found, typer.Typer):
-            made.add_typer(found, name=name)
+            made.add_typer(found, name=name, cls=Group)
         elif listed:
             made.command(name)(_described(found))
         else:

@@ -24,10 +24,18 @@ class Command(TyperCommand):
 
 
 class Group(TyperGroup):
-    """A group that loads pydantic for no value of its own."""
+    """A group that loads pydantic for no value of its own, and knows the words of other systems for its commands."""
 
     def get_params(self, ctx: Any) -> list[Any]:
         return _lightened(super().get_params(ctx))
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        if args[0] not in self.commands and not ctx.resilient_parsing:
+            from fleet.cli.nearest import called_here
+
+            if here := called_here(args[0], self.commands):
+                ctx.fail(f"No such command {args[0]!r}. Did you mean {' or '.join(map(repr, here))}?")
+        return super().resolve_command(ctx, args)
 
 
 def _lightened(params: list[Any]) -> list[Any]:

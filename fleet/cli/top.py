@@ -1,4 +1,4 @@
-"""`fleet top`: GPUs of the members and what is free of them, or what the pods of jobs use."""
+"""`fleet top`: GPUs of the members and what is free of them, GPUs of queues, or what the pods of jobs use."""
 
 from __future__ import annotations
 
@@ -16,13 +16,17 @@ if TYPE_CHECKING:
     from fleet.cli.hub import Hub
     from fleet.cli.jobpods import JobPod
 
-MEMBERS = ("member", "state", "gpu", "gpus", "used", "free", "used_%", "cpus_free", "memory_free", "running")
+MEMBERS = (
+    "member", "state", "gpu", "gpus", "used", "free", "used_%", "cordoned", "cpus_free", "memory_free", "running",
+)  # fmt: skip
 MODELS = ("model", "gpus", "used", "free", "used_%", "fragmented", "cordoned", "members")
+QUEUES = ("queue", "used", "min", "max", "used_%", "waiting", "running")
 PODS = ("pod", "member", "node", "phase", "gpus", "cpu", "cpu_request", "memory", "memory_request")
 CLUSTERS = "/fleet/v1/clusters"
 EVERY_S = 2.0
 CLEAR = "\x1b[H\x1b[2J"
 GPU = "nvidia.com/gpu"
+PARTS = ("allocated", "free", "cordoned")  # of the GPUs of one model in a member
 OTHERS = frozenset({"cpu", "memory", "pods", "ephemeral-storage"})
 Record = dict[str, Any]
 
@@ -30,6 +34,10 @@ Record = dict[str, Any]
 class By(StrEnum):
     member = "member"
     model = "model"
+    queue = "queue"
+
+
+SUMS = {By.member: (MEMBERS, "No members"), By.model: (MODELS, "No GPUs"), By.queue: (QUEUES, "No queues")}
 
 
 def top(
@@ -41,7 +49,7 @@ def top(
             autocompletion=completers.jobs,
         ),
     ] = None,
-    by: Annotated[By, typer.Option(help="Sum up the GPUs by member, or by their model.")] = By.member,
+    by: Annotated[By, typer.Option(help="Sum up the GPUs by member, by their model, or by queue.")] = By.member,
     watch: Annotated[bool, typer.Option("--watch", "-w", help="Show it again every two seconds.")] = False,
     output: OutputOption = Output.table,
     namespace: NamespaceOption = None,
@@ -51,21 +59,23 @@ def top(
 ) -> None:
     """Show GPUs of members, or what a job uses.
 
-    Of a member or model: GPUs used and free. CPU and memory of pods are those that metrics.k8s.io of their member
-    tells. A member without it tells none.
+    Of a member or model: GPUs used and free. GPUs of nodes that take no pods are CORDONED, and not in the share. Of a
+    queue: GPUs used of its max. CPU and memory of pods are those that metrics.k8s.io of their member tells. A member
+    without it tells none.
     """
     from fleet.cli.hub import connect
     from fleet.cli.output import show
 
     hub = connect(kubeconfig, data_dir, context)
-    columns: tuple[str, ...] = PODS if jobs else MODELS if by is By.model else MEMBERS
-    nothing = "No pods" if jobs else "No GPUs" if by is By.model else "No members"
+    columns, nothing = (PODS, "No pods") if jobs else SUMS[by]
     while True:
         notes: list[str] = []
         if jobs:
             records, notes = _pods(hub, namespace or hub.namespace, jobs)
         elif by is By.model:
             records = of_models(hub.request("GET", CLUSTERS).body["items"])
+        elif by is By.queue:
+            records = _queues(hub)
         else:
             records = _members(hub)
         if watch and sys.stdout.isatty():
@@ -87,9 +97,8 @@ def _members(hub: Hub) -> list[Record]:
     for model in models:
         same = [record for record in found if record["gpu"] == model]
         if len(same) > 1:
-            gpus, used = sum(one["gpus"] for one in same), sum(one["used"] for one in same)
-            running = sum(one["running"] for one in same)
-            sums.append({"member": "all", "gpu": model, **_counts(gpus, used), "running": running})
+            summed = {part: sum(one[part] for one in same) for part in ("used", "free", "cordoned", "running")}
+            sums.append({"member": "all", "gpu": model, **_counts(**summed)})
     return found + sums
 
 
@@ -102,9 +111,15 @@ def members(member: Record) -> list[Record]:
         "member": member["name"], "state": state, "cpus_free": free.get("cpu", "0"),
         "memory_free": free.get("memory", "0"), "running": sum(member["jobs"].values()),
     }  # fmt: skip
-    return [
-        {**common, "gpu": model, **_counts(int(room.get(model, "0")), int(taken.get(model, "0")))} for model in models
-    ]
+    if len(models) == 1 and member["gpus"]:  # counted node by node
+        used, free, cordoned = (sum(row[part] for row in member["gpus"]) for part in PARTS)
+        return [{**common, "gpu": models[0], **_counts(used, free, cordoned)}]
+    records = []
+    for model in models:
+        gpus = int(room.get(model, "0"))
+        used = min(gpus, int(taken.get(model, "0")))  # pods on nodes that are gone are counted, too
+        records.append({**common, "gpu": model, **_counts(used, gpus - used)})
+    return records
 
 
 def of_models(members: list[Record]) -> list[Record]:
@@ -118,17 +133,35 @@ def of_models(members: list[Record]) -> list[Record]:
 
 def _model(model: str, rows: list[tuple[str, Record]]) -> Record:
     """`gpus`: those on nodes that take pods, and those that are cordoned."""
-    used, free, fragmented, cordoned = (
-        sum(row[part] for _, row in rows) for part in ("allocated", "free", "fragmented", "cordoned")
-    )
+    used, free, cordoned, fragmented = (sum(row[part] for _, row in rows) for part in (*PARTS, "fragmented"))
     return {
-        "model": model or "unknown", **_counts(used + free, used), "gpus": used + free + cordoned, "free": free,
-        "fragmented": fragmented, "cordoned": cordoned, "members": ",".join(name for name, _ in rows),
+        "model": model or "unknown", **_counts(used, free, cordoned), "fragmented": fragmented,
+        "members": ",".join(name for name, _ in rows),
     }  # fmt: skip
 
 
-def _counts(gpus: int, used: int) -> Record:
-    return {"gpus": gpus, "used": used, "free": max(0, gpus - used), "used_%": f"{100 * used // gpus}%" if gpus else ""}
+def _counts(used: int, free: int, cordoned: int = 0, **others: int) -> Record:
+    """`gpus`: those on nodes that take pods, and those on nodes that take none, of which the share knows nothing."""
+    share = {"used_%": f"{100 * used // (used + free)}%" if used + free else ""}
+    return {"gpus": used + free + cordoned, "used": used, "free": free, **share, "cordoned": cordoned, **others}
+
+
+def _queues(hub: Hub) -> list[Record]:
+    """A record for each queue; the share of its max, "" where that is unlimited."""
+    from fleet.cli.queues import records
+
+    return [
+        {
+            "queue": queue["queue"], "used": int(queue["gpus_used"]), "min": queue["min_gpus"],
+            "max": queue["max_gpus"], "used_%": _share(queue["gpus_used"], queue["max_gpus"]),
+            "waiting": queue["waiting"], "running": queue["active"],
+        }
+        for queue in records(hub)
+    ]  # fmt: skip
+
+
+def _share(used: str, limit: str) -> str:
+    return f"{100 * int(used) // int(limit)}%" if limit.isdigit() and int(limit) else ""
 
 
 def _pods(hub: Hub, namespace: str, names: list[str]) -> tuple[list[Record], list[str]]:

@@ -131,7 +131,7 @@ TABLE: Mapping[Code, Entry] = {
     Code.BACK_OFF: Entry(Severity.INFO, "backs off until {until} after attempt {attempts}", ("until", "attempts")),
     Code.HELD: Entry(Severity.INFO, "held by a person; starts after it is released"),
     Code.SUSPENDED: Entry(Severity.INFO, "suspended; starts after it is resumed"),
-    Code.NOT_ITS_TURN: Entry(Severity.INFO, "is not considered yet: {why}", ("why",)),
+    Code.NOT_ITS_TURN: Entry(Severity.INFO, "{why}", ("why",)),
     Code.AFTER: Entry(Severity.INFO, "starts after {jobs}", ("jobs",)),
     Code.NEVER_AFTER: Entry(
         Severity.ERROR, "never starts: {why}; cancel it, or change its annotation fleet.io/after", ("why",)

@@ -23,6 +23,6 @@ def test_the_decision_before_a_note_changed_is_still_known_as_waiting_for_other_
     assert now.told(before.why) and now.told(now.why)
 
 
-@pytest.mark.parametrize("why", ["", None, "the sweep tune runs at most 2 of its jobs at once", "held by the user"])
+@pytest.mark.parametrize("why", ["", None, "sweep tune runs at most 2 at once", "held by the user"])
 def test_another_reason_to_wait_is_not_taken_for_it(why: str | None) -> None:
     assert not Obstacle("first has succeeded").told(why)

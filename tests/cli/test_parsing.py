@@ -13,6 +13,8 @@ import typer
 from typer.core import TyperCommand
 from typer.testing import CliRunner
 
+from fleet.cli.main import COMMANDS, with_commands
+from fleet.cli.nearest import ELSEWHERE
 from fleet.cli.parsing import Command
 
 
@@ -72,3 +74,25 @@ def test_a_command_that_is_run_loads_no_pydantic(words: list[str], tmp_path: Pat
     )  # fmt: skip
     assert done.returncode == 1 and "no hub found" in done.stderr, done.stderr
     assert done.stdout.splitlines()[-1] == "False"
+
+
+@pytest.mark.parametrize(
+    ("words", "named"),
+    [
+        (("members",), "'clusters' or 'top'"), (("squeue",), "'jobs'"), (("ps",), "'jobs'"), (("ls",), "'jobs'"),
+        (("list",), "'jobs'"), (("nodes",), "'clusters' or 'top'"), (("describe",), "'show' or 'explain'"),
+        (("kill",), "'cancel'"), (("stop",), "'cancel'"), (("token", "ls"), "'list'"), (("token", "rm"), "'revoke'"),
+        (("jbos",), "'jobs'"),
+    ],
+)  # fmt: skip
+def test_a_word_of_another_system_is_answered_with_the_command(words: tuple[str, ...], named: str) -> None:
+    done = CliRunner().invoke(with_commands(COMMANDS), words)
+    assert (done.exit_code, done.output.splitlines()[-1]) == (
+        2, f"Error: No such command {words[-1]!r}. Did you mean {named}?",
+    )  # fmt: skip
+
+
+def test_every_word_of_another_system_has_a_command() -> None:
+    subcommands = {"list", "revoke", "create"}
+    assert {command for here in ELSEWHERE.values() for command in here} <= COMMANDS.keys() | subcommands
+    assert ELSEWHERE.keys().isdisjoint(COMMANDS.keys())

@@ -145,6 +145,9 @@ def test_top_shows_the_members_or_the_pods_of_a_job(up: Up) -> None:
         ["MODEL", "GPUS", "USED", "FREE", "USED", "%", "FRAGMENTED", "CORDONED", "MEMBERS"],
         ["unknown", "32", "3", "29", "9%", told[1][5], "0", "cfa"],
     ]
+    told = [line.split() for line in run(up, "top", "--by", "queue").stdout.splitlines()]
+    assert told[0] == ["QUEUE", "USED", "MIN", "MAX", "USED", "%", "WAITING", "RUNNING"]
+    assert told[1][:6] == ["root", "3", "64", "64", "4%", "0"]
     done = run(up, "top", "train")
     assert done.returncode == 0 and len(done.stdout.splitlines()) == 4
     assert done.stderr == "fleet: cfa does not serve metrics.k8s.io, so it tells no usage\n"
@@ -167,12 +170,23 @@ def test_top_shows_the_members_or_the_pods_of_a_job(up: Up) -> None:
 
 def test_members_have_a_line_for_each_model_of_gpu() -> None:
     member = {
-        "name": "a", "ready": False, "jobs": {"Running": 2}, "free": {},
-        "allocatable": {"cpu": "8", "nvidia.com/gpu": "8", "amd.com/gpu": "4"}, "allocated": {"nvidia.com/gpu": "2"},
+        "name": "a", "ready": False, "jobs": {"Running": 2}, "free": {}, "gpus": [],
+        "allocatable": {"cpu": "8", "nvidia.com/gpu": "8", "amd.com/gpu": "4"},
+        "allocated": {"nvidia.com/gpu": "2", "amd.com/gpu": "9"},
     }  # fmt: skip
     assert [(one["gpu"], one["gpus"], one["used"], one["free"], one["used_%"]) for one in members(member)] == [
-        ("amd.com/gpu", 4, 0, 4, "0%"), ("nvidia.com/gpu", 8, 2, 6, "25%"),
+        ("amd.com/gpu", 4, 4, 0, "100%"), ("nvidia.com/gpu", 8, 2, 6, "25%"),
     ]  # fmt: skip
+
+
+def test_gpus_of_a_node_that_is_not_ready_are_neither_used_nor_free() -> None:
+    rows = [{"model": "A100", "allocated": 2, "free": 6, "fragmented": 6, "cordoned": 8}]
+    total = {"nvidia.com/gpu": "16"}
+    member = {
+        "name": "a", "ready": True, "jobs": {}, "free": {}, "allocatable": total, "allocated": total, "gpus": rows,
+    }  # fmt: skip
+    columns = ("gpus", "used", "free", "used_%", "cordoned")
+    assert [tuple(one[column] for column in columns) for one in members(member)] == [(16, 2, 6, "25%", 8)]
 
 
 def test_gpus_of_one_model_are_summed_over_the_members() -> None:

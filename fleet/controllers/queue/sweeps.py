@@ -46,4 +46,4 @@ def beyond(
         line = [unit for unit in group if unit.phase is Phase.WAITING and not unit.held and unit.id not in kept]
         line.sort(key=lambda unit: ((unit.backoff_until or 0.0) > now, queue_order(unit)))
         for unit in line[max(0, free) :]:
-            yield unit, f"sweep {name[1]} runs at most {most[name]} of its jobs at once"
+            yield unit, f"sweep {name[1]} runs at most {most[name]} at once"

@@ -25,7 +25,7 @@ async def test_a_sweep_runs_so_many_of_its_jobs_at_once() -> None:
         await world.apply(*map(of_sweep, JOBS), of_sweep("other", 1, "seed"), pytorchjob("free"))
         for name in ("a", "b", "other", "free"):
             await world.running(name)
-        await eventually(lambda: "sweep lr runs at most 2 of its jobs at once" in world.message("d"))
+        await eventually(lambda: world.message("d") == "sweep lr runs at most 2 at once")
         await settle(20)
         assert placed(world) == ["a", "b"]
         world.members.finish("a", "Failed")
