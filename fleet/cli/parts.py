@@ -64,16 +64,22 @@ class Parts:
         return {"history": told, "historyTrouble": ""}
 
     def _files(self) -> dict[str, Any]:
-        usage = shutil.disk_usage(self.data.root)
+        # The database may stand on a volume of its own.
+        path = min((one for one in (self.data.root, self.data.postgres) if one.exists()), key=_free)
+        usage = shutil.disk_usage(path)
         named = {"the hub's CA": [self.data.ca_certificate], "the server": [self.data.server_certificate]}
         named["a client authority"] = [path for path in self.authorities if path != self.data.ca_certificate]
         found = [(name, path, until) for name, paths in named.items() for path in paths for until in _ends(path)]
         return {
-            "disk": {"path": str(self.data.root), "free": usage.free, "total": usage.total},
+            "disk": {"path": str(path), "free": usage.free, "total": usage.total},
             "certificates": [
                 {"name": name, "file": str(path), "until": rfc3339(until.timestamp())} for name, path, until in found
             ],
         }
+
+
+def _free(path: Path) -> int:
+    return shutil.disk_usage(path).free
 
 
 def _ends(path: Path) -> list[datetime]:

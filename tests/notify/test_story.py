@@ -9,8 +9,10 @@ from functools import partial
 from typing import Any
 
 import orjson
+import pytest
 import sqlalchemy as sa
 from aiohttp import web
+from sqlalchemy.exc import SQLAlchemyError
 
 from api.kindfiles import load_kinds
 from fleet.accounts.models import Notification
@@ -75,6 +77,13 @@ async def recorded(dsn: str, world: World, loop: NotifyLoop) -> None:
     await engine.dispose()
 
 
+FULL = (  # as a disk without room refuses the writes of one table
+    "CREATE FUNCTION pg_temp.refused() RETURNS trigger LANGUAGE plpgsql AS"
+    " $$ BEGIN RAISE EXCEPTION USING ERRCODE = 'disk_full', MESSAGE = 'disk full'; END $$",
+    "CREATE TRIGGER full_disk BEFORE UPDATE ON accounts.notifications EXECUTE FUNCTION pg_temp.refused()",
+)
+
+
 def _leading(way: Body, body: Body) -> None:
     body["spec"]["webhook"] = way
 
@@ -110,6 +119,13 @@ def test_receivers_are_told_once_of_what_they_and_the_jobs_ask_for(database_url:
                 refusing[0] = False
                 async with engine.begin() as connection:
                     await connection.execute(sa.update(Notification).values(next_at=sa.func.now()))
+                    for line in FULL:
+                        await connection.execute(sa.text(line))
+                for _ in range(3):  # delivered once, and the record waits for the database
+                    with pytest.raises(SQLAlchemyError, match="disk full"):
+                        await loop.step(engine)
+                async with engine.begin() as connection:
+                    await connection.execute(sa.text("DROP TRIGGER full_disk ON accounts.notifications"))
                 await loop.step(engine)
                 async with engine.connect() as connection:
                     return list(await connection.execute(sa.select(Notification.outcome, Notification.tries)))

@@ -60,6 +60,7 @@ class NotifyLoop:
         self._receivers = Receivers(hub)
         self._outgoing = Outgoing(Allowed.parse(hub.config.outgoing_allow), resolver=resolver)
         self._sender = Sender(self._outgoing, self._receivers.secret)
+        self._unrecorded: dict[str, outbox.Due] = {}  # by id: delivered, and not recorded so far
         self._waited_at = self._forgot_at = float("-inf")
 
     async def enter(self, connection: AsyncConnection, changes: Sequence[Change]) -> None:
@@ -101,6 +102,8 @@ class NotifyLoop:
     async def step(self, engine: AsyncEngine) -> None:
         """Deliver what is due now, some of each receiver."""
         now = self._hub.clock.now()
+        for one in list(self._unrecorded.values()):  # before another delivery, so that nobody is told twice
+            await self._record(engine, one, now)
         if now - self._waited_at >= WAITS_S:
             await self._enter_waits(engine, now)
             self._waited_at = now
@@ -116,7 +119,10 @@ class NotifyLoop:
             of_one[one.namespace, one.receiver] += 1
             if of_one[one.namespace, one.receiver] <= OF_ONE and len(turns) < AT_ONCE:
                 turns.append(one)
-        await asyncio.gather(*(self._deliver(engine, one) for one in turns))
+        ends = await asyncio.gather(*(self._deliver(engine, one) for one in turns), return_exceptions=True)
+        for end in ends:
+            if isinstance(end, BaseException):
+                raise end
 
     async def _enter_waits(self, engine: AsyncEngine, now: float) -> None:
         among = [receiver for receiver in self._receivers.all() if receiver.long_s is not None]
@@ -159,19 +165,29 @@ class NotifyLoop:
                 await self._sender.send(receiver, one.id, one.happening, self._hub.clock.now())
             except NotDelivered as error:
                 problem = str(error)
+            else:
+                self._unrecorded[one.id] = one
         now = self._hub.clock.now()
+        if one.id in self._unrecorded:
+            await self._record(engine, one, now)
+            return
         async with engine.begin() as connection:
             if receiver is None:
                 await outbox.close(connection, one.id, outbox.NO_RECEIVER, now)
                 return
-            if problem:
-                again = await outbox.failed(connection, one, problem, now)
-                log.warning("a notification is not delivered", receiver=f"{one.namespace}/{one.receiver}", why=problem,
-                            tries=one.tries + 1, given_up=not again)  # fmt: skip
-            else:
-                await outbox.close(connection, one.id, outbox.DELIVERED, now)
-        self._hub.metrics.notifications.labels("failed" if problem else "delivered").inc()
+            again = await outbox.failed(connection, one, problem, now)
+        log.warning("a notification is not delivered", receiver=f"{one.namespace}/{one.receiver}", why=problem,
+                    tries=one.tries + 1, given_up=not again)  # fmt: skip
+        self._hub.metrics.notifications.labels("failed").inc()
         await self._say(one.namespace, one.receiver, problem, now)
+
+    async def _record(self, engine: AsyncEngine, one: outbox.Due, now: float) -> None:
+        """Record a delivery. Where the database takes no writes, the next step begins with it."""
+        async with engine.begin() as connection:
+            await outbox.close(connection, one.id, outbox.DELIVERED, now)
+        self._unrecorded.pop(one.id, None)
+        self._hub.metrics.notifications.labels("delivered").inc()
+        await self._say(one.namespace, one.receiver, "", now)
 
     async def _say(self, namespace: str, name: str, problem: str, now: float) -> None:
         """The status of the receiver. The time of its last delivery alone is written once a minute."""
