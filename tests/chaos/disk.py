@@ -25,7 +25,7 @@ class Disk:
         self._data, self._mib = data, mib
         self._place = data / "postgres"
         self._ballast = self._place / "ballast"
-        self._mounted = False
+        self.mounted = False
 
     def mount(self) -> None:
         self._place.mkdir(parents=True)
@@ -33,14 +33,14 @@ class Disk:
             return
         command = ["mount", "-t", "tmpfs", "-o", f"size={self._mib}m,mode=0700", "tmpfs", str(self._place)]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
-        self._mounted = done.returncode == 0  # in a container root may not
+        self.mounted = done.returncode == 0  # in a container root may not
 
     def unmount(self) -> None:
-        if self._mounted:
+        if self.mounted:
             subprocess.run(["umount", "-l", str(self._place)], check=True)
 
     def fill(self) -> None:
-        if not self._mounted:
+        if not self.mounted:
             self._limit(str(17 * MIB))  # files of the write-ahead log have 16, and go on
             return
         with self._ballast.open("wb", buffering=0) as ballast, suppress(OSError):
@@ -48,7 +48,7 @@ class Disk:
                 ballast.write(b"\0" * (64 * 1024))
 
     def free(self) -> None:
-        if self._mounted:
+        if self.mounted:
             self._ballast.unlink()
         else:
             self._limit("unlimited")

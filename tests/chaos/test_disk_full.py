@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import time
 from collections.abc import Iterator
@@ -13,6 +14,7 @@ from tests.chaos.client import JOBS, Body, Client, Refused
 from tests.chaos.conftest import StartHub
 from tests.chaos.disk import Disk
 from tests.chaos.work import delete_all, expect_all, set_up, states
+from tests.cli.hub import fleet
 from tests.e2e.manifests import leaf, pytorchjob
 
 pytestmark = pytest.mark.xdist_group("chaos")
@@ -57,6 +59,12 @@ def test_a_full_disk_refuses_writes_with_a_reason_and_loses_nothing(disk: Disk, 
     assert states(client) == {"a/before": "Running"}, "reads go on"
     assert {body["metadata"]["name"] for body in client.items(MAPS)} >= set(acknowledged)
 
+    if disk.mounted:
+        doctor = fleet("doctor", "-o", "json", "--data-dir", str(world.hub.folder))
+        assert [one["name"] for one in json.loads(doctor.stdout) if one["check"] == "disk"] == [
+            str(world.hub.folder / "postgres")
+        ], doctor.stdout + doctor.stderr
+
     disk.free()
 
     def writes() -> bool:
@@ -70,5 +78,10 @@ def test_a_full_disk_refuses_writes_with_a_reason_and_loses_nothing(disk: Disk, 
     expect_all(world, client, ["a/after"], "Succeeded")
     expect_all(world, client, ["a/before"], "Running")
     assert {body["metadata"]["name"] for body in client.items(MAPS)} >= set(acknowledged), "acknowledged, and lost (I4)"
+
+    def recorded() -> set[tuple[str, str]]:
+        return {(job["name"], job["state"]) for job in client.get("/fleet/v1/history", namespace="a")["items"]}
+
+    world.until("the history goes on", lambda: recorded() == {("before", "Running"), ("after", "Succeeded")})
     delete_all(world, client)
     assert world.hub.stop() == 0, world.hub.log()

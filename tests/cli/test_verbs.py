@@ -5,11 +5,14 @@ from __future__ import annotations
 import json
 import subprocess
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from api.v1.models import State
+from fleet.amc.get import CLUSTERS
 from fleet.bindings.conditions import condition
 from fleet.cli.clone import put
 from fleet.cli.failure import Failure
@@ -92,6 +95,30 @@ def test_a_queue_is_drained_and_its_jobs_start_again_when_it_is_released(up: Up)
     assert said(up, "release", "queue/root") == ["queue/root released"]
     assert run(up, "wait", "one", "two", "--for", "started", "--timeout", "90").returncode == 0
     until("no queue says so", lambda: told_of_queues(up) == {"root": "", "root/a": ""})
+
+
+def at_once(up: Up, *words: str) -> list[tuple[int, str]]:
+    """Two administrators run the same command together; their exit statuses and what they read."""
+    with ThreadPoolExecutor(2) as both:
+        done = list(both.map(lambda _: run(up, *words), range(2)))
+    return [(one.returncode, one.stdout + one.stderr) for one in done]
+
+
+def test_two_administrators_who_do_the_same_at_once_hinder_each_other_in_nothing(up: Up, tmp_path: Path) -> None:
+    larger = json.loads(json.dumps(QUOTA))
+    larger["metadata"]["annotations"] = {"note": "applied by two"}
+    applied = [(0, "elasticquotatree.scheduling.sigs.k8s.io/tree applied\n")] * 2
+    assert at_once(up, "submit", written(tmp_path / "tree.yaml", larger)) == applied
+    cordoned = at_once(up, "cordon", "cfa")
+    assert {status for status, _ in cordoned} == {0} and any("cfa cordoned" in said for _, said in cordoned), cordoned
+    assert len((up.hub.find(f"{CLUSTERS}/cfa") or {})["spec"]["taints"]) == 1
+    opened = at_once(up, "uncordon", "cfa")
+    assert {status for status, _ in opened} == {0} and any("cfa uncordoned" in said for _, said in opened), opened
+    assert (up.hub.find(f"{CLUSTERS}/cfa") or {})["spec"].get("taints", []) == []
+    for verb in ("hold", "release"):
+        stopped = [f"queue/root/a {'held' if verb == 'hold' else 'released'}\n"] * 2
+        assert at_once(up, verb, "queue/root/a") == [(0, said) for said in stopped]
+    assert {queue["spec"].get("stopPolicy", "None") for queue in up.hub.list(QUEUES)} == {"None"}
 
 
 def told_of_queues(up: Up) -> dict[str, str]:
