@@ -71,7 +71,7 @@ def router(hub: Hub, history: History) -> APIRouter:
 
     @routes.post("/notifications/retry", response_model=Retried, summary="Try failed notifications once more")
     async def retry(request: Request, query: Annotated[RetryFilter, Query()]) -> Response:
-        """Those that failed are due now; those that were given up have all their tries again. Needs `update` on
+        """Failed notifications are due now, and have all their tries again where they were given up. Needs `update` on
         notificationreceivers.config.fleet.io, in the namespace, everywhere or in some namespaces."""
         from fleet.notify import listing
 
