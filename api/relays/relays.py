@@ -6,7 +6,9 @@ as one line.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable
+from dataclasses import asdict
 from functools import partial
 from typing import Any
 
@@ -20,6 +22,7 @@ from api.relays import jobpods
 from api.relays.asking import KINDS, options_of, query_of, switch_of
 from api.relays.carrying import Carrier
 from api.relays.clients import MemberAnswer, MemberClients
+from api.relays.gpus import Gpus
 from api.relays.joblog import JobPods
 from api.relays.places import Limits, Places
 from api.relays.pods import Found, Pods
@@ -29,6 +32,7 @@ from fleet.engine.status import StatusError, unavailable
 from fleet.members.kubeconfig import Dial
 from fleet.objects.hooking import may_connect
 from fleet.objects.objects import Objects
+from fleet.outgoing import Outgoing
 from fleet.ports import Body, Key, Stored
 
 LOG_S = 6 * 3600.0  # of one followed log
@@ -39,19 +43,23 @@ Handler = Callable[[Route, Request], Awaitable[Answer]]
 
 
 class Relays:
-    """`aclose` when the API stops. `dial` reaches members that only their agents reach."""
+    """`aclose` when the API stops. `dial` reaches members that only their agents reach, `outgoing` a Prometheus outside
+    the members."""
 
     def __init__(
-        self, objects: Objects, hub_id: str, *, dial: Dial | None = None, limits: Limits | None = None
+        self, objects: Objects, hub_id: str, *, dial: Dial | None = None, limits: Limits | None = None,
+        outgoing: Outgoing | None = None,
     ) -> None:  # fmt: skip
         self._objects, self._limits, self._hub_id = objects, limits or Limits(), hub_id
         most = self._limits.relays + LOOKUPS_AT_ONCE
         self.clients = MemberClients(objects.store, dial=dial, most=most)
         self.pods = Pods(objects.store, objects.registry, self.clients, hub_id)
         self._jobs = JobPods(objects.store, objects.registry, self.pods, hub_id)
+        self._gpus = Gpus(objects.store, self.clients, objects.clock, outgoing)
         self.places = Places(self._limits)
 
     async def aclose(self) -> None:
+        await self._gpus.aclose()
         await self.clients.aclose()
 
     def show(self, registry: CollectorRegistry) -> None:
@@ -100,10 +108,18 @@ class Relays:
         try:
             found = await self._jobs.each(route, request.query)
             asked = request.flag("usage")
-            used, silent = await jobpods.usage(self.pods, self._hub_id, found) if asked else ({}, {})
+            if not asked:
+                return json_response({"items": jobpods.shown(found, {}), "silent": {}})
+            (used, silent), (sums, gpus_silent) = await asyncio.gather(
+                jobpods.usage(self.pods, self._hub_id, found), self._gpus.of([one for one, _ in found])
+            )
         finally:
             place.leave()
-        return json_response({"items": jobpods.shown(found, used), "silent": silent})
+        items = jobpods.shown(found, used)
+        for item in items:
+            told = sums.get((item["member"], item["name"]))
+            item["gpu"] = asdict(told) if told is not None else None
+        return json_response({"items": items, "silent": silent, "silentGpus": gpus_silent})
 
     async def _log(self, request: Request, options: Body, pod: Callable[[], Awaitable[Found]]) -> Answer:
         place = self.places.take(request.user.name)

@@ -14,6 +14,7 @@ from fleet.admission.rule import Checks, dig, of_new, only_mutable
 from fleet.admission.statuses import made_by_hub, status_by_hub
 from fleet.engine.status import Cause
 from fleet.kinds.gangs import BY_NAME, NONE, unknown
+from fleet.members.gpusource import faults
 from fleet.members.potential import BadPotential, read_groups
 from fleet.model.untyped import mapping
 from fleet.objects.objects import Objects
@@ -64,6 +65,9 @@ def cluster(body: Body) -> Sequence[Cause]:
     if unknown(gang):
         known = (NONE, *BY_NAME)
         causes.append(unsupported(f"metadata.annotations[{ANNOTATION_GANG}]", gang, known))
+    if "metrics" in spec:
+        for field, value, why in faults(mapping(spec["metrics"])):
+            causes.append(invalid(f"spec.metrics.{field}".rstrip("."), value, why))
     return causes
 
 

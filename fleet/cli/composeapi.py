@@ -74,7 +74,7 @@ async def serve_api(
         tunnels = holder_of(hub, advertise or address_of(listener))
         dialer = dialer_of(hub, tunnels)
         parts = component_checks(hub.store, hub.clock)
-        relays = Relays(hub.objects, hub.data.hub_id, dial=dialer.dial)
+        relays = Relays(hub.objects, hub.data.hub_id, dial=dialer.dial, outgoing=outgoing)
         own = Parts(data, dsn, hub.clock, access.authorities(data.ca_certificate), history)
         app = build_app(
             hub.objects, hub.store, hub.registry, clock=hub.clock,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -27,7 +27,8 @@ NAMED_MOST = 10
 
 @dataclass(frozen=True)
 class JobPod:
-    """One pod of a job. `requests` and `usage` (None: not told) are quantities by resource."""
+    """One pod of a job. `requests` and `usage` (None: not told) are quantities by resource; `gpu` (None: not told) is
+    the sum over its GPUs: utilization from 0 to 1, bytes and watts."""
 
     name: str
     member: str
@@ -38,6 +39,7 @@ class JobPod:
     containers: list[str]
     requests: dict[str, str]
     usage: dict[str, str] | None
+    gpu: dict[str, Any] | None = None
 
     @property
     def on_hub(self) -> str:
@@ -45,10 +47,11 @@ class JobPod:
         return self.name if "." in self.member else f"{self.name}.{self.member}"
 
 
-def pods_of(job: Job, *, usage: bool = False) -> tuple[list[JobPod], dict[str, str]]:
-    """All pods of the job by rank; and for each member that tells no usage, why. Raises Failure."""
+def pods_of(job: Job, *, usage: bool = False) -> tuple[list[JobPod], list[str]]:
+    """All pods of the job by rank; and for each member that does not tell what they use, why. Raises Failure."""
     body = job.hub.request("GET", f"{job.path}/pods{'?usage=true' if usage else ''}").body
-    return [JobPod(**item) for item in body["items"]], body["silent"]
+    silent = [*body["silent"].items(), *body.get("silentGpus", {}).items()]
+    return [JobPod(**item) for item in body["items"]], [f"{member} {why}" for member, why in silent]
 
 
 def pod_of(job: Job, rank: int | None, pod: str | None) -> JobPod:

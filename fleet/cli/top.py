@@ -21,7 +21,10 @@ MEMBERS = (
 )  # fmt: skip
 MODELS = ("model", "gpus", "used", "free", "used_%", "fragmented", "cordoned", "members")
 QUEUES = ("queue", "used", "min", "max", "used_%", "waiting", "running")
-PODS = ("pod", "member", "node", "phase", "gpus", "cpu", "cpu_request", "memory", "memory_request")
+PODS = (
+    "pod", "member", "node", "phase", "gpus", "gpu_%", "gpu_memory", "gpu_watts", "cpu", "cpu_request", "memory",
+    "memory_request",
+)  # fmt: skip
 CLUSTERS = "/fleet/v1/clusters"
 EVERY_S = 2.0
 CLEAR = "\x1b[H\x1b[2J"
@@ -62,6 +65,7 @@ def top(
     Of a member or model: GPUs used and free. GPUs of nodes that take no pods are CORDONED, and not in the share. Of a
     queue: GPUs used of its max. CPU and memory of pods are those that metrics.k8s.io of their member tells. A member
     without it tells none.
+    Use, memory and power of GPUs are those of the source that spec.metrics of the Cluster names.
     """
     from fleet.cli.hub import connect
     from fleet.cli.output import show
@@ -173,7 +177,7 @@ def _pods(hub: Hub, namespace: str, names: list[str]) -> tuple[list[Record], lis
     notes: dict[str, None] = {}
     for name in names:
         found, silent = pods_of(job_of(hub, namespace, name), usage=True)
-        notes |= dict.fromkeys(f"{member} {why}" for member, why in silent.items())
+        notes |= dict.fromkeys(silent)
         records += [_pod(pod) for pod in found]
     return records, list(notes)
 
@@ -183,12 +187,22 @@ def _pod(pod: JobPod) -> Record:
     from fleet.model.quantity import quantity
 
     gpus = {model: amount for model, amount in pod.requests.items() if model not in OTHERS and "gpu" in model}
-    usage = pod.usage or {}
+    usage, gpu = pod.usage or {}, pod.gpu or {}
     return {
         "pod": pod.name, "member": pod.member, "node": pod.node, "phase": pod.phase,
         "gpus": ",".join(amount if model == GPU else f"{amount} {model}" for model, amount in gpus.items()),
+        "gpu_%": _percent(gpu.get("utilization")), "gpu_memory": _gibibytes(gpu.get("used_bytes")),
+        "gpu_watts": "" if gpu.get("power_watts") is None else f"{gpu['power_watts']:.0f}",
         "cpu": usage.get("cpu", ""), "cpu_request": pod.requests.get("cpu", ""),
         "memory": mebibytes(quantity(usage["memory"], "memory")) if "memory" in usage else "",
         "memory_request": pod.requests.get("memory", ""),
-        "requests": pod.requests, "usage": pod.usage,
+        "requests": pod.requests, "usage": pod.usage, "gpu": pod.gpu,
     }  # fmt: skip
+
+
+def _percent(ratio: float | None) -> str:
+    return "" if ratio is None else f"{100 * ratio:.0f}%"
+
+
+def _gibibytes(amount: float | None) -> str:
+    return "" if amount is None else f"{amount / (1 << 30):.1f}Gi"

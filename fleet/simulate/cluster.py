@@ -34,6 +34,7 @@ from fleet.objects.writing import User
 from fleet.ports import Body, Clock, Ids
 from fleet.simulate.batchjob import BatchJobs
 from fleet.simulate.declared import DeclaredKinds
+from fleet.simulate.exporter import PodMetrics
 from fleet.simulate.jaxjob import JAXJobs
 from fleet.simulate.kubelet import Kubelet
 from fleet.simulate.logs import PodLogs
@@ -169,7 +170,10 @@ class SimulatedCluster:
         self._app = build_app(
             objects, store, registry, clock=clock, authorizer=AllowAll(), version=VERSION,
             authenticator=StaticTokens({self.token: User("admin", (MASTERS,))}),
-            extra_routes={("", "pods", "log"): PodLogs(self.world), **dict.fromkeys(SHELLS, PodShells(self.world))},
+            extra_routes={
+                ("", "pods", "log"): PodLogs(self.world), ("", "pods", "proxy"): PodMetrics(self.world),
+                **dict.fromkeys(SHELLS, PodShells(self.world)),
+            },
         )  # fmt: skip
         self._kubelet = (pod_start_s, pod_stop_s)
         self._server: Server | None = None
