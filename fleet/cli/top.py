@@ -64,8 +64,7 @@ def top(
 
     Of a member or model: GPUs used and free. GPUs of nodes that take no pods are CORDONED, and not in the share. Of a
     queue: GPUs used of its max. CPU and memory of pods are those that metrics.k8s.io of their member tells. A member
-    without it tells none.
-    Use, memory and power of GPUs are those of the source that spec.metrics of the Cluster names.
+    without it tells none. Use, memory and power of GPUs are those of the source that spec.metrics of the Cluster names.
     """
     from fleet.cli.hub import connect
     from fleet.cli.output import show
