@@ -19,6 +19,7 @@ from api.v1.line import Lines
 from api.v1.models import Status
 from api.v1.mount import PREFIX
 from api.v1.questions import UnitOf
+from api.v1.shares import FairShares
 from fleet.bindings.latest import LatestSnapshots
 from fleet.engine.registry import Registry
 from fleet.objects.objects import Objects
@@ -53,7 +54,8 @@ def build(
     install(app)
     snapshots = LatestSnapshots(store)
     for routes in (
-        jobs.router(hub, lines, Explanations(store, snapshots)), queues.router(hub, lines), clusters.router(hub),
+        jobs.router(hub, lines, Explanations(store, snapshots)), clusters.router(hub),
+        queues.router(hub, lines, FairShares(snapshots)),
         decisions.router(hub), faults.router(hub), hubstatus.router(hub, parts), whatif.router(hub, snapshots, unit_of),
         history.router(hub, kept), notifications.router(hub, kept),
         check.router(hub, snapshots, unit_of),

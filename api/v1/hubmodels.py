@@ -19,6 +19,14 @@ class Head(Model):
     reason: Reason | None
 
 
+class Lender(Model):
+    """A queue whose unused min another may be using. The rest of what that one borrowed is promised to nobody."""
+
+    queue: str = Field(description="Its path: beside the borrower, or beside a queue above it.")
+    resource: str
+    amount: str = Field(description="Up to its unused min. Other borrowers may name the same.")
+
+
 class Queue(Model):
     """A node of the quota tree. Jobs wait in leaves; inner nodes show the sums of what is below."""
 
@@ -35,6 +43,12 @@ class Queue(Model):
     min: Amounts = Field(description="Guaranteed; what is missing is 0.")
     max: Amounts = Field(description="Allowed; what is missing is unlimited.")
     used: Amounts = Field(description="Asked for by the jobs that are placed.")
+    fairShare: Amounts = Field(
+        description="What it may count on now, when all queues take what they want; of the decider's last snapshot, and"
+        " empty before the first."
+    )
+    borrowed: Amounts = Field(description="Used beyond min; empty for the root.")
+    lenders: list[Lender] = Field(description="Of what it borrowed, three of a resource at most, the nearest first.")
     waiting: int
     running: int = Field(description="Jobs that are placed and not finished; what max-jobs counts.")
     heads: list[Head] = Field(description="Of a leaf: the first of those that wait, as far as the user may list them.")

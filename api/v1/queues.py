@@ -6,7 +6,7 @@ hub's API does not follow the members' pods, so the last seconds of a finished j
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any
@@ -20,6 +20,7 @@ from api.v1.context import Hub, allowed, answer, encoded, need, spared, unhurrie
 from api.v1.hubmodels import QueueList
 from api.v1.line import Lines, Waiting, binding_key, queue_paths
 from api.v1.quantities import add, quantities
+from api.v1.shares import FairShares, Shares
 from api.v1.sight import READ_QUEUES, READ_TREE, homes, nodes_seen, seen_of
 from api.v1.standing import Stands, charged, charged_amounts, reason_of, state_of
 from api.v1.targets import job_kind
@@ -29,6 +30,7 @@ from fleet.bindings.trees import read_tree, tree_object
 from fleet.bindings.unit import priority_of, queue_of
 from fleet.engine.status import StatusError
 from fleet.ports import Stored
+from fleet.quota.lending import Lenders, borrowed
 from fleet.quota.tree import MAX_JOBS, QuotaTree
 from fleet.wellknown import QUEUE, QUEUE_NAMESPACE
 
@@ -44,7 +46,7 @@ class _Use:
     running: int = 0
 
 
-def router(hub: Hub, lines: Lines) -> APIRouter:
+def router(hub: Hub, lines: Lines, shares: FairShares) -> APIRouter:
     routes = APIRouter(tags=["queues"])
 
     @routes.get("/queues", response_model=QueueList, summary="The quota tree")
@@ -61,7 +63,7 @@ def router(hub: Hub, lines: Lines) -> APIRouter:
         revision = await hub.store.revision()
         queues = [stored.body for stored in hub.store.scan(QUEUE, "queues", namespace=QUEUE_NAMESPACE)]
         tree = read_tree(tree_object(hub.store), queues)
-        items = await _nodes(hub, lines, tree, revision, request) if tree is not None else []
+        items = await _nodes(hub, lines, tree, revision, request, await shares.now()) if tree is not None else []
         stops = stops_of(queues)
         for item in items:
             path = item["path"]
@@ -71,7 +73,9 @@ def router(hub: Hub, lines: Lines) -> APIRouter:
     return routes
 
 
-async def _nodes(hub: Hub, lines: Lines, tree: QuotaTree, revision: int, request: Request) -> list[dict[str, Any]]:
+async def _nodes(
+    hub: Hub, lines: Lines, tree: QuotaTree, revision: int, request: Request, shares: Shares
+) -> list[dict[str, Any]]:
     paths = queue_paths(hub.store)
     names = {path: name for name, path in paths.items()}
     line = await lines.at(revision)
@@ -90,11 +94,14 @@ async def _nodes(hub: Hub, lines: Lines, tree: QuotaTree, revision: int, request
     found = []
     seen = nodes_seen(hub, request, tree, names)
     at_home = None if seen is None else homes(hub, request)
+    sums = {path: use.used for path, use in uses.items()}
+    lenders = Lenders(tree, sums)
     for path in seen_of([*_parents_first(tree)], seen):
         node, use = tree.nodes[path], uses[path]
         used = {name: use.used.get(name, 0) for name in (*node.max, *node.min)} | use.used
         if MAX_JOBS in used:
             used[MAX_JOBS] = use.running
+        over = borrowed(tree, path, sums)
         found.append(
             {
                 "path": path,
@@ -106,12 +113,25 @@ async def _nodes(hub: Hub, lines: Lines, tree: QuotaTree, revision: int, request
                 "min": quantities(node.min),
                 "max": quantities(node.max),
                 "used": quantities(used),
+                "fairShare": quantities(shares.get(path, {})),
+                "borrowed": quantities(over),
+                "lenders": _lenders(lenders, path, over, seen),
                 "waiting": use.waiting,
                 "running": use.running,
                 "heads": _heads(hub, line.waiting.get(names.get(path, ""), ()), path, request),
             }
         )
     return found
+
+
+def _lenders(lenders: Lenders, path: str, over: dict[str, int], seen: Collection[str] | None) -> list[dict[str, str]]:
+    """Those that the user may see."""
+    return [
+        {"queue": lender, "resource": name, "amount": quantities({name: part})[name]}
+        for name in sorted(over)
+        for lender, part in lenders.of(path, name, over[name])
+        if seen is None or lender in seen
+    ]
 
 
 def _charged(hub: Hub, unit: Stored, paths: dict[str, str]) -> tuple[str, dict[str, int]] | None:

@@ -29,7 +29,19 @@ UNLIMITED = "unlimited"
 PART = "queues that your namespaces have no part in are left out"
 LIST = lists.Listing(
     columns=("queue", "waiting", "active", "gpus_used", "min_gpus", "max_gpus"),
-    wide=("queue", "stop", "waiting", "active", "max_jobs", "gpus_used", "min_gpus", "max_gpus", "name", "namespaces"),
+    wide=(
+        "queue",
+        "stop",
+        "waiting",
+        "active",
+        "max_jobs",
+        "gpus_used",
+        "min_gpus",
+        "fair_gpus",
+        "max_gpus",
+        "name",
+        "namespaces",
+    ),
     sorts={
         "queue": lambda line: line["queue"],
         "waiting": lambda line: line["waiting"],
@@ -99,8 +111,12 @@ def record(node: dict[str, Any]) -> dict[str, Any]:
         "max_jobs": node["max"].get(MAX_JOBS, UNLIMITED),
         "gpus_used": node["used"].get(GPU, "0"),
         "min_gpus": node["min"].get(GPU, "0"),
+        "fair_gpus": node.get("fairShare", {}).get(GPU, "-"),
         "max_gpus": node["max"].get(GPU, UNLIMITED),
         "used": node["used"],
         "min": node["min"],
         "max": node["max"],
+        "fair_share": node.get("fairShare", {}),
+        "borrowed": node.get("borrowed", {}),
+        "lenders": node.get("lenders", []),
     }

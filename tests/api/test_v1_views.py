@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 import subprocess
 import sys
@@ -40,6 +41,23 @@ async def test_a_leaf_shows_what_is_used_who_waits_and_who_is_first_and_the_root
         root = await queue(hub, "root")
         assert (root["children"], root["running"], root["waiting"], root["heads"]) == (["root/child-2"], 1, 2, [])
         assert root["used"]["nvidia.com/gpu"] == "3" and root["min"] == root["max"]
+
+
+async def test_a_queue_shows_its_fair_share_and_whose_min_it_borrows() -> None:
+    gpus = {"nvidia.com/gpu": 8}
+    lent = tree()
+    lent["spec"]["root"]["children"].append({"name": "rich", "namespaces": ["rich"], "min": gpus, "max": gpus})
+    async with rest(member("cfa"), objects=[lent, policy(queue=True), pytorchjob("one")]) as hub:
+        await hub.world.running("one")
+        for _ in range(1200):  # a minute
+            leaf = await queue(hub, "root/child-2")
+            if leaf["fairShare"].get("nvidia.com/gpu", "0") != "0":
+                break
+            await asyncio.sleep(0.05)
+        assert leaf["fairShare"]["nvidia.com/gpu"] != "0"
+        assert (leaf["used"]["nvidia.com/gpu"], leaf["borrowed"]["nvidia.com/gpu"]) == ("3", "3")
+        assert {"queue": "root/rich", "resource": "nvidia.com/gpu", "amount": "3"} in leaf["lenders"]
+        assert (await queue(hub, "root/rich"))["borrowed"] == {} == (await queue(hub, "root"))["borrowed"]
 
 
 async def test_a_finished_job_uses_no_quota() -> None:

@@ -22,9 +22,10 @@ def node(**more: Any) -> dict[str, Any]:
 
 def test_a_line_says_what_is_used_of_what_is_promised_and_allowed() -> None:
     gpu = "nvidia.com/gpu"
-    line = record(node(min={gpu: "16"}, max={gpu: "32", "kube-queue/max-jobs": "10"}, used={gpu: "24", "cpu": "96"}))
+    limits = {"min": {gpu: "16"}, "max": {gpu: "32", "kube-queue/max-jobs": "10"}, "fairShare": {gpu: "20"}}
+    line = record(node(**limits, used={gpu: "24", "cpu": "96"}))
     assert [line[column] for column in LIST.wide] == [
-        "root/a", "None", 2, 1, "10", "24", "16", "32", "root-a-xyz12", "a,b",
+        "root/a", "None", 2, 1, "10", "24", "16", "20", "32", "root-a-xyz12", "a,b",
     ]  # fmt: skip
     assert (line["policy"], line["used"]) == ("Block", {gpu: "24", "cpu": "96"})
 

@@ -17,11 +17,10 @@ from fleet.controllers.runtime.gpus import by_model
 from fleet.members.members import Closed
 from fleet.model.member import Member
 from fleet.model.unit import Phase, Unit
-from fleet.quota.entitlement import entitlement
-from fleet.quota.tiers import Alike
 from fleet.quota.tree import MAX_JOBS, QuotaTree
 from fleet.quota.usage import Usage, request_of
 from fleet.snapshot import Snapshot
+from fleet.snapshot.shares import fair_shares
 
 LEAVES_MOST = 200
 QUEUES_MOST = 200
@@ -122,16 +121,6 @@ def of_quota(snapshot: Snapshot, shares: Shares) -> Iterator[Metric]:
     yield gauge("fleet_quota_fair_share", "Amount that a queue may count on now.", labels, rows["fair_share"])
     yield gauge("fleet_quota_max", "Most that a queue may use.", labels, rows["max"])
     yield GaugeMetricFamily("fleet_quota_queues_left_out", "Queues without rows, since others use more.", left_out)
-
-
-def fair_shares(snapshot: Snapshot, tree: QuotaTree) -> Mapping[str, Mapping[str, int]]:
-    """By path and resource. All jobs that run or want to are demand, also those that fit nowhere."""
-    backlog = snapshot.backlog
-    charged = [(held.unit.leaf, request_of(held.unit), held.count) for held in backlog.held.values()]
-    alike = [lot.units for lot in backlog.lots.values()] + [(unit,) for unit in backlog.odd.values()]
-    wanting = [Alike(units, request_of(units[0])) for units in alike if not units[0].held]
-    holding = list(backlog.holding.values())
-    return entitlement(tree, snapshot.members, holding, (), wanting, charged, now=0.0).shares
 
 
 def _resources(tree: QuotaTree) -> list[str]:
