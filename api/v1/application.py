@@ -9,7 +9,21 @@ from fastapi import FastAPI, Request
 from starlette.responses import HTMLResponse, Response
 
 from api.http import ASGIApp
-from api.v1 import check, clusters, decisions, docs, faults, history, hubstatus, jobs, notifications, queues, whatif
+from api.v1 import (
+    check,
+    clusters,
+    decisions,
+    docs,
+    faults,
+    history,
+    hubstatus,
+    jobs,
+    nodes,
+    notifications,
+    overtime,
+    queues,
+    whatif,
+)  # fmt: skip
 from api.v1.context import Hub, answer
 from api.v1.errors import install
 from api.v1.explanations import Explanations
@@ -54,10 +68,10 @@ def build(
     install(app)
     snapshots = LatestSnapshots(store)
     for routes in (
-        jobs.router(hub, lines, Explanations(store, snapshots)), clusters.router(hub),
+        jobs.router(hub, lines, Explanations(store, snapshots)), clusters.router(hub), nodes.router(hub),
         queues.router(hub, lines, FairShares(snapshots)),
         decisions.router(hub), faults.router(hub), hubstatus.router(hub, parts), whatif.router(hub, snapshots, unit_of),
-        history.router(hub, kept), notifications.router(hub, kept),
+        overtime.router(hub, kept), history.router(hub, kept), notifications.router(hub, kept),
         check.router(hub, snapshots, unit_of),
     ):  # fmt: skip
         app.include_router(routes, prefix=PREFIX)

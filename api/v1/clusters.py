@@ -84,6 +84,7 @@ def cluster(body: Body, jobs: Mapping[str, int]) -> dict[str, Any]:
         "name": metadata["name"],
         "ready": is_ready,
         "message": "" if is_ready else str(ready.get("message") or ready.get("reason") or NOT_LOOKED_AT),
+        "readySince": ready.get("lastTransitionTime"),
         "version": status.get("kubernetesVersion"),
         "endpoint": spec.get("apiEndpoint"),
         "labels": dict(metadata.get("labels") or {}),

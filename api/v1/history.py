@@ -127,7 +127,7 @@ class Past:
         if query.since is not None and query.until is not None and query.since >= query.until:
             raise wrong("since", "is not before `until`")
         reader = await self._history.reader()
-        chosen = self._chosen(request, query)
+        chosen = self.chosen(request, query)
         after = decoded(query.continue_) if query.continue_ else None
         with told():
             items, mark = await reports_lives.jobs(
@@ -146,7 +146,7 @@ class Past:
         from fleet.accounts import reports_lives
 
         reader = await self._history.reader()
-        chosen = self._chosen(request)
+        chosen = self.chosen(request)
         with told():
             found = await reports_lives.life(reader, self._now(), *reports_lives.of_uid(uid, chosen))
         if found is None:
@@ -196,7 +196,7 @@ class Past:
         if start >= end:
             raise wrong("from", f"{rfc3339(start.timestamp())} is not before `to`, {rfc3339(end.timestamp())}")
         reader = await self._history.reader()
-        chosen = self._chosen(request, query, f"{REPORTS}/{report}")
+        chosen = self.chosen(request, query, f"{REPORTS}/{report}")
         with told():
             rows, total = await MADE[report](reader, By(query.by), Period(start, end, now), chosen)
             since = await reader.since()
@@ -208,7 +208,7 @@ class Past:
             }
         )  # fmt: skip
 
-    def _chosen(self, request: Request, query: Which | None = None, path: str = PATH) -> Chosen:
+    def chosen(self, request: Request, query: Which | None = None, path: str = PATH) -> Chosen:
         """The choice, and what of it the user may see. StatusError 403 where that is nothing at all."""
         from fleet.accounts.reports_asked import Chosen
 

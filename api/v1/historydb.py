@@ -16,7 +16,9 @@ from fleet.engine.status import StatusError, unavailable
 if TYPE_CHECKING:
     from fleet.accounts.reports_reader import Reader
 
-MODULES = ("fleet.accounts.reports", "fleet.accounts.reports_lives")  # SQLAlchemy is the slow part of them
+MODULES = tuple(
+    f"fleet.accounts.{name}" for name in ("reports", "reports_lives", "reports_series", "reports_changes")
+)  # SQLAlchemy is the slow part of them
 log = structlog.get_logger(__name__)
 
 

@@ -135,6 +135,49 @@ class HistoryReport(Model):
     recordedSince: str | None = _SINCE
 
 
+class UsedOverTime(Model):
+    """GPUs of each step; null where nothing was recorded."""
+
+    name: str | None = Field(description="Path of a queue, or name of a member; null: all others together.")
+    used: list[float | None]
+    waiting: list[float | None] = Field(description="That waiting jobs asked for; 0 by member.")
+
+
+class UsageOverTime(Model):
+    """Means over the steps of a period."""
+
+    by: Literal["queue", "member"]
+    from_: str = Field(alias="from")
+    to: str
+    stepS: int = Field(description="Seconds of a step.")
+    at: list[str] = Field(description="Beginnings of the steps.")
+    series: list[UsedOverTime] = Field(description="The most use first.")
+    capacity: list[float | None] | None = Field(
+        description="GPUs of the ready nodes of all members; null without the right to list clusters."
+    )
+
+
+class Change(Model):
+    at: str
+    what: str = Field(description="Started, Succeeded, Failed, Evicted, Withdrawn, Deleted or NotRecorded.")
+    member: str
+    namespace: str
+    kind: str
+    name: str
+    gpus: int
+    queue: str | None
+
+
+class Changes(Model):
+    """Attempts that started and ended in a period."""
+
+    from_: str = Field(alias="from")
+    to: str
+    items: list[Change] = Field(description="The newest first.")
+    counts: dict[str, int] = Field(description="Of all of them, by `what`.")
+    partial: bool = PARTIAL
+
+
 class Forgotten(Model):
     user: str
     rows: int = Field(description="Rows of the history that named this user.")

@@ -89,6 +89,7 @@ class Cluster(Model):
     name: str
     ready: bool
     message: str = Field(description="Why it is not ready, or empty.")
+    readySince: str | None = Field(description="When `ready` last changed; null before the first look.")
     version: str | None
     endpoint: str | None
     labels: dict[str, str]
@@ -104,6 +105,32 @@ class Cluster(Model):
 
 class ClusterList(Model):
     items: list[Cluster]
+
+
+class JobOnNode(Model):
+    namespace: str
+    kind: str
+    name: str
+    queue: str | None = Field(description="Full path of its quota leaf; null outside quota.")
+    gpus: int = Field(description="Of this node.")
+
+
+class Node(Model):
+    """A node with GPUs."""
+
+    member: str
+    name: str
+    model: str = Field(description="Of its GPUs; empty where no label names it.")
+    gpus: int
+    state: str = Field(description="ready, cordoned (or avoided), or notReady.")
+    jobs: list[JobOnNode] = Field(description="Jobs of the hub that the user may get.")
+    other: int = Field(description="GPUs that other jobs and other pods use.")
+
+
+class NodeList(Model):
+    at: str | None = Field(description="When the controllers saw them so; null: not yet.")
+    items: list[Node] = Field(description="By member and name.")
+    left: int = Field(description="Nodes beyond `limit`.")
 
 
 class Leader(Model):

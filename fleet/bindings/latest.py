@@ -16,6 +16,7 @@ from fleet.ports import Store
 from fleet.snapshot import Snapshot
 
 KIND = "snapshot"  # of the store's history
+NODES = "nodes"  # likewise: the nodes with GPUs and the jobs on them (fleet/controllers/decide/nodesnow.py)
 
 
 @dataclass(frozen=True, slots=True)

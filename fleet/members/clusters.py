@@ -15,7 +15,7 @@ from fleet.members.identity import Judge, anyone
 from fleet.members.index import ByBinding
 from fleet.members.kubeconfig import Dial, read_kubeconfig
 from fleet.members.member import OneMember
-from fleet.members.members import Changed, Closed, Did, Outcome, PodView
+from fleet.members.members import Changed, Closed, Did, NodeView, Outcome, PodView
 from fleet.members.traits import Limits, State, Traits
 from fleet.model.member import Member
 from fleet.model.unit import Seat
@@ -128,6 +128,10 @@ class ClusterMembers:
     def closed(self, name: str) -> Sequence[Closed]:
         member = self._members.get(name)
         return member.closed() if member else ()
+
+    def nodes(self, name: str) -> Sequence[NodeView]:
+        member = self._members.get(name)
+        return member.nodes() if member else ()
 
     def tell_apart(self, named: frozenset[tuple[str, str]]) -> None:
         self._named = named

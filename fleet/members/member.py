@@ -27,7 +27,7 @@ from fleet.members.follow import Follower, NotServed
 from fleet.members.identity import Judge, anyone, read_identity
 from fleet.members.index import ByBinding
 from fleet.members.inventory import NodeSink, Notify, PodSink
-from fleet.members.members import Changed, Closed, Did, Outcome, PodView
+from fleet.members.members import Changed, Closed, Did, NodeView, Outcome, PodView
 from fleet.members.nodes import Nodes
 from fleet.members.potential import potential_pools
 from fleet.members.traits import Limits, State, Traits
@@ -292,6 +292,9 @@ class OneMember:
 
     def closed(self) -> Sequence[Closed]:
         return self._nodes.closed()
+
+    def nodes(self) -> Sequence[NodeView]:
+        return self._nodes.views()
 
     def seats(self, pods: Sequence[PodView]) -> tuple[Seat, ...]:
         held: dict[str, Amounts] = {}

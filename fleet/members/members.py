@@ -84,6 +84,18 @@ class Changed:
 Closed = tuple[tuple[tuple[str, str], ...], Amounts]  # labels and allocatable of nodes alike that take no pods now
 
 
+@dataclass(frozen=True, slots=True)
+class NodeView:
+    """A node as a map of the fleet shows it. `used`: requests of all its pods; `usable`: it takes pods now."""
+
+    name: str
+    labels: tuple[tuple[str, str], ...]
+    allocatable: Amounts
+    used: Amounts
+    usable: bool
+    ready: bool
+
+
 class Members(Protocol):
     """See fleet/members/README.md."""
 
@@ -103,6 +115,10 @@ class Members(Protocol):
 
     def closed(self, name: str) -> Sequence[Closed]:
         """The nodes that `model` shows no room of: cordoned, not ready, or avoided."""
+        ...
+
+    def nodes(self, name: str) -> Sequence[NodeView]:
+        """Every node of the member, in no order."""
         ...
 
     def tell_apart(self, named: frozenset[tuple[str, str]]) -> None:

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from fleet.kinds.requests import amounts
-from fleet.members.members import Closed
+from fleet.members.members import Closed, NodeView
 from fleet.model.amounts import NOTHING, Amounts
 from fleet.model.member import Pool, Taint
 from fleet.model.quantity import BadQuantity
@@ -185,6 +185,15 @@ class Nodes:
     def closed(self) -> Sequence[Closed]:
         """Labels and allocatable of the nodes that stand in no pool, since they take no pods now."""
         return [(labels, amounts) for (labels, _), amounts in self._closed.items()]
+
+    def views(self) -> Sequence[NodeView]:
+        """All nodes, in no order."""
+        return [
+            NodeView(
+                node.name, node.pool[0], node.allocatable, self._used.get(node.name, NOTHING), node.usable, node.ready
+            )
+            for node in self._nodes.values()
+        ]
 
     def use(self, name: str, requests: Amounts, sign: int) -> None:
         """A pod with these requests is on the node now (sign 1), or no longer (sign -1)."""

@@ -32,6 +32,8 @@ ROUTES: list[tuple[str, str, list[tuple[str, Any]], str]] = [
     ("DELETE", JOB, [("default", {**JOBS, "verbs": ["delete"]})], "cannot delete"),
     ("GET", "/clusters", [("", {"apiGroups": ["cluster.karmada.io"], "resources": ["clusters"], "verbs": ["list"]})],
      "clusters.cluster.karmada.io"),
+    ("GET", "/nodes", [("", {"apiGroups": ["cluster.karmada.io"], "resources": ["clusters"], "verbs": ["list"]})],
+     "clusters.cluster.karmada.io"),
     ("GET", "/queues", [
         ("kube-queue", {"apiGroups": ["scheduling.x-k8s.io"], "resources": ["queues"], "verbs": ["list"]}),
         ("kube-system",

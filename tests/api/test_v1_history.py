@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
+from datetime import timedelta
 from typing import Any
 
 import pytest
 
 from api.v1.historydb import History
-from api.v1.historymodels import HistoryReport, Life, PastJobList
+from api.v1.historymodels import Changes, HistoryReport, Life, PastJobList, UsageOverTime
+from fleet.accounts.models import Usage
+from fleet.model.times import rfc3339
 from tests.accounts.past import Past, at, past_in
 from tests.api.rest import Rest, causes, rest
 
@@ -161,3 +164,37 @@ async def test_a_history_that_has_not_begun_is_empty(database_url: str) -> None:
         assert await face.get("/history") == {"items": [], "continue": None, "partial": False, "recordedSince": None}
         assert (await face.get("/reports/usage"))["rows"] == []
     await history.aclose()
+
+
+async def test_the_newest_starts_and_ends_are_listed_and_counted_as_far_as_the_reader_may_list_them(hub: Rest) -> None:
+    found = await hub.get("/reports/changes", **PERIOD)
+    Changes.model_validate(found)
+    assert found["counts"] == {"Started": 3, "Evicted": 1, "Succeeded": 2} and found["partial"] is False
+    times = [change["at"] for change in found["items"]]
+    assert times == sorted(times, reverse=True) and len(times) == 6
+    assert len((await hub.get("/reports/changes", limit=2, **PERIOD))["items"]) == 2
+    await hub.grant("alice", {**JOBS, "verbs": ["list"]}, "team")
+    mine = await hub.get("/reports/changes", "alice-token", **PERIOD)
+    assert (set(named(mine)), mine["partial"], mine["counts"]["Started"]) == ({"train"}, True, 2)
+    assert (await hub.refused("GET", "/reports/changes", "bob-token"))["code"] == 403
+
+
+async def test_use_over_time_has_means_of_steps_and_nothing_where_nothing_was_recorded(hub: Rest, past: Past) -> None:
+    whose = [("queue", "root/a", "", 1.0, None), ("member", "cfa", "H100", 0.0, 8.0)]
+    rows = [
+        {"at": at(0) + timedelta(minutes=minute), "scope": scope, "name": name, "model": model, "used": used,
+         "waiting": waiting, "capacity": capacity}
+        for minute, used in ((0, 2.0), (1, 4.0)) for scope, name, model, waiting, capacity in whose
+    ]  # fmt: skip
+    await past.put((Usage, rows))
+    asked = {"from": rfc3339(at(0).timestamp()), "to": rfc3339((at(0) + timedelta(minutes=6)).timestamp())}
+    found = await hub.get("/reports/series", points=3, **asked)
+    UsageOverTime.model_validate(found)
+    assert (found["stepS"], len(found["at"]), found["capacity"]) == (120, 3, [8.0, None, None])
+    assert found["series"] == [{"name": "root/a", "used": [3.0, None, None], "waiting": [1.0, None, None]}]
+    members = await hub.get("/reports/series", by="member", **asked)
+    assert (members["stepS"], members["series"][0]["used"][:3]) == (60, [2.0, 4.0, None])
+    for query, field in (("points=201", "points"), ("by=user", "by"), (f"from={asked['to']}&to={asked['to']}", "from")):
+        assert field in causes(await hub.refused("GET", f"/reports/series?{query}"))
+    for by in ("queue", "member"):
+        assert (await hub.refused("GET", f"/reports/series?by={by}", "alice-token"))["code"] == 403

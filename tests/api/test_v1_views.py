@@ -210,6 +210,7 @@ async def test_the_openapi_document_describes_every_route_with_its_answer_and_it
             ("/fleet/v1/status", "get"), ("/fleet/v1/faults", "get"), ("/fleet/v1/faults/{number}/snapshot", "get"),
             ("/fleet/v1/history", "get"), ("/fleet/v1/history/{uid}", "get"), ("/fleet/v1/reports/{report}", "get"),
             ("/fleet/v1/history/{namespace}/{kind}/{name}", "get"), ("/fleet/v1/history/users/{name}", "delete"),
+            ("/fleet/v1/nodes", "get"), ("/fleet/v1/reports/series", "get"), ("/fleet/v1/reports/changes", "get"),
             ("/fleet/v1/parts", "get"), ("/fleet/v1/check", "post"), ("/fleet/v1/notifications", "get"),
             ("/fleet/v1/notifications/retry", "post"),
         }  # fmt: skip

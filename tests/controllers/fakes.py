@@ -16,7 +16,7 @@ from fleet.kinds import interpreter_of
 from fleet.kinds.requests import pod_requests
 from fleet.members.dispatch import why_not
 from fleet.members.dispatched import COMPANIONS
-from fleet.members.members import Changed, Closed, Did, Outcome, PodView
+from fleet.members.members import Changed, Closed, Did, NodeView, Outcome, PodView
 from fleet.members.nodes import ANY_VALUE
 from fleet.model.amounts import NOTHING, Amounts
 from fleet.model.member import Member
@@ -59,6 +59,13 @@ class FakeMembers:
 
     def closed(self, name: str) -> Sequence[Closed]:
         return ()
+
+    def nodes(self, name: str) -> Sequence[NodeView]:
+        member = self.by_name[name]
+        return [
+            NodeView(node, (), room, room.minus(member.free(node)), node not in member.avoided, True)
+            for node, room in member.nodes.items()
+        ]
 
     def _apart(self, node: str) -> bool:
         return not self.named.isdisjoint({(HOSTNAME, node), (HOSTNAME, ANY_VALUE)})

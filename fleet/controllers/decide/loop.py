@@ -32,6 +32,7 @@ from fleet.controllers.decide.elastic import at_their_smallest, starts_one, to_a
 from fleet.controllers.decide.faults import Faults
 from fleet.controllers.decide.growing import Growing
 from fleet.controllers.decide.latest import LatestSnapshot
+from fleet.controllers.decide.nodesnow import NodesNow
 from fleet.controllers.decide.queueitems import QueueItems
 from fleet.controllers.decide.reasons import ReasonWriter
 from fleet.controllers.decide.record import DecisionRecorder
@@ -84,6 +85,7 @@ class DecideLoop:
         self._reasons = ReasonWriter(hub, events)
         self._recorder = DecisionRecorder(hub)
         self._latest = LatestSnapshot(hub, self._recorder.packer)
+        self._nodes = NodesNow(hub)
         self._faults = Faults(hub, events, self._recorder.packer)
         self._items = QueueItems(hub)
         self._aside = aside
@@ -112,7 +114,7 @@ class DecideLoop:
         try:
             await self.controller.run()
         finally:  # tasks that it began beside its cycles end with it
-            for part in (self._items, self._latest, self._recorder):
+            for part in (self._items, self._latest, self._nodes, self._recorder):
                 await part.close()
 
     def look_again(self) -> None:
@@ -174,6 +176,7 @@ class DecideLoop:
         self._hub.metrics.aside.set(len(self._decider.aside))
         picture = whole if heard is whole.snapshot else replace(whole, snapshot=heard)
         self._latest.offer(partial(to_ask_about, picture), now)
+        self._nodes.offer(heard, now)
         if not whole.waiting:
             self._hub.metrics.see(whole.snapshot, {})
             self._items.offer(whole, {})

@@ -172,7 +172,7 @@ async def _sampled(hosts: Hosts, told: _Told, every: float, samples: list[Sample
     clock, last = told.clock, ZERO
     while clock.now() - last <= STUCK_S or told.running:
         last = told.log[-1].at if told.log else last
-        samples.append(sample(hosts.nodes, clock.now(), every))
+        samples.append(sample(hosts.rooms, clock.now(), every))
         await clock.sleep(every)
 
 

@@ -15,7 +15,7 @@ from typing import Protocol
 
 from fleet.foresee.nodes import Nodes
 from fleet.kinds import interpreter_of
-from fleet.members.members import Changed, Closed, Did, Outcome, PodView
+from fleet.members.members import Changed, Closed, Did, NodeView, Outcome, PodView
 from fleet.model.amounts import Amounts
 from fleet.model.member import Member
 from fleet.model.times import rfc3339
@@ -89,8 +89,12 @@ class Hosts:
     def closed(self, name: str) -> Sequence[Closed]:
         return ()
 
+    def nodes(self, name: str) -> Sequence[NodeView]:
+        """None: nobody looks at a map of a replay."""
+        return ()
+
     @property
-    def nodes(self) -> Sequence[Nodes]:
+    def rooms(self) -> Sequence[Nodes]:
         """The nodes of every member, to look at."""
         return [host.nodes for host in self._hosts.values()]
 

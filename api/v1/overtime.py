@@ -1,0 +1,107 @@
+"""Use over time and the newest changes, under /fleet/v1/reports: the charts and the list of the page Fleet."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from datetime import UTC, datetime, timedelta
+from typing import Annotated, Any, Literal
+
+from fastapi import APIRouter, Query, Request
+from pydantic import AwareDatetime, Field
+from starlette.responses import Response
+
+from api.rbac import Attributes
+from api.v1.context import Hub, allowed, answer, need, wrong
+from api.v1.history import Past
+from api.v1.historydb import History, told
+from api.v1.historymodels import Changes, UsageOverTime
+from api.v1.models import Model
+from api.v1.sight import READ_QUEUES, READ_TREE
+from fleet.model.times import rfc3339
+from fleet.wellknown import CLUSTER
+
+POINTS_MAX = 200
+CHANGES_MAX = 200
+DAY, HOUR = timedelta(days=1), timedelta(hours=1)
+READ_MEMBERS = Attributes("list", CLUSTER, "clusters")
+
+
+class Span(Model):
+    from_: AwareDatetime | None = Field(None, alias="from", description="RFC 3339.")
+    to: AwareDatetime | None = Field(None, description="Up to this time, without it; now unless given.")
+
+    def period(self, now: datetime, length: timedelta) -> tuple[datetime, datetime]:
+        """StatusError 422 for one that ends before it begins."""
+        end = self.to or now
+        start = self.from_ or end - length
+        if start >= end:
+            raise wrong("from", f"{rfc3339(start.timestamp())} is not before `to`, {rfc3339(end.timestamp())}")
+        return start, end
+
+
+class SeriesFilter(Span):
+    by: Literal["queue", "member"] = Field("queue", description="What a series stands for.")
+    points: int = Field(POINTS_MAX, ge=1, le=POINTS_MAX, description="At most so many steps.")
+
+
+class ChangesFilter(Span):
+    limit: int = Field(20, ge=1, le=CHANGES_MAX, description="At most so many, the newest.")
+
+
+def router(hub: Hub, history: History) -> APIRouter:
+    routes = APIRouter(tags=["history"])
+    past = Past(hub, history)
+
+    def now() -> datetime:
+        return datetime.fromtimestamp(hub.objects.clock.now(), UTC)
+
+    @routes.get("/reports/series", response_model=UsageOverTime, summary="GPUs in use over time")
+    async def get_series(request: Request, query: Annotated[SeriesFilter, Query()]) -> Response:
+        """Means over the steps of a period, one day unless given. By queue as the whole list of queues, by member as
+        the list of clusters; `capacity` with the latter right only."""
+        if query.by == "queue":
+            need(request, READ_QUEUES)
+            need(request, READ_TREE)
+        else:
+            need(request, READ_MEMBERS)
+        start, end = query.period(now(), DAY)
+        reader = await history.reader()
+        from fleet.accounts.reports_asked import Period
+        from fleet.accounts.reports_series import over_time
+
+        with told():
+            found = await over_time(reader, query.by, Period(start, end, now()), query.points)
+        capacity = found.capacity if allowed(request, READ_MEMBERS) else None
+        return answer(
+            {
+                "by": query.by, "from": _time(start), "to": _time(end), "stepS": found.step_s,
+                "at": [_time(at) for at in found.steps], "series": [asdict(one) for one in found.series],
+                "capacity": capacity,
+            }
+        )  # fmt: skip
+
+    @routes.get("/reports/changes", response_model=Changes, summary="Jobs that started and ended lately")
+    async def get_changes(request: Request, query: Annotated[ChangesFilter, Query()]) -> Response:
+        """The newest first; of the last hour unless given. Shows the jobs of the kinds and namespaces where the user
+        may `list` them now; all with `get` on the path."""
+        start, end = query.period(now(), HOUR)
+        reader = await history.reader()
+        from fleet.accounts.reports_asked import Period
+        from fleet.accounts.reports_changes import changes
+
+        chosen = past.chosen(request, None, "/fleet/v1/reports/changes")
+        with told():
+            rows, counts = await changes(reader, Period(start, end, now()), chosen, query.limit)
+        items = [row | {"at": _time(row["at"])} for row in rows]
+        return answer(
+            {
+                "from": _time(start), "to": _time(end), "items": items, "counts": counts,
+                "partial": chosen.sight is not None,
+            }
+        )  # fmt: skip
+
+    return routes
+
+
+def _time(at: Any) -> str:
+    return rfc3339(at.timestamp())

@@ -1,0 +1,91 @@
+"""Use over time: GPUs that queues or members used and let wait, as means over steps of a period.
+
+The source is the usage by the minute. Of a long period only SAMPLES minutes are read, which lie evenly. A step without
+a recorded minute has no value. The names with the most use have a series each, and all others share one.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from math import ceil
+
+import sqlalchemy as sa
+
+from fleet.accounts.models import Usage
+from fleet.accounts.reports_asked import Period
+from fleet.accounts.reports_reader import Reader
+from fleet.accounts.usage import MEMBER, MINUTE_S
+
+SAMPLES = 1000  # minutes that are read
+SERIES_MOST = 8
+
+Values = list[float | None]  # of each step; None: nothing was recorded
+
+
+@dataclass(frozen=True, slots=True)
+class Series:
+    """`name`: None for all others together."""
+
+    name: str | None
+    used: Values
+    waiting: Values
+
+
+@dataclass(frozen=True, slots=True)
+class OverTime:
+    """`steps`: the beginnings of the steps; `capacity`: of all members together."""
+
+    step_s: int
+    steps: Sequence[datetime]
+    series: Sequence[Series]
+    capacity: Values
+
+
+async def over_time(reader: Reader, scope: str, period: Period, points: int) -> OverTime:
+    """`scope`: of the names, `queue` or `member`; `points`: steps at most. Raises HistoryUnavailable."""
+    minutes = max(1, ceil((period.end - period.start).total_seconds() / MINUTE_S))
+    step = ceil(minutes / points)
+    begin = datetime.fromtimestamp(period.start.timestamp() // MINUTE_S * MINUTE_S, UTC)
+    every = max(1, ceil(minutes / SAMPLES))
+    read = [begin + timedelta(minutes=number) for number in range(0, minutes, every)]
+    found, capacity = await reader.together(
+        sa.select(Usage.at, Usage.name, sa.func.sum(Usage.used), sa.func.sum(Usage.waiting))
+        .where(Usage.at.in_(read), Usage.scope == scope)
+        .group_by(Usage.at, Usage.name),
+        sa.select(Usage.at, sa.func.sum(Usage.capacity))
+        .where(Usage.at.in_(read), Usage.scope == MEMBER)
+        .group_by(Usage.at),
+    )
+    count = ceil(minutes / step)
+
+    def place(at: datetime) -> int:
+        return int((at - begin).total_seconds() // MINUTE_S) // step
+
+    recorded = Counter(place(at) for at in {row[0] for row in (*found, *capacity)})
+    totals: Counter[str] = Counter()
+    for _, name, used, _ in found:
+        totals[name] += used
+    named = [name for name, _ in sorted(totals.items(), key=lambda item: (-item[1], item[0]))[:SERIES_MOST]]
+    used_of: Counter[tuple[str | None, int]] = Counter()
+    waiting_of: Counter[tuple[str | None, int]] = Counter()
+    for at, name, used, waiting in found:
+        key = (name if name in named else None, place(at))
+        used_of[key] += used
+        waiting_of[key] += waiting
+    room = Counter[int]()
+    for at, gpus in capacity:
+        room[place(at)] += gpus or 0.0
+
+    def means(values: Counter[tuple[str | None, int]], name: str | None) -> Values:
+        return [values[name, number] / recorded[number] if recorded[number] else None for number in range(count)]
+
+    names: list[str | None] = [*named, *([None] if len(totals) > len(named) else [])]
+    return OverTime(
+        int(step * MINUTE_S),
+        [begin + timedelta(minutes=number * step) for number in range(count)],
+        [Series(name, means(used_of, name), means(waiting_of, name)) for name in names],
+        [room[number] / recorded[number] if recorded[number] else None for number in range(count)],
+    )
