@@ -14,6 +14,10 @@ export type ClusterList = Schemas["ClusterList"];
 export type Life = Schemas["Life"];
 export type PastJobList = Schemas["PastJobList"];
 export type HistoryReport = Schemas["HistoryReport"];
+export type UsageOverTime = Schemas["UsageOverTime"];
+export type Changes = Schemas["Changes"];
+export type NodeList = Schemas["NodeList"];
+export type GpuNode = Schemas["Node"];
 export type HubStatus = Schemas["HubStatus"];
 
 export interface Session {

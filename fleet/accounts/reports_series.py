@@ -6,8 +6,8 @@ a recorded minute has no value. The names with the most use have a series each, 
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Sequence
+from collections import Counter, defaultdict
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from math import ceil
@@ -69,18 +69,20 @@ async def over_time(reader: Reader, scope: str, period: Period, points: int) -> 
     for _, name, used, _ in found:
         totals[name] += used
     named = [name for name, _ in sorted(totals.items(), key=lambda item: (-item[1], item[0]))[:SERIES_MOST]]
-    used_of: Counter[tuple[str | None, int]] = Counter()
-    waiting_of: Counter[tuple[str | None, int]] = Counter()
+    used_of: defaultdict[tuple[str | None, int], float] = defaultdict(float)
+    waiting_of: defaultdict[tuple[str | None, int], float] = defaultdict(float)
     for at, name, used, waiting in found:
         key = (name if name in named else None, place(at))
         used_of[key] += used
         waiting_of[key] += waiting
-    room = Counter[int]()
+    room: dict[int, float] = dict.fromkeys(range(count), 0.0)
     for at, gpus in capacity:
         room[place(at)] += gpus or 0.0
 
-    def means(values: Counter[tuple[str | None, int]], name: str | None) -> Values:
-        return [values[name, number] / recorded[number] if recorded[number] else None for number in range(count)]
+    def means(values: Mapping[tuple[str | None, int], float], name: str | None) -> Values:
+        return [
+            values.get((name, number), 0.0) / recorded[number] if recorded[number] else None for number in range(count)
+        ]
 
     names: list[str | None] = [*named, *([None] if len(totals) > len(named) else [])]
     return OverTime(

@@ -1,12 +1,15 @@
-/** The fleet: its GPUs by member, and its newest jobs. */
+/** The fleet: its GPUs by member, model and node, its use over time, and its newest changes and jobs. */
 
 import { useQuery } from "@tanstack/react-query";
 import { Link } from "react-router";
 import { count, gpus } from "../amounts";
 import { type Cluster, type ClusterList, found, get, jobPath, type PastJobList } from "../api";
+import { LastHour } from "../changes";
 import { cordoned } from "../cordon";
+import { NodeMap } from "../nodemap";
 import { Bar, Empty, Figure, Loaded, State } from "../shown";
 import { Ago } from "../times";
+import { UseChart } from "../usechart";
 
 export function FleetPage() {
   const members = useQuery({ queryKey: ["members"], queryFn: () => get<ClusterList>("/fleet/v1/clusters") });
@@ -32,6 +35,7 @@ export function FleetPage() {
 function Members({ items }: { items: Cluster[] }) {
   const total = items.reduce((sum, one) => sum + gpus(one.allocatable), 0);
   const used = items.reduce((sum, one) => sum + gpus(one.allocated), 0);
+  const fragmented = items.flatMap((one) => one.gpus).reduce((sum, row) => sum + row.fragmented, 0);
   const away = items.filter(cordoned).reduce((sum, one) => sum + one.free_gpus, 0);
   return (
     <>
@@ -40,6 +44,7 @@ function Members({ items }: { items: Cluster[] }) {
         <Figure label="GPUs" value={total.toLocaleString()} />
         <Figure label="Used" value={used.toLocaleString()} />
         <Figure label="Free" value={Math.max(0, total - used - away).toLocaleString()} />
+        <Figure label="Free, beside others on their node" value={fragmented.toLocaleString()} />
         <Figure label="Free, but cordoned" value={away.toLocaleString()} />
       </dl>
       <Models items={items} />
@@ -53,6 +58,14 @@ function Members({ items }: { items: Cluster[] }) {
           ))}
         </div>
       </section>
+      <section aria-labelledby="over-time">
+        <h2 id="over-time">
+          <Link to="/usage">Use in the last 24 hours</Link>
+        </h2>
+        <UseChart by="queue" hours={24} label="GPUs in use by queue in the last 24 hours" />
+      </section>
+      <NodeMap members={items} />
+      <LastHour members={items} />
     </>
   );
 }

@@ -2,13 +2,15 @@
 
 import { Button } from "@mantine/core";
 import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
-import { useRef } from "react";
+import { useRef, useState } from "react";
 import { Link } from "react-router";
 import { count, gpus } from "../amounts";
-import { allowed, type Cluster, type ClusterList, get } from "../api";
+import { allowed, type Cluster, type ClusterList, found, get, type HubStatus, jobPath, type NodeList } from "../api";
 import { cordon, cordoned, drain, drains, objectOf, uncordon } from "../cordon";
 import { Bar, Empty, Loaded } from "../shown";
+import { Ago, duration } from "../times";
 
+const JOBS_MOST = 20;
 const PER_MINUTE = 60; // as `fleet drain`
 
 interface Condition {
@@ -24,6 +26,12 @@ export function MembersPage() {
     queryFn: () => allowed({ verb: "patch", group: "cluster.karmada.io", resource: "clusters" }),
     staleTime: 60_000,
   });
+  const status = useQuery({
+    queryKey: ["members", "status"],
+    queryFn: () => found<HubStatus>("/fleet/v1/status"),
+    refetchInterval: 10_000,
+  });
+  const silent = new Map(status.data?.members.map((one) => [one.name, one.silent_s]));
   return (
     <>
       <h1>Members</h1>
@@ -36,7 +44,7 @@ export function MembersPage() {
           ) : (
             <div className="cards">
               {items.map((one) => (
-                <Member key={one.name} member={one} may={may.data ?? false} />
+                <Member key={one.name} member={one} may={may.data ?? false} silent={silent.get(one.name)} />
               ))}
             </div>
           )
@@ -46,7 +54,7 @@ export function MembersPage() {
   );
 }
 
-function Member({ member, may }: { member: Cluster; may: boolean }) {
+function Member({ member, may, silent }: { member: Cluster; may: boolean; silent?: number | null }) {
   const all = gpus(member.allocatable);
   const used = gpus(member.allocated);
   const jobs = Object.entries(member.jobs);
@@ -69,6 +77,15 @@ function Member({ member, may }: { member: Cluster; may: boolean }) {
         <dd>
           {member.nodes.ready} of {member.nodes.total} ready
         </dd>
+        <dt>Last heard</dt>
+        <dd>
+          {silent === undefined ? "unknown" : silent === null ? "never" : `${duration(silent)} ago`}
+          {member.readySince && (
+            <>
+              , {member.ready ? "ready" : "not ready"} since <Ago at={member.readySince} />
+            </>
+          )}
+        </dd>
         <dt>Kubernetes</dt>
         <dd>
           {member.version ?? "unknown"} {member.endpoint && <small>at {member.endpoint}</small>}
@@ -84,9 +101,57 @@ function Member({ member, may }: { member: Cluster; may: boolean }) {
               ))}
         </dd>
       </dl>
+      <Held member={member.name} />
       {drains(member) && <Progress member={member} />}
       {may && <Buttons member={member} />}
     </article>
+  );
+}
+
+/** The GPUs of the jobs in a member, read when a reader opens them. */
+function Held({ member }: { member: string }) {
+  const [open, setOpen] = useState(false);
+  const nodes = useQuery({
+    queryKey: ["members", "held", member],
+    queryFn: () => found<NodeList>(`/fleet/v1/nodes?member=${encodeURIComponent(member)}&limit=5000`),
+    enabled: open,
+  });
+  return (
+    <details onToggle={(event) => setOpen(event.currentTarget.open)}>
+      <summary>GPUs by job</summary>
+      {open && (
+        <Loaded query={nodes} height={60}>
+          {(data) => <Jobs nodes={data?.items ?? []} />}
+        </Loaded>
+      )}
+    </details>
+  );
+}
+
+function Jobs({ nodes }: { nodes: NodeList["items"] }) {
+  const sums = new Map<string, { name: string; gpus: number; nodes: number }>();
+  for (const job of nodes.flatMap((node) => node.jobs)) {
+    const sum = sums.get(jobPath(job)) ?? { name: `${job.namespace}/${job.name}`, gpus: 0, nodes: 0 };
+    sums.set(jobPath(job), { ...sum, gpus: sum.gpus + job.gpus, nodes: sum.nodes + 1 });
+  }
+  const other = nodes.reduce((sum, node) => sum + node.other, 0);
+  if (sums.size === 0 && other === 0) return <p>No pod here uses a GPU.</p>;
+  return (
+    <ul className="lately">
+      {[...sums]
+        .sort((a, b) => b[1].gpus - a[1].gpus)
+        .slice(0, JOBS_MOST)
+        .map(([path, job]) => (
+          <li key={path}>
+            <Link to={`/jobs/${path}`}>{job.name}</Link>
+            <span>
+              {count(job.gpus, "GPU")} on {count(job.nodes, "node")}
+            </span>
+          </li>
+        ))}
+      {sums.size > JOBS_MOST && <li>{count(sums.size - JOBS_MOST, "more job")}</li>}
+      {other > 0 && <li>{count(other, "GPU")} of other pods</li>}
+    </ul>
   );
 }
 

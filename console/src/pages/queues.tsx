@@ -63,6 +63,12 @@ function Tree({ items, partial, members }: { items: Queue[]; partial: boolean; m
         <li>
           <span className="slot promised" aria-hidden="true" /> min that is not used
         </li>
+        <li>
+          <span className="slot fair" aria-hidden="true" /> fair share
+        </li>
+        <li>
+          <span className="slot limited" aria-hidden="true" /> max
+        </li>
       </ul>
       {partial && <p className="note">These are the queues that you may see. There may be more.</p>}
       <ul className="tree">
@@ -88,11 +94,14 @@ function Branch({ queue, byPath, resource, room }: BranchProps) {
   const max = resource in queue.max ? amount(queue.max[resource]) : null;
   // A limit beyond the whole fleet would press all bars flat.
   const whole = Math.max(room, used) || Math.max(min, max ?? 0, 1);
+  const fair = resource in queue.fairShare ? amount(queue.fairShare[resource]) : null;
+  const lenders = queue.lenders.filter((one) => one.resource === resource);
   const within = Math.min(used, min);
   const text = (value: number) => readable(resource, value);
   const figures = [
     `used ${text(used)}`,
     `min ${text(min)}`,
+    ...(fair === null ? [] : [`fair share ${text(fair)}`]),
     max === null ? "no max" : `max ${text(max)}`,
     ...(used > min && queue.parent !== null ? [`borrowed ${text(used - min)}`] : []),
   ];
@@ -111,8 +120,15 @@ function Branch({ queue, byPath, resource, room }: BranchProps) {
         parts={{ within, borrowed: used - within, promised: Math.max(0, Math.min(min, whole) - used) }}
         whole={whole}
         max={max}
+        fair={fair}
         label={`${queue.path}: ${figures.join(", ")}`}
       />
+      {lenders.length > 0 && (
+        <p className="note">
+          Borrowed from the unused min of{" "}
+          {lenders.map((one) => `${one.queue} (${text(amount(one.amount))})`).join(", ")}
+        </p>
+      )}
       {children.length > 0 ? (
         <ul>
           {children.map((one) => (
@@ -130,6 +146,7 @@ function Bar(props: {
   parts: { within: number; borrowed: number; promised: number };
   whole: number;
   max: number | null;
+  fair: number | null;
   label: string;
 }) {
   const percent = (value: number) => `${Math.min(100, (100 * value) / props.whole)}%`;
@@ -138,6 +155,7 @@ function Bar(props: {
       <span className="used" style={{ width: percent(props.parts.within) }} />
       <span className="borrowed" style={{ width: percent(props.parts.borrowed) }} />
       <span className="promised" style={{ width: percent(props.parts.promised) }} />
+      {props.fair !== null && props.fair <= props.whole && <i className="fair" style={{ left: percent(props.fair) }} />}
       {props.max !== null && props.max < props.whole && <i className="limit" style={{ left: percent(props.max) }} />}
     </div>
   );

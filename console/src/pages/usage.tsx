@@ -6,6 +6,7 @@ import { useSearchParams } from "react-router";
 import { get, type HistoryReport } from "../api";
 import { Bar, Empty, Loaded } from "../shown";
 import { duration } from "../times";
+import { UseChart } from "../usechart";
 
 type Row = { key: string | null } & Record<string, unknown>;
 
@@ -91,6 +92,13 @@ export function UsagePage() {
           onChange={(event) => set("days", event.currentTarget.value)}
         />
       </div>
+      {report === "usage" && (
+        <UseChart
+          by={by === "member" ? "member" : "queue"}
+          hours={Number(days) * 24}
+          label={`GPUs in use by ${by === "member" ? "member" : "queue"}, ${DAYS[days]}`}
+        />
+      )}
       <Loaded query={asked} height={300}>
         {(data) => <Figures data={data} report={report} by={by} />}
       </Loaded>
