@@ -1,6 +1,7 @@
 """Use over time: GPUs that queues or members used and let wait, as means over steps of a period.
 
-The source is the usage by the minute. Of a long period only SAMPLES minutes are read, which lie evenly. A step without
+The source is the usage by the minute. Of a long period only SAMPLES minutes are read, which lie evenly, and all of
+its last hour: a hub that is new has no others. A step without
 a recorded minute has no value. The names with the most use have a series each, and all others share one.
 """
 
@@ -20,6 +21,7 @@ from fleet.accounts.reports_reader import Reader
 from fleet.accounts.usage import MEMBER, MINUTE_S
 
 SAMPLES = 1000  # minutes that are read
+LAST = 60  # minutes at the end that are all read
 SERIES_MOST = 8
 
 Values = list[float | None]  # of each step; None: nothing was recorded
@@ -50,7 +52,8 @@ async def over_time(reader: Reader, scope: str, period: Period, points: int) -> 
     step = ceil(minutes / points)
     begin = datetime.fromtimestamp(period.start.timestamp() // MINUTE_S * MINUTE_S, UTC)
     every = max(1, ceil(minutes / SAMPLES))
-    read = [begin + timedelta(minutes=number) for number in range(0, minutes, every)]
+    numbers = {*range(0, minutes, every), *range(max(0, minutes - LAST), minutes)}
+    read = [begin + timedelta(minutes=number) for number in sorted(numbers)]
     found, capacity = await reader.together(
         sa.select(Usage.at, Usage.name, sa.func.sum(Usage.used), sa.func.sum(Usage.waiting))
         .where(Usage.at.in_(read), Usage.scope == scope)

@@ -59,7 +59,7 @@ def test_the_use_over_time_is_a_chart_and_a_table_and_fits_a_phone(admin: Page, 
 
 def test_a_queue_shows_its_fair_share(admin: Page, up: Up) -> None:
     shown(admin, up, "queues", "child-2")
-    expect(admin.get_by_role("img", name=re.compile("root/child-2: .*fair share"))).to_be_visible(timeout=WITHIN_MS)
+    expect(admin.get_by_role("img", name=re.compile("child-2: .*fair share"))).to_be_visible(timeout=WITHIN_MS)
 
 
 def test_a_member_shows_when_it_was_heard_and_the_gpus_of_its_jobs(admin: Page, up: Up) -> None:

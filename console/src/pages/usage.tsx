@@ -116,7 +116,7 @@ function Figures({ data, report, by }: { data: HistoryReport; report: string; by
   return (
     <>
       {data.partial && <p className="note">These are the jobs that you may see. There may be more.</p>}
-      <div className="wide">
+      <section className="wide" tabIndex={0} aria-label={`The report ${report} by ${by}`}>
         <table>
           <thead>
             <tr>
@@ -160,7 +160,7 @@ function Figures({ data, report, by }: { data: HistoryReport; report: string; by
             </tr>
           </tfoot>
         </table>
-      </div>
+      </section>
       <p className="note">
         From {new Date(data.from).toLocaleString()} to {new Date(data.to).toLocaleString()}
         {data.recordedSince && `; recorded since ${new Date(data.recordedSince).toLocaleString()}`}
