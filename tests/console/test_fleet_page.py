@@ -19,7 +19,7 @@ def test_the_map_shows_each_gpu_and_names_the_jobs_of_a_node(admin: Page, up: Up
     busy = admin.locator(".nodes button", has=admin.locator("[class*=shade-]"))
     expect(busy.first).to_be_visible(timeout=WITHIN_MS)
     expect(admin.locator(".nodes [class*=shade-]")).to_have_count(3, timeout=WITHIN_MS)
-    assert admin.locator(".nodes .slot").count() == 32
+    expect(admin.locator(".nodes .slot")).to_have_count(64, timeout=WITHIN_MS)
     expect(busy.first).to_have_attribute("aria-label", re.compile(rf"default/{FIRST} \d \(root/child-2\)"))
     busy.first.focus()
     link = admin.get_by_role("status").get_by_role("link", name=f"default/{FIRST}")
