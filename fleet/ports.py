@@ -358,9 +358,9 @@ class Store(Protocol):
         pages from before it get Expired."""
         ...
 
-    async def history(self, kind: str, record: Mapping[str, Any], *, keep: int | None = None) -> None:
+    async def history(self, kind: str, record: Mapping[str, Any], *, keep: int | None = None) -> int:
         """Append a row outside the object log (decision records, finished work); bounded by retention. `keep`: only so
-        many rows of this kind stay, the newest."""
+        many rows of this kind stay, the newest. The id of the row, greater than those before."""
         ...
 
     async def read_history(

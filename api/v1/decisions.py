@@ -1,4 +1,4 @@
-"""Decisions under /fleet/v1/decisions: their content, their proven quality, and the record to replay each with.
+"""Decisions under /fleet/v1/decisions: their content, their proven quality, the record of each, and its replay.
 
 A decision is no object of the hub, so no role speaks of it as a resource: these are paths, which a ClusterRole opens
 with `nonResourceURLs`. They show names of jobs of all namespaces.
@@ -7,10 +7,8 @@ with `nonResourceURLs`. They show names of jobs of all namespaces.
 from __future__ import annotations
 
 import asyncio
-import base64
-import zlib
-from collections.abc import Mapping
-from typing import Annotated, Any
+import time
+from typing import Annotated, Any, Literal
 
 import orjson
 from fastapi import APIRouter, Path, Query, Request
@@ -19,54 +17,94 @@ from starlette.responses import Response
 
 from api.rbac import Attributes
 from api.v1.context import JSON, Hub, answer, need, wrong
-from api.v1.hubmodels import DecisionDetail, DecisionList
+from api.v1.decided import Row, changes, detail, record_bytes, short
+from api.v1.hubmodels import DecisionDetail, DecisionList, Replay
 from api.v1.models import Model
 from fleet.engine.status import StatusError, not_found
-from fleet.model.plan import Stage
-from fleet.model.times import rfc3339
 
-KIND = "decision"  # of the store's history
+KIND = "decision"  # of the store's history: the rows of lists
+RECORD = "decision-record"  # what such a row names by its id
 PATH = "/fleet/v1/decisions"
 ID_MAX = 2**63 - 2
-Row = Mapping[str, Any]
+LOOKED_AT_MOST = 1_000  # rows, of which a filter leaves some
+REPLAYS_MOST = 4  # that run or wait for their turn
 Number = Annotated[int, Path(ge=1, le=ID_MAX, description="As the list says.")]
 
 
 class DecisionFilter(Model):
-    """How many."""
+    """Which, and how many."""
 
+    change: Literal["starts", "claims", "evictions"] | None = Field(
+        None, description="Those that started a job, claimed room for one, or evicted one."
+    )
+    job: str = Field("", max_length=320, description="Those that changed a job with this text in namespace/name.")
     limit: int = Field(20, ge=1, le=200, description="At most so many.")
     continue_: str = Field("", alias="continue", max_length=20, description="As the page before said.")
 
 
+class ReasonFilter(Model):
+    """Which reasons, and how many."""
+
+    job: str = Field("", max_length=320, description="Those of jobs with this text in namespace/name.")
+    code: str = Field("", max_length=80, description="Those with this code.")
+    limit: int | None = Field(None, ge=0, description="At most so many; all unless given.")
+
+
 def router(hub: Hub) -> APIRouter:
     routes = APIRouter(tags=["decisions"])
+    replays = Replays()
 
     @routes.get("/decisions", response_model=DecisionList, summary="Decisions, newest first")
     async def list_decisions(request: Request, query: Annotated[DecisionFilter, Query()]) -> Response:
-        """Needs `get` on the path /fleet/v1/decisions, as ClusterRoles name paths under `nonResourceURLs`."""
+        """Those that started a job or took room back. A page with a filter may be short, or empty, before the last one.
+        Needs `get` on the path /fleet/v1/decisions, as ClusterRoles name paths under `nonResourceURLs`."""
         need(request, Attributes("get", path=PATH))
-        rows = await hub.store.read_history(KIND, limit=query.limit + 1, before=_before(query.continue_))
-        more = len(rows) > query.limit
-        shown = rows[: query.limit]
-        following = str(shown[-1]["id"]) if more else None
+        shown, following = await _page(hub, query)
         return answer({"items": [short(row) for row in shown], "continue": following})
 
     @routes.get("/decisions/{number}", response_model=DecisionDetail, summary="One decision")
-    async def get_decision(request: Request, number: Number) -> Response:
-        """Its certificate, placements and reasons. Needs `get` on its path."""
+    async def get_decision(request: Request, number: Number, query: Annotated[ReasonFilter, Query()]) -> Response:
+        """Its certificate, changes and reasons, and the GPUs in use before and after. Needs `get` on its path."""
         need(request, Attributes("get", path=f"{PATH}/{number}"))
-        row = await _row(hub, number)
-        return answer(await asyncio.to_thread(detail, row))
+        row, record = await _row(hub, number)
+        return answer(await asyncio.to_thread(_detail, row, record, query))
 
     @routes.get("/decisions/{number}/record", summary="The whole record of a decision")
     async def get_record(request: Request, number: Number) -> Response:
         """All inputs of the decision, as `fleet decide` replays it. Needs `get` on its path."""
         need(request, Attributes("get", path=f"{PATH}/{number}/record"))
-        row = await _row(hub, number)
-        return Response(await asyncio.to_thread(record_bytes, row), media_type=JSON)
+        _, record = await _row(hub, number)
+        named = {"content-disposition": f'attachment; filename="decision-{number}.json"'}
+        return Response(await asyncio.to_thread(record_bytes, record), media_type=JSON, headers=named)
+
+    @routes.post("/decisions/{number}/replay", response_model=Replay, summary="Decide a record anew")
+    async def post_replay(request: Request, number: Number) -> Response:
+        """Whether the record leads to the recorded plan again; nothing is changed, and no solver is asked. Needs `post`
+        on its path. 429 when too many ask at once."""
+        need(request, Attributes("post", path=f"{PATH}/{number}/replay"))
+        _, record = await _row(hub, number)
+        return answer(await replays.replay(record))
 
     return routes
+
+
+async def _page(hub: Hub, query: DecisionFilter) -> tuple[list[Row], str | None]:
+    """The rows of a page, and the id after which the next one begins; None: there is none."""
+    shown: list[Row] = []
+    before, looked_at = _before(query.continue_), 0
+    size = 200 if query.change or query.job else query.limit + 1
+    while looked_at < LOOKED_AT_MOST:
+        rows = await hub.store.read_history(KIND, limit=size, before=before)
+        for row in rows:
+            if len(shown) == query.limit:
+                return shown, str(before)
+            before = row["id"]
+            if changes(row, query.change, query.job):
+                shown.append(row)
+        looked_at += len(rows)
+        if len(rows) < size:
+            return shown, None
+    return shown, str(before)
 
 
 def _before(text: str) -> int | None:
@@ -77,67 +115,55 @@ def _before(text: str) -> int | None:
     return min(int(text), ID_MAX)
 
 
-async def _row(hub: Hub, number: int) -> Row:
-    rows = await hub.store.read_history(KIND, limit=1, before=number + 1)
-    if not rows or rows[0]["id"] != number:
+async def _row(hub: Hub, number: int) -> tuple[Row, Row]:
+    """The row of the list, and the row with its record: the same one where an older release wrote it. Records go before
+    their rows."""
+    row = await _one(hub, KIND, number)
+    if row is not None and isinstance(row["record"], str):
+        return row, row
+    record = await _one(hub, RECORD, row["record"]) if row is not None else None
+    if row is None or record is None:
         raise _gone(number)
-    return rows[0]
+    return row, record
+
+
+async def _one(hub: Hub, kind: str, number: int) -> Row | None:
+    rows = await hub.store.read_history(kind, limit=1, before=number + 1)
+    return rows[0] if rows and rows[0]["id"] == number else None
 
 
 def _gone(number: int) -> StatusError:
     return not_found("", "decisions", str(number))
 
 
-def record_bytes(row: Row) -> bytes:
-    """The record of a row, as JSON."""
-    return zlib.decompress(base64.b64decode(row["record"]))
+def _detail(row: Row, record: Row, query: ReasonFilter) -> dict[str, Any]:
+    return detail(row, record_bytes(record), query.limit, query.job, query.code)
 
 
-def short(row: Row) -> dict[str, Any]:
-    """A row as models.Decision describes it."""
-    return {
-        "id": row["id"],
-        "at": rfc3339(float(row["now"])),
-        "placed": row["placed"],
-        "waiting": row["waiting"],
-        "shipped": row["shipped"],
-    }
+class Replays:
+    """Decides records anew, one at a time, in a thread."""
+
+    def __init__(self) -> None:
+        self._turn = asyncio.Lock()
+        self._asked = 0
+
+    async def replay(self, record: Row) -> dict[str, Any]:
+        """As hubmodels.Replay describes it. StatusError 429 when too many ask."""
+        if self._asked >= REPLAYS_MOST:
+            raise StatusError(429, "TooManyRequests", "other decisions are being replayed; ask again", retry_after_s=1)
+        self._asked += 1
+        try:
+            async with self._turn:
+                return await asyncio.to_thread(_replayed, record)
+        finally:
+            self._asked -= 1
 
 
-def detail(row: Row) -> dict[str, Any]:
-    """A row as models.DecisionDetail describes it; takes long enough to be a thread's work."""
+def _replayed(row: Row) -> dict[str, Any]:
+    # The notation loads the whole decision core, which an API process that was killed should not wait for.
+    from fleet.notation.codec import decode_plan, differences, replay
+
     record = orjson.loads(record_bytes(row))
-    snapshot, plan = record["snapshot"], record["plan"]
-    names = {unit["id"]: unit.get("name", unit["id"]) for unit in snapshot["units"]}
-    certificate = plan["certificate"]
-    stages = [
-        {
-            "name": stage["name"],
-            "value": stage["value"],
-            "bound": stage["bound"],
-            "gap": Stage("", stage["value"], stage["bound"], "").gap,
-            "status": stage["status"],
-            "ms": round(stage.get("seconds", 0.0) * 1000, 3),
-        }
-        for stage in certificate.get("stages", ())
-    ]
-    return {
-        **short(row),
-        "seed": record["seed"],
-        "units": len(snapshot["units"]),
-        "members": len(snapshot["members"]),
-        "ms": round(sum(stage["ms"] for stage in stages), 3),
-        "certificate": {"shipped": certificate["shipped"], "why": certificate.get("why", ""), "stages": stages},
-        "placements": [
-            {"unit": entry["unit"], "job": names.get(entry["unit"], ""), "member": entry["member"]}
-            for entry in plan["placements"]
-        ],
-        "reasons": [
-            {
-                "unit": unit,
-                "job": names.get(unit, ""),
-                "reason": {"code": entry["code"], "text": entry["text"], "numbers": entry["numbers"]},
-            }
-            for unit, entry in plan["reasons"].items()
-        ],
-    }
+    began = time.monotonic()
+    differ = differences(replay(record), decode_plan(record["plan"]))
+    return {"reproduced": not differ, "differ": differ, "ms": round((time.monotonic() - began) * 1000, 3)}

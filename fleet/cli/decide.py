@@ -70,7 +70,7 @@ def decide(
             return
         if isinstance(document, dict) and record:
             parsed, plan = codec.decode_snapshot(document.get("snapshot")), codec.replay(document)
-            differ = _differences(plan, codec.decode_plan(document.get("plan")))
+            differ = codec.differences(plan, codec.decode_plan(document.get("plan")))
         else:
             parsed = codec.decode_snapshot(document)
             at = codec.now_of(document, parsed) if now is None else now
@@ -88,12 +88,6 @@ def _refuse(snapshot: Path, given: Mapping[str, object]) -> None:
     """Options that a record answers itself must not be given."""
     for option in (option for option, value in given.items() if value is not None):
         raise typer.BadParameter(f"{snapshot} is a record, which says this itself", param_hint=option)
-
-
-def _differences(plan: Plan, recorded: Plan) -> list[str]:
-    """The parts of a plan that came out otherwise; times of the solver aside."""
-    parts = ("placements", "reasons", "evictions", "claims", "heads")
-    return [part for part in parts if getattr(plan, part) != getattr(recorded, part)]
 
 
 def run(snapshot: Snapshot, *, now: float, seed: int, greedy: bool) -> Plan:

@@ -114,6 +114,17 @@ class Certificate:
     bounds: tuple[str, ...] = ()
     """Names of the bounds that ended a search in this decision, in order: fields of `Bounds`."""
 
+    @property
+    def gap(self) -> float | None:
+        """How far the starts of the plan are below the best at most, as a part of the bound: 0 is proven to be the
+        best. None where nothing is proven: no solver answered all stages, or a part of its answer was not taken."""
+        if self.why.startswith("optimal:") and ";" not in self.why:
+            return 0.0
+        proven = all(stage.status in ("OPTIMAL", "FEASIBLE") for stage in self.stages)
+        if not self.stages or not proven or self.why not in ("", "greedy is as good", "greedy is better"):
+            return None
+        return max(stage.gap for stage in self.stages)
+
 
 @dataclass(frozen=True, slots=True)
 class Plan:

@@ -172,6 +172,11 @@ def replay(record: object, *, solver: Solver | None = None) -> Plan:
     )
 
 
+def differences(plan: Plan, recorded: Plan) -> list[str]:
+    """The parts of a replayed plan that came out otherwise; the certificate aside, which has times of the solver."""
+    return [part for part in PLAN if part != "certificate" and getattr(plan, part) != getattr(recorded, part)]
+
+
 def loads(text: str | bytes) -> object:
     """JSON text as a document. Raises BadSnapshot with the line for what is no JSON, and for a name that stands twice
     in one object: of two limits of one node the first would silently be none."""

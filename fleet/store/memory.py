@@ -135,7 +135,7 @@ class MemoryStore:
         if revision > self._view.revision:
             self._view.reset(revision, self._view.everything())
 
-    async def history(self, kind: str, record: Mapping[str, Any], *, keep: int | None = None) -> None:
+    async def history(self, kind: str, record: Mapping[str, Any], *, keep: int | None = None) -> int:
         self._history_id += 1
         raw = orjson.dumps(record)
         self._history.setdefault(kind, deque()).append((self._history_id, self._clock.now(), raw))
@@ -145,6 +145,7 @@ class MemoryStore:
         while self._history_bytes > self._history_limit:
             oldest = min((rows for rows in self._history.values() if rows), key=lambda rows: rows[0][0])
             self._history_bytes -= len(oldest.popleft()[2])
+        return self._history_id
 
     async def read_history(
         self, kind: str, *, limit: int = 100, before: int | None = None

@@ -271,11 +271,11 @@ class PostgresStore:
         """Write secrets with a new key from now on; returns its id. Other processes learn it from the key file."""
         return await asyncio.to_thread(self._box.rotate)
 
-    async def history(self, kind: str, record: Mapping[str, Any], *, keep: int | None = None) -> None:
+    async def history(self, kind: str, record: Mapping[str, Any], *, keep: int | None = None) -> int:
         try:
             async with self._reader.use() as connection, connection.transaction():
-                await connection.execute(
-                    "INSERT INTO history (kind, at, body) VALUES ($1, $2, $3)",
+                number = await connection.fetchval(
+                    "INSERT INTO history (kind, at, body) VALUES ($1, $2, $3) RETURNING id",
                     kind, self._clock.now(), orjson.dumps(record),
                 )  # fmt: skip
                 if keep is not None:
@@ -284,6 +284,7 @@ class PostgresStore:
                         " (SELECT id FROM history WHERE kind = $1 ORDER BY id DESC OFFSET $2 LIMIT 1)",
                         kind, keep,
                     )  # fmt: skip
+                return int(number)
         except (*BROKEN, asyncpg.PostgresError) as error:
             raise StoreUnavailable(f"the database does not take it: {error!r}") from error
 

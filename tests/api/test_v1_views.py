@@ -206,7 +206,7 @@ async def test_the_openapi_document_describes_every_route_with_its_answer_and_it
             ("/fleet/v1/jobs/{namespace}/{kind}/{name}/explanation", "get"),
             ("/fleet/v1/queues", "get"), ("/fleet/v1/clusters", "get"), ("/fleet/v1/decisions", "get"),
             ("/fleet/v1/snapshot", "get"), ("/fleet/v1/what-if", "post"), ("/fleet/v1/decisions/{number}", "get"),
-            ("/fleet/v1/decisions/{number}/record", "get"),
+            ("/fleet/v1/decisions/{number}/record", "get"), ("/fleet/v1/decisions/{number}/replay", "post"),
             ("/fleet/v1/status", "get"), ("/fleet/v1/faults", "get"), ("/fleet/v1/faults/{number}/snapshot", "get"),
             ("/fleet/v1/history", "get"), ("/fleet/v1/history/{uid}", "get"), ("/fleet/v1/reports/{report}", "get"),
             ("/fleet/v1/history/{namespace}/{kind}/{name}", "get"), ("/fleet/v1/history/users/{name}", "delete"),

@@ -205,11 +205,11 @@ async def test_a_body_that_cannot_be_encoded_fails_alone(world: World) -> None:
 
 async def test_history_comes_newest_first_and_by_kind(world: World) -> None:
     store = await world.open()
-    for number in range(5):
-        await store.history("decision", {"number": number})
+    ids = [await store.history("decision", {"number": number}) for number in range(5)]
     await store.history("unit", {"number": 99})
     newest = await store.read_history("decision", limit=2)
     assert [row["number"] for row in newest] == [4, 3]
+    assert [row["id"] for row in newest] == ids[:2:-1]
     older = await store.read_history("decision", before=newest[-1]["id"])
     assert [row["number"] for row in older] == [2, 1, 0]
     assert all(row["at"] > 0 for row in older)

@@ -193,9 +193,10 @@ class DecideLoop:
             outcome, (plan, phases) = "decided", decided
             reasons = {**plan.reasons, **smaller, **self._left_out()}
             phases.begin("commit")
+            took_s = self._hub.clock.monotonic() - began
             plan, spared = await self._spared(picture, plan, now)
             kept = {key: why for key, why in reasons.items() if key not in spared}
-            complete = await self._carry_out(picture, whole, plan, kept, now) and not spared
+            complete = await self._carry_out(picture, whole, plan, kept, now, took_s) and not spared
             self._hub.metrics.decided(plan, phases.end())
             if plan.evictions:
                 found = await asyncio.to_thread(needless, picture.snapshot, plan, now=now)
@@ -287,9 +288,10 @@ class DecideLoop:
         return not unread or (silent and any(members.ready(name) for name in members.names()))
 
     async def _carry_out(
-        self, picture: Picture, whole: Picture, plan: Plan, reasons: Mapping[str, Reason], now: float
+        self, picture: Picture, whole: Picture, plan: Plan, reasons: Mapping[str, Reason], now: float, took_s: float
     ) -> bool:
-        """Whether all of the plan was committed. `whole`, `reasons`: with the units that were left out."""
+        """Whether all of the plan was committed. `whole`, `reasons`: with the units that were left out; `took_s`: until
+        there was the plan."""
         placed = await self._committer.commit(picture, plan.placements) if plan.placements else 0
         await self._committer.nominate(picture, plan)
         wanted = {claim.unit for claim in plan.claims}
@@ -302,7 +304,7 @@ class DecideLoop:
                 "decided", placed=placed, claimed=len(claimed), evicted=evicted, waiting=len(plan.reasons),
                 shipped=plan.certificate.shipped,
             )  # fmt: skip
-            await self._recorder.record(picture.snapshot, plan, now=now, seed=SEED)
+            await self._recorder.record(picture.snapshot, plan, now=now, seed=SEED, took_s=took_s)
         complete = placed == len(plan.placements) and claimed == wanted
         if complete or placed or claimed:
             self._lost = 0

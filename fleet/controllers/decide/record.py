@@ -2,7 +2,7 @@
 
 Records are history, not state: a record that cannot be written is lost and counted, and never holds up a decision. The
 snapshot is most of a record, and compresses tenfold; of it, only what is another object than in the record before is
-encoded again.
+encoded again. Each record has a short row beside it, for lists (listed.py).
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from typing import Any
 import orjson
 import structlog
 
+from fleet.controllers.decide.listed import listed
 from fleet.controllers.runtime.controller import cancelled
 from fleet.controllers.runtime.hub import Hub
 from fleet.model.member import Member
@@ -28,7 +29,8 @@ from fleet.snapshot import Snapshot
 
 log = structlog.get_logger(__name__)
 
-KIND = "decision"  # of the store's history
+KIND = "decision"  # of the store's history: the rows of lists
+RECORD = "decision-record"  # what such a row names by its id
 
 
 class DecisionRecorder:
@@ -40,24 +42,26 @@ class DecisionRecorder:
         self._writing: asyncio.Task[None] | None = None
         self.lost = 0
 
-    async def record(self, snapshot: Snapshot, plan: Plan, *, now: float, seed: int) -> None:
+    async def record(self, snapshot: Snapshot, plan: Plan, *, now: float, seed: int, took_s: float) -> None:
         """Write it beside the next decision: one at a time, so that a slow store slows the decider instead of piling
-        records up."""
+        records up. `took_s`: seconds from the look at the fleet to the plan."""
         if not self._hub.config.record_decisions:
             return
         if self._writing is not None:
             await self._writing
-        self._writing = asyncio.create_task(self._write(snapshot, plan, now, seed), name="decision record")
+        self._writing = asyncio.create_task(self._write(snapshot, plan, now, seed, took_s), name="decision record")
 
     async def close(self) -> None:
         """Write no more."""
         await cancelled(self._writing)
         self._writing = None
 
-    async def _write(self, snapshot: Snapshot, plan: Plan, now: float, seed: int) -> None:
+    async def _write(self, snapshot: Snapshot, plan: Plan, now: float, seed: int, took_s: float) -> None:
         try:
-            row = await asyncio.to_thread(self.packer.pack, snapshot, plan, now, seed)
-            await self._hub.store.history(KIND, row)
+            record = await asyncio.to_thread(self.packer.pack, snapshot, plan, now, seed)
+            number = await self._hub.store.history(RECORD, record)
+            row = listed(snapshot, plan, now=now, took_s=took_s)
+            await self._hub.store.history(KIND, {**row, "record": number})
         except Exception as error:
             self.lost += 1
             self._hub.metrics.lost_records.inc()
@@ -74,16 +78,10 @@ class Packer:
         self._one_at_a_time = threading.Lock()
 
     def pack(self, snapshot: Snapshot, plan: Plan, now: float, seed: int) -> dict[str, Any]:
-        """One row: the columns of a list of decisions, and the whole record compressed (zlib, base64)."""
+        """One row: the whole record compressed (zlib, base64)."""
         with self._one_at_a_time:
             document = orjson.dumps(encode_record(snapshot, plan, now=now, seed=seed, one=self._encoder()))
-        return {
-            "now": now,
-            "placed": len(plan.placements),
-            "waiting": len(plan.reasons),
-            "shipped": plan.certificate.shipped,
-            "record": _packed(document),
-        }
+        return {"record": _packed(document)}
 
     def pack_snapshot(self, snapshot: Snapshot, now: float) -> dict[str, Any]:
         """One row: the epoch second that the snapshot is of, and the snapshot compressed as in a record."""

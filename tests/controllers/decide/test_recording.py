@@ -10,7 +10,7 @@ from functools import partial
 
 from fleet.controllers.decide.latest import KIND as SNAPSHOT
 from fleet.controllers.decide.latest import PAUSE_MIN_S, LatestSnapshot
-from fleet.controllers.decide.record import KIND, Packer, unpack
+from fleet.controllers.decide.record import KIND, RECORD, Packer, unpack
 from fleet.controllers.runtime.events import COMBINED, SIMILAR_FOR_S, SIMILAR_MAX, EventRecorder, EventRetention
 from fleet.model.member import Member
 from fleet.model.plan import Certificate, Plan
@@ -26,8 +26,11 @@ async def test_a_decision_that_placed_something_is_recorded_and_replays_to_the_s
         await world.apply(policy(), pytorchjob("one"))
         await world.running("one")
         (row,) = await world.store.read_history(KIND)
-        record = unpack(row)
-        assert row["placed"] == 1
+        (kept,) = await world.store.read_history(RECORD)
+        record = unpack(kept)
+        assert (row["placed"], row["claimed"], row["evicted"], row["record"]) == (1, 0, 0, kept["id"])
+        assert row["starts"] == [{"kind": "PyTorchJob", "job": "default/one", "member": "cfa"}]
+        assert (row["gap"], row["why"], row["tookMs"]) == (None, "no solver was asked", 0)
         assert replay(record).placements == decode_plan(record["plan"]).placements
 
 
