@@ -19,6 +19,10 @@ export type Changes = Schemas["Changes"];
 export type NodeList = Schemas["NodeList"];
 export type GpuNode = Schemas["Node"];
 export type HubStatus = Schemas["HubStatus"];
+export type Decision = Schemas["Decision"];
+export type DecisionList = Schemas["DecisionList"];
+export type DecisionDetail = Schemas["DecisionDetail"];
+export type Replay = Schemas["Replay"];
 
 export interface Session {
   user: { name: string; groups: string[] };
@@ -112,14 +116,23 @@ export interface Attributes {
 }
 
 /** Whether the user may do that, as the hub itself says. */
-export async function allowed(attributes: Attributes): Promise<boolean> {
+export function allowed(attributes: Attributes): Promise<boolean> {
+  return reviewed({ resourceAttributes: attributes });
+}
+
+/** The same of a path that is no resource. */
+export function allowedPath(verb: string, path: string): Promise<boolean> {
+  return reviewed({ nonResourceAttributes: { verb, path } });
+}
+
+async function reviewed(spec: object): Promise<boolean> {
   const review = await write<{ status: { allowed: boolean } }>(
     "POST",
     "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews",
     {
       apiVersion: "authorization.k8s.io/v1",
       kind: "SelfSubjectAccessReview",
-      spec: { resourceAttributes: attributes },
+      spec,
     },
   );
   return review.status.allowed;

@@ -14,6 +14,7 @@ const PAGES: [string, string][] = [
   ["/queues", "Queues"],
   ["/jobs", "Jobs"],
   ["/members", "Members"],
+  ["/decisions", "Decisions"],
   ["/usage", "Usage"],
 ];
 

@@ -41,6 +41,8 @@ const router = createBrowserRouter(
           lazy: async () => ({ Component: (await import("./pages/job")).JobPage }),
         },
         { path: "members", lazy: async () => ({ Component: (await import("./pages/members")).MembersPage }) },
+        { path: "decisions", lazy: async () => ({ Component: (await import("./pages/decisions")).DecisionsPage }) },
+        { path: "decisions/:id", lazy: async () => ({ Component: (await import("./pages/decision")).DecisionPage }) },
         { path: "usage", lazy: async () => ({ Component: (await import("./pages/usage")).UsagePage }) },
         { path: "*", lazy: async () => ({ Component: (await import("./pages/missing")).MissingPage }) },
       ],

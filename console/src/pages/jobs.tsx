@@ -1,12 +1,13 @@
 /** The jobs: a list of any length. Only rows in view are drawn, and only pages in view are asked for again. */
 
-import { Button, NativeSelect, TextInput } from "@mantine/core";
+import { Button, NativeSelect } from "@mantine/core";
 import { keepPreviousData, useQueries, useQueryClient } from "@tanstack/react-query";
 import { useVirtualizer } from "@tanstack/react-virtual";
 import { useEffect, useMemo, useRef, useState } from "react";
 import { Link, useSearchParams } from "react-router";
 import { count } from "../amounts";
 import { get, type Job, type JobList, jobPath } from "../api";
+import { Filter } from "../filter";
 import { Empty, State, Trouble } from "../shown";
 import { Ago } from "../times";
 
@@ -110,26 +111,6 @@ export function JobsPage() {
       </form>
       <Rows key={filter} filter={filter} />
     </>
-  );
-}
-
-/** A field that asks the hub once its text rests, not at each key. */
-function Filter({ name, value, set }: { name: string; value: string; set: (name: string, value: string) => void }) {
-  const [text, setText] = useState(value);
-  useEffect(() => setText(value), [value]);
-  const latest = useRef(set);
-  latest.current = set;
-  useEffect(() => {
-    if (text === value) return;
-    const timer = setTimeout(() => latest.current(name, text.trim()), 300);
-    return () => clearTimeout(timer);
-  }, [text, value, name]);
-  return (
-    <TextInput
-      label={name[0]?.toUpperCase() + name.slice(1)}
-      value={text}
-      onChange={(event) => setText(event.currentTarget.value)}
-    />
   );
 }
 
