@@ -42,13 +42,14 @@ ROUTES: list[tuple[str, str, list[tuple[str, Any]], str]] = [
     ("GET", "/decisions", [("", {**DECISIONS, "verbs": ["get"]})], 'cannot get path "/fleet/v1/decisions"'),
     ("GET", "/decisions/1", [("", {**DECISIONS, "verbs": ["get"]})], 'cannot get path "/fleet/v1/decisions/1"'),
     ("GET", "/decisions/1/record", [("", {**DECISIONS, "verbs": ["get"]})], "/fleet/v1/decisions/1/record"),
+    ("POST", "/decisions/1/replay", [("", {**DECISIONS, "verbs": ["post"]})], "cannot post path"),
     ("GET", "/snapshot", [("", {"nonResourceURLs": ["/fleet/v1/snapshot"], "verbs": ["get"]})], "/fleet/v1/snapshot"),
     ("POST", "/what-if", [("", {"nonResourceURLs": ["/fleet/v1/what-if"], "verbs": ["post"]})],
      'cannot post path "/fleet/v1/what-if"'),
 ]  # fmt: skip
 
 
-NOTHING_YET = ("/decisions/1", "/decisions/1/record", "/snapshot", "/what-if")
+NOTHING_YET = ("/decisions/1", "/decisions/1/record", "/decisions/1/replay", "/snapshot", "/what-if")
 
 
 @pytest.mark.parametrize(("method", "path", "grants", "says"), ROUTES, ids=[f"{r[0]} {r[1]}" for r in ROUTES])

@@ -10,10 +10,18 @@ from typing import Any
 
 import pytest
 
-from api.v1.hubmodels import ClusterList, DecisionDetail, DecisionList, QueueList
+from api.v1.hubmodels import ClusterList, DecisionDetail, DecisionList, QueueList, Replay
 from api.v1.mount import PREFIX
+from fleet.controllers.decide.listed import listed
+from fleet.controllers.decide.record import Packer
 from fleet.decide import decide
+from fleet.model.amounts import Amounts
+from fleet.model.member import Member, Pool
+from fleet.model.plan import Certificate, Eviction, Placement, Plan, RoomClaim
+from fleet.model.reason import Code, Reason
+from fleet.model.unit import Component, Phase, Unit
 from fleet.notation import codec
+from fleet.snapshot import Snapshot
 from tests.api.rest import Rest, fill, rest
 from tests.controllers.fastloop import eventually
 from tests.controllers.world import ALICE, cluster, member, policy, pytorchjob, tree
@@ -113,9 +121,9 @@ async def test_decisions_are_listed_newest_first_and_each_can_be_replayed() -> N
         await hub.world.running("one")
         await hub.world.apply(pytorchjob("two"))
         await eventually(lambda: hub.world.message("two"))
-        listed = await hub.get("/decisions")
-        DecisionList.model_validate(listed)
-        numbers = [decision["id"] for decision in listed["items"]]
+        found = await hub.get("/decisions")
+        DecisionList.model_validate(found)
+        numbers = [decision["id"] for decision in found["items"]]
         assert numbers == sorted(numbers, reverse=True) and numbers
         details = [await hub.get(f"/decisions/{number}") for number in numbers]
         placing = next(detail for detail in details if detail["placements"])
@@ -124,6 +132,41 @@ async def test_decisions_are_listed_newest_first_and_each_can_be_replayed() -> N
         assert (placing["placed"], placing["members"], placing["certificate"]["shipped"]) == (1, 1, "greedy")
         record = await hub.get(f"/decisions/{placing['id']}/record")
         assert codec.replay(record).placements == codec.decode_plan(record["plan"]).placements
+        answer = await hub.client().post(f"{PREFIX}/decisions/{placing['id']}/replay")
+        Replay.model_validate(answer.json())
+        assert (answer.json()["reproduced"], answer.json()["differ"]) == (True, [])
+
+
+async def test_a_decision_says_what_it_changed_why_others_wait_and_the_gpus_before_and_after() -> None:
+    def unit(name: str, gpus: int, **more: Any) -> Unit:
+        parts = (Component("main", 1, Amounts.of({"nvidia.com/gpu": gpus})),)
+        return Unit(name, f"team/{name}", parts, "root/a", needs_kind="batch/Job", **more)
+
+    runs = unit("old", 4, phase=Phase.PLACED, member="m")
+    units = {one.id: one for one in (runs, unit("new", 2), unit("next", 8), unit("last", 8))}
+    snapshot = Snapshot(None, units, {"m": Member("m", pools=(Pool(free=((Amounts.of({"nvidia.com/gpu": 8}), 2),)),))})
+    claim = RoomClaim("next", "m", Amounts(), 2e9)
+    reasons = {"last": Reason(Code.HELD), "next": Reason(Code.HELD)}
+    plan = Plan((Placement("new", "m"),), reasons, Certificate("greedy"), (Eviction("old", "m", "next"),), (claim,))
+    async with rest(start=False) as hub:
+        store = hub.world.store
+        record = await store.history("decision-record", Packer().pack(snapshot, plan, 1e9, 1))
+        row = listed(snapshot, plan, now=1e9, took_s=0.5)
+        number = await store.history("decision", {**row, "record": record})
+        await store.history("decision", {"now": 1e9, "placed": 1, "waiting": 0, "shipped": "greedy", "record": ""})
+        (short,) = (await hub.get("/decisions", job="team/old"))["items"]
+        assert (short["id"], short["claimed"], short["evicted"], short["tookMs"]) == (number, 1, 1, 500.0)
+        assert short["named"]["evictions"] == [{"kind": "Job", "job": "team/old", "member": "m", "for": "team/next"}]
+        assert (await hub.get("/decisions", job="team/old", change="starts"))["items"] == []
+        assert len((await hub.get("/decisions", change="claims"))["items"]) == 1
+        found = await hub.get(f"/decisions/{number}", job="last", limit=5)
+        DecisionDetail.model_validate(found)
+        assert (found["waiting"], found["matching"], found["codes"]) == (2, 1, {"Held": 2})
+        assert [one["job"] for one in found["reasons"]] == ["team/last"]
+        after = {"before": 4, "starts": 2, "leaves": 4, "after": 2}
+        assert found["byMember"] == [{"name": "m", "gpus": 16, **after}]
+        assert found["byQueue"] == [{"path": "root/a", "max": None, **after}]
+        assert found["evictions"][0]["for"]["job"] == found["claims"][0]["job"] == "team/next"
 
 
 async def test_the_snapshot_is_what_the_next_decision_looks_at() -> None:
