@@ -89,7 +89,7 @@ def test_the_list_names_the_started_job_and_leads_to_its_decision(admin: Page, u
     expect(started.get_by_role("link", name=re.compile("^cf[ab]$"))).to_be_visible(timeout=WITHIN_MS)
     expect(admin.get_by_text("Proven best.")).to_be_visible()
     changed = admin.get_by_role("region", name="GPUs by member").get_by_role("row").last
-    assert re.fullmatch(r"cf[ab]\s+0\s+3\s+0\s+3\s+16", changed.inner_text())
+    assert re.fullmatch(r"cf[ab]\s+0\s+3\s+0\s+3\s+32", changed.inner_text())
     started.get_by_role("link", name=f"default/{FIRST}").click()
     expect(admin.get_by_role("heading", name=FIRST, level=1)).to_be_visible(timeout=WITHIN_MS)
 
