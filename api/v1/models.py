@@ -142,6 +142,9 @@ class SmallestChange(Model):
         description="Whether the start depends on no solver. False: the job starts likely; the solver may give its room"
         " to other jobs."
     )
+    edits: list[dict[str, Any]] = Field(
+        description="The edits of POST /fleet/v1/what-if that make the change; empty where none do."
+    )
 
 
 class NoChange(Model):

@@ -30,7 +30,7 @@ from fleet.snapshot import Snapshot
 
 WHAT_IF = "/fleet/v1/what-if"
 EVERYTHING = Attributes("post", path=WHAT_IF)
-OF_JOBS = ("Remove", "Hold", "Prioritize", "MoveTo")
+OF_JOBS = ("Remove", "Hold", "Prioritize", "MoveTo", "Resize")
 OF_QUEUES = {"SetLimit": "node", "MoveTo": "leaf"}
 GPU = "nvidia.com/gpu"
 

@@ -107,6 +107,11 @@ def awaited(snapshot: Snapshot, plan: Plan, unit: Unit, reason: Reason | None) -
     return Awaited((*named.values(), *jobs[:MOST]), max(0, len(jobs) - MOST))
 
 
+def kind_of(unit: Unit) -> str | None:
+    """The kind of its job; None where nothing says it, as in files written by hand."""
+    return unit.needs_kind.rpartition("/")[2] or None
+
+
 def document(found: Awaited, seen: Callable[[Unit], bool] | None = None) -> dict[str, Any] | None:
     """As JSON, for a reader who may see only these jobs (None: all); the others are counted. None: nobody is waited
     for."""
@@ -121,7 +126,7 @@ def document(found: Awaited, seen: Callable[[Unit], bool] | None = None) -> dict
         "text": ", ".join(parts[:-1]) + (" and " if parts[:-1] else "") + parts[-1],
         "jobs": [
             {
-                "job": job.unit.name, "kind": job.unit.needs_kind.rpartition("/")[2] or None, "part": job.part.value,
+                "job": job.unit.name, "kind": kind_of(job.unit), "part": job.part.value,
                 "queue": job.unit.leaf, "member": job.member or None, "amounts": _amounts(job),
             }
             for job in known[:LISTED]

@@ -14,7 +14,7 @@ from itertools import islice
 from fleet.foresee.answer import Answer
 from fleet.foresee.awaited import held, holding
 from fleet.foresee.certain import starts
-from fleet.foresee.edits import Edit, Hold, MoveTo, Prioritize, Submit
+from fleet.foresee.edits import Edit, Hold, MoveTo, Prioritize, Resize, Submit
 from fleet.foresee.smallest import smallest
 from fleet.model.plan import Plan
 from fleet.model.reason import Reason
@@ -55,7 +55,7 @@ def named_by(edits: Iterable[Edit]) -> list[str]:
         match edit:
             case Submit():
                 found[edit.unit.id] = None
-            case Hold(held=False) | Prioritize() | MoveTo():
+            case Hold(held=False) | Prioritize() | MoveTo() | Resize():
                 found[edit.unit] = None
     return list(found)
 

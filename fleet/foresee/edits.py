@@ -22,6 +22,7 @@ LOST = "it does not answer"
 
 PRIORITY_MOST = 2**31 - 1  # as a QueueUnit can have
 AMOUNT_MOST = 2**63 - 1
+REPLICAS_MOST = 100_000
 
 
 class BadEdit(ValueError):
@@ -120,8 +121,28 @@ class MoveTo:
     leaf: str
 
 
+@dataclass(frozen=True, slots=True)
+class Resize:
+    """So many replicas of a component of a waiting unit, which keeps its place. `component`: its name."""
+
+    unit: str
+    component: str
+    replicas: int
+
+
 Edit = (
-    AddMember | DrainMember | LoseMember | Scale | SetLimit | ReplaceTree | Submit | Remove | Hold | Prioritize | MoveTo
+    AddMember
+    | DrainMember
+    | LoseMember
+    | Scale
+    | SetLimit
+    | ReplaceTree
+    | Submit
+    | Remove
+    | Hold
+    | Prioritize
+    | MoveTo
+    | Resize
 )
 
 
@@ -188,6 +209,8 @@ def _changes(snapshot: Snapshot, edit: Edit) -> Changes:
             return Changes(put_units=(replace(_waiting(snapshot, edit.unit), priority=edit.priority),))
         case MoveTo():
             return Changes(put_units=(replace(_waiting(snapshot, edit.unit), leaf=edit.leaf),))
+        case Resize():
+            return Changes(put_units=(_resized(_waiting(snapshot, edit.unit), edit),))
 
 
 def _member(snapshot: Snapshot, name: str) -> Member:
@@ -226,6 +249,18 @@ def _removed(snapshot: Snapshot, unit: Unit) -> Changes:
     beside = [snapshot.units[key] for key in sorted(nodes.changed - {unit.id}) if key in snapshot.units]
     moved = tuple(replace(other, seats=nodes.seats(other.id)) for other in beside)
     return Changes(removed_units=(unit.id,), put_units=moved, put_members=(nodes.member,))
+
+
+def _resized(unit: Unit, edit: Resize) -> Unit:
+    names = [part.name for part in unit.components]
+    if edit.component not in names:
+        raise BadEdit(f"job {unit.name} has no {edit.component}; it has: {', '.join(names) or 'no pods'}", "component")
+    if not 1 <= edit.replicas <= REPLICAS_MOST:
+        raise BadEdit(f"is not between 1 and {REPLICAS_MOST}", "replicas")
+    parts = list(unit.components)
+    number = names.index(edit.component)
+    parts[number] = replace(parts[number], replicas=edit.replicas)
+    return replace(unit, components=tuple(parts))
 
 
 def _waiting_again(unit: Unit) -> Unit:

@@ -13,6 +13,7 @@ from typing import Any
 
 from fleet.decide import decide
 from fleet.foresee import awaited as waited
+from fleet.foresee import tried
 from fleet.foresee.answer import Answer
 from fleet.foresee.awaited import Awaited
 from fleet.foresee.change import KINDS, cost, text
@@ -102,6 +103,7 @@ def changes(answer: Answer, unit: Unit) -> dict[str, Any]:
                 "text": text(change),
                 "cost": round(cost(change, unit), 4),
                 "certain": change in answer.certain,
+                "edits": tried.document(change, unit),
             }
             for change in answer.changes
         ],

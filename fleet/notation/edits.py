@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from fleet.decide import BadSnapshot
+from fleet.foresee.awaited import kind_of
 from fleet.foresee.binding import Bound
 from fleet.foresee.edits import AddMember, Edit, ReplaceTree, Submit
 from fleet.foresee.explanation import changes
@@ -70,6 +71,7 @@ def encode_comparison(found: Comparison, now: float) -> Json:
             {
                 "unit": row.unit.id,
                 "job": row.unit.name,
+                "kind": kind_of(row.unit),
                 "leaf": row.unit.leaf,
                 "change": row.verdict.value,
                 "before": _standing(row.before),
@@ -91,6 +93,7 @@ def _bound(bound: Bound) -> Json:
     return {
         "unit": bound.unit.id,
         "job": bound.unit.name,
+        "kind": kind_of(bound.unit),
         "reason": _reason(bound.reason),
         "where": list(bound.where),
         "holders": [

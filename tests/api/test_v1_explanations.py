@@ -51,6 +51,12 @@ async def test_a_job_that_waits_is_explained_with_its_place_its_start_and_what_w
         assert said["at"] <= estimate["p10"] <= estimate["p50"]
         [quota] = [change["text"] for change in said["changes"] if change["kind"] == "MoreQuota"]
         assert quota.startswith("raise max of root/child-2 by 2 jobs, to 3")
+        [edits] = [change["edits"] for change in said["changes"] if change["kind"] == "MoreQuota"]
+        limit = {"node": "root/child-2", "limit": "max", "resource": "kube-queue/max-jobs", "amount": 3}
+        assert edits[0] == {"SetLimit": limit}
+        answer = await hub.client().post("/fleet/v1/what-if", json={"edits": edits})
+        started = {(row["kind"], row["job"]) for row in answer.json()["rows"] if row["change"] == "starts"}
+        assert ("PyTorchJob", "default/three") in started
         assert {entry["kind"] for entry in said["without"]} <= {"HigherPriority"}
 
 

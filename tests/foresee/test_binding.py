@@ -6,7 +6,7 @@ import pytest
 
 from fleet.foresee.binding import Holder
 from fleet.foresee.change import KINDS, Kind
-from fleet.foresee.edits import Hold, MoveTo, Prioritize, Remove, Submit
+from fleet.foresee.edits import Hold, MoveTo, Prioritize, Remove, Resize, Submit
 from fleet.model.reason import Code
 from fleet.snapshot import Snapshot
 from fleet.solver.cpsat import CpSat
@@ -75,9 +75,10 @@ WAITS = snapshot(unit("w").gpus(8), running("r"), member("x").nodes(1))
         (WAITS, Remove("w"), []),
         (snapshot(unit("w").gpus(8).queue("root/a"), running("r"), member("x").nodes(1), QUEUES),
          MoveTo("w", "root/b"), ["w"]),
+        (snapshot(unit("w").gpus(8, pods=3), running("r"), member("x").nodes(2)), Resize("w", "worker", 2), ["w"]),
         (snapshot(unit("w").gpus(8), member("x").nodes(1)), Prioritize("w", 9), []),
     ],
-    ids=["another priority", "released", "held", "removed", "moved to another queue", "it starts"],
+    ids=["another priority", "released", "held", "removed", "moved to another queue", "made smaller", "it starts"],
 )  # fmt: skip
 def test_those_are_told_that_an_edit_is_to_start(world: Snapshot, edit: Prioritize, bound: list[str]) -> None:
     assert [one.unit.id for one in asked(world, edit).bound] == bound

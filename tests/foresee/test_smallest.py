@@ -26,7 +26,9 @@ from fleet.foresee.change import (
     less,
     text,
 )
+from fleet.foresee.edits import edited
 from fleet.foresee.smallest import least, smallest
+from fleet.foresee.tried import edits_of
 from fleet.model.member import Taint
 from fleet.model.reason import Code
 from fleet.quota.users import USER_MAX
@@ -58,6 +60,8 @@ def test_applying_a_change_starts_the_unit_and_one_step_less_does_not(world: Sna
         for change in answer.changes:
             assert started(world, name, change), change
             assert text(change)
+            edits = edits_of(change, world.units[name])
+            assert not edits or starts(decide(edited(world, edits), now=NOW, seed=0, solver=None), name), edits
             for smaller in less(change, world.tree):
                 assert not started(world, name, smaller), (change, smaller)
 

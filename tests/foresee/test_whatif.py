@@ -22,6 +22,7 @@ from fleet.foresee.edits import (
     Prioritize,
     Remove,
     ReplaceTree,
+    Resize,
     Scale,
     SetLimit,
     Submit,
@@ -151,6 +152,18 @@ def test_nodes_that_somebody_is_on_the_way_to_are_not_empty() -> None:
         edited(world, [Scale("x", 0, -2)])
 
 
+@pytest.mark.parametrize(
+    ("edit", "says"),
+    [
+        (Resize("a", "master", 1), "has no master; it has: worker"),
+        (Resize("a", "worker", 0), "is not between 1 and"),
+    ],
+)
+def test_a_size_that_a_job_cannot_have_is_refused(edit: Resize, says: str) -> None:
+    with pytest.raises(BadEdit, match=says):
+        edited(snapshot(unit("a"), member("x").nodes(1)), [edit])
+
+
 def test_what_a_person_does_to_a_job() -> None:
     rivals = snapshot(unit("a").gpus(8).since(90), unit("b").gpus(8), member("x").nodes(1))
     assert said(rivals, Prioritize("b", 5)) == {"a": Verdict.WAITS, "b": Verdict.STARTS}
@@ -160,6 +173,8 @@ def test_what_a_person_does_to_a_job() -> None:
     assert said(queues, MoveTo("a", "root/q")) == {"a": Verdict.STARTS}
     held = snapshot(unit("a").having(held=True), member("x").nodes(1))
     assert said(held, Hold("a", held=False)) == {"a": Verdict.STARTS}
+    large = snapshot(unit("a").gpus(8, pods=2), member("x").nodes(1))
+    assert said(large, Resize("a", "worker", 1)) == {"a": Verdict.STARTS}
 
 
 @pytest.mark.parametrize(
@@ -278,7 +293,8 @@ def questions(draw: st.DrawFn) -> tuple[Snapshot, list[Edit]]:
         st.builds(Scale, names, st.integers(0, 2), st.integers(-2, 3)),
         st.builds(SetLimit, nodes, st.sampled_from(("min", "max")), st.sampled_from((GPU, "cpu")), amount),
         st.builds(Remove, jobs), st.builds(Hold, jobs, st.booleans()), st.builds(Prioritize, jobs, st.integers(-1, 9)),
-        st.builds(MoveTo, jobs, nodes), st.just(Submit(unit("new").gpus(4, pods=2).value)),
+        st.builds(MoveTo, jobs, nodes), st.builds(Resize, jobs, st.just("worker"), st.integers(0, 3)),
+        st.just(Submit(unit("new").gpus(4, pods=2).value)),
     )  # fmt: skip
     return world, draw(st.lists(one, min_size=1, max_size=4))
 

@@ -20,6 +20,7 @@ from fleet.foresee.edits import (
     Prioritize,
     Remove,
     ReplaceTree,
+    Resize,
     Scale,
     SetLimit,
     Submit,
@@ -217,7 +218,7 @@ def test_edits_come_back_from_json() -> None:
         LoseMember("x", frozenset({"a"})), Scale("x", 0, -1), SetLimit("root/q", "max", GPU, None),
         SetLimit("root/q", "min", GPU, 4), ReplaceTree(None), ReplaceTree(tree(a__b={"max": {GPU: 8}})),
         Submit(unit("a").gpus(3).queue("root/q").value), Remove("a"), Hold("a"), Hold("a", False),
-        Prioritize("a", 5), MoveTo("a", "root/q"),
+        Prioritize("a", 5), MoveTo("a", "root/q"), Resize("a", "worker", 2),
     ]  # fmt: skip
     assert {type(edit) for edit in edits} == set(get_args(Edit))
     assert decode_edits(json.loads(json.dumps(encode_edits(edits)))) == edits
