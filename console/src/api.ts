@@ -36,11 +36,17 @@ export interface Methods {
   issuer?: string;
 }
 
-/** A refusal of the hub. `code` 0: the hub did not answer. */
+export interface Cause {
+  field?: string;
+  message?: string;
+}
+
+/** A refusal of the hub. `code` 0: the hub did not answer. `causes` name the fields that are wrong. */
 export class Refusal extends Error {
   constructor(
     readonly code: number,
     message: string,
+    readonly causes: Cause[] = [],
   ) {
     super(message);
   }
@@ -59,7 +65,8 @@ export function whenSignedOut(act: () => void): () => void {
 async function refusal(response: Response): Promise<Refusal> {
   const text = await response.text();
   try {
-    return new Refusal(response.status, JSON.parse(text).message ?? text);
+    const { message, details } = JSON.parse(text);
+    return new Refusal(response.status, message ?? text, details?.causes ?? []);
   } catch {
     return new Refusal(response.status, text || response.statusText);
   }
@@ -92,8 +99,14 @@ export async function found<T>(path: string, signal?: AbortSignal): Promise<T | 
   }
 }
 
-export async function write<T>(method: string, path: string, body: unknown, type = "application/json"): Promise<T> {
-  const response = await send(path, { method, body: JSON.stringify(body), headers: { "content-type": type } });
+export async function write<T>(
+  method: string,
+  path: string,
+  body: unknown,
+  type = "application/json",
+  signal?: AbortSignal,
+): Promise<T> {
+  const response = await send(path, { method, body: JSON.stringify(body), headers: { "content-type": type }, signal });
   return response.status === 204 ? (undefined as T) : ((await response.json()) as T);
 }
 

@@ -16,6 +16,7 @@ const PAGES: [string, string][] = [
   ["/members", "Members"],
   ["/decisions", "Decisions"],
   ["/usage", "Usage"],
+  ["/what-if", "What if"],
 ];
 
 async function session(): Promise<Session | null> {

@@ -44,6 +44,7 @@ const router = createBrowserRouter(
         { path: "decisions", lazy: async () => ({ Component: (await import("./pages/decisions")).DecisionsPage }) },
         { path: "decisions/:id", lazy: async () => ({ Component: (await import("./pages/decision")).DecisionPage }) },
         { path: "usage", lazy: async () => ({ Component: (await import("./pages/usage")).UsagePage }) },
+        { path: "what-if", lazy: async () => ({ Component: (await import("./pages/whatif")).WhatIfPage }) },
         { path: "*", lazy: async () => ({ Component: (await import("./pages/missing")).MissingPage }) },
       ],
     },

@@ -5,12 +5,13 @@ import { useQuery } from "@tanstack/react-query";
 import { useState } from "react";
 import { Link, useParams } from "react-router";
 import { count, readable } from "../amounts";
-import { type Explanation, found, get, type JobDetail, jobPath, type Life } from "../api";
+import { found, get, type JobDetail, jobPath, type Life } from "../api";
 import { Buttons } from "../buttons";
 import { Logs, type PodList } from "../logs";
 import { Empty, Figure, Loaded, State } from "../shown";
+import { Why } from "../starters";
 import { Timeline } from "../timeline";
-import { Ago, At } from "../times";
+import { Ago } from "../times";
 
 const WAITING = ["Queued", "BackOff", "Held"];
 const TABS = ["pods", "events", "logs", "manifest"];
@@ -60,57 +61,9 @@ function Job({ job, path }: { job: JobDetail; path: string }) {
       </dl>
       <Buttons job={job} />
       {job.reason && <p className="reason-text">{job.reason.text}</p>}
-      {WAITING.includes(job.state) && <Why path={path} />}
+      {WAITING.includes(job.state) && <Why job={job} />}
       <Timeline job={job} life={life.data ?? null} />
       <Details job={job} />
-    </>
-  );
-}
-
-function Why({ path }: { path: string }) {
-  const query = useQuery({
-    queryKey: ["jobs", "why", path],
-    queryFn: () => found<Explanation>(`/fleet/v1/jobs/${path}/explanation`),
-    staleTime: 10_000,
-  });
-  return (
-    <section aria-labelledby="why">
-      <h2 id="why">What starts it</h2>
-      <Loaded query={query} height={100}>
-        {(data) => (data === null ? <p>The hub has not looked at it yet.</p> : <Reasons explanation={data} />)}
-      </Loaded>
-    </section>
-  );
-}
-
-function Reasons({ explanation: { estimate, changes, waitsFor, starts } }: { explanation: Explanation }) {
-  return (
-    <>
-      {starts && <p>The next decision starts it.</p>}
-      {estimate.p50 ? (
-        <p>
-          Likely start: <At at={estimate.p50} />
-          {estimate.p90 && (
-            <>
-              , in 9 of 10 cases before <At at={estimate.p90} />
-            </>
-          )}
-          .
-        </p>
-      ) : (
-        <p>No estimate of the start{estimate.why ? `: ${estimate.why}` : ""}.</p>
-      )}
-      {waitsFor && <p>It waits for {waitsFor.text}.</p>}
-      {changes.length > 0 && (
-        <>
-          <p>Each of these changes starts it now:</p>
-          <ul>
-            {changes.map((one) => (
-              <li key={one.kind}>{one.text}</li>
-            ))}
-          </ul>
-        </>
-      )}
     </>
   );
 }
