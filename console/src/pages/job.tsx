@@ -13,7 +13,7 @@ import { Why } from "../starters";
 import { Timeline } from "../timeline";
 import { Ago } from "../times";
 
-const WAITING = ["Queued", "BackOff", "Held"];
+const WAITING = ["Queued", "BackOff", "Held", "Waiting"];
 const TABS = ["pods", "events", "logs", "manifest"];
 
 export function JobPage() {

@@ -1,0 +1,129 @@
+"""The page What if: a question in the address, the answer of a real hub, and what is wrong with a question."""
+
+from __future__ import annotations
+
+import json
+import re
+from urllib.parse import urlencode
+
+import pytest
+from playwright.sync_api import Browser, Page, expect
+
+from tests.cli.hub import Up, until
+from tests.console.browser import FIRST, SECOND, WITHIN_MS, logged_in, shown, token, violations
+
+pytestmark = pytest.mark.xdist_group("console")
+
+JOB = f"jobs/default/PyTorchJob/{SECOND}"
+RAISED = {"node": "root/child-2", "limit": "max", "resource": "kube-queue/max-jobs", "amount": 2}
+
+
+def asking(**edits: object) -> str:
+    return "what-if?" + urlencode([("edit", json.dumps({name: fields})) for name, fields in edits.items()])
+
+
+@pytest.fixture(autouse=True)
+def seen(up: Up) -> None:
+    """The decider has looked at the job that waits."""
+
+    def waits() -> bool:
+        said = up.hub.find(f"/fleet/v1/{JOB}/explanation")
+        return said is not None and (said["reason"] or {}).get("code") == "MaxJobsReached"
+
+    until(f"{SECOND} waits for its turn", waits)
+
+
+def test_a_higher_limit_starts_the_job_that_waits(admin: Page, up: Up) -> None:
+    shown(admin, up, "what-if", "No edits yet")
+    expect(admin.get_by_role("button", name="Ask")).to_be_disabled()
+    expect(admin.get_by_label("Queue").locator("option", has_text="root/child-2")).to_have_count(1, timeout=WITHIN_MS)
+    admin.get_by_label("Queue").select_option("root/child-2")
+    admin.get_by_label("Resource").select_option("kube-queue/max-jobs")
+    admin.get_by_label("Amount").fill("2")
+    admin.get_by_role("button", name="Add").click()
+    expect(admin.get_by_text("max of kube-queue/max-jobs in root/child-2: 2")).to_be_visible(timeout=WITHIN_MS)
+    admin.get_by_role("button", name="Ask").click()
+    starts = admin.get_by_role("region", name="Start now")
+    expect(starts.get_by_role("link", name=f"default/{SECOND}")).to_be_visible(timeout=WITHIN_MS)
+    expect(starts).to_contain_text(re.compile(r"waits → starts in cf[ab]"))
+    starts.get_by_role("link").click()
+    expect(admin.get_by_role("heading", name=SECOND, level=1)).to_be_visible(timeout=WITHIN_MS)
+    admin.go_back()
+    expect(starts).to_be_visible(timeout=WITHIN_MS)  # the address has the question, which is asked at once
+    admin.get_by_role("button", name="Remove edit 1").click()
+    expect(admin.get_by_text("No edits yet")).to_be_visible(timeout=WITHIN_MS)
+
+
+def test_a_change_that_starts_a_job_leads_to_its_question(admin: Page, up: Up) -> None:
+    shown(admin, up, JOB, "What starts it")
+    admin.get_by_role("link", name="Try it").first.click()
+    expect(admin.get_by_role("heading", name="What if", level=1)).to_be_visible(timeout=WITHIN_MS)
+    expect(admin.get_by_role("region", name="Start now")).to_contain_text(SECOND, timeout=WITHIN_MS)
+
+
+def test_an_edit_without_effect_makes_no_difference(admin: Page, up: Up) -> None:
+    shown(admin, up, asking(SetLimit=RAISED | {"resource": "cpu", "amount": 20_000_000}), "No difference.")
+    expect(admin.get_by_text("max of cpu in root/child-2: 20,000")).to_be_visible()
+
+
+def test_a_question_that_is_wrong_names_the_edit_and_the_field(admin: Page, up: Up) -> None:
+    shown(admin, up, asking(DrainMember={"member": "cfb"}, SetLimit=RAISED | {"amount": -1}))
+    line = admin.get_by_role("list", name="Edits").get_by_role("listitem").nth(1)
+    expect(line.get_by_role("alert")).to_contain_text("amount: ", timeout=WITHIN_MS)
+    expect(line.get_by_role("alert")).to_contain_text("must not be negative")
+    shown(admin, up, "what-if", "No edits yet")
+    admin.get_by_label("Amount").fill("lots")
+    admin.get_by_role("button", name="Add").click()
+    expect(admin.get_by_role("alert")).to_have_text("Amount: lots is no quantity, such as 8, 500m or 64Gi")
+    expect(admin.get_by_text("No edits yet")).to_be_visible()
+
+
+def test_a_part_of_the_address_that_is_no_edit_is_left_out(admin: Page, up: Up) -> None:
+    shown(admin, up, "what-if?edit=rubbish&edit=3&edit=%7B%7D", "3 parts of the address cannot be read", "No edits yet")
+
+
+@pytest.mark.parametrize(
+    ("kind", "fields", "line", "group"),
+    [
+        ("remove", {"Job": "default/pytorch-test"}, "job default/pytorch-test removed", "Start now"),
+        ("submit", {"Name": "one-more"}, "a new PyTorchJob default/one-more", "Wait"),
+        ("add", {"Name": "large"}, "a new member large with 1 node", None),
+        ("drain", {}, "member cfa drained", None),
+    ],
+)
+def test_each_kind_of_edit_has_its_fields(
+    admin: Page, up: Up, kind: str, fields: dict[str, str], line: str, group: str | None
+) -> None:
+    shown(admin, up, "what-if", "No edits yet")
+    expect(admin.get_by_label("What changes").locator("option")).to_have_count(12, timeout=WITHIN_MS)
+    admin.get_by_label("What changes").select_option(kind)
+    for label, value in fields.items():
+        admin.get_by_label(label, exact=label == "Name").fill(value)
+    if kind == "drain":
+        admin.get_by_label("Member").select_option("cfa")
+    admin.get_by_role("button", name="Add").click()
+    expect(admin.get_by_text(line)).to_be_visible(timeout=WITHIN_MS)
+    admin.get_by_role("button", name="Ask").click()
+    expect(admin.get_by_role("heading", name="Answer")).to_be_visible(timeout=WITHIN_MS)
+    if group is not None:
+        expect(admin.get_by_role("region", name=group, exact=True)).to_be_visible()
+
+
+def test_a_viewer_is_offered_no_members(chromium: Browser, up: Up) -> None:
+    page = logged_in(chromium, up, token(up, "vera"))
+    shown(page, up, asking(Remove={"unit": f"default/{FIRST}"}), "Members are left out")
+    expect(page.get_by_label("What changes").locator("option", has_text="member")).to_have_count(0)
+    expect(page.get_by_role("region", name="Start now")).to_contain_text(SECOND, timeout=WITHIN_MS)
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_axe_finds_no_violation_and_the_answer_fits_a_telephone(admin: Page, up: Up, scheme: str) -> None:
+    admin.emulate_media(color_scheme="dark" if scheme == "dark" else "light")
+    admin.set_viewport_size({"width": 360, "height": 740})
+    try:
+        shown(admin, up, asking(SetLimit=RAISED, DrainMember={"member": "cfa"}), "Answer")
+        expect(admin.get_by_role("region", name="Start now")).to_be_visible(timeout=WITHIN_MS)
+        assert violations(admin) == []
+        assert admin.evaluate("document.documentElement.scrollWidth") <= 360
+    finally:
+        admin.set_viewport_size({"width": 1280, "height": 720})
