@@ -25,6 +25,11 @@ export function amount(quantity: string | undefined): number {
   return Number(digits ?? 0) * (FACTORS[suffix ?? ""] ?? 1);
 }
 
+export function isQuantity(text: string): boolean {
+  const [, digits, suffix] = QUANTITY.exec(text) ?? [];
+  return digits !== undefined && !Number.isNaN(Number(digits)) && (suffix ?? "") in FACTORS;
+}
+
 const isGpu = (resource: string) => resource.endsWith("/gpu");
 
 export function gpus(amounts: Record<string, string> | undefined): number {

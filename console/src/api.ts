@@ -99,6 +99,7 @@ export async function found<T>(path: string, signal?: AbortSignal): Promise<T | 
   }
 }
 
+/** `body`: a text of that type, or a value that becomes JSON. */
 export async function write<T>(
   method: string,
   path: string,
@@ -106,7 +107,8 @@ export async function write<T>(
   type = "application/json",
   signal?: AbortSignal,
 ): Promise<T> {
-  const response = await send(path, { method, body: JSON.stringify(body), headers: { "content-type": type }, signal });
+  const text = typeof body === "string" ? body : JSON.stringify(body);
+  const response = await send(path, { method, body: text, headers: { "content-type": type }, signal });
   return response.status === 204 ? (undefined as T) : ((await response.json()) as T);
 }
 

@@ -7,6 +7,7 @@ import { NavLink, Outlet, useLocation } from "react-router";
 import { get, Refusal, type Session, send, whenSignedOut } from "./api";
 import { useChanges } from "./live";
 import { Login } from "./login";
+import { forget } from "./settings/draft";
 import { Trouble } from "./shown";
 
 const PAGES: [string, string][] = [
@@ -17,6 +18,7 @@ const PAGES: [string, string][] = [
   ["/decisions", "Decisions"],
   ["/usage", "Usage"],
   ["/what-if", "What if"],
+  ["/settings", "Settings"],
 ];
 
 async function session(): Promise<Session | null> {
@@ -55,6 +57,7 @@ function Inside({ session }: { session: Session }) {
     await send("/console/session", { method: "DELETE" }).catch(() => undefined);
     client.setQueryData(["session"], null);
     // The next user must not see what this one saw.
+    forget();
     client.removeQueries({ predicate: (query) => query.queryKey[0] !== "session" });
   };
   return (

@@ -45,6 +45,7 @@ const router = createBrowserRouter(
         { path: "decisions/:id", lazy: async () => ({ Component: (await import("./pages/decision")).DecisionPage }) },
         { path: "usage", lazy: async () => ({ Component: (await import("./pages/usage")).UsagePage }) },
         { path: "what-if", lazy: async () => ({ Component: (await import("./pages/whatif")).WhatIfPage }) },
+        { path: "settings/:part?", lazy: async () => ({ Component: (await import("./pages/settings")).SettingsPage }) },
         { path: "*", lazy: async () => ({ Component: (await import("./pages/missing")).MissingPage }) },
       ],
     },
