@@ -116,7 +116,7 @@ function Editor({ tree, may }: { tree: Tree; may: boolean }) {
       {asText ? (
         <Text key={`text-${round}`} root={draft.root} fixed={!may} change={change} />
       ) : (
-        <ul className="tree" key={`outline-${round}`}>
+        <ul className="tree" key={`outline-${round}-${draft.base.metadata.resourceVersion}`}>
           <Outline node={draft.root} path={draft.root.name} field={ROOT} faults={faults} fixed={!may} change={change} />
         </ul>
       )}
