@@ -10,6 +10,7 @@ from dataclasses import replace
 
 import orjson
 
+from api.audit.requests import tell
 from api.http import PROTOBUF, Answer, Request, Response, warning_headers
 from api.lists import join, parse_integer, show, table_type
 from api.negotiation import APPLY_PATCH, JSON_PATCH, Accepted, read_object, read_options, read_patch, to_yaml
@@ -101,6 +102,7 @@ async def _read(served: Served, route: Route, request: Request, options: Options
         strict = _with_unknown(served, body, strict)
     warnings = refuse_strict(strict, options)
     _check(served, route, body)
+    tell(request.scope, served.kind.group, served.kind.kind, route.namespace, body, stored=False)
     return served.inward(body), warnings
 
 
@@ -159,6 +161,7 @@ class Writes:
     async def _answer(
         self, served: Served, written: Written, request: Request, form: Accepted, status: int, extra: tuple[str, ...]
     ) -> Answer:
+        tell(request.scope, served.kind.group, served.kind.kind, "", written.body)
         return await written_response(served, written, request, form, status, self._clock.now(), extra)
 
     async def create(self, served: Served, route: Route, request: Request, form: Accepted) -> Answer:
@@ -211,6 +214,7 @@ class Writes:
         given = await self._delete_options(request)
         options = delete_write_options(parse_options(request, "Delete"), given)
         written = await self._objects.delete(served.kind, _namespace(served, route), route.name, options, given)
+        tell(request.scope, served.kind.group, served.kind.kind, "", written.body)
         if written.deleted:
             return Response(orjson.dumps(_deleted(served, written.body)), headers=warning_headers(written.warnings))
         return await self._answer(served, written, request, form, 200, ())

@@ -6,6 +6,7 @@ import os
 from collections.abc import Awaitable, Callable, Sequence
 
 from api.audit.record import Record, Sink
+from api.audit.requests import RequestLog
 from api.http import Message, Receive, Request, Scope, Send
 from fleet.audit.policy import Policy
 from fleet.ports import Clock
@@ -28,6 +29,7 @@ class Audit:
     def __init__(self, policy: Policy | None = None, sinks: Sequence[Sink] = (), clock: Clock | None = None) -> None:
         self._policy = policy if sinks else None
         self._sinks, self._clock = tuple(sinks), clock
+        self.requests: RequestLog | None = None  # where requests are logged and traced
 
     async def serve(self, handler: Handler, scope: Scope, receive: Receive, send: Send) -> None:
         """Have the request answered."""
@@ -38,17 +40,23 @@ class Audit:
         said = (HEADER, audit_id.encode("latin-1"))
         if self._policy is not None and self._clock is not None:
             request.record = Record(self._policy, self._put, self._clock.now, request, audit_id)
+        began = self.requests.begin(request, audit_id) if self.requests is not None else 0.0
+        code = 0
 
         async def named(message: Message) -> None:
+            nonlocal code
             if message["type"] == "http.response.start":
+                code = message["status"]
                 message["headers"] = [*message["headers"], said]
-                request.record.started(message["status"])
+                request.record.started(code)
             await send(message)
 
         try:
             await handler(request, scope, receive, named)
         finally:
             request.record.over()
+            if self.requests is not None:
+                self.requests.over(request, audit_id, code, began)
 
     def _put(self, line: bytes) -> None:
         for sink in self._sinks:

@@ -22,6 +22,7 @@ from fastapi import APIRouter, Path, Query, Request
 from pydantic import AwareDatetime, Field
 from starlette.responses import Response
 
+from api.audit.requests import tell
 from api.rbac import Attributes
 from api.v1.context import Hub, answer, encoded, hub_request, need, unhurried, user_of, wrong
 from api.v1.explanations import Explanations
@@ -261,7 +262,11 @@ class Jobs:
         """The job in detail, and the warnings about it."""
         kind, namespace = manifest.kind, manifest.namespace
         need(request, Attributes("create", kind.group, kind.resource, namespace=namespace))
+        if not options.dry_run:
+            tell(request.scope, kind.group, kind.kind, namespace, manifest.body, stored=False)
         written = await self._hub.objects.create(kind, namespace, manifest.body, options)
+        if not options.dry_run:
+            tell(request.scope, kind.group, kind.kind, namespace, written.body)
         shown = await self._detail(kind, written.body, written.body["metadata"].get("uid", ""))
         return shown, (*manifest.warnings, *written.warnings)
 
@@ -294,6 +299,7 @@ class Jobs:
         how = {"propagationPolicy": query.propagationPolicy}
         written = await self._hub.objects.delete(kind, namespace, name, options, how)
         shown = await self._detail(kind, written.body, written.body["metadata"].get("uid", ""))
+        tell(request.scope, kind.group, kind.kind, namespace, written.body)
         shown |= {"state": str(State.DELETED if written.deleted else State.DELETING), "position": None, "reason": None}
         return answer(shown, warnings=written.warnings)
 

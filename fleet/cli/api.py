@@ -9,6 +9,7 @@ import typer
 from fleet.cli.access import Access, takes_access
 from fleet.cli.failure import Failure
 from fleet.cli.options import DatabaseOption, DataDirOption, HistoryDatabaseOption
+from fleet.cli.tracing import OtlpOption
 
 
 @takes_access
@@ -32,6 +33,7 @@ def api(
             help="After SIGTERM, say not ready and answer on for so long: load balancers and clients go elsewhere.",
         ),
     ] = 3.0,
+    otlp_endpoint: OtlpOption = None,
     fd: Annotated[int | None, typer.Option(hidden=True, help="A listening socket to use instead.")] = None,
 ) -> None:
     """Run one API process; any number may serve one database.
@@ -45,9 +47,10 @@ def api(
     from fleet.cli.compose import Databases, run
     from fleet.cli.datadir import create_root, locate, prepare
     from fleet.cli.parent import say_ready
+    from fleet.cli.tracing import endpoint_of
     from fleet.cli.up import bind, parse_listen
 
-    data = locate(data_dir)
+    data, otlp = locate(data_dir), endpoint_of(otlp_endpoint)
     access.check()
     if fd is not None:
         listener = socket.socket(fileno=fd)
@@ -63,7 +66,7 @@ def api(
 
     async def main(stop: asyncio.Event) -> None:
         urls = Databases(database_url or None, history_database_url or None)
-        await composeapi.serve_api(data, urls, listener, stop, say_ready, access, advertise or "", drain_seconds)
+        await composeapi.serve_api(data, urls, listener, stop, say_ready, access, advertise or "", drain_seconds, otlp)
 
-    logs.configure()
+    logs.configure(data.logs / "api.log")
     run(main)

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from fleet.objects.objects import Objects
     from fleet.solver.process import ProcessSolver
     from fleet.store.postgres import PostgresStore
+    from fleet.traces.traces import Traces
 
 DATABASE_WAIT_S = 60.0
 DATABASE_RETRY_S = 0.2
@@ -52,6 +53,7 @@ class Base:
     store: PostgresStore
     registry: Registry
     objects: Objects
+    traces: Traces | None = None
 
 
 @dataclass(frozen=True)
@@ -183,14 +185,18 @@ async def run_controllers(
     on_ready: Callable[[], None],
     config: ControllerConfig,
     listener: socket.socket | None = None,
+    otlp: str = "",
 ) -> None:
     """The controllers' process: wait until it leads, then run every loop; when the leadership is lost, end all of them
     and wait again. The process ends with `stop` alone. `listener`: for its metrics, which it serves from the
-    beginning."""
+    beginning. `otlp`: where its traces go, "" for nowhere."""
+    from fleet.cli.tracing import traces_of
     from fleet.controllers.runtime.metrics import Metrics
 
     metrics = Metrics()
-    with contextlib.ExitStack() as stack:
+    async with traces_of(otlp, "fleet-controllers", data.hub_id) as traces, contextlib.AsyncExitStack() as stack:
+        if traces is not None:
+            traces.show(metrics.registry)
         gate = None
         if listener is not None:
             from api.auth import TokenFile
@@ -199,7 +205,7 @@ async def run_controllers(
             gate = Gate(TokenFile(data.tokens, WallClock()))
             served = Exposition(metrics.registry, listener, gate, data.server_certificate, data.server_key)
             stack.callback(served.stop)
-        await _lead(data, urls, stop, on_ready, config, metrics, gate)
+        await _lead(data, urls, stop, on_ready, config, metrics, gate, traces)
 
 
 async def _lead(
@@ -210,6 +216,7 @@ async def _lead(
     config: ControllerConfig,
     metrics: Metrics,
     gate: Gate | None,
+    traces: Traces | None,
 ) -> None:
     """Stand for election, lead, and stand again, until `stop` (docs/decisions/0016). `gate`: of its metrics."""
     import structlog
@@ -228,6 +235,7 @@ async def _lead(
             gate.rbac = Rbac(hub.store)
             await gate.rbac.start()
             stack.push_async_callback(gate.rbac.stop)
+        hub.traces = traces
         await same_hub(hub, record=False)  # the API records it: namespaces are its work
         await end_term(hub.objects)
         for module in LED:  # before it leads: a hub without a leader waits for nothing that could be done ahead
@@ -289,7 +297,7 @@ async def _lead_once(
             hub.store, hub.objects, hub.registry, members, hub.clock, hub.ids, hub.data.hub_id,
             epoch=leading.result(),
             config=config, metrics=metrics, authority=Authority(hub.data.ca_certificate, hub.data.ca_key),
-            history_dsn=history,
+            history_dsn=history, traces=hub.traces,
         )  # fmt: skip
         over = asyncio.Event()
         lost = asyncio.create_task(leadership.lost())

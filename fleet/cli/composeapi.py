@@ -31,10 +31,12 @@ async def serve_api(
     access: Access,
     advertise: str = "",
     drain_s: float = 0.0,
+    otlp: str = "",
 ) -> None:
     """The API process: serves on `listener` until `stop`, and drains. `advertise`: its address for other processes of
-    the hub."""
+    the hub. `otlp`: where its traces go, "" for nowhere."""
     from api.app import build_app
+    from api.audit.requests import RequestLog
     from api.changes import PATH as CHANGES
     from api.changes import Changes
     from api.fairness.gate import Fairness
@@ -53,6 +55,7 @@ async def serve_api(
     from fleet.cli.authentication import users_of
     from fleet.cli.console import console_of
     from fleet.cli.parts import Parts
+    from fleet.cli.tracing import traces_of
     from fleet.cli.tunnels import address_of, dialer_of, holder_of
     from fleet.controllers.decide.submitted import unit_in
     from fleet.controllers.runtime.terms import end_term
@@ -64,6 +67,7 @@ async def serve_api(
         database(data, urls.hub) as dsn, base(data, dsn, PARSED_BYTES) as hub,
         contextlib.aclosing(Outgoing(access.allowed())) as outgoing, users_of(hub, access, outgoing) as users,
         audit_of(access, outgoing, hub.clock) as kept, contextlib.aclosing(History(urls.history or dsn)) as history,
+        traces_of(otlp, "fleet-api", data.hub_id) as traces,
     ):  # fmt: skip
         rbac = Rbac(hub.store)
         hub.objects.hooks = Dynamic(hub.store, hub.registry, hub.ids, outgoing, answering(rbac))
@@ -76,6 +80,7 @@ async def serve_api(
         parts = component_checks(hub.store, hub.clock)
         relays = Relays(hub.objects, hub.data.hub_id, dial=dialer.dial, outgoing=outgoing)
         own = Parts(data, dsn, hub.clock, access.authorities(data.ca_certificate), history)
+        kept.audit.requests = RequestLog(hub.clock, traces)
         app = build_app(
             hub.objects, hub.store, hub.registry, clock=hub.clock,
             authenticator=users.authenticator, authorizer=rbac,
@@ -93,6 +98,8 @@ async def serve_api(
         tunnels.show(app.metrics.registry)
         users.show(app.metrics.registry)
         kept.show(app.metrics.registry)
+        if traces is not None:
+            traces.show(app.metrics.registry)
         relays.show(app.metrics.registry)
         StoreMetrics(hub.store).show(app.metrics.registry)
         await app.start()

@@ -24,6 +24,7 @@ from fleet.cli.options import (
     ReclaimOption,
     UsageDaysOption,
 )
+from fleet.cli.tracing import OtlpOption
 from fleet.wellknown import PLACEHOLDER_IMAGE
 
 
@@ -42,6 +43,7 @@ def controllers(
     usage_days: UsageDaysOption = HISTORY_DAYS,
     outgoing_allow: OutgoingOption = None,
     metrics_listen: MetricsOption = None,
+    otlp_endpoint: OtlpOption = None,
     metrics_fd: Annotated[int | None, typer.Option(hidden=True, help="A listening socket to use instead.")] = None,
 ) -> None:
     """Run one controllers process (one leads, others stand by)."""
@@ -52,11 +54,12 @@ def controllers(
     from fleet.cli.access import Access
     from fleet.cli.datadir import locate
     from fleet.cli.parent import say_ready
+    from fleet.cli.tracing import endpoint_of
     from fleet.cli.up import bind, parse_listen
     from fleet.controllers.runtime.hub import ControllerConfig
 
     Access(outgoing_allow=outgoing_allow).allowed()  # a wrong one is named before anything starts
-    data = locate(data_dir)
+    data, otlp = locate(data_dir), endpoint_of(otlp_endpoint)
     intact.check(data, embedded=not database_url)
     data.need()
     config = ControllerConfig(
@@ -74,7 +77,7 @@ def controllers(
 
     async def main(stop: asyncio.Event) -> None:
         urls = compose.Databases(database_url or None, history_database_url or None)
-        await compose.run_controllers(data, urls, stop, say_ready, config, metrics)
+        await compose.run_controllers(data, urls, stop, say_ready, config, metrics, otlp)
 
-    logs.configure()
+    logs.configure(data.logs / "controllers.log")
     compose.run(main)

@@ -15,17 +15,20 @@ from urllib.parse import urlencode
 import typer
 
 from fleet.cli.failure import Failure
-from fleet.cli.options import ContextOption, DataDirOption, JobArgument, KubeconfigOption, NamespaceOption
+from fleet.cli.options import JOB, ContextOption, DataDirOption, KubeconfigOption, NamespaceOption
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from fleet.cli.chosen import Job
+    from fleet.cli.hublogs import Wanted
 
 FOLLOWED_MOST = 48  # pods at once: the hub gives one user 64 relays
 NOT_LISTED = (403, 404)  # answers of a hub, or of a role, that knows no list of a job's pods
 
 
 def logs(
-    job: JobArgument,
+    job: Annotated[str | None, JOB] = None,
     rank: Annotated[
         int | None, typer.Option("--rank", min=0, help="Only of the pod of this number: masters first, then workers.")
     ] = None,
@@ -48,22 +51,44 @@ def logs(
     ] = None,
     since_seconds: Annotated[int | None, typer.Option("--since-seconds", min=1, help="The same, in seconds.")] = None,
     timestamps: Annotated[bool, typer.Option("--timestamps", help="Begin each line with its time.")] = False,
+    of_hub: Annotated[
+        bool, typer.Option("--hub", help="What the hub's own processes log, from the data directory of this machine.")
+    ] = False,
+    about: Annotated[
+        str | None, typer.Option("--job", metavar="NAME", help="With --hub: only lines about this job, or its uid.")
+    ] = None,
+    request: Annotated[
+        str | None,
+        typer.Option("--request", metavar="ID", help="With --hub: only of this request, by its header Audit-ID."),
+    ] = None,
     previous: Annotated[bool, typer.Option("--previous", "-p", help="Of the container before its restart.")] = False,
     namespace: NamespaceOption = None,
     kubeconfig: KubeconfigOption = None,
     context: ContextOption = None,
     data_dir: DataDirOption = None,
 ) -> None:
-    """Print the logs of the pods of a job.
+    """Print the logs of a job's pods, or of the hub.
 
     All pods, unless one is named. Of several pods, each line begins with the name of its pod. The log of a job that is
-    over stays for as long as its member keeps the pods.
+    over stays for as long as its member keeps the pods. With --hub: what the processes of the hub log, merged by time.
     """
     from fleet.cli.chosen import job_of
     from fleet.cli.hub import connect
+    from fleet.cli.hublogs import Wanted
     from fleet.cli.jobpods import pod_of
     from fleet.cli.when import moment
 
+    if of_hub:
+        given_too = {"JOB (use --job)": job, "--rank": rank, "--role": role, "--pod": pod, "--container": container}
+        wrong = [name for name, value in given_too.items() if value is not None]
+        if wrong:
+            raise Failure(f"{wrong[0]} does not go with --hub")
+        _of_hub(data_dir, Wanted(about or "", namespace or "", request or ""), since, follow)
+        return
+    if about is not None or request is not None:
+        raise Failure(f"{'--job' if about is not None else '--request'} goes with --hub alone")
+    if job is None:
+        raise Failure("names no job: give its NAME, or --hub for the log of the hub itself")
     hub = connect(kubeconfig, data_dir, context)
     one = job_of(hub, namespace or hub.namespace, job)
     asked = {
@@ -82,6 +107,21 @@ def logs(
         return
     for piece in _pieces(one, {**which, **given}):
         _write(piece)
+
+
+def _of_hub(data_dir: Path | None, wanted: Wanted, since: str | None, follow: bool) -> None:
+    from dataclasses import replace
+
+    from fleet.cli.datadir import locate
+    from fleet.cli.hublogs import print_all, show
+    from fleet.cli.when import moment
+    from fleet.model.times import seconds
+
+    if since:
+        wanted = replace(wanted, since=seconds(moment(since, time.time())) or 0.0)
+    data = locate(data_dir)
+    data.need()
+    print_all(show(data, wanted, follow))
 
 
 def _text(value: object) -> str:

@@ -1,4 +1,4 @@
-"""The stderr of long-running processes: one JSON line an event, from all libraries too.
+"""The log of long-running processes, on stderr and in the data directory: one JSON line an event, of libraries too.
 
 Fleet's own events, the libraries' loggers (uvicorn, asyncio, alembic), Python's warnings, uncaught exceptions. stdout
 is left to answers, such as the `ready` line.
@@ -6,22 +6,31 @@ is left to answers, such as the `ready` line.
 
 from __future__ import annotations
 
+import contextlib
+import json
+import os
 import sys
 import threading
+from datetime import UTC, datetime
+from pathlib import Path
 from types import TracebackType
-from typing import Any
+from typing import Any, TextIO, cast
+
+ENV_OWN = "FLEET_LOG_IS_OWN"  # set by a supervisor, which has opened this process's file as its stdout and stderr
 
 _as_json = False
+_kept: TextIO | None = None  # of a process that speaks to a terminal
 
 
-def configure() -> None:
-    """From now on, in this process."""
+def configure(file: Path | None = None) -> None:
+    """From now on, in this process. `file`: of the data directory, which gets the lines too (logfile.py)."""
     global _as_json
     import logging
 
     import structlog
 
     _as_json = True
+    stream = _stream(file)
     shared: list[Any] = [
         structlog.contextvars.merge_contextvars,
         structlog.processors.add_log_level,
@@ -31,19 +40,39 @@ def configure() -> None:
     structlog.configure(
         processors=[*shared, *last],
         wrapper_class=structlog.make_filtering_bound_logger(logging.INFO),
-        logger_factory=structlog.WriteLoggerFactory(sys.stderr),
+        logger_factory=structlog.WriteLoggerFactory(stream),
         cache_logger_on_first_use=True,
     )
     of_libraries = structlog.stdlib.ProcessorFormatter(
         foreign_pre_chain=[*shared, structlog.stdlib.add_logger_name],
         processors=[structlog.stdlib.ProcessorFormatter.remove_processors_meta, *last],
     )
-    handler = logging.StreamHandler(sys.stderr)
+    handler = logging.StreamHandler(stream)
     handler.setFormatter(of_libraries)
     logging.basicConfig(level=logging.WARNING, handlers=[handler], force=True)
     logging.captureWarnings(True)
     sys.excepthook = _uncaught
     threading.excepthook = _uncaught_in_thread
+
+
+def _stream(file: Path | None) -> TextIO:
+    """What takes the lines. A file that cannot be had is no reason to end: stderr has the lines then."""
+    from fleet.cli.logfile import LogFile
+
+    own = os.environ.pop(ENV_OWN, "") != ""
+    if file is not None:
+        with contextlib.suppress(OSError):
+            return cast(TextIO, LogFile(file, None if own else sys.stderr, own=own))
+    return sys.stderr
+
+
+def keep(file: Path) -> None:
+    """From now on what this process says on a terminal is in the file, too."""
+    global _kept
+    from fleet.cli.logfile import LogFile
+
+    with contextlib.suppress(OSError):
+        _kept = cast(TextIO, LogFile(file))
 
 
 def say(text: str) -> None:
@@ -54,6 +83,9 @@ def say(text: str) -> None:
         structlog.get_logger(__name__).info(text)
     else:
         print(text, file=sys.stderr, flush=True)
+        if _kept is not None:
+            now = datetime.now(UTC).isoformat().replace("+00:00", "Z")  # noqa: TID251  # as the other lines have it
+            _kept.write(json.dumps({"event": text, "level": "info", "timestamp": now}) + "\n")
 
 
 def _uncaught(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:

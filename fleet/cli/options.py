@@ -89,12 +89,10 @@ NamespaceOption = Annotated[
     ),
 ]
 AllNamespacesOption = Annotated[bool, typer.Option("--all-namespaces", "-A", help="All namespaces.")]
-JobArgument = Annotated[
-    str,
-    typer.Argument(
-        help="NAME, or KIND/NAME when several kinds have a job of that name.", autocompletion=completers.jobs
-    ),
-]
+JOB = typer.Argument(
+    help="NAME, or KIND/NAME when several kinds have a job of that name.", autocompletion=completers.jobs
+)
+JobArgument = Annotated[str, JOB]
 MemberArgument = Annotated[str, typer.Argument(help="The member.", autocompletion=completers.members)]
 MembersArgument = Annotated[
     list[str], typer.Argument(metavar="MEMBER", help="The members.", autocompletion=completers.members)

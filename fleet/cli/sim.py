@@ -31,5 +31,5 @@ def sim(
     async def main(stop: asyncio.Event) -> None:
         await compose.simulate(data, members, nodes, gpus, stop, say_ready)
 
-    logs.configure()
+    logs.configure(data.logs / "sim.log")
     compose.run(main)

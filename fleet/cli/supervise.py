@@ -22,6 +22,7 @@ from pathlib import Path
 
 from fleet.cli import logs
 from fleet.cli.failure import Failure
+from fleet.cli.logfile import BYTES_MAX, older
 from fleet.cli.parent import ENV_PARENT, ENV_READY_FD
 from fleet.store.files import append_private
 
@@ -33,7 +34,6 @@ RAN_WELL_S = 60.0  # a child that ran for so long is started again after the fir
 STOP_LIMIT_S = 10.0
 HANGS_S = 30.0  # without a sign of life; then a child is killed
 BEGINS_S = 90.0  # until its first sign: loading takes time on a busy machine
-LOG_BYTES_MAX = 16 * 1024 * 1024
 
 
 @dataclass
@@ -157,7 +157,7 @@ class Supervisor:
         child.lives, child.heard_at = False, asyncio.get_running_loop().time()
         environment = {
             **os.environ, **child.environment, ENV_PARENT: str(os.getpid()), ENV_READY_FD: str(writer),
-            "PYTHONUNBUFFERED": "1",
+            "PYTHONUNBUFFERED": "1", logs.ENV_OWN: "1",
         }  # fmt: skip
         loop = asyncio.get_running_loop()
         try:
@@ -218,8 +218,8 @@ def _how(code: int) -> str:
 def _rotate(log: Path) -> None:
     """Start a new file when the old one has grown large; one old file is kept."""
     with contextlib.suppress(FileNotFoundError):
-        if log.stat().st_size > LOG_BYTES_MAX:
-            log.replace(log.with_name(log.name + ".1"))
+        if log.stat().st_size > BYTES_MAX:
+            log.replace(older(log))
 
 
 def _last_line(log: Path) -> str:

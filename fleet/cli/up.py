@@ -44,6 +44,7 @@ from fleet.cli.options import (
     UsageDaysOption,
 )
 from fleet.cli.parent import follow_parent
+from fleet.cli.tracing import ENV_OTLP, OtlpOption, endpoint_of
 from fleet.model.untyped import digits
 
 if TYPE_CHECKING:
@@ -77,6 +78,7 @@ class Plan:
     metrics: tuple[str, int] | None = None
     hangs_s: float = 30.0
     access: Access = field(default_factory=Access)
+    otlp: str = ""
 
 
 @takes_access
@@ -98,6 +100,7 @@ def up(
     history_days: HistoryDaysOption = HISTORY_DAYS,
     usage_days: UsageDaysOption = HISTORY_DAYS,
     metrics_listen: MetricsOption = None,
+    otlp_endpoint: OtlpOption = None,
     hang_seconds: Annotated[
         float, typer.Option(min=0, help="A part that shows no life for so long is killed and started again; 0: never.")
     ] = 30.0,
@@ -131,6 +134,7 @@ def up(
         metrics,
         hang_seconds,
         access,
+        endpoint_of(otlp_endpoint),
     )
     intact.check(plan.data, embedded=plan.database_url is None)
     create_root(plan.data)
@@ -180,8 +184,10 @@ async def _run(plan: Plan) -> None:
     except Failure:
         listener.close()
         raise
-    if not sys.stderr.isatty():
-        logs.configure()
+    if sys.stderr.isatty():
+        logs.keep(plan.data.logs / "up.log")
+    else:
+        logs.configure(plan.data.logs / "up.log")
     hub = _Hub(plan, listener, metrics)
     try:
         starting = asyncio.create_task(hub.start(began))
@@ -231,6 +237,7 @@ class _Hub:
         environment = {
             "FLEET_DATABASE_URL": self._plan.database_url or "",
             "FLEET_HISTORY_DATABASE_URL": self._plan.history_url,
+            ENV_OTLP: self._plan.otlp,
         }
         descriptor = self._listener.fileno()
         metrics = (self._metrics.fileno(),) if self._metrics is not None else ()

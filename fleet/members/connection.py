@@ -22,6 +22,7 @@ import orjson
 from fleet.members.dialled import DialledConnector
 from fleet.members.kubeconfig import Access
 from fleet.ports import Body
+from fleet.traces.span import TRACEPARENT
 
 CONCURRENCY = 16  # requests at once, watches not counted
 REQUEST_S = 15.0  # for one request, once it has a place
@@ -131,6 +132,8 @@ class Connection:
         """
         limit_s = self._request_s if limit_s is None else limit_s
         sent = dict(headers or ())
+        if parent := TRACEPARENT.get():
+            sent["traceparent"] = parent
         content = None
         if body is not None:
             content = orjson.dumps(body)

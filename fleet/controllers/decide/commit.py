@@ -20,6 +20,7 @@ from fleet.bindings.elastic import as_large_as, start_size
 from fleet.bindings.nomination import Nomination, nomination_of
 from fleet.bindings.unit import queue_of
 from fleet.controllers.decide.snapshot import Picture, Sources
+from fleet.controllers.decide.telling import tell_placed
 from fleet.controllers.fields import reserving
 from fleet.controllers.fields.evictor import Evictor
 from fleet.controllers.fields.rooms import Driver, gang_scheduler_of
@@ -77,16 +78,14 @@ class PlanCommitter:
         self._events = events
         self._evictor = Evictor(hub, events)
 
-    async def commit(self, picture: Picture, placements: Sequence[Placement]) -> int:
+    async def commit(self, picture: Picture, placements: Sequence[Placement], decided_at: float = 0.0) -> int:
         """How many were committed; fewer than given when something had changed."""
         racks = domains(picture.snapshot, {placement.unit: placement.member for placement in placements})
         placements = _first_of(picture, placements)
         queues = reserving.Queues.of(self._hub)
         acts = [self._start(picture, queues, placement, racks.get(placement.unit, "")) for placement in placements]
         started = await self._commit(picture, acts)
-        units, tree, now = picture.snapshot.units, picture.snapshot.tree, self._hub.clock.now()
-        for unit in started:
-            self._hub.metrics.placed(units[unit], tree, now)
+        tell_placed(self._hub, picture, [p for p in placements if p.unit in started], decided_at)
         return len(started)
 
     async def take_back(self, picture: Picture, plan: Plan) -> frozenset[str]:

@@ -292,7 +292,7 @@ class DecideLoop:
     ) -> bool:
         """Whether all of the plan was committed. `whole`, `reasons`: with the units that were left out; `took_s`: until
         there was the plan."""
-        placed = await self._committer.commit(picture, plan.placements) if plan.placements else 0
+        placed = await self._committer.commit(picture, plan.placements, now) if plan.placements else 0
         await self._committer.nominate(picture, plan)
         wanted = {claim.unit for claim in plan.claims}
         await self._committer.release_expired(picture, wanted, now)

@@ -30,6 +30,7 @@ from fleet.controllers.dispatch.outgoing import Unsafe
 from fleet.controllers.dispatch.overdue import Overdue
 from fleet.controllers.dispatch.overrides import OVERRIDES, BadOverride
 from fleet.controllers.dispatch.refused import fails, reason_in, tell_unit
+from fleet.controllers.dispatch.telling import told
 from fleet.controllers.dispatch.withdraw import Withdrawal
 from fleet.controllers.fields.evictor import Evictor
 from fleet.controllers.runtime.controller import Controller, Source
@@ -328,7 +329,7 @@ class DispatchLoop:
                 return refused, missing
             overwrite = binding["spec"].get("conflictResolution") == "Overwrite" and not b.of_tenant(binding)
             body = stamped(body, await self._terms.stamp(stored.revision))
-            outcome = await self._hub.members.apply(member, body, overwrite=overwrite)
+            outcome = await told(self._hub, binding, member, self._hub.members.apply(member, body, overwrite=overwrite))
             if outcome.did is Did.UNREACHABLE:
                 self._withdrawal.uncertain(binding, member)
             return outcome, missing

@@ -17,7 +17,7 @@ from fleet.accounts.recorder import BATCH, Change, Recorder, Tell, nobody
 from fleet.accounts.retention import retain
 from fleet.accounts.schema import engine_of, prepare
 from fleet.accounts.usage import MINUTE_S, sample
-from fleet.controllers.history import gpus
+from fleet.controllers.history import gpus, lives
 from fleet.controllers.history.counts import count as count_changes
 from fleet.controllers.runtime.hub import Hub
 from fleet.ports import SchemaTooNew, StoreUnavailable
@@ -79,6 +79,7 @@ class HistoryLoop:
             self._changes.clear()
             count = await recorder.step()
             count_changes(hub.metrics, self._changes)
+            lives.tell(hub, self._changes)
             hub.metrics.history_failing.set(0)
             hub.metrics.history_revision.set(recorder.revision)
             hub.metrics.history_lag.set(max(0.0, hub.clock.now() - recorder.at) if count == BATCH else 0.0)

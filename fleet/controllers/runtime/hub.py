@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import orjson
 
@@ -24,6 +24,9 @@ from fleet.objects.objects import Objects
 from fleet.objects.writing import Options, User
 from fleet.ports import Body, Clock, Committed, Conflict, Ids, Key, Store, Stored, Write
 from fleet.wellknown import CONTROLLERS_USER, FIELD_MANAGER, PLACEHOLDER_IMAGE
+
+if TYPE_CHECKING:
+    from fleet.traces.traces import Traces
 
 CONTROLLER = User(name=CONTROLLERS_USER, groups=("system:masters",), hub=True)
 
@@ -86,6 +89,7 @@ class Hub:
     metrics: Metrics = field(default_factory=Metrics)
     authority: Authority | None = None  # signs client certificates
     history_dsn: str = ""  # of the database that the history is recorded in; "": none is recorded
+    traces: Traces | None = None  # of jobs, where somebody wants them
 
     @property
     def options(self) -> Options:

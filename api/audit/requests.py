@@ -1,0 +1,129 @@
+"""The log of requests: a line for each request that writes, and for each that is refused; and its span, for a job.
+
+A line has the id that the answer says in `Audit-ID`. No line has a query, a body or a message: those may hold secrets.
+Lines are bounded in number, so that a client that is refused again and again does not fill a disk.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import structlog
+
+from fleet.kinds import INTERPRETERS
+from fleet.model.untyped import mapping, text
+from fleet.ports import Body, Clock
+from fleet.traces.span import Span, read_traceparent
+
+if TYPE_CHECKING:
+    from api.http import Request, Scope
+    from fleet.traces.traces import Traces
+
+LINES_PER_S = 100
+BURST = 1000  # lines at once, after a silence
+PATH_CHARACTERS_MAX = 300
+NAME_CHARACTERS_MAX = 253
+OBJECTS_MAX = 1000  # of one request
+_KEY = "fleet.about"  # in the scope of a request
+log = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class About:
+    """The object that a request writes, as far as it is known."""
+
+    group: str = ""
+    kind: str = ""
+    namespace: str = ""
+    name: str = ""
+    uid: str = ""
+
+    def named(self) -> dict[str, str]:
+        found = {"namespace": self.namespace, "kind": self.kind, "name": self.name, "uid": self.uid}
+        return {key: value for key, value in found.items() if value}
+
+
+def tell(scope: Scope, group: str, kind: str, namespace: str, body: Body, *, stored: bool = True) -> None:
+    """The request writes this object: as it came, and then as it was stored, with the uid that the hub gave it."""
+    written: list[About] | None = scope.get(_KEY)
+    if written is None:
+        return
+    metadata = mapping(body.get("metadata"))
+    name, uid = text(metadata.get("name"))[:NAME_CHARACTERS_MAX], text(metadata.get("uid")) if stored else ""
+    namespace = namespace or text(metadata.get("namespace"))[:NAME_CHARACTERS_MAX]
+    now = About(group, kind, namespace, name, uid)
+    if written and not written[-1].uid:
+        written[-1] = now
+    elif len(written) < OBJECTS_MAX:
+        written.append(now)
+
+
+@dataclass
+class RequestLog:
+    """Of one API process."""
+
+    clock: Clock
+    traces: Traces | None = None
+    unlogged: int = 0  # since the last line
+    _room: float = BURST
+    _filled: float = field(default=0.0)
+
+    def begin(self, request: Request, audit_id: str) -> float:
+        """The request has come; returns the monotonic time. Lines that its answer causes name it."""
+        request.scope[_KEY] = []
+        structlog.contextvars.bind_contextvars(request=audit_id)
+        return self.clock.monotonic()
+
+    def over(self, request: Request, audit_id: str, code: int, began: float) -> None:
+        """The answer is sent; `code` 0: the client was gone before."""
+        writes = request.method not in ("GET", "HEAD", "OPTIONS")
+        if not writes and code < 400:
+            return
+        now, wanted = self.clock.monotonic(), request.wanted
+        verb = wanted.verb if wanted is not None else request.method.lower()
+        named = About("", "", wanted.namespace, wanted.name) if wanted is not None else About()
+        for about in request.scope[_KEY] or (named,):
+            if self._has_room(now):
+                missed = {"unlogged": self.unlogged} if self.unlogged else {}
+                say = log.info if code < 500 else log.warning
+                say(
+                    "request", user=request.user.name, verb=verb, path=request.path[:PATH_CHARACTERS_MAX], code=code,
+                    ms=round((now - began) * 1000, 1), **about.named(), **missed,
+                )  # fmt: skip
+                self.unlogged = 0
+            else:
+                self.unlogged += 1
+            if self.traces is not None and writes:
+                self._trace(request, audit_id, code, now - began, about, verb)
+
+    def _has_room(self, now: float) -> bool:
+        self._room = min(float(BURST), self._room + (now - self._filled) * LINES_PER_S)
+        self._filled = now
+        if self._room < 1:
+            return False
+        self._room -= 1
+        return True
+
+    def _trace(self, request: Request, audit_id: str, code: int, took: float, about: About, verb: str) -> None:
+        """Writes of a job that is there, or was: a dry run writes none."""
+        assert self.traces is not None
+        if not about.uid or (about.group, about.kind) not in INTERPRETERS or b"dryRun=" in _query(request):
+            return
+        now = self.clock.now()
+        attributes: dict[str, Any] = {
+            "http.request.method": request.method, "url.path": request.path[:PATH_CHARACTERS_MAX],
+            "http.response.status_code": code, "user.name": request.user.name, "fleet.request": audit_id,
+        }  # fmt: skip
+        link, failed = read_traceparent(request.header(b"traceparent")), f"HTTP {code}" if code >= 500 else ""
+        self.traces.add(
+            Span(
+                about.uid, f"request {audit_id}", f"{verb} {about.kind}", now - took, now, attributes=attributes,
+                link=link, served=True, error=failed,
+            )
+        )  # fmt: skip
+
+
+def _query(request: Request) -> bytes:
+    query: bytes = request.scope.get("query_string", b"")
+    return query

@@ -1,0 +1,1 @@
+"""Traces of the life of jobs: see README.md."""
