@@ -67,7 +67,11 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
         "fleet report waits --by queue --from yesterday",
         "fleet report efficiency --by user --from 2026-10 --to 2026-11 -o csv",
     ),
-    "logs": ("fleet logs train -f", "fleet logs pytorchjob/train --role worker --index 3 --tail 100 -n team-a"),
+    "logs": (
+        "fleet logs train -f",
+        "fleet logs pytorchjob/train --role worker --index 3 --tail 100 -n team-a",
+        "fleet logs --hub --job train -f",
+    ),
     "exec": ("fleet exec train -i -t -- bash", "fleet exec train --rank 3 -- nvidia-smi"),
     "attach": ("fleet attach train -i -t",),
     "port-forward": ("fleet port-forward train 8888:8888", "fleet port-forward train :6006 --pod train-worker-0"),

@@ -45,6 +45,7 @@ BY_CHANCE = {
 ANOTHER_RUN = {
     "what-if.md": "tests/docs/test_docs.py",
     "audit.md": "tests/cli/test_audit.py",
+    "follow-a-job-through-the-hub.md": "tests/traces",
     "find-out-why-a-job-waits.md": "tests/cli/test_explain.py",
     "gangs-in-members.md": "tests/controllers",
     "give-people-access.md": "tests/cli/test_tenant.py",
