@@ -45,6 +45,7 @@ up: $(CONSOLE) ## Run hub, database and simulated members here until Ctrl-C (MEM
 test: $(CONSOLE) chromium shells ## Run every test (builds real Kubernetes clusters the first time: up to half an hour on two cores)
 	@$(BIN)/python -m tests.testbed.build
 	@$(BIN)/python -m tests.testbed.e2e.build
+	@$(BIN)/python -m tests.testbed.prometheus
 	@$(BIN)/python -m pytest -n $(PYTEST_WORKERS) --dist loadgroup $(PYTEST_ARGS)
 
 # The tests press Tab in the shells of users; a shell that is not there comes from the packages of the machine.
