@@ -186,6 +186,7 @@ class Metrics:
             (self.refusals, ("unit", "policy", "tree", "rejected")),
             (self.solver, ("optimal", "feasible", "none", "late", "starting", "failed")),
             (self.faults, ("without_solver", "left_out", "without_reclaim", "undecided", "unread")),
+            (self.notifications, ("delivered", "failed")),
         ):
             for value in values:
                 counter.labels(value)

@@ -1,0 +1,162 @@
+"""The rules of Prometheus, as data: recorded series, and alerts of which each has a page of its own to act by.
+
+A controllers process that stands by may still tell the last figures of its lead, so figures of the fleet are taken from
+the leader alone. Series that both kinds of process have keep the labels `job` and `instance`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+LEADS = "and on (instance) fleet_leader == 1"
+GPU = 'resource=~".*gpu.*"'
+REQUESTS = 'fleet_api_requests_total{resource!=""'  # without probes and metrics, which name no resource
+
+
+@dataclass(frozen=True)
+class Recording:
+    name: str
+    query: str
+
+
+@dataclass(frozen=True)
+class Alert:
+    """Fires while `value` compared by `fires` has rows for as long as `after` says. `value` alone has rows on any hub
+    that has what it measures. `description` may name labels, as Prometheus writes them."""
+
+    name: str
+    value: str
+    fires: str
+    after: str
+    severity: str  # critical: jobs do not start, or users get errors; warning: look today; info: look when convenient
+    summary: str
+    description: str
+
+    @property
+    def query(self) -> str:
+        return f"{self.value} {self.fires}"
+
+
+RECORDINGS = (
+    Recording("fleet:member_gpus:sum", f"sum by (member, model, state) (fleet_member_gpus {LEADS})"),
+    Recording("fleet:gpus:allocated_ratio",
+              'sum(fleet:member_gpus:sum{state="allocated"}) / sum(fleet:member_gpus:sum)'),
+    Recording("fleet:units:sum", f"sum by (leaf, phase) (fleet_units {LEADS})"),
+    Recording("fleet:quota_used:sum", f"sum by (queue, resource) (fleet_quota_used {LEADS})"),
+    Recording("fleet:quota_min:sum", f"sum by (queue, resource) (fleet_quota_min {LEADS})"),
+    Recording("fleet:unit_wait_seconds:p90_1h",
+              "histogram_quantile(0.9, sum by (size, le) (rate(fleet_unit_wait_seconds_bucket[1h])))"),
+    Recording("fleet:decision_seconds:p99_5m",
+              "histogram_quantile(0.99, sum by (le) (rate(fleet_decision_seconds_bucket[5m])))"),
+    Recording("fleet:api_request_seconds:p99_5m",
+              "histogram_quantile(0.99, sum by (verb, le)"
+              ' (rate(fleet_api_request_seconds_bucket{resource!=""}[5m])))'),
+    Recording("fleet:api_errors:ratio_5m",
+              f'(sum(rate({REQUESTS}, code=~"5.."}}[5m])) or vector(0)) / sum(rate({REQUESTS}}}[5m]))'),
+    Recording("fleet:store_batch_seconds:mean_5m",
+              "rate(fleet_store_batch_seconds_sum[5m]) / rate(fleet_store_batch_seconds_count[5m])"),
+)  # fmt: skip
+
+ALERTS = (
+    Alert(
+        "FleetTargetDown", 'up{job=~"fleet-.+"}', "== 0", "2m", "warning", "A process of the hub tells no metrics",
+        "{{ $labels.job }} at {{ $labels.instance }} does not answer Prometheus.",
+    ),
+    Alert(
+        "FleetNoLeader", "(sum(fleet_leader) or vector(0))", "< 1", "1m", "critical", "No controllers process leads",
+        "Running jobs go on, and no job starts.",
+    ),
+    Alert(
+        "FleetNobodyDecides", f"time() - max(fleet_decision_last_timestamp_seconds {LEADS})", "> 60", "1m", "critical",
+        "The decider of the leader has stopped", "The decider has finished no look for a minute. No job starts.",
+    ),
+    Alert(
+        "FleetDeciderFaults", "sum by (outcome) (increase(fleet_decision_faults_total[15m]))", "> 0", "0s", "warning",
+        "The decider fails, and works around a failure", "The way around the failure is {{ $labels.outcome }}.",
+    ),
+    Alert(
+        "FleetLoopFails", "sum by (loop) (increase(fleet_reconcile_failures_total[10m]))", "> 20", "10m", "warning",
+        "A loop of the controllers fails again and again", "The loop {{ $labels.loop }} fails on objects, and tries"
+        " them again.",
+    ),
+    Alert(
+        "FleetLoopRestarted", "sum by (loop) (fleet_loop_restarts_total unless fleet_loop_restarts_total offset 15m or"
+        " increase(fleet_loop_restarts_total[15m]))", "> 0", "0s", "warning", "A loop of the controllers ended",
+        "The loop {{ $labels.loop }} ended by an exception, and was started again.",
+    ),
+    Alert(
+        "FleetObjectsAside", "sum by (loop) (fleet_keys_aside)", "> 0", "10m", "warning",
+        "Objects cannot be handled", "The loop {{ $labels.loop }} has set objects aside.",
+    ),
+    Alert(
+        "FleetMemberNotReady", f"min by (member) (fleet_member_ready {LEADS})", "== 0", "2m", "warning",
+        "A member is not ready", "The member {{ $labels.member }} gets no further jobs.",
+    ),
+    Alert(
+        "FleetMemberSilent", f"time() - max by (member) (fleet_member_last_heard_timestamp_seconds {LEADS})", "> 60",
+        "2m", "warning", "A member shows no life", "The hub has not heard of {{ $labels.member }} for a minute.",
+    ),
+    Alert(
+        "FleetDatabaseAway", 'fleet_store_connections{connection="follow"}', "== 0", "1m", "critical",
+        "A process has no connection with the database",
+        "{{ $labels.job }} at {{ $labels.instance }} sees no changes. The hub refuses writes.",
+    ),
+    Alert(
+        "FleetDatabaseSlow", "fleet:store_batch_seconds:mean_5m", "> 0.5", "10m", "warning", "The database is slow",
+        "Transactions of {{ $labels.job }} at {{ $labels.instance }} take more than half a second.",
+    ),
+    Alert(
+        "FleetHistoryFails", "max(fleet_history_failing)", "> 0", "5m", "warning", "The history is not written",
+        "Reports of usage lack the jobs that end now, until the history catches up.",
+    ),
+    Alert(
+        "FleetHistoryBehind", "max(fleet_history_lag_seconds)", "> 300", "10m", "warning", "The history is behind",
+        "The history is more than five minutes behind the log of changes, which keeps 15 minutes.",
+    ),
+    Alert(
+        "FleetNotificationsFail", 'sum(increase(fleet_notifications_total{outcome="failed"}[30m]))', "> 3", "5m",
+        "warning", "Notifications are not delivered", "Several tries to deliver notifications failed.",
+    ),
+    Alert(
+        "FleetApiErrors", "fleet:api_errors:ratio_5m", "> 0.05", "5m", "critical", "Users get errors of the hub",
+        "More than a twentieth of the requests are answered with a 5xx status.",
+    ),
+    Alert(
+        "FleetApiSlow", "fleet:api_request_seconds:p99_5m", "> 2", "10m", "warning", "The API is slow",
+        "One in a hundred requests with the verb {{ $labels.verb }} takes longer than two seconds.",
+    ),
+    Alert(
+        "FleetNeedlessEvictions", "sum(increase(fleet_decider_needless_evictions_total[1h]))", "> 3", "0s", "warning",
+        "Jobs were evicted without need", "Plans evicted several jobs though there was room and quota without that.",
+    ),
+    Alert(
+        "FleetGuaranteeWaits",
+        f"(fleet:quota_used:sum{{{GPU}}} / fleet:quota_min:sum and on (queue)"
+        ' label_replace(fleet:units:sum{phase="waiting"}, "queue", "$1", "leaf", "(.*)"))', "< 1", "1h", "info",
+        "Jobs wait in a queue that uses less than its guarantee",
+        "The queue {{ $labels.queue }} uses less {{ $labels.resource }} than its min, and jobs wait in it.",
+    ),
+    Alert(
+        "FleetAuditEventsLost",
+        'sum by (to, outcome) (increase(fleet_api_audit_events_total{outcome!="Written"}[15m]))',
+        "> 0", "0s", "warning", "Events of the audit log are lost",
+        "Events did not reach the {{ $labels.to }}: {{ $labels.outcome }}.",
+    ),
+)  # fmt: skip
+
+
+def document(docs: str) -> dict[str, Any]:
+    """The file of rules. `docs`: the address under which the pages of docs/ are served."""
+    alerts = [
+        {
+            "alert": alert.name, "expr": alert.query, "for": alert.after, "labels": {"severity": alert.severity},
+            "annotations": {
+                "summary": alert.summary, "description": alert.description,
+                "runbook_url": f"{docs.rstrip('/')}/runbooks/{alert.name}.html",
+            },
+        }
+        for alert in ALERTS
+    ]  # fmt: skip
+    recorded = [{"record": one.name, "expr": one.query} for one in RECORDINGS]
+    return {"groups": [{"name": "fleet-recorded", "rules": recorded}, {"name": "fleet-alerts", "rules": alerts}]}
