@@ -15,10 +15,6 @@ NOT_RUN: dict[str, dict[str, str]] = {
     ),
     "submit-check-and-sweep.md": {"fleet sweep *": "jobs that print a number: tests/cli/test_submitting.py"},
     "keep-a-history.md": dict.fromkeys(("export *", "fleet up*"), STARTS),
-    "watch-a-fleet.md": dict.fromkeys(
-        ("fleet controllers*", "fleet token *", "kubectl apply *", "python -m *"),
-        "files and addresses of the reader: tests/monitoring/test_story.py",
-    ),
     "incidents.md": {
         "fleet doctor": "a member that does not answer: tests/cli/test_doctor_hub.py",
         "curl *": "the address of the reader's hub",
@@ -63,6 +59,7 @@ ANOTHER_RUN = {
     "replay-a-trace.md": "tests/cli/test_replay.py",
     "run-a-job.md": "tests/cli/test_run.py",
     "use-the-console.md": "tests/console",
+    "watch-a-fleet.md": "tests/monitoring",
     "webhooks-and-policies.md": "tests/api/test_admission_policies.py",
     "write-a-policy.md": "tests/controllers",
     "write-a-quota-tree.md": "tests/quota",
