@@ -9,6 +9,7 @@ import pytest
 import yaml
 from playwright.sync_api import Browser, Page, expect
 
+from fleet.wellknown import ANNOTATION_MOVE
 from tests.cli.hub import Up, until
 from tests.console.browser import FIRST, WALKTHROUGH, WITHIN_MS, logged_in, shown, token, violations
 
@@ -74,6 +75,19 @@ def test_a_clone_has_another_name_and_the_fields_that_were_changed(admin: Page, 
     limits = roles["Worker"]["template"]["spec"]["containers"][0]["resources"]["limits"]
     assert (roles["Worker"]["replicas"], str(limits["nvidia.com/gpu"])) == (3, "2")
     assert roles["Master"]["restartPolicy"] == "Never" and roles["Master"]["replicas"] == 1
+
+
+def test_a_move_names_the_next_member(admin: Page, up: Up) -> None:
+    """The job waits, so it moves at its first start."""
+    shown(admin, up, page_of(WAITS), "Queued")
+    admin.get_by_role("button", name="Move", exact=True).click()
+    dialog = admin.get_by_role("dialog")
+    dialog.get_by_label("To member").select_option("cfb")
+    expect(dialog.get_by_text("The job starts in cfb and nowhere else")).to_be_visible(timeout=WITHIN_MS)
+    expect(dialog.get_by_text("cfb has room for it now")).to_be_visible(timeout=WITHIN_MS)
+    dialog.get_by_role("button", name="Move it").click()
+    expect(dialog).to_be_hidden(timeout=WITHIN_MS)
+    assert up.hub.request("GET", f"{JOBS}/{WAITS}").body["metadata"]["annotations"][ANNOTATION_MOVE] == "cfb"
 
 
 def test_a_job_is_cancelled_after_a_question(admin: Page, up: Up) -> None:
