@@ -28,8 +28,12 @@ def from_a_reservation(monkeypatch: pytest.MonkeyPatch) -> None:
     """Every placement says that it starts from a head's reservation."""
     commit = PlanCommitter.commit
 
-    async def marked(self: PlanCommitter, picture: Picture, placements: Sequence[Placement]) -> int:
-        return await commit(self, picture, [replace(placement, share_until=UNTIL) for placement in placements])
+    async def marked(
+        self: PlanCommitter, picture: Picture, placements: Sequence[Placement], decided_at: float = 0.0
+    ) -> int:
+        return await commit(
+            self, picture, [replace(placement, share_until=UNTIL) for placement in placements], decided_at
+        )
 
     monkeypatch.setattr(PlanCommitter, "commit", marked)
 
