@@ -48,6 +48,15 @@ Loader.add_implicit_resolver(
 )
 
 
+# Go's reader knows the short words of YAML 1.1 too; PyYAML does not.
+Loader.add_implicit_resolver("tag:yaml.org,2002:bool", re.compile(r"^[yYnN]$"), list("yYnN"))
+
+
+def _bool(loader: Loader, node: yaml.ScalarNode) -> bool:
+    word = str(loader.construct_scalar(node)).lower()
+    return word == "y" if word in ("y", "n") else bool(loader.construct_yaml_bool(node))
+
+
 def _int(loader: Loader, node: yaml.ScalarNode) -> int | float:
     text = str(loader.construct_scalar(node)).replace("_", "").replace("0o", "0")
     sign = -1 if text.startswith("-") else 1
@@ -62,8 +71,7 @@ def _int(loader: Loader, node: yaml.ScalarNode) -> int | float:
 
 
 def _json_number(number: int) -> int | float:
-    """As in JSON: a number of more than 64 bits is a float. ValueError for other text. ValueError for what is not even
-    that."""
+    """As in JSON: a number of more than 64 bits is a float. ValueError for one that no float holds."""
     if -(1 << 63) <= number < 1 << 64:
         return number
     try:
@@ -85,15 +93,16 @@ def _mapping(loader: Loader, node: yaml.MappingNode) -> dict[str, Any]:
     loader.flatten_mapping(node)
     result: dict[str, Any] = {}
     for key_node, value_node in node.value:
-        key = loader.construct_object(key_node, deep=True)
-        if isinstance(key, bool):
-            key = "true" if key else "false"
-        elif isinstance(key, (dict, list)):
+        written = loader.construct_object(key_node, deep=True)
+        if isinstance(written, bool):
+            key = "true" if written else "false"
+        elif isinstance(written, (dict, list)):
             raise ValueError("a key must be a scalar")
         else:
-            key = "null" if key is None else str(key)
+            key = "null" if written is None else str(written)
         if key in result:
-            loader.errors.append(f'line {key_node.start_mark.line + 1}: key "{key}" already set in map')
+            shown = f'"{key}"' if isinstance(written, str) else key
+            loader.errors.append(f"line {key_node.start_mark.line + 1}: key {shown} already set in map")
         result[key] = loader.construct_object(value_node, deep=True)
     return result
 
@@ -101,6 +110,7 @@ def _mapping(loader: Loader, node: yaml.MappingNode) -> dict[str, Any]:
 # Tags of what JSON does not have (dates, sets, bytes) are unknown.
 _TAGS = (*(f"tag:yaml.org,2002:{name}" for name in ("null", "bool", "str", "seq")), None)
 Loader.yaml_constructors = {tag: make for tag, make in yaml.SafeLoader.yaml_constructors.items() if tag in _TAGS}
+Loader.add_constructor("tag:yaml.org,2002:bool", _bool)
 Loader.add_constructor("tag:yaml.org,2002:int", _int)
 Loader.add_constructor("tag:yaml.org,2002:float", _float)
 Loader.add_constructor("tag:yaml.org,2002:map", _mapping)

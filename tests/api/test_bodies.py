@@ -114,6 +114,9 @@ def test_every_known_kind_decodes_an_empty_message() -> None:
         ("1e3", 1000.0),
         ("-7", -7),
         ("yes", True),
+        ("Y", True),
+        ("n", False),
+        ("ny", "ny"),
         ("~", None),
         ("1.5Gi", "1.5Gi"),
     ],
@@ -129,7 +132,7 @@ def test_yaml_keys_become_text_and_double_ones_are_reported() -> None:
 
 
 def test_yaml_merge_keys_and_anchors_are_resolved() -> None:
-    assert load_yaml(b"base: &b {x: 1}\nmore: {<<: *b, y: 2}", []) == {"base": {"x": 1}, "more": {"x": 1, "y": 2}}
+    assert load_yaml(b"base: &b {x: 1}\nmore: {<<: *b, z: 2}", []) == {"base": {"x": 1}, "more": {"x": 1, "z": 2}}
 
 
 def _found_twice(data: bytes) -> list[str]:
