@@ -1,4 +1,4 @@
-"""Deep, doubled and expanding bodies, and managedFields at their limits: the hub's answers beside a kube-apiserver's."""
+"""Deep, doubled and expanding bodies, and managedFields at their limits: the hub beside a kube-apiserver."""
 
 from __future__ import annotations
 
