@@ -119,6 +119,20 @@ class Line:
     expires: float
 
 
+@dataclass(frozen=True, slots=True)
+class TokenName:
+    """A token of the file by a name that tells nothing of it. `own`: the administrator's, which the data directory's
+    kubeconfig has."""
+
+    id: str
+    line: Line
+    own: bool = False
+
+
+class AdministratorsToken(Exception):
+    """The administrator's own token is ended by hand only."""
+
+
 def read_line(text: str) -> Line | None:
     """The token of a line; None for one that is empty, a comment or broken: fewer than three columns, no user, a
     broken quote, an end that is no time."""

@@ -5,7 +5,7 @@ The user that results has exactly the groups that were given, but for the group 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping
 from urllib.parse import unquote
 
 from api.auth import AUTHENTICATED, account_user
@@ -43,10 +43,10 @@ def impersonated(request: Request, user: User, authorizer: Authorizer) -> User:
         return user
     if len(headers) > MAX_VALUES:
         raise bad_request(f"more than {MAX_VALUES} impersonation headers")
-    account = account_of(name)
-    for attributes in _rights(name, account, uid, groups, extra):
+    for attributes in rights(name, groups, uid, extra):
         if not authorizer.allowed(user, attributes):
             raise attributes.refusal(user)
+    account = account_of(name)
     if account is not None and not groups:
         groups = list(account_user(*account).groups)
     known = {UNAUTHENTICATED} if name == _ANONYMOUS else {AUTHENTICATED, UNAUTHENTICATED}
@@ -63,16 +63,18 @@ def account_of(name: str) -> tuple[str, str] | None:
     return None if label_problems(parts[2]) or subdomain_problems(parts[3]) else (parts[2], parts[3])
 
 
-def _rights(
-    name: str, account: tuple[str, str] | None, uid: str, groups: Iterable[str], extra: dict[str, tuple[str, ...]]
-) -> Iterable[Attributes]:
+def rights(
+    name: str, groups: Iterable[str], uid: str = "", extra: Mapping[str, tuple[str, ...]] | None = None
+) -> Iterator[Attributes]:
+    """What it takes to act as this user: the verb `impersonate` on each of these."""
+    account = account_of(name)
     if account is not None:
         yield Attributes("impersonate", "", "serviceaccounts", "", *account)
     else:
         yield Attributes("impersonate", "", "users", "", "", name)
     for group in groups:
         yield Attributes("impersonate", "", "groups", "", "", group)
-    for key, values in extra.items():
+    for key, values in (extra or {}).items():
         for value in values:
             yield Attributes("impersonate", AUTHENTICATION, "userextras", key, "", value)
     if uid:

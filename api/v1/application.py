@@ -22,6 +22,7 @@ from api.v1 import (
     notifications,
     overtime,
     queues,
+    tokens,
     whatif,
 )  # fmt: skip
 from api.v1.context import Hub, answer
@@ -57,6 +58,7 @@ def build(
     unit_of: UnitOf,
     past: History | None = None,
     parts: Parts | None = None,
+    held: tokens.Tokens | None = None,
 ) -> ASGIApp:
     """The application; wants `fleet.user` and `fleet.authorizer` in the scope of each request."""
     hub = Hub(objects, store, registry)
@@ -72,7 +74,7 @@ def build(
         queues.router(hub, lines, FairShares(snapshots)),
         decisions.router(hub), faults.router(hub), hubstatus.router(hub, parts), whatif.router(hub, snapshots, unit_of),
         overtime.router(hub, kept), history.router(hub, kept), notifications.router(hub, kept),
-        check.router(hub, snapshots, unit_of),
+        check.router(hub, snapshots, unit_of), tokens.router(hub, held),
     ):  # fmt: skip
         app.include_router(routes, prefix=PREFIX)
 

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from api.v1.historydb import History
     from api.v1.hubstatus import Parts
     from api.v1.questions import UnitOf
+    from api.v1.tokens import Tokens
 
 PREFIX = "/fleet/v1"
 log = structlog.get_logger(__name__)
@@ -28,7 +29,8 @@ log = structlog.get_logger(__name__)
 
 class RestFace:
     """The ASGI application to mount at PREFIX; wants `fleet.user` and `fleet.authorizer` in the scope. `unit_of`: the
-    unit that a manifest would become; `history`: None where none is kept."""
+    unit that a manifest would become; `history`: None where none is kept;
+    `tokens`: the file of tokens, None where the process has none."""
 
     open_paths = frozenset({PREFIX, f"{PREFIX}/docs", f"{PREFIX}/openapi.json"})  # for browsers: the same on every hub
 
@@ -40,8 +42,9 @@ class RestFace:
         unit_of: UnitOf,
         history: History | None = None,
         parts: Parts | None = None,
+        tokens: Tokens | None = None,
     ) -> None:
-        self._parts = (objects, store, registry, unit_of, history, parts)
+        self._parts = (objects, store, registry, unit_of, history, parts, tokens)
         self._app: ASGIApp | None = None
         self._building = asyncio.Lock()
 

@@ -13,6 +13,7 @@ MASK = "***"
 # Kinds whose bodies are credentials: their requests are logged at the level Metadata at most.
 _RESOURCES = frozenset({("", "secrets"), ("authentication.k8s.io", "tokenreviews")})
 _SUBRESOURCES = frozenset({("", "serviceaccounts", "token")})
+_PATH = "/fleet/v1/tokens"
 _KINDS = ("Secret", "SecretList", "TokenReview", "TokenRequest")
 _NAMED = re.compile(r"(?i)token|password|secret|authorization|api[-_]?key")
 _QUOTING = (400, 422)  # refusals that quote what was sent
@@ -23,6 +24,7 @@ def is_secret(asked: Asked) -> bool:
     return (
         (asked.group, asked.resource) in _RESOURCES
         or (asked.group, asked.resource, asked.subresource) in _SUBRESOURCES
+        or asked.path == _PATH
     )  # fmt: skip
 
 

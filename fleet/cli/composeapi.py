@@ -55,6 +55,7 @@ async def serve_api(
     from fleet.cli.authentication import users_of
     from fleet.cli.console import console_of
     from fleet.cli.parts import Parts
+    from fleet.cli.tokenfile import TokenLines
     from fleet.cli.tracing import traces_of
     from fleet.cli.tunnels import address_of, dialer_of, holder_of
     from fleet.controllers.decide.submitted import unit_in
@@ -86,7 +87,8 @@ async def serve_api(
             authenticator=users.authenticator, authorizer=rbac,
             openapi=OpenApi(hub.registry), tokens=users.accounts,
             mounts={
-                PREFIX: RestFace(hub.objects, hub.store, hub.registry, partial(unit_in, hub.store), history, own),
+                PREFIX: RestFace(hub.objects, hub.store, hub.registry, partial(unit_in, hub.store), history, own,
+                                 TokenLines(data)),
                 CHANGES: Changes(hub.store, hub.registry, rbac, hub.clock),
             },
             checks={"controllers": parts["scheduler"]}, parts=parts,

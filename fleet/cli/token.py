@@ -6,7 +6,7 @@ import re
 import time
 from collections.abc import Iterator
 from enum import StrEnum
-from math import isfinite
+from math import inf, isfinite
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -65,11 +65,10 @@ def create(
 ) -> None:
     """Make a token for a user, and print it or a whole kubeconfig. Run it where the data directory is."""
     from fleet.amc.kubeconfig import load
-    from fleet.cli.datadir import add_token, locate
-    from fleet.cli.tokenfile import ttl_seconds
+    from fleet.cli.datadir import locate
+    from fleet.cli.tokenfile import TokenLines, ttl_seconds
     from fleet.engine.kubeconfig import BadKubeconfig, write
     from fleet.model.names import label_problems
-    from fleet.model.times import rfc3339
 
     data = locate(data_dir)
     data.need()
@@ -84,8 +83,8 @@ def create(
         raise Failure(f"--server {server}: not https://HOST:PORT")
     if namespace and label_problems(namespace):
         raise Failure(f"--namespace {namespace}: is no name of a namespace")
-    expires = rfc3339(time.time() + ttl_seconds(ttl)) if ttl is not None else ""
-    token = add_token(data, user, tuple(group or ()), expires=expires)
+    expires = time.time() + ttl_seconds(ttl) if ttl is not None else inf
+    _, token = TokenLines(data).add(user, tuple(group or ()), expires)
     if output is As.token or server is None:
         print(token)
         return
@@ -123,7 +122,7 @@ def list_(
 
 def _records(data: DataDir, *, people: bool) -> list[lists.Record]:
     """The tokens, for people or for programs."""
-    from fleet.cli.tokenfile import listed
+    from fleet.cli.tokenfile import TokenLines
     from fleet.model.times import rfc3339
 
     now = time.time()
@@ -133,7 +132,7 @@ def _records(data: DataDir, *, people: bool) -> list[lists.Record]:
             "expires": rfc3339(token.line.expires) if isfinite(token.line.expires) else None,
             "expired": token.line.expires <= now, "state": STATES[token.line.expires <= now],
         }
-        for token in listed(data)
+        for token in TokenLines(data).listed()
     ]  # fmt: skip
     for record in records if people else ():
         end = record["expires"] or "never"

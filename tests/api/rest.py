@@ -17,6 +17,7 @@ from api.rbac import Rbac
 from api.v1.columns import JobColumns
 from api.v1.historydb import History
 from api.v1.mount import PREFIX, RestFace
+from api.v1.tokens import Tokens
 from fleet.admission import rules
 from fleet.controllers.decide.submitted import unit_in
 from fleet.model.times import rfc3339
@@ -131,12 +132,18 @@ def causes(status: Body) -> dict[str, str]:
 
 @asynccontextmanager
 async def rest(
-    *members: FakeMember, start: bool = True, objects: Sequence[Body] = (), history: History | None = None
+    *members: FakeMember,
+    start: bool = True,
+    objects: Sequence[Body] = (),
+    history: History | None = None,
+    tokens: Tokens | None = None,
 ) -> AsyncIterator[Rest]:
     """A hub with these members, `objects` in it, and its REST face."""
     async with controlled(*members, start=start) as world:
         world.objects.rules.update(rules())
-        face = RestFace(world.objects, world.store, world.registry, partial(unit_in, world.store), history)
+        face = RestFace(
+            world.objects, world.store, world.registry, partial(unit_in, world.store), history, tokens=tokens
+        )
         app = build_app(
             world.objects, world.store, world.registry, clock=world.clock, authenticator=StaticTokens(TOKENS),
             authorizer=Rbac(world.store),

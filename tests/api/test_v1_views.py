@@ -256,6 +256,7 @@ async def test_the_openapi_document_describes_every_route_with_its_answer_and_it
             ("/fleet/v1/nodes", "get"), ("/fleet/v1/reports/series", "get"), ("/fleet/v1/reports/changes", "get"),
             ("/fleet/v1/parts", "get"), ("/fleet/v1/check", "post"), ("/fleet/v1/notifications", "get"),
             ("/fleet/v1/notifications/retry", "post"),
+                ("/fleet/v1/tokens", "get"), ("/fleet/v1/tokens", "post"), ("/fleet/v1/tokens/{id}", "delete"),
         }  # fmt: skip
         for path, methods in document["paths"].items():
             for operation in methods.values():

@@ -12,7 +12,7 @@ import yaml
 from api.auth import TokenFile
 from fleet.cli.datadir import DataDir, add_token, create_root, prepare
 from fleet.cli.failure import Failure
-from fleet.cli.tokenfile import ID_CHARACTERS, id_of, listed, revoke, ttl_seconds
+from fleet.cli.tokenfile import ID_CHARACTERS, TokenLines, id_of, revoke, ttl_seconds
 from fleet.model.times import rfc3339, seconds
 from fleet.simulate.wall import WallClock
 from tests.cli.hub import fleet, refusal
@@ -77,7 +77,7 @@ def test_a_token_with_a_time_is_listed_and_revoked_without_being_shown(data: Dat
     table = run(data, "list")
     assert "never" in table and token not in table and data.admin_token() not in table
     assert run(data, "revoke", mine["id"]) == f"revoked {mine['id']} of ann\n"
-    assert [record.line.user for record in listed(data)] == ["admin"]
+    assert [record.line.user for record in TokenLines(data).listed()] == ["admin"]
 
 
 async def test_a_token_ends_at_its_time(data: DataDir) -> None:
@@ -105,7 +105,7 @@ async def test_revoking_a_user_ends_all_her_tokens_and_no_other(data: DataDir) -
 
 
 def data_admin(data: DataDir) -> str:
-    return listed(data)[0].line.token
+    return TokenLines(data).listed()[0].line.token
 
 
 @pytest.mark.parametrize("name", ["nobody", "", "0" * ID_CHARACTERS, "admin"])
