@@ -16,7 +16,12 @@ pytestmark = pytest.mark.xdist_group("console")
 
 TREE = "/apis/scheduling.sigs.k8s.io/v1beta1/namespaces/kube-system/elasticquotatrees/elasticquotatree"
 POLICY = "/apis/policy.one.alibabacloud.com/v1alpha1/namespaces/default/propagationpolicies/example-policy"
-PARTS = {"quota": "root/child-2", "policies": "default/example-policy", "notifications": "There are no receivers"}
+PARTS = {
+    "quota": "root/child-2",
+    "policies": "default/example-policy",
+    "tokens": "the administrator's own",
+    "notifications": "There are no receivers",
+}
 GPUS = "max of nvidia.com/gpu in root/child-2"
 
 

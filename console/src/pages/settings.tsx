@@ -4,11 +4,13 @@ import { NavLink, useParams } from "react-router";
 import { PoliciesPart } from "../settings/policies";
 import { QuotaPart } from "../settings/quota";
 import { ReceiversPart } from "../settings/receivers";
+import { TokensPart } from "../settings/tokens";
 import { MissingPage } from "./missing";
 
 const PARTS = {
   quota: ["Quota", QuotaPart],
   policies: ["Policies", PoliciesPart],
+  tokens: ["Tokens", TokensPart],
   notifications: ["Notifications", ReceiversPart],
 } as const;
 
