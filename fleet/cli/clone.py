@@ -38,7 +38,8 @@ def clone(
     A value is read as JSON where that is possible, else as text. The step of a list is a number: containers.0.image=I.
     Code that fleet run sent along is copied for the new job.
     """
-    from fleet.cli.run import Where, created, print_as
+    from fleet.cli.creating import created
+    from fleet.cli.run import Where, print_as
     from fleet.cli.run_options import Printed, random_end
     from fleet.engine.dumps import as_written
     from fleet.submission.cloning import code_map, with_own_code
@@ -59,7 +60,7 @@ def clone(
     if dry_run:
         print_as([*code, body], Printed.yaml)
         return
-    made = created(where, [*code, body])[0] if code else hub.request("POST", old.path.rpartition("/")[0], body).body
+    made = created(where, [*code, body])[0][0] if code else hub.request("POST", old.path.rpartition("/")[0], body).body
     print(f"{old.kind.lower()}/{made['metadata']['name']} created, as {old}")
 
 

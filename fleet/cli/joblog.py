@@ -5,6 +5,7 @@ One pod is printed as it is. Of several, each line begins with the name of its p
 
 from __future__ import annotations
 
+import os
 import sys
 import threading
 import time
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from fleet.cli.hublogs import Wanted
 
 FOLLOWED_MOST = 48  # pods at once: the hub gives one user 64 relays
+STOPS_WITHIN_S = 1.0  # after Ctrl-C, where the output takes nothing
 NOT_LISTED = (403, 404)  # answers of a hub, or of a role, that knows no list of a job's pods
 
 
@@ -186,8 +188,13 @@ def _merged(job: Job, pods: list[str], given: Mapping[str, str], *, at_once: boo
         threads = [threading.Thread(target=show, args=(name,), daemon=True) for name in pods]
         for thread in threads:
             thread.start()
-        for thread in threads:
-            thread.join()
+        try:
+            for thread in threads:
+                thread.join()
+        except KeyboardInterrupt:  # a thread that wrote while the interpreter ends would abort the process
+            if not writing.acquire(timeout=STOPS_WITHIN_S):
+                os._exit(130)
+            raise
     else:
         for name in pods:
             show(name)

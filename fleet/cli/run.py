@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from fleet.cli import run_options as o
+from fleet.cli.creating import created, named, post, stop_words, sweep_of
 from fleet.cli.failure import Failure
 from fleet.cli.options import ContextOption, DataDirOption, KubeconfigOption, NamespaceOption
 from fleet.cli.series import (
@@ -31,7 +32,6 @@ if TYPE_CHECKING:
     from fleet.submission import Request, Series
 
 Body = dict[str, Any]
-MERGE = "application/merge-patch+json"
 LOOK_EVERY_S = 0.1
 
 
@@ -90,11 +90,16 @@ def run(
     bodies = _built(_with_code(_with_template(request, template, set_ or [], hub), code), series)
     if dry_run is not None:
         server = dry_run is o.DryRun.server
-        print_as([_post(hub, body, "&dryRun=All") for body in bodies] if server else bodies, output or o.Printed.yaml)
+        print_as([post(hub, body, "&dryRun=All") for body in bodies] if server else bodies, output or o.Printed.yaml)
         return
-    jobs = created(hub, bodies)
-    _tell(hub.connect(), jobs, request, output)
-    _followed(hub, jobs, goal, wait, follow)
+    jobs, earlier = created(hub, bodies)
+    try:
+        _tell(hub.connect(), jobs, earlier, request, output)
+        _followed(hub, jobs, goal, wait, follow)
+    except KeyboardInterrupt:
+        goes = f"{named(jobs[0])} goes" if len(jobs) == 1 else f"{len(jobs)} jobs go"
+        print(f"\n{goes} on; {stop_words(bodies[-len(jobs) :])} stops {'it' if len(jobs) == 1 else 'them'}", file=sys.stderr)
+        raise typer.Exit(130) from None
 
 
 run.command_class = o.RunCommand  # type: ignore[attr-defined]  # for main.py
@@ -173,7 +178,7 @@ def print_as(bodies: list[Body], form: o.Printed) -> None:
     for body in bodies:
         body["metadata"].pop("managedFields", None)
     if form is o.Printed.name:
-        print(*(_named(body) for body in bodies), sep="\n")
+        print(*(named(body) for body in bodies), sep="\n")
     elif form is o.Printed.json:
         listed = {"apiVersion": "v1", "kind": "List", "items": bodies}
         sys.stdout.write(yamlout.as_json(bodies[0] if len(bodies) == 1 else listed))
@@ -181,51 +186,7 @@ def print_as(bodies: list[Body], form: o.Printed) -> None:
         sys.stdout.write("---\n".join(yamlout.as_yaml(body) for body in bodies))
 
 
-def _named(body: Body) -> str:
-    return f"{body['kind'].lower()}/{body['metadata']['name']}"
-
-
-# -- the hub
-
-
-def _collection(body: Body, namespace: str) -> str:
-    base = "api" if "/" not in body["apiVersion"] else "apis"
-    there = body["metadata"].get("namespace") or namespace
-    return f"/{base}/{body['apiVersion']}/namespaces/{there}/{body['kind'].lower()}s"
-
-
-def _post(hub: Where, body: Body, more: str = "") -> Body:
-    path = f"{_collection(body, hub.namespace())}?fieldManager=fleet-run&fieldValidation=Strict{more}"
-    made: Body = hub.connect().request("POST", path, body).body
-    return made
-
-
-def created(hub: Where, bodies: list[Body]) -> list[Body]:
-    """The jobs as the hub stored them. Their code comes first, since they would wait for it, and then belongs to them:
-    the hub deletes the ConfigMap with the last."""
-    code = [body for body in bodies if body["kind"] == "ConfigMap"]
-    for body in code:
-        _post(hub, body)
-    made: list[Body] = []
-    try:
-        for job in bodies[len(code) :]:
-            made.append(_post(hub, job))
-    finally:
-        owners = [
-            {"apiVersion": one["apiVersion"], "kind": one["kind"], "name": one["metadata"]["name"],
-             "uid": one["metadata"]["uid"]}
-            for one in made
-        ]  # fmt: skip
-        for body in code:
-            path = f"{_collection(body, hub.namespace())}/{body['metadata']['name']}"
-            if owners:
-                hub.connect().request("PATCH", path, {"metadata": {"ownerReferences": owners}}, content_type=MERGE)
-            else:
-                hub.connect().request("DELETE", path, missing=True)
-    return made
-
-
-def _tell(hub: Hub, jobs: list[Body], request: Request, output: o.Printed | None) -> None:
+def _tell(hub: Hub, jobs: list[Body], earlier: set[str], request: Request, output: o.Printed | None) -> None:
     """Print the jobs, why one waits, and what to do next."""
     from fleet.cli.submit import TAKEN_WITHIN_S, taken
 
@@ -234,7 +195,8 @@ def _tell(hub: Hub, jobs: list[Body], request: Request, output: o.Printed | None
         return
     ends = clock.monotonic() + TAKEN_WITHIN_S
     for job in jobs:
-        print(f"{_named(job)} created{taken(hub, job, ends)}", flush=True)
+        done = "was there" if job["metadata"]["name"] in earlier else "created"
+        print(f"{named(job)} {done}{taken(hub, job, ends)}", flush=True)
     waits = _waits(hub, jobs[0], ends) if len(jobs) == 1 else ""
     if waits:
         print(f"  waits: {waits}", file=sys.stderr)
@@ -266,7 +228,7 @@ def _steps(job: Body, request: Request) -> dict[str, str]:
     from fleet.submission.interactive import PORT
 
     there = f" -n {request.namespace}" if request.namespace else ""
-    sweep = _sweep_of(job)
+    sweep = sweep_of(job)
     if sweep:
         return {
             f"fleet sweep {sweep}{there}": "its jobs, and how they stand",
@@ -291,27 +253,17 @@ def _followed(hub: Where, jobs: list[Body], goal: Goal | None, wait: bool, logs:
     from fleet.cli.wait import For
     from fleet.cli.wait import wait as wait_for
 
-    names = [_named(job) for job in jobs]
+    names = [named(job) for job in jobs]
     there: dict[str, Any] = {
         "namespace": jobs[0]["metadata"]["namespace"], "kubeconfig": hub.kubeconfig, "context": hub.context,
         "data_dir": hub.data_dir,
     }  # fmt: skip
-    try:
-        if goal is not None:
-            follow(hub.connect(), *sweep_in(jobs, hub.namespace()), goal)
-            return
-        if logs:
-            with suppress(typer.Exit):  # of a job that failed at once: its log says why
-                wait_for(names, until=For.started, **there)
-            joblog.logs(names[0], follow=True, **there)
-        if wait or logs:
-            wait_for(names, until=For.finished, **there)
-    except KeyboardInterrupt:
-        goes, stops = (f"{names[0]} goes", "it") if len(jobs) == 1 else (f"{len(jobs)} jobs go", "them")
-        which = jobs[0]["metadata"]["name"] if len(jobs) == 1 else f"-l {LABEL_SWEEP}={_sweep_of(jobs[0])}"
-        print(f"\n{goes} on; fleet cancel {which} stops {stops}", file=sys.stderr)
-        raise typer.Exit(130) from None
-
-
-def _sweep_of(job: Body) -> str:
-    return str((job["metadata"].get("labels") or {}).get(LABEL_SWEEP) or "")
+    if goal is not None:
+        follow(hub.connect(), *sweep_in(jobs, hub.namespace()), goal)
+        return
+    if logs:
+        with suppress(typer.Exit):  # of a job that failed at once: its log says why
+            wait_for(names, until=For.started, **there)
+        joblog.logs(names[0], follow=True, **there)
+    if wait or logs:
+        wait_for(names, until=For.finished, **there)

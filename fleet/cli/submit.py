@@ -30,6 +30,7 @@ TAKEN_WITHIN_S = 10.0  # how long one command waits to say what has taken its jo
 TAKEN_EVERY_S = 0.1
 GONE_WITHIN_S = 300.0  # how long a job that is replaced may take to leave
 OVER = ("Succeeded", "Failed")
+DELETING = "Deleting"
 FEW = 20  # objects, of which each line waits to say what has taken it
 
 
@@ -80,7 +81,13 @@ def submit(
         applier = Applier(hub, namespace or hub.namespace, dry_run=dry_run)
         bodies = expand(hub, bodies, series)
         told = _told(hub, _applied(applier, bodies, replace), quiet=dry_run or len(bodies) > FEW)
-        faults += _printed(told, output)
+        try:
+            faults += _printed(told, output)
+        except KeyboardInterrupt:
+            named = all(body["metadata"].get("name") for body in bodies)
+            again = "submits the rest" if named else "generates other names, so look first: fleet jobs"
+            print(f"\ncut short after the objects above; the same command {again}", file=sys.stderr)
+            raise typer.Exit(130) from None
     for fault in faults:
         print(f"fleet: {fault}", file=sys.stderr)
     if goal is not None and bodies and not dry_run and not faults:
@@ -151,14 +158,16 @@ def _agree(bodies: Sequence[Body], namespace: str | None) -> None:
 
 
 def _gone(applier: Applier, body: Body) -> bool:
-    """Whether a job of this name was over, and is deleted. Waits until it has left. Raises Failure."""
+    """Whether a job of this name was over, or on its way out, and is gone now. Waits until it has left. Raises
+    Failure."""
     name, hub = body["metadata"].get("name"), applier.hub
     namespace = body["metadata"].get("namespace") or applier.namespace
     job = hub.find(f"/fleet/v1/jobs/{namespace}/{body['kind']}/{name}") if name else None
-    if job is None or job.get("state") not in OVER:
+    if job is None or job.get("state") not in (*OVER, DELETING):
         return False
     _, path = applier.addressed(body)
-    hub.request("DELETE", path, missing=True)
+    if job["state"] != DELETING:  # else by a command that was cut short, or by somebody else
+        hub.request("DELETE", path, missing=True)
     ends = time.monotonic() + GONE_WITHIN_S
     while (hub.find(path) or {}).get("metadata", {}).get("uid") == job.get("uid"):
         if time.monotonic() > ends:
@@ -177,12 +186,20 @@ def _told(
     done: list[tuple[str, Body] | Failure] = []
     try:
         done += applied
-    except Failure:
+    except (Failure, KeyboardInterrupt):
         yield from done
         raise
     ends = time.monotonic() + TAKEN_WITHIN_S
+    interrupted: KeyboardInterrupt | None = None
     for one in done:
-        yield one if isinstance(one, Failure) else (one[0] + taken(hub, one[1], ends), one[1])
+        by = ""
+        try:
+            by = "" if isinstance(one, Failure) or interrupted else taken(hub, one[1], ends)
+        except KeyboardInterrupt as ctrl_c:  # what was written is said all the same
+            interrupted = ctrl_c
+        yield one if isinstance(one, Failure) else (one[0] + by, one[1])
+    if interrupted is not None:
+        raise interrupted
 
 
 def _printed(told: Iterator[tuple[str, Body] | Failure], output: SubmitOutput | None) -> list[str]:
@@ -221,6 +238,8 @@ def taken(hub: Hub, body: Body, ends: float) -> str:
             job = hub.find(path) or {}
         except Refused:  # a user who may create the object may not be allowed to look at it
             return ""
+        if job.get("state") == DELETING:
+            return "; it is being deleted: --replace waits for that, and runs it again"
         if job.get("state") in OVER:
             return f", finished ({job['state']}); --replace runs it again"
         if job.get("queue") or job.get("member"):

@@ -10,7 +10,7 @@ import json
 import sys
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Annotated, Any
 from urllib.parse import urlencode
 
@@ -20,7 +20,7 @@ from fleet.cli.failure import Failure
 from fleet.cli.options import ContextOption, DataDirOption, KubeconfigOption, NamespaceOption, Output, OutputOption
 from fleet.cli.series import Goal, UntilOption, goal_of
 from fleet.model.untyped import digits, mapping, text
-from fleet.wellknown import ANNOTATION_AT_MOST, ANNOTATION_SWEEP_VALUES, LABEL_SWEEP
+from fleet.wellknown import ANNOTATION_AT_MOST, ANNOTATION_SWEEP_PLACE, ANNOTATION_SWEEP_VALUES, LABEL_SWEEP
 
 if TYPE_CHECKING:
     from fleet.cli.hub import Hub
@@ -72,6 +72,8 @@ def sweep(
     lines = _lines(hub, where, name)
     if wanted is not None:
         _measure(hub, lines, wanted, {})
+    for note in _cut_short(lines):
+        print(f"fleet: {note}", file=sys.stderr)
     if name:
         _show(lines, wanted, output)
     else:
@@ -87,6 +89,14 @@ def sweep_in(bodies: Sequence[Json], namespace: str) -> tuple[str, str]:
 def follow(hub: Hub, namespace: str, name: str, goal: Goal) -> None:
     """Wait until a job of the sweep prints what the goal asks for, and cancel those that are not over then. Raises
     Failure when all are over before."""
+    try:
+        _until_reached(hub, namespace, name, goal)
+    except KeyboardInterrupt:
+        print(f"\nsweep {name} goes on; fleet cancel -l {LABEL_SWEEP}={name} stops its jobs", file=sys.stderr)
+        raise typer.Exit(130) from None
+
+
+def _until_reached(hub: Hub, namespace: str, name: str, goal: Goal) -> None:
     read: dict[str, float | None] = {}  # by the jobs that are over: their logs are read once
     shown = ""
     while True:
@@ -107,6 +117,18 @@ def follow(hub: Hub, namespace: str, name: str, goal: Goal) -> None:
             shown = told
             print(told, file=sys.stderr)
         time.sleep(LOOK_S)
+
+
+def _cut_short(lines: Sequence[Json]) -> Iterator[str]:
+    """A note for each sweep that lacks its last jobs, as a command that was killed leaves it."""
+    for sweep in sorted({line["sweep"] for line in lines} - {""}):
+        jobs = [line for line in lines if line["sweep"] == sweep]
+        last, total = (max((line[part] or 0 for line in jobs), default=0) for part in ("place", "of"))
+        if last < total:
+            yield (
+                f"sweep {sweep} ends at job {last} of {total}: the others are deleted, or were never made; the command "
+                "that made the sweep, given again with its name, makes those that are missing"
+            )
 
 
 def _cancel(hub: Hub, lines: Sequence[Json]) -> None:
@@ -140,7 +162,10 @@ def _lines(hub: Hub, namespace: str, name: str) -> list[Json]:
         metadata = mapping(job.get("metadata"))
         line["values"] = _values(job)
         line["sweep"] = text(mapping(metadata.get("labels")).get(LABEL_SWEEP))
-        line["at_most"] = digits(text(mapping(metadata.get("annotations")).get(ANNOTATION_AT_MOST)))
+        annotations = mapping(metadata.get("annotations"))
+        line["at_most"] = digits(text(annotations.get(ANNOTATION_AT_MOST)))
+        place, _, total = text(annotations.get(ANNOTATION_SWEEP_PLACE)).partition("/")
+        line["place"], line["of"] = digits(place), digits(total)
     return sorted(lines, key=lambda line: (len(line["name"]), line["name"]))  # train-2 before train-10
 
 

@@ -11,7 +11,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from fleet.submission.request import Body, Wrong
-from fleet.wellknown import ANNOTATION_AFTER, ANNOTATION_AT_MOST, ANNOTATION_SWEEP_VALUES, LABEL_SWEEP
+from fleet.wellknown import (
+    ANNOTATION_AFTER,
+    ANNOTATION_AT_MOST,
+    ANNOTATION_SWEEP_PLACE,
+    ANNOTATION_SWEEP_VALUES,
+    LABEL_SWEEP,
+)
 
 MOST = 1_000  # jobs of one sweep
 INDEX = "index"  # the parameter of an array
@@ -62,8 +68,12 @@ def expanded(job: Body, series: Series) -> list[Body]:
     if len(set(variables.values())) < len(variables):
         raise Wrong("sweep", f"{', '.join(variables)}: two of these have the same variable")
     most = series.at_most or at_once
-    return [_at(job, str(point[INDEX] if series.array else number), point, variables, most)
-            for number, point in enumerate(points, start=1)]  # fmt: skip
+    found = []
+    for number, point in enumerate(points, start=1):
+        one = _at(job, str(point[INDEX] if series.array else number), point, variables, most)
+        one["metadata"]["annotations"][ANNOTATION_SWEEP_PLACE] = f"{number}/{len(points)}"
+        found.append(one)
+    return found
 
 
 def product(texts: Sequence[str]) -> Iterator[dict[str, str]]:

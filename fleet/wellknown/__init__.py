@@ -80,6 +80,7 @@ ANNOTATION_AFTER = "fleet.io/after"
 ANNOTATION_AFTER_SEEN = "fleet.io/after-seen"  # on a binding: JSON, what the hub has seen of those jobs
 LABEL_SWEEP = "fleet.io/sweep"  # on jobs: the sweep or array that they belong to
 ANNOTATION_SWEEP_VALUES = "fleet.io/sweep-values"  # on a job of a sweep: JSON, its parameters
+ANNOTATION_SWEEP_PLACE = "fleet.io/sweep-place"  # on a job of a sweep: 3/10, the third of ten
 ANNOTATION_AT_MOST = "fleet.io/at-most"  # on a job of a sweep, copied to its binding: so many of them run at once
 ANNOTATION_MOVE = "fleet.io/move-to"  # on a job, copied to its binding: the member of its next placement
 # On a job or a policy, copied to the binding: pods that are still Terminating so many seconds after their grace are

@@ -55,6 +55,7 @@ _ENTRIES: tuple[tuple[str, Writer, str, str, str], ...] = (
     (w.ANNOTATION_AFTER, Writer.USER, "annotation", _JOB, "jobs after which it starts: NAME[:ok|:any][,NAME...]"),
     (w.LABEL_SWEEP, Writer.USER, "label", _JOB, "the sweep or array that the job belongs to"),
     (w.ANNOTATION_SWEEP_VALUES, Writer.USER, "annotation", _JOB, "JSON, the parameters of the job in its sweep"),
+    (w.ANNOTATION_SWEEP_PLACE, Writer.USER, "annotation", _JOB, "3/10: the third of the ten jobs of its sweep"),
     (w.ANNOTATION_AT_MOST, Writer.USER, "annotation", _JOB, "so many jobs of its sweep run at once"),
     (w.ANNOTATION_TOPOLOGY, Writer.USER, "annotation", "jobs, pod templates", "a node label: all pods on one value"),
     (w.KUEUE_TOPOLOGY, Writer.USER, "annotation", "jobs, pod templates", "the same, in Kueue's name"),
