@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import orjson
@@ -23,6 +23,7 @@ from fleet.wellknown import CLUSTER, WORK
 
 GPU_PARTS = ("allocated", "free", "fragmented", "cordoned")
 TAINT = (("key", "key"), ("value", "value"), ("effect", "effect"), ("added", "timeAdded"))
+_GPU = "/gpu"
 NOT_LOOKED_AT = "it has not been looked at yet"
 
 UNREADABLE = {"type": "Ready", "status": "Unknown", "message": "its Cluster cannot be read"}
@@ -80,6 +81,11 @@ def cluster(body: Body, jobs: Mapping[str, int]) -> dict[str, Any]:
     nodes, resources = status.get("nodeSummary") or {}, status.get("resourceSummary") or {}
     allocatable, allocated = amounts_of(resources.get("allocatable")), amounts_of(resources.get("allocated"))
     free = {name: max(0, amount - allocated.get(name, 0)) for name, amount in allocatable.items()}
+    by_model = [
+        {"model": text(row.get("model")), **{part: whole(row.get(part)) for part in GPU_PARTS}}
+        for row in rows(status.get("gpus"))
+    ]
+    free_gpus = _idle(free, by_model)
     return {
         "name": metadata["name"],
         "ready": is_ready,
@@ -95,10 +101,19 @@ def cluster(body: Body, jobs: Mapping[str, int]) -> dict[str, Any]:
         "allocatable": quantities(allocatable),
         "allocated": quantities(allocated),
         "free": quantities(free),
-        "free_gpus": gpus(free),
-        "gpus": [
-            {"model": text(row.get("model")), **{part: whole(row.get(part)) for part in GPU_PARTS}}
-            for row in rows(status.get("gpus"))
-        ],
+        "free_gpus": free_gpus,
+        "gpus": by_model,
         "jobs": dict(sorted(jobs.items())),
     }
+
+
+def _idle(free: dict[str, int], by_model: Sequence[Mapping[str, Any]]) -> int:
+    """The free GPUs of nodes that take pods, once these were counted node by node: the sums of a member have the idle
+    GPUs of nodes that are not ready, too. Corrects `free` where one resource has all GPUs."""
+    if not by_model:
+        return gpus(free)
+    idle = sum(int(row["free"]) for row in by_model)
+    resources = [name for name in free if name.endswith(_GPU)]
+    if len(resources) == 1:
+        free[resources[0]] = idle
+    return idle

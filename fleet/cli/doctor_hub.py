@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Iterator
 
 from fleet import __version__
+from fleet.cli.failure import Failure
 from fleet.cli.finding import DAY_S, Finding, Patient, days, size
 from fleet.cli.notifications import NOTIFICATIONS
 from fleet.model.times import seconds
@@ -19,6 +20,8 @@ ROUND_TRIP_MS = 100.0
 TRANSACTION_S = 300.0
 CONNECTIONS_PART = 0.8  # of those that the server takes
 DISK_PART, DISK_BYTES = 0.1, 2 << 30  # that are free at least
+FULL_BYTES = 32 << 20  # less room than a segment of the database's log needs twice
+QUIET_S = 10.0  # without a failure: the signs of life of the controllers come each five seconds
 EXPIRY_S = 30 * DAY_S
 HISTORY_S = 300.0  # that the history may be behind: the log reaches back three times as far
 RECEIVERS = "/apis/config.fleet.io/v1alpha1/notificationreceivers"
@@ -31,8 +34,19 @@ _REMEDY = {
 }
 
 
+def full(patient: Patient) -> bool:
+    """Whether the disk takes no more writes: what else fails then follows from that. False where the user may not
+    know."""
+    try:
+        return int(patient.parts["disk"]["free"]) < FULL_BYTES
+    except Failure:
+        return False
+
+
 def nobody_decides(patient: Patient) -> Iterator[Finding]:
     """No leader, or a leader whose decider has stopped."""
+    if full(patient):
+        return
     for problem in patient.status["problems"]:
         if problem.startswith("nobody decides"):
             mend = "start fleet controllers (fleet up restarts it by itself), and read its log"
@@ -41,8 +55,15 @@ def nobody_decides(patient: Patient) -> Iterator[Finding]:
 
 def failing_loops(patient: Patient) -> Iterator[Finding]:
     """Loops of the controllers that failed within the last minute."""
+    if full(patient):
+        return
     for entry in patient.status["failing"]:
         error = f", on {entry['error']}" if entry.get("error") else ""
+        at = seconds(entry["last"])
+        if at is not None and patient.now - at > QUIET_S:
+            error += (
+                f"; no failure in the {patient.now - at:.0f} s since, and after a minute without one it is no finding"
+            )
         why = (
             f"failed {entry['failures']} times, was restarted {entry['restarts']} times, last at {entry['last']}{error}"
         )
@@ -126,8 +147,10 @@ def disk(patient: Patient) -> Iterator[Finding]:
     if found["free"] < DISK_BYTES or found["free"] < DISK_PART * found["total"]:
         database = patient.parts["database"]
         used = f"; the database has {size(database['bytes'])}" if database else ""
+        stops = ": nothing can be written, and nobody decides until there is room" if full(patient) else ""
         yield Finding(
-            "disk", "Disk", "", found["path"], f"{size(found['free'])} of {size(found['total'])} are free{used}",
+            "disk", "Disk", "", found["path"],
+            f"{size(found['free'])} of {size(found['total'])} are free{used}{stops}",
             "make room: delete finished jobs and old backups, or enlarge the volume",
         )  # fmt: skip
 

@@ -98,7 +98,10 @@ def run(
         _followed(hub, jobs, goal, wait, follow)
     except KeyboardInterrupt:
         goes = f"{named(jobs[0])} goes" if len(jobs) == 1 else f"{len(jobs)} jobs go"
-        print(f"\n{goes} on; {stop_words(bodies[-len(jobs) :])} stops {'it' if len(jobs) == 1 else 'them'}", file=sys.stderr)
+        print(
+            f"\n{goes} on; {stop_words(bodies[-len(jobs) :])} stops {'it' if len(jobs) == 1 else 'them'}",
+            file=sys.stderr,
+        )
         raise typer.Exit(130) from None
 
 

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from api.v1.clusters import cluster as described
 from api.v1.hubmodels import ClusterList, DecisionDetail, DecisionList, QueueList, Replay
 from api.v1.mount import PREFIX
 from fleet.controllers.decide.listed import listed
@@ -114,6 +115,16 @@ async def test_a_member_shows_its_room_and_the_jobs_that_are_there() -> None:
         assert (cfa["free_gpus"], cfa["nodes"], cfa["jobs"]) == (13, {"total": 3, "ready": 2}, {"Running": 1})
         assert (cfb["ready"], cfb["free_gpus"], cfb["jobs"], cfb["labels"]) == (False, 0, {}, {"zone": "b"})
         assert cfb["message"]
+
+
+def test_idle_gpus_of_a_node_that_is_not_ready_are_not_free() -> None:
+    amounts = {"allocatable": {"cpu": "96", "nvidia.com/gpu": "16"}, "allocated": {"nvidia.com/gpu": "3"}}
+    row = {"model": "A100", "allocated": 3, "free": 5, "fragmented": 5, "cordoned": 8}
+    shown = described({"metadata": {"name": "cfa"}, "status": {"resourceSummary": amounts, "gpus": [row]}}, {})
+    assert (shown["free"], shown["free_gpus"]) == ({"cpu": "96", "nvidia.com/gpu": "5"}, 5)
+    amounts["allocatable"]["amd.com/gpu"] = "4"
+    shown = described({"metadata": {"name": "cfa"}, "status": {"resourceSummary": amounts, "gpus": [row]}}, {})
+    assert (shown["free"]["nvidia.com/gpu"], shown["free_gpus"]) == ("13", 5)
 
 
 async def test_decisions_are_listed_newest_first_and_each_can_be_replayed() -> None:

@@ -80,6 +80,9 @@ def history(**facts: Any) -> dict[str, Any]:
     return {"history": {**SOUND["history"], **facts}}  # type: ignore[dict-item]
 
 
+FULL = {"disk": {"path": "/srv", "free": 4096, "total": 100 << 30}}
+
+
 def silent() -> dict[str, Any]:
     told = {"type": "Delivering", "status": "False", "message": "it answers HTTP 503"}
     return {"metadata": {"name": "chat", "namespace": "a"}, "status": {"conditions": [told]}}
@@ -90,6 +93,9 @@ CASES: list[tuple[Check, Patient, str]] = [
     (doctor_hub.failing_loops,
      patient(status={"failing": [{"loop": "bind", "failures": 3, "restarts": 0, "last": "now", "error": "x: Bug"}]}),
      "failed 3 times, was restarted 0 times, last at now, on x: Bug"),
+    (doctor_hub.failing_loops,
+     patient(status={"failing": [{"loop": "bind", "failures": 3, "restarts": 0, "last": rfc3339(NOW - 40)}]}),
+     "no failure in the 40 s since"),
     (doctor_hub.database, patient({"database": None, "databaseTrouble": "connection refused"}), "connection refused"),
     (doctor_hub.database, patient(database(schema="0002_pre")), "its schema is 0002_pre, this release knows 0001_pre"),
     (doctor_hub.database, patient(database(connections=95)), "95 of 100 connections are in use"),
@@ -100,6 +106,7 @@ CASES: list[tuple[Check, Patient, str]] = [
     (doctor_hub.history, patient(history(behind=90, behindS=900.0, lost=7)), "7 changes left the hub's log before"),
     (doctor_hub.disk, patient({"disk": {"path": "/srv", "free": 1 << 30, "total": 100 << 30}}),
      "1 GiB of 100 GiB are free; the database has 1 GiB"),
+    (doctor_hub.disk, patient(FULL), "nothing can be written, and nobody decides until there is room"),
     (doctor_hub.certificates,
      patient({"certificates": [{"name": "the server", "file": "f", "until": rfc3339(NOW + 2.5 * DAY_S)}]}),
      "the certificate of the server ends on 2027-01-17, in 2 days"),
@@ -125,6 +132,15 @@ CASES: list[tuple[Check, Patient, str]] = [
 @pytest.fixture(autouse=True)
 def no_kubectl(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(doctor_hub, "_kubectl", lambda: 36)
+
+
+def test_what_a_full_disk_causes_is_no_finding_of_its_own() -> None:
+    failing = {"loop": "bind", "failures": 3, "restarts": 0, "last": rfc3339(NOW), "error": "No space left on device"}
+    sick = {"problems": ["nobody decides since then: gone"], "failing": [failing]}
+    for check in (doctor_hub.nobody_decides, doctor_hub.failing_loops):
+        assert list(check(patient(FULL, sick))) == []
+        assert len(list(check(patient(status=sick)))) == 1
+        assert len(list(check(patient(status=sick, **{PARTS: 403})))) == 1
 
 
 @pytest.mark.parametrize(("check", "found", "why"), CASES, ids=[case[2][:40] for case in CASES])
