@@ -226,7 +226,7 @@ def waits(up: Up) -> str:
         (("queues", "-w"), "root", ""),
         (("run", "--name", "by-run", "--image", "i", "--gpus", "64", "--wait", "--", "a"), "by-run: Queued",
          "pytorchjob/by-run goes on; fleet cancel by-run stops it"),
-        (("run", "--name", "by-sweep", "--image", "i", "--gpus", "64", "--array", "0-1", "--until", "loss<1", "--", "a"),
+        (("run", "--name", "by-sweep", "--image", "i", "--gpus", "64", "--array", "0-1", "--until", "a<1", "--", "a"),
          "0 of 2 over", "sweep by-sweep goes on; fleet cancel -l fleet.io/sweep=by-sweep stops its jobs"),
     ],
 )  # fmt: skip

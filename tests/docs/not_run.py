@@ -13,6 +13,11 @@ NOT_RUN: dict[str, dict[str, str]] = {
     "logs-and-shells.md": dict.fromkeys(
         ("fleet exec *", "fleet attach *", "fleet port-forward *", "kubectl exec *", "kubectl port-forward *"), KEYS
     ),
+    "find-out-why-a-job-waits.md": {
+        "fleet explain *": "jobs too large, or that fail: tests/cli/test_explain.py",
+        "kubectl get queue *": "a name that the hub makes: tests/controllers",
+    },
+    "run-a-job.md": {"fleet run * --name eval *": "a job that ends by itself: tests/cli/test_run.py"},
     "submit-check-and-sweep.md": {"fleet sweep *": "jobs that print a number: tests/cli/test_submitting.py"},
     "keep-a-history.md": dict.fromkeys(("export *", "fleet up*"), STARTS),
     "incidents.md": {
@@ -46,7 +51,6 @@ ANOTHER_RUN = {
     "what-if.md": "tests/docs/test_docs.py",
     "audit.md": "tests/cli/test_audit.py",
     "follow-a-job-through-the-hub.md": "tests/traces",
-    "find-out-why-a-job-waits.md": "tests/cli/test_explain.py",
     "gangs-in-members.md": "tests/controllers",
     "give-people-access.md": "tests/cli/test_tenant.py",
     "hold-hurry-or-stop-a-job.md": "tests/cli/test_verbs.py",
@@ -57,7 +61,6 @@ ANOTHER_RUN = {
     "racks-and-growing-members.md": "tests/placement",
     "replay-a-decision.md": "tests/cli/test_decide.py",
     "replay-a-trace.md": "tests/cli/test_replay.py",
-    "run-a-job.md": "tests/cli/test_run.py",
     "use-the-console.md": "tests/console",
     "watch-a-fleet.md": "tests/monitoring",
     "webhooks-and-policies.md": "tests/api/test_admission_policies.py",

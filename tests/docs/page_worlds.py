@@ -3,21 +3,27 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from pathlib import Path
 
 import yaml
 
+from tests.docs.shown import FENCE, commands
 from tests.e2e.manifests import Manifest, gang_policy, leaf, pytorchjob, quota_tree
+
+HOW_TO = Path(__file__).resolve().parents[2] / "docs" / "how-to"
 
 
 @dataclass(frozen=True)
 class World:
-    """`namespace`: of the reader's context; `running`, `finished`: jobs that have come so far at the first command."""
+    """`namespace`: of the reader's context; `running`, `finished`: jobs that have come so far at the first command;
+    `later`: objects that are made after that."""
 
     namespace: str = "default"
     objects: tuple[Manifest, ...] = ()
     files: dict[str, str] = field(default_factory=dict)
     running: tuple[str, ...] = ()
     finished: tuple[str, ...] = ()
+    later: tuple[Manifest, ...] = ()
 
 
 def namespace(name: str) -> Manifest:
@@ -53,6 +59,20 @@ def sized(tree: Manifest, gpus: int) -> Manifest:
     for which in ("min", "max"):
         tree["spec"]["root"][which] = {**tree["spec"]["root"][which], "nvidia.com/gpu": gpus}
     return tree
+
+
+def shown_files(page: str) -> dict[str, str]:
+    """The files that a page shows with `cat`."""
+    found = commands((HOW_TO / page).read_text())
+    return {one.line[4:]: "\n".join(one.output or ()) for one in found if one.line.startswith("cat ")}
+
+
+def template_of(page: str) -> Manifest:
+    """The ConfigMap that a page shows."""
+    blocks = [
+        yaml.safe_load(block) for language, block in FENCE.findall((HOW_TO / page).read_text()) if language == "yaml"
+    ]
+    return next(body for body in blocks if body["kind"] == "ConfigMap")
 
 
 def within(name: str, manifest: Manifest) -> Manifest:
@@ -109,7 +129,24 @@ TOLD = World(
     ),
     running=("train",),
 )  # fmt: skip
+WAITS = World(
+    namespace="waits",
+    objects=(
+        namespace("waits"), quota_tree(leaf("child-2", "waits", **{"kube-queue/max-jobs": 1})),
+        gang_policy(queue=True), pytorchjob("pytorch-test"),
+    ),
+    files=shown_files("find-out-why-a-job-waits.md"), running=("pytorch-test",),
+    later=(pytorchjob("pytorch-second"),),
+)  # fmt: skip
+RUNS = World(
+    namespace="runs",
+    objects=(
+        namespace("runs"), quota_tree(leaf("a", "runs")), gang_policy(queue=True), template_of("run-a-job.md"),
+    ),
+)  # fmt: skip
 WORLDS = {
+    "find-out-why-a-job-waits.md": WAITS,
+    "run-a-job.md": RUNS,
     "submit-check-and-sweep.md": FILES,
     "get-told.md": TOLD,
     "use-the-command-line.md": LISTS,

@@ -101,6 +101,9 @@ def test_every_command_of_the_page_does_what_the_page_shows(up: Up, tmp_path: Pa
     for name, state in states.items():
         waited = reader.run(f"fleet wait {name} --for {state} --timeout 150")
         assert waited.returncode == 0, waited.stderr
+    if world.later:
+        applied = reader.run("kubectl apply -f -", yaml.safe_dump_all(world.later))
+        assert applied.returncode == 0, applied.stderr
     asked = [command for command in shown(page) if not excused(page, command)]
     differing = [reader.check(command, compared=command.line not in BY_CHANCE) for command in asked]
     cleared = reader.run("kubectl delete pytorchjobs --all --all-namespaces --timeout=150s")
