@@ -1,4 +1,4 @@
-"""The example of docs/how-to/use-python.md, cell by cell. It needs a hub with a quota tree and a gang policy."""
+"""The example of docs/how-to/use-python.md, cell by cell: needs a hub with a quota tree and a gang policy."""
 
 # %% Connect
 from fleet.client import Fleet, Forbidden, NotInTime

@@ -50,7 +50,7 @@ def doctor(
 ) -> None:
     """List what is wrong with hub and members, and what to do. The exit status is 1 when there is something.
 
-    It looks at decisions, database, history, disk, certificates, credentials, clocks, versions, loops, policies,
+    Checks: decisions, database, history, disk, certificates, credentials, clocks, versions, loops, policies,
     notifications and members.
     """
     from fleet.cli.hub import connect

@@ -92,7 +92,10 @@ MountOption = Annotated[
 ]
 NodeSelectorOption = Annotated[Texts, typer.Option(metavar="LABEL=VALUE", help="Only nodes with it. Repeatable.")]
 TimeOption = Annotated[
-    str, typer.Option(metavar="TIME", help="The longest time that the job may run: 90m, 12h, 2d. It is ended then.")
+    str,
+    typer.Option(
+        metavar="TIME", help="The longest time that the job may run: 90m, 12h, 2d. Its member ends the job then."
+    ),
 ]
 QueueOption = Annotated[str, typer.Option(metavar="QUEUE", help="The queue (default: that of the namespace).")]
 PriorityOption = Annotated[str, typer.Option(metavar="CLASS", help="A PriorityClass.")]

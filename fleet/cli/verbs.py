@@ -17,7 +17,8 @@ from fleet.cli.options import ContextOption, DataDirOption, KubeconfigOption, Na
 def hold(
     jobs: TargetsArgument = None,
     drain: Annotated[
-        bool, typer.Option("--drain", help="Of a queue: evict its jobs that run, too. They wait in it again.")
+        bool,
+        typer.Option("--drain", help="Of a queue: evict its jobs that run, too. The jobs wait in the queue again."),
     ] = False,
     selector: SelectorOption = None,
     namespace: NamespaceOption = None,
@@ -83,7 +84,7 @@ def suspend(
 ) -> None:
     """Stop jobs, and keep them to resume.
 
-    They leave their member and give their quota back.
+    The jobs leave their member and give their quota back.
     """
     from fleet.cli.hub import connect
     from fleet.client import verbs

@@ -72,7 +72,7 @@ def what_if(
 ) -> None:
     """Show which jobs start, move, stop or wait after some edits.
 
-    Nothing is changed. Edits may be given several times, and together. They are made in the order of the options here,
+    Nothing is changed. Edits may be given several times, and together. Their order is that of the options here,
     whatever their order on the command line.
     """
     from fleet.cli import whatif_asked, whatif_edits

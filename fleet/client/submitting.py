@@ -32,7 +32,7 @@ class Object(Record):
 
 
 class Submission(Rows[Object]):
-    """What `submit` and `apply` have written, in order. It names its one job, so that it goes wherever a job does."""
+    """What `submit` and `apply` have written, in order. A submission of one job goes wherever a job does."""
 
     @property
     def jobs(self) -> list[Object]:

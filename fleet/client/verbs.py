@@ -30,7 +30,7 @@ def release(session: Session, job: JobLike, *, namespace: str | None = None) -> 
 
 
 def suspend(session: Session, job: JobLike, *, namespace: str | None = None) -> Steps[None]:
-    """Stop a job, and keep it to resume. It leaves its member and gives its quota back."""
+    """Stop a job, and keep it to resume. The job leaves its member and gives its quota back."""
     yield from _suspended(session, job, namespace, True)
 
 
