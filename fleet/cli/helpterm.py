@@ -67,6 +67,8 @@ def explained(word: str) -> list[str]:
             else f"{wanted} is a command: fleet {wanted} --help"
         )
     if not lines:
+        lines = list(_elsewhere(wanted))
+    if not lines:
         raise Failure(f'no term is called "{word}"{_near(wanted)}; fleet help lists all')
     return lines
 
@@ -98,6 +100,19 @@ def _of(entry: Term) -> Iterator[str]:
     seen = [place for place in re.split(r"[;,] ", plain(entry["where"])) if not place.startswith(_SOURCES)]
     if seen:
         yield from _wrapped(f"Seen in: {'; '.join(seen)}")
+
+
+def _elsewhere(wanted: str) -> Iterator[str]:
+    """What is called so in other systems: commands here, and terms."""
+    from fleet.cli.main import COMMANDS
+    from fleet.cli.nearest import ELSEWHERE
+
+    here = [f"fleet {name}" for name in ELSEWHERE.get(wanted, ()) if name in COMMANDS]
+    if here:
+        yield f"{wanted} of other systems is here: {', '.join(here)}"
+    for entry in terms():
+        if re.search(rf"\b{re.escape(wanted)}\b", plain(entry["elsewhere"]).lower()):
+            yield from _of(entry)
 
 
 def _wrapped(text: str) -> list[str]:

@@ -80,6 +80,7 @@ def test_a_command_that_is_run_loads_no_pydantic(words: list[str], tmp_path: Pat
     ("words", "named"),
     [
         (("members",), "'clusters' or 'top'"), (("squeue",), "'jobs'"), (("ps",), "'jobs'"), (("ls",), "'jobs'"),
+        (("sattach",), "'attach'"), (("scontrol",), "'show' or 'explain' or 'hold' or 'release' or 'priority'"),
         (("list",), "'jobs'"), (("nodes",), "'clusters' or 'top'"), (("describe",), "'show' or 'explain'"),
         (("kill",), "'cancel'"), (("stop",), "'cancel'"), (("token", "ls"), "'list'"), (("token", "rm"), "'revoke'"),
         (("jbos",), "'jobs'"),

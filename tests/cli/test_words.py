@@ -56,6 +56,8 @@ def test_no_reason_names_the_inside_of_the_hub() -> None:
         (["quotaexhausted"], "QuotaExhausted: the reason of a job that waits (Info)"),
         (["what-if"], "what-if  (Scheduling)"),
         (["drain"], "drain is a command: fleet drain --help"),
+        (["squeue"], "squeue of other systems is here: fleet jobs"),
+        (["partition"], "queue  (Quota)"),
     ],
 )
 def test_a_term_a_code_and_a_command_are_explained(words: list[str], first: str) -> None:
