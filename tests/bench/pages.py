@@ -1,96 +1,144 @@
-"""The cost of open pages of the console: CPU time of the API process with their streams, and without.
+"""Open pages of the console without a browser: they ask what the page Fleet asks, and ask again as it does.
 
-    python -m tests.bench.pages [--pages 200] [--writes 50] [--seconds 15]
-
-A hub of its own runs. Pages hold /fleet/v1/changes open with a session. Writes change an annotation of a
-PropagationPolicy. The same writes without pages are measured first.
+That is: a stream of changes, each query of a kind that has changed, and what has a timer. Each page has a connection
+pool of its own, like a browser.
 """
 
 from __future__ import annotations
 
-import argparse
 import asyncio
-import ssl
-import tempfile
+import contextlib
 import time
-from pathlib import Path
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, field
 
-import httpx
-import psutil
+import aiohttp
+import orjson
 
-from tests.cli.hub import Up
-
-POLICIES = "/apis/policy.one.alibabacloud.com/v1alpha1/namespaces/default/propagationpolicies"
-POLICY = {
-    "apiVersion": "policy.one.alibabacloud.com/v1alpha1", "kind": "PropagationPolicy", "metadata": {"name": "bench"},
-    "spec": {"resourceSelectors": [{"apiVersion": "v1", "kind": "ConfigMap", "name": "none"}]},
-}  # fmt: skip
-MERGE = {"content-type": "application/merge-patch+json"}
+CHANGES = "/fleet/v1/changes"
+CONNECTIONS = 6  # of a browser to one address
+OPENED_AT_ONCE = 20
+OPEN_S = 120.0
 
 
-async def writing(client: httpx.AsyncClient, writes: int, seconds: float) -> int:
-    began, done = time.monotonic(), 0
-    while time.monotonic() - began < seconds:
-        await asyncio.sleep(max(0.0, began + done / writes - time.monotonic()))
-        patch = {"metadata": {"annotations": {"number": str(done)}}}
-        (await client.patch(f"{POLICIES}/bench", json=patch, headers=MERGE)).raise_for_status()
-        done += 1
-    return done
+@dataclass(frozen=True)
+class Query:
+    """`kind`: a change of it makes the page ask again; "" none. `every_s`: so does time; 0 never."""
+
+    kind: str
+    path: str
+    every_s: float = 0.0
 
 
-async def page(client: httpx.AsyncClient, server: str, heard: list[int], opened: asyncio.Semaphore) -> None:
-    async with client.stream("GET", f"{server}/fleet/v1/changes") as stream:
-        stream.raise_for_status()
-        opened.release()
-        async for line in stream.aiter_lines():
-            heard[0] += line.startswith("data:")
+def fleet_page(members: tuple[str, ...]) -> list[Query]:
+    """What console/src/pages/fleet.tsx shows; the maps of two members are open."""
+    series = "/fleet/v1/reports/series?by=queue&points=120"
+    return [
+        Query("members", "/fleet/v1/clusters"),
+        Query("jobs", "/fleet/v1/history?limit=10"),
+        Query("jobs", "/fleet/v1/reports/changes?limit=12"),
+        Query("", series, 60.0),
+        *(Query("members", f"/fleet/v1/nodes?member={name}&limit=400", 10.0) for name in members[:2]),
+    ]
 
 
-async def measured(up: Up, pages: int, writes: int, seconds: float) -> None:
-    access = up.hub.client.access
-    server, token, process = access.server, up.folder.joinpath("tokens.csv").read_text().split(",")[0], up.child("api")
-    headers = {"authorization": f"Bearer {token}"}
-    async with httpx.AsyncClient(base_url=server, headers=headers, verify=False, timeout=60) as client:
-        (await client.post(POLICIES, json=POLICY)).raise_for_status()
-        login = await client.post("/console/session", json={"token": token}, headers={"origin": server})
-        cookies, trust = login.raise_for_status().cookies, ssl._create_unverified_context()
-        for count in (0, pages):
-            heard, opened, open_ = [0], asyncio.Semaphore(0), []
+@dataclass
+class Told:
+    """What the pages have met since the last `reset`."""
+
+    events: int = 0
+    answers: int = 0
+    failures: int = 0
+    bytes: int = 0
+    slowest_s: float = 0.0
+    opened: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(0))
+
+    def reset(self) -> None:
+        self.events = self.answers = self.failures = self.bytes = 0
+        self.slowest_s = 0.0
+
+
+class Page:
+    """One page, which asks each query once at a time."""
+
+    def __init__(self, client: aiohttp.ClientSession, queries: list[Query], told: Told) -> None:
+        self._client, self._told = client, told
+        self._wanted = {query: asyncio.Event() for query in queries}
+
+    async def run(self) -> None:
+        async with asyncio.TaskGroup() as tasks:
+            for query, wanted in self._wanted.items():
+                wanted.set()
+                tasks.create_task(self._keep(query, wanted))
+            tasks.create_task(self._hear())
+
+    async def _hear(self) -> None:
+        async with self._client.get(CHANGES, timeout=aiohttp.ClientTimeout(total=None)) as stream:
+            assert stream.status == 200, await stream.text()
+            self._told.opened.release()
+            async for line in stream.content:
+                if line.startswith(b"data:"):
+                    self._told.events += 1
+                    kinds = orjson.loads(line[5:])["kinds"]
+                    for query, wanted in self._wanted.items():
+                        if query.kind in kinds:
+                            wanted.set()
+
+    async def _keep(self, query: Query, wanted: asyncio.Event) -> None:
+        while True:
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(query.every_s or None):
+                    await wanted.wait()
+            wanted.clear()
+            began = time.monotonic()
+            async with self._client.get(query.path) as answer:
+                self._told.bytes += len(await answer.read())
+                self._told.failures += answer.status != 200
+            self._told.answers += 1
+            self._told.slowest_s = max(self._told.slowest_s, time.monotonic() - began)
+
+
+async def cookie_of(server: str, token: str) -> dict[str, str]:
+    """The cookie of a new session of the console, by its name."""
+    async with aiohttp.ClientSession(connector=aiohttp.TCPConnector(ssl=False)) as client:
+        answer = await client.post(f"{server}/console/session", json={"token": token}, headers={"origin": server})
+        assert answer.status == 200, await answer.text()
+        return {name: cookie.value for name, cookie in answer.cookies.items()}
+
+
+@contextlib.asynccontextmanager
+async def open_pages(server: str, token: str, count: int, queries: list[Query]) -> AsyncIterator[Told]:
+    """`count` pages, each with its stream open and all its queries answered once."""
+    told, clients, tasks = Told(), list[aiohttp.ClientSession](), list[asyncio.Task[None]]()
+    header = "; ".join(f"{name}={value}" for name, value in (await cookie_of(server, token)).items()) if count else ""
+    try:
+        for number in range(count):
+            connector = aiohttp.TCPConnector(ssl=False, limit=CONNECTIONS)
+            headers = {"cookie": header, "sec-fetch-site": "same-origin"}
+            client = aiohttp.ClientSession(server, connector=connector, headers=headers)
+            clients.append(client)
+            tasks.append(asyncio.create_task(Page(client, queries, told).run()))
+            if number % OPENED_AT_ONCE == OPENED_AT_ONCE - 1:
+                await _answered(told, (number + 1) * len(queries), tasks)
+        await _answered(told, count * len(queries), tasks)
+        async with asyncio.timeout(OPEN_S):
             for _ in range(count):
-                browser = httpx.AsyncClient(verify=trust, timeout=60, cookies=cookies)
-                open_.append((browser, asyncio.create_task(page(browser, server, heard, opened))))
-            for _ in range(count):
-                await opened.acquire()
-            await asyncio.sleep(3)
-            heard[0], before, began = 0, cpu(process), time.monotonic()
-            done = await writing(client, writes, seconds)
-            took = time.monotonic() - began
-            used = (cpu(process) - before) / took
-            print(f"{count} pages, {done / took:.0f} writes/s: {used:.1%} of a core, {heard[0] / took:.0f} events/s")
-            for browser, task in open_:
-                task.cancel()
-                await asyncio.gather(task, return_exceptions=True)
-                await browser.aclose()
+                await told.opened.acquire()
+        told.reset()
+        yield told
+        broken = [task for task in tasks if task.done()]
+        assert not broken, broken[0].exception()
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        await asyncio.gather(*(client.close() for client in clients))
 
 
-def cpu(process: psutil.Process) -> float:
-    times = process.cpu_times()
-    return float(times.user + times.system)
-
-
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--pages", type=int, default=200)
-    parser.add_argument("--writes", type=int, default=50)
-    parser.add_argument("--seconds", type=float, default=15.0)
-    asked = parser.parse_args()
-    with tempfile.TemporaryDirectory() as folder:
-        up = Up(Path(folder) / "hub")
-        try:
-            asyncio.run(measured(up, asked.pages, asked.writes, asked.seconds))
-        finally:
-            up.stop()
-
-
-if __name__ == "__main__":
-    main()
+async def _answered(told: Told, count: int, tasks: list[asyncio.Task[None]]) -> None:
+    async with asyncio.timeout(OPEN_S):
+        while told.answers < count:
+            for task in tasks:
+                if task.done():
+                    task.result()
+            await asyncio.sleep(0.05)
