@@ -148,6 +148,7 @@ $(CONSOLE): $(STAMP) $(shell find console api/v1 -name node_modules -prune -o -n
 	@$(BIN)/python console/openapi.py build/console/openapi.json
 	@$(NPM) run --silent types >/dev/null
 	@$(NPM) run --silent build -- --logLevel warn
+	@$(BIN)/python console/pack.py $(@D)/assets
 	@touch $@
 
 .PHONY: chromium

@@ -30,6 +30,7 @@ PATH = "/fleet/v1/changes"
 KINDS = ("jobs", "queues", "members", "decisions", "policies")
 LOOK_S = 0.1  # between two looks at the log
 TOGETHER_S = 0.5  # between two messages
+PER_STREAM_S = 0.01  # more for each stream: each message makes a page ask, and the pages together are bounded so
 RECORD_S = 1.0  # after a decision has changed a unit, its record is written
 HEARTBEAT_S = 15.0
 SEEN_S = 10.0  # for which the rights of a user are remembered
@@ -163,7 +164,7 @@ class Changes:
             if waiting and now >= recorded:
                 waiting, record = False, frozenset({("decisions", "")})
                 pending = record if pending is None else pending | record if pending != ALL else ALL
-            if pending is not None and now - sent >= TOGETHER_S:
+            if pending is not None and now - sent >= TOGETHER_S + PER_STREAM_S * len(self._readers):
                 for reader in self._readers:
                     reader.offer(pending)
                 pending, sent = None, now

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import orjson
@@ -11,7 +11,8 @@ from fastapi import APIRouter, Request
 from starlette.responses import Response
 
 from api.rbac import Attributes
-from api.v1.context import Hub, answer, encoded, need, spared, unhurried
+from api.v1.context import Hub, encoded, encoded_answer, need, spared
+from api.v1.followed import Shared, Sums
 from api.v1.hubmodels import ClusterList
 from api.v1.quantities import amounts_of, gpus, quantities
 from api.v1.standing import Stands, state_of
@@ -31,39 +32,34 @@ UNREADABLE = {"type": "Ready", "status": "Unknown", "message": "its Cluster cann
 
 def router(hub: Hub) -> APIRouter:
     routes = APIRouter(tags=["clusters"])
+    jobs = Sums(hub.store, (WORK, "resourcebindings"), partial(_in_member, hub))
+
+    async def listed(revision: int) -> bytes:
+        found = await jobs.at(revision, hub.registry.generation)
+        stored = hub.store.scan(CLUSTER, "clusters")
+        return orjson.dumps({"items": [_row(entry, found.get(entry.key.name, {})) for entry in stored]})
+
+    shared = Shared(hub.store, listed)  # every user who may list sees the same
 
     @routes.get("/clusters", response_model=ClusterList, summary="The member clusters")
     async def list_clusters(request: Request) -> Response:
         """In order of name. Needs `list` on clusters.cluster.karmada.io."""
         need(request, Attributes("list", CLUSTER, "clusters"))
-        await hub.store.revision()
-        jobs = await jobs_by_member(hub)
-        stored = hub.store.scan(CLUSTER, "clusters")
-        return answer({"items": [_row(entry, jobs.get(entry.key.name, {})) for entry in stored]})
+        return encoded_answer(await shared.now())
 
     return routes
 
 
-async def jobs_by_member(hub: Hub) -> dict[str, Counter[str]]:
-    """Number of jobs by member and state, finished jobs there among them."""
-    found: dict[str, Counter[str]] = {}
-    async for stored in unhurried(hub.store.scan(WORK, "resourcebindings")):
-        counted = spared(_in_member, hub, stored.body, otherwise=None)
-        if counted is not None:
-            member, state = counted
-            found.setdefault(member, Counter())[state] += 1
-    return found
-
-
-def _in_member(hub: Hub, binding: Body) -> tuple[str, str] | None:
-    """The member and state of a job that is in one."""
+def _in_member(hub: Hub, stored: Stored) -> tuple[str, dict[str, int]] | None:
+    """The member of a job that is in one, and its state; finished jobs there too."""
+    binding = stored.body
     member, resource = b.member_of(binding), b.resource_of(binding)
     if member is None or not b.is_gang(binding):
         return None
     kind = hub.registry.kind_of(str(resource.get("apiVersion", "")), str(resource.get("kind", "")))
     if kind is None:
         return None
-    return member, str(state_of(Stands(kind, {"metadata": binding["metadata"]}, binding)))
+    return member, {str(state_of(Stands(kind, {"metadata": binding["metadata"]}, binding))): 1}
 
 
 def _row(stored: Stored, jobs: Mapping[str, int]) -> orjson.Fragment | dict[str, Any]:

@@ -69,9 +69,14 @@ def answer(
 ) -> Response:
     """`body` as JSON. The routes make plain data and pass models by: ten thousand jobs are then a matter of
     milliseconds; that they are what the models promise is tested."""
-    response = Response(orjson.dumps(body), status, {"cache-control": "no-cache, private", **(headers or {})}, JSON)
+    response = encoded_answer(orjson.dumps(body), status, headers)
     response.raw_headers.extend(warning_headers(warnings))
     return response
+
+
+def encoded_answer(body: bytes, status: int = 200, headers: dict[str, str] | None = None) -> Response:
+    """`body` is JSON."""
+    return Response(body, status, {"cache-control": "no-cache, private", **(headers or {})}, JSON)
 
 
 def wrong(field: str, message: str, reason: str = "FieldValueInvalid") -> StatusError:

@@ -9,8 +9,9 @@ from __future__ import annotations
 import difflib
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 from binascii import Error as Base64Error
+from collections.abc import Hashable
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 from uuid import UUID
 
 import orjson
@@ -20,6 +21,7 @@ from starlette.responses import Response
 
 from api.rbac import Attributes
 from api.v1.context import Hub, allowed, answer, need, user_of, wrong
+from api.v1.followed import Recent
 from api.v1.historydb import History, told
 from api.v1.historymodels import Forgotten, HistoryReport, Life, PastJobList
 from api.v1.models import Model
@@ -39,6 +41,7 @@ LIMIT, LIMIT_MAX = 500, 5_000
 ROWS_MAX = 10_000
 PERIOD = timedelta(days=30)
 NEAR_MOST = 3
+RECENT_S = 0.5  # for which an answer of a list is shared by those who ask the same: pages that stay open
 ByName = Literal["user", "queue", "namespace", "member", "model"]
 
 
@@ -117,6 +120,7 @@ class Past:
     def __init__(self, hub: Hub, history: History) -> None:
         self._hub = hub
         self._history = history
+        self._recent: Recent[tuple[Any, Mark | None, datetime | None]] = Recent(RECENT_S)
 
     def _now(self) -> datetime:
         return datetime.fromtimestamp(self._hub.objects.clock.now(), UTC)
@@ -129,12 +133,16 @@ class Past:
         reader = await self._history.reader()
         chosen = self.chosen(request, query)
         after = decoded(query.continue_) if query.continue_ else None
-        with told():
-            items, mark = await reports_lives.jobs(
+
+        async def read() -> tuple[Any, Mark | None, datetime | None]:
+            found, mark = await reports_lives.jobs(
                 reader, chosen, states=[str(state) for state in query.state], name=query.name, since=query.since,
                 until=query.until, limit=query.limit, after=after, now=self._now(),
             )  # fmt: skip
-            since = await reader.since()
+            return found, mark, await reader.since()
+
+        with told():
+            items, mark, since = await self._recent.of(asked(request, chosen), read)
         return answer(
             {
                 "items": items, "continue": encoded(mark) if mark is not None else None,
@@ -240,6 +248,12 @@ class Past:
             return job_kind(self._hub.registry, name, "kind").kind
         except StatusError:
             return name
+
+
+def asked(request: Request, chosen: Chosen) -> Hashable:
+    """What an answer of the history follows from: users who may see the same, and ask the same, share it."""
+    sight = None if chosen.sight is None else frozenset(chosen.sight.items())
+    return request.url.query, sight
 
 
 def both(one: frozenset[str] | None, other: frozenset[str] | None) -> frozenset[str] | None:

@@ -17,15 +17,15 @@ from dataclasses import dataclass
 from operator import attrgetter
 
 from api.v1.context import spared, unhurried
+from api.v1.followed import changed_keys
 from api.v1.standing import in_line, tier, waits
 from fleet.bindings import binding as b
 from fleet.bindings.unit import priority_of, queue_of
 from fleet.foresee.position import rank_of
-from fleet.ports import Body, Expired, Key, Store, Stored
+from fleet.ports import Body, Key, Store, Stored
 from fleet.wellknown import ANNOTATION_QUOTA_FULLNAME, QUEUE, QUEUE_NAMESPACE, UNIT_SUFFIX, WORK, unit_name
 
 BINDINGS, UNITS = (WORK, "resourcebindings"), (QUEUE, "queueunits")
-CHANGES = 5_000  # more of them since the last request, and the lines are made anew, which then costs less
 # whether it has no place, its tier, -priority, time of enqueueing, namespace/name of the job, uid of its binding
 Rank = tuple[bool, int, int, float, str, str]
 
@@ -102,26 +102,13 @@ class Lines:
         changes the same line."""
         async with self._following:
             if self._upto != revision:
-                changed, upto = await self._changed(revision)
+                changed, upto = await changed_keys(self._store, (BINDINGS, UNITS), self._upto, revision)
                 if changed is None:
                     await self._make()
-                async for key in unhurried(changed or ()):
+                async for key in unhurried({unit_key(key) for key in changed or ()}):
                     self._line.replace(key, spared(self._waiting, self._store.peek(key), otherwise=None))
                 self._upto = upto  # not before: a request that is broken off leaves the rest to the next one
             return self._line
-
-    async def _changed(self, revision: int) -> tuple[set[Key] | None, int]:
-        """The units that may stand elsewhere now, and the revision up to which the log was read. No units where the log
-        does not tell, or tells of too many."""
-        if self._upto < 0:
-            return None, revision
-        try:
-            events, upto = await self._store.events((BINDINGS, UNITS), since=self._upto, limit=CHANGES)
-        except Expired:
-            return None, revision
-        if len(events) == CHANGES or upto < self._upto:
-            return None, revision
-        return {_unit_key(event.stored.key) for event in events}, upto
 
     async def _make(self) -> None:
         entries = []
@@ -147,7 +134,7 @@ def binding_key(unit: Key) -> Key:
     return Key(WORK, "resourcebindings", unit.namespace, unit.name.removesuffix(UNIT_SUFFIX))
 
 
-def _unit_key(key: Key) -> Key:
+def unit_key(key: Key) -> Key:
     """Of the unit that is made from a binding; the key of a unit itself."""
     return key if key.resource == UNITS[1] else Key(*UNITS, key.namespace, unit_name(key.name))
 

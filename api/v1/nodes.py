@@ -15,6 +15,7 @@ from starlette.responses import Response
 
 from api.rbac import Attributes
 from api.v1.context import Hub, answer, need
+from api.v1.followed import Recent
 from api.v1.hubmodels import NodeList
 from api.v1.models import Model
 from api.v1.sight import jobs_seen
@@ -25,6 +26,8 @@ from fleet.ports import Store
 from fleet.wellknown import CLUSTER
 
 LIMIT, LIMIT_MAX = 1_000, 5_000
+READ_S = 0.5  # between two looks for a new row: the controllers write one in two seconds at most
+HELD = 5  # in the row of a node: GPUs by unit
 Found = tuple[int, float, Mapping[str, Any]]  # id of the row, epoch second, what it holds
 
 
@@ -39,18 +42,20 @@ class LatestNodes:
     def __init__(self, store: Store) -> None:
         self._store = store
         self._kept: Found | None = None
-        self._reading = asyncio.Lock()
+        self._recent = Recent[Found | None](READ_S)
 
     async def latest(self) -> Found | None:
         """None while there is none."""
-        async with self._reading:
-            rows = await self._store.read_history(NODES, limit=1)
-            if not rows:
-                return None
-            if self._kept is None or self._kept[0] != rows[0]["id"]:
-                content = await asyncio.to_thread(_decoded, rows[0]["nodes"])
-                self._kept = (rows[0]["id"], float(rows[0]["now"]), content)
-            return self._kept
+        return await self._recent.of(NODES, self._read)
+
+    async def _read(self) -> Found | None:
+        rows = await self._store.read_history(NODES, limit=1)
+        if not rows:
+            return None
+        if self._kept is None or self._kept[0] != rows[0]["id"]:
+            content = await asyncio.to_thread(_decoded, rows[0]["nodes"])
+            self._kept = (rows[0]["id"], float(rows[0]["now"]), content)
+        return self._kept
 
 
 def router(hub: Hub) -> APIRouter:
@@ -66,17 +71,19 @@ def router(hub: Hub) -> APIRouter:
         if found is None:
             return answer({"at": None, "items": [], "left": 0})
         _, now, content = found
-        seen = jobs_seen(hub, request)
-        jobs = {
-            key: _job(kind, name, leaf)
-            for key, (kind, name, leaf) in content["units"].items()
-            if seen(Unit(key, name, (), needs_kind=kind))
-        }
-        members = content["members"]
+        members, units = content["members"], content["units"]
         asked = members if query.member is None else {query.member: members.get(query.member, [])}
         rows = [(member, row) for member, nodes_of in asked.items() for row in nodes_of]
         left = len(rows) - query.limit + (content["left"] if query.member is None else 0)
-        items = [_node(member, row, jobs) for member, row in rows[: query.limit]]
+        shown = rows[: query.limit]
+        seen = jobs_seen(hub, request)
+        jobs = {
+            key: _job(kind, name, leaf)
+            for key in {key for _, row in shown for key in row[HELD]} & units.keys()
+            for kind, name, leaf in [units[key]]
+            if seen(Unit(key, name, (), needs_kind=kind))
+        }
+        items = [_node(member, row, jobs) for member, row in shown]
         return answer({"at": rfc3339(now), "items": items, "left": max(0, left)})
 
     return routes

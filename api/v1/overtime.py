@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import asdict
 from datetime import UTC, datetime, timedelta
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from fastapi import APIRouter, Query, Request
 from pydantic import AwareDatetime, Field
@@ -12,7 +12,8 @@ from starlette.responses import Response
 
 from api.rbac import Attributes
 from api.v1.context import Hub, allowed, answer, need, wrong
-from api.v1.history import Past
+from api.v1.followed import Recent
+from api.v1.history import RECENT_S, Past, asked
 from api.v1.historydb import History, told
 from api.v1.historymodels import Changes, UsageOverTime
 from api.v1.models import Model
@@ -20,8 +21,13 @@ from api.v1.sight import READ_QUEUES, READ_TREE
 from fleet.model.times import rfc3339
 from fleet.wellknown import CLUSTER
 
+if TYPE_CHECKING:
+    from fleet.accounts.reports_changes import Row
+    from fleet.accounts.reports_series import OverTime
+
 POINTS_MAX = 200
 CHANGES_MAX = 200
+SERIES_S = 5.0  # as RECENT_S: the use is recorded by the minute
 DAY, HOUR = timedelta(days=1), timedelta(hours=1)
 READ_MEMBERS = Attributes("list", CLUSTER, "clusters")
 
@@ -51,6 +57,8 @@ class ChangesFilter(Span):
 def router(hub: Hub, history: History) -> APIRouter:
     routes = APIRouter(tags=["history"])
     past = Past(hub, history)
+    series: Recent[OverTime] = Recent(SERIES_S)
+    lately: Recent[tuple[list[Row], dict[str, int]]] = Recent(RECENT_S)
 
     def now() -> datetime:
         return datetime.fromtimestamp(hub.objects.clock.now(), UTC)
@@ -69,8 +77,11 @@ def router(hub: Hub, history: History) -> APIRouter:
         from fleet.accounts.reports_asked import Period
         from fleet.accounts.reports_series import over_time
 
+        async def read() -> OverTime:
+            return await over_time(reader, query.by, Period(start, end, now()), query.points)
+
         with told():
-            found = await over_time(reader, query.by, Period(start, end, now()), query.points)
+            found = await series.of(request.url.query, read)
         capacity = found.capacity if allowed(request, READ_MEMBERS) else None
         return answer(
             {
@@ -90,8 +101,12 @@ def router(hub: Hub, history: History) -> APIRouter:
         from fleet.accounts.reports_changes import changes
 
         chosen = past.chosen(request, None, "/fleet/v1/reports/changes")
+
+        async def read() -> tuple[list[Row], dict[str, int]]:
+            return await changes(reader, Period(start, end, now()), chosen, query.limit)
+
         with told():
-            rows, counts = await changes(reader, Period(start, end, now()), chosen, query.limit)
+            rows, counts = await lately.of(asked(request, chosen), read)
         items = [row | {"at": _time(row["at"])} for row in rows]
         return answer(
             {

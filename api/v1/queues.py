@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import islice
 from typing import Any
 
@@ -16,9 +17,10 @@ from fastapi import APIRouter, Request
 from starlette.responses import Response
 
 from api.rbac import Attributes
-from api.v1.context import Hub, allowed, answer, encoded, need, spared, unhurried
+from api.v1.context import Hub, allowed, answer, encoded, need, spared
+from api.v1.followed import Sums
 from api.v1.hubmodels import QueueList
-from api.v1.line import Lines, Waiting, binding_key, queue_paths
+from api.v1.line import BINDINGS, UNITS, Lines, Waiting, binding_key, queue_paths, unit_key
 from api.v1.quantities import add, quantities
 from api.v1.shares import FairShares, Shares
 from api.v1.sight import READ_QUEUES, READ_TREE, homes, nodes_seen, seen_of
@@ -37,6 +39,9 @@ from fleet.wellknown import QUEUE, QUEUE_NAMESPACE
 HEADS = 3
 
 
+COUNT = ""  # in the sums of a queue: how many units are charged
+
+
 @dataclass(slots=True)
 class _Use:
     """The sums of one node of the tree and all below it."""
@@ -48,6 +53,7 @@ class _Use:
 
 def router(hub: Hub, lines: Lines, shares: FairShares) -> APIRouter:
     routes = APIRouter(tags=["queues"])
+    charges = Sums(hub.store, UNITS, partial(_charged, hub), BINDINGS, owner=unit_key)
 
     @routes.get("/queues", response_model=QueueList, summary="The quota tree")
     async def list_queues(request: Request) -> Response:
@@ -63,7 +69,9 @@ def router(hub: Hub, lines: Lines, shares: FairShares) -> APIRouter:
         revision = await hub.store.revision()
         queues = [stored.body for stored in hub.store.scan(QUEUE, "queues", namespace=QUEUE_NAMESPACE)]
         tree = read_tree(tree_object(hub.store), queues)
-        items = await _nodes(hub, lines, tree, revision, request, await shares.now()) if tree is not None else []
+        items = (
+            await _nodes(hub, lines, charges, tree, revision, request, await shares.now()) if tree is not None else []
+        )
         stops = stops_of(queues)
         for item in items:
             path = item["path"]
@@ -74,20 +82,17 @@ def router(hub: Hub, lines: Lines, shares: FairShares) -> APIRouter:
 
 
 async def _nodes(
-    hub: Hub, lines: Lines, tree: QuotaTree, revision: int, request: Request, shares: Shares
+    hub: Hub, lines: Lines, charges: Sums, tree: QuotaTree, revision: int, request: Request, shares: Shares
 ) -> list[dict[str, Any]]:
     paths = queue_paths(hub.store)
     names = {path: name for name, path in paths.items()}
     line = await lines.at(revision)
     uses = {path: _Use() for path in tree.nodes}
-    async for unit in unhurried(hub.store.scan(QUEUE, "queueunits")):
-        counted = spared(_charged, hub, unit, paths, otherwise=None)
-        if counted is None:
-            continue
-        leaf, asked = counted
-        for path in tree.ancestors(leaf):
-            add(uses[path].used, asked)
-            uses[path].running += 1
+    for queue, charge in (await charges.at(revision)).items():
+        amounts = {name: amount for name, amount in charge.items() if name != COUNT}
+        for path in tree.ancestors(paths.get(queue, "")):
+            add(uses[path].used, amounts)
+            uses[path].running += charge.get(COUNT, 0)
     for queue, waiting in line.waiting.items():
         for path in tree.ancestors(paths.get(queue, "")):
             uses[path].waiting += len(waiting)
@@ -134,12 +139,12 @@ def _lenders(lenders: Lenders, path: str, over: dict[str, int], seen: Collection
     ]
 
 
-def _charged(hub: Hub, unit: Stored, paths: dict[str, str]) -> tuple[str, dict[str, int]] | None:
-    """The leaf of a unit that uses quota, and its charge; None for a unit that uses none."""
+def _charged(hub: Hub, unit: Stored) -> tuple[str, dict[str, int]] | None:
+    """The queue of a unit that uses quota, and its charge; None for a unit that uses none."""
     binding = hub.store.peek(binding_key(unit.key))
     if binding is None or not charged(binding.body, unit.body):
         return None
-    return paths.get(queue_of(unit.body), ""), charged_amounts(unit.body)
+    return queue_of(unit.body), {**charged_amounts(unit.body), COUNT: 1}
 
 
 def _parents_first(tree: QuotaTree) -> Iterable[str]:

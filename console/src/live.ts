@@ -7,8 +7,15 @@ import { get, Refusal } from "./api";
 const ALL = ["jobs", "queues", "members", "decisions", "policies"];
 const AGAIN_MS = 3_000;
 
-function refresh(client: QueryClient, kinds: string[]): void {
-  void client.invalidateQueries({ predicate: (query) => kinds.includes(String(query.queryKey[0])) });
+const missed = new Set<string>();
+
+/** A page that nobody sees asks when it is seen again. */
+function refresh(client: QueryClient, kinds: Iterable<string>): void {
+  for (const kind of kinds) missed.add(kind);
+  if (document.hidden) return;
+  const now = new Set(missed);
+  missed.clear();
+  void client.invalidateQueries({ predicate: (query) => now.has(String(query.queryKey[0])) });
 }
 
 function kindsOf(data: string): string[] {
@@ -54,7 +61,10 @@ export function useChanges(): boolean {
       };
     };
     connect();
+    const seen = () => refresh(client, []);
+    document.addEventListener("visibilitychange", seen);
     return () => {
+      document.removeEventListener("visibilitychange", seen);
       source?.close();
       clearTimeout(timer);
     };

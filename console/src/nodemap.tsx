@@ -31,7 +31,8 @@ export function NodeMap({ members }: { members: Cluster[] }) {
 function MemberMap({ name, first }: { name: string; first: boolean }) {
   const [open, setOpen] = useState(first);
   const nodes = useQuery({
-    queryKey: ["members", "nodes", name],
+    // The hub writes the nodes down some seconds after a change, so a change is no moment to ask for them.
+    queryKey: ["nodes", name],
     queryFn: () => found<NodeList>(`/fleet/v1/nodes?member=${encodeURIComponent(name)}&limit=${NODES_MOST}`),
     enabled: open,
     refetchInterval: 10_000,

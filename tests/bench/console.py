@@ -12,6 +12,7 @@ import argparse
 import asyncio
 import contextlib
 import gzip
+import os
 import shutil
 import tempfile
 import time
@@ -74,7 +75,7 @@ async def _measure(
     await fill(world)
     async with _browser() as browser:
         for name, (path, selector) in SHOWS.items():
-            say(f"console: {name}")
+            say(f"console: {name}, load {os.getloadavg()[0]:.1f}")
             cold, warm, fetched = await _opened(browser, world, path, selector, rounds)
             report.add(Figure(f"{name}, cold", "ms", tuple(cold), "< 1000"))
             report.add(Figure(f"{name}, warm", "ms", tuple(warm), "< 200"))
@@ -145,7 +146,7 @@ async def _until(page: Page, condition: str) -> None:
 
 async def _measure_lag(report: Report, browser: Browser, world: World, changes: int) -> None:
     """From the request to a member until an open page shows what it changed."""
-    say(f"console: {changes} pods in members, {changes} jobs that end there")
+    say(f"console: {changes} pods in members, {changes} jobs that end there, load {os.getloadavg()[0]:.1f}")
     context = await _context(browser, world)
     page = await context.new_page()
     pods, ends = list[float](), list[float]()
@@ -153,8 +154,7 @@ async def _measure_lag(report: Report, browser: Browser, world: World, changes: 
     for number in range(changes):
         await _until(page, f"{USED} >= 0")
         before = await page.evaluate(USED)
-        _, member = world.member(number)
-        async with member:
+        async with world.in_member(number) as member:
             await items(member, "/api/v1/namespaces")  # connected before the clock starts
             body = running_pod(f"late-{number}", "node-1")
             began = time.monotonic()
@@ -182,9 +182,8 @@ async def _measure_pages(
 ) -> None:
     process = process_of(world.hub.folder, "api")
     assert process is not None, world.hub.log()
-    names = tuple(world.member(number)[0] for number in range(2))
     async with contextlib.AsyncExitStack() as stack:
-        told = await stack.enter_async_context(open_pages(world.server, world.token, count, fleet_page(names)))
+        told = await stack.enter_async_context(open_pages(world.server, world.token, count, fleet_page(world.members)))
         if count:
             context = await _context(browser, world)
             stack.push_async_callback(context.close)
@@ -202,7 +201,7 @@ async def _measure_pages(
         say(
             f"console: {count} pages, {(ends[0] - first) / took:.2f} jobs/s: {share:.1f} % of a core; "
             f"{told.events / took:.0f} events/s, {told.answers / took:.0f} answers/s, "
-            f"{told.bytes / took / 1e6:.1f} MB/s, slowest {told.slowest_s:.2f} s"
+            f"{told.bytes / took / 1e6:.1f} MB/s, slowest {told.slowest_s:.2f} s, load {os.getloadavg()[0]:.1f}"
         )
     goal = "< 20" if count else ""
     report.add(Figure(f"API with {count} pages, {rate:g} jobs/s end", "% core", (share,), goal))

@@ -48,15 +48,17 @@ class World:
         access = connect(hub.kubeconfig).client.access
         self.server = access.server
         self.token = (hub.folder / "tokens.csv").read_text().partition(",")[0]
-        self._next_pod = 0
 
     def client(self) -> aiohttp.ClientSession:
         return session(self.hub.kubeconfig)
 
-    def member(self, number: int) -> tuple[str, aiohttp.ClientSession]:
-        """The name of a member, and a session with it."""
-        name = self._crowd.names[number % len(self._crowd.names)]
-        return name, session(self._crowd.kubeconfig(name))
+    @property
+    def members(self) -> tuple[str, ...]:
+        return self._crowd.names
+
+    def in_member(self, number: int) -> aiohttp.ClientSession:
+        """A session with one of the members, in turns."""
+        return session(self._crowd.kubeconfig(self.members[number % len(self.members)]))
 
     async def running(self, client: aiohttp.ClientSession, limit: int) -> list[dict[str, Any]]:
         """Jobs that run, as /fleet/v1/jobs shows them."""

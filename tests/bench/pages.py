@@ -38,7 +38,7 @@ def fleet_page(members: tuple[str, ...]) -> list[Query]:
         Query("jobs", "/fleet/v1/history?limit=10"),
         Query("jobs", "/fleet/v1/reports/changes?limit=12"),
         Query("", series, 60.0),
-        *(Query("members", f"/fleet/v1/nodes?member={name}&limit=400", 10.0) for name in members[:2]),
+        *(Query("", f"/fleet/v1/nodes?member={name}&limit=400", 10.0) for name in members[:2]),
     ]
 
 

@@ -11,6 +11,7 @@ import { Filter } from "../filter";
 import { Empty, State, Trouble } from "../shown";
 import { Ago } from "../times";
 
+const FIRST_PAGE = 100; // more than a screen shows, and soon there
 const PAGE = 1_000;
 const ROW_PX = 44;
 const MORE_ROWS = 20; // drawn as grey rows where the hub cannot count the rest
@@ -50,7 +51,7 @@ function useRows(filter: string, first: number, last: number) {
       queryKey: ["jobs", "page", filter, token],
       queryFn: ({ signal }: { signal: AbortSignal }) =>
         get<JobList>(
-          `/fleet/v1/jobs?${filter}&limit=${PAGE}${token && `&continue=${encodeURIComponent(token)}`}`,
+          `/fleet/v1/jobs?${filter}&limit=${token ? PAGE : FIRST_PAGE}${token && `&continue=${encodeURIComponent(token)}`}`,
           signal,
         ),
       enabled: index === tokens.length - 1 || ((starts[index] ?? 0) <= last && (starts[index + 1] ?? Infinity) > first),
