@@ -9,6 +9,7 @@ from pathlib import Path
 from tests.bench import (
     api,
     cli,
+    console,
     decisions,
     dispatch,
     fairness,
@@ -19,6 +20,7 @@ from tests.bench import (
     memory,
     metrics,
     throughput,
+    views,
 )  # fmt: skip
 from tests.bench.report import Report
 
@@ -35,6 +37,8 @@ PARTS = {
     "history": (history.measure, 5),
     "metrics": (metrics.measure, 10),
     "cli": (cli.measure, 10),
+    "views": (views.measure, 10),
+    "console": (console.measure, 5),
 }
 
 

@@ -36,7 +36,7 @@ from tests.bench.report import Figure, Report, say
 from tests.builders import GPU, member, unit
 from tests.e2e.manifests import leaf, quota_tree
 
-QUEUES, MEMBERS, NODES_EACH = 10_000, 50, 500
+QUEUES, MEMBERS, NODES_EACH = 10_000, 50, 500  # as many nodes as a quota tree may have: the root and its leaves
 WHOLE_S = 120.0
 
 
@@ -90,7 +90,7 @@ async def _until_shares(client: aiohttp.ClientSession) -> float:
 
 async def fill(store: Store, now: float, queues: int, members: int, each: int) -> None:
     """The tree and its Queues, and what the controllers would have written of nodes and jobs."""
-    names = [f"leaf{number}" for number in range(queues)]
+    names = [f"leaf{number}" for number in range(queues - 1)]  # and the root
     tree = quota_tree(*(leaf(name, **{GPU: 8}) for name in names))
     await store.commit([Put(Key(QUOTA, "elasticquotatrees", TREE_NAMESPACE, "elasticquotatree"), tree)])
     for path in ("root", *(f"root/{name}" for name in names)):
