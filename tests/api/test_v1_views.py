@@ -238,13 +238,13 @@ async def test_a_method_that_a_route_does_not_have_is_a_status_too() -> None:
 
 async def test_a_bug_is_answered_once_with_a_status_and_tells_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     async with rest(start=False) as hub:
-        await hub.get("/clusters")
+        await hub.get("/queues")
 
         def broken(*_: Any, **__: Any) -> Any:
             raise ZeroDivisionError("secret")
 
         monkeypatch.setattr(hub.world.store, "scan", broken)
-        status = await hub.refused("GET", "/clusters")
+        status = await hub.refused("GET", "/queues")
         assert (status["code"], status["reason"]) == (500, "InternalError") and "secret" not in str(status)
 
 
