@@ -231,13 +231,15 @@ def main() -> None:
     parser.add_argument("--changes", type=int, default=CHANGES)
     asked = parser.parse_args()
     report = Report()
-    with tempfile.TemporaryDirectory(prefix="fleet-bench-") as folder:
-        size = Size(members=asked.members, jobs=asked.jobs, running=asked.running)
-        measure(
-            report, Path(folder) / "console", asked.rounds, size, asked.pages, asked.seconds, tuple(asked.rates),
-            asked.changes,
-        )  # fmt: skip
-    report.show()
+    try:
+        with tempfile.TemporaryDirectory(prefix="fleet-bench-") as folder:
+            size = Size(members=asked.members, jobs=asked.jobs, running=asked.running)
+            measure(
+                report, Path(folder) / "console", asked.rounds, size, asked.pages, asked.seconds, tuple(asked.rates),
+                asked.changes,
+            )  # fmt: skip
+    finally:
+        report.show()
 
 
 if __name__ == "__main__":

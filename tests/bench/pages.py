@@ -16,7 +16,7 @@ import aiohttp
 import orjson
 
 CHANGES = "/fleet/v1/changes"
-CONNECTIONS = 6  # of a browser to one address
+CONNECTIONS = 4  # of a page; a browser has up to 6, and a hub takes 1,000 from one address
 OPENED_AT_ONCE = 20
 OPEN_S = 120.0
 
