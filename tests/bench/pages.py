@@ -101,9 +101,10 @@ class Page:
 async def cookie_of(server: str, token: str) -> dict[str, str]:
     """The cookie of a new session of the console, by its name."""
     async with aiohttp.ClientSession(connector=aiohttp.TCPConnector(ssl=False)) as client:
-        answer = await client.post(f"{server}/console/session", json={"token": token}, headers={"origin": server})
-        assert answer.status == 200, await answer.text()
-        return {name: cookie.value for name, cookie in answer.cookies.items()}
+        told = {"json": {"token": token}, "headers": {"origin": server}}
+        async with client.post(f"{server}/console/session", **told) as answer:
+            assert answer.status == 200, await answer.text()
+            return {name: cookie.value for name, cookie in answer.cookies.items()}
 
 
 @contextlib.asynccontextmanager
