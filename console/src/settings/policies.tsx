@@ -6,11 +6,30 @@ import { useRef, useState } from "react";
 import { Link, useSearchParams } from "react-router";
 import { allowed, get, send, write } from "../api";
 import { Empty, Loaded } from "../shown";
+import { NewObject } from "./newobject";
 import { Missing, useRights } from "./rights";
 
 const GROUP = "policy.one.alibabacloud.com";
 const ALL = `/apis/${GROUP}/v1alpha1`;
 const KINDS = { PropagationPolicy: "propagationpolicies", ClusterPropagationPolicy: "clusterpropagationpolicies" };
+
+// A gang that waits in its queue, and runs whole in one member.
+const TEMPLATE = `apiVersion: ${GROUP}/v1alpha1
+kind: PropagationPolicy
+metadata:
+  name: train
+spec:
+  suspension:
+    scheduling: true
+  propagateDeps: true
+  placement:
+    replicaScheduling:
+      replicaSchedulingType: Divided
+      customSchedulingType: Gang
+  resourceSelectors:
+    - apiVersion: kubeflow.org/v1
+      kind: PyTorchJob
+`;
 
 interface Policy {
   kind: string;
@@ -39,6 +58,7 @@ export function PoliciesPart() {
   const may = useRights("policies", {
     spaced: () => allowed({ verb: "list", group: GROUP, resource: KINDS.PropagationPolicy }),
     wide: () => allowed({ verb: "list", group: GROUP, resource: KINDS.ClusterPropagationPolicy }),
+    create: () => allowed({ verb: "create", group: GROUP, resource: KINDS.PropagationPolicy }),
   });
   const policies = useQuery({
     queryKey: ["policies", may?.spaced, may?.wide],
@@ -64,8 +84,8 @@ export function PoliciesPart() {
         {(items) =>
           items.length === 0 ? (
             <Empty title="There are no policies">
-              No job leaves the hub without one. Store one with <code>fleet submit policy.yaml</code>; it shows here at
-              once.
+              No job leaves the hub without one. Make one below, or store one with <code>fleet submit policy.yaml</code>
+              .
             </Empty>
           ) : (
             <ul className="events">
@@ -86,6 +106,14 @@ export function PoliciesPart() {
           )
         }
       </Loaded>
+      {may?.create && (
+        <NewObject
+          word="policy"
+          template={TEMPLATE}
+          path={`${ALL}/namespaces/{}/${KINDS.PropagationPolicy}`}
+          queryKey={["policies"]}
+        />
+      )}
     </>
   );
 }

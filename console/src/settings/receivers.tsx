@@ -8,11 +8,27 @@ import { allowed, get, jobPath, write } from "../api";
 import type { components } from "../fleet";
 import { Empty, Loaded } from "../shown";
 import { Ago } from "../times";
+import { NewObject } from "./newobject";
 import { Missing, useRights } from "./rights";
 
 const GROUP = { group: "config.fleet.io", resource: "notificationreceivers" };
 const RECEIVERS = "/apis/config.fleet.io/v1alpha1/notificationreceivers";
 const EVENTS = ["Succeeded", "Failed", "Evicted"]; // of a receiver that names none
+
+const TEMPLATE = `apiVersion: config.fleet.io/v1alpha1
+kind: NotificationReceiver
+metadata:
+  name: chat
+spec:
+  selector: {} # all jobs of the namespace
+  events: [Started, Succeeded, Failed, Evicted]
+  waitsLongerThan: 2h
+  webhook:
+    format: Slack
+    urlFrom: # a Secret of the type fleet.io/notification in the same namespace
+      name: chat-hook
+      key: url
+`;
 
 interface Receiver {
   metadata: { name: string; namespace: string; uid: string };
@@ -26,6 +42,7 @@ export function ReceiversPart() {
   const may = useRights("notifications", {
     list: () => allowed({ ...GROUP, verb: "list" }),
     update: () => allowed({ ...GROUP, verb: "update" }),
+    create: () => allowed({ ...GROUP, verb: "create" }),
   });
   const receivers = useQuery({
     queryKey: ["receivers"],
@@ -46,8 +63,8 @@ export function ReceiversPart() {
         {({ items }) =>
           items.length === 0 ? (
             <Empty title="There are no receivers">
-              A NotificationReceiver tells a webhook, a channel or a mailbox what happens to jobs. Store one with{" "}
-              <code>fleet submit receiver.yaml</code>.
+              A NotificationReceiver tells a webhook, a channel or a mailbox what happens to jobs. Make one below, or
+              store one with <code>fleet submit receiver.yaml</code>.
             </Empty>
           ) : (
             <div className="cards">
@@ -58,6 +75,14 @@ export function ReceiversPart() {
           )
         }
       </Loaded>
+      {may?.create && (
+        <NewObject
+          word="receiver"
+          template={TEMPLATE}
+          path="/apis/config.fleet.io/v1alpha1/namespaces/{}/notificationreceivers"
+          queryKey={["receivers"]}
+        />
+      )}
       <h3>Sent lately</h3>
       <Loaded query={sent} height={120}>
         {({ items }) =>
