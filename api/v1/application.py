@@ -15,6 +15,7 @@ from api.v1 import (
     decisions,
     docs,
     faults,
+    gpuuse,
     history,
     hubstatus,
     jobs,
@@ -71,6 +72,7 @@ def build(
     snapshots = LatestSnapshots(store)
     for routes in (
         jobs.router(hub, lines, Explanations(store, snapshots)), clusters.router(hub), nodes.router(hub),
+        gpuuse.router(hub),
         queues.router(hub, lines, FairShares(snapshots)),
         decisions.router(hub), faults.router(hub), hubstatus.router(hub, parts), whatif.router(hub, snapshots, unit_of),
         overtime.router(hub, kept), history.router(hub, kept), notifications.router(hub, kept),

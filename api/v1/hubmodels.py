@@ -133,6 +133,40 @@ class NodeList(Model):
     left: int = Field(description="Nodes beyond `limit`.")
 
 
+class MemberGpuUse(Model):
+    """GPU figures of a member, over all its GPUs that the source knows; null: not told."""
+
+    name: str
+    silent: str = Field(description="Why figures are missing, or empty.")
+    gpus: int
+    utilization: float | None = Field(description="The mean, from 0 to 1.")
+    used_bytes: float | None
+    memory_bytes: float | None
+    power_watts: float | None
+    idle: int = Field(description="GPUs that a pod holds and uses by less than 5 %.")
+
+
+class IdleJob(Model):
+    """A job that uses its GPUs little."""
+
+    namespace: str
+    kind: str
+    name: str
+    queue: str | None = Field(description="Full path of its quota leaf; null outside quota.")
+    user: str = Field(description="Who created it; empty where nobody knows.")
+    member: str
+    gpus: int = Field(description="Its GPUs that the source knows.")
+    utilization: float = Field(description="Their mean, from 0 to 1.")
+    since: str = Field(description="Since when the mean is below the limit asked for, as far as the hub saw.")
+
+
+class GpuUse(Model):
+    at: str | None = Field(description="When the controllers saw it so; null: no Cluster names a source.")
+    members: list[MemberGpuUse] | None = Field(description="By name; null without the right to list clusters.")
+    jobs: list[IdleJob] = Field(description="The longest idle first.")
+    left: int = Field(description="Jobs beyond `limit`, and those that no row has room for.")
+
+
 class Leader(Model):
     """The controllers process that leads."""
 

@@ -75,7 +75,7 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     "exec": ("fleet exec train -i -t -- bash", "fleet exec train --rank 3 -- nvidia-smi"),
     "attach": ("fleet attach train -i -t",),
     "port-forward": ("fleet port-forward train 8888:8888", "fleet port-forward train :6006 --pod train-worker-0"),
-    "top": ("fleet top --by model", "fleet top", "fleet top train -w"),
+    "top": ("fleet top --by model", "fleet top", "fleet top train -w", "fleet top --idle --below 10%"),
     "doctor": ("fleet doctor", "fleet doctor --member east", "fleet doctor -o json"),
     "backup": ("fleet backup hub.backup", "fleet backup - --passphrase-file phrase | ssh store 'cat > hub.backup'"),
     "restore": ("fleet restore hub.backup", "fleet restore hub.backup --passphrase-file phrase --data-dir /srv/fleet"),

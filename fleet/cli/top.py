@@ -1,4 +1,4 @@
-"""`fleet top`: GPUs of the members and what is free of them, GPUs of queues, or what the pods of jobs use."""
+"""`fleet top`: GPUs of members and queues, what the pods of jobs use, or the jobs that use their GPUs little."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from fleet.cli import completers
+from fleet.cli.failure import Failure
 from fleet.cli.options import ContextOption, DataDirOption, KubeconfigOption, NamespaceOption, Output, OutputOption
 
 if TYPE_CHECKING:
@@ -25,7 +26,9 @@ PODS = (
     "pod", "member", "node", "phase", "gpus", "gpu_%", "gpu_memory", "gpu_watts", "cpu", "cpu_request", "memory",
     "memory_request",
 )  # fmt: skip
+IDLE = ("job", "queue", "user", "member", "gpus", "gpu_%", "since")
 CLUSTERS = "/fleet/v1/clusters"
+BELOWS = ("1", "5", "10", "20", "50")  # percent
 EVERY_S = 2.0
 CLEAR = "\x1b[H\x1b[2J"
 GPU = "nvidia.com/gpu"
@@ -53,6 +56,10 @@ def top(
         ),
     ] = None,
     by: Annotated[By, typer.Option(help="Sum up the GPUs by member, by their model, or by queue.")] = By.member,
+    idle: Annotated[bool, typer.Option("--idle", help="Show the jobs that use their GPUs little.")] = False,
+    below: Annotated[
+        str, typer.Option(metavar="PERCENT", help="With --idle, use of the GPUs: 1%, 5%, 10%, 20% or 50%.")
+    ] = "5%",
     watch: Annotated[bool, typer.Option("--watch", "-w", help="Show it again every two seconds.")] = False,
     output: OutputOption = Output.table,
     namespace: NamespaceOption = None,
@@ -65,15 +72,24 @@ def top(
     Of a member or model: GPUs used and free. GPUs of nodes that take no pods are CORDONED, and not in the share. Of a
     queue: GPUs used of its max. CPU and memory of pods are those that metrics.k8s.io of their member tells. A member
     without it tells none. Use, memory and power of GPUs are those of the source that spec.metrics of the Cluster names.
+    With --idle: jobs of all namespaces, or of the one named, with the longest idle first. SINCE is when their use went
+    below the limit.
     """
     from fleet.cli.hub import connect
     from fleet.cli.output import show
 
+    level = below.removesuffix("%")
+    if level not in BELOWS:
+        raise Failure(f"--below {below}: one of 1%, 5%, 10%, 20% and 50%")
+    if idle and jobs:
+        raise Failure("--idle names the jobs itself: leave the names out")
     hub = connect(kubeconfig, data_dir, context)
-    columns, nothing = (PODS, "No pods") if jobs else SUMS[by]
+    columns, nothing = (IDLE, "No idle jobs") if idle else (PODS, "No pods") if jobs else SUMS[by]
     while True:
         notes: list[str] = []
-        if jobs:
+        if idle:
+            records, notes = _idle(hub, namespace, level)
+        elif jobs:
             records, notes = _pods(hub, namespace or hub.namespace, jobs)
         elif by is By.model:
             records = of_models(hub.request("GET", CLUSTERS).body["items"])
@@ -179,6 +195,27 @@ def _pods(hub: Hub, namespace: str, names: list[str]) -> tuple[list[Record], lis
         notes |= dict.fromkeys(silent)
         records += [_pod(pod) for pod in found]
     return records, list(notes)
+
+
+def _idle(hub: Hub, namespace: str | None, level: str) -> tuple[list[Record], list[str]]:
+    """A record for each job; and the members that tell no figures."""
+    from urllib.parse import urlencode
+
+    asked = {"below": level, **({"namespace": namespace} if namespace else {})}
+    body = hub.request("GET", f"/fleet/v1/gpus?{urlencode(asked)}").body
+    notes = [f"{one['name']} {one['silent']}" for one in body["members"] or () if one["silent"]]
+    if body["at"] is None:
+        notes.append("no member tells GPU figures: spec.metrics of its Cluster names the source")
+    if body["left"]:
+        notes.append(f"{body['left']} jobs more are not shown")
+    records = [
+        {
+            **job, "job": f"{job['namespace']}/{job['name']}", "queue": job["queue"] or "",
+            "gpu_%": _percent(job["utilization"]),
+        }
+        for job in body["jobs"]
+    ]  # fmt: skip
+    return records, notes
 
 
 def _pod(pod: JobPod) -> Record:

@@ -7,6 +7,7 @@ from typing import Protocol
 from fleet.controllers.bind.loop import BindLoop
 from fleet.controllers.bind.untaken import UntakenLoop
 from fleet.controllers.cluster.clusters import ClustersLoop
+from fleet.controllers.cluster.gpuuse import GpuUse
 from fleet.controllers.cluster.taints import TaintTimes
 from fleet.controllers.decide.admission_checks import AdmissionChecksLoop
 from fleet.controllers.decide.loop import DecideLoop
@@ -79,6 +80,7 @@ def build_loops(hub: Hub, solver: Solver | None) -> list[Loop]:
         recording = [history, notify]
     if isinstance(hub.members, ClusterMembers):
         reconciling.insert(0, ClustersLoop(hub, hub.members))
+        recording.append(GpuUse(hub, hub.members))
     for loop in reconciling:
         loop.controller.teller = aside
     hub.metrics.watch((loop.controller for loop in reconciling), hub.members)

@@ -10,7 +10,7 @@ from functools import partial
 
 import structlog
 
-from fleet.members.connection import Connection
+from fleet.members.connection import Connection, Unreachable
 from fleet.members.identity import Judge, anyone
 from fleet.members.index import ByBinding
 from fleet.members.kubeconfig import Dial, read_kubeconfig
@@ -107,6 +107,13 @@ class ClusterMembers:
         """For Cluster.status; None for a member that is not there."""
         member = self._members.get(name)
         return member.state() if member else None
+
+    async def fetch(self, name: str, path: str, *, limit_s: float, limit_bytes: int) -> tuple[int, bytes]:
+        """Status and body of a GET of the member's API. Raises Unreachable."""
+        member = self._members.get(name)
+        if member is None:
+            raise Unreachable("there is no such member")
+        return await member.connection.fetch(path, limit_s=limit_s, limit_bytes=limit_bytes)
 
     # -- Members
 

@@ -186,6 +186,22 @@ class Connection:
             raise _unreachable(error, "/readyz: ") from error
         return Answer(response.status, _decode(content, response.status) if response.status >= 300 else {})  # "ok"
 
+    async def fetch(self, path: str, *, limit_s: float, limit_bytes: int) -> tuple[int, bytes]:
+        """Status and body of a GET as they come, beside the places for requests: no job waits for it. Raises
+        Unreachable."""
+        if self.lost():
+            raise Unreachable("the member does not answer")
+        try:
+            async with (
+                asyncio.timeout(limit_s),
+                self._send("GET", path, headers={"accept-encoding": "identity"}) as response,
+            ):
+                return response.status, await _whole(response, limit_bytes)
+        except TimeoutError as error:
+            raise Unreachable(f"no answer within {limit_s:g} s") from error
+        except _NO_ANSWER as error:
+            raise _unreachable(error) from error
+
     @asynccontextmanager
     async def lines(
         self, path: str, params: Mapping[str, str], *, silence_s: float
@@ -212,13 +228,13 @@ async def _nothing() -> AsyncIterator[bytes]:
         yield line
 
 
-async def _whole(response: aiohttp.ClientResponse) -> bytes:
+async def _whole(response: aiohttp.ClientResponse, most: int = ANSWER_BYTES_MAX) -> bytes:
     """The answer's body. Raises Unreachable where it has no end in sight: a member must not fill the hub's memory."""
     parts, size = [], 0
     async for chunk in response.content.iter_any():
         size += len(chunk)
-        if size > ANSWER_BYTES_MAX:
-            raise Unreachable(f"its answer is larger than {ANSWER_BYTES_MAX >> 20} MiB")
+        if size > most:
+            raise Unreachable(f"its answer is larger than {most >> 20} MiB")
         parts.append(chunk)
     return b"".join(parts)
 

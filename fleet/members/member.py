@@ -58,7 +58,7 @@ class OneMember:
     ) -> None:
         self.name, self.hub = name, hub
         self._judge = judge
-        self._connection, self._limits, self._notify = connection, limits, notify
+        self.connection, self._limits, self._notify = connection, limits, notify
         self._life = Contact(limits.lost_after_s)
         connection.lost = self._life.lost
         self._nodes = Nodes()
@@ -95,7 +95,7 @@ class OneMember:
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
-        await self._connection.aclose()
+        await self.connection.aclose()
         self._pods.clear()
         self.dispatched.clear()
 
@@ -126,7 +126,7 @@ class OneMember:
 
     async def _return(self) -> None:
         """End the silence if this is the cluster that it should be. Raises Unreachable."""
-        identity = await read_identity(self._connection)
+        identity = await read_identity(self.connection)
         refused = await self._judge(self.name, identity)
         if refused != self._refused:
             self._refused = refused
@@ -162,7 +162,7 @@ class OneMember:
     async def _probe(self) -> None:
         while True:
             try:
-                answer = await self._connection.probe(self._limits.probe_s)
+                answer = await self.connection.probe(self._limits.probe_s)
                 self._life.let_in(answer.status != 401)
                 # 403 and 404 come from an API that lives and does not show its health to us.
                 if answer.ok or answer.status in (403, 404):
@@ -209,7 +209,7 @@ class OneMember:
     async def _discover_once(self) -> None:
         async with self._discover_lock:
             if not self._version:
-                answer = await self._connection.request("GET", "/version", even_lost=False)
+                answer = await self.connection.request("GET", "/version", even_lost=False)
                 self._version = str(answer.body.get("gitVersion") or "")
             catalogue = await self._discovery.look()
             self._contact()
@@ -232,7 +232,7 @@ class OneMember:
             return
         selector = f"{LABEL_HUB}={self.hub}"
         sink = KindSink(self.dispatched, served)
-        follower = Follower(self._connection, served.collection, sink, selector=selector, contact=self._contact)
+        follower = Follower(self.connection, served.collection, sink, selector=selector, contact=self._contact)
         self._kinds[at] = follower
 
         async def run() -> None:

@@ -9,11 +9,13 @@ from __future__ import annotations
 import threading
 from collections import Counter as Tally
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 
 from prometheus_client.metrics_core import GaugeMetricFamily, Metric
 
 from fleet.accounts.fold import GPU
 from fleet.controllers.runtime.gpus import by_model
+from fleet.members.gpufigures import Sum
 from fleet.members.members import Closed
 from fleet.model.member import Member
 from fleet.model.unit import Phase, Unit
@@ -153,3 +155,36 @@ def of_gpus(members: Mapping[str, Member], closed: Mapping[str, Sequence[Closed]
         "fleet_member_gpus_fragmented", "Of the free GPUs, those on nodes where others are taken.", labels[:2],
         fragmented,
     )  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class ModelUse:
+    """The GPUs of one model in a member; `telling`: those that tell their utilization."""
+
+    sum: Sum
+    telling: int
+
+
+_USES = (
+    ("fleet_member_gpu_utilization_ratio", "Mean utilization of the GPUs that tell it, from 0 to 1.",
+     lambda use: use.sum.utilization),
+    ("fleet_member_gpus_telling", "GPUs that the mean utilization is of.", lambda use: float(use.telling)),
+    ("fleet_member_gpus_idle", "GPUs that a pod holds and uses by less than 5 %.", lambda use: float(use.sum.idle)),
+    ("fleet_member_gpu_memory_used_bytes", "Used memory of the GPUs.", lambda use: use.sum.used_bytes),
+    ("fleet_member_gpu_memory_bytes", "Memory of the GPUs.", lambda use: use.sum.memory_bytes),
+    ("fleet_member_gpu_power_watts", "Power of the GPUs.", lambda use: use.sum.power_watts),
+)  # fmt: skip
+
+
+def of_gpu_use(members: Mapping[str, Mapping[str, ModelUse] | None]) -> Iterator[Metric]:
+    """`members`: those that name a source, by model; None for one that tells nothing."""
+    up = (((name,), float(found is not None)) for name, found in sorted(members.items()))
+    yield gauge("fleet_member_gpu_source_up", "1 while a member's source tells GPU figures, else 0.", ("member",), up)
+    for name, says, read in _USES:
+        rows: list[Row] = []
+        for member, found in sorted(members.items()):
+            for model, use in (found or {}).items():
+                value = read(use)
+                if value is not None:
+                    rows.append(((member, model), value))
+        yield gauge(name, says, ("member", "model"), rows)

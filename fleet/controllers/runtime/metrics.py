@@ -26,9 +26,11 @@ from fleet.controllers.runtime.gauges import (
     LEAVES_MOST,
     MEMBERS_MOST,
     OTHERS,
+    ModelUse,
     Shares,
     gauge,
     leaf_of,
+    of_gpu_use,
     of_gpus,
     of_quota,
     of_units,
@@ -170,6 +172,7 @@ class Metrics:
         self._members: Members | None = None
         self._heard: Mapping[str, float] = {}  # by member, in epoch seconds
         self._closed: Mapping[str, Sequence[Closed]] = {}  # by member
+        self._gpu_use: Mapping[str, Mapping[str, ModelUse] | None] = {}  # by member and model
         self._shares = Shares()
         self._leaf = Bounded(LEAVES_MOST, OTHERS)
         self._member = Bounded(MEMBERS_MOST, OTHERS)
@@ -206,6 +209,15 @@ class Metrics:
         self._snapshot = snapshot
         if reasons is not None:
             self._reasons = reasons
+
+    @property
+    def snapshot(self) -> Snapshot:
+        """The decider's present view."""
+        return self._snapshot
+
+    def see_gpu_use(self, members: Mapping[str, Mapping[str, ModelUse] | None]) -> None:
+        """The newest figures of the members that name a source, by model; None for one that tells nothing."""
+        self._gpu_use = members
 
     def looked(self, outcome: str, now: float) -> None:
         """The decider looked, and did not fail. `now`: epoch seconds."""
@@ -257,6 +269,7 @@ class Metrics:
         snapshot = self._snapshot
         yield from of_units(snapshot)
         yield from of_gpus(snapshot.members, self._closed)
+        yield from of_gpu_use(self._gpu_use)
         codes = Tally(str(reason.code) for reason in list(self._reasons.values()))
         waiting = (((code,), float(count)) for code, count in sorted(codes.items()))
         yield gauge("fleet_jobs_waiting", "Waiting jobs by the code of their reason.", ("code",), waiting)

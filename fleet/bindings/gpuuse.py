@@ -1,0 +1,75 @@
+"""The row in the store's history with the GPU figures of the members, and with the jobs that use theirs little.
+
+The controllers write it about once a minute (fleet/controllers/cluster/gpuuse.py), and the API reads it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from fleet.model.untyped import mapping, rows, text
+from fleet.ports import Store
+
+GPU_USE = "gpu-use"  # kind of the row
+LEVELS = (1, 5, 10, 20, 50)  # percent: a job is known since when its use is below each
+
+
+@dataclass(frozen=True, slots=True)
+class IdleJob:
+    """`kind`: group and kind of its object; `name`: namespace/name. `use`: the mean of its GPUs, from 0 to 1. `since`:
+    epoch seconds by level."""
+
+    unit: str
+    kind: str
+    name: str
+    leaf: str
+    user: str
+    member: str
+    gpus: int
+    use: float
+    since: Mapping[int, float]
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """`at`: epoch seconds. `members`: `gpus`, `utilization`, `used_bytes`, `memory_bytes`, `power_watts`, `idle` and
+    `silent` of each that names a source. `left`: jobs beyond the most of a row."""
+
+    id: int
+    at: float
+    members: Mapping[str, Mapping[str, Any]]
+    jobs: tuple[IdleJob, ...]
+    left: int
+
+
+class LatestGpuUse:
+    """Reads the newest row, and keeps what it read."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._kept: Seen | None = None
+        self._reading = asyncio.Lock()
+
+    async def latest(self) -> Seen | None:
+        """None while there is none."""
+        async with self._reading:
+            found = await self._store.read_history(GPU_USE, limit=1)
+            if not found:
+                return None
+            row = found[0]
+            if self._kept is None or self._kept.id != row["id"]:
+                members = {name: mapping(one) for name, one in mapping(row.get("members")).items()}
+                jobs = tuple(_job(one) for one in rows(row.get("jobs")))
+                self._kept = Seen(int(row["id"]), float(row["now"]), members, jobs, int(row.get("left") or 0))
+            return self._kept
+
+
+def _job(said: Mapping[str, Any]) -> IdleJob:
+    return IdleJob(
+        text(said.get("unit")), text(said.get("kind")), text(said.get("name")), text(said.get("leaf")),
+        text(said.get("user")), text(said.get("member")), int(said["gpus"]), float(said["use"]),
+        {int(level): float(at) for level, at in mapping(said.get("since")).items()},
+    )  # fmt: skip
