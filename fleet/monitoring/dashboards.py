@@ -171,6 +171,14 @@ BOARDS = (
             Panel("Cordoned GPUs", "Where are GPUs on nodes that take no pods?", units.Short,
                   (("{{member}}", 'sum by (member) (fleet:member_gpus:sum{state="cordoned"})'),)),
         )),
+        ("Use of GPUs", (
+            Panel("Utilization", "Are the GPUs of each member used?", units.PercentUnit,
+                  (("{{member}}", "fleet:member_gpu_utilization:mean"),)),
+            Panel("Idle GPUs", "How many GPUs are held by a pod and used by less than 5 %?", units.Short,
+                  (("{{member}} {{model}}", f"sum by (member, model) (fleet_member_gpus_idle {LEADS})"),)),
+            Panel("Power", "How much power do the GPUs take?", units.Watt,
+                  (("{{member}}", f"sum by (member) (fleet_member_gpu_power_watts {LEADS})"),)),
+        )),
         ("Agents", (
             Panel("Connected agents", "How many members are reached through agents?", units.Short,
                   (("{{instance}}", "fleet_api_agents"),)),

@@ -42,6 +42,9 @@ RECORDINGS = (
     Recording("fleet:member_gpus:sum", f"sum by (member, model, state) (fleet_member_gpus {LEADS})"),
     Recording("fleet:gpus:allocated_ratio",
               'sum(fleet:member_gpus:sum{state="allocated"}) / sum(fleet:member_gpus:sum)'),
+    Recording("fleet:member_gpu_utilization:mean",
+              f"sum by (member) (fleet_member_gpu_utilization_ratio * fleet_member_gpus_telling {LEADS})"
+              f" / sum by (member) (fleet_member_gpus_telling {LEADS})"),
     Recording("fleet:units:sum", f"sum by (leaf, phase) (fleet_units {LEADS})"),
     Recording("fleet:quota_used:sum", f"sum by (queue, resource) (fleet_quota_used {LEADS})"),
     Recording("fleet:quota_min:sum", f"sum by (queue, resource) (fleet_quota_min {LEADS})"),
@@ -96,6 +99,11 @@ ALERTS = (
     Alert(
         "FleetMemberSilent", f"time() - max by (member) (fleet_member_last_heard_timestamp_seconds {LEADS})", "> 60",
         "2m", "warning", "A member shows no life", "The hub has not heard of {{ $labels.member }} for a minute.",
+    ),
+    Alert(
+        "FleetGpuSourceDown", f"min by (member) (fleet_member_gpu_source_up {LEADS})", "== 0", "15m", "warning",
+        "A member tells no GPU figures", "The source of GPU figures that the Cluster {{ $labels.member }} names tells"
+        " none.",
     ),
     Alert(
         "FleetDatabaseAway", 'fleet_store_connections{connection="follow"}', "== 0", "1m", "critical",

@@ -65,6 +65,9 @@ CASES = {
     "FleetMemberSilent": Case(
         of_leader('fleet_member_last_heard_timestamp_seconds{member="cfa"}', "0+60x20 1200x80"), {"member": "cfa"}
     ),
+    "FleetGpuSourceDown": Case(
+        of_leader('fleet_member_gpu_source_up{member="cfa"}', "1x20 0x80"), {"member": "cfa"}
+    ),
     "FleetDatabaseAway": Case(
         {'fleet_store_connections{job="fleet-api",instance="a",connection="follow"}': "1x20 0x80"},
         {"job": "fleet-api", "instance": "a", "connection": "follow"},

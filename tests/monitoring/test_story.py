@@ -42,6 +42,9 @@ NO_ROWS = {
     "fleet_api_refused_total": "no client broke a bound",
     "fleet_api_audit_events_total": "the hub has no audit log",
     "fleet_agent_": "no member has an agent",
+    "fleet_member_gpu_": "no Cluster names a source of GPU figures",
+    "fleet_member_gpus_idle": "likewise",
+    "fleet:member_gpu_utilization": "likewise",
     "apiserver_flowcontrol_rejected_requests_total": "nobody floods the hub",
     "fleet_store_database_bytes": "looked at once a minute",
 }

@@ -20,6 +20,7 @@ from typing import Any, Protocol
 
 import structlog
 
+from fleet.controllers.runtime.about import about_key
 from fleet.controllers.runtime.workqueue import WorkQueue
 from fleet.engine.status import StatusError
 from fleet.ports import Event, EventType, Expired, Fenced, Key, Store, Stored, StoreUnavailable
@@ -237,7 +238,10 @@ class Controller:
             return
         if key not in self._aside:
             self._aside.add(key)
-            log.error("set aside", controller=self.name, key=str(key), error=repr(error), again_in_s=ASIDE_S)
+            log.error(
+                "set aside", controller=self.name, key=str(key), error=repr(error), again_in_s=ASIDE_S,
+                **about_key(self._store, key),
+            )  # fmt: skip
         await self._tell(key, error)
         self.queue.set_aside(key, ASIDE_S)
 
@@ -270,8 +274,9 @@ class Controller:
         while len(self._logged) > FAILURES_KNOWN_MAX:
             self._logged.popitem(last=False)
         log.warning(
-            what, controller=self.name, key=str(key), error=repr(error)[:ERROR_TEXT_MAX], exc_info=new and error, **more
-        )
+            what, controller=self.name, key=str(key), error=repr(error)[:ERROR_TEXT_MAX], exc_info=new and error,
+            **{**about_key(self._store, key), **more},
+        )  # fmt: skip
 
 
 async def run_all(loops: Iterable[Loop], stop: asyncio.Event, ended: Callable[[str], object] | None = None) -> None:

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from structlog.testing import capture_logs
 
 from fleet.controllers.runtime.controller import ASIDE_S
 from fleet.engine.status import StatusError
@@ -103,3 +104,22 @@ async def test_a_job_whose_own_status_cannot_be_written_has_an_event_that_says_s
         [event] = await eventually(lambda: hub.world.events("one", HANDLING_FAILED), within_s=60)
         assert event["involvedObject"]["kind"] == "PyTorchJob" and "observe cannot handle" in event["message"]
         assert (await hub.job("one"))["reason"]["code"] == HANDLING_FAILED
+
+
+@pytest.mark.parametrize(
+    ("loop", "refuses"), [pytest.param("dispatch", sent, id="binding"), pytest.param("enqueue", unit, id="unit")]
+)
+async def test_lines_about_the_failure_name_the_job(
+    monkeypatch: pytest.MonkeyPatch, loop: str, refuses: Refuses
+) -> None:
+    with capture_logs() as lines:
+        async with rest(member("cfa"), objects=[tree(max_jobs=9), policy(queue=True)]) as hub:
+            refuse(hub, monkeypatch, refuses)
+            await hub.world.apply(pytorchjob("one"))
+            await eventually(lambda: any(one["event"] == "set aside" for one in lines))
+    failed = [
+        one for one in lines if one.get("controller") == loop and one["event"] in ("reconcile failed", "set aside")
+    ]
+    assert failed and {(one["namespace"], one["kind"], one["name"]) for one in failed} == {
+        ("default", "PyTorchJob", "one")
+    }
