@@ -105,7 +105,7 @@ class Api:
         self._discovery = Discovery(registry, (*VIRTUAL, *SUBRESOURCES))
         self._computed = computed_kinds(store, clock, self._discovery, parts)
         self._reviews = Reviews(authenticator, authorizer)
-        self._watches = Watches(clock, bookmark_every_s=bookmark_every_s)
+        self._watches = Watches(clock, bookmark_every_s=bookmark_every_s, lag=self.metrics.watch_lag)
         self._writes = Writes(objects, store, clock)
         self._subresources = Subresources(objects, self._writes, tokens, clock.now)
         self._rechecks = Rechecks(recheck_every_s)

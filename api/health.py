@@ -43,6 +43,10 @@ class Metrics:
             registry=self.registry, buckets=(0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10),
         )  # fmt: skip
         self.watches = Gauge("fleet_api_watches", "Open watches.", registry=self.registry)
+        self._watch_lag = Histogram(
+            "fleet_api_watch_lag_seconds", "From the commit of an event until a watcher has it, of some events.",
+            registry=self.registry, buckets=(0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30),
+        )  # fmt: skip
         self.agents = Gauge("fleet_api_agents", "Members whose agents are connected here.", registry=self.registry)
         self.edge = EdgeMetrics(self.registry)
         # Looking a labelled child up costs more than counting, so children are kept.
@@ -66,6 +70,10 @@ class Metrics:
 
     def _labels(self, verb: str, resource: str) -> tuple[str, str]:
         return (OTHERS, OTHERS) if self._pair(f"{verb} {resource}") == OTHERS else (verb, resource)
+
+    def watch_lag(self, seconds: float) -> None:
+        """The clock of the writer may be ahead."""
+        self._watch_lag.observe(max(0.0, seconds))
 
     def counting(self, send: Send, verb: str, resource: str, seconds: Callable[[], float]) -> Send:
         """The `send` of a mounted application, whose answers count when they begin: some never end."""

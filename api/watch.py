@@ -30,6 +30,7 @@ from fleet.ports import Body, Clock, Event, EventType, Expired, FutureRevision, 
 CHUNK_BYTES = 64 * 1024
 MIN_TIMEOUT_S = 1800.0
 MAX_TIMEOUT_S = 6 * 3600.0
+LAG_EVERY_S = 1.0  # between two measured events of one watch
 
 Sender = Callable[[bytes], Awaitable[None]]
 
@@ -231,8 +232,11 @@ def _as_it_was(stored: Stored, previous: Body | None) -> Stored:
 class Watches:
     """Opens watches."""
 
-    def __init__(self, clock: Clock, *, bookmark_every_s: float = 55.0) -> None:
-        self._clock = clock
+    def __init__(
+        self, clock: Clock, *, bookmark_every_s: float = 55.0, lag: Callable[[float], None] = lambda _: None
+    ) -> None:
+        """`lag` is told the seconds from the commit of an event to the socket, of some events."""
+        self._clock, self._lag = clock, lag
         self._shared = SharedBytes()
         self._bookmark_every_s = bookmark_every_s
 
@@ -283,10 +287,11 @@ class Watches:
         if writer.buffer:
             await send(writer.take())
         next_bookmark = self._clock.monotonic() + self._bookmark_every_s
+        opened, next_lag = self._clock.now(), 0.0  # what was committed before says nothing about the hub
         try:
             while True:
                 wait_s = next_bookmark - self._clock.monotonic()
-                event = await watch.next(max(wait_s, 0.0))
+                first = event = await watch.next(max(wait_s, 0.0))
                 while event is not None:
                     writer.event(event)
                     if writer.size >= CHUNK_BYTES:
@@ -294,7 +299,11 @@ class Watches:
                     event = await watch.next(0.0)
                 if writer.buffer:
                     await send(writer.take())
-                if self._clock.monotonic() >= next_bookmark:
+                now = self._clock.monotonic()
+                if first is not None and first.at >= opened and now >= next_lag:
+                    next_lag = now + LAG_EVERY_S
+                    self._lag(self._clock.now() - first.at)
+                if now >= next_bookmark:
                     next_bookmark = self._clock.monotonic() + self._bookmark_every_s
                     if asked.bookmarks:
                         writer.bookmark(watch.progress)

@@ -64,7 +64,26 @@ class Agent:
         self._name, self._token, self._tls, self._api = name, token, tls, api
         self._limits, self._backoff = limits or MuxLimits(), backoff or Backoff()
         self.connected = asyncio.Event()
+        self.connections = 0  # so far
+        self._ended = (0, 0)  # bytes to the hub and from it, of connections that are over
+        self._mux: Mux | None = None
         self.trouble = "not connected yet"
+
+    @property
+    def name(self) -> str:
+        """Of the member."""
+        return self._name
+
+    @property
+    def streams(self) -> int:
+        """That are open."""
+        return self._mux.streams if self._mux is not None else 0
+
+    def carried(self) -> tuple[int, int]:
+        """Bytes to the hub and from it, so far."""
+        sent, received = self._ended
+        mux = self._mux
+        return (sent + mux.sent_bytes, received + mux.received_bytes) if mux is not None else (sent, received)
 
     async def run(self) -> None:
         """For ever."""
@@ -96,10 +115,12 @@ class Agent:
             mux = Mux(pipe, self._accept, self._limits)
             log.info("connected", member=self._name, hub=self._url)
             self.connected.set()
+            self._mux, self.connections = mux, self.connections + 1
             try:
                 await mux.run()
             finally:
                 self.connected.clear()
+                self._ended, self._mux = self.carried(), None
             self.trouble = mux.why
             return self._backoff.replaced_s if pipe.ended()[0] == REPLACED else None
 

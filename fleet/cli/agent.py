@@ -23,6 +23,12 @@ def agent(
     health_listen: Annotated[
         str | None, typer.Option(help="HOST:PORT for /healthz and, once it is connected, /readyz (default: nowhere).")
     ] = None,
+    metrics_listen: Annotated[
+        str | None, typer.Option(help="HOST:PORT to serve metrics on, by TLS to one token (default: nowhere).")
+    ] = None,
+    metrics_token_file: Annotated[Path | None, typer.Option(help="File with the token that reads them.")] = None,
+    metrics_cert_file: Annotated[Path | None, typer.Option(help="Certificate of their address, PEM.")] = None,
+    metrics_key_file: Annotated[Path | None, typer.Option(help="Key of that certificate, PEM.")] = None,
 ) -> None:
     """Connect a member behind a firewall.
 
@@ -45,10 +51,23 @@ def agent(
     except OSError as error:
         raise Failure(f"cannot read {ca_file}: {error}") from error
     _read(token_file)
+    given = [one is not None for one in (metrics_listen, metrics_token_file, metrics_cert_file, metrics_key_file)]
+    if any(given) and not all(given):
+        raise Failure("--metrics-listen, --metrics-token-file, --metrics-cert-file and --metrics-key-file go together")
+    metrics = bind(*parse_listen(metrics_listen, "--metrics-listen")) if metrics_listen else None
     listener = bind(*parse_listen(health_listen, "--health-listen")) if health_listen else None
 
     async def main(stop: asyncio.Event) -> None:
         served = Agent(hub, name, lambda: _read(token_file), tls, at)
+        if metrics is not None and metrics_token_file and metrics_cert_file and metrics_key_file:
+            from fleet.cli.agentmetrics import OneToken, registry_of
+            from fleet.cli.exposition import Exposition
+
+            guard = OneToken(lambda: _read(metrics_token_file))
+            try:
+                Exposition(registry_of(served), metrics, guard, metrics_cert_file, metrics_key_file)
+            except OSError as error:
+                raise Failure(f"cannot use {metrics_cert_file} with {metrics_key_file}: {error}") from error
         tasks = [asyncio.create_task(served.run(), name="agent")]
         if listener is not None:
             tasks.append(asyncio.create_task(Health(served, listener).run(), name="health"))

@@ -17,7 +17,7 @@ import threading
 from collections.abc import Iterable
 from pathlib import Path
 from socketserver import ThreadingMixIn
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 from wsgiref.simple_server import WSGIRequestHandler, WSGIServer
 
 from fleet.engine.status import StatusError, unauthorized, unavailable
@@ -33,6 +33,14 @@ CLIENT_LIMIT_S = 10.0  # for a client to shake hands, to ask and to read, each
 CONNECTIONS_MAX = 16  # at once; a further connection is closed
 ASK_S = 5.0  # for the event loop to say whether a client may
 TOKEN_MAX = 16_384  # characters
+
+
+class Guard(Protocol):
+    """Says who may read the metrics, in a thread of the server."""
+
+    def refusal(self, authorization: str) -> StatusError | None:
+        """The answer to a request with this header; None where it may read."""
+        ...
 
 
 class Gate:
@@ -115,7 +123,7 @@ class Exposition:
     """Serves `registry` on `listener`, which listens already, with this certificate, until `stop`."""
 
     def __init__(
-        self, registry: CollectorRegistry, listener: socket.socket, gate: Gate, certificate: Path, key: Path
+        self, registry: CollectorRegistry, listener: socket.socket, gate: Guard, certificate: Path, key: Path
     ) -> None:
         from prometheus_client import make_wsgi_app
 

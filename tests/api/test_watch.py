@@ -192,3 +192,18 @@ async def test_many_watchers_see_the_same_and_open_watches_do_not_hold_a_stoppin
     finally:
         for context in contexts:
             await context.__aexit__(None, None, None)
+
+
+async def test_the_time_from_a_commit_to_its_watcher_is_measured(hub: Hub) -> None:
+    def measured() -> float:
+        return hub.app.metrics.registry.get_sample_value("fleet_api_watch_lag_seconds_count") or 0.0
+
+    since = await create(hub, "a")
+    async with watching(hub, PATH, resourceVersion=str(since - 1)) as events:
+        assert await events.take(1) == [("ADDED", "a")]
+        await create(hub, "b")
+        assert await events.take(1) == [("ADDED", "b")]
+        deadline = asyncio.get_running_loop().time() + 60
+        while not measured():
+            assert asyncio.get_running_loop().time() < deadline
+            await asyncio.sleep(0.01)

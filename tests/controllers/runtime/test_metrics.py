@@ -164,7 +164,7 @@ def test_answers_of_the_solver_are_counted_by_outcome(answer: Answer, outcome: s
 
 
 async def test_the_page_lists_every_metric_with_its_labels_and_no_other() -> None:
-    others = ("fleet_api_", "fleet_store_", "fleet_agent_", "fleet_trace_")
+    others = ("fleet_api_", "fleet_store_", "fleet_agent_", "fleet_trace_", "fleet_tunnel_")
     listed = {name: row for name, row in listed_metrics().items() if not name.startswith(others)}
     async with hub(member("cfa")) as world:
         await world.apply(tree(max_jobs=1), policy(queue=True), pytorchjob("one"), pytorchjob("two"))

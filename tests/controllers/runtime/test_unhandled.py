@@ -116,7 +116,7 @@ async def test_lines_about_the_failure_name_the_job(
         async with rest(member("cfa"), objects=[tree(max_jobs=9), policy(queue=True)]) as hub:
             refuse(hub, monkeypatch, refuses)
             await hub.world.apply(pytorchjob("one"))
-            await eventually(lambda: any(one["event"] == "set aside" for one in lines))
+            await eventually(lambda: any(one["event"] == "set aside" for one in lines), within_s=60)
     failed = [
         one for one in lines if one.get("controller") == loop and one["event"] in ("reconcile failed", "set aside")
     ]
