@@ -51,6 +51,14 @@ _VIEWER = [
     _rule([CLUSTER], ["clusters"], _READ),
     _rule([CONFIG], ["notificationreceivers"], _READ),
 ]
+# Views of the whole hub that are paths, and no resources: decisions, faults and the newest snapshot show the names,
+# sizes and reasons of all jobs, which readers of all namespaces may see. What-if and replays change nothing.
+_VIEWS = ["/fleet/v1/decisions", "/fleet/v1/decisions/*", "/fleet/v1/faults", "/fleet/v1/faults/*"]
+_OPERATOR = [
+    *_VIEWER,
+    {"nonResourceURLs": [*_VIEWS, "/fleet/v1/parts", "/fleet/v1/snapshot", "/metrics"], "verbs": ["get"]},
+    {"nonResourceURLs": ["/fleet/v1/decisions/*", "/fleet/v1/what-if"], "verbs": ["post"]},
+]
 _JOB_SUBMITTER = [
     *_VIEWER,
     *(_rule([group], names, _ALL) for group, names in _JOBS.items()),
@@ -65,6 +73,7 @@ _QUEUE_ADMIN = [
 ]
 _FLEET_ADMIN = [
     *_QUEUE_ADMIN,
+    *_OPERATOR[len(_VIEWER) :],
     _rule([CLUSTER], ["clusters"], _ALL),
     _rule(_POLICY_GROUPS, [*_POLICIES, *_POLICIES_FOR_ALL], _ALL),
     _rule([CONFIG], ["workloadinterpreters", "notificationreceivers"], _ALL),
@@ -73,6 +82,7 @@ _FLEET_ADMIN = [
 
 READY_ROLES: dict[str, list[Body]] = {
     "viewer": _VIEWER,
+    "fleet-operator": _OPERATOR,
     "job-submitter": _JOB_SUBMITTER,
     "queue-admin": _QUEUE_ADMIN,
     "fleet-admin": _FLEET_ADMIN,
@@ -83,6 +93,6 @@ def role_with(verb: str, group: str, resource: str) -> str:
     """The first of these roles, from the least on, that has the verb; "" for none."""
     for name, rules in READY_ROLES.items():
         for rule in rules:
-            if group in rule["apiGroups"] and resource in rule["resources"] and verb in rule["verbs"]:
+            if group in rule.get("apiGroups", ()) and resource in rule["resources"] and verb in rule["verbs"]:
                 return name
     return ""

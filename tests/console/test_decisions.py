@@ -140,7 +140,7 @@ def test_an_unknown_decision_leads_back_to_the_list(admin: Page, up: Up, first: 
 def test_a_user_without_the_right_learns_which_one(chromium: Browser, up: Up, first: int) -> None:
     page = logged_in(chromium, up, token(up, "vera"))
     for path in ("decisions", f"decisions/{first}"):
-        shown(page, up, path, "You may not see decisions", "cluster-admin", re.compile("kubectl create clusterrole"))
+        shown(page, up, path, "You may not see decisions", "fleet-operator", re.compile("kubectl create clusterrole"))
     page.set_viewport_size({"width": 360, "height": 740})
     assert page.evaluate("document.documentElement.scrollWidth") <= 360
     assert violations(page) == []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
+from typing import Any
 
 import pytest
 
@@ -12,6 +13,7 @@ from fleet.admission.seed import seed
 from fleet.objects.writing import User
 from tests.security.hub import Hub, open_hub
 
+RBAC = "rbac.authorization.k8s.io"
 TRAINING, QUOTA, QUEUE = "kubeflow.org", "scheduling.sigs.k8s.io", "scheduling.x-k8s.io"
 MEMBERS, POLICY = "cluster.karmada.io", "policy.one.alibabacloud.com"
 MAY = {
@@ -20,6 +22,7 @@ MAY = {
         ("get", TRAINING, "pytorchjobs/log"), ("get", TRAINING, "pytorchjobs/pods"),
         ("get", "batch", "jobs/log"), ("get", "", "pods/log"),
     },
+    "fleet-operator": {("list", TRAINING, "pytorchjobs"), ("get", QUEUE, "queues"), ("get", MEMBERS, "clusters")},
     "job-submitter": {
         ("create", TRAINING, "pytorchjobs"), ("delete", "batch", "jobs"), ("create", "", "configmaps"),
         ("list", QUEUE, "queueunits"), ("create", "", "pods/exec"), ("create", "", "pods/portforward"),
@@ -38,6 +41,13 @@ LACKS = {
         ("create", "", "pods/exec"),
         ("create", "", "pods/attach"),
     },
+    "fleet-operator": {
+        ("create", TRAINING, "pytorchjobs"),
+        ("patch", QUEUE, "queueunits"),
+        ("get", "", "configmaps"),
+        ("create", "", "pods/exec"),
+        ("update", MEMBERS, "clusters"),
+    },
     "job-submitter": {("create", POLICY, "propagationpolicies"), ("patch", QUEUE, "queueunits")},
     "queue-admin": {
         ("create", TRAINING, "pytorchjobs"),
@@ -46,6 +56,9 @@ LACKS = {
     },
     "fleet-admin": {("create", TRAINING, "pytorchjobs"), ("create", "", "serviceaccounts/token")},
 }
+READS = (
+    "decisions", "decisions/7", "decisions/7/record", "faults", "faults/7/snapshot", "snapshot", "parts",
+)  # fmt: skip
 NOBODY = {
     ("get", "", "secrets"), ("bypass", QUEUE, "queues"), ("get", MEMBERS, "clusters/proxy"),
     ("create", MEMBERS, "clusters/dial"),
@@ -55,17 +68,20 @@ NOBODY = {
 }  # fmt: skip
 
 
+def bound(role: str, user: str) -> dict[str, Any]:
+    return {
+        "apiVersion": f"{RBAC}/v1", "kind": "ClusterRoleBinding", "metadata": {"name": f"{role}-{user}"},
+        "subjects": [{"kind": "User", "apiGroup": RBAC, "name": user}],
+        "roleRef": {"kind": "ClusterRole", "apiGroup": RBAC, "name": role},
+    }  # fmt: skip
+
+
 @pytest.fixture
 async def hub() -> AsyncIterator[Hub]:
     async with open_hub() as opened:
         await seed(opened.objects)
         for name in READY_ROLES:
-            body = {
-                "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRoleBinding", "metadata": {"name": name},
-                "subjects": [{"kind": "User", "apiGroup": "rbac.authorization.k8s.io", "name": name}],
-                "roleRef": {"kind": "ClusterRole", "apiGroup": "rbac.authorization.k8s.io", "name": name},
-            }  # fmt: skip
-            await opened.create("clusterrolebindings", body, "rbac.authorization.k8s.io")
+            await opened.create("clusterrolebindings", bound(name, name), RBAC)
         opened.app.authorizer.invalidate()
         yield opened
 
@@ -80,3 +96,24 @@ async def test_each_role_gives_its_rights_and_no_other(hub: Hub) -> None:
     for role in READY_ROLES:
         assert {right for right in MAY[role] if not may(role, right)} == set(), role
         assert {right for right in LACKS[role] | NOBODY if may(role, right)} == set(), role
+
+
+@pytest.mark.parametrize("role", sorted(READY_ROLES))
+async def test_operators_and_admins_of_the_fleet_read_its_views_and_no_others_do(hub: Hub, role: str) -> None:
+    def may(verb: str, path: str) -> bool:
+        return hub.app.authorizer.allowed(User(role), Attributes(verb, path=path))
+
+    wanted = role in ("fleet-operator", "fleet-admin")
+    assert {may("get", f"/fleet/v1/{path}") for path in READS} == {wanted}
+    assert {may("post", f"/fleet/v1/{path}") for path in ("what-if", "decisions/7/replay")} == {wanted}
+    assert may("get", "/metrics") is wanted
+    assert not may("delete", "/fleet/v1/history/users") and not may("post", "/fleet/v1/decisions")
+
+
+async def test_the_role_opens_the_decisions(hub: Hub) -> None:
+    client = hub.client("nobody-token")
+    assert (await client.get("/fleet/v1/decisions")).status_code == 403
+    await hub.create("clusterrolebindings", bound("fleet-operator", "nobody"), RBAC)
+    hub.app.authorizer.invalidate()
+    opened = await client.get("/fleet/v1/decisions")
+    assert opened.status_code == 200, opened.text
