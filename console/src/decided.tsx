@@ -39,7 +39,8 @@ export function NoDecision({ error, again }: { error: Error; again: () => void }
       <Empty title="You may not see decisions">
         Decisions name jobs of all namespaces. Your roles lack the right <code>get</code> on the path{" "}
         <code>/fleet/v1/decisions</code> and on those below it. The role <code>fleet-operator</code> has the right. An
-        administrator can give it: <code>kubectl create clusterrolebinding NAME --clusterrole=fleet-operator --user=USER</code>
+        administrator can give it:{" "}
+        <code>kubectl create clusterrolebinding NAME --clusterrole=fleet-operator --user=USER</code>
       </Empty>
     );
   if (code === 404)
