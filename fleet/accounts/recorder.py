@@ -37,6 +37,8 @@ from fleet.wellknown import (
     unit_name,
 )
 
+# Classes of SQLSTATE that find fault with a value: wrong data, a broken constraint, a limit of the database's formats.
+VALUES = ("22", "23", "54")
 log = structlog.get_logger(__name__)
 
 BATCH = 500  # events, or objects of a list, in one transaction
@@ -187,14 +189,14 @@ class Recorder:
                 await rows.write(connection, lives)
             return
         except DBAPIError as error:
-            if error.connection_invalidated or len(lives) == 0:
+            if not _refuses_a_value(error) or len(lives) == 0:
                 raise
         for life in lives:
             try:
                 async with connection.begin_nested():
                     await rows.write(connection, [life])
             except DBAPIError as error:
-                if error.connection_invalidated:
+                if not _refuses_a_value(error):
                     raise
                 self.unwritten.add(life.uid)
                 log.error("a job is not recorded", job=f"{life.namespace}/{life.name}", error=str(error.orig)[:300])
@@ -295,3 +297,9 @@ def _is_uuid(uid: str) -> bool:
         return str(uuid.UUID(uid)) == uid
     except ValueError:
         return False
+
+
+def _refuses_a_value(error: DBAPIError) -> bool:
+    """Whether a row is at fault, and another try would be in vain. A full disk and a lost connection are no row's."""
+    state = getattr(error.orig, "sqlstate", None)
+    return not error.connection_invalidated and (state is None or state.startswith(VALUES))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 import sqlalchemy as sa
+from sqlalchemy.exc import DBAPIError
 
 from fleet.accounts.models import Attempt, Cursor, Job, Wait
 from fleet.accounts.rows import instant
@@ -135,6 +136,30 @@ async def one_runs(world: World) -> None:
     await world.apply(tree(), policy(queue=True), job("one", gpus=2), job("two", gpus=1))
     await world.running("one")
     await settle(100)
+
+
+class Full(Exception):
+    sqlstate = "53100"
+
+
+def test_a_full_disk_is_no_fault_of_a_job_which_is_recorded_later(
+    database_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world = lived(one_runs, member("cfa"))
+
+    async def full(*_: object) -> None:
+        raise DBAPIError("INSERT", {}, Full("No space left on device"))
+
+    async def look(history: Kept) -> None:
+        with monkeypatch.context() as patched:
+            patched.setattr("fleet.accounts.rows.write", full)
+            with pytest.raises(DBAPIError):
+                await from_the_first(history)
+        assert not history.recorder.unwritten
+        await from_the_first(history)
+        assert (await history.job("one")).state == "Running"
+
+    kept(database_url, world.store, look)
 
 
 def test_a_log_that_was_compacted_is_gone_on_from_the_objects_and_told(database_url: str) -> None:
