@@ -63,6 +63,10 @@ console: $(CONSOLE) ## Build the pages of the console, which a hub serves at /co
 console-test: $(CONSOLE) chromium ## Open the console of a real hub in a browser
 	@$(BIN)/python -m pytest -q -s tests/console $(PYTEST_ARGS)
 
+.PHONY: screenshots
+screenshots: $(CONSOLE) chromium ## Take the pictures of the console's pages in docs/images/console anew
+	@FLEET_SCREENSHOTS=docs/images/console $(BIN)/python -m pytest -q tests/console/screenshots.py $(PYTEST_ARGS)
+
 .PHONY: lint
 lint: $(CONSOLE) ## Check style, types and the direction of imports
 	@$(BIN)/ruff check .

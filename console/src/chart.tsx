@@ -16,6 +16,14 @@ const gpus = (value: number | null | undefined) =>
 const clock = (at: string, dated: boolean) =>
   new Date(at).toLocaleString(undefined, dated ? { dateStyle: "short", timeStyle: "short" } : { timeStyle: "short" });
 
+/** A time below the chart, as its reader writes times; at midnight the day. */
+function tick(at: number): string {
+  const time = new Date(at * 1000);
+  return time.getHours() === 0 && time.getMinutes() === 0
+    ? time.toLocaleDateString(undefined, { day: "numeric", month: "short" })
+    : time.toLocaleTimeString(undefined, { hour: "2-digit", minute: "2-digit" });
+}
+
 export default function Chart({ data, label }: { data: UsageOverTime; label: string }) {
   const place = useRef<HTMLDivElement>(null);
   const { colorScheme } = useMantineColorScheme();
@@ -44,9 +52,11 @@ export default function Chart({ data, label }: { data: UsageOverTime; label: str
       <ul className="legend" aria-label="Meaning of the areas">
         {names.map((name) => (
           <li key={name}>
-            <span className={`slot shade-${tones.get(name)?.number}`} aria-hidden="true">
-              {tones.get(name)?.letter}
-            </span>{" "}
+            <span
+              className={`slot shade-${tones.get(name)?.number}`}
+              data-sign={tones.get(name)?.letter}
+              aria-hidden="true"
+            />{" "}
             {name}
           </li>
         ))}
@@ -120,7 +130,7 @@ function options(data: UsageOverTime, tones: Map<string, Shade>, holder: HTMLEle
     scales: { y: { range: (_, __, most) => [0, Math.max(1, most * 1.1)] } },
     series: [{}, ...areas, ...(data.capacity ? [line] : [])],
     axes: [
-      { ...axis, space: 70 },
+      { ...axis, space: 80, values: (_, at) => at.map(tick) },
       { ...axis, size: 50 },
     ],
   };

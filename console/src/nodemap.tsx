@@ -73,19 +73,13 @@ function Nodes({ data }: { data: NodeList }) {
           </li>
         ))}
         <li>
-          <span className="slot other" aria-hidden="true">
-            –
-          </span>{" "}
-          other pods
+          <span className="slot other" data-sign="–" aria-hidden="true" /> other pods
         </li>
         <li>
           <span className="slot" aria-hidden="true" /> free
         </li>
         <li>
-          <span className="slot closed" aria-hidden="true">
-            ×
-          </span>{" "}
-          takes no pods
+          <span className="slot closed" data-sign="×" aria-hidden="true" /> takes no pods
         </li>
       </ul>
       <ul className="nodes">
@@ -127,11 +121,7 @@ function Nodes({ data }: { data: NodeList }) {
 }
 
 function Square({ shade }: { shade: Shade }) {
-  return (
-    <span className={`slot shade-${shade.number}`} aria-hidden="true">
-      {shade.letter}
-    </span>
-  );
+  return <span className={`slot shade-${shade.number}`} data-sign={shade.letter} aria-hidden="true" />;
 }
 
 /** One square a GPU: those of jobs, those of other pods, the free ones. */
@@ -145,9 +135,7 @@ function Squares({ node, tones }: { node: GpuNode; tones: Map<string, Shade> }) 
       at < taken.length + node.other ? ["other", "–"] : node.state === "ready" ? ["", ""] : ["closed", "×"];
     return (
       // biome-ignore lint/suspicious/noArrayIndexKey: the squares of a node have no other name
-      <span key={at} className={`slot ${tone}`} aria-hidden="true">
-        {sign}
-      </span>
+      <span key={at} className={`slot ${tone}`} data-sign={sign} aria-hidden="true" />
     );
   });
 }

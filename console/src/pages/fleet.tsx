@@ -27,7 +27,8 @@ export function FleetPage() {
           )
         }
       </Loaded>
-      <Lately />
+      {/* Below the members, which are taller than what stands there before them. */}
+      {!members.isPending && <Lately />}
     </>
   );
 }
