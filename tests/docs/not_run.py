@@ -61,6 +61,7 @@ ANOTHER_RUN = {
     "racks-and-growing-members.md": "tests/placement",
     "replay-a-decision.md": "tests/cli/test_decide.py",
     "replay-a-trace.md": "tests/cli/test_replay.py",
+    "see-gpu-use.md": "tests/relays/test_gpus.py",
     "use-the-console.md": "tests/console",
     "watch-a-fleet.md": "tests/monitoring",
     "webhooks-and-policies.md": "tests/api/test_admission_policies.py",
