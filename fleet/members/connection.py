@@ -145,7 +145,7 @@ class Connection:
             if method != "GET" and not self.may_write():
                 raise Unreachable("not sent: another process may lead by now")
             async with asyncio.timeout(limit_s), self._send(method, path, params, content, sent) as response:
-                answered = await _whole(response)
+                answered = await _whole(response, ANSWER_BYTES_MAX)
         except TimeoutError as error:
             raise Unreachable(f"no answer within {limit_s:g} s") from error
         except _NO_ANSWER as error:
@@ -179,7 +179,7 @@ class Connection:
         """/readyz, beside the places for requests: a busy member is not a lost one."""
         try:
             async with asyncio.timeout(limit_s), self._send("GET", "/readyz") as response:
-                content = await _whole(response)
+                content = await _whole(response, ANSWER_BYTES_MAX)
         except TimeoutError as error:
             raise Unreachable(f"/readyz: no answer within {limit_s:g} s") from error
         except _NO_ANSWER as error:
@@ -214,7 +214,7 @@ class Connection:
         try:
             async with self._send("GET", path, params, timeout=timeout) as response:
                 if response.status != 200:
-                    content = await _whole(response)
+                    content = await _whole(response, ANSWER_BYTES_MAX)
                     yield Answer(response.status, _decode(content, response.status)), _nothing()
                 else:
                     yield Answer(200, {}), _split(response)
@@ -228,7 +228,7 @@ async def _nothing() -> AsyncIterator[bytes]:
         yield line
 
 
-async def _whole(response: aiohttp.ClientResponse, most: int = ANSWER_BYTES_MAX) -> bytes:
+async def _whole(response: aiohttp.ClientResponse, most: int) -> bytes:
     """The answer's body. Raises Unreachable where it has no end in sight: a member must not fill the hub's memory."""
     parts, size = [], 0
     async for chunk in response.content.iter_any():
