@@ -29,14 +29,14 @@ async def asked(hub: Rest, *edits: dict[str, Any]) -> dict[str, dict[str, Any]]:
 
 async def test_who_would_start_and_who_would_stop() -> None:
     async with busy() as hub:
-        revision = await hub.world.store.revision()
+        before = await hub.jobs()
         nodes = [{"count": 100, "nvidia.com/gpu": 8, "cpu": "96", "memory": "800Gi"}]
         added = await asked(hub, {"AddMember": {"member": {"name": "new", "nodes": nodes}}})
         assert added["default/two"]["change"] == "starts" and added["default/two"]["after"]["member"] == "new"
         drained = await asked(hub, {"DrainMember": {"member": "cfa"}})
         assert drained["default/one"]["change"] == "stops"
         assert drained["default/one"]["after"]["reason"]["code"] == "MemberNotReady"
-        assert await hub.world.store.revision() == revision
+        assert await hub.jobs() == before, "a question makes no job"
 
 
 async def test_a_unit_may_be_submitted_as_snapshots_have_it() -> None:
