@@ -18,6 +18,7 @@ export type UsageOverTime = Schemas["UsageOverTime"];
 export type Changes = Schemas["Changes"];
 export type NodeList = Schemas["NodeList"];
 export type GpuNode = Schemas["Node"];
+export type GpuUse = Schemas["GpuUse"];
 export type HubStatus = Schemas["HubStatus"];
 export type Decision = Schemas["Decision"];
 export type DecisionList = Schemas["DecisionList"];

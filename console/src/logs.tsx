@@ -4,6 +4,7 @@ import { NativeSelect } from "@mantine/core";
 import { useEffect, useRef, useState } from "react";
 import { send } from "./api";
 import { Empty } from "./shown";
+import type { GpuFigures } from "./use";
 
 export interface PodList {
   items: {
@@ -15,6 +16,14 @@ export interface PodList {
     node: string;
     requests: Record<string, string>;
   }[];
+}
+
+/** null: the member does not tell it. */
+export interface PodUse {
+  name: string;
+  member: string;
+  usage: Record<string, string> | null;
+  gpu?: GpuFigures | null;
 }
 
 const KEPT = 200_000; // characters; a page with more gets slow

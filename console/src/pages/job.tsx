@@ -8,6 +8,7 @@ import { count, readable } from "../amounts";
 import { found, get, type JobDetail, jobPath, type Life } from "../api";
 import { Buttons } from "../buttons";
 import { Logs, type PodList } from "../logs";
+import { Pods } from "../pods";
 import { Empty, Figure, Loaded, State } from "../shown";
 import { Why } from "../starters";
 import { Timeline } from "../timeline";
@@ -88,7 +89,7 @@ function Details({ job }: { job: JobDetail }) {
         {job.member === null ? (
           <Empty title="No pods yet">A job has pods from the moment on when it is in a member.</Empty>
         ) : (
-          <Loaded query={pods}>{(data) => <Pods pods={data} />}</Loaded>
+          <Loaded query={pods}>{(data) => <Pods object={job.object} pods={data} />}</Loaded>
         )}
       </Tabs.Panel>
       <Tabs.Panel value="events">
@@ -101,45 +102,6 @@ function Details({ job }: { job: JobDetail }) {
         <Manifest path={job.object} />
       </Tabs.Panel>
     </Tabs>
-  );
-}
-
-function Pods({ pods }: { pods: PodList | null }) {
-  if (pods === null || pods.items.length === 0)
-    return <Empty title="No pods">The job has none now, or you may not see them.</Empty>;
-  return (
-    <div className="wide">
-      <table>
-        <thead>
-          <tr>
-            {["Rank", "Pod", "Role", "Phase", "Member", "Node", "Requests"].map((one) => (
-              <th key={one} scope="col">
-                {one}
-              </th>
-            ))}
-          </tr>
-        </thead>
-        <tbody>
-          {pods.items.map((pod) => (
-            <tr key={`${pod.member}/${pod.name}`}>
-              <td>{pod.rank}</td>
-              <td>{pod.name}</td>
-              <td>{pod.role}</td>
-              <td>
-                <State state={pod.phase} />
-              </td>
-              <td>{pod.member}</td>
-              <td>{pod.node || "–"}</td>
-              <td>
-                {Object.entries(pod.requests)
-                  .map(([resource, value]) => `${resource} ${value}`)
-                  .join(", ")}
-              </td>
-            </tr>
-          ))}
-        </tbody>
-      </table>
-    </div>
   );
 }
 

@@ -5,12 +5,24 @@ import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import { useRef, useState } from "react";
 import { Link } from "react-router";
 import { count, gpus } from "../amounts";
-import { allowed, type Cluster, type ClusterList, found, get, type HubStatus, jobPath, type NodeList } from "../api";
+import {
+  allowed,
+  type Cluster,
+  type ClusterList,
+  found,
+  type GpuUse,
+  get,
+  type HubStatus,
+  jobPath,
+  type NodeList,
+} from "../api";
 import { cordon, cordoned, drain, drains, objectOf, uncordon } from "../cordon";
 import { Bar, Empty, Loaded } from "../shown";
 import { Ago, duration } from "../times";
+import { gpuUse, percent, USE_MS } from "../use";
 
 const JOBS_MOST = 20;
+const IDLE_PERCENT = "5"; // as `fleet top --idle`
 const PER_MINUTE = 60; // as `fleet drain`
 
 interface Condition {
@@ -31,6 +43,12 @@ export function MembersPage() {
     queryFn: () => found<HubStatus>("/fleet/v1/status"),
     refetchInterval: 10_000,
   });
+  const use = useQuery({
+    queryKey: ["use", "members"],
+    queryFn: () => found<GpuUse>(`/fleet/v1/gpus?below=${IDLE_PERCENT}&limit=${JOBS_MOST}`),
+    refetchInterval: USE_MS,
+  });
+  const told = new Map(use.data?.members?.map((one) => [one.name, one.silent || gpuUse(one)]));
   const silent = new Map(status.data?.members.map((one) => [one.name, one.silent_s]));
   return (
     <>
@@ -44,17 +62,54 @@ export function MembersPage() {
           ) : (
             <div className="cards">
               {items.map((one) => (
-                <Member key={one.name} member={one} may={may.data ?? false} silent={silent.get(one.name)} />
+                <Member
+                  key={one.name}
+                  member={one}
+                  may={may.data ?? false}
+                  silent={silent.get(one.name)}
+                  use={use.data && (told.get(one.name) ?? "spec.metrics of the Cluster names no source")}
+                />
               ))}
             </div>
           )
         }
       </Loaded>
+      {use.data && use.data.jobs.length > 0 && <Idle use={use.data} />}
     </>
   );
 }
 
-function Member({ member, may, silent }: { member: Cluster; may: boolean; silent?: number | null }) {
+/** The jobs that use their GPUs little, the longest first. */
+function Idle({ use }: { use: GpuUse }) {
+  return (
+    <section aria-labelledby="idle">
+      <h2 id="idle">Jobs that use less than {IDLE_PERCENT} % of their GPUs</h2>
+      <ul className="lately">
+        {use.jobs.map((job) => (
+          <li key={jobPath(job)}>
+            <Link to={`/jobs/${jobPath(job)}`}>
+              {job.namespace}/{job.name}
+            </Link>
+            <span>
+              {percent(job.utilization)} of {count(job.gpus, "GPU")} in {job.member} since <Ago at={job.since} />
+            </span>
+            <span>{[job.queue, job.user].filter(Boolean).join(", ")}</span>
+          </li>
+        ))}
+        {use.left > 0 && <li>{count(use.left, "more job")}</li>}
+      </ul>
+    </section>
+  );
+}
+
+interface MemberProps {
+  member: Cluster;
+  may: boolean;
+  silent?: number | null;
+  use?: string | null;
+}
+
+function Member({ member, may, silent, use }: MemberProps) {
   const all = gpus(member.allocatable);
   const used = gpus(member.allocated);
   const jobs = Object.entries(member.jobs);
@@ -73,6 +128,8 @@ function Member({ member, may, silent }: { member: Cluster; may: boolean; silent
           {used} of {all} used
           {member.gpus.some((row) => row.model) && ` (${member.gpus.map((row) => row.model || "unknown").join(", ")})`}
         </dd>
+        <dt>GPU use</dt>
+        <dd>{use || "unknown"}</dd>
         <dt>Nodes</dt>
         <dd>
           {member.nodes.ready} of {member.nodes.total} ready
