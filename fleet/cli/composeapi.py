@@ -12,6 +12,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING
 
+from fleet.cli.certificates import Certificates
 from fleet.cli.compose import Databases, base, database, same_hub
 from fleet.cli.datadir import DataDir
 
@@ -80,7 +81,8 @@ async def serve_api(
         dialer = dialer_of(hub, tunnels)
         parts = component_checks(hub.store, hub.clock)
         relays = Relays(hub.objects, hub.data.hub_id, dial=dialer.dial, outgoing=outgoing)
-        own = Parts(data, dsn, hub.clock, access.authorities(data.ca_certificate), history)
+        certificates = Certificates(data, access.authorities(data.ca_certificate))
+        own = Parts(data, dsn, hub.clock, certificates, history)
         kept.audit.requests = RequestLog(hub.clock, traces)
         app = build_app(
             hub.objects, hub.store, hub.registry, clock=hub.clock,
@@ -100,6 +102,7 @@ async def serve_api(
         tunnels.show(app.metrics.registry)
         users.show(app.metrics.registry)
         kept.show(app.metrics.registry)
+        certificates.show(app.metrics.registry)
         if traces is not None:
             traces.show(app.metrics.registry)
         relays.show(app.metrics.registry)

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import base64
-import binascii
-import json
 import re
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -83,7 +81,7 @@ def credentials(patient: Patient) -> Iterator[Finding]:
         secret = (cluster.get("spec") or {}).get("secretRef") or {}
         path = f"/api/v1/namespaces/{secret.get('namespace')}/secrets/{secret.get('name')}"
         stored = patient.hub.find(path) if secret.get("name") else None
-        for what, until in _ends(stored or {}):
+        for what, until in _ends(stored or {}).items():
             if until - patient.now < EXPIRY_S:
                 why = f"the hub's {what} there {days(until, patient.now)}"
                 yield _found("credentials", name, why, f"fleet join {name} --kubeconfig FILE, with new credentials")
@@ -113,28 +111,11 @@ def _ahead(hub: Hub, name: str) -> float | None:
     return None if theirs is None else theirs + 0.5 - (began + time.time()) / 2
 
 
-def _ends(secret: dict[str, Any]) -> Iterator[tuple[str, float]]:
+def _ends(secret: dict[str, Any]) -> dict[str, float]:
     """The ends of the client certificate and the token in a member's kubeconfig."""
-    from cryptography import x509
-
-    from fleet.engine.kubeconfig import BadKubeconfig, choose, inline, parse
+    from fleet.engine.kubeconfig import BadKubeconfig, choose, ends, parse
 
     try:
-        user = choose(parse(base64.b64decode(secret["data"]["kubeconfig"]).decode())).user
-        certificate = inline("", user, "client-certificate")
-        if certificate:
-            yield "client certificate", x509.load_pem_x509_certificate(certificate).not_valid_after_utc.timestamp()
-        if end := _token_end(str(user.get("token") or "")):
-            yield "token", end
+        return ends(choose(parse(base64.b64decode(secret["data"]["kubeconfig"]).decode())).user)
     except (BadKubeconfig, KeyError, TypeError, ValueError):
-        return  # the member says so itself: it is not ready
-
-
-def _token_end(token: str) -> float | None:
-    """The `exp` of a JSON web token; None for a token that names no end."""
-    try:
-        middle = token.split(".")[1]
-        said = json.loads(base64.urlsafe_b64decode(middle + "=" * (-len(middle) % 4)))
-        return float(said["exp"])
-    except (IndexError, KeyError, TypeError, ValueError, binascii.Error):
-        return None
+        return {}  # the member says so itself: it is not ready

@@ -7,13 +7,12 @@ from __future__ import annotations
 
 import asyncio
 import shutil
-from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fleet import __version__
+from fleet.cli.certificates import Certificates
 from fleet.cli.datadir import DataDir
 from fleet.model.times import rfc3339
 from fleet.ports import Clock, StoreUnavailable
@@ -24,12 +23,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Parts:
-    """`authorities`: files of certificates that clients' certificates are checked with."""
-
     data: DataDir
     dsn: str
     clock: Clock
-    authorities: Sequence[Path]
+    certificates: Certificates
     history: History
 
     async def __call__(self) -> dict[str, Any]:
@@ -67,26 +64,14 @@ class Parts:
         # The database may stand on a volume of its own.
         path = min((one for one in (self.data.root, self.data.postgres) if one.exists()), key=_free)
         usage = shutil.disk_usage(path)
-        named = {"the hub's CA": [self.data.ca_certificate], "the server": [self.data.server_certificate]}
-        named["a client authority"] = [path for path in self.authorities if path != self.data.ca_certificate]
-        found = [(name, path, until) for name, paths in named.items() for path in paths for until in _ends(path)]
         return {
             "disk": {"path": str(path), "free": usage.free, "total": usage.total},
             "certificates": [
-                {"name": name, "file": str(path), "until": rfc3339(until.timestamp())} for name, path, until in found
+                {"name": one.name, "file": str(one.file), "until": rfc3339(one.until)}
+                for one in self.certificates.read()
             ],
         }
 
 
 def _free(path: Path) -> int:
     return shutil.disk_usage(path).free
-
-
-def _ends(path: Path) -> list[datetime]:
-    """The ends of the certificates in a file; none for a file that holds none."""
-    from cryptography import x509
-
-    try:
-        return [found.not_valid_after_utc for found in x509.load_pem_x509_certificates(path.read_bytes())]
-    except (OSError, ValueError):
-        return []

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import base64
 import binascii
+import json
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlsplit
@@ -108,6 +109,35 @@ def inline(where: str, part: Config, name: str) -> bytes | None:
         return base64.b64decode(data, validate=True)
     except (binascii.Error, ValueError, TypeError) as error:
         raise BadKubeconfig(f"{where}.{name}-data", "must be base64") from error
+
+
+def ends(user: Config) -> dict[str, float]:
+    """When the client certificate and the token of a user end, in epoch seconds, as far as they say it themselves.
+
+    Raises BadKubeconfig for a certificate that cannot be read.
+    """
+    from cryptography import x509
+
+    found: dict[str, float] = {}
+    certificate = inline("", user, "client-certificate")
+    if certificate:
+        try:
+            found["client certificate"] = x509.load_pem_x509_certificate(certificate).not_valid_after_utc.timestamp()
+        except ValueError as error:
+            raise BadKubeconfig("client-certificate-data", f"no usable certificate: {error}") from error
+    if end := _token_end(str(user.get("token") or "")):
+        found["token"] = end
+    return found
+
+
+def _token_end(token: str) -> float | None:
+    """The `exp` of a JSON web token; None for a token that names no end."""
+    try:
+        middle = token.split(".")[1]
+        said = json.loads(base64.urlsafe_b64decode(middle + "=" * (-len(middle) % 4)))
+        return float(said["exp"])
+    except (IndexError, KeyError, TypeError, ValueError):
+        return None
 
 
 def write(

@@ -149,6 +149,8 @@ BOARDS = (
                   _counted("apiserver_flowcontrol_rejected_requests_total", "priority_level")),
             Panel("Refused before authentication", "Which bound do clients break?", units.Short,
                   _counted("fleet_api_refused_total", "bound")),
+            Panel("Time until certificates end", "Is a certificate to be renewed?", units.Seconds,
+                  (("{{instance}} {{certificate}}", "fleet_api_certificate_expiry_timestamp_seconds - time()"),)),
             Panel("Events of the audit log", "Is each event written?", units.Short,
                   _counted("fleet_api_audit_events_total", "outcome")),
         )),

@@ -106,6 +106,17 @@ ALERTS = (
         " none.",
     ),
     Alert(
+        "FleetMemberCredentialsEnd",
+        f"min by (member) (fleet_member_credentials_expiry_timestamp_seconds {LEADS}) - time()", "< 259200", "10m",
+        "warning", "The hub's credentials in a member end soon",
+        "The client certificate or token with which the hub reaches {{ $labels.member }} ends within three days.",
+    ),
+    Alert(
+        "FleetCertificateEnds", "fleet_api_certificate_expiry_timestamp_seconds - time()", "< 1209600", "10m",
+        "warning", "A certificate of the hub ends soon",
+        "The certificate {{ $labels.certificate }} of the API process at {{ $labels.instance }} ends within two weeks.",
+    ),
+    Alert(
         "FleetDatabaseAway", 'fleet_store_connections{connection="follow"}', "== 0", "1m", "critical",
         "A process has no connection with the database",
         "{{ $labels.job }} at {{ $labels.instance }} sees no changes. The hub refuses writes.",

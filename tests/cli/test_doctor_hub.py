@@ -19,6 +19,7 @@ from fleet import __version__
 from fleet.accounts.schema import prepare
 from fleet.amc.client import Answer
 from fleet.cli import doctor_hub, doctor_members, pki
+from fleet.cli.certificates import Certificates
 from fleet.cli.datadir import DataDir
 from fleet.cli.doctor import CHECKS, looked
 from fleet.cli.finding import PARTS, Finding, Patient
@@ -158,7 +159,7 @@ def test_a_sound_hub_has_no_findings() -> None:
 async def test_the_history_is_compared_with_the_log_of_the_hub(database_url: str, tmp_path: Path) -> None:
     await migrate(database_url)
     past, clock = History(database_url), WallClock()
-    parts = Parts(DataDir(tmp_path), database_url, clock, (), past)
+    parts = Parts(DataDir(tmp_path), database_url, clock, Certificates(DataDir(tmp_path), ()), past)
     event = "INSERT INTO events VALUES ($1, 'ADDED', '', 'configmaps', 'a', 'b', 'u', $2, NULL, '')"
     connection = await asyncpg.connect(database_url)
     try:

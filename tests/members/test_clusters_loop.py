@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import json
 
 from fleet.bindings.conditions import condition
 from fleet.ports import Body, Key
@@ -154,3 +155,23 @@ async def test_new_credentials_in_the_secret_are_taken_up(world: World, simulate
     await eventually(lambda: world.ready() == ("False", "ClusterNotReachable"))
     await world.lead_to(simulated.kubeconfig)
     await eventually(lambda: world.ready() == ("True", "ClusterReady"))
+
+
+async def test_the_end_of_a_members_credentials_is_told_until_the_member_leaves(
+    world: World, simulated: SimulatedTarget
+) -> None:
+    def told() -> float | None:
+        metric = "fleet_member_credentials_expiry_timestamp_seconds"
+        return world.hub.metrics.registry.get_sample_value(metric, {"member": "cfa"})
+
+    parts = (base64.urlsafe_b64encode(json.dumps(part).encode()).decode() for part in ({}, {"exp": 2_000_000_000}))
+    ends = f"{'.'.join(parts)}.signature"
+    await world.join(simulated.kubeconfig.replace(simulated.cluster.token, ends))
+    await eventually(lambda: told() == 2_000_000_000)
+    await world.lead_to(simulated.kubeconfig)
+    await eventually(lambda: world.ready() == ("True", "ClusterReady"))
+    assert told() is None, "this token does not say when it ends"
+    await world.lead_to(simulated.kubeconfig.replace(simulated.cluster.token, ends))
+    await eventually(lambda: told() == 2_000_000_000)
+    await world.hub.delete(CFA)
+    await eventually(lambda: told() is None)

@@ -68,6 +68,17 @@ CASES = {
     "FleetGpuSourceDown": Case(
         of_leader('fleet_member_gpu_source_up{member="cfa"}', "1x20 0x80"), {"member": "cfa"}
     ),
+    "FleetMemberCredentialsEnd": Case(
+        of_leader('fleet_member_credentials_expiry_timestamp_seconds{member="cfa"}', "400000x20 200000x80"),
+        {"member": "cfa"},
+    ),
+    "FleetCertificateEnds": Case(
+        {
+            'fleet_api_certificate_expiry_timestamp_seconds{job="fleet-api",instance="a",certificate="server"}':
+                "2000000x20 1000000x80",
+        },
+        {"job": "fleet-api", "instance": "a", "certificate": "server"},
+    ),
     "FleetDatabaseAway": Case(
         {'fleet_store_connections{job="fleet-api",instance="a",connection="follow"}': "1x20 0x80"},
         {"job": "fleet-api", "instance": "a", "connection": "follow"},

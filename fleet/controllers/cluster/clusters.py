@@ -9,6 +9,7 @@ Status is written when something in it changed, and for one Cluster at most once
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import binascii
 from collections.abc import Iterable, Sequence
@@ -21,7 +22,7 @@ from fleet.controllers.fields import rooms
 from fleet.controllers.runtime.controller import Controller, Source
 from fleet.controllers.runtime.gpus import GPU_PARTS, by_model
 from fleet.controllers.runtime.hub import Hub
-from fleet.engine.kubeconfig import BadKubeconfig
+from fleet.engine.kubeconfig import BadKubeconfig, choose, ends, parse
 from fleet.members.identity import Judge
 from fleet.members.members import Changed
 from fleet.members.potential import BadPotential, Group, read_groups
@@ -71,6 +72,7 @@ class ClustersLoop:
         self._identities = Identities(hub)
         members.judge = self._identities.judge
         self._leaving: set[str] = set()
+        self._kubeconfigs: dict[str, str] = {}  # as the Secrets have them
         self._written_at: dict[str, float] = {}  # monotonic
         self._enablements: dict[str, tuple[object, list[Body]]] = {}
         sources = [
@@ -146,6 +148,9 @@ class ClustersLoop:
         try:
             kubeconfig = base64.b64decode(encoded).decode()
             await self._members.add(name, kubeconfig, self._hub.hub_id, pull=pulls(cluster))
+            if self._kubeconfigs.get(name) != encoded:
+                self._kubeconfigs[name] = encoded
+                self._hub.metrics.see_credentials(name, await asyncio.to_thread(_end, kubeconfig))
         except (BadKubeconfig, binascii.Error, UnicodeDecodeError) as error:
             return "BadKubeconfig", f"{where}: {error}"
         self._members.describe(name, traits_of(cluster))
@@ -154,6 +159,8 @@ class ClustersLoop:
     async def _remove(self, name: str) -> None:
         await self._members.remove(name)
         self._identities.forget(name)
+        self._kubeconfigs.pop(name, None)
+        self._hub.metrics.see_credentials(name, None)
 
     async def _leave(self, key: Key, cluster: Body) -> float | None:
         """None when the Cluster is gone; otherwise when to look again."""
@@ -276,6 +283,14 @@ def _without_finalizer(body: Body) -> Body | None:
         return None
     meta["finalizers"] = [f for f in meta["finalizers"] if f != FINALIZER_CLUSTER]
     return body
+
+
+def _end(kubeconfig: str) -> float | None:
+    """When the credentials end, in epoch seconds, as far as they say it."""
+    try:
+        return min(ends(choose(parse(kubeconfig)).user).values(), default=None)
+    except BadKubeconfig:
+        return None  # the Cluster says so
 
 
 def secret_of(cluster: Body) -> Key:

@@ -173,6 +173,7 @@ class Metrics:
         self._heard: Mapping[str, float] = {}  # by member, in epoch seconds
         self._closed: Mapping[str, Sequence[Closed]] = {}  # by member
         self._gpu_use: Mapping[str, Mapping[str, ModelUse] | None] = {}  # by member and model
+        self._credentials_end: dict[str, float] = {}  # of the credentials, by member, in epoch seconds
         self._shares = Shares()
         self._leaf = Bounded(LEAVES_MOST, OTHERS)
         self._member = Bounded(MEMBERS_MOST, OTHERS)
@@ -218,6 +219,13 @@ class Metrics:
     def see_gpu_use(self, members: Mapping[str, Mapping[str, ModelUse] | None]) -> None:
         """The newest figures of the members that name a source, by model; None for one that tells nothing."""
         self._gpu_use = members
+
+    def see_credentials(self, member: str, end: float | None) -> None:
+        """When the hub's credentials in a member end; None: they do not say it, or the member is gone."""
+        if end is None:
+            self._credentials_end.pop(member, None)
+        else:
+            self._credentials_end[member] = end
 
     def looked(self, outcome: str, now: float) -> None:
         """The decider looked, and did not fail. `now`: epoch seconds."""
@@ -278,6 +286,10 @@ class Metrics:
         yield gauge(
             "fleet_member_last_heard_timestamp_seconds", "When a member last showed life, in epoch seconds.",
             ("member",), (((name,), at) for name, at in sorted(self._heard.items())),
+        )  # fmt: skip
+        yield gauge(
+            "fleet_member_credentials_expiry_timestamp_seconds", "When the hub's credentials in a member end.",
+            ("member",), (((name,), end) for name, end in sorted(self._credentials_end.items())[:MEMBERS_MOST]),
         )  # fmt: skip
         failures = CounterMetricFamily(
             "fleet_reconcile_failures", "Keys of a loop that failed, to be tried again.", labels=["loop"]
