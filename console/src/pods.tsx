@@ -27,7 +27,7 @@ export function Pods({ object, pods }: { object: string; pods: PodList | null })
   const silent = [...Object.entries(use.data?.silent ?? {}), ...Object.entries(use.data?.silentGpus ?? {})];
   return (
     <>
-      <div className="wide">
+      <section className="wide" tabIndex={0} aria-label="Pods">
         <table>
           <thead>
             <tr>
@@ -59,7 +59,7 @@ export function Pods({ object, pods }: { object: string; pods: PodList | null })
             ))}
           </tbody>
         </table>
-      </div>
+      </section>
       {silent.map(([member, why]) => (
         <p key={member + why} className="note">
           {member} {why}

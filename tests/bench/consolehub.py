@@ -16,6 +16,7 @@ from fleet.cli.hub import connect
 from fleet.cli.joining import Member, join, wait_ready
 from tests.bench.client import items, patch, post, post_all, session
 from tests.bench.crowd import Crowd
+from tests.bench.family import cpu_seconds, family
 from tests.bench.report import say
 from tests.e2e.hub import Hub, Kubectl
 from tests.e2e.manifests import gang_policy, leaf, pytorchjob, quota_tree
@@ -24,7 +25,8 @@ GPU = "nvidia.com/gpu"
 UNITS = "/apis/scheduling.x-k8s.io/v1alpha1/queueunits"
 PROCESSES = 2  # of the members
 OWN_PODS = 4  # of each member
-READY_S, FILLED_S, ENDS_S = 600.0, 1800.0, 120.0
+READY_S, FILLED_S, CALM_S, ENDS_S = 600.0, 1800.0, 600.0, 120.0
+LOOK_S, BUSY_CORES = 5.0, 0.2  # a hub that uses less over so long has nothing left to do
 
 
 @dataclass(frozen=True)
@@ -102,7 +104,7 @@ def spaces(size: Size) -> list[str]:
 
 
 async def fill(world: World) -> None:
-    """The jobs, until as many run as the quota lets, and the rest has been told why it waits."""
+    """The jobs, until as many run as the quota lets, and the hub has no more to do about the rest."""
     size, names = world.size, spaces(world.size)
     leaves = [leaf(name, name, **{GPU: size.running // size.queues}) for name in names]
     kubectl = Kubectl(world.hub.kubeconfig)
@@ -118,6 +120,7 @@ async def fill(world: World) -> None:
             bodies = (pytorchjob(f"job-{number}-{one:05}", workers=0) for one in range(count))
             await post_all(client, f"/apis/kubeflow.org/v1/namespaces/{name}/pytorchjobs", bodies)
         await _settled(client, size)
+    await _calm(world.hub)
 
 
 async def _settled(client: aiohttp.ClientSession, size: Size) -> None:
@@ -132,6 +135,20 @@ async def _settled(client: aiohttp.ClientSession, size: Size) -> None:
             return
         assert time.monotonic() < end, f"{len(units)} units, {running} running jobs after {FILLED_S:g} s"
         await asyncio.sleep(5.0)
+
+
+async def _calm(hub: Hub) -> None:
+    end, before = time.monotonic() + CALM_S, cpu_seconds(family(hub))
+    while True:
+        began = time.monotonic()
+        await asyncio.sleep(LOOK_S)
+        after = cpu_seconds(family(hub))
+        cores = (after - before) / (time.monotonic() - began)
+        say(f"console: the hub uses {cores:.2f} cores")
+        if cores < BUSY_CORES:
+            return
+        assert time.monotonic() < end, f"the hub is busy after {CALM_S:g} s"
+        before = after
 
 
 @contextlib.asynccontextmanager

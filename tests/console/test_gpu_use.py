@@ -29,9 +29,8 @@ def hub(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Up]:
         for name in ("quota-tree", "policy-gang-queue", "pytorchjob"):
             manifest = folder / f"{name}.yaml"
             text = (WALKTHROUGH / f"{name}.yaml").read_text()
-            manifest.write_text(
-                re.sub("testbed/run-for: 30s", 'testbed/run-for: 1h, testbed/gpu-utilization: "1"', text)
-            )
+            lines = r'\1testbed/run-for: 1h\n\1testbed/gpu-utilization: "1"'
+            manifest.write_text(re.sub(r"( +)testbed/run-for: 30s", lines, text))
             assert fleet("submit", str(manifest), "--data-dir", str(running.folder)).returncode == 0
         done = fleet("wait", "pytorch-test", "--for", "started", "--timeout", "90", "--data-dir", str(running.folder))
         assert done.returncode == 0, done.stderr

@@ -104,7 +104,7 @@ function Nothing({ filtered, more }: { filtered: boolean; more: boolean }) {
 
 function Rows({ items }: { items: Decision[] }) {
   return (
-    <div className="wide">
+    <section className="wide" tabIndex={0} aria-label="Decisions">
       <table className="decisions">
         <thead>
           <tr>
@@ -149,7 +149,7 @@ function Rows({ items }: { items: Decision[] }) {
           ))}
         </tbody>
       </table>
-    </div>
+    </section>
   );
 }
 
