@@ -48,7 +48,9 @@ export function MembersPage() {
     queryFn: () => found<GpuUse>(`/fleet/v1/gpus?below=${IDLE_PERCENT}&limit=${JOBS_MOST}`),
     refetchInterval: USE_MS,
   });
-  const told = new Map(use.data?.members?.map((one) => [one.name, one.silent || gpuUse(one)]));
+  const told = new Map(
+    use.data?.members?.map((one) => [one.name, [gpuUse(one), one.silent].filter(Boolean).join("; ")]),
+  );
   const silent = new Map(status.data?.members.map((one) => [one.name, one.silent_s]));
   return (
     <>
