@@ -70,7 +70,9 @@ def test_figures_are_shown_of_pods_of_members_and_of_idle_jobs_once_a_source_is_
     assert violations(page) == []
     shown(page, hub, "members", "GPU use")
     card = page.get_by_role("article", name="Member cfa")
-    expect(card.get_by_text(re.compile("1 %, 120 GiB of 240 GiB, .*3 GPUs idle; .*its exporter tells no GPU"))).to_be_visible(timeout=MINUTE_MS)
+    expect(
+        card.get_by_text(re.compile("1 %, 120 GiB of 240 GiB, .*3 GPUs idle; .*its exporter tells no GPU"))
+    ).to_be_visible(timeout=MINUTE_MS)
     idle = page.get_by_role("region", name="Jobs that use less than 5 % of their GPUs")
     expect(idle.get_by_text(re.compile(r"1 % of 3 GPUs in cfa since"))).to_be_visible(timeout=WITHIN_MS)
     expect(idle.get_by_role("link", name=BUSY)).to_be_visible()
