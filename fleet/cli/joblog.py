@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 FOLLOWED_MOST = 48  # pods at once: the hub gives one user 64 relays
 STOPS_WITHIN_S = 1.0  # after Ctrl-C, where the output takes nothing
+GONE = 404  # answer for a pod that its member no longer has
 NOT_LISTED = (403, 404)  # answers of a hub, or of a role, that knows no list of a job's pods
 
 
@@ -167,7 +168,10 @@ def _lines(pieces: Iterable[bytes]) -> Iterator[bytes]:
 
 def _merged(job: Job, pods: list[str], given: Mapping[str, str], *, at_once: bool) -> None:
     """The logs one after the other; or `at_once`, until all pods have ended, with whole lines of each."""
+    from fleet.cli.hub import Refused
+
     failures: list[str] = []
+    gone: list[str] = []
     if at_once and len(pods) > FOLLOWED_MOST:
         print(f"fleet: follows the first {FOLLOWED_MOST} of {len(pods)} pods; --rank names one", file=sys.stderr)
         pods = pods[:FOLLOWED_MOST]
@@ -178,6 +182,9 @@ def _merged(job: Job, pods: list[str], given: Mapping[str, str], *, at_once: boo
                 with writing:
                     _write(b"[%s] %s" % (name.encode(), line))
         except Failure as failure:
+            if at_once and isinstance(failure, Refused) and failure.status == GONE:
+                gone.append(name)  # since it was listed, as an operator deletes workers of a job that is over
+                return
             failures.append(f"{name}: {failure}")
         except BrokenPipeError:  # `| head` has seen enough
             if not at_once:
@@ -200,7 +207,9 @@ def _merged(job: Job, pods: list[str], given: Mapping[str, str], *, at_once: boo
             show(name)
     for failure in failures:
         print(f"fleet: {failure}", file=sys.stderr)
-    if failures:
+    for name in gone:
+        print(f"fleet: {name} is deleted, and its log with it", file=sys.stderr)
+    if failures or len(gone) == len(pods):
         raise typer.Exit(1)
 
 

@@ -267,6 +267,11 @@ def _followed(hub: Where, jobs: list[Body], goal: Goal | None, wait: bool, logs:
     if logs:
         with suppress(typer.Exit):  # of a job that failed at once: its log says why
             wait_for(names, until=For.started, **there)
-        joblog.logs(names[0], follow=True, **there)
+        try:
+            joblog.logs(names[0], follow=True, **there)
+        except Failure as failure:  # the exit status is the job's, not its log's
+            print(f"fleet: {failure}", file=sys.stderr)
+        except typer.Exit:
+            pass
     if wait or logs:
         wait_for(names, until=For.finished, **there)

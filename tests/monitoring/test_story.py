@@ -42,6 +42,7 @@ NO_ROWS = {
     "fleet_api_refused_total": "no client broke a bound",
     "fleet_api_audit_events_total": "the hub has no audit log",
     "fleet_agent_": "no member has an agent",
+    "fleet_member_credentials_expiry_timestamp_seconds": "tokens of simulated members name no end",
     "fleet_member_gpu_": "no Cluster names a source of GPU figures",
     "fleet_member_gpus_idle": "likewise",
     "fleet:member_gpu_utilization": "likewise",
