@@ -9,34 +9,45 @@ import { Empty, Loaded } from "./shown";
 const Chart = lazy(() => import("./chart"));
 const HOUR_MS = 3_600_000;
 const MINUTE_MS = 60_000;
+const HEIGHT = 280; // of .use too
+const POINTS = 120;
+
+const recorded = (by: string, from: string) =>
+  found<UsageOverTime>(`/fleet/v1/reports/series?by=${by}&from=${from.replace(".000", "")}&points=${POINTS}`);
 
 /** `hours`: up to now. Nothing is shown to a reader without the right. */
 export function UseChart({ by, hours, label }: { by: "queue" | "member"; hours: number; label: string }) {
   const series = useQuery({
     queryKey: ["usage", by, hours],
-    queryFn: () => {
+    queryFn: async () => {
       const from = new Date(Math.floor((Date.now() - hours * HOUR_MS) / MINUTE_MS) * MINUTE_MS);
-      return found<UsageOverTime>(
-        `/fleet/v1/reports/series?by=${by}&from=${from.toISOString().replace(".000", "")}&points=120`,
-      );
+      const all = await recorded(by, from.toISOString());
+      const first = all?.at.findIndex((_, index) => all.series.some((one) => one.used[index] !== null)) ?? -1;
+      const began = all && first > POINTS / 2 ? all.at[first] : undefined;
+      // Of a young hub, the time it knows: a chart of a day would be a line at its end.
+      return began ? recorded(by, began) : all;
     },
     refetchInterval: MINUTE_MS,
   });
   return (
-    <Loaded query={series} height={280}>
-      {(data) =>
-        data === null ? (
-          <Empty title="You may not see the use over time">
-            An administrator can give you the right to list the queues and the members.
-          </Empty>
-        ) : data.series.length === 0 ? (
-          <Empty title="Nothing is recorded yet">The hub records the use by the minute. Look again in a minute.</Empty>
-        ) : (
-          <Suspense fallback={<Skeleton height={280} aria-hidden="true" />}>
-            <Chart data={data} label={label} />
-          </Suspense>
-        )
-      }
-    </Loaded>
+    <div className="use">
+      <Loaded query={series} height={HEIGHT}>
+        {(data) =>
+          data === null ? (
+            <Empty title="You may not see the use over time">
+              An administrator can give you the right to list the queues and the members.
+            </Empty>
+          ) : data.series.length === 0 ? (
+            <Empty title="Nothing is recorded yet">
+              The hub records the use by the minute. Look again in a minute.
+            </Empty>
+          ) : (
+            <Suspense fallback={<Skeleton height={HEIGHT} aria-hidden="true" />}>
+              <Chart data={data} label={label} />
+            </Suspense>
+          )
+        }
+      </Loaded>
+    </div>
   );
 }

@@ -61,7 +61,7 @@ def page(chromium: Browser, hub: Up) -> Page:
 
 
 def test_figures_are_shown_of_pods_of_members_and_of_idle_jobs_once_a_source_is_named(page: Page, hub: Up) -> None:
-    shown(page, hub, "members", "names no source")
+    shown(page, hub, "members", "no source of figures")
     name_source(hub)
     shown(page, hub, "jobs/default/PyTorchJob/pytorch-test", "Uses")
     pods = page.locator("tbody tr")

@@ -23,6 +23,7 @@ import { gpuUse, percent, USE_MS } from "../use";
 
 const JOBS_MOST = 20;
 const IDLE_PERCENT = "5"; // as `fleet top --idle`
+const NO_SOURCE = "no source of figures";
 const PER_MINUTE = 60; // as `fleet drain`
 
 interface Condition {
@@ -69,7 +70,7 @@ export function MembersPage() {
                   member={one}
                   may={may.data ?? false}
                   silent={silent.get(one.name)}
-                  use={use.data && (told.get(one.name) ?? "spec.metrics of the Cluster names no source")}
+                  use={use.data && (told.get(one.name) ?? NO_SOURCE)}
                 />
               ))}
             </div>
@@ -131,7 +132,7 @@ function Member({ member, may, silent, use }: MemberProps) {
           {member.gpus.some((row) => row.model) && ` (${member.gpus.map((row) => row.model || "unknown").join(", ")})`}
         </dd>
         <dt>GPU use</dt>
-        <dd>{use || "unknown"}</dd>
+        <dd title={use === NO_SOURCE ? "spec.metrics of the Cluster names none" : undefined}>{use || "unknown"}</dd>
         <dt>Nodes</dt>
         <dd>
           {member.nodes.ready} of {member.nodes.total} ready
