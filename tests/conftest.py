@@ -1,7 +1,8 @@
 """What several suites share: one embedded PostgreSQL a session, and a fresh database for each test that asks.
 
 A run that is told to end (SIGTERM) ends as with Ctrl-C: fixtures put away what they started. One that is killed with
-SIGKILL leaves its directories behind, but no database server (fleet/store/watchdog.py).
+SIGKILL leaves its directories behind, but no database server (fleet/store/watchdog.py). A run in the background of a
+script inherits a SIGINT that is ignored, and what it starts would ignore Ctrl-C as well: its handler is set anew.
 """
 
 from __future__ import annotations
@@ -28,7 +29,8 @@ TEMPLATE = "fleet_template"
 
 
 def pytest_configure() -> None:
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, signal.default_int_handler)
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
