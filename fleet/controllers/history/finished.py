@@ -6,6 +6,8 @@ until its policy has had the time to restart it.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from fleet.bindings import binding as b
 from fleet.bindings.conditions import condition
 from fleet.controllers.history.loop import HistoryLoop
@@ -13,7 +15,7 @@ from fleet.controllers.runtime.controller import Controller, Source
 from fleet.controllers.runtime.hub import Hub, object_key
 from fleet.model.times import seconds
 from fleet.model.untyped import mapping, rows, text, whole
-from fleet.ports import Body, Key
+from fleet.ports import Body, Event, Key
 from fleet.wellknown import WORK
 
 FIELD = "ttlSecondsAfterFinished"
@@ -23,12 +25,17 @@ AGAIN_S = 5.0  # while the history is behind
 LATER_S = 3600.0  # between two looks at the most
 
 
+def _over(event: Event) -> Iterable[Key]:
+    """Bindings of jobs that are over: nothing is due of the others."""
+    return (event.stored.key,) if b.finished(event.stored.body) else ()
+
+
 class FinishedJobs:
     name = "finished"
 
     def __init__(self, hub: Hub, history: HistoryLoop) -> None:
         self._hub, self._history = hub, history
-        self.controller = Controller(self.name, hub.store, [Source(WORK, "resourcebindings")], self.reconcile)
+        self.controller = Controller(self.name, hub.store, [Source(WORK, "resourcebindings", _over)], self.reconcile)
 
     async def run(self) -> None:
         await self.controller.run()

@@ -64,7 +64,7 @@ class FailoverLoop:
 
     def _on_binding(self, event: Event) -> Iterable[Key]:
         self._index.put(event.stored)
-        return (event.stored.key,)
+        return (event.stored.key,) if b.clusters_of(event.stored.body) else ()
 
     def _on_unit(self, event: Event) -> Iterable[Key]:
         """Only its limit of time matters here."""

@@ -6,6 +6,8 @@ that member alone (decide/units.py). The mark goes once the job is placed there,
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from fleet.bindings import binding as b
 from fleet.controllers.cluster.matching import allows, candidate, repels
 from fleet.controllers.fields.evictor import Evictor
@@ -13,11 +15,15 @@ from fleet.controllers.runtime.controller import Controller, Source
 from fleet.controllers.runtime.events import EventRecorder
 from fleet.controllers.runtime.hub import Hub, object_key
 from fleet.model.untyped import mapping
-from fleet.ports import Body, Key, Stored
+from fleet.ports import Body, Event, Key, Stored
 from fleet.wellknown import ANNOTATION_MOVE, CLUSTER, EVICT_FAILED, WORK
 
 MOVED = "Moved"  # why something was evicted
 LOOK_S = 5.0  # between two looks while the member that it is to leave does not answer
+
+
+def _marked(event: Event) -> Iterable[Key]:
+    return (event.stored.key,) if b.annotation(event.stored.body, ANNOTATION_MOVE) else ()
 
 
 class MoveLoop:
@@ -29,7 +35,7 @@ class MoveLoop:
         self._hub = hub
         self._events = events
         self._evictor = evictor
-        sources = [Source(WORK, "resourcebindings")]
+        sources = [Source(WORK, "resourcebindings", _marked)]
         self.controller = Controller(self.name, hub.store, sources, self.reconcile, workers=4)
 
     async def run(self) -> None:

@@ -39,6 +39,10 @@ class Classes:
         outcome, _ = await self._dependencies.send(stored, member, wanted, candidate(cluster), overrides)
         return outcome
 
+    def sent_for(self, uid: str) -> bool:
+        """Whether a member may have classes that this process sent ahead for the binding."""
+        return uid in self._sent
+
     async def settle(self, uid: str, wanted: str, placed: Iterable[str]) -> bool:
         """Take the classes back from members where the binding neither wants room nor is placed; False while a member
         has not done so. Where the binding is placed, dispatch has them from now on."""

@@ -90,13 +90,14 @@ class RoomLoop:
     # -- events and the keys that they ask for
 
     def _on_unit(self, event: Event) -> Iterable[Key]:
-        return (binding_of(event.stored),)
+        key = binding_of(event.stored)
+        return (key,) if self._concerns(key) else ()
 
     def _on_binding(self, event: Event) -> Iterable[Key]:
         self._index.put(event.stored)
         if event.type is EventType.DELETED:
             self._gone[event.stored.key] = event.stored.uid
-        return (event.stored.key,)
+        return (event.stored.key,) if self._concerns(event.stored.key) else ()
 
     def _on_member(self, changed: Changed) -> None:
         if changed.what == "ready":
@@ -105,8 +106,21 @@ class RoomLoop:
             bindings = {changed.binding} if changed.what in ("pod", "job", "status") else set()
         for uid in bindings:
             key = self._index.key(uid)
-            if key is not None:
+            if key is not None and self._concerns(key):
                 self.controller.queue.add(key)
+
+    def _concerns(self, key: Key) -> bool:
+        """Whether room is held for the binding, or is to be: most jobs start without."""
+        stored = self._hub.store.peek(key)
+        if stored is None or key in self._gone:
+            return True
+        held = any(pod.placeholder for pod in self._hub.members.pods_of(stored.uid))
+        if held or self._hub.members.companions(stored.uid) or self._classes.sent_for(stored.uid):
+            return True
+        return b.is_gang(stored.body) and self._wanted(stored.body, self._unit_of(key)) is not None
+
+    def _unit_of(self, key: Key) -> Stored | None:
+        return self._hub.store.peek(Key(QUEUE, "queueunits", key.namespace, unit_name(key.name)))
 
     async def reconcile(self, key: Key) -> float | None:
         gone = self._gone.pop(key, None)
@@ -119,7 +133,7 @@ class RoomLoop:
                 return AGAIN_S
         if stored is None or not b.is_gang(stored.body):
             return None
-        unit = self._hub.store.peek(Key(QUEUE, "queueunits", key.namespace, unit_name(key.name)))
+        unit = self._unit_of(key)
         wanted = self._wanted(stored.body, unit)
         pods = self._hub.members.pods_of(stored.uid)
         released = await self._release([pod for pod in pods if wanted is None or not wanted.matches(pod)])
