@@ -1,5 +1,6 @@
-"""Writes the reference pages that the code knows best, cli.md, marks.md, python.md and reasons.md, and the glossary as
-data for `fleet help`. Runs the examples of snapshot.md and how-to/what-if.md.
+"""Writes the reference pages that the code knows best: cli.md, marks.md, python.md, reasons.md. Writes as data the
+glossary, for `fleet help`, and the first lines of `fleet --help`. Runs the examples of snapshot.md and
+how-to/what-if.md.
 
     .venv/bin/python docs/generate.py
 
@@ -148,6 +149,13 @@ def glossary() -> str:
     return json.dumps(found, indent=1, ensure_ascii=False) + "\n"
 
 
+def commands() -> str:
+    """The first line of each command's help as data, which `fleet --help` reads."""
+    listed = typer.main.get_command(app).commands  # type: ignore[attr-defined]
+    lines = {name: (command.help or "").partition("\n")[0] for name, command in listed.items()}
+    return json.dumps(lines, indent=1) + "\n"
+
+
 def _with_examples(page: str) -> Callable[[], str]:
     return lambda: renewed((REFERENCE / page).read_text())
 
@@ -157,6 +165,7 @@ PAGES: dict[str, Callable[[], str]] = {
     "marks.md": marks_page,
     "python.md": python_page,
     "reasons.md": reasons_page,
+    "../../fleet/cli/commands.json": commands,
     "../../fleet/cli/glossary.json": glossary,
     "snapshot.md": _with_examples("snapshot.md"),
     "../how-to/what-if.md": _with_examples("../how-to/what-if.md"),

@@ -14,7 +14,8 @@ import importlib
 import os
 import signal
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
+from pathlib import Path
 
 import typer
 
@@ -53,9 +54,31 @@ def _whole() -> typer.Typer:
     return with_commands(COMMANDS)
 
 
-def with_commands(names: Iterable[str], *, listed: bool = False) -> typer.Typer:
-    """The program with these commands alone. `listed`: for the list of them, without their options, which cost half of
-    the time."""
+def with_commands(names: Iterable[str]) -> typer.Typer:
+    """The program with these commands alone."""
+    made = _empty()
+    for name in names:
+        module, _, function = COMMANDS[name].partition(":")
+        found = getattr(importlib.import_module(f"fleet.cli.{module}"), function or module)
+        if isinstance(found, typer.Typer):
+            made.add_typer(found, name=name, cls=Group)
+        else:
+            made.command(name, epilog=of(name), cls=getattr(found, "command_class", Command))(found)
+    return made
+
+
+def with_a_list() -> typer.Typer:
+    """The program that only lists its commands. Their first lines are data (docs/generate.py): to load all modules for
+    them takes as long as all the rest."""
+    import json
+
+    made = _empty()
+    for name, first_line in json.loads((Path(__file__).parent / "commands.json").read_text()).items():
+        made.command(name, help=first_line)(_group)
+    return made
+
+
+def _empty() -> typer.Typer:
     made = typer.Typer(
         name="fleet",
         cls=Group,
@@ -67,23 +90,7 @@ def with_commands(names: Iterable[str], *, listed: bool = False) -> typer.Typer:
         context_settings={"help_option_names": ["-h", "--help"]},
     )
     made.callback()(_group)
-    for name in names:
-        module, _, function = COMMANDS[name].partition(":")
-        found = getattr(importlib.import_module(f"fleet.cli.{module}"), function or module)
-        if isinstance(found, typer.Typer):
-            made.add_typer(found, name=name, cls=Group)
-        elif listed:
-            made.command(name)(_described(found))
-        else:
-            made.command(name, epilog=of(name), cls=getattr(found, "command_class", Command))(found)
     return made
-
-
-def _described(command: Callable[..., None]) -> Callable[[], None]:
-    def alike() -> None: ...
-
-    alike.__doc__ = command.__doc__
-    return alike
 
 
 def _group() -> None:
@@ -104,7 +111,7 @@ def main() -> None:
         signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
         try:
-            with_commands(names, listed=sys.argv[1:] in LISTED and line is None)()
+            (with_a_list() if sys.argv[1:] in LISTED and line is None else with_commands(names))()
         finally:
             sys.stdout.flush()  # here, where it can still be said in words that it was in vain
     except Failure as failure:

@@ -61,9 +61,7 @@ def test_a_command_that_is_loaded_alone_is_the_one_of_the_whole_program(command:
 
 
 def test_the_list_without_options_is_that_of_the_whole_program() -> None:
-    quick, whole = (
-        CliRunner().invoke(main.with_commands(main.COMMANDS, listed=listed), ["--help"]) for listed in (True, False)
-    )
+    quick, whole = (CliRunner().invoke(made, ["--help"]) for made in (main.with_a_list(), main.app))
     assert quick.exit_code == 0 and quick.stdout == whole.stdout
 
 
