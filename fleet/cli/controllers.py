@@ -50,7 +50,7 @@ def controllers(
     import asyncio
     import socket
 
-    from fleet.cli import compose, intact, logs
+    from fleet.cli import buffers, compose, intact, logs
     from fleet.cli.access import Access
     from fleet.cli.datadir import locate
     from fleet.cli.parent import say_ready
@@ -80,4 +80,5 @@ def controllers(
         await compose.run_controllers(data, urls, stop, say_ready, config, metrics, otlp)
 
     logs.configure(data.logs / "controllers.log")
+    buffers.keep_apart()
     compose.run(main)
