@@ -60,10 +60,11 @@ def build(
     past: History | None = None,
     parts: Parts | None = None,
     held: tokens.Tokens | None = None,
+    lines: Lines | None = None,
 ) -> ASGIApp:
     """The application; wants `fleet.user` and `fleet.authorizer` in the scope of each request."""
     hub = Hub(objects, store, registry)
-    lines, kept = Lines(store), past or History()
+    lines, kept = lines or Lines(store), past or History()
     app = FastAPI(
         title=TITLE, description=DESCRIPTION, version="v1", openapi_url=None, docs_url=None, redoc_url=None,
         redirect_slashes=False, responses={"default": {"model": Status, "description": "Any refusal."}},

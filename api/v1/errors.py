@@ -4,7 +4,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any
 
 from fastapi import FastAPI
 from fastapi.exceptions import RequestValidationError
@@ -49,16 +50,20 @@ async def _refused(request: Request, error: Exception) -> Response:
 
 
 async def _malformed(request: Request, error: Exception) -> Response:
-    """Parameters that are not what the route declares: 422, each named."""
     assert isinstance(error, RequestValidationError)
+    return status_answer(malformed(error.errors()))
+
+
+def malformed(flaws: Sequence[Any]) -> StatusError:
+    """Parameters that are not what the route declares: 422, each named."""
     causes = []
-    for flaw in error.errors()[:CAUSES_MAX]:
+    for flaw in flaws[:CAUSES_MAX]:
         place = [str(part) for part in flaw["loc"]]
         field = ".".join(place[1:] if place and place[0] in _PLACES else place)
         kind = str(flaw["type"])
         causes.append(Cause(field, _MESSAGES.get(kind, flaw["msg"]), _REASONS.get(kind, "FieldValueInvalid")))
     text = ", ".join(f"{cause.field}: {cause.message}" for cause in causes)
-    return status_answer(StatusError(422, "Invalid", text, causes=causes))
+    return StatusError(422, "Invalid", text, causes=causes)
 
 
 async def _http(request: Request, error: Exception) -> Response:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 from binascii import Error as Base64Error
 from bisect import bisect_right
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from copy import deepcopy
 from dataclasses import replace
 from heapq import merge
@@ -19,50 +19,38 @@ from typing import Annotated, Any, Literal
 
 import orjson
 from fastapi import APIRouter, Path, Query, Request
-from pydantic import AwareDatetime, Field
+from pydantic import Field
 from starlette.responses import Response
 
 from api.audit.requests import tell
 from api.rbac import Attributes
 from api.v1.context import Hub, answer, encoded, hub_request, need, unhurried, user_of, wrong
 from api.v1.explanations import Explanations
+from api.v1.jobfilter import JobFilter
 from api.v1.line import Line, Lines, queue_paths
 from api.v1.manifest import Manifest, inside, read_manifests, refusal_of
 from api.v1.models import Explanation, JobDetail, JobList, Model, Submitted
-from api.v1.sight import jobs_seen, spaces
-from api.v1.standing import Stands, detail, row, state_of, unreadable, waits
+from api.v1.sight import jobs_seen
+from api.v1.standing import Stands, detail, row, unreadable, waits
 from api.v1.states import State
 from api.v1.stored import stands
 from api.v1.targets import job_kind, job_kinds
 from fleet.bindings import after
-from fleet.bindings import binding as b
 from fleet.bindings.heartbeat import silence_of
 from fleet.engine.kind import Kind
-from fleet.engine.selectors import holds, parse_labels
 from fleet.engine.status import StatusError, not_found
 from fleet.foresee.explanation import document
-from fleet.model.times import seconds
 from fleet.objects.writing import Options
 from fleet.ports import Body, Key, Stored
-from fleet.wellknown import ANNOTATION_CREATOR
 
 LIMIT, LIMIT_MAX = 500, 10_000
 DryRun = Literal["", "true", "false", "All"]
 Place = tuple[str, str, str]  # namespace, name, kind
 
 
-class JobFilter(Model):
+class JobPage(JobFilter):
     """Which jobs, and how many of them."""
 
-    namespace: str | None = Field(None, min_length=1, max_length=63, description="Only of this namespace.")
-    kind: list[str] = Field([], max_length=20, description="Only of these kinds, e.g. PyTorchJob. May be repeated.")
-    state: list[State] = Field([], max_length=20, description="Only in these states. May be repeated.")
-    queue: str | None = Field(None, min_length=1, max_length=1000, description="Only in this queue or one below it.")
-    member: str | None = Field(None, min_length=1, max_length=253, description="Only in this member.")
-    name: str | None = Field(None, min_length=1, max_length=253, description="Only of this name.")
-    user: str | None = Field(None, min_length=1, max_length=1000, description="Only those that this user created.")
-    labelSelector: str = Field("", max_length=4000, description="Only with such labels: team=a,stage!=test.")
-    since: AwareDatetime | None = Field(None, description="Only those created at this time or later, RFC 3339.")
     limit: int = Field(LIMIT, ge=1, le=LIMIT_MAX, description="At most so many.")
     continue_: str = Field("", alias="continue", max_length=2000, description="As the page before said.")
 
@@ -106,7 +94,7 @@ def router(hub: Hub, lines: Lines, explanations: Explanations) -> APIRouter:
     jobs = Jobs(hub, lines, explanations)
 
     @routes.get("/jobs", response_model=JobList, summary="List jobs")
-    async def list_jobs(request: Request, query: Annotated[JobFilter, Query()]) -> Response:
+    async def list_jobs(request: Request, query: Annotated[JobPage, Query()]) -> Response:
         """In order of namespace, name and kind. Shows the jobs of the kinds asked for (without `kind`: of every one) in
         the namespaces where the user may `list` them, and says so in `partial` when those are not all. 403 when there
         are none. With `name`, the right to `get` that job is enough."""
@@ -153,15 +141,13 @@ class Jobs:
         self._lines = lines
         self._explanations = explanations
 
-    async def list(self, request: Request, query: JobFilter) -> Response:
+    async def list(self, request: Request, query: JobPage) -> Response:
         registry, store = self._hub.registry, self._hub.store
         kinds = [job_kind(registry, name, "kind") for name in query.kind] or job_kinds(registry)
-        places = {kind.group_resource: (kind, _places(request, kind, query)) for kind in kinds}
-        if not any(there for _, there in places.values()):
-            raise _none_allowed(request, kinds, query)
+        places = query.places(request, kinds)
         after = decode_continue(query.continue_) if query.continue_ else None
         revision = await store.revision()  # from here on this process has seen all that was acknowledged before
-        asked_for = _of_object(query)
+        asked_for = query.of_object()
         rows = [
             _Rows(kind, store.scan(kind.group, kind.resource, namespace=namespace), asked_for, query.name, after)
             for kind, namespaces in places.values()
@@ -203,14 +189,7 @@ class Jobs:
     ) -> dict[str, Any] | None:
         """None for a job that was not asked for."""
         job = self._stands(kind, stored.body, stored.uid, paths)
-        return row(job, line.position(job.unit)) if self._chosen(job, query) else None
-
-    def _chosen(self, job: Stands, query: JobFilter) -> bool:
-        if query.member is not None and b.member_of(job.binding) != query.member:
-            return False
-        if query.queue is not None and not f"{job.queue or ''}/".startswith(query.queue.rstrip("/") + "/"):
-            return False
-        return not query.state or state_of(job) in query.state
+        return row(job, line.position(job.unit)) if query.takes(job) else None
 
     def _stands(self, kind: Kind, body: Body, uid: str, paths: dict[str, str]) -> Stands:
         return stands(self._hub.store, kind, body, uid, paths, self._notice() or "")
@@ -313,12 +292,14 @@ class _Rows:
         kind: Kind,
         stored: Sequence[Stored],
         asked_for: Callable[[Body], bool] | None,
-        name: str | None,
+        names: Collection[str],
         after: Place | None,
     ) -> None:
         self._kind = kind
-        if asked_for is not None or name is not None:
-            stored = [s for s in stored if name in (None, s.key.name) and (asked_for is None or asked_for(s.body))]
+        if asked_for is not None or names:
+            stored = [
+                s for s in stored if (not names or s.key.name in names) and (asked_for is None or asked_for(s.body))
+            ]
         self._stored = stored
         self._start = bisect_right(stored, after, key=self._place) if after is not None else 0
 
@@ -330,42 +311,6 @@ class _Rows:
 
     def __iter__(self) -> Iterator[tuple[Place, Kind, Stored]]:
         return ((self._place(s), self._kind, s) for s in islice(self._stored, self._start, None))
-
-
-def _of_object(query: JobFilter) -> Callable[[Body], bool] | None:
-    """Whether a job's own metadata is what was asked for; None where nothing of it was. StatusError 400 for a selector
-    that cannot be read."""
-    if not (query.user or query.labelSelector or query.since):
-        return None
-    labels = parse_labels(query.labelSelector)
-    since = query.since.timestamp() if query.since else 0.0
-
-    def asked_for(body: Body) -> bool:
-        metadata = body["metadata"]
-        theirs = query.user in (None, b.annotation(body, ANNOTATION_CREATOR))
-        return (
-            theirs
-            and (seconds(metadata.get("creationTimestamp")) or 0.0) >= since
-            and holds(labels, metadata.get("labels"))
-        )
-
-    return asked_for
-
-
-def _none_allowed(request: Request, kinds: Sequence[Kind], query: JobFilter) -> StatusError:
-    """The refusal of a user who may list none of these kinds there."""
-    if len(kinds) == 1:
-        return Attributes("list", kinds[0].group, kinds[0].resource, namespace=query.namespace or "").refusal(
-            user_of(request)
-        )
-    where = f'in the namespace "{query.namespace}"' if query.namespace else "in any namespace"
-    return StatusError(403, "Forbidden", f'jobs are forbidden: User "{user_of(request).name}" cannot list jobs {where}')
-
-
-def _places(request: Request, kind: Kind, query: JobFilter) -> list[str | None]:
-    """The namespaces whose jobs of this kind may be shown."""
-    there = spaces(request, "list", kind, query.namespace)
-    return there or (spaces(request, "get", kind, query.namespace, query.name) if query.name else [])
 
 
 def encode_continue(place: Place) -> str:

@@ -70,8 +70,12 @@ class Line:
         if unit is None:
             return None
         metadata = unit["metadata"]
-        found = self._entries.get(Key(*UNITS, metadata.get("namespace", ""), metadata["name"]))
-        if found is None or not found.in_line or found.unit.uid != metadata.get("uid"):
+        return self.place(Key(*UNITS, metadata.get("namespace", ""), metadata["name"]), metadata.get("uid"))
+
+    def place(self, unit: Key, uid: str) -> int | None:
+        """The same for the key of a unit."""
+        found = self._entries.get(unit)
+        if found is None or not found.in_line or found.unit.uid != uid:
             return None
         return self._index(found) + 1
 

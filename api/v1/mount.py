@@ -20,6 +20,7 @@ from fleet.ports import Store
 if TYPE_CHECKING:
     from api.v1.historydb import History
     from api.v1.hubstatus import Parts
+    from api.v1.line import Lines
     from api.v1.questions import UnitOf
     from api.v1.tokens import Tokens
 
@@ -30,7 +31,7 @@ log = structlog.get_logger(__name__)
 class RestFace:
     """The ASGI application to mount at PREFIX; wants `fleet.user` and `fleet.authorizer` in the scope. `unit_of`: the
     unit that a manifest would become; `history`: None where none is kept;
-    `tokens`: the file of tokens, None where the process has none."""
+    `tokens`: the file of tokens, None where the process has none; `lines`: shared with the watch of jobs."""
 
     open_paths = frozenset({PREFIX, f"{PREFIX}/docs", f"{PREFIX}/openapi.json"})  # for browsers: the same on every hub
 
@@ -43,8 +44,9 @@ class RestFace:
         history: History | None = None,
         parts: Parts | None = None,
         tokens: Tokens | None = None,
+        lines: Lines | None = None,
     ) -> None:
-        self._parts = (objects, store, registry, unit_of, history, parts, tokens)
+        self._parts = (objects, store, registry, unit_of, history, parts, tokens, lines)
         self._app: ASGIApp | None = None
         self._building = asyncio.Lock()
 

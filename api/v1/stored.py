@@ -2,29 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from api.v1.standing import Stands
 from fleet.admission.selecting import best_policy, policies_for, policy_claim
 from fleet.bindings import binding as b
 from fleet.bindings.unit import queue_of
 from fleet.engine.kind import Kind
-from fleet.ports import Body, Key, Store
+from fleet.ports import Body, Key, Store, Stored
 from fleet.wellknown import LABEL_JOB_UID, QUEUE, WORK, binding_name, unit_name
 
 
-def stands(store: Store, kind: Kind, body: Body, uid: str, paths: Mapping[str, str], silence: str) -> Stands:
+def stands(
+    store: Store, kind: Kind, body: Body, uid: str, paths: Mapping[str, str], silence: str,
+    peek: Callable[[Key], Stored | None] | None = None,
+) -> Stands:  # fmt: skip
     """The job, as far as binding and unit are of this very object and not of one before it. `paths`: of quota nodes by
-    the names of their Queues; `silence`: since when there is no decider, and why."""
+    the names of their Queues; `silence`: since when there is no decider, and why; `peek`: finds binding and unit at
+    another time than now."""
+    peek = peek or store.peek
     metadata = body["metadata"]
     namespace, name = metadata.get("namespace", ""), binding_name(kind.kind, metadata["name"])
-    binding = store.peek(Key(WORK, "resourcebindings", namespace, name))
+    binding = peek(Key(WORK, "resourcebindings", namespace, name))
     if binding is None or b.labels_of(binding.body).get(LABEL_JOB_UID, uid) != uid:
         key = Key(kind.group, kind.resource, namespace, metadata["name"])
         policy = best_policy(body, policies_for(store, kind, key, body))
         claim = policy_claim(policy) if policy is not None else ""
         return Stands(kind, body, silence=silence, selected_by=claim)
-    unit = store.peek(Key(QUEUE, "queueunits", namespace, unit_name(name)))
+    unit = peek(Key(QUEUE, "queueunits", namespace, unit_name(name)))
     if unit is None:
         return Stands(kind, body, binding.body)
     queue = queue_of(unit.body)

@@ -47,7 +47,11 @@ async def serve_api(
     from api.relays.relays import Relays
     from api.serve import Server
     from api.v1.columns import JobColumns
+    from api.v1.context import Hub
     from api.v1.historydb import History
+    from api.v1.jobwatch import PATH as WATCHED
+    from api.v1.jobwatch import JobWatches
+    from api.v1.line import Lines
     from api.v1.mount import PREFIX, RestFace
     from fleet.admission.dynamic import Dynamic
     from fleet.admission.seed import seed
@@ -84,14 +88,17 @@ async def serve_api(
         certificates = Certificates(data, access.authorities(data.ca_certificate))
         own = Parts(data, dsn, hub.clock, certificates, history)
         kept.audit.requests = RequestLog(hub.clock, traces)
+        lines = Lines(hub.store)
+        views = RestFace(
+            hub.objects, hub.store, hub.registry, partial(unit_in, hub.store), history, own, TokenLines(data), lines
+        )
         app = build_app(
             hub.objects, hub.store, hub.registry, clock=hub.clock,
             authenticator=users.authenticator, authorizer=rbac,
             openapi=OpenApi(hub.registry), tokens=users.accounts,
             mounts={
-                PREFIX: RestFace(hub.objects, hub.store, hub.registry, partial(unit_in, hub.store), history, own,
-                                 TokenLines(data)),
-                CHANGES: Changes(hub.store, hub.registry, rbac, hub.clock),
+                PREFIX: views, CHANGES: Changes(hub.store, hub.registry, rbac, hub.clock),
+                WATCHED: JobWatches(Hub(hub.objects, hub.store, hub.registry), rbac, lines),
             },
             checks={"controllers": parts["scheduler"]}, parts=parts,
             extra_routes={**tunnels.routes(), **relays.routes()}, dial=dialer.dial, audit=kept.audit,

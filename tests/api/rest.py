@@ -15,7 +15,11 @@ from api.app import Api, build_app
 from api.auth import StaticTokens
 from api.rbac import Rbac
 from api.v1.columns import JobColumns
+from api.v1.context import Hub as ApiHub
 from api.v1.historydb import History
+from api.v1.jobwatch import PATH as WATCHED
+from api.v1.jobwatch import JobWatches
+from api.v1.line import Lines
 from api.v1.mount import PREFIX, RestFace
 from api.v1.tokens import Tokens
 from fleet.admission import rules
@@ -141,13 +145,21 @@ async def rest(
     """A hub with these members, `objects` in it, and its REST face."""
     async with controlled(*members, start=start) as world:
         world.objects.rules.update(rules())
+        lines = Lines(world.store)
         face = RestFace(
-            world.objects, world.store, world.registry, partial(unit_in, world.store), history, tokens=tokens
+            world.objects,
+            world.store,
+            world.registry,
+            partial(unit_in, world.store),
+            history,
+            tokens=tokens,
+            lines=lines,
         )
+        rbac, views = Rbac(world.store), ApiHub(world.objects, world.store, world.registry)
         app = build_app(
             world.objects, world.store, world.registry, clock=world.clock, authenticator=StaticTokens(TOKENS),
-            authorizer=Rbac(world.store),
-            mounts={PREFIX: face},
+            authorizer=rbac,
+            mounts={PREFIX: face, WATCHED: JobWatches(views, rbac, lines)},
         )  # fmt: skip
         app.joined = JobColumns(world.store, world.registry, world.clock)
         await app.start()
