@@ -7,7 +7,7 @@ owners lead there.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from urllib.parse import urlencode
 
@@ -20,7 +20,7 @@ from fleet.engine.registry import Registry
 from fleet.engine.status import StatusError, bad_request, not_found
 from fleet.kinds.declared import DeclaredKind
 from fleet.kinds.lookup import interpreter_for
-from fleet.model.untyped import digits, mapping, rows, text
+from fleet.model.untyped import digits, mapping, rows, text, whole
 from fleet.ports import Body, Key, Store, Stored
 from fleet.wellknown import LABEL_BINDING, LABEL_COMPONENT, LABEL_HUB, WORK, binding_name
 
@@ -46,6 +46,15 @@ class _Placed:
     members: list[str]
 
 
+@dataclass(frozen=True, slots=True)
+class Ranked:
+    """A pod of a job. `rank`: its number in the job, as if all pods were there: masters before workers."""
+
+    found: Found
+    role: str
+    rank: int
+
+
 class JobPods:
     """`find` raises StatusError 404 for a job that is not there, 400 where the query fits none of its pods."""
 
@@ -62,18 +71,17 @@ class JobPods:
                 return found
         raise not_found("", "pods", name or route.name)
 
-    async def each(self, route: Route, query: Mapping[str, str]) -> list[tuple[Found, str]]:
-        """All pods of the job whose owners lead there, each with its role, in the order of the roles and their indexes.
-        StatusError as `find`, and where a member does not answer."""
+    async def each(self, route: Route, query: Mapping[str, str]) -> list[Ranked]:
+        """All pods of the job whose owners lead there, by rank. StatusError as `find`, and where a member does not
+        answer."""
         placed = await self._placed(route, query.get("cluster", ""))
-        roles = self._roles(placed.kind, placed.job)
-        found: list[tuple[Found, str]] = []
+        of_role: dict[str, list[Found]] = {role: [] for role in self._roles(placed.kind, placed.job)}
         for member in placed.members:
             pods = await self._listed(placed, member, whole=True)
             for one in await self._pods.proven(member, route.namespace, pods):
                 if one.uid == placed.binding.uid:
-                    found.append((one, _role(placed.kind, one.body)))
-        return sorted(found, key=lambda pair: _rank(roles, pair[1], pair[0].body))
+                    of_role.setdefault(_role(placed.kind, one.body), []).append(one)
+        return _ranked(of_role, placed.binding.body)
 
     async def _placed(self, route: Route, wanted: str) -> _Placed:
         """`wanted`: the only member to look into, or "". StatusError 404, 400."""
@@ -151,10 +159,26 @@ def _order(pod: Body) -> tuple[object, ...]:
     return tuple((part.isdigit(), int(part) if part.isdigit() else part) for part in re.split(r"(\d+)", _name(pod)))
 
 
-def _rank(roles: Sequence[str], role: str, pod: Body) -> tuple[object, ...]:
-    """A master before its workers, then by index, then by name."""
+def _ranked(of_role: Mapping[str, list[Found]], binding: Body) -> list[Ranked]:
+    """The pods by rank. Of pods with one index the newest is first."""
+    parts = rows(mapping(binding.get("spec")).get("components"))
+    replicas = {text(part.get("name")).lower(): whole(part.get("replicas")) for part in parts}
+    ranked: list[Ranked] = []
+    first = 0
+    for role, pods in of_role.items():
+        newest = sorted(pods, key=lambda one: text(one.body["metadata"].get("creationTimestamp")), reverse=True)
+        in_order = sorted(newest, key=lambda one: _place(one.body))
+        indexes = [_index(one.body) for one in in_order]
+        for place, (one, index) in enumerate(zip(in_order, indexes, strict=True)):
+            ranked.append(Ranked(one, role, first + (place if index is None or None in indexes else index)))
+        first += replicas.get(role, len(pods))
+    return ranked
+
+
+def _place(pod: Body) -> tuple[object, ...]:
+    """By index; without one by name."""
     index = _index(pod)
-    return roles.index(role) if role in roles else len(roles), index is None, index or 0, _order(pod)
+    return index is None, index or 0, _order(pod) if index is None else ()
 
 
 def _index(pod: Body) -> int | None:

@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 from urllib.parse import quote, urlencode
 
+from api.relays.joblog import Ranked
 from api.relays.pods import Found, Pods
 from fleet.engine.status import StatusError
 from fleet.model.quantity import BadQuantity, nanos, rounded, text_of
@@ -21,17 +22,19 @@ METRICS = "/apis/metrics.k8s.io/v1beta1/namespaces"
 NO_METRICS = "does not serve metrics.k8s.io, so it tells no usage"
 
 
-def shown(found: Sequence[tuple[Found, str]], used: Mapping[tuple[str, str], Body]) -> list[dict[str, Any]]:
-    """A record for each pod and its role. `used`: by member and name."""
+def shown(pods: Sequence[Ranked], used: Mapping[tuple[str, str], Body]) -> list[dict[str, Any]]:
+    """A record for each pod. `used`: by member and name."""
     return [
         {
-            "name": one.name, "member": one.member, "role": role, "rank": rank,
+            "name": one.name, "uid": text(one.body["metadata"].get("uid")), "member": one.member,
+            "role": pod.role, "rank": pod.rank,
             "phase": text(mapping(one.body.get("status")).get("phase")) or "Pending",
             "node": text(mapping(one.body.get("spec")).get("nodeName")),
             "containers": [text(c.get("name")) for c in rows(mapping(one.body.get("spec")).get("containers"))],
             "requests": _sum(one.body), "usage": used.get((one.member, one.name)),
         }
-        for rank, (one, role) in enumerate(found)
+        for pod in pods
+        for one in (pod.found,)
     ]  # fmt: skip
 
 
@@ -56,14 +59,12 @@ def _texts(sums: Mapping[str, int]) -> dict[str, str]:
     return {resource: text_of(resource, rounded(amount, resource)) for resource, amount in sorted(sums.items())}
 
 
-async def usage(
-    pods: Pods, hub_id: str, found: Sequence[tuple[Found, str]]
-) -> tuple[dict[tuple[str, str], Body], dict[str, str]]:
+async def usage(pods: Pods, hub_id: str, found: Sequence[Found]) -> tuple[dict[tuple[str, str], Body], dict[str, str]]:
     """What each pod uses, by member and name; and for each member that does not tell, why."""
     used: dict[tuple[str, str], Body] = {}
     silent: dict[str, str] = {}
-    for member in sorted({one.member for one, _ in found}):
-        first = next(one for one, _ in found if one.member == member)
+    for member in sorted({one.member for one in found}):
+        first = next(one for one in found if one.member == member)
         query = urlencode({"labelSelector": f"{LABEL_HUB}={hub_id},{LABEL_BINDING}={first.uid}"})
         try:
             listed = await pods.clients.read(member, f"{METRICS}/{quote(first.namespace, safe='')}/pods?{query}")

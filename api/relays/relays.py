@@ -106,16 +106,17 @@ class Relays:
             )
         place = self.places.take(request.user.name)
         try:
-            found = await self._jobs.each(route, request.query)
+            ranked = await self._jobs.each(route, request.query)
+            found = [one.found for one in ranked]
             asked = request.flag("usage")
             if not asked:
-                return json_response({"items": jobpods.shown(found, {}), "silent": {}})
+                return json_response({"items": jobpods.shown(ranked, {}), "silent": {}})
             (used, silent), (sums, gpus_silent) = await asyncio.gather(
-                jobpods.usage(self.pods, self._hub_id, found), self._gpus.of([one for one, _ in found])
+                jobpods.usage(self.pods, self._hub_id, found), self._gpus.of(found)
             )
         finally:
             place.leave()
-        items = jobpods.shown(found, used)
+        items = jobpods.shown(ranked, used)
         for item in items:
             told = sums.get((item["member"], item["name"]))
             item["gpu"] = asdict(told) if told is not None else None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -51,7 +51,9 @@ def pods_of(job: Job, *, usage: bool = False) -> tuple[list[JobPod], list[str]]:
     """All pods of the job by rank; and for each member that does not tell what they use, why. Raises Failure."""
     body = job.hub.request("GET", f"{job.path}/pods{'?usage=true' if usage else ''}").body
     silent = [*body["silent"].items(), *body.get("silentGpus", {}).items()]
-    return [JobPod(**item) for item in body["items"]], [f"{member} {why}" for member, why in silent]
+    known = [one.name for one in fields(JobPod)]
+    found = [JobPod(**{name: item[name] for name in known if name in item}) for item in body["items"]]
+    return found, [f"{member} {why}" for member, why in silent]
 
 
 def pod_of(job: Job, rank: int | None, pod: str | None) -> JobPod:
