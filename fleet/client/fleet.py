@@ -12,7 +12,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, Self, TypeVar
 
-from fleet.client import history, hub, jobs, logs, running, submitting, verbs, watching
+from fleet.client import history, hub, jobs, jobwatch, logs, running, submitting, verbs, watching
 from fleet.client.config import Access, access
 from fleet.client.steps import Flow, Session, Steps
 from fleet.client.tables import Record, Rows
@@ -154,8 +154,9 @@ class Fleet(_Client):
 
     submit, run = _run(submitting.submit), _run(running.run)
     apply, delete = _run(submitting.apply), _run(submitting.delete)
-    job, wait, explain, events = _run(jobs.job), _run(jobs.wait), _run(jobs.explain), _run(jobs.events)
-    jobs, watch = _items(jobs.jobs), _items(jobs.watch)
+    job, explain, events = _run(jobs.job), _run(jobs.explain), _run(jobs.events)
+    wait, watch = _run(jobwatch.wait), _items(jobwatch.watch)
+    jobs = _items(jobs.jobs)
     watch_objects = _items(watching.watch_objects)
     pods = _run(logs.pods)
     logs, all_logs = _items(logs.logs), _items(logs.all_logs)
@@ -188,8 +189,9 @@ class AsyncFleet(_Client):
 
     submit, run = _awaited(submitting.submit), _awaited(running.run)
     apply, delete = _awaited(submitting.apply), _awaited(submitting.delete)
-    job, wait, explain, events = _awaited(jobs.job), _awaited(jobs.wait), _awaited(jobs.explain), _awaited(jobs.events)
-    jobs, watch = _async_items(jobs.jobs), _async_items(jobs.watch)
+    job, explain, events = _awaited(jobs.job), _awaited(jobs.explain), _awaited(jobs.events)
+    wait, watch = _awaited(jobwatch.wait), _async_items(jobwatch.watch)
+    jobs = _async_items(jobs.jobs)
     watch_objects = _async_items(watching.watch_objects)
     pods = _awaited(logs.pods)
     logs, all_logs = _async_items(logs.logs), _async_items(logs.all_logs)

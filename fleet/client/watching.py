@@ -41,7 +41,7 @@ def watch_objects(
                     yield Give(change)
                 revision, begun = found["metadata"]["resourceVersion"], True
             yield from asked(session, _watch(path, query, revision))
-            while (event := (yield from _next())) is not None:
+            while (event := (yield from next_event())) is not None:
                 revision = event["object"]["metadata"]["resourceVersion"]
                 told = _change(seen, event)
                 if told is not None:
@@ -61,7 +61,7 @@ def _watch(path: str, query: dict[str, str | None], revision: str) -> Request:
     return Request("GET", with_query(path, {**query, **asks}), stream=True, endless=True, quiet_s=QUIET_S)
 
 
-def _next() -> Steps[Body | None]:
+def next_event() -> Steps[Body | None]:
     """The next event; None at the end of the stream. Raises Refused for an event of type ERROR."""
     line: str | None = yield NextLine()
     if line is None:

@@ -35,13 +35,13 @@ class Face:
     def __init__(self, client: Fleet | AsyncFleet) -> None:
         self.client = client
 
-    async def call(self, name: str, *args: Any, **kwargs: Any) -> Any:
+    async def call(self, name: str, /, *args: Any, **kwargs: Any) -> Any:
         method = getattr(self.client, name)
         if isinstance(self.client, AsyncFleet):
             return await method(*args, **kwargs)
         return await asyncio.to_thread(method, *args, **kwargs)
 
-    async def all(self, name: str, *args: Any, **kwargs: Any) -> list[Any]:
+    async def all(self, name: str, /, *args: Any, **kwargs: Any) -> list[Any]:
         """The items of an operation that yields some."""
         found = getattr(self.client, name)(*args, **kwargs)
         if isinstance(self.client, AsyncFleet):

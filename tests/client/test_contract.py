@@ -198,7 +198,7 @@ async def test_a_watch_says_what_changes(up: Up) -> None:
     seen: list[tuple[str, str]] = []
     async with AsyncFleet(data_dir=up.folder) as fleet, asyncio.timeout(90):
         await fleet.submit(job("watched", labels={"watched": "yes"}))
-        async for change in fleet.watch(labels="watched=yes", every_s=0.1):
+        async for change in fleet.watch(labels="watched=yes"):
             seen.append((change.type, change.job.state))
             if change.job.state == "Running" and change.type != "DELETED":
                 await fleet.cancel(change.job)

@@ -17,7 +17,6 @@ from fleet.client import (
     Fleet,
     Forbidden,
     Invalid,
-    JobFailed,
     Refused,
     TooManyRequests,
     Unauthorized,
@@ -151,7 +150,7 @@ async def test_a_log_that_breaks_off_says_so_after_its_lines(which: str, tmp_pat
 
 
 async def _collect(face: Face, seen: list[tuple[str, str]]) -> None:
-    lines = face.client.logs("Job/j", follow=True)
+    lines = face.client.logs("Job/j", pod="j-0")
     if isinstance(face.client, Fleet):
         for line in lines:  # type: ignore[union-attr]
             seen.append((line.pod, line.text))
@@ -190,19 +189,3 @@ async def test_a_cluster_that_is_no_hub_is_left_alone(which: str, tmp_path: Path
             with pytest.raises(BadConfiguration, match="is no Fleet hub"):
                 await face.call("cancel", "train")
         assert [asked.path for asked in server.asked] == ["/version"]
-
-
-@BOTH
-async def test_a_job_that_fails_or_goes_ends_the_wait(which: str, tmp_path: Path) -> None:
-    job = {"namespace": "n", "kind": "Job", "name": "j", "uid": "1", "state": "Running"}
-    failed = {**job, "state": "Failed", "reason": {"code": "JobFailed", "text": "exit status 3"}}
-    another = {**job, "uid": "2"}
-    for last, said in ((failed, "job n/j failed: exit status 3"), (another, "job n/j was deleted")):
-        with faulty(tmp_path, Said(200, job), Said(200, last)) as server:
-            async with _face(which, server) as face:
-                with pytest.raises(JobFailed, match=said) as error:
-                    await face.call("wait", "Job/j")
-        assert error.value.job.over or error.value.job.state == "Deleted"
-    with faulty(tmp_path, Said(200, failed)) as server:
-        async with _face(which, server) as face:
-            assert (await face.call("wait", "Job/j", check=False)).state == "Failed"

@@ -1,0 +1,171 @@
+"""Jobs as they change, and waiting for one: the hub's own watch of jobs tells each state, also one that passes soon."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from datetime import datetime
+from typing import Any, Literal
+
+from fleet.client.errors import JobFailed, NotFound, NotInTime, Refused, TooManyRequests, Unavailable, Unreachable
+from fleet.client.jobs import Words, again, gone, named
+from fleet.client.jobvalues import OVER, Job, JobChange, JobDetail, JobLike
+from fleet.client.steps import Flow, Give, Now, Pause, Request, Session, Steps, asked, with_query
+from fleet.client.watching import AGAIN_S, GONE, QUIET_S, next_event
+
+WATCH = "/fleet/v1/watch/jobs"
+STREAM_MOST_S = 3600.0
+LATE_S = 10.0  # after the time that the hub was told, a stream is taken for dead
+
+Until = Literal["started", "finished", "deleted"]
+STATES: dict[Until, tuple[str, ...]] = {
+    "started": ("Running", *OVER), "finished": OVER, "deleted": ("Deleted",),
+}  # fmt: skip
+Place = tuple[str, str, str]  # namespace, kind, name
+Seen = dict[Place, tuple[str, Job]]  # each with its uid
+Body = dict[str, Any]
+
+
+def watch(
+    session: Session, *, namespace: str | None = None, all_namespaces: bool = False, kind: Words | None = None,
+    state: Words | None = None, queue: str | None = None, member: str | None = None, user: str | None = None,
+    labels: str | None = None, since: datetime | None = None, name: Words | None = None, timeout: float | None = None,
+) -> Flow[JobChange]:  # fmt: skip
+    """The jobs that are there, each as ADDED, and then each change of a job's state, place or reason, without an end,
+    or for `timeout` seconds.
+
+    The filters are those of `jobs`. A job that comes to match them is ADDED, and one that matches no more is DELETED.
+    The hub tells each state at once, and of a place in a queue that moves up by itself every few seconds. The watch
+    goes on through lost connections and restarts of the hub; several changes in between are one then."""
+    query: dict[str, Words | None] = {
+        "namespace": None if all_namespaces else namespace or session.namespace, "kind": kind, "state": state,
+        "queue": queue, "member": member, "user": user, "labelSelector": labels, "name": name,
+        "since": since.isoformat() if since is not None else None,
+    }  # fmt: skip
+    yield from changes(session, query, timeout=timeout)
+
+
+def changes(
+    session: Session, query: Mapping[str, Words | None], *, timeout: float | None = None,
+    listed: JobChange | None = None,
+) -> Flow[JobChange]:  # fmt: skip
+    """The same by the parameters of the route. `listed` is given each time after all the jobs that are there."""
+    seen: Seen = {}
+    revision, begun = "", False
+    started: float = yield Now()
+    while True:
+        now: float = yield Now()
+        left = STREAM_MOST_S if timeout is None else started + timeout - now
+        if left <= 0:
+            return
+        first: set[Place] | None = None if revision else set()
+        try:
+            yield from _opened(session, {**query, "resourceVersion": revision}, left)
+            begun = True
+            while (event := (yield from next_event())) is not None:
+                if event["type"] == "BOOKMARK":
+                    for place in seen.keys() - first if first is not None else ():
+                        yield Give(JobChange("DELETED", seen.pop(place)[1]))
+                    if first is not None and listed is not None:
+                        yield Give(listed)
+                    revision, first = event["resourceVersion"], None
+                    continue
+                if first is not None:
+                    first.add(_place(event["job"]))
+                for change in _changes(seen, event):
+                    yield Give(change)
+        except (Unreachable, TooManyRequests, Unavailable) as error:
+            if not begun or (isinstance(error, Unreachable) and error.lasting):
+                raise
+            yield Pause(min(AGAIN_S, left))
+        except Refused as refused:
+            if refused.status != GONE:
+                raise
+            revision = ""
+
+
+def wait(
+    session: Session, job: JobLike, *, until: Until = "finished", timeout: float | None = None, check: bool = True,
+    namespace: str | None = None,
+) -> Steps[JobDetail]:  # fmt: skip
+    """The job as soon as it has started, is finished or is deleted. Raises NotInTime after `timeout` seconds. While
+    `check` is true, raises JobFailed for a job that has failed, or was deleted before.
+
+    The hub tells of the job; nothing is asked again and again. Restarts of the hub are waited for, too."""
+    if until not in STATES:
+        raise ValueError(f"until must be one of {', '.join(STATES)}, not {until!r}")
+    began: float = yield Now()
+    try:
+        seen = yield from named(session, job, namespace)
+    except NotFound:
+        if until != "deleted":
+            raise
+        return gone(session, job, namespace)
+    while seen.state not in (*STATES[until], "Deleted"):
+        now: float = yield Now()
+        left = STREAM_MOST_S if timeout is None else began + timeout - now
+        if left <= 0:
+            raise NotInTime(seen, until, timeout or 0.0)
+        try:
+            seen = yield from _changed(session, seen, STATES[until], left)
+        except (Unreachable, TooManyRequests, Unavailable) as error:
+            if isinstance(error, Unreachable) and error.lasting:
+                raise
+            yield Pause(min(AGAIN_S, left))
+    was_deleted = seen.state == "Deleted" and until != "deleted"
+    if check and (was_deleted or (seen.state == "Failed" and until != "deleted")):
+        raise JobFailed(seen, "was deleted" if was_deleted else "failed")
+    return seen
+
+
+def _changed(session: Session, seen: JobDetail, states: tuple[str, ...], within_s: float) -> Steps[JobDetail]:
+    """The job as soon as it is in one of the states, or as it stands when the stream ends."""
+    query = {"namespace": seen.namespace, "kind": seen.kind, "name": seen.name}
+    yield from _opened(session, query, within_s)
+    there = False
+    while (event := (yield from next_event())) is not None:
+        if event["type"] == "JOB" and event["uid"] == seen.uid:
+            there = True
+            if event["job"]["state"] in states:  # and may have left it since
+                now = yield from again(session, seen)
+                return JobDetail.of({**now.raw, **event["job"]})
+        elif event["type"] == "GONE" or not there:
+            break
+    return (yield from again(session, seen))
+
+
+def _opened(session: Session, query: Mapping[str, Words | None], within_s: float) -> Steps[None]:
+    """Begin to read the stream, which ends in time."""
+    within_s = min(STREAM_MOST_S, within_s)
+    path = with_query(WATCH, {**query, "timeoutSeconds": f"{within_s:.3f}"})
+    quiet_s = min(QUIET_S, within_s + LATE_S)
+    try:
+        yield from asked(session, Request("GET", path, stream=True, endless=True, quiet_s=quiet_s))
+    except NotFound as no:
+        raise NotFound(404, no.reason, "this hub is older than its client: it has no watch of jobs") from no
+
+
+def _changes(seen: Seen, event: Body) -> Iterator[JobChange]:
+    """What a line means to somebody who has seen these. A job that was made anew is DELETED, then ADDED."""
+    place, uid = _place(event["job"]), event["uid"]
+    known = seen.get(place)
+    if event["type"] == "JOB":
+        if known is not None and known[0] != uid:
+            yield JobChange("DELETED", known[1])
+            known = None
+        now = Job.of(event["job"])
+        seen[place] = uid, now
+        if known is None or known[1] != now:
+            yield JobChange("ADDED" if known is None else "MODIFIED", now)
+    elif known is None or known[0] != uid:
+        return
+    elif event["type"] == "GONE":
+        yield JobChange("DELETED", seen.pop(place)[1])
+    elif event["type"] == "PLACE" and known[1].position not in (None, event["job"]["position"]):
+        moved = {"position": event["job"]["position"]}
+        seen[place] = uid, replace(known[1], **moved, raw={**known[1].raw, **moved})
+        yield JobChange("MODIFIED", seen[place][1])
+
+
+def _place(job: Body) -> Place:
+    return job["namespace"], job["kind"], job["name"]
