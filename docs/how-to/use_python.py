@@ -28,14 +28,25 @@ except NotInTime:
     for change in told.changes:
         print("-", change.text)
 
+# %% Watch jobs
+for change in fleet.watch(labels="sweep=lr", timeout=3600):
+    print(change.type, change.job.name, change.job.state, change.job.position, change.job.reason)
+    if change.job.state in ("Running", "Failed"):
+        break
+
 # %% Watch objects
 for changed in fleet.watch_objects("kubeflow.org/v1", "PyTorchJob", labels="sweep=lr"):
     print(changed.type, changed.object["metadata"]["name"])
     break  # without it, the loop goes on with each change
 
 # %% Logs
-for line in fleet.logs(submitted, rank=0, tail=10):
-    print(line.pod, line.text)
+for line in fleet.logs(submitted, tail=10):
+    print(line.rank, line.pod, line.text)
+
+# %% Logs that go on
+for line in fleet.logs(submitted, follow=True):
+    print(f"[{line.pod}] {line.text}")
+    break  # without it, the loop goes on until the job is over
 
 # %% Lists and tables
 for job in fleet.jobs(state=["Running", "Queued"], labels="sweep=lr"):

@@ -15,7 +15,7 @@ import socket
 import ssl
 import tempfile
 import threading
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any
@@ -72,6 +72,15 @@ class Answer:
         return (
             " ".join(text.split())[:300] or f"HTTP {self.status} {http.client.responses.get(self.status, '')}".strip()
         )
+
+
+@dataclass(frozen=True)
+class Opened:
+    """An answer that goes on. Header names are in lower case."""
+
+    headers: Mapping[str, str]
+    pieces: Iterator[bytes]
+    close: Callable[[], None]
 
 
 class Client:
@@ -132,8 +141,9 @@ class Client:
             return Answer(response.status, _parse(raw), raw, _warnings(response.headers.get_all("Warning") or ()))
         raise AssertionError("unreachable")
 
-    def stream(self, path: str, accept: str = "*/*") -> Iterator[bytes]:
-        """The bytes of an answer as they come, however long that takes. Raises NoAnswer, and NotGiven for a refusal."""
+    def open(self, path: str, accept: str = "*/*", *, quiet_s: float | None = None) -> Opened:
+        """An answer that goes on, however long that takes; but not when nothing comes for `quiet_s`. Raises NoAnswer,
+        and NotGiven for a refusal."""
         connection = self._connect()
         try:
             connection.request("GET", self._parts.path + path, None, self.headers(accept))
@@ -141,14 +151,29 @@ class Client:
             if response.status != 200:
                 raw = response.read()
                 raise NotGiven(Answer(response.status, _parse(raw), raw))
-            if connection.sock is not None:
-                connection.sock.settimeout(None)
+        except (OSError, http.client.HTTPException) as error:
+            connection.close()
+            raise self._no_answer(error) from error
+        except BaseException:
+            connection.close()
+            raise
+        if connection.sock is not None:
+            connection.sock.settimeout(quiet_s)
+        headers = {name.lower(): value for name, value in response.headers.items()}
+        return Opened(headers, self._pieces(connection, response), connection.close)
+
+    def _pieces(self, connection: http.client.HTTPConnection, response: http.client.HTTPResponse) -> Iterator[bytes]:
+        try:
             while piece := response.read1(PIECE_BYTES):
                 yield piece
         except (OSError, http.client.HTTPException) as error:
             raise self._no_answer(error) from error
         finally:
             connection.close()
+
+    def stream(self, path: str, accept: str = "*/*") -> Iterator[bytes]:
+        """The bytes of such an answer as they come."""
+        return self.open(path, accept).pieces
 
     def _no_answer(self, error: Exception) -> NoAnswer:
         told = NoAnswer(f"no answer from {self.access.server}: {_why(error)}")

@@ -24,9 +24,12 @@ from fleet.client.config import ENV_KUBECONFIG, OWN_VERSION, kubeconfig_files
 from fleet.engine.kubeconfig import BadKubeconfig
 
 if TYPE_CHECKING:
-    from fleet.client.steps import Session, Steps
+    from collections.abc import Iterator
+
+    from fleet.client.steps import Flow, Session, Steps
 
 R = TypeVar("R")
+T = TypeVar("T")
 PAGE = 500
 PAGES_MAX = 4000
 WARNINGS_MOST = 20  # that one command shows
@@ -39,6 +42,11 @@ class Refused(Failure):
     def __init__(self, text: str, status: int) -> None:
         super().__init__(text)
         self.status = status
+
+
+def refused(message: str, status: int) -> Refused:
+    """With the role that has the right which lacks."""
+    return Refused(message + (_role(message) if status == 403 else ""), status)
 
 
 class Hub:
@@ -55,23 +63,26 @@ class Hub:
     ) -> Answer:
         """One request. A refusal is Refused, except 404 when `missing` is allowed."""
         answer = self._asked(method, path, body, content_type)
-        self._warn(answer)
+        self.warn(answer)
         if answer.ok or (missing and answer.status == 404):
             return answer
-        raise Refused(answer.message + (_role(answer.message) if answer.status == 403 else ""), answer.status)
+        raise refused(answer.message, answer.status)
 
     def _asked(self, method: str, path: str, body: Any = None, content_type: str = "application/json") -> Answer:
         try:
             return self.client.request(method, path, body, content_type=content_type)
         except NoAnswer as error:
-            server = self.client.access.server
-            unknown = "" if method == "GET" else ". Whether the change was made is not known: look before you repeat it"
-            raise Failure(
-                f"the hub does not answer ({self.source}): {error}; is it running? "
-                f"curl -k {server}/readyz tells{unknown}"
-            ) from error
+            raise self.no_answer(str(error), method) from error
 
-    def _warn(self, answer: Answer) -> None:
+    def no_answer(self, why: str, method: str) -> Failure:
+        """The failure of a request that had no answer."""
+        unknown = "" if method == "GET" else ". Whether the change was made is not known: look before you repeat it"
+        return Failure(
+            f"the hub does not answer ({self.source}): {why}; is it running? "
+            f"curl -k {self.client.access.server}/readyz tells{unknown}"
+        )
+
+    def warn(self, answer: Answer) -> None:
         for text in answer.warnings:
             if len(self._said) < WARNINGS_MOST:
                 self.note(f"Warning: {text}")
@@ -102,23 +113,19 @@ class Hub:
 
     def run(self, steps: Steps[R]) -> R:
         """The result of an operation of fleet.client, as Hub.request gives answers."""
-        from fleet.client.errors import Refused as ClientRefused
-        from fleet.client.steps import Answer as ClientAnswer
-        from fleet.client.steps import Request
+        from fleet.cli.flows import Carried
 
-        outcome: ClientAnswer | None = None
-        try:
-            while True:
-                asked = steps.send(outcome)
-                assert isinstance(asked, Request), "the operations of commands neither wait nor stream"
-                answer = self._asked(asked.method, asked.path, asked.body, asked.content_type)
-                self._warn(answer)
-                outcome = ClientAnswer(answer.status, answer.raw)
-        except StopIteration as stop:
-            result: R = stop.value
-            return result
-        except ClientRefused as no:
-            raise Refused(no.message + (_role(no.message) if no.status == 403 else ""), no.status) from no
+        carried = Carried(self, steps)
+        for _ in carried:
+            pass
+        result: R = carried.result
+        return result
+
+    def items(self, flow: Flow[T]) -> Iterator[T]:
+        """The items of an operation of fleet.client as they come."""
+        from fleet.cli.flows import Carried
+
+        return iter(Carried(self, flow))
 
     def find(self, path: str) -> dict[str, Any] | None:
         answer = self.request("GET", path, missing=True)

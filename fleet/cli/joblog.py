@@ -5,13 +5,10 @@ One pod is printed as it is. Of several, each line begins with the name of its p
 
 from __future__ import annotations
 
-import os
 import sys
-import threading
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from datetime import datetime
 from typing import TYPE_CHECKING, Annotated
-from urllib.parse import urlencode
 
 import typer
 
@@ -24,9 +21,6 @@ if TYPE_CHECKING:
     from fleet.cli.chosen import Job
     from fleet.cli.hublogs import Wanted
 
-FOLLOWED_MOST = 48  # pods at once: the hub gives one user 64 relays
-STOPS_WITHIN_S = 1.0  # after Ctrl-C, where the output takes nothing
-GONE = 404  # answer for a pod that its member no longer has
 NOT_LISTED = (403, 404)  # answers of a hub, or of a role, that knows no list of a job's pods
 
 
@@ -72,14 +66,17 @@ def logs(
 ) -> None:
     """Print the logs of a job's pods, or of the hub.
 
-    All pods, unless one is named. Of several pods, each line begins with the name of its pod. The log of a job that is
-    over stays for as long as its member keeps the pods. With --hub: what the processes of the hub log, merged by time.
+    All pods, unless one is named. Of several pods, each line begins with the name of its pod. With --follow: until the
+    job is over, also of pods that come later. The log of a job that is over stays for as long as its member keeps the
+    pods. With --hub: what the processes of the hub log, merged by time.
     """
-    from fleet.cli.chosen import job_of
+    from fleet.cli import joblist
+    from fleet.cli.chosen import job_in
+    from fleet.cli.flows import EXACT
     from fleet.cli.hub import connect
     from fleet.cli.hublogs import Wanted
-    from fleet.cli.jobpods import pod_of
     from fleet.cli.when import moment
+    from fleet.client.logs import logs as operation
 
     if of_hub:
         given_too = {"JOB (use --job)": job, "--rank": rank, "--role": role, "--pod": pod, "--container": container}
@@ -92,24 +89,25 @@ def logs(
         raise Failure(f"{'--job' if about is not None else '--request'} goes with --hub alone")
     if job is None:
         raise Failure("names no job: give its NAME, or --hub for the log of the hub itself")
+    if previous and follow:
+        raise Failure("--previous is of a container that has ended: it does not go with --follow")
+    named = [which for which in (rank, role, index, pod) if which is not None]
+    if rank is not None and len(named) > 1:
+        raise Failure("--rank names a pod by itself: without --pod, --role and --index")
+    at = moment(since, time.time()) if since else None
     hub = connect(kubeconfig, data_dir, context)
-    one = job_of(hub, namespace or hub.namespace, job)
-    asked = {
-        "container": container, "follow": follow, "tailLines": tail, "sinceSeconds": since_seconds,
-        "sinceTime": moment(since, time.time()) if since else None,
-        "timestamps": timestamps, "previous": previous,
-    }  # fmt: skip
-    given = {name: _text(value) for name, value in asked.items() if value is not None and value is not False}
-    if rank is not None:
-        pod = pod_of(one, rank, pod).name
-    named = {"role": role, "index": index, "pod": pod}
-    which = {name: _text(value) for name, value in named.items() if value is not None}
-    pods = [] if which else _names(one)
-    if len(pods) > 1:
-        _merged(one, pods, given, at_once=follow)
-        return
-    for piece in _pieces(one, {**which, **given}):
-        _write(piece)
+    row = joblist.named(hub, namespace or hub.namespace, job)
+    one = job_in(hub, row)
+    several = not named and (row["pods"] > 1 or len(_names(one)) > 1)
+    lines = operation(
+        hub.session, one, rank=rank, role=role, index=index, pod=pod, container=container, follow=follow, tail=tail,
+        since_s=since_seconds, since=datetime.fromisoformat(at) if at else None, timestamps=timestamps,
+        previous=previous,
+    )  # fmt: skip
+    for line in hub.items(lines):
+        text = f"[{line.pod}] {line.text}\n" if several else f"{line.text}\n"
+        sys.stdout.buffer.write(text.encode(errors=EXACT))
+        sys.stdout.buffer.flush()
 
 
 def _of_hub(data_dir: Path | None, wanted: Wanted, since: str | None, follow: bool) -> None:
@@ -127,10 +125,6 @@ def _of_hub(data_dir: Path | None, wanted: Wanted, since: str | None, follow: bo
     print_all(show(data, wanted, follow))
 
 
-def _text(value: object) -> str:
-    return "true" if value is True else str(value)
-
-
 def _names(job: Job) -> list[str]:
     """The names of the job's pods by rank; none where this user, or an older hub, does not list them."""
     from fleet.cli.hub import Refused
@@ -142,77 +136,3 @@ def _names(job: Job) -> list[str]:
         if refused.status not in (*NOT_LISTED, 400):
             raise
         return []  # the log says then what lacks
-
-
-def _pieces(job: Job, query: Mapping[str, str]) -> Iterator[bytes]:
-    from fleet.amc.client import NoAnswer, NotGiven
-    from fleet.cli.hub import Refused
-
-    try:
-        yield from job.hub.client.stream(f"{job.path}/log?{urlencode(query)}")
-    except NotGiven as refused:
-        raise Refused(str(refused), refused.answer.status) from refused
-    except NoAnswer as error:
-        raise Failure(f"the log breaks off ({job.hub.source}): {error}") from error
-
-
-def _lines(pieces: Iterable[bytes]) -> Iterator[bytes]:
-    """Whole lines, each with its end."""
-    rest = b""
-    for piece in pieces:
-        *lines, rest = (rest + piece).split(b"\n")
-        yield from (line + b"\n" for line in lines)
-    if rest:
-        yield rest + b"\n"
-
-
-def _merged(job: Job, pods: list[str], given: Mapping[str, str], *, at_once: bool) -> None:
-    """The logs one after the other; or `at_once`, until all pods have ended, with whole lines of each."""
-    from fleet.cli.hub import Refused
-
-    failures: list[str] = []
-    gone: list[str] = []
-    if at_once and len(pods) > FOLLOWED_MOST:
-        print(f"fleet: follows the first {FOLLOWED_MOST} of {len(pods)} pods; --rank names one", file=sys.stderr)
-        pods = pods[:FOLLOWED_MOST]
-
-    def show(name: str) -> None:
-        try:
-            for line in _lines(_pieces(job, {"pod": name, **given})):
-                with writing:
-                    _write(b"[%s] %s" % (name.encode(), line))
-        except Failure as failure:
-            if at_once and isinstance(failure, Refused) and failure.status == GONE:
-                gone.append(name)  # since it was listed, as an operator deletes workers of a job that is over
-                return
-            failures.append(f"{name}: {failure}")
-        except BrokenPipeError:  # `| head` has seen enough
-            if not at_once:
-                raise
-
-    writing = threading.Lock()
-    if at_once:
-        threads = [threading.Thread(target=show, args=(name,), daemon=True) for name in pods]
-        for thread in threads:
-            thread.start()
-        try:
-            for thread in threads:
-                thread.join()
-        except KeyboardInterrupt:  # a thread that wrote while the interpreter ends would abort the process
-            if not writing.acquire(timeout=STOPS_WITHIN_S):
-                os._exit(130)
-            raise
-    else:
-        for name in pods:
-            show(name)
-    for failure in failures:
-        print(f"fleet: {failure}", file=sys.stderr)
-    for name in gone:
-        print(f"fleet: {name} is deleted, and its log with it", file=sys.stderr)
-    if failures or len(gone) == len(pods):
-        raise typer.Exit(1)
-
-
-def _write(data: bytes) -> None:
-    sys.stdout.buffer.write(data)
-    sys.stdout.buffer.flush()

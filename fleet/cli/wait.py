@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import sys
-import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from enum import StrEnum
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -17,7 +16,7 @@ from fleet.cli.options import ContextOption, DataDirOption, KubeconfigOption, Na
 if TYPE_CHECKING:
     from fleet.cli.hub import Hub
 
-POLL_S = 1.0
+NAMES_MOST = 100  # of one watch; for more jobs all of the namespace are watched
 OVER = ("Succeeded", "Failed")
 
 
@@ -48,42 +47,59 @@ def wait(
     from fleet.cli.hub import connect
 
     hub = connect(kubeconfig, data_dir, context)
-    left: list[Job] = []
+    where = namespace or hub.namespace
+    left: dict[tuple[str, str], Job] = {}
     failed = False
-    for job in jobs_of(hub, namespace or hub.namespace, jobs or (), selector):
+    for job in jobs_of(hub, where, jobs or (), selector):
         if isinstance(job, Job):
-            left.append(job)
+            left[job.kind, job.name] = job
             continue
         failed = failed or until is not For.deleted
         print(f"fleet: {job}", file=sys.stderr)
-    deadline = time.monotonic() + timeout if timeout else None
-    shown: dict[Job, str] = {}
-    while left:
-        stands = {job: _stands(hub, job) for job in left}
-        for job, (state, why) in stands.items():
-            if state in STATES[until]:
-                print(f"{job} {state.lower()}" + (f": {why}" if state == "Failed" and why else ""))
-                failed = failed or (state == "Failed" and until is not For.deleted)
-            elif state == "Deleted":
-                print(f"fleet: {job} was deleted", file=sys.stderr)
-                failed = True
-            else:
-                told = f"{job}: {state}" + (f": {why}" if why else "")
-                if shown.get(job) != told:
-                    shown[job] = told
-                    print(told, file=sys.stderr)
-        left = [job for job, (state, _) in stands.items() if state not in (*STATES[until], "Deleted")]
-        if left and deadline is not None and time.monotonic() > deadline:
-            raise TimeIsOver(f"not {until} after {timeout:g} s: {', '.join(map(str, left))}")
-        if left:
-            time.sleep(POLL_S)
+    for job, state, why in _standings(hub, where, left, timeout or None) if left else ():
+        done = state in STATES[until]
+        if done:
+            print(f"{job} {state.lower()}" + (f": {why}" if state == "Failed" and why else ""))
+            failed = failed or (state == "Failed" and until is not For.deleted)
+        elif state == "Deleted":
+            print(f"fleet: {job} was deleted", file=sys.stderr)
+            failed = True
+        else:
+            print(f"{job}: {state}" + (f": {why}" if why else ""), file=sys.stderr)
+        if done or state == "Deleted":
+            del left[job.kind, job.name]
+        if not left:
+            break
+    if left:
+        raise TimeIsOver(f"not {until} after {timeout:g} s: {', '.join(map(str, left.values()))}")
     if failed:
         raise typer.Exit(1)
 
 
-def _stands(hub: Hub, job: Job) -> tuple[str, str]:
-    """The state of a job, and its reason."""
-    found: dict[str, Any] | None = hub.find(f"/fleet/v1/jobs/{job.namespace}/{job.kind}/{job.name}")
-    if found is None:
-        return "Deleted", ""
-    return str(found["state"]), str((found["reason"] or {}).get("text") or "")
+def _standings(
+    hub: Hub, namespace: str, jobs: Mapping[tuple[str, str], Job], timeout: float | None
+) -> Iterator[tuple[Job, str, str]]:
+    """The state and the reason of each of the jobs, and again when one has changed."""
+    from fleet.client.jobvalues import Job as Value
+    from fleet.client.jobvalues import JobChange
+    from fleet.client.jobwatch import changes
+
+    names = sorted({job.name for job in jobs.values()})
+    query = {
+        "namespace": namespace, "kind": sorted({job.kind for job in jobs.values()}),
+        "name": names if len(names) <= NAMES_MOST else None,
+    }  # fmt: skip
+    listed = JobChange("LISTED", Value())
+    shown: dict[Job, tuple[str, str]] = {}
+    for change in hub.items(changes(hub.session, query, timeout=timeout, listed=listed)):
+        if change is listed:  # what was deleted since it was named is not among them
+            yield from [(job, "Deleted", "") for job in jobs.values() if job not in shown]
+            continue
+        job, now = jobs.get((change.job.kind, change.job.name)), change.job
+        if job is None:
+            continue
+        reason = now.reason.text if now.reason is not None else ""
+        stands = ("Deleted", "") if change.type == "DELETED" else (now.state, reason)
+        if shown.get(job) != stands:
+            shown[job] = stands
+            yield job, *stands

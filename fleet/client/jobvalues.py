@@ -190,6 +190,7 @@ class Pod(Record):
 
     SHOWN: ClassVar[tuple[str, ...]] = ("name", "member", "role", "rank", "phase", "node")
     name: str = ""
+    uid: str = ""
     member: str = ""
     role: str = ""
     rank: int = 0
@@ -202,10 +203,11 @@ class Pod(Record):
 
 @dataclass(frozen=True, slots=True)
 class LogLine:
-    """A line that a pod printed."""
+    """A line that a pod printed. `rank`: of the pod; None where the pod was not chosen by its rank."""
 
     pod: str
     text: str
+    rank: int | None = None
 
     def __str__(self) -> str:
         return self.text

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import random
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 from urllib.parse import urlencode
@@ -74,6 +74,37 @@ class NextLine:
 
 
 @dataclass(frozen=True, slots=True)
+class Open:
+    """Begin to read the stream of a request beside others; NextOf tells what comes of it. `stream`: its name."""
+
+    stream: str
+    request: Request
+
+
+@dataclass(frozen=True, slots=True)
+class NextOf:
+    """What has come of the streams that were opened, as a list of Came; empty where nothing comes in time."""
+
+    within_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class Came:
+    """A line of a stream, or its end (`line` None): at its own, or by an error."""
+
+    stream: str
+    line: str | None = None
+    error: Exception | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Say:
+    """Tell the user something beside the result."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
 class Pause:
     seconds: float
 
@@ -90,8 +121,8 @@ class Give(Generic[T]):
     item: T
 
 
-Steps = Generator[Request | NextLine | Pause | Now, Any, R]
-Flow = Generator[Request | NextLine | Pause | Now | Give[T], Any, None]
+Steps = Generator[Request | NextLine | Open | NextOf | Say | Pause | Now, Any, R]
+Flow = Generator[Request | NextLine | Open | NextOf | Say | Pause | Now | Give[T], Any, None]
 
 
 @dataclass
@@ -165,3 +196,13 @@ def changed(session: Session, path: str, patch: Mapping[str, Any]) -> Steps[Any]
 def with_query(path: str, query: Mapping[str, str | Sequence[str] | None]) -> str:
     given = {name: value for name, value in query.items() if value not in (None, "", [], ())}
     return f"{path}?{urlencode(given, doseq=True)}" if given else path
+
+
+def lines_of(pieces: Iterable[bytes], errors: str = "replace") -> Iterator[str]:
+    """Split at line feeds alone: a progress bar's carriage returns stay within their line."""
+    rest = b""
+    for piece in pieces:
+        *whole, rest = (rest + piece).split(b"\n")
+        yield from (line.decode(errors=errors) for line in whole)
+    if rest:
+        yield rest.decode(errors=errors)

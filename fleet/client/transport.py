@@ -8,14 +8,29 @@ import ssl
 import time
 import warnings
 from collections.abc import AsyncIterator, Generator, Iterator
-from contextlib import AsyncExitStack, ExitStack, closing
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from contextlib import AsyncExitStack, ExitStack, aclosing, closing
+from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar
 
 import orjson
 
 from fleet.client.config import Access
 from fleet.client.errors import Unreachable
-from fleet.client.steps import Answer, Flow, Give, NextLine, Now, Pause, Request, Steps
+from fleet.client.steps import (
+    Answer,
+    Came,
+    Flow,
+    Give,
+    NextLine,
+    NextOf,
+    Now,
+    Open,
+    Pause,
+    Request,
+    Say,
+    Steps,
+    lines_of,
+)  # fmt: skip
+from fleet.client.streams import InThread, Streams
 
 if TYPE_CHECKING:
     import httpx
@@ -58,6 +73,8 @@ class _Talk(Generic[R]):
         """The outcome of a command that asks the server nothing."""
         if isinstance(self.command, Give):
             self.given.append(self.command.item)
+        elif isinstance(self.command, Say):
+            warnings.warn(self.command.text, HubWarning, stacklevel=2)
         return time.monotonic() if isinstance(self.command, Now) else None
 
     def taken(self) -> list[Any]:
@@ -74,7 +91,7 @@ class Blocking:
     def __init__(self, access: Access, timeout_s: float) -> None:
         import httpx
 
-        self._access = access
+        self._access, self._timeout_s = access, timeout_s
         self._client = httpx.Client(**_options(access, timeout_s))
 
     def run(self, steps: Steps[R]) -> R:
@@ -90,7 +107,7 @@ class Blocking:
 
     def _driven(self, talk: _Talk[Any]) -> Iterator[Any]:
         lines: Iterator[str] = iter(())
-        with closing(talk), ExitStack() as opened:
+        with closing(talk), ExitStack() as opened, _Beside(self._access, self._timeout_s) as beside:
             while not talk.over:
                 command, outcome = talk.command, talk.local()
                 try:
@@ -98,6 +115,10 @@ class Blocking:
                         outcome, lines = self._asked(command, opened)
                     elif isinstance(command, NextLine):
                         outcome = self._next(lines)
+                    elif isinstance(command, Open):
+                        beside.open(command)
+                    elif isinstance(command, NextOf):
+                        outcome = beside.next(command.within_s)
                     elif isinstance(command, Pause):
                         time.sleep(command.seconds)
                 except Unreachable as error:
@@ -116,7 +137,7 @@ class Blocking:
             if request.stream:
                 opened.callback(response.close)
                 if response.status_code == 200:
-                    return _opened(built, response, request), _lines(response.iter_bytes())
+                    return _opened(built, response, request), lines_of(response.iter_bytes())
                 response.read()
         except httpx.RequestError as error:
             raise _unreachable(self._access, error) from error
@@ -132,6 +153,36 @@ class Blocking:
 
     def close(self) -> None:
         self._client.close()
+
+
+class _Beside:
+    """The streams that an operation of a blocking client reads beside each other; begun with the first."""
+
+    def __init__(self, access: Access, timeout_s: float) -> None:
+        self._access, self._timeout_s = access, timeout_s
+        self._thread: InThread | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def open(self, command: Open) -> None:
+        if self._thread is None:
+            self._thread = InThread()
+            self._driver = Awaiting(self._access, self._timeout_s)
+            self._streams = Streams(self._driver.asked, self._driver.next_line)
+        self._thread.run(self._streams.open(command))
+
+    def next(self, within_s: float) -> list[Came]:
+        if self._thread is not None:
+            return self._thread.run(self._streams.next(within_s))
+        time.sleep(within_s)
+        return []
+
+    def __exit__(self, *_: object) -> None:
+        if self._thread is not None:
+            self._thread.run(self._streams.aclose())
+            self._thread.run(self._driver.close())
+            self._thread.close()
 
 
 class Awaiting:
@@ -157,14 +208,18 @@ class Awaiting:
     async def _driven(self, talk: _Talk[Any]) -> AsyncIterator[Any]:
         lines: AsyncIterator[str] = _async_lines(None)
         with closing(talk):
-            async with AsyncExitStack() as opened:
+            async with AsyncExitStack() as opened, aclosing(Streams(self.asked, self.next_line)) as beside:
                 while not talk.over:
                     command, outcome = talk.command, talk.local()
                     try:
                         if isinstance(command, Request):
-                            outcome, lines = await self._asked(command, opened)
+                            outcome, lines = await self.asked(command, opened)
                         elif isinstance(command, NextLine):
-                            outcome = await self._next(lines)
+                            outcome = await self.next_line(lines)
+                        elif isinstance(command, Open):
+                            await beside.open(command)
+                        elif isinstance(command, NextOf):
+                            outcome = await beside.next(command.within_s)
                         elif isinstance(command, Pause):
                             await asyncio.sleep(command.seconds)
                     except Unreachable as error:
@@ -174,7 +229,8 @@ class Awaiting:
                     for item in talk.taken():
                         yield item
 
-    async def _asked(self, request: Request, opened: AsyncExitStack) -> tuple[Answer, AsyncIterator[str]]:
+    async def asked(self, request: Request, opened: AsyncExitStack) -> tuple[Answer, AsyncIterator[str]]:
+        """The answer, and the lines of a stream; `opened` has what is to be closed."""
         import httpx
 
         credentials = await asyncio.to_thread(self._access.credentials)  # a plugin may run to renew them
@@ -191,7 +247,7 @@ class Awaiting:
             raise _unreachable(self._access, error) from error
         return _answer(response, response.content), _async_lines(None)
 
-    async def _next(self, lines: AsyncIterator[str]) -> str | None:
+    async def next_line(self, lines: AsyncIterator[str]) -> str | None:
         import httpx
 
         try:
@@ -238,16 +294,6 @@ def _answer(response: httpx.Response, raw: bytes) -> Answer:
             text = quoted.rstrip().removesuffix('"').replace('\\"', '"').replace("\\\\", "\\")
             warnings.warn(text[:WARNING_MOST_CHARS], HubWarning, stacklevel=2)
     return Answer(response.status_code, raw, dict(response.headers))
-
-
-def _lines(pieces: Iterator[bytes]) -> Iterator[str]:
-    """Split at line feeds alone: a progress bar's carriage returns stay within their line."""
-    rest = b""
-    for piece in pieces:
-        *whole, rest = (rest + piece).split(b"\n")
-        yield from (line.decode(errors="replace") for line in whole)
-    if rest:
-        yield rest.decode(errors="replace")
 
 
 async def _async_lines(pieces: AsyncIterator[bytes] | None) -> AsyncIterator[str]:

@@ -129,8 +129,15 @@ def test_several_ports_lead_into_a_pod(up: Up) -> None:
 def test_the_log_of_a_job_is_that_of_all_its_pods_with_their_names(up: Up) -> None:
     merged = [f"[train-{pod}] {POD_LINE.format(pod)}" for pod in ("master-0", "worker-0", "worker-1")]
     assert run(up, "logs", "train").stdout == "".join(merged)
-    followed = run(up, "logs", "train", "-f", "--since", "1h")
-    assert (followed.returncode, sorted(followed.stdout.splitlines(keepends=True))) == (0, merged)
+    command = [str(BIN / "fleet"), "logs", "train", "-f", "--since", "1h", "--data-dir", str(up.folder)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as followed:
+        try:
+            assert followed.stdout is not None
+            assert sorted(followed.stdout.readline() for _ in merged) == merged
+            followed.send_signal(signal.SIGINT)
+            assert followed.wait(WITHIN_S) == 130
+        finally:
+            followed.kill()
     assert run(up, "logs", "train", "--rank", "1").stdout == POD_LINE.format("worker-0")
     assert run(up, "logs", "train", "--role", "worker", "--index", "1").stdout == POD_LINE.format("worker-1")
     assert "is no duration" in refusal(run(up, "logs", "train", "--since", "lately"))

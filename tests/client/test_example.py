@@ -23,7 +23,12 @@ def test_the_program_of_the_page_runs(up: Up) -> None:
     assert done.returncode == 0, done.stderr
     said = done.stdout.splitlines()
     assert said[0].startswith("<pytorchjob default/first ") and "Running in cfa" in said
-    assert any(re.fullmatch(r"second-\w{5}-master-0 .* in the simulated cluster cfa", line) for line in said), said
+    for shown in (
+        r"ADDED second-\w{5} Running None None",
+        r"0 second-\w{5}-master-0 .* in the simulated cluster cfa",
+        r"\[second-\w{5}-\w+-0\] .* in the simulated cluster cfa",
+    ):
+        assert any(re.fullmatch(shown, line) for line in said), (shown, said)
 
 
 def test_each_block_of_the_page_is_of_the_program() -> None:
