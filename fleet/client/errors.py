@@ -36,7 +36,8 @@ class NotInTime(FleetError, TimeoutError):
     """A job has not come where it was waited for. `job`: as it stands."""
 
     def __init__(self, job: Job, until: str, seconds: float) -> None:
-        super().__init__(f"{job.place} is not {until} after {seconds:g} s: {job.state}")
+        why = f": {job.reason.text}" if job.reason is not None else ""
+        super().__init__(f"{job.place} is not {until} after {seconds:g} s: {job.state}{why}")
         self.job = job
 
 

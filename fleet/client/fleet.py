@@ -27,10 +27,10 @@ R = TypeVar("R")
 
 
 class Items(Generic[T]):
-    """Items as they come. Each loop over it asks anew."""
+    """Items as they come. Each loop over it asks anew. A notebook shows those of lists that end."""
 
-    def __init__(self, start: Callable[[], Iterator[T]]) -> None:
-        self._start = start
+    def __init__(self, start: Callable[[], Iterator[T]], name: str = "items", *, shown: bool = True) -> None:
+        self._start, self._name, self._shown = start, name, shown
 
     def __iter__(self) -> Iterator[T]:
         return self._start()
@@ -43,15 +43,18 @@ class Items(Generic[T]):
         """All of them as a DataFrame."""
         return self.all().df()
 
-    def _repr_html_(self) -> str:
-        return self.all()._repr_html_()
+    def __repr__(self) -> str:
+        return f"<{self._name}: read it in a loop{', by .all() or by .df()' if self._shown else ''}>"
+
+    def _repr_html_(self) -> str | None:
+        return self.all()._repr_html_() if self._shown else None
 
 
 class AsyncItems(Generic[T]):
     """Items as they come. Each loop over it asks anew."""
 
-    def __init__(self, start: Callable[[], AsyncIterator[T]]) -> None:
-        self._start = start
+    def __init__(self, start: Callable[[], AsyncIterator[T]], name: str = "items") -> None:
+        self._start, self._name = start, name
 
     def __aiter__(self) -> AsyncIterator[T]:
         return self._start()
@@ -63,6 +66,9 @@ class AsyncItems(Generic[T]):
     async def df(self) -> DataFrame:
         """All of them as a DataFrame."""
         return (await self.all()).df()
+
+    def __repr__(self) -> str:
+        return f"<{self._name}: read it by async for>"
 
 
 def _records(items: list[Any]) -> list[Any]:
@@ -118,9 +124,15 @@ def _run(operation: Callable[Concatenate[Session, P], Steps[R]]) -> Callable[Con
     return method
 
 
-def _items(operation: Callable[Concatenate[Session, P], Flow[T]]) -> Callable[Concatenate[Fleet, P], Items[T]]:
+def _items(
+    operation: Callable[Concatenate[Session, P], Flow[T]], *, shown: bool = False
+) -> Callable[Concatenate[Fleet, P], Items[T]]:
+    """`shown`: the items end soon, and are rows of a table."""
+
     def method(self: Fleet, /, *args: P.args, **kwargs: P.kwargs) -> Items[T]:
-        return Items(lambda: self.driver.items(operation(self.session, *args, **kwargs)))
+        operation(self.session, *args, **kwargs)  # refuses wrong arguments here, and not in the loop
+        name = operation.__name__
+        return Items(lambda: self.driver.items(operation(self.session, *args, **kwargs)), name, shown=shown)
 
     _shaped(method, operation)
     return method
@@ -140,7 +152,8 @@ def _async_items(
     operation: Callable[Concatenate[Session, P], Flow[T]],
 ) -> Callable[Concatenate[AsyncFleet, P], AsyncItems[T]]:
     def method(self: AsyncFleet, /, *args: P.args, **kwargs: P.kwargs) -> AsyncItems[T]:
-        return AsyncItems(lambda: self.driver.items(operation(self.session, *args, **kwargs)))
+        operation(self.session, *args, **kwargs)  # refuses wrong arguments here, and not in the loop
+        return AsyncItems(lambda: self.driver.items(operation(self.session, *args, **kwargs)), operation.__name__)
 
     _shaped(method, operation)
     return method
@@ -156,7 +169,7 @@ class Fleet(_Client):
     apply, delete = _run(submitting.apply), _run(submitting.delete)
     job, explain, events = _run(jobs.job), _run(jobs.explain), _run(jobs.events)
     wait, watch = _run(jobwatch.wait), _items(jobwatch.watch)
-    jobs = _items(jobs.jobs)
+    jobs = _items(jobs.jobs, shown=True)
     watch_objects = _items(watching.watch_objects)
     pods = _run(logs.pods)
     logs, all_logs = _items(logs.logs), _items(logs.all_logs)
@@ -166,7 +179,7 @@ class Fleet(_Client):
     queues, clusters, status = _run(hub.queues), _run(hub.clusters), _run(hub.status)
     what_if, usage = _run(hub.what_if), _run(hub.usage)
     report = _run(history.report)
-    history = _items(history.history)
+    history = _items(history.history, shown=True)
 
     def close(self) -> None:
         """Close the connections."""

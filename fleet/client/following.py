@@ -170,7 +170,7 @@ def followed(
                     yield Say(said)
             elif (text := log.take(one.line)) is not None:
                 it.read = True
-                yield Give(LogLine(log.pod.name, one.line if timestamps else text, log.pod.rank))
+                yield Give(LogLine(pod=log.pod.name, text=one.line if timestamps else text, rank=log.pod.rank))
     if it.failure is not None:
         raise it.failure
     if not it.read:

@@ -60,6 +60,8 @@ class Figures(Record):
     def row(self) -> dict[str, Any]:
         return dict(self.raw)
 
+    _values = row
+
     def _columns(self) -> tuple[str, ...]:
         return tuple(self.raw)
 

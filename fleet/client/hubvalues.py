@@ -94,6 +94,9 @@ class Difference(Record):
     before: Standing | None = None
     after: Standing | None = None
 
+    def __str__(self) -> str:
+        return f"{self.job} {self.change}: {self.before} → {self.after}"
+
 
 def _differences(raw: list[Mapping[str, Any]]) -> tuple[Difference, ...]:
     return tuple(Difference.of(one) for one in raw)
@@ -107,6 +110,9 @@ class WhatIf(Record):
     rows: tuple[Difference, ...] = ()
     bound: tuple[Mapping[str, Any], ...] = ()
     others: tuple[Mapping[str, Any], ...] = ()
+
+    def __str__(self) -> str:
+        return "\n".join(map(str, self.rows)) or "nothing would be otherwise"
 
     def _repr_html_(self) -> str:
         return Rows(self.rows)._repr_html_()

@@ -98,7 +98,7 @@ class Job(Record):
         return self.state in OVER
 
     def __repr__(self) -> str:
-        where = f" in {self.member}" if self.member else ""
+        where = f" in {self.member}" if self.member else f" at place {self.position}" if self.position else ""
         why = f": {self.reason.text}" if self.reason is not None else ""
         return f"<{self.place} {self.state}{where}{why}>"
 
@@ -131,6 +131,9 @@ class Change(Record):
     text: str = ""
     cost: float = 0.0
     certain: bool = False
+
+    def __str__(self) -> str:
+        return self.text
 
 
 @dataclass(frozen=True, repr=False, kw_only=True)
@@ -171,6 +174,16 @@ class Explanation(Record):
     changes: tuple[Change, ...] = ()
     notice: str | None = None
 
+    def __str__(self) -> str:
+        """What a person asks: how the job stands and why, when it starts, and what would start it now."""
+        lines = [str(self.job)[1:-1]]
+        if self.place is not None:
+            lines.append(f"place {self.place} in its queue, {self.ahead} jobs of the fleet before it")
+        if self.estimate is not None:
+            lines.append(f"starts {self.estimate}" if self.estimate.p50 else f"start: {self.estimate}")
+        lines += [f"would start it now: {change}" for change in self.changes]
+        return "\n".join(lines)
+
 
 @dataclass(frozen=True, repr=False, kw_only=True)
 class Event(Record):
@@ -201,12 +214,12 @@ class Pod(Record):
     usage: Mapping[str, str] | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class LogLine:
-    """A line that a pod printed. `rank`: of the pod; None where the pod was not chosen by its rank."""
+@dataclass(frozen=True, repr=False)
+class LogLine(Record):
+    """A line that a pod printed. `rank`: of the pod; None where the pod was named."""
 
-    pod: str
-    text: str
+    pod: str = ""
+    text: str = ""
     rank: int | None = None
 
     def __str__(self) -> str:
@@ -219,6 +232,9 @@ class JobChange:
 
     type: str
     job: Job
+
+    def __str__(self) -> str:
+        return f"{self.type} {self.job}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -43,10 +43,12 @@ def logs(
     named = {"role": role, "index": None if index is None else str(index), "pod": pod}
     shown = "true" if timestamps else None
     one = any(value is not None for value in named.values())
-    if follow and pod is None and one:
+    if one and pod is None:
         rank = _rank_of(found, role, index or 0)
     try:
         if follow:
+            if rank is None and role is not None:
+                raise _no_such_role(found, role)
             yield from followed(session, found, query, rank=rank, name=pod, timestamps=timestamps)
         elif one:
             yield from _log(session, found, {**named, **query, "timestamps": shown}, rank)
@@ -102,7 +104,7 @@ def _log(
         line: str | None = yield NextLine()
         if line is None:
             return
-        yield Give(LogLine(name, line, rank))
+        yield Give(LogLine(pod=name, text=line, rank=rank))
 
 
 def _of_rank(job: JobDetail, rank: int) -> tuple[str, int]:
@@ -115,12 +117,16 @@ def _of_rank(job: JobDetail, rank: int) -> tuple[str, int]:
     raise BadRequest(400, "BadRequest", f"{job.place} has ranks 0 to {first - 1}, not {rank}")
 
 
-def _rank_of(job: JobDetail, role: str | None, index: int) -> int:
-    """The rank of the pod of this number in a component, or in the first."""
+def _rank_of(job: JobDetail, role: str | None, index: int) -> int | None:
+    """The rank of the pod of this number in a component, or in the first; None for no component of the job."""
     first = 0
     for component in job.components:
         if role is None or component.name.lower() == role.lower():
             return first + index
         first += component.replicas
+    return None
+
+
+def _no_such_role(job: JobDetail, role: str) -> BadRequest:
     roles = ", ".join(component.name for component in job.components)
-    raise BadRequest(400, "BadRequest", f"{job.place} has the roles {roles}, not {role}")
+    return BadRequest(400, "BadRequest", f"{job.place} has the roles {roles}, not {role}")

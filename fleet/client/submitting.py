@@ -30,6 +30,9 @@ class Object(Record):
     uid: str = ""
     is_job: bool = False
 
+    def __repr__(self) -> str:
+        return f"<{self.kind.lower()} {self.namespace}{'/' if self.namespace else ''}{self.name}>"
+
 
 class Submission(Rows[Object]):
     """What `submit` and `apply` have written, in order. A submission of one job goes wherever a job does."""

@@ -49,17 +49,21 @@ class Record:
         }
 
     def __repr__(self) -> str:
-        row = self.row()
-        told = ((name, row[name]) for name in self._columns() if row[name] not in _EMPTY)
+        values = self._values()
+        told = ((name, values[name]) for name in self._columns() if values[name] not in _EMPTY)
         return f"{type(self).__name__}({', '.join(f'{name}={_short(value)}' for name, value in told)})"
 
     def _repr_html_(self) -> str:
         rows = "".join(
             f"<tr><th style='text-align:left'>{escape(name)}</th><td>{_html(value)}</td></tr>"
-            for name, value in self.row().items()
+            for name, value in self._values().items()
             if value not in _EMPTY
         )
         return f"<table>{rows}</table>"
+
+    def _values(self) -> dict[str, Any]:
+        """The fields as people look at them."""
+        return {field.name: getattr(self, field.name) for field in dataclasses.fields(self) if field.name != "raw"}
 
     def _columns(self) -> tuple[str, ...]:
         return self.SHOWN or tuple(field.name for field in dataclasses.fields(self) if field.name != "raw")
@@ -82,7 +86,7 @@ class Rows(list[S]):
             return "<p>nothing</p>"
         columns = self[0]._columns()
         head = "".join(f"<th>{escape(name)}</th>" for name in columns)
-        rows = ((record.row()[name] for name in columns) for record in self[:HTML_ROWS_MOST])
+        rows = ((record._values()[name] for name in columns) for record in self[:HTML_ROWS_MOST])
         body = "".join(f"<tr>{''.join(f'<td>{_html(value)}</td>' for value in row)}</tr>" for row in rows)
         more = len(self) - HTML_ROWS_MOST
         left = f"<p>… and {more} more</p>" if more > 0 else ""
@@ -110,12 +114,16 @@ def _cell(value: Any) -> Any:
 
 
 def _short(value: Any) -> str:
-    return value.isoformat(sep=" ", timespec="seconds") if isinstance(value, datetime) else repr(value)
+    if isinstance(value, datetime):
+        return value.isoformat(sep=" ", timespec="seconds")
+    return repr(round(value, 3) if isinstance(value, float) else value)
 
 
 def _html(value: Any) -> str:
-    if isinstance(value, datetime):
+    if isinstance(value, datetime | float):
         return _short(value)
+    if isinstance(value, tuple):
+        return "; ".join(map(_html, value))
     if isinstance(value, Mapping):
         return escape(", ".join(f"{name}={one}" for name, one in value.items()))
     return "" if value is None else escape(str(value))

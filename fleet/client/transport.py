@@ -5,10 +5,12 @@ from __future__ import annotations
 import asyncio
 import socket
 import ssl
+import sys
 import time
 import warnings
 from collections.abc import AsyncIterator, Generator, Iterator
 from contextlib import AsyncExitStack, ExitStack, aclosing, closing
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar
 
 import orjson
@@ -40,10 +42,19 @@ R = TypeVar("R")
 CONNECT_S = 10.0
 AGENT = "fleet-python"
 WARNING_MOST_CHARS = 1000
+HERE = str(Path(__file__).parent)
 
 
 class HubWarning(UserWarning):
     """What the hub warns of beside its answer."""
+
+
+def warn(text: str) -> None:
+    """A HubWarning at the line of the program, outside this package."""
+    level, frame = 1, sys._getframe()
+    while frame.f_back is not None and frame.f_code.co_filename.startswith(HERE):
+        level, frame = level + 1, frame.f_back
+    warnings.warn(text, HubWarning, stacklevel=level)
 
 
 class _Talk(Generic[R]):
@@ -74,7 +85,7 @@ class _Talk(Generic[R]):
         if isinstance(self.command, Give):
             self.given.append(self.command.item)
         elif isinstance(self.command, Say):
-            warnings.warn(self.command.text, HubWarning, stacklevel=2)
+            warn(self.command.text)
         return time.monotonic() if isinstance(self.command, Now) else None
 
     def taken(self) -> list[Any]:
@@ -292,7 +303,7 @@ def _answer(response: httpx.Response, raw: bytes) -> Answer:
         number, _, quoted = header.partition(' "')
         if number.startswith("299 "):
             text = quoted.rstrip().removesuffix('"').replace('\\"', '"').replace("\\\\", "\\")
-            warnings.warn(text[:WARNING_MOST_CHARS], HubWarning, stacklevel=2)
+            warn(text[:WARNING_MOST_CHARS])
     return Answer(response.status_code, raw, dict(response.headers))
 
 

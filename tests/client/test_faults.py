@@ -16,6 +16,7 @@ from fleet.client import (
     BadConfiguration,
     Fleet,
     Forbidden,
+    HubWarning,
     Invalid,
     Refused,
     TooManyRequests,
@@ -62,6 +63,16 @@ async def test_a_hub_that_is_busy_or_down_is_asked_again(which: str, tmp_path: P
             assert await face.call("queues") == []
             assert time.monotonic() - began >= 1.0, "Retry-After counts"
         assert [asked.authorization for asked in server.asked] == ["Bearer t"] * 4
+
+
+async def test_a_warning_is_shown_at_the_line_of_the_program(tmp_path: Path) -> None:
+    with faulty(tmp_path, Said(200, QUEUES.body, {"warning": '299 - "this is \\"old\\""'})) as server:
+        async for face in faces("awaiting", server=server.url, token="t", ca=server.ca):
+            with pytest.warns(HubWarning, match='this is "old"') as said:
+                await face.client.queues()  # type: ignore[misc]
+        with Fleet(server=server.url, token="t", ca=server.ca) as fleet, pytest.warns(HubWarning) as blocking:
+            fleet.queues()
+    assert [one.filename for one in (said[0], blocking[0])] == [__file__] * 2
 
 
 @BOTH

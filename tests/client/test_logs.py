@@ -73,7 +73,7 @@ async def test_the_logs_of_all_ranks_are_followed_as_one_until_the_job_is_over(f
         assert whole == await face.all("all_logs", "merged")
         one = [line async for line in lines(face, "merged", rank=2, follow=True, timestamps=True)]
         assert [line.pod for line in one] == ["merged-worker-1"] and one[0].text.startswith("20")
-        assert [line.rank for line in await face.all("logs", "merged", role="worker", index=1)] == [None]
+        assert [line.rank for line in await face.all("logs", "merged", role="worker", index=1)] == [2]
     finally:
         await face.call("cancel", "merged")
 

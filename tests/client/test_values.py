@@ -9,7 +9,23 @@ from datetime import UTC, datetime
 import pytest
 
 import fleet.client
-from fleet.client import Figures, Job, JobDetail, PastJob, Queue, Rows
+from fleet.client import (
+    Change,
+    Estimate,
+    Explanation,
+    Figures,
+    Fleet,
+    Job,
+    JobChange,
+    JobDetail,
+    LogLine,
+    NotInTime,
+    Object,
+    PastJob,
+    Queue,
+    Rows,
+    WhatIf,
+)
 
 RAW = {
     "namespace": "team", "kind": "Job", "name": "<b>", "state": "Queued", "created": "2026-11-23T10:00:00Z",
@@ -49,6 +65,46 @@ def test_the_past_has_names_of_python_and_each_figure_a_column() -> None:
     assert (past.gpu_hours, past.waited_s, past.ran_s) == (2.5, 60, 9) and past.submitted is not None
     rows = Rows([Figures.of({"key": "alice", "gpuHours": 2.5})])
     assert list(rows.df().columns) == ["key", "gpuHours"] and "<td>alice</td><td>2.5</td>" in rows._repr_html_()
+
+
+def test_answers_are_printed_as_people_read_them() -> None:
+    queued = JobDetail.of({**RAW, "name": "train", "position": 2})
+    assert repr(queued) == "<job team/train Queued at place 2: 8 < 16 & more>"
+    told = Explanation(
+        job=queued, place=2, ahead=5, estimate=Estimate(why="nothing is known of the past"),
+        changes=(Change(text="8 more GPUs in root/a"),),
+    )  # fmt: skip
+    assert str(told).splitlines() == [
+        "job team/train Queued at place 2: 8 < 16 & more",
+        "place 2 in its queue, 5 jobs of the fleet before it",
+        "start: nothing is known of the past",
+        "would start it now: 8 more GPUs in root/a",
+    ]
+    assert "<td>8 more GPUs in root/a</td>" in told._repr_html_()
+    row = {
+        "job": "team/a",
+        "change": "starts",
+        "before": {"state": "Waits"},
+        "after": {"state": "Starts", "member": "m"},
+    }
+    assert str(WhatIf.of({"rows": [row]})) == "team/a starts: Waits → Starts in m"
+    assert str(WhatIf()) == "nothing would be otherwise"
+    assert repr([Object(kind="Job", namespace="n", name="j")]) == "[<job n/j>]"
+    assert str(JobChange("ADDED", queued)).startswith("ADDED <job team/train") and "0.125" in repr(Change(cost=1 / 8))
+    assert "not finished after 2 s: Queued: 8 < 16 & more" in str(NotInTime(queued, "finished", 2))
+
+
+def test_lines_of_logs_are_rows_and_what_goes_on_is_never_read_by_a_notebook() -> None:
+    lines = Rows([LogLine(pod="a-0", text="epoch 1", rank=0)])
+    assert (
+        lines.df().to_dict("records") == [{"pod": "a-0", "text": "epoch 1", "rank": 0}] and str(lines[0]) == "epoch 1"
+    )
+    with Fleet(server="https://127.0.0.1:1", token="t") as fleet:
+        for endless in (fleet.watch(), fleet.watch_objects("v1", "Pod"), fleet.logs("a", follow=True)):
+            assert endless._repr_html_() is None and "read it in a loop" in repr(endless)
+        assert repr(fleet.jobs()) == "<jobs: read it in a loop, by .all() or by .df()>"
+        with pytest.raises(TypeError, match="unexpected keyword argument 'every_s'"):
+            fleet.watch(every_s=1.0)  # type: ignore[call-arg]
 
 
 def test_every_name_of_the_package_is_there() -> None:
