@@ -7,10 +7,10 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from playwright.sync_api import Browser, Page, expect
+from playwright.sync_api import Browser, Locator, Page, expect
 
 from tests.cli.hub import Up
-from tests.console.browser import SECOND, WITHIN_MS, logged_in, shown, token, violations
+from tests.console.browser import SECOND, WALKTHROUGH, WITHIN_MS, logged_in, shown, token, violations
 
 pytestmark = pytest.mark.xdist_group("console")
 
@@ -22,11 +22,17 @@ PARTS = {
     "tokens": "the administrator's own",
     "notifications": "There are no receivers",
 }
+WEIGHT = "quota.scheduling.koordinator.sh/shared-weight"
 GPUS = "max of nvidia.com/gpu in root/child-2"
 
 
 def root_of(up: Up) -> Any:
     return up.hub.request("GET", TREE).body["spec"]["root"]
+
+
+def as_text(page: Page) -> Locator:
+    page.get_by_role("button", name="Show as text").click()
+    return page.get_by_label("The tree, as YAML or JSON")
 
 
 @pytest.fixture
@@ -103,12 +109,60 @@ def test_a_draft_is_there_after_a_reload_as_outline_and_as_text(quota: Page) -> 
     quota.get_by_label(GPUS).fill("9997")
     quota.reload()
     expect(quota.get_by_label(GPUS)).to_have_value("9997", timeout=WITHIN_MS)
-    quota.get_by_role("button", name="Show as text").click()
-    text = quota.get_by_label("The root of the tree, as JSON")
-    expect(text).to_have_value(re.compile('"nvidia.com/gpu": "9997"'))
+    text = as_text(quota)
+    expect(text).to_have_value(re.compile('nvidia.com/gpu: "9997"'))
     text.fill(text.input_value().replace("9997", "9996"))
     quota.get_by_role("button", name="Show as outline").click()
     expect(quota.get_by_label(GPUS)).to_have_value("9996")
+
+
+def test_a_file_of_an_administrator_is_pasted_as_it_is_and_applied(quota: Page, up: Up, kept: Any) -> None:
+    text = as_text(quota)
+    text.fill((WALKTHROUGH / "quota-tree.yaml").read_text().replace("nvidia.com/gpu: 10000", "nvidia.com/gpu: 9995"))
+    expect(quota.get_by_text("root/child-2: max of nvidia.com/gpu: 10000 → 9995")).to_be_visible(timeout=WITHIN_MS)
+    assert violations(quota) == []
+    quota.get_by_role("button", name="What would change").click(timeout=WITHIN_MS)
+    expect(quota.get_by_text("No job would notice the change.")).to_be_visible(timeout=WITHIN_MS)
+    quota.get_by_role("button", name="Apply").click(timeout=WITHIN_MS)
+    expect(quota.get_by_text("The hub has the new tree.")).to_be_visible(timeout=WITHIN_MS)
+    assert root_of(up)["children"][0]["max"]["nvidia.com/gpu"] == 9995
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        ("    name: root\n", "    name: root: all\n", "line 8: Nested mappings are not allowed"),
+        ("    name: root\n", "    name: root\n    name: root\n", "line 9: Map keys must be unique"),
+        ("    name: root\n", "", "line 8: spec.root.name: must be a text"),
+        ("kind: ElasticQuotaTree", "kind: Quota", "line 2: kind: must be ElasticQuotaTree"),
+        ("name: elasticquotatree", "name: other", "line 4: metadata.name: must be elasticquotatree"),
+    ],
+    ids=["syntax", "twice", "no-name", "kind", "another-tree"],
+)
+def test_a_text_that_is_no_tree_is_refused_by_its_line(quota: Page, old: str, new: str, said: str) -> None:
+    text = as_text(quota)
+    before = text.input_value()
+    assert before.count(old) == 1, before
+    text.fill(before.replace(old, new))
+    expect(quota.get_by_text(f"The draft keeps the last text that could be read. {said}")).to_be_visible()
+    expect(quota.get_by_text("The draft is the tree of the hub.")).to_be_visible()
+    text.fill(before)
+    expect(quota.get_by_text("could be read")).to_be_hidden()
+
+
+def test_a_refusal_of_the_hub_names_the_line_of_the_text(quota: Page) -> None:
+    text = as_text(quota)
+    lines = text.input_value().splitlines()
+    at = next(number for number, line in enumerate(lines) if "name: child-2" in line)
+    indent = lines[at].index("name") * " "
+    lines.insert(at + 1, f"{indent}attributes: {{{WEIGHT}: none}}")
+    text.fill("\n".join(lines))
+    said = f"line {at + 2}: spec.root.children[0].attributes[{WEIGHT}]"
+    expect(quota.get_by_text(said)).to_be_visible(timeout=WITHIN_MS)
+    expect(quota.get_by_role("button", name="Apply")).to_be_disabled()
+    lines[at + 1] = f"{indent}weights: 3"
+    text.fill("\n".join(lines))
+    expect(quota.get_by_text('unknown field "spec.root.children[0].weights"')).to_be_visible(timeout=WITHIN_MS)
 
 
 def test_a_user_without_the_right_reads_which_one_is_missing(chromium: Browser, up: Up) -> None:

@@ -1,6 +1,6 @@
 /** The editor of the quota tree: a draft as outline or as text, checked by the hub, and what it would change. */
 
-import { Alert, Button, Textarea } from "@mantine/core";
+import { Alert, Button } from "@mantine/core";
 import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import { useEffect, useState } from "react";
 import { allowed, get } from "../api";
@@ -9,7 +9,8 @@ import { type Answer, Consequences, consequences } from "./consequences";
 import { checked, type Draft, put, treeOf, useDraft, useUser } from "./draft";
 import { Outline } from "./outline";
 import { Missing, useRights } from "./rights";
-import { differences, EMPTY, faultsOf, merged, type Node, ROOT, shapeFault, TREES, type Tree } from "./tree";
+import { TreeText } from "./text";
+import { differences, EMPTY, faultsOf, merged, type Node, ROOT, TREES, type Tree } from "./tree";
 
 const TYPED_MS = 400;
 const QUOTA = { group: "scheduling.sigs.k8s.io", resource: "elasticquotatrees", namespace: "kube-system" };
@@ -114,18 +115,12 @@ function Editor({ tree, may }: { tree: Tree; may: boolean }) {
         </Button>
       </div>
       {asText ? (
-        <Text key={`text-${round}`} root={draft.root} fixed={!may} change={change} />
+        <TreeText key={`text-${round}`} tree={treeOf(draft)} faults={faults} fixed={!may} change={change} />
       ) : (
         <ul className="tree" key={`outline-${round}-${draft.base.metadata.resourceVersion}`}>
           <Outline node={draft.root} path={draft.root.name} field={ROOT} faults={faults} fixed={!may} change={change} />
         </ul>
       )}
-      {asText &&
-        faults.map((one) => (
-          <p key={one.field + one.message} className="bad-text">
-            {one.field}: {one.message}
-          </p>
-        ))}
       {may && (
         <>
           <p role="status">{said(changes.length, faults.length, good, conflict)}</p>
@@ -197,33 +192,5 @@ function Conflict({ draft, tree, start }: ConflictProps) {
         </Button>
       </div>
     </Alert>
-  );
-}
-
-function Text({ root, fixed, change }: { root: Node; fixed: boolean; change: (root: Node) => void }) {
-  const [text, setText] = useState(() => JSON.stringify(root, null, 2));
-  const [fault, setFault] = useState("");
-  const type = (next: string) => {
-    setText(next);
-    try {
-      const parsed: unknown = JSON.parse(next);
-      const wrong = shapeFault(parsed);
-      setFault(wrong);
-      if (!wrong) change(parsed as Node);
-    } catch (error) {
-      setFault(error instanceof Error ? error.message : String(error));
-    }
-  };
-  return (
-    <Textarea
-      className="code"
-      label="The root of the tree, as JSON"
-      rows={24}
-      spellCheck={false}
-      readOnly={fixed}
-      value={text}
-      error={fault && `The draft keeps the last text that could be read. ${fault}`}
-      onChange={(event) => type(event.currentTarget.value)}
-    />
   );
 }

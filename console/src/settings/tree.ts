@@ -80,24 +80,39 @@ export function faultsOf(node: Node, field = ROOT, names = new Map<string, strin
   return found;
 }
 
-/** What is wrong with a text that is to be a node; "" for a node. */
-export function shapeFault(value: unknown, field = ROOT): string {
-  if (!isRecord(value)) return `${field}: must be an object`;
-  if (typeof value.name !== "string") return `${field}.name: must be a text`;
+/** What is wrong with a value that is to be a node; null for a node. */
+export function shapeFault(value: unknown, field = ROOT): Fault | null {
+  const fault = (where: string, message: string) => ({ field: where, message });
+  if (!isRecord(value)) return fault(field, "must be an object");
+  if (typeof value.name !== "string") return fault(`${field}.name`, "must be a text");
   for (const side of ["min", "max", "attributes"])
-    if (value[side] !== undefined && !isRecord(value[side])) return `${field}.${side}: must be an object`;
-  if (value.namespaces !== undefined && !Array.isArray(value.namespaces)) return `${field}.namespaces: must be a list`;
-  if (value.children === undefined) return "";
-  if (!Array.isArray(value.children)) return `${field}.children: must be a list`;
+    if (value[side] !== undefined && !isRecord(value[side])) return fault(`${field}.${side}`, "must be an object");
+  if (value.namespaces !== undefined && !Array.isArray(value.namespaces))
+    return fault(`${field}.namespaces`, "must be a list");
+  if (value.children === undefined) return null;
+  if (!Array.isArray(value.children)) return fault(`${field}.children`, "must be a list");
   for (const [index, child] of value.children.entries()) {
-    const fault = shapeFault(child, childField(field, index));
-    if (fault) return fault;
+    const found = shapeFault(child, childField(field, index));
+    if (found) return found;
   }
-  return "";
+  return null;
+}
+
+/** What is wrong with a manifest that is to be another form of `tree`; null for nothing. */
+export function manifestFault(value: unknown, tree: Tree): Fault | null {
+  if (!isRecord(value)) return { field: "", message: "an ElasticQuotaTree is wanted" };
+  if (value.kind !== tree.kind) return { field: "kind", message: `must be ${tree.kind}` };
+  const { name, namespace = tree.metadata.namespace } = isRecord(value.metadata) ? value.metadata : {};
+  if (name !== tree.metadata.name) return { field: "metadata.name", message: `must be ${tree.metadata.name}` };
+  if (namespace !== tree.metadata.namespace)
+    return { field: "metadata.namespace", message: `must be ${tree.metadata.namespace}` };
+  return shapeFault(isRecord(value.spec) ? value.spec.root : undefined);
 }
 
 const isRecord = (value: unknown): value is Record<string, unknown> =>
   typeof value === "object" && value !== null && !Array.isArray(value);
+
+const KNOWN = ["name", "min", "max", "attributes", "namespaces", "children"];
 
 /** The values of a tree, each under the queue and the field that has it. */
 function flat(node: Node, path = node.name, into = new Map<string, string>()): Map<string, string> {
@@ -107,7 +122,8 @@ function flat(node: Node, path = node.name, into = new Map<string, string>()): M
       into.set(`${path}: ${side} of ${resource}`, String(value));
   for (const [name, value] of Object.entries(node.attributes ?? {})) into.set(`${path}: ${name}`, value);
   if (node.namespaces?.length) into.set(`${path}: namespaces`, node.namespaces.join(", "));
-  if (node.requireQueue) into.set(`${path}: requireQueue`, "true");
+  for (const [name, value] of Object.entries(node))
+    if (!KNOWN.includes(name) && value !== false) into.set(`${path}: ${name}`, JSON.stringify(value));
   for (const child of node.children ?? []) flat(child, `${path}/${child.name}`, into);
   return into;
 }
