@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 from typing import Any
+from urllib.parse import urlencode
 
 import orjson
+import structlog
 
 from api.auth import MAX_TOKEN_CHARS
 from api.console.attempts import Attempts
@@ -27,6 +29,7 @@ _HEADERS = (
     (b"cross-origin-opener-policy", b"same-origin"), (b"cross-origin-resource-policy", b"same-origin"),
 )  # fmt: skip
 _NO_STORE = (b"cache-control", b"no-store")
+log = structlog.get_logger(__name__)
 
 
 class Console:
@@ -69,9 +72,7 @@ class Console:
                 issuer = {"issuer": self._login.issuer} if self._login is not None else {}
                 return json_response({"methods": self._methods(), **issuer})
             case "login/oidc" if self._login is not None:
-                self._attempts.begin(request)
-                self._attempts.failed(request)  # until a session is opened, each is a write that anybody can cause
-                return await self._login.begin(request)
+                return await self._begun(request, self._login)
             case "callback" if self._login is not None:
                 return await self._called_back(request, self._login)
             case "login/oidc" | "callback":
@@ -116,6 +117,14 @@ class Console:
         answer.headers = (*answer.headers, set_cookie(COOKIE, secret, session.expires - session.opened))
         return answer
 
+    async def _begun(self, request: Request, login: Login) -> Response:
+        try:
+            self._attempts.begin(request)
+            self._attempts.failed(request)  # until a session is opened, each is a write that anybody can cause
+            return await login.begin(request)
+        except StatusError as error:
+            return _no_login(request, error)
+
     async def _called_back(self, request: Request, login: Login) -> Response:
         self._attempts.begin(request)
         try:
@@ -125,7 +134,7 @@ class Console:
                 raise StatusError(401, "Unauthorized", "the issuer's token is not one of a user of this hub")
         except StatusError as error:
             self._attempts.failed(request)
-            answer = error_response(error)
+            answer = _no_login(request, error)
             answer.headers = (*answer.headers, login.forgotten())
             return answer
         secret, session = opened
@@ -141,6 +150,14 @@ class Console:
             "expires": rfc3339(session.expires), "idleExpires": rfc3339(min(session.idle_expires, session.expires)),
             "methods": self._methods(),
         }  # fmt: skip
+
+
+def _no_login(request: Request, error: StatusError) -> Response:
+    """The refusal; for a person whose browser navigates, the page of the login, which has words for each reason."""
+    if "text/html" not in request.header(b"accept"):
+        return error_response(error)
+    log.info("a login to the console through the issuer failed", why=error.message)
+    return Response(b"", 303, headers=((b"location", f"{PREFIX}?{urlencode({'login': error.reason})}".encode()),))
 
 
 def _token(raw: bytes) -> str:

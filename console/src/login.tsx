@@ -4,6 +4,14 @@ import { type FormEvent, useState } from "react";
 import { useLocation } from "react-router";
 import { get, type Methods, Refusal, type Session, write } from "./api";
 
+// Why a login through the issuer led back here: the reason of the hub's refusal, in the address.
+const FAILED: Record<string, string> = {
+  BadRequest: "This login took too long, was used already, or began in another browser. Log in again.",
+  Unauthorized: "The issuer does not log you in, or you are no user of this hub. The log of the hub has the reason.",
+  ServiceUnavailable: "The issuer cannot be asked now. Try again later, or log in with a token.",
+  TooManyRequests: "Too many logins have failed lately. Try again later.",
+};
+
 export function Login() {
   const client = useQueryClient();
   const { pathname, search } = useLocation();
@@ -24,10 +32,16 @@ export function Login() {
       else setTrouble(error instanceof Error ? error.message : String(error));
     }
   };
-  const oidc = `/console/login/oidc?to=${encodeURIComponent(`/console${pathname}${search}`)}`;
+  const failed = FAILED[new URLSearchParams(search).get("login") ?? ""];
+  const oidc = `/console/login/oidc?to=${encodeURIComponent(failed ? "/console" : `/console${pathname}${search}`)}`;
   return (
     <main className="login">
       <h1>Fleet</h1>
+      {failed && (
+        <p className="bad-text" role="alert">
+          {failed}
+        </p>
+      )}
       {methods.data?.methods.includes("oidc") && (
         <Button component="a" href={oidc} fullWidth>
           Log in with {methods.data.issuer ? new URL(methods.data.issuer).host : "OpenID Connect"}

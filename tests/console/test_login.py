@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import json
-from base64 import b64decode, urlsafe_b64encode
+from base64 import b64decode
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
-from hashlib import sha256
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 import httpx
 import pytest
-from aiohttp import web
 
 from api.auth import AnyOf
 from api.console.login import Client, Login
@@ -28,7 +25,8 @@ from fleet.cli.failure import Failure
 from fleet.outgoing import Outgoing
 from fleet.outgoing.allowed import Allowed
 from tests.console.hub import World, console_hub
-from tests.oidc.issuer import AUDIENCE, Issuer, configuration, entry
+from tests.oidc.issuer import AUDIENCE, configuration, entry
+from tests.oidc.provider import Provider
 from tests.outgoing.server import serving
 from tests.testbed.pki import Pki, make_pki
 
@@ -36,47 +34,6 @@ from tests.testbed.pki import Pki, make_pki
 @pytest.fixture(scope="module")
 def pki(tmp_path_factory: pytest.TempPathFactory) -> Pki:
     return make_pki(tmp_path_factory.mktemp("issuer") / "pki")
-
-
-@dataclass
-class Provider(Issuer):
-    """An issuer with its two endpoints of the code flow. `claims`: more of the next token; `refuses`: of each code."""
-
-    methods: list[str] = field(default_factory=lambda: ["client_secret_basic"])
-    claims: dict[str, Any] = field(default_factory=dict)
-    refuses: bool = False
-    codes: dict[str, dict[str, str]] = field(default_factory=dict)  # code -> the request that it answers
-    heads: list[str] = field(default_factory=list)
-    forms: list[dict[str, str]] = field(default_factory=list)
-
-    async def answer(self, request: web.Request) -> web.Response:
-        if request.path.endswith("/openid-configuration"):
-            document = {
-                "issuer": self.url, "jwks_uri": f"{self.url}/keys", "authorization_endpoint": f"{self.url}/authorize",
-                "token_endpoint": f"{self.url}/token", "scopes_supported": ["openid", "email", "groups"],
-                "token_endpoint_auth_methods_supported": self.methods,
-            }  # fmt: skip
-            return web.json_response(document)
-        if request.path == "/keys":
-            return web.json_response({"keys": self.keys})
-        assert (request.method, request.path) == ("POST", "/token")
-        form = {name: str(value) for name, value in (await request.post()).items()}
-        self.forms.append(form)
-        self.heads.append(request.headers.get("authorization", ""))
-        asked = self.codes.pop(form["code"], None)
-        challenge = urlsafe_b64encode(sha256(form["code_verifier"].encode()).digest()).rstrip(b"=").decode()
-        good = asked is not None and challenge == asked["code_challenge"] and not self.refuses
-        if not good or asked is None or form["redirect_uri"] != asked["redirect_uri"]:
-            return web.json_response({"error": "invalid_grant"}, status=400)
-        token = self.token(**{"nonce": asked["nonce"], **self.claims})
-        return web.json_response({"id_token": token, "access_token": "none", "token_type": "Bearer"})
-
-    def agree(self, where: str) -> dict[str, str]:
-        """What the user does at the issuer: the query that the browser comes back with."""
-        asked = {name: values[0] for name, values in parse_qs(urlsplit(where).query).items()}
-        code = f"code-{len(self.codes)}-{len(self.forms)}"
-        self.codes[code] = asked
-        return {"code": code, "state": asked["state"]}
 
 
 @asynccontextmanager
