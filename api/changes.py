@@ -21,13 +21,14 @@ from fleet.engine.registry import Registry
 from fleet.engine.status import StatusError
 from fleet.objects.writing import User
 from fleet.ports import Clock, Expired, Store, StoreUnavailable
-from fleet.wellknown import CLUSTER, POLICY, QUEUE, QUOTA, WORK
+from fleet.wellknown import CLUSTER, CONFIG, POLICY, QUEUE, QUOTA, WORK
 
 if TYPE_CHECKING:
     from api.v1.changesseen import Seen
 
 PATH = "/fleet/v1/changes"
-KINDS = ("jobs", "queues", "members", "decisions", "policies")
+KINDS = ("jobs", "queues", "members", "decisions", "policies", "receivers")
+_SPACED = ("jobs", "policies", "receivers")  # heard of by namespace
 LOOK_S = 0.1  # between two looks at the log
 TOGETHER_S = 0.5  # between two messages
 PER_STREAM_S = 0.01  # more for each stream: each message makes a page ask, and the pages together are bounded so
@@ -41,6 +42,7 @@ _POLICIES = ("propagationpolicies", "clusterpropagationpolicies", "overridepolic
 _KIND_OF = {
     (QUEUE, "queueunits"): ("jobs", "queues"), (WORK, "resourcebindings"): ("jobs",), (QUEUE, "queues"): ("queues",),
     (QUOTA, "elasticquotatrees"): ("queues",), (CLUSTER, "clusters"): ("members",),
+    (CONFIG, "notificationreceivers"): ("receivers",),
     **{(POLICY, resource): ("policies",) for resource in _POLICIES},
 }  # fmt: skip
 log = structlog.get_logger(__name__)
@@ -193,7 +195,7 @@ def _touched(keys: Iterable[tuple[str, str, str]]) -> Touched:
     found = set()
     for group, resource, namespace in set(keys):
         for kind in _KIND_OF.get((group, resource), ("jobs",)):
-            found.add((kind, namespace if kind in ("jobs", "policies") else ""))
+            found.add((kind, namespace if kind in _SPACED else ""))
     return frozenset(found)
 
 

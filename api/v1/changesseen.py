@@ -14,7 +14,7 @@ from api.v1.targets import job_kinds
 from fleet.engine.kind import Kind
 from fleet.engine.registry import Registry
 from fleet.objects.writing import User
-from fleet.wellknown import CLUSTER, POLICY
+from fleet.wellknown import CLUSTER, CONFIG, POLICY
 
 # By kind of content: the namespaces, None for all; a kind without any is left out.
 Seen = dict[str, Collection[str] | None]
@@ -23,7 +23,11 @@ Seen = dict[str, Collection[str] | None]
 def seen_by(registry: Registry, authorizer: Authorizer, user: User) -> Seen:
     request = Request({"type": "http", "headers": [], "fleet.user": user, "fleet.authorizer": authorizer})
     policies = [kind for name in ("PropagationPolicy", "OverridePolicy") if (kind := registry.kind(POLICY, name))]
-    seen: Seen = {"jobs": _spaces(request, job_kinds(registry)), "policies": _spaces(request, policies)}
+    receivers = [kind for kind in (registry.kind(CONFIG, "NotificationReceiver"),) if kind]
+    seen: Seen = {
+        "jobs": _spaces(request, job_kinds(registry)), "policies": _spaces(request, policies),
+        "receivers": _spaces(request, receivers),
+    }  # fmt: skip
     if seen["jobs"] != () or (allowed(request, READ_QUEUES) and allowed(request, READ_TREE)):
         seen["queues"] = None
     if allowed(request, Attributes("list", CLUSTER, "clusters")):

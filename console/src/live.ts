@@ -4,7 +4,7 @@ import { type QueryClient, useQueryClient } from "@tanstack/react-query";
 import { useEffect, useState } from "react";
 import { get, Refusal } from "./api";
 
-const ALL = ["jobs", "queues", "members", "decisions", "policies"];
+const ALL = ["jobs", "queues", "members", "decisions", "policies", "receivers"];
 const AGAIN_MS = 3_000;
 
 const missed = new Set<string>();

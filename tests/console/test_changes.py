@@ -15,7 +15,7 @@ import pytest
 
 from api.changes import KINDS, PATH, TOGETHER_S
 from fleet.ports import Key, Put
-from fleet.wellknown import CLUSTER, KUBEFLOW, POLICY, QUEUE
+from fleet.wellknown import CLUSTER, CONFIG, KUBEFLOW, POLICY, QUEUE
 from tests.console.hub import World
 
 LIMIT_S = 30.0
@@ -74,6 +74,8 @@ async def test_each_kind_of_change_is_named(world: World) -> None:
         while not named >= {"queues", "policies", "decisions"}:  # together or one by one, as the machine has time
             named |= set(await kinds(found))
         assert named == {"queues", "policies", "decisions"}
+        await write(world, Key(CONFIG, "notificationreceivers", "team-a", "r"))
+        assert await kinds(found) == ["receivers"]
 
 
 async def test_many_changes_are_one_message(world: World) -> None:

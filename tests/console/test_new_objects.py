@@ -14,6 +14,9 @@ POLICIES = "/apis/policy.one.alibabacloud.com/v1alpha1/namespaces/default/propag
 RECEIVERS = "/apis/config.fleet.io/v1alpha1/namespaces/default/notificationreceivers"
 
 
+SECRETS = "/api/v1/namespaces/default/secrets"
+
+
 def names(up: Up, path: str) -> list[str]:
     return [item["metadata"]["name"] for item in up.hub.request("GET", path).body["items"]]
 
@@ -65,3 +68,30 @@ def test_a_receiver_is_made_and_a_wrong_one_is_refused_by_field(admin: Page, up:
     finally:
         up.hub.request("DELETE", f"{RECEIVERS}/chat")
     shown(admin, up, "settings/notifications", "There are no receivers")
+
+
+def test_a_receiver_that_cannot_be_reached_is_shown_as_failing_and_is_tried_again(admin: Page, up: Up) -> None:
+    """The hub sends to public addresses alone, and the second job waits long enough to tell of it."""
+    hook = {
+        "metadata": {"name": "hook"},
+        "type": "fleet.io/notification",
+        "stringData": {"url": "https://127.0.0.1:9/"},
+    }
+    webhook = {"urlFrom": {"name": "hook", "key": "url"}}
+    spec = {"selector": {}, "events": ["Failed"], "waitsLongerThan": "1s", "webhook": webhook}
+    up.hub.request("POST", SECRETS, hook)
+    try:
+        up.hub.request("POST", RECEIVERS, {"metadata": {"name": "lost"}, "spec": spec})
+        shown(admin, up, "settings/notifications", "default/lost")
+        card = admin.get_by_role("article", name="Receiver default/lost")
+        expect(card.get_by_text("fails", exact=True)).to_be_visible(timeout=2 * WITHIN_MS)
+        expect(card.get_by_text("its address is not public")).to_be_visible()
+        sent = admin.get_by_role("listitem").filter(has_text="default/lost")
+        expect(sent.first).to_contain_text("Retrying", timeout=WITHIN_MS)
+        expect(sent.first).to_contain_text("its address is not public")
+        assert violations(admin) == []
+        card.get_by_role("button", name="Try failed ones again").click()
+        expect(card.get_by_text("notification tried again")).to_be_visible(timeout=WITHIN_MS)
+    finally:
+        up.hub.request("DELETE", f"{RECEIVERS}/lost")
+        up.hub.request("DELETE", f"{SECRETS}/hook")

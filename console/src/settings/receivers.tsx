@@ -32,7 +32,12 @@ spec:
 
 interface Receiver {
   metadata: { name: string; namespace: string; uid: string };
-  spec: { events?: string[]; webhook?: { format?: string }; smtp?: { host: string; to: string[] } };
+  spec: {
+    events?: string[];
+    waitsLongerThan?: string;
+    webhook?: { format?: string };
+    smtp?: { host: string; to: string[] };
+  };
   status?: { conditions?: { type: string; status: string; message?: string }[] };
 }
 
@@ -50,7 +55,7 @@ export function ReceiversPart() {
     enabled: may?.list ?? false,
   });
   const sent = useQuery({
-    queryKey: ["jobs", "notifications"],
+    queryKey: ["receivers", "sent"],
     queryFn: () => get<Sent>("/fleet/v1/notifications?limit=100"),
     enabled: may?.list ?? false,
   });
@@ -123,13 +128,10 @@ function Card({ receiver, may }: { receiver: Receiver; may: boolean }) {
         `/fleet/v1/notifications/retry?${new URLSearchParams({ namespace, receiver: name })}`,
         {},
       ),
-    onSettled: () =>
-      Promise.all([
-        client.invalidateQueries({ queryKey: ["receivers"] }),
-        client.invalidateQueries({ queryKey: ["jobs", "notifications"] }),
-      ]),
+    onSettled: () => client.invalidateQueries({ queryKey: ["receivers"] }),
   });
-  const { events = EVENTS, webhook, smtp } = receiver.spec;
+  const { events = EVENTS, waitsLongerThan, webhook, smtp } = receiver.spec;
+  const told = waitsLongerThan ? [...events, `waits longer than ${waitsLongerThan}`] : events;
   const delivering = receiver.status?.conditions?.find((one) => one.type === "Delivering");
   const tone = delivering === undefined ? "" : delivering.status === "True" ? "good" : "bad";
   return (
@@ -138,7 +140,7 @@ function Card({ receiver, may }: { receiver: Receiver; may: boolean }) {
         {namespace}/{name}
       </h3>
       <p>{smtp ? `mail over ${smtp.host} to ${smtp.to.join(", ")}` : `webhook, ${webhook?.format ?? "Fleet"}`}</p>
-      <p>{events.join(", ")}</p>
+      <p>{told.join(", ")}</p>
       <p>
         <span className={`state ${tone}`}>
           {delivering === undefined ? "nothing sent yet" : delivering.status === "True" ? "delivers" : "fails"}
