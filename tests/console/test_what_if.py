@@ -86,6 +86,7 @@ def test_a_part_of_the_address_that_is_no_edit_is_left_out(admin: Page, up: Up) 
     ("kind", "fields", "line", "group"),
     [
         ("remove", {"Job": "default/pytorch-test"}, "job default/pytorch-test removed", "Start now"),
+        ("submit", {"Name": "next"}, "a new PyTorchJob default/next", "Wait"),
         ("add", {}, "a new member new with 1 node", None),
         ("drain", {}, "member cfa drained", None),
     ],
@@ -97,7 +98,9 @@ def test_each_kind_of_edit_has_its_fields(
     expect(admin.get_by_label("What changes").locator("option")).to_have_count(12, timeout=WITHIN_MS)
     admin.get_by_label("What changes").select_option(kind)
     for label, value in fields.items():
-        admin.get_by_label(label).fill(value)
+        admin.get_by_role("textbox", name=label, exact=True).or_(
+            admin.get_by_role("combobox", name=f"{label} (namespace/name)")
+        ).fill(value)
     if kind == "drain":
         admin.get_by_label("Member").select_option("cfa")
     admin.get_by_role("button", name="Add").click()
@@ -106,6 +109,26 @@ def test_each_kind_of_edit_has_its_fields(
     expect(admin.get_by_role("heading", name="Answer")).to_be_visible(timeout=WITHIN_MS)
     if group is not None:
         expect(admin.get_by_role("region", name=group, exact=True)).to_be_visible()
+
+
+def test_a_new_job_starts_where_its_limit_is_raised_and_a_wrong_one_names_the_field(admin: Page, up: Up) -> None:
+    shown(admin, up, asking(SetLimit=RAISED | {"amount": 3}), "Answer")
+    admin.get_by_label("What changes").select_option("submit")
+    admin.get_by_role("textbox", name="Name", exact=True).fill("next")
+    admin.get_by_label("Pods").fill("2")
+    admin.get_by_label("CPU of each").fill("lots")
+    admin.get_by_role("button", name="Add").click()
+    admin.get_by_role("button", name="Ask").click()
+    alert = admin.get_by_role("list", name="Edits").get_by_role("alert").first
+    expect(alert).to_contain_text("cpu", timeout=WITHIN_MS)
+    admin.get_by_role("button", name="Remove edit 2").click()
+    admin.get_by_label("CPU of each").fill("2")
+    admin.get_by_role("button", name="Add").click()
+    admin.get_by_role("button", name="Ask").click()
+    starts = admin.get_by_role("region", name="Start now")
+    expect(starts).to_contain_text("default/next", timeout=WITHIN_MS)
+    expect(starts).to_contain_text(SECOND)
+    assert starts.get_by_role("link", name="default/next").count() == 0  # it has no page
 
 
 def test_a_viewer_is_offered_no_members(chromium: Browser, up: Up) -> None:
