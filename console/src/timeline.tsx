@@ -36,6 +36,15 @@ function spans(job: JobDetail, life: Life | null): Span[] {
   return found;
 }
 
+/** The place of a life that the hub has not told yet, so that what is below does not jump. */
+export function Coming({ placed }: { placed: boolean }) {
+  return (
+    <section className={placed ? "coming placed" : "coming"} aria-busy="true">
+      <h2>Its life</h2>
+    </section>
+  );
+}
+
 export function Timeline({ job, life }: { job: JobDetail; life: Life | null }) {
   const now = useNow();
   const found = spans(job, life).map((one) => {

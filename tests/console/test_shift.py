@@ -25,9 +25,10 @@ new PerformanceObserver((list) => {
 """
 
 
-def test_nothing_jumps_while_a_page_loads(chromium: Browser, up: Up) -> None:
+@pytest.mark.parametrize("width", [1280, 360])
+def test_nothing_jumps_while_a_page_loads(chromium: Browser, up: Up, width: int) -> None:
     page = logged_in(chromium, up, token(up, "shift", "--group", "system:masters"))
-    page.set_viewport_size({"width": 1280, "height": 900})
+    page.set_viewport_size({"width": width, "height": 900})
     page.add_init_script(RECORD)
     jumps = {}
     for path, text in PAGES.items():

@@ -11,7 +11,7 @@ import { Logs, type PodList } from "../logs";
 import { Pods } from "../pods";
 import { Empty, Figure, Loaded, State } from "../shown";
 import { Why } from "../starters";
-import { Timeline } from "../timeline";
+import { Coming, Timeline } from "../timeline";
 import { Ago } from "../times";
 
 const WAITING = ["Queued", "BackOff", "Held", "Waiting"];
@@ -63,7 +63,7 @@ function Job({ job, path }: { job: JobDetail; path: string }) {
       <Buttons job={job} />
       {job.reason && <p className="reason-text">{job.reason.text}</p>}
       {WAITING.includes(job.state) && <Why job={job} />}
-      <Timeline job={job} life={life.data ?? null} />
+      {life.isPending ? <Coming placed={job.member !== null} /> : <Timeline job={job} life={life.data ?? null} />}
       <Details job={job} />
     </>
   );
