@@ -1,5 +1,7 @@
 /** The edits of a what-if question: in the address of the page, in words, and in base units. */
 
+// They stand behind the # of the address, which goes to no server: a quota tree is longer than a path that a hub takes.
+
 import { amount, count, readable } from "./amounts";
 
 /** One edit of POST /fleet/v1/what-if: its name, and its fields. */
@@ -15,11 +17,11 @@ export function baseUnits(resource: string, text: string): number | null {
 
 /** The address that asks these edits. */
 export function addressOf(edits: Edit[]): string {
-  return edits.length === 0 ? "/what-if" : `/what-if?${asParams(edits)}`;
+  return edits.length === 0 ? "/what-if" : `/what-if#${asHash(edits)}`;
 }
 
-export function asParams(edits: Edit[]): URLSearchParams {
-  return new URLSearchParams(edits.map((one) => ["edit", JSON.stringify(one)]));
+export function asHash(edits: Edit[]): string {
+  return new URLSearchParams(edits.map((one) => ["edit", JSON.stringify(one)])).toString();
 }
 
 function isEdit(found: unknown): found is Edit {
@@ -29,8 +31,8 @@ function isEdit(found: unknown): found is Edit {
 }
 
 /** The edits of an address, and how many parts of it are none. */
-export function fromParams(params: URLSearchParams): { edits: Edit[]; broken: number } {
-  const texts = params.getAll("edit");
+export function fromHash(hash: string): { edits: Edit[]; broken: number } {
+  const texts = new URLSearchParams(hash.slice(1)).getAll("edit");
   const edits = texts.flatMap((text) => {
     try {
       const found: unknown = JSON.parse(text);
@@ -58,6 +60,14 @@ function limited({ node, limit, resource, amount: value }: Record<string, unknow
   return `${limit} of ${resource} in ${node}: ${shown}`;
 }
 
+/** A tree as a manifest has it. */
+interface Queues {
+  children?: Queues[];
+}
+
+const queues = (node: Queues | undefined): number =>
+  node === undefined ? 0 : (node.children ?? []).reduce((sum, one) => sum + queues(one), 1);
+
 interface Manifest {
   kind?: string;
   metadata?: { namespace?: string; name?: string };
@@ -72,6 +82,10 @@ export function words(edit: Edit): string {
   switch (name) {
     case "SetLimit":
       return limited(fields);
+    case "ReplaceTree": {
+      const { spec } = (fields.tree ?? {}) as { spec?: { root?: Queues } };
+      return `another quota tree, of ${count(queues(spec?.root), "queue")}`;
+    }
     case "AddMember": {
       const { name: added, nodes = [] } = (fields.member ?? {}) as { name?: string; nodes?: { count?: number }[] };
       const nodesOf = nodes.reduce((sum, one) => sum + Number(one.count ?? 1), 0);

@@ -14,7 +14,7 @@ const FAILED: Record<string, string> = {
 
 export function Login() {
   const client = useQueryClient();
-  const { pathname, search } = useLocation();
+  const { pathname, search, hash } = useLocation();
   const [token, setToken] = useState("");
   const [trouble, setTrouble] = useState("");
   const [busy, setBusy] = useState(false);
@@ -33,7 +33,7 @@ export function Login() {
     }
   };
   const failed = FAILED[new URLSearchParams(search).get("login") ?? ""];
-  const oidc = `/console/login/oidc?to=${encodeURIComponent(failed ? "/console" : `/console${pathname}${search}`)}`;
+  const oidc = `/console/login/oidc?to=${encodeURIComponent(failed ? "/console" : `/console${pathname}${search}${hash}`)}`;
   return (
     <main className="login">
       <h1>Fleet</h1>

@@ -47,7 +47,7 @@ PAGES = {
     "decisions": ("decisions", "ranker"),
     "members": ("members", "4 of 4 ready"),
     "usage": ("usage?report=usage&by=queue", "root/production"),
-    "what-if": ("what-if?" + urlencode({"edit": json.dumps({"Remove": {"unit": RUNS[0]}})}), "Start now"),
+    "what-if": ("what-if#" + urlencode({"edit": json.dumps({"Remove": {"unit": RUNS[0]}})}), "Start now"),
     "settings-quota": ("settings/quota", "What would change"),
     "settings-policies": ("settings/policies", "training"),
     "settings-tokens": ("settings/tokens", "New token"),

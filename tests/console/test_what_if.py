@@ -10,7 +10,7 @@ import pytest
 from playwright.sync_api import Browser, Page, expect
 
 from tests.cli.hub import Up, until
-from tests.console.browser import FIRST, SECOND, WITHIN_MS, logged_in, shown, token, violations
+from tests.console.browser import FIRST, SECOND, WALKTHROUGH, WITHIN_MS, logged_in, shown, token, violations
 
 pytestmark = pytest.mark.xdist_group("console")
 
@@ -19,7 +19,7 @@ RAISED = {"node": "root/child-2", "limit": "max", "resource": "kube-queue/max-jo
 
 
 def asking(**edits: object) -> str:
-    return "what-if?" + urlencode([("edit", json.dumps({name: fields})) for name, fields in edits.items()])
+    return "what-if#" + urlencode([("edit", json.dumps({name: fields})) for name, fields in edits.items()])
 
 
 @pytest.fixture(autouse=True)
@@ -79,7 +79,7 @@ def test_a_question_that_is_wrong_names_the_edit_and_the_field(admin: Page, up: 
 
 
 def test_a_part_of_the_address_that_is_no_edit_is_left_out(admin: Page, up: Up) -> None:
-    shown(admin, up, "what-if?edit=rubbish&edit=3&edit=%7B%7D", "3 parts of the address cannot be read", "No edits yet")
+    shown(admin, up, "what-if#edit=rubbish&edit=3&edit=%7B%7D", "3 parts of the address cannot be read", "No edits yet")
 
 
 @pytest.mark.parametrize(
@@ -95,7 +95,7 @@ def test_each_kind_of_edit_has_its_fields(
     admin: Page, up: Up, kind: str, fields: dict[str, str], line: str, group: str | None
 ) -> None:
     shown(admin, up, "what-if", "No edits yet")
-    expect(admin.get_by_label("What changes").locator("option")).to_have_count(12, timeout=WITHIN_MS)
+    expect(admin.get_by_label("What changes").locator("option")).to_have_count(14, timeout=WITHIN_MS)
     admin.get_by_label("What changes").select_option(kind)
     for label, value in fields.items():
         admin.get_by_role("textbox", name=label, exact=True).or_(
@@ -129,6 +129,39 @@ def test_a_new_job_starts_where_its_limit_is_raised_and_a_wrong_one_names_the_fi
     expect(starts).to_contain_text("default/next", timeout=WITHIN_MS)
     expect(starts).to_contain_text(SECOND)
     assert starts.get_by_role("link", name="default/next").count() == 0  # it has no page
+
+
+def test_another_tree_begins_with_that_of_the_hub_and_starts_the_job_that_waits(admin: Page, up: Up) -> None:
+    shown(admin, up, "what-if", "No edits yet")
+    admin.get_by_label("What changes").select_option("tree")
+    text = admin.get_by_role("textbox", name="Quota tree (YAML or JSON)")
+    expect(text).to_have_value(re.compile("kube-queue/max-jobs: 1\n"), timeout=WITHIN_MS)
+    assert violations(admin) == []
+    # Longer than a path with a query may be at the hub.
+    more = "".join(f"      - {{name: team-{number}, namespaces: [team-{number}]}}\n" for number in range(300))
+    text.fill(text.input_value().replace("max-jobs: 1\n", "max-jobs: 2\n") + more)
+    admin.get_by_role("button", name="Add").click()
+    expect(admin.get_by_text("another quota tree, of 302 queues")).to_be_visible()
+    admin.get_by_role("button", name="Ask").click()
+    starts = admin.get_by_role("region", name="Start now")
+    expect(starts).to_contain_text(SECOND, timeout=WITHIN_MS)
+    admin.reload()  # the address has the whole question
+    expect(starts).to_contain_text(SECOND, timeout=WITHIN_MS)
+
+
+def test_a_manifest_of_ones_own_is_asked_about_and_a_wrong_one_names_its_line(admin: Page, up: Up) -> None:
+    shown(admin, up, asking(Remove={"unit": f"default/{SECOND}"}, SetLimit=RAISED), "Answer")
+    admin.get_by_label("What changes").select_option("manifest")
+    text = admin.get_by_role("textbox", name="Manifest (YAML or JSON)")
+    manifest = (WALKTHROUGH / "pytorchjob-second.yaml").read_text().replace(SECOND, "mine")
+    text.fill(manifest.replace("kind: PyTorchJob", "kind: PyTorchJob\nkind: TFJob"))
+    admin.get_by_role("button", name="Add").click()
+    expect(admin.get_by_role("alert")).to_contain_text(re.compile(r"Manifest: line \d+: Map keys must be unique"))
+    text.fill(manifest)
+    admin.get_by_role("button", name="Add").click()
+    expect(admin.get_by_text("a new PyTorchJob default/mine")).to_be_visible()
+    admin.get_by_role("button", name="Ask").click()
+    expect(admin.get_by_role("region", name="Start now")).to_contain_text("default/mine", timeout=WITHIN_MS)
 
 
 def test_a_viewer_is_offered_no_members(chromium: Browser, up: Up) -> None:

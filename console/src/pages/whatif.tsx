@@ -2,10 +2,10 @@
 
 import { Button } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
-import { useState } from "react";
-import { useSearchParams } from "react-router";
+import { useEffect, useState } from "react";
+import { useLocation, useNavigate } from "react-router";
 import { Refusal, write } from "../api";
-import { asParams, type Edit, fromParams, words } from "../edits";
+import { asHash, type Edit, fromHash, words } from "../edits";
 import { Empty, Trouble } from "../shown";
 import { useNow } from "../times";
 import { Answer, type Comparison } from "../whatif/answer";
@@ -14,13 +14,18 @@ import { AddEdit } from "../whatif/form";
 const MOST = 100; // edits of one question
 const BUSY = 429;
 const TRIES = 20; // while others ask
+const EDITED = "edited"; // the state of an address that this page has made
 
 export function WhatIfPage() {
-  const [address, setAddress] = useSearchParams();
-  const { edits, broken } = fromParams(address);
+  const { hash, state } = useLocation();
+  const navigate = useNavigate();
+  const { edits, broken } = fromHash(hash);
   const key = JSON.stringify(edits);
   // A link is asked at once; edits that a person adds wait for the button.
-  const [asked, setAsked] = useState(edits.length > 0 ? key : "");
+  const [asked, setAsked] = useState(key);
+  useEffect(() => {
+    if (state !== EDITED) setAsked(key);
+  }, [state, key]);
   const query = useQuery({
     queryKey: ["what-if", key],
     queryFn: ({ signal }) => write<Comparison>("POST", "/fleet/v1/what-if", { edits }, "application/json", signal),
@@ -32,7 +37,7 @@ export function WhatIfPage() {
     retry: (failures, error) => error instanceof Refusal && error.code === BUSY && failures < TRIES,
     retryDelay: 1_000,
   });
-  const put = (next: Edit[]) => setAddress(asParams(next));
+  const put = (next: Edit[]) => navigate({ hash: asHash(next) }, { state: EDITED });
   const causes = query.error instanceof Refusal ? query.error.causes : [];
   const ask = () => {
     setAsked(key);

@@ -54,6 +54,6 @@ export function TreeText({ tree, faults, fixed, change }: Props) {
 }
 
 /** As an administrator keeps it in a file: without what the hub writes. */
-function manifestOf({ apiVersion, kind, metadata: { name, namespace }, spec }: Tree): string {
+export function manifestOf({ apiVersion, kind, metadata: { name, namespace }, spec }: Tree): string {
   return asYaml({ apiVersion, kind, metadata: { name, namespace }, spec });
 }

@@ -1,21 +1,28 @@
 /** The form that adds one edit to the question. */
 
-import { Button, NativeSelect, TextInput } from "@mantine/core";
+import { Button, NativeSelect, Textarea, TextInput } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
 import { type FormEvent, useId, useState } from "react";
 import { allowedPath, type ClusterList, found, type JobList, type QueueList } from "../api";
 import type { Edit } from "../edits";
+import { manifestOf } from "../settings/text";
+import { TREES, type Tree } from "../settings/tree";
 import { type Choices, type Field, FORMS } from "./forms";
 
 const JOBS_MOST = 500;
 
 /** What the fields are chosen from, as far as the user may see it. */
-function useChoices(): Record<Choices, string[]> {
+function useChoices(kind: string): Record<Choices, string[]> {
   const queues = useQuery({ queryKey: ["queues", "choices"], queryFn: () => found<QueueList>("/fleet/v1/queues") });
   const members = useQuery({ queryKey: ["members", "room"], queryFn: () => found<ClusterList>("/fleet/v1/clusters") });
   const jobs = useQuery({
     queryKey: ["jobs", "choices"],
     queryFn: () => found<JobList>(`/fleet/v1/jobs?limit=${JOBS_MOST}`),
+  });
+  const trees = useQuery({
+    queryKey: ["queues", "tree-choice"],
+    queryFn: () => found<{ items: Tree[] }>(TREES),
+    enabled: kind === "tree",
   });
   const nodes = queues.data?.items ?? [];
   return {
@@ -25,6 +32,7 @@ function useChoices(): Record<Choices, string[]> {
       ...new Set(["nvidia.com/gpu", ...nodes.flatMap((one) => Object.keys({ ...one.max, ...one.min, ...one.used }))]),
     ],
     member: (members.data?.items ?? []).map((one) => one.name),
+    tree: (trees.data?.items ?? []).map(manifestOf),
     job: (jobs.data?.items ?? []).map((one) => `${one.namespace}/${one.name}`),
   };
 }
@@ -35,8 +43,8 @@ export function AddEdit({ add }: { add: (edit: Edit) => void }) {
     queryFn: () => allowedPath("post", "/fleet/v1/what-if"),
     staleTime: 60_000,
   });
-  const choices = useChoices();
   const [kind, setKind] = useState("limit");
+  const choices = useChoices(kind);
   const [given, setGiven] = useState<Record<string, string>>({});
   const [wrong, setWrong] = useState("");
   const form = FORMS[kind];
@@ -107,6 +115,19 @@ function Input(props: {
 }) {
   const { field, choices, value, set } = props;
   const list = useId();
+  const label = field.note ? `${field.label} (${field.note})` : field.label;
+  if (field.text)
+    return (
+      <Textarea
+        className="code"
+        label={label}
+        rows={16}
+        spellCheck={false}
+        value={value}
+        required
+        onChange={(event) => set(event.currentTarget.value)}
+      />
+    );
   if (field.options || (chosen(field) && choices[field.from].length > 0)) {
     const options = field.options ?? (chosen(field) ? choices[field.from] : []);
     return (
@@ -121,7 +142,7 @@ function Input(props: {
   return (
     <>
       <TextInput
-        label={field.note ? `${field.label} (${field.note})` : field.label}
+        label={label}
         type={field.number ? "number" : "text"}
         step={1}
         value={value}

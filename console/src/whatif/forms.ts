@@ -1,10 +1,11 @@
 /** What a person can ask in the form: for each edit its fields, and the edit that they make. */
 
 import { baseUnits, type Edit } from "../edits";
+import { readYaml } from "../yaml";
 
 type Values = Record<string, string>;
 /** The lists of the hub from which a field is chosen or completed. */
-export type Choices = "queue" | "leaf" | "resource" | "member" | "job";
+export type Choices = "queue" | "leaf" | "resource" | "member" | "job" | "tree";
 
 export interface Field {
   name: string;
@@ -12,6 +13,8 @@ export interface Field {
   from?: Choices;
   options?: string[];
   number?: boolean;
+  /** Of many lines, as YAML or JSON. */
+  text?: boolean;
   optional?: boolean;
   note?: string;
   value?: string;
@@ -59,6 +62,22 @@ function submitted({ namespace, name, workers, gpus, cpu = "", memory = "", leaf
   return { Submit: { manifest } };
 }
 
+function object(label: string, text: string): Record<string, unknown> {
+  try {
+    const { value } = readYaml(text);
+    if (typeof value === "object" && value !== null && !Array.isArray(value)) return value as Record<string, unknown>;
+  } catch (error) {
+    throw new Error(`${label}: ${(error as Error).message}`);
+  }
+  throw new Error(`${label}: must be an object`);
+}
+
+/** Of the manifest that kubectl prints, the tree alone. */
+function replaced(text: string): Edit {
+  const found = object("Quota tree", text);
+  return { ReplaceTree: { tree: "spec" in found ? { spec: found.spec } : found } };
+}
+
 export const FORMS: Record<string, Form> = {
   limit: {
     label: "A limit of a queue",
@@ -84,6 +103,17 @@ export const FORMS: Record<string, Form> = {
       { name: "leaf", label: "Queue", from: "leaf", optional: true },
     ],
     make: submitted,
+  },
+  manifest: {
+    label: "A new job, by its manifest",
+    fields: [{ name: "manifest", label: "Manifest", text: true, note: "YAML or JSON" }],
+    make: ({ manifest = "" }) => ({ Submit: { manifest: object("Manifest", manifest) } }),
+  },
+  tree: {
+    label: "Another quota tree",
+    whole: true,
+    fields: [{ name: "tree", label: "Quota tree", text: true, from: "tree", note: "YAML or JSON" }],
+    make: ({ tree = "" }) => replaced(tree),
   },
   remove: { label: "A job removed", fields: [JOB], make: ({ unit }) => ({ Remove: { unit } }) },
   hold: { label: "A job held", fields: [JOB], make: ({ unit }) => ({ Hold: { unit, held: true } }) },
