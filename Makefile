@@ -42,7 +42,7 @@ up: $(CONSOLE) ## Run hub, database and simulated members here until Ctrl-C (MEM
 ##@ Work on it
 
 .PHONY: test
-test: $(CONSOLE) chromium shells ## Run every test (builds real Kubernetes clusters the first time: up to half an hour on two cores)
+test: $(CONSOLE) chromium shells ## Run the tests (builds real Kubernetes clusters the first time: up to half an hour on two cores)
 	@$(BIN)/python -m tests.testbed.build
 	@$(BIN)/python -m tests.testbed.e2e.build
 	@$(BIN)/python -m tests.testbed.prometheus
@@ -60,8 +60,8 @@ shells:
 console: $(CONSOLE) ## Build the pages of the console, which a hub serves at /console
 
 .PHONY: console-test
-console-test: $(CONSOLE) chromium ## Open the console of a real hub in a browser
-	@$(BIN)/python -m pytest -q -s tests/console $(PYTEST_ARGS)
+console-test: $(CONSOLE) chromium ## Use all of the console of a real hub in a browser (`make test` has a first look at each page)
+	@$(BIN)/python -m pytest -q -s tests/console/test_*.py tests/console/full $(PYTEST_ARGS)
 
 .PHONY: screenshots
 screenshots: $(CONSOLE) chromium ## Take the pictures of the console's pages in docs/images/console anew

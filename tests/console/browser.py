@@ -14,6 +14,12 @@ AXE = ROOT / "console" / "node_modules" / "axe-core" / "axe.min.js"
 WALKTHROUGH = ROOT / "examples" / "walkthrough"
 WITHIN_MS = 30_000
 FIRST, SECOND = "pytorch-test", "pytorch-second"  # a job that runs, and one that waits
+# The first heading of each page, and its address.
+PAGES = {
+    "Fleet": "", "Queues": "queues", "Jobs": "jobs", SECOND: f"jobs/default/PyTorchJob/{SECOND}", "Members": "members",
+    "Decisions": "decisions", "Usage": "usage?report=waits", "What if": "what-if", "Settings": "settings",
+}  # fmt: skip
+HAS_DATA = re.compile(r"child-2|GPUs used|pytorch|4 of 4 ready|No edits yet")
 VIEWER = """
 apiVersion: rbac.authorization.k8s.io/v1
 kind: ClusterRoleBinding
@@ -44,6 +50,13 @@ def shown(page: Page, up: Up, path: str, *texts: str | re.Pattern[str]) -> None:
     page.goto(f"{up.hub.client.access.server}/console/{path}")
     for text in texts:
         expect(page.get_by_text(text).first).to_be_visible(timeout=WITHIN_MS)
+
+
+def looked_at(page: Page, up: Up, name: str) -> None:
+    """One of PAGES is open, and has its data."""
+    shown(page, up, PAGES[name])
+    expect(page.get_by_role("heading", name=name, level=1)).to_be_visible(timeout=WITHIN_MS)
+    expect(page.locator("main").get_by_text(HAS_DATA).first).to_be_visible(timeout=WITHIN_MS)
 
 
 def violations(page: Page) -> list[tuple[str, list[str]]]:
