@@ -60,6 +60,7 @@ from api.subresources import SUBRESOURCES, Subresources
 from api.watch import Watches, parse_watch
 from api.websocket import send_upgrade
 from api.writes import Writes
+from fleet import __version__
 from fleet.engine.registry import Registry
 from fleet.engine.status import StatusError
 from fleet.members.kubeconfig import Dial
@@ -68,7 +69,7 @@ from fleet.objects.writing import User
 from fleet.ports import Clock, Store
 from fleet.wellknown import CLUSTER
 
-VERSION = "v1.36.3-fleet.0"
+VERSION = f"v1.36.3-fleet.{__version__}"
 log = structlog.get_logger(__name__)
 
 # Answers a subresource in place of the built-in answer: (route, request, user) -> answer.

@@ -90,7 +90,7 @@ class Metrics:
 
 
 def version_document(version: str) -> dict[str, str]:
-    """GET /version for a semantic version such as v1.36.3-fleet.0; ValueError for anything else."""
+    """GET /version for a semantic version such as v1.36.3-fleet.0.1.0; ValueError for anything else."""
     match = _SEMVER.fullmatch(version)
     if match is None:
         raise ValueError(f"not a semantic version: {version}")

@@ -42,7 +42,7 @@ GROUPS = {
 }  # fmt: skip
 CLI_HEAD = """# The command line
 
-Made by `docs/generate.py` from the commands themselves. `fleet COMMAND --help` prints the same.
+Made by `docs/generate.py` from the commands themselves. `fleet COMMAND --help` prints the same, and `fleet --version` the version of the program.
 
 The [exit status](../how-to/use-the-command-line.md#exit-status) is 0, 1 for an expected failure, 2 for wrong usage, 124 where a time was over, and 130 after Ctrl-C.
 

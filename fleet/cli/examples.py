@@ -94,7 +94,7 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     "sim": ("fleet sim",),
     "help": ("fleet help", "fleet help fair share", "fleet help QuotaExhausted"),
     "completion": ("source <(fleet completion bash)", "fleet completion fish | source"),
-    "version": ("fleet version",),
+    "version": ("fleet version", "fleet --version"),
 }
 
 

@@ -16,6 +16,7 @@ import signal
 import sys
 from collections.abc import Iterable
 from pathlib import Path
+from typing import Annotated
 
 import typer
 
@@ -74,7 +75,7 @@ def with_a_list() -> typer.Typer:
 
     made = _empty()
     for name, first_line in json.loads((Path(__file__).parent / "commands.json").read_text()).items():
-        made.command(name, help=first_line)(_group)
+        made.command(name, help=first_line)(_nothing)
     return made
 
 
@@ -93,11 +94,26 @@ def _empty() -> typer.Typer:
     return made
 
 
-def _group() -> None:
+def _said(wanted: bool) -> None:
+    if wanted:
+        from fleet import __version__
+
+        print(f"fleet {__version__}")
+        raise typer.Exit
+
+
+def _group(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_said, is_eager=True, help="Print the version of this program.")
+    ] = False,
+) -> None:
     """Nothing: it makes one command alone a group."""
 
 
-LISTED: tuple[list[str], ...] = ([], ["-h"], ["--help"])  # the arguments that ask for the list of commands
+def _nothing() -> None: ...
+
+
+LISTED: tuple[list[str], ...] = ([], ["-h"], ["--help"], ["--version"])  # arguments that need no command
 _FULL = (errno.ENOSPC, errno.EDQUOT)
 
 

@@ -5,10 +5,12 @@ from __future__ import annotations
 import signal
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
 
+from fleet import __version__
 from fleet.cli import main
 from tests.cli.hub import fleet
 
@@ -66,11 +68,23 @@ def test_the_list_without_options_is_that_of_the_whole_program() -> None:
 
 
 def test_a_command_loads_no_other() -> None:
-    code = "import sys; sys.argv = ['fleet', 'version']; from fleet.cli.main import main\ntry: main()\n"
+    shared = {"main", "logs", "completion", "examples", "failure", "parsing"}
+    assert loaded_by("--version") == shared
+    assert loaded_by("help", "gang") == shared | {"helpterm"}
+
+
+def loaded_by(*words: str) -> set[str]:
+    """The modules of the command line that a command loads."""
+    code = f"import sys; sys.argv = ['fleet', *{words}]; from fleet.cli.main import main\ntry: main()\n"
     code += "finally: print(*[name for name in sys.modules if name.startswith('fleet.cli.')])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=180, check=False)
-    loaded = {name.removeprefix("fleet.cli.") for name in done.stdout.splitlines()[-1].split()}
-    assert loaded == {"main", "logs", "completion", "examples", "failure", "parsing", "version"}
+    return {name.removeprefix("fleet.cli.") for name in done.stdout.splitlines()[-1].split()}
+
+
+def test_the_version_is_an_option_and_a_command_that_needs_no_hub(tmp_path: Path) -> None:
+    assert (fleet("--version").stdout, fleet("--version").returncode) == (f"fleet {__version__}\n", 0)
+    alone = fleet("version", "--data-dir", str(tmp_path))
+    assert (alone.returncode, alone.stdout) == (0, f"fleet {__version__}\n") and "no hub found" in alone.stderr
 
 
 @pytest.mark.parametrize("arguments", [["--help"], ["get", "--help"]])

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from api.v1.models import State
+from fleet import __version__
 from fleet.amc.get import CLUSTERS
 from fleet.bindings.conditions import condition
 from fleet.cli.clone import put
@@ -218,3 +219,11 @@ def test_set_reads_json_else_text_and_makes_the_objects_on_the_way() -> None:
 def test_set_names_the_step_that_is_not_there(text: str, why: str) -> None:
     with pytest.raises(Failure, match=why):
         put({"kind": "Job", "spec": {"containers": [{}]}}, text)
+
+
+def test_the_version_is_that_of_the_program_and_of_the_hub(up: Up) -> None:
+    done = run(up, "version")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.splitlines() == [
+        f"fleet {__version__}", f"hub {__version__} (Kubernetes API v1.36.3, {up.hub.client.access.server})",
+    ]  # fmt: skip
