@@ -98,7 +98,10 @@ def jobs(
     }  # fmt: skip
     which = {name: value for name, value in filters.items() if value}
     nothing = "No such jobs" if which else "No jobs"
-    lists.show(how, lambda: _lines(hub, where, which), nothing=f"{nothing} in {where} namespace" if where else nothing)
+    lists.show(
+        how, lambda: _lines(hub, where, which), nothing=f"{nothing} in {where} namespace" if where else nothing,
+        looks=lambda: _looks(hub, where, which),
+    )  # fmt: skip
 
 
 def _lines(hub: Hub, where: str | None, which: dict[str, str | list[str]]) -> Iterator[list[dict[str, Any]]]:
@@ -115,6 +118,26 @@ def _lines(hub: Hub, where: str | None, which: dict[str, str | list[str]]) -> It
             yield [record(job, now) for job in found]
     except Refused as refused:
         raise Failure(f"{refused}{ELSEWHERE}" if where and refused.status == 403 else str(refused)) from refused
+
+
+def _looks(hub: Hub, where: str | None, which: dict[str, str | list[str]]) -> Iterator[list[dict[str, Any]]]:
+    """All the jobs that were asked for, and again when one has changed, as the hub tells. Raises Failure."""
+    from fleet.client.jobvalues import Job, JobChange
+    from fleet.client.jobwatch import changes
+
+    next(_lines(hub, where, which))  # says what is wrong with the question, and whether some are left out
+    listed, complete = JobChange("LISTED", Job()), False
+    found: dict[tuple[str, str, str], dict[str, Any]] = {}
+    for change in hub.items(changes(hub.session, {"namespace": where, **which}, listed=listed)):
+        place = change.job.namespace, change.job.name, change.job.kind
+        if change is listed:
+            complete = True
+        elif change.type == "DELETED":
+            found.pop(place, None)
+        else:
+            found[place] = record(dict(change.job.raw), time.time())
+        if complete:
+            yield [found[place] for place in sorted(found)]
 
 
 def _must_exist(hub: Hub, which: dict[str, str | list[str]]) -> None:

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NoReturn
+from typing import Any
 
 import typer
 
@@ -89,14 +89,15 @@ def asked(
     return How(listing, output, sort, watch, color, limit, spaces)
 
 
-def show(how: How, fetch: Fetch, *, nothing: str) -> None:
+def show(how: How, fetch: Fetch, *, nothing: str, looks: Callable[[], Iterable[list[Record]]] | None = None) -> None:
     """Print what `fetch` finds; `nothing`, on stderr, where that is nothing. A table without an order is printed page
-    by page, as the pages come."""
+    by page, as the pages come. `looks`: all records, and again when one has changed; else `fetch` is asked again."""
     from fleet.cli import output
     from fleet.cli.colors import wanted
 
     if how.watch:
-        _watch(how, fetch)
+        _watch(how, looks() if looks is not None else _polled(fetch))
+        return
     if how.output in (ListOutput.json, ListOutput.yaml):
         output.show(how.ordered(_all(fetch)), how.columns, Output(how.output))
         return
@@ -113,21 +114,26 @@ def show(how: How, fetch: Fetch, *, nothing: str) -> None:
         print(nothing, file=sys.stderr)
 
 
-def _watch(how: How, fetch: Fetch) -> NoReturn:
+def _polled(fetch: Fetch) -> Iterator[list[Record]]:
+    while True:
+        yield _all(fetch)
+        time.sleep(WATCH_S)
+
+
+def _watch(how: How, looks: Iterable[list[Record]]) -> None:
     """Print the records, and again each that changes, until Ctrl-C."""
     from fleet.cli.colors import wanted
 
     table = _table(how, color=wanted(how.color))
     seen: dict[tuple[Any, ...], Record] = {}
-    while True:
-        records = how.ordered(_all(fetch))
+    for found in looks:
+        records = how.ordered(found)
         changed = [record for record in records if _lasting(how, seen.get(how.id_of(record))) != _lasting(how, record)]
         last = how.columns[-1]
         gone = [seen[id_] | {"state": "-", last: "no longer listed"} for id_ in seen.keys() - map(how.id_of, records)]
         _write(how, table, [*changed, *gone])
         sys.stdout.flush()
         seen = {how.id_of(record): record for record in records}
-        time.sleep(WATCH_S)
 
 
 def _all(fetch: Fetch) -> list[Record]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import subprocess
 import time
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -13,7 +14,7 @@ from urllib.parse import parse_qs, urlparse
 import pytest
 
 from fleet.client import AsyncFleet, Fleet, Forbidden, HubWarning, JobChange, JobFailed, NotFound, NotInTime
-from tests.cli.hub import Up, fleet, until
+from tests.cli.hub import BIN, Up, fleet, until
 from tests.cli.test_tenant import binding, namespace
 from tests.cli.test_whatif import job
 from tests.client.conftest import Face, faces
@@ -230,3 +231,27 @@ async def test_a_time_that_is_over_ends_a_wait_and_a_watch(face: Face) -> None:
     assert {change.job.name for change in await face.all("watch", name=["long", "running"], timeout=1.0)} == {
         "long", "running",
     }  # fmt: skip
+
+
+def test_the_command_line_prints_each_state_too_and_that_a_job_is_gone(up: Up) -> None:
+    command = [str(BIN / "fleet"), "jobs", "-w", "-l", "by=command", "--color", "never"]
+    with (
+        Fleet(data_dir=up.folder) as fleet,
+        subprocess.Popen([*command, "--data-dir", str(up.folder)], stdout=subprocess.PIPE, text=True) as watching,
+    ):
+        assert watching.stdout is not None
+        lines = iter(watching.stdout.readline, "")
+        fleet.submit(brief("of-before", by="command"))
+        try:
+            assert next(lines).split()[:3] == ["NAME", "KIND", "STATE"] and next(lines).startswith("of-before")
+            fleet.submit(brief("by-command", by="command"))
+            states: list[str] = []
+            while "Succeeded" not in states:
+                states += [line.split()[2] for line in [next(lines)] if line.startswith("by-command")]
+            wanted = ["Unclaimed", "Queued", "Placed", "Running", "Succeeded"]
+            assert [state for state in dict.fromkeys(states) if state in wanted] == wanted, states
+            fleet.cancel("by-command")
+            assert next(line for line in lines if "no longer listed" in line).startswith("by-command")
+        finally:
+            watching.kill()
+            fleet.cancel("of-before")
