@@ -253,9 +253,8 @@ class FailoverLoop:
                 )
             return leaves - now + 0.01
         if final or moves >= most:
-            told = (
-                ", and is not to be tried again, as its WorkloadInterpreter says" if final else f" after {moves} moves"
-            )
+            after = f" after {moves} move{'s' if moves != 1 else ''}"
+            told = ", and is not to be tried again, as its WorkloadInterpreter says" if final else after
             message = f"the job failed {where}{told}: it stays Failed"
             await self._stay(stored, message, now)
             return None

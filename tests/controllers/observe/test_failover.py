@@ -72,6 +72,15 @@ async def test_a_job_that_always_fails_by_its_own_fault_stays_failed_after_three
         assert world.attempt("one") == 4
 
 
+async def test_a_job_that_stays_failed_says_after_how_many_moves() -> None:
+    async with hub(member("cfa"), member("cfb")) as world:
+        failover = {"application": {"decisionConditions": {"tolerationSeconds": 0}, "backoffLimit": 1}}
+        await world.apply(tree(), policy(queue=True, failover=failover), pytorchjob("one"))
+        await world.running("one")
+        await fails(world, "one", 2)
+        await eventually(lambda: world.message("one").endswith(" after 1 move: it stays Failed"))
+
+
 async def test_a_failed_job_says_when_it_starts_anew() -> None:
     async with hub(member("cfa"), member("cfb")) as world:
         failover = {"application": {"decisionConditions": {"tolerationSeconds": 120}, "purgeMode": "Directly"}}
