@@ -170,7 +170,7 @@ def _show(snapshot: Snapshot, plan: Plan, output: Output) -> None:
     said = [[snapshot.units[placement.unit].name, placement.member, ""] for placement in plan.placements]
     leaving = [[snapshot.units[e.unit].name, e.member, snapshot.units[e.preemptor].name] for e in plan.evictions]
     said += [[name, "-", f"leaves {member} for {preemptor}"] for name, member, preemptor in leaving]
-    said += [[snapshot.units[unit].name, "-", reason.text] for unit, reason in sorted(plan.reasons.items())]
+    said += sorted([snapshot.units[unit].name, "-", reason.text] for unit, reason in plan.reasons.items())
     rows = [["JOB", "MEMBER", "REASON"], *merged(said)]
     sys.stdout.writelines(line.rstrip() + "\n" for line in table.lines(rows))
     certificate = plan.certificate

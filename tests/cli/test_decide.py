@@ -48,6 +48,14 @@ def test_a_record_that_comes_out_as_it_was_says_so(tmp_path: Path, record: dict[
     assert done.exit_code == 0 and "the recorded plan is reproduced" in done.output
 
 
+def test_jobs_that_wait_are_in_the_order_of_their_names(tmp_path: Path) -> None:
+    # The ids of a hub's jobs are uids.
+    held = {"leaf": "root/a", "gang": "1x8", "held": True}
+    units = [{"id": "1", "name": "v/b", **held}, {"id": "2", "name": "v/a", **held}]
+    done = run(written(tmp_path / "case.json", CASE | {"units": units}))
+    assert [line.split()[0] for line in done.output.splitlines()[1:3]] == ["v/a", "v/b"]
+
+
 @pytest.mark.parametrize("part", ["evictions", "claims", "reasons"])
 def test_a_record_that_comes_out_otherwise_says_in_what_and_fails(
     tmp_path: Path, record: dict[str, Any], part: str
