@@ -1,38 +1,24 @@
-"""What each page takes for granted when it shows its commands: objects on the hub, and files beside the reader."""
+"""The worlds of the pages: objects on the hub, and files beside the reader."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from pathlib import Path
-
 import yaml
 
-from tests.docs.shown import FENCE, commands
+from tests.docs import worlds_of_jobs
+from tests.docs.world import (
+    GONE,
+    Meanwhile,
+    World,
+    example,
+    job,
+    moved,
+    namespace,
+    shown_files,
+    shown_object,
+    sized,
+    within,
+)
 from tests.e2e.manifests import Manifest, gang_policy, leaf, pytorchjob, quota_tree
-
-HOW_TO = Path(__file__).resolve().parents[2] / "docs" / "how-to"
-
-
-@dataclass(frozen=True)
-class World:
-    """`namespace`: of the reader's context; `running`, `finished`: jobs that have come so far at the first command;
-    `later`: objects that are made after that."""
-
-    namespace: str = "default"
-    objects: tuple[Manifest, ...] = ()
-    files: dict[str, str] = field(default_factory=dict)
-    running: tuple[str, ...] = ()
-    finished: tuple[str, ...] = ()
-    later: tuple[Manifest, ...] = ()
-
-
-def namespace(name: str) -> Manifest:
-    return {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}
-
-
-def job(name: str, *, gpus: int = 8) -> Manifest:
-    """Of one pod, which runs until it is deleted."""
-    return pytorchjob(name, workers=0, gpus=gpus)
 
 
 def of_two() -> Manifest:
@@ -52,32 +38,6 @@ def away(server: str) -> str:
         "clusters": [{"name": "away", "cluster": {"server": server, "insecure-skip-tls-verify": True}}],
         "users": [{"name": "away", "user": {"token": "none"}}],
     })  # fmt: skip
-
-
-def sized(tree: Manifest, gpus: int) -> Manifest:
-    """The tree over so many GPUs."""
-    for which in ("min", "max"):
-        tree["spec"]["root"][which] = {**tree["spec"]["root"][which], "nvidia.com/gpu": gpus}
-    return tree
-
-
-def shown_files(page: str) -> dict[str, str]:
-    """The files that a page shows with `cat`."""
-    found = commands((HOW_TO / page).read_text())
-    return {one.line[4:]: "\n".join(one.output or ()) for one in found if one.line.startswith("cat ")}
-
-
-def template_of(page: str) -> Manifest:
-    """The ConfigMap that a page shows."""
-    blocks = [
-        yaml.safe_load(block) for language, block in FENCE.findall((HOW_TO / page).read_text()) if language == "yaml"
-    ]
-    return next(body for body in blocks if body["kind"] == "ConfigMap")
-
-
-def within(name: str, manifest: Manifest) -> Manifest:
-    """The object in another namespace than the reader's."""
-    return {**manifest, "metadata": {**manifest["metadata"], "namespace": name}}
 
 
 LISTS = World(
@@ -130,21 +90,29 @@ TOLD = World(
     running=("train",),
 )  # fmt: skip
 WAITS = World(
-    namespace="waits",
-    objects=(
-        namespace("waits"), quota_tree(leaf("child-2", "waits", **{"kube-queue/max-jobs": 1})),
-        gang_policy(queue=True), pytorchjob("pytorch-test"),
-    ),
+    objects=(example("quota-tree.yaml"), gang_policy(queue=True), pytorchjob("pytorch-test")),
     files=shown_files("find-out-why-a-job-waits.md"), running=("pytorch-test",),
-    later=(pytorchjob("pytorch-second"),),
+    meanwhile=(
+        Meanwhile(objects=(pytorchjob("pytorch-second"),)),
+        Meanwhile("fleet explain pytorch-too-large", objects=(example("too-large.yaml"),)),
+        Meanwhile(
+            "fleet explain failing", shell=GONE,
+            objects=(
+                gang_policy(queue=True, failover=moved(tolerationSeconds=0, backoffLimit=1)),
+                pytorchjob("failing", run_for="1s", exit_code=1),
+            ),
+        ),
+    ),
 )  # fmt: skip
 RUNS = World(
     namespace="runs",
     objects=(
-        namespace("runs"), quota_tree(leaf("a", "runs")), gang_policy(queue=True), template_of("run-a-job.md"),
+        namespace("runs"), quota_tree(leaf("a", "runs")), gang_policy(queue=True),
+        shown_object("run-a-job.md", "ConfigMap"),
     ),
 )  # fmt: skip
 WORLDS = {
+    **worlds_of_jobs.WORLDS,
     "find-out-why-a-job-waits.md": WAITS,
     "run-a-job.md": RUNS,
     "submit-check-and-sweep.md": FILES,

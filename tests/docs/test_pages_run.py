@@ -1,115 +1,49 @@
-"""The commands of the guides, run as their readers run them, on a real hub with two simulated members.
+"""The commands of the guides, run as their readers run them, on a real hub with three simulated members.
 
-The output that a page shows is compared without times, ages and addresses. What is not run stands with its reason in
-`tests/docs/not_run.py`, so that no command is left out in silence.
+The output that a page shows is compared without times, ages, addresses and other names that a hub makes. What is not
+run stands with its reason in `tests/docs/not_run.py`, so that no command is left out in silence.
 """
 
 from __future__ import annotations
 
 import os
-import subprocess
-import time
 from collections.abc import Iterator
-from fnmatch import fnmatchcase
 from pathlib import Path
 
 import pytest
-import yaml
 
-from tests.cli.hub import BIN, Up
+from tests.cli.hub import Up
 from tests.docs.not_run import ANOTHER_RUN, BY_CHANCE, NOT_RUN
-from tests.docs.page_worlds import WORLDS, World
-from tests.docs.shown import Command, commands, missing
-from tests.docs.test_docs import ROOT
-from tests.testbed.build import parts
+from tests.docs.page_worlds import WORLDS
+from tests.docs.reader import Reader, asked, named_by, shown
+from tests.docs.shown import commands, missing
+from tests.docs.test_docs import ROOT, pages
+from tests.docs.world import HOW_TO
 
-HOW_TO = ROOT / "docs" / "how-to"
-WITHIN_S = 150.0  # until the hub has done what the page shows
-READS = (
-    "fleet jobs",
-    "fleet queues",
-    "fleet clusters",
-    "fleet logs",
-    "fleet top",
-    "fleet doctor",
-    "fleet check",
-    "kubectl get",
-)
-
-
-def shown(page: str) -> list[Command]:
-    return list(commands((HOW_TO / page).read_text()))
-
-
-def excused(page: str, command: Command) -> bool:
-    return any(fnmatchcase(command.line, pattern) for pattern in NOT_RUN.get(page, {}))
+# Objects that pages make and that others would meet.
+SHARED = "pytorchjobs,jobs,propagationpolicies,clusterpropagationpolicies,clusteroverridepolicies,elasticquotatrees"
 
 
 @pytest.fixture(scope="module")
 def up(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Up]:
-    running = Up(tmp_path_factory.mktemp("pages") / "hub", "--members", "2")
+    """One hub for all pages."""
+    running = Up(tmp_path_factory.mktemp("pages") / "hub", "--members", "3")
     try:
         yield running
     finally:
         assert running.stop() == 0, running.errors.read_text()
 
 
-class Reader:
-    """A shell in an empty folder, with a kubeconfig whose context is in the world's namespace."""
-
-    def __init__(self, up: Up, folder: Path, world: World) -> None:
-        self._folder = folder
-        config = yaml.safe_load((up.folder / "kubeconfig").read_text())
-        config["contexts"][0]["context"]["namespace"] = world.namespace
-        kubeconfig = folder / "kubeconfig"
-        kubeconfig.write_text(yaml.safe_dump(config))
-        kubectl = parts().binary("kubectl")
-        clean = {name: value for name, value in os.environ.items() if not name.startswith("FLEET_")}
-        self._environment = clean | {"KUBECONFIG": str(kubeconfig), "PATH": f"{BIN}:{kubectl.parent}:{clean['PATH']}"}
-        for name, text in world.files.items():
-            (folder / name).parent.mkdir(exist_ok=True)
-            (folder / name).write_text(text)
-
-    def run(self, line: str, stdin: str = "y\n") -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            ["bash", "-c", line], input=stdin, cwd=self._folder, env=self._environment, capture_output=True, text=True,
-            timeout=2 * WITHIN_S, check=False,
-        )  # fmt: skip
-
-    def check(self, command: Command, *, compared: bool) -> str:
-        """What differs from the page; "" for nothing. A command that only reads is repeated for a while."""
-        deadline = time.monotonic() + WITHIN_S
-        while True:
-            done = self.run(command.line)
-            said = done.stdout + done.stderr
-            lacking = missing(command.output or (), said) if compared else []
-            failed = done.returncode != 0 and command.output is None
-            if not (lacking or failed):
-                return ""
-            if not command.line.startswith(READS) or time.monotonic() > deadline:
-                return f"$ {command.line}\nstatus {done.returncode}, lacks {lacking} in:\n{said}"
-            time.sleep(0.2)
-
-
 @pytest.mark.parametrize("page", sorted(WORLDS))
 def test_every_command_of_the_page_does_what_the_page_shows(up: Up, tmp_path: Path, page: str) -> None:
     world = WORLDS[page]
-    reader = Reader(up, tmp_path, world)
-    applied = reader.run("kubectl apply -f -", yaml.safe_dump_all(world.objects))
-    assert applied.returncode == 0, applied.stderr
-    states = {**dict.fromkeys(world.running, "started"), **dict.fromkeys(world.finished, "finished")}
-    for name, state in states.items():
-        waited = reader.run(f"fleet wait {name} --for {state} --timeout 150")
-        assert waited.returncode == 0, waited.stderr
-    if world.later:
-        applied = reader.run("kubectl apply -f -", yaml.safe_dump_all(world.later))
-        assert applied.returncode == 0, applied.stderr
-    asked = [command for command in shown(page) if not excused(page, command)]
-    differing = [reader.check(command, compared=command.line not in BY_CHANCE) for command in asked]
-    cleared = reader.run("kubectl delete pytorchjobs --all --all-namespaces --timeout=150s")
-    assert cleared.returncode == 0, cleared.stderr
-    told = "\n".join(text for text in differing if text)
-    assert asked != [] and told == "", told
+    reader = Reader(tmp_path, world, up.folder / "kubeconfig", FLEET_DATA_DIR=str(up.folder))
+    try:
+        differing = reader.follow(page, world)
+    finally:
+        left = reader.run(f"{world.afterwards}\nkubectl delete {SHARED} --all --all-namespaces --timeout=150s")
+    assert asked(page) != [] and differing == "", differing
+    assert left.returncode == 0, left.stdout
 
 
 def test_a_line_that_a_command_does_not_print_is_found() -> None:
@@ -117,11 +51,21 @@ def test_a_line_that_a_command_does_not_print_is_found() -> None:
     assert missing(("NAME AGE", "one    28m", "…", "two 5s"), said) == []
     assert missing(("two 5s", "one 28m"), said) == ["one 28m"]
     assert missing(("one 28m Running",), said) == ["one 28m Running"]
+    assert missing(("o… 28m", "two …"), said) == []
 
 
-def test_every_page_with_commands_is_run_here_or_named_with_its_reason() -> None:
-    pages = {page.name for page in HOW_TO.glob("*.md") if shown(page.name)}
-    assert pages == WORLDS.keys() | ANOTHER_RUN.keys() and WORLDS.keys().isdisjoint(ANOTHER_RUN)
+def test_here_documents_and_long_lines_belong_to_their_command() -> None:
+    page = "# A\n```\n$ a - <<EOF\nb\nEOF\nc\n$ d \\\n  e\n```\n## B\n```\nf \\\n  g  # why\nh\n```\n"
+    assert [(one.section, one.line, one.output) for one in commands(page)] == [
+        ("A", "a - <<EOF\nb\nEOF", ("c",)), ("A", "d \\\n  e", None), ("B", "f \\\n  g", None), ("B", "h", None),
+    ]  # fmt: skip
+
+
+def test_every_page_with_commands_is_run_or_named_with_its_reason() -> None:
+    found = {os.path.relpath(page, HOW_TO): list(commands(page.read_text())) for page in pages()}
+    guides = [page for page, them in found.items() if them and "/" not in page]
+    with_output = [page for page, them in found.items() if any(one.output for one in them)]
+    assert sorted([*WORLDS, *ANOTHER_RUN]) == sorted({*guides, *with_output})
     assert [where for where in ANOTHER_RUN.values() if not (ROOT / where).exists()] == []
 
 
@@ -131,7 +75,7 @@ def test_every_command_that_is_not_run_is_still_on_its_page() -> None:
         (page, pattern)
         for page, patterns in NOT_RUN.items()
         for pattern in patterns
-        if not any(fnmatchcase(command.line, pattern) for command in shown(page))
+        if not any(named_by(pattern, command) for command in shown(page))
     ]
     lines = {command.line for page in WORLDS for command in shown(page)}
     assert (gone, BY_CHANCE - lines) == ([], set())
