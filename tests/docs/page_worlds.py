@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import yaml
 
-from tests.docs import worlds_of_jobs
+from tests.docs import worlds_of_admins, worlds_of_jobs
 from tests.docs.world import (
     GONE,
     Meanwhile,
@@ -113,6 +113,7 @@ RUNS = World(
 )  # fmt: skip
 WORLDS = {
     **worlds_of_jobs.WORLDS,
+    **worlds_of_admins.WORLDS,
     "find-out-why-a-job-waits.md": WAITS,
     "run-a-job.md": RUNS,
     "submit-check-and-sweep.md": FILES,

@@ -26,8 +26,10 @@ SHARED = "pytorchjobs,jobs,propagationpolicies,clusterpropagationpolicies,cluste
 
 @pytest.fixture(scope="module")
 def up(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Up]:
-    """One hub for all pages."""
-    running = Up(tmp_path_factory.mktemp("pages") / "hub", "--members", "3")
+    """One hub for all pages, with an audit log. A job may be evicted for others two seconds after its start."""
+    folder = tmp_path_factory.mktemp("pages")
+    audit = ("--audit-policy-file", str(HOW_TO / "audit-policy.yaml"), "--audit-log-path", str(folder / "audit.log"))
+    running = Up(folder / "hub", "--members", "3", "--protection-seconds", "2", *audit)
     try:
         yield running
     finally:
