@@ -31,6 +31,9 @@ NOT_RUN: dict[str, dict[str, str]] = {
     "webhooks-and-policies.md": {"fleet up *": STARTS},
     "follow-a-job-through-the-hub.md": {"fleet up *": STARTS},
     "watch-a-fleet.md": {"fleet controllers *": STARTS, "python -m fleet.monitoring *": MACHINE},
+    "join-a-member-behind-a-firewall.md": {
+        "fleet agent *": "runs until Ctrl-C: tests/e2e/test_agent.py, tests/cli/test_agent.py",
+    },
     "move-and-fail-over.md": {"A member does not answer: *": SILENT},
     "incidents.md": {"fleet doctor": SILENT},
     "run-in-production.md": {
@@ -54,11 +57,9 @@ BY_CHANCE = {
     "kubectl get queue -n kube-queue",
 }  # fmt: skip
 
-# Pages whose commands no test runs as the page shows them, or another; the subject of each has tests of its own.
+# Pages that are made by running their commands, and one that only starts a hub.
 ANOTHER_RUN = {
     "what-if.md": "tests/docs/test_docs.py",
     "../reference/snapshot.md": "tests/docs/test_docs.py",
     "use-the-console.md": "tests/console",
-    "join-a-member-behind-a-firewall.md": "tests/cli/test_agent.py",
-    "join-a-real-cluster.md": "tests/cli/test_join.py",
 }
