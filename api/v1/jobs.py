@@ -43,7 +43,7 @@ from fleet.foresee.explanation import document
 from fleet.objects.writing import Options
 from fleet.ports import Body, Key, Stored
 
-LIMIT, LIMIT_MAX = 500, 10_000
+LIMIT, LIMIT_MAX, OFFSET_MAX = 500, 10_000, 10_000_000
 DryRun = Literal["", "true", "false", "All"]
 Place = tuple[str, str, str]  # namespace, name, kind
 
@@ -53,6 +53,7 @@ class JobPage(JobFilter):
 
     limit: int = Field(LIMIT, ge=1, le=LIMIT_MAX, description="At most so many.")
     continue_: str = Field("", alias="continue", max_length=2000, description="As the page before said.")
+    offset: int = Field(0, ge=0, le=OFFSET_MAX, description="So many jobs less, of those that would come first.")
 
 
 class Writing(Model):
@@ -156,20 +157,25 @@ class Jobs:
         line = await self._lines.at(revision)
         paths = queue_paths(store)
         items: list[orjson.Fragment] = []
-        looked_at, last = 0, None
+        filtered = bool(query.state or query.queue or query.member)
+        looked_at, before, last = 0, query.offset, None
         async for place, kind, stored in unhurried(merge(*rows, key=itemgetter(0))):
             looked_at += 1
+            if before and not filtered:
+                before -= 1
+                continue
             try:
                 shown = encoded(self._row)(kind, stored, paths, line, query)
             except Exception:  # it costs itself its row, and the others nothing
                 shown = encoded(unreadable)(kind, stored.key)
-            if shown is not None:
+            if shown is not None and before:
+                before -= 1
+            elif shown is not None:
                 items.append(shown)
                 last = place
                 if len(items) == query.limit:
                     break
         remaining = sum(map(len, rows)) - looked_at
-        filtered = bool(query.state or query.queue or query.member)
         return answer(
             {
                 "items": items,

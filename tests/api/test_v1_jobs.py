@@ -206,6 +206,19 @@ async def test_pages_show_every_job_once_while_others_come_and_go() -> None:
         assert (len(filtered["items"]), filtered["remaining"]) == (3, None)
 
 
+@pytest.mark.parametrize("query", [{}, {"state": "Queued"}, {"queue": "root/big"}])
+async def test_a_page_begins_after_so_many_jobs(query: dict[str, str]) -> None:
+    async with rest(start=False) as hub:
+        await fill(hub, 10)
+        page = await hub.get("/jobs", limit=3, offset=6, **query)
+        assert [job["name"] for job in page["items"]] == ["job-00006", "job-00007", "job-00008"]
+        assert page["remaining"] == (None if query else 1)
+        page = await hub.get("/jobs", limit=3, **query, **{"continue": page["continue"]})
+        assert ([job["name"] for job in page["items"]], page["continue"]) == (["job-00009"], None)
+        page = await hub.get("/jobs", limit=3, offset=11, **query)
+        assert (page["items"], page["continue"]) == ([], None)
+
+
 async def test_ten_thousand_jobs_are_listed_on_one_page_with_their_places() -> None:
     async with rest(start=False) as hub:
         await fill(hub, 10_000)
