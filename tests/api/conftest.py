@@ -25,7 +25,8 @@ from cryptography.x509.oid import NameOID
 
 from api.app import Api, SubresourceHandler, build_app
 from api.audit.face import Audit
-from api.auth import AnyOf, ServiceAccountTokens, TokenFile
+from api.auth import AnyOf, Authenticator, ServiceAccountTokens, TokenFile
+from api.console.face import Console
 from api.http import ASGIApp
 from api.kindfiles import load_kinds
 from api.openapi import OpenApi
@@ -148,17 +149,20 @@ async def open_hub(
     parts: Mapping[str, Callable[[], str]] | None = None,
     routes: Callable[[Objects], Routes] | None = None,
     mounts: Callable[[Objects], Mapping[str, ASGIApp]] | None = None,
+    console: Callable[[Authenticator], Console] | None = None,
 ) -> AsyncIterator[Hub]:
-    """Serve the API over a store that is not started yet, with all kinds and rules of the hub. `routes` and
-    `mounts`: more of it."""
+    """Serve the API over a store that is not started yet, with all kinds and rules of the hub. `routes`, `mounts` and
+    `console`: more of it."""
     clock = WallClock()
     registry = Registry(load_kinds())
     objects = Objects(store, registry, clock, RandomIds(), rules=rules())
     tokens_path = folder / "tokens.csv"
     tokens_path.write_text(TOKENS)
     tokens = ServiceAccountTokens(key_pem(), store, clock)
+    authenticator = AnyOf(TokenFile(tokens_path, clock), tokens)
     app = build_app(
-        objects, store, registry, clock=clock, authenticator=AnyOf(TokenFile(tokens_path, clock), tokens),
+        objects, store, registry, clock=clock, authenticator=authenticator,
+        console=console(authenticator) if console is not None else None,
         authorizer=Rbac(store), openapi=OpenApi(registry), tokens=tokens, bookmark_every_s=0.3, parts=parts,
         audit=audit,
         extra_routes=routes(objects) if routes is not None else None,

@@ -13,24 +13,22 @@ import asyncio
 import contextlib
 import gzip
 import os
-import shutil
 import tempfile
 import time
-from collections.abc import AsyncIterator
 from pathlib import Path
 
-from playwright.async_api import Browser, BrowserContext, Page, async_playwright
+from playwright.async_api import Browser, Page
 
 from api.console.files import FOLDER
+from tests.bench.browsing import WITHIN_MS, chromium, until, with_session
 from tests.bench.client import items, post
 from tests.bench.consolehub import Size, World, ending, fill, started_world
 from tests.bench.crowd import running_pod
 from tests.bench.family import cpu_seconds
-from tests.bench.pages import cookie_of, fleet_page, open_pages
+from tests.bench.pages import fleet_page, open_pages
 from tests.bench.report import Figure, Report, say
 from tests.chaos.parts import process_of
 
-WITHIN_MS = 60_000
 PAGES = 200
 SECONDS = 60.0
 RATES = (0.0, 0.1, 1.0)  # jobs that end in a second, and as many start
@@ -53,11 +51,6 @@ USED = """(() => {
   const found = [...document.querySelectorAll(".figure")].find((one) => one.querySelector("dt").textContent === "Used");
   return found ? Number(found.querySelector("dd").textContent.replace(/[^0-9]/g, "")) : -1;
 })()"""
-# The pages' policy lets no text become a function later, so Page.wait_for_function is refused.
-UNTIL = """new Promise((done) => {
-  const look = () => (CONDITION ? done(true) : requestAnimationFrame(look));
-  look();
-})"""
 
 
 def measure(
@@ -73,7 +66,7 @@ async def _measure(
     report: Report, world: World, rounds: int, pages: int, seconds: float, rates: tuple[float, ...], changes: int
 ) -> None:
     await fill(world)
-    async with _browser() as browser:
+    async with chromium() as browser:
         for name, (path, selector) in SHOWS.items():
             say(f"console: {name}, load {os.getloadavg()[0]:.1f}")
             cold, warm, fetched = await _opened(browser, world, path, selector, rounds)
@@ -90,34 +83,13 @@ async def _measure(
 # -- the browser ------------------------------------------------------------------------------------------------------
 
 
-@contextlib.asynccontextmanager
-async def _browser() -> AsyncIterator[Browser]:
-    program = shutil.which("chromium")
-    assert program, "the figures of the console need Chromium: make chromium"
-    async with async_playwright() as playwright:
-        browser = await playwright.chromium.launch(executable_path=program, args=["--no-sandbox"])
-        try:
-            yield browser
-        finally:
-            await browser.close()
-
-
-async def _context(browser: Browser, world: World) -> BrowserContext:
-    """An empty browser with a session."""
-    context = await browser.new_context(ignore_https_errors=True, locale="en-GB")
-    for name, value in (await cookie_of(world.server, world.token)).items():
-        cookie = {"name": name, "value": value, "url": world.server, "secure": True, "httpOnly": True}
-        await context.add_cookies([cookie])  # type: ignore[list-item]
-    return context
-
-
 async def _opened(
     browser: Browser, world: World, path: str, selector: str, rounds: int
 ) -> tuple[list[float], list[float], float]:
     """Milliseconds until the page is shown: in an empty browser, then once more in it; bytes fetched in the first."""
     cold, warm, fetched = list[float](), list[float](), 0.0
     for _ in range(rounds):
-        context = await _context(browser, world)
+        context = await with_session(browser, world.server, world.token)
         page = await context.new_page()
         await page.add_init_script(NOTE.replace("SELECTOR", repr(selector)))
         cold.append(await _shown(page, f"{world.server}/console/{path}"))
@@ -130,15 +102,10 @@ async def _opened(
 
 async def _shown(page: Page, url: str) -> float:
     await page.goto(url, wait_until="commit")
-    await _until(page, "window.shownAt !== undefined")
+    await until(page, "window.shownAt !== undefined")
     took: float = await page.evaluate("window.shownAt")
     await page.wait_for_load_state("load")
     return took
-
-
-async def _until(page: Page, condition: str) -> None:
-    async with asyncio.timeout(WITHIN_MS / 1000):
-        await page.evaluate(UNTIL.replace("CONDITION", condition))
 
 
 # -- lag --------------------------------------------------------------------------------------------------------------
@@ -147,19 +114,19 @@ async def _until(page: Page, condition: str) -> None:
 async def _measure_lag(report: Report, browser: Browser, world: World, changes: int) -> None:
     """From the request to a member until an open page shows what it changed."""
     say(f"console: {changes} pods in members, {changes} jobs that end there, load {os.getloadavg()[0]:.1f}")
-    context = await _context(browser, world)
+    context = await with_session(browser, world.server, world.token)
     page = await context.new_page()
     pods, ends = list[float](), list[float]()
     await page.goto(f"{world.server}/console/")
     for number in range(changes):
-        await _until(page, f"{USED} >= 0")
+        await until(page, f"{USED} >= 0")
         before = await page.evaluate(USED)
         async with world.in_member(number) as member:
             await items(member, "/api/v1/namespaces")  # connected before the clock starts
             body = running_pod(f"late-{number}", "node-1")
             began = time.monotonic()
             await post(member, "/api/v1/namespaces/default/pods", body)
-            await _until(page, f"{USED} > {before}")
+            await until(page, f"{USED} > {before}")
             pods.append(time.monotonic() - began)
     async with world.client() as client:
         for job in await world.running(client, changes):
@@ -185,11 +152,11 @@ async def _measure_pages(
     async with contextlib.AsyncExitStack() as stack:
         told = await stack.enter_async_context(open_pages(world.server, world.token, count, fleet_page(world.members)))
         if count:
-            context = await _context(browser, world)
+            context = await with_session(browser, world.server, world.token)
             stack.push_async_callback(context.close)
             real = await context.new_page()
             await real.goto(f"{world.server}/console/")
-            await _until(real, f"{USED} >= 0")
+            await until(real, f"{USED} >= 0")
         ends = await stack.enter_async_context(ending(world, rate))
         await asyncio.sleep(3.0)
         told.reset()

@@ -19,6 +19,7 @@ from tests.bench import (
     members,
     memory,
     metrics,
+    scroll,
     throughput,
     views,
 )  # fmt: skip
@@ -39,6 +40,7 @@ PARTS = {
     "cli": (cli.measure, 10),
     "views": (views.measure, 10),
     "console": (console.measure, 5),
+    "scroll": (scroll.measure, 3),
 }
 
 

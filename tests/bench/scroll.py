@@ -1,0 +1,148 @@
+"""The page Jobs of the console with 100,000 jobs: how soon its rows are there when a reader scrolls, filters and jumps,
+and for how long the browser is busy at a stretch.
+
+    make bench PARTS=scroll
+
+The hub is one process on the memory store, which runs as `python -m tests.bench.scroll FOLDER COUNT`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import subprocess
+import sys
+import time
+from functools import partial
+from pathlib import Path
+
+from playwright.async_api import Page
+
+from api.auth import Authenticator
+from api.changes import PATH, Changes
+from api.console.face import Console
+from api.console.sessions import Sessions
+from api.rbac import Rbac
+from api.v1.mount import PREFIX, RestFace
+from fleet.controllers.decide.submitted import unit_in
+from fleet.simulate.wall import WallClock
+from fleet.store.memory import MemoryStore
+from tests.api.conftest import open_hub
+from tests.api.rest import waiting_jobs
+from tests.bench.browsing import chromium, until, with_session
+from tests.bench.report import Figure, Report, say
+
+JOBS = 100_000
+STEPS, STEP_PX = 60, 1_500  # turns of the wheel: 2,000 rows
+TOKEN = "admin-token"  # of open_hub
+BUSY = """
+window.busy = [];
+new PerformanceObserver((list) => window.busy.push(...list.getEntries().map((one) => one.duration)))
+  .observe({ type: "longtask", buffered: true });
+"""
+BOX = "document.querySelector('.jobs .scroll')"
+# Each row that is drawn has its job.
+WHOLE = f"[...{BOX}.querySelectorAll('.row')].every((row) => row.querySelector('a'))"
+
+
+def measure(report: Report, folder: Path, rounds: int, jobs: int = JOBS) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    say(f"scroll: a hub with {jobs:,} jobs starts")
+    serving = subprocess.Popen(
+        [sys.executable, "-m", "tests.bench.scroll", str(folder), str(jobs)], stdout=subprocess.PIPE, text=True
+    )
+    try:
+        assert serving.stdout is not None
+        server = serving.stdout.readline().strip()
+        assert server, "the hub does not start"
+        asyncio.run(_measure(report, server, rounds, jobs))
+    finally:
+        serving.terminate()
+        serving.wait(60)
+
+
+async def _measure(report: Report, server: str, rounds: int, jobs: int) -> None:
+    took: dict[str, list[float]] = {}
+    busy: dict[str, list[float]] = {}
+    async with chromium() as browser:
+        for number in range(rounds):
+            context = await with_session(browser, server, TOKEN)
+            page = await context.new_page()
+            await page.add_init_script(BUSY)
+            for what, act in (
+                ("opened", _opened), ("scrolled", _scrolled), ("filtered by name", _filtered),
+                ("jumped to the end", _jumped), ("scrolled at the end", _back),
+            ):  # fmt: skip
+                began = time.perf_counter()
+                await act(page, server, jobs)
+                took.setdefault(what, []).append(1000 * (time.perf_counter() - began))
+                busy.setdefault(what, []).append(max(await page.evaluate("window.busy.splice(0)"), default=0.0))
+                say(f"scroll: round {number + 1}, {what}: {took[what][-1]:.0f} ms, busy for {busy[what][-1]:.0f} ms")
+            await context.close()
+    for what, values in took.items():
+        report.add(Figure(f"{jobs:,} jobs, {what}", "ms", tuple(values)))
+        report.add(Figure("its longest task", "ms", tuple(busy[what]), "< 200", beside="scroll"))
+
+
+async def _opened(page: Page, server: str, jobs: int) -> None:
+    await page.goto(f"{server}/console/jobs")
+    await page.get_by_text(f"{jobs:,} jobs").wait_for()
+    await until(page, WHOLE)
+
+
+async def _scrolled(page: Page, server: str, jobs: int) -> None:
+    await page.locator(".jobs .scroll").hover()
+    for _ in range(STEPS):
+        await page.mouse.wheel(0, STEP_PX)
+        await page.evaluate("new Promise((done) => requestAnimationFrame(done))")
+    await until(page, WHOLE)
+
+
+async def _filtered(page: Page, server: str, jobs: int) -> None:
+    """And all jobs again."""
+    name = f"job-{jobs // 2:05}"
+    await page.get_by_label("Name", exact=True).fill(name)
+    await page.get_by_text(re.compile(r"^1 job\b")).wait_for()
+    await page.get_by_role("link", name=name).wait_for()
+    await page.get_by_role("button", name="Clear").click()
+    await page.get_by_text(f"{jobs:,} jobs").wait_for()
+    await until(page, WHOLE)
+
+
+async def _jumped(page: Page, server: str, jobs: int) -> None:
+    await page.evaluate(f"{BOX}.scrollTop = {BOX}.scrollHeight")
+    await page.get_by_role("link", name=f"job-{jobs - 1:05}").wait_for(timeout=120_000)
+
+
+async def _back(page: Page, server: str, jobs: int) -> None:
+    await page.locator(".jobs .scroll").hover()
+    for _ in range(STEPS):
+        await page.mouse.wheel(0, -STEP_PX)
+        await page.evaluate("new Promise((done) => requestAnimationFrame(done))")
+    await until(page, WHOLE)
+
+
+async def serve(folder: Path, count: int) -> None:
+    """A hub with a console and `count` waiting jobs, until it is killed; prints its address."""
+    clock = WallClock()
+    store = MemoryStore(clock)
+
+    def console(users: Authenticator) -> Console:
+        return Console(Sessions(store, clock, users), clock)
+
+    async with open_hub(
+        folder, store, console=console,
+        mounts=lambda o: {
+            PATH: Changes(store, o.registry, Rbac(store), clock),
+            PREFIX: RestFace(o, o.store, o.registry, partial(unit_in, store)),
+        },
+    ) as hub:  # fmt: skip
+        await store.commit(waiting_jobs(count, clock.now()))
+        async with hub.client() as client:  # the hub works out the places in the queues once
+            await client.get(f"{PREFIX}/jobs", params={"limit": 1}, timeout=None)
+        print(hub.server.url, flush=True)
+        await asyncio.Event().wait()
+
+
+if __name__ == "__main__":
+    asyncio.run(serve(Path(sys.argv[1]), int(sys.argv[2])))
