@@ -1,7 +1,7 @@
 /** The jobs: a list of any length. Only rows in view are drawn, and only pages in view are asked for again. */
 
 import { Button, NativeSelect } from "@mantine/core";
-import { keepPreviousData, useQueries, useQueryClient } from "@tanstack/react-query";
+import { useQueries, useQuery, useQueryClient } from "@tanstack/react-query";
 import { useVirtualizer } from "@tanstack/react-virtual";
 import { useEffect, useMemo, useRef, useState } from "react";
 import { Link, useSearchParams } from "react-router";
@@ -14,6 +14,7 @@ import { Ago } from "../times";
 const FIRST_PAGE = 100; // more than a screen shows, and soon there
 const PAGE = 1_000;
 const ROW_PX = 44;
+const KEPT_MS = 30 * 60_000; // a page that was read, for a reader who comes back to it
 const MORE_ROWS = 20; // drawn as grey rows where the hub cannot count the rest
 const FILTERS = ["namespace", "queue", "member", "kind", "name"] as const;
 const STATES = [
@@ -33,45 +34,48 @@ const STATES = [
   "Deleting",
 ];
 
+const startOf = (page: number) => (page === 0 ? 0 : FIRST_PAGE + (page - 1) * PAGE);
+const pageOf = (row: number) => (row < FIRST_PAGE ? 0 : 1 + Math.floor((row - FIRST_PAGE) / PAGE));
+
+/** The jobs of the rows `first` to `last`, and how many rows there are. */
 function useRows(filter: string, first: number, last: number) {
   const client = useQueryClient();
-  const [wanted, setWanted] = useState({ filter, pages: 1 });
-  const pages = wanted.filter === filter ? wanted.pages : 1;
-  // Each page begins after the last job of the page before, so its token is its name.
-  const tokens = [""];
-  const starts = [0];
-  while (tokens.length < pages) {
-    const data = client.getQueryData<JobList>(["jobs", "page", filter, tokens.at(-1)]);
-    if (!data?.continue) break;
-    tokens.push(data.continue);
-    starts.push((starts.at(-1) ?? 0) + data.items.length);
-  }
-  const found = useQueries({
-    queries: tokens.map((token, index) => ({
-      queryKey: ["jobs", "page", filter, token],
-      queryFn: ({ signal }: { signal: AbortSignal }) =>
-        get<JobList>(
-          `/fleet/v1/jobs?${filter}&limit=${token ? PAGE : FIRST_PAGE}${token && `&continue=${encodeURIComponent(token)}`}`,
-          signal,
-        ),
-      enabled: index === tokens.length - 1 || ((starts[index] ?? 0) <= last && (starts[index + 1] ?? Infinity) > first),
-      placeholderData: index === 0 ? keepPreviousData : undefined,
-    })),
+  const key = (page: number) => ["jobs", "page", filter, page];
+  const seen = (page: number) => client.getQueryData<JobList>(key(page));
+  const asked = (page: number) => ({
+    queryKey: key(page),
+    queryFn: ({ signal }: { signal: AbortSignal }) => {
+      // After the last job of the page before, where that is known: so the hub need not count.
+      const token = page > 0 ? seen(page - 1)?.continue : undefined;
+      const where = token ? `&continue=${encodeURIComponent(token)}` : `&offset=${startOf(page)}`;
+      return get<JobList>(`/fleet/v1/jobs?${filter}&limit=${page === 0 ? FIRST_PAGE : PAGE}${where}`, signal);
+    },
+    gcTime: KEPT_MS,
   });
-  const rows = useMemo(() => found.flatMap((page) => page.data?.items ?? []), [found]);
-  const end = found.at(-1)?.data;
-  const more = end?.continue ? (end.remaining ?? MORE_ROWS) : 0;
-  const next = last >= rows.length && Boolean(end?.continue);
-  useEffect(() => {
-    if (next) setWanted({ filter, pages: tokens.length + 1 });
-  }, [next, filter, tokens.length]);
-  const error = found.find((page) => page.error)?.error ?? null;
+  const head = useQuery(asked(0));
+  const from = Math.max(1, pageOf(first));
+  const inView = Array.from({ length: Math.max(0, pageOf(last) - from + 1) }, (_, index) => asked(from + index));
+  const found = useQueries({ queries: head.data?.continue ? inView : [] });
+  const jobs: Record<number, Job[] | undefined> = { 0: head.data?.items };
+  for (const [index, one] of found.entries()) jobs[from + index] = one.data?.items;
+  const counted = head.data !== undefined && (head.data.remaining !== null || !head.data.continue);
+  let total = head.data === undefined ? 0 : head.data.items.length + (head.data.remaining ?? 0);
+  let whole = counted;
+  if (!counted) {
+    // Of a list that the hub does not count, as many as were read.
+    let page = 0;
+    while (seen(page)?.continue && seen(page + 1)) page++;
+    const end = seen(page);
+    whole = end !== undefined && !end.continue;
+    total = startOf(page) + (end?.items.length ?? 0);
+  }
   return {
-    rows,
-    total: rows.length + more,
-    counted: !end?.continue || end.remaining !== null,
-    error,
-    head: found[0]?.data,
+    job: (row: number) => (jobs[pageOf(row)] ?? seen(pageOf(row))?.items)?.[row - startOf(pageOf(row))],
+    total,
+    rows: total + (whole ? 0 : MORE_ROWS),
+    whole,
+    error: head.error ?? found.find((page) => page.error)?.error ?? null,
+    head: head.data,
   };
 }
 
@@ -118,9 +122,9 @@ export function JobsPage() {
 function Rows({ filter }: { filter: string }) {
   const scroll = useRef<HTMLDivElement>(null);
   const [range, setRange] = useState({ first: 0, last: 0 });
-  const { rows, total, counted, error, head } = useRows(filter, range.first, range.last);
+  const { job, total, rows, whole, error, head } = useRows(filter, range.first, range.last);
   const virtual = useVirtualizer({
-    count: total,
+    count: rows,
     getScrollElement: () => scroll.current,
     estimateSize: () => ROW_PX,
     overscan: 10,
@@ -129,16 +133,16 @@ function Rows({ filter }: { filter: string }) {
   const first = items[0]?.index ?? 0;
   const last = items.at(-1)?.index ?? 0;
   useEffect(() => setRange({ first, last }), [first, last]);
-  if (error && rows.length === 0) return <Trouble error={error} />;
-  if (head && total === 0) return <Nothing filtered={filter !== ""} partial={head.partial} />;
+  if (error && head === undefined) return <Trouble error={error} />;
+  if (head && rows === 0) return <Nothing filtered={filter !== ""} partial={head.partial} />;
   return (
     <>
       <p className="note" aria-live="polite">
-        {head ? `${counted ? "" : "more than "}${count(counted ? total : rows.length, "job")}` : "Asking the hub …"}
+        {head ? `${whole ? "" : "more than "}${count(total, "job")}` : "Asking the hub …"}
         {head?.partial && ". There may be more, in namespaces that you may not see"}
-        {head?.notice && `. ${head.notice}`}
+        {head?.notice && `. ${head.notice[0]?.toUpperCase()}${head.notice.slice(1)}`}
       </p>
-      <div className="jobs" role="table" aria-label="Jobs" aria-rowcount={total + 1} aria-busy={!head}>
+      <div className="jobs" role="table" aria-label="Jobs" aria-rowcount={whole ? rows + 1 : -1} aria-busy={!head}>
         <div role="rowgroup">
           <div className="row head" role="row" aria-rowindex={1}>
             {["Job", "State", "Queue", "Place", "Member", "GPUs", "User", "Created", "Reason"].map((name) => (
@@ -151,7 +155,7 @@ function Rows({ filter }: { filter: string }) {
         <div className="scroll" ref={scroll} role="rowgroup" tabIndex={0} aria-label="Rows">
           <div role="presentation" style={{ height: virtual.getTotalSize(), position: "relative" }}>
             {items.map((item) => (
-              <Row key={item.index} index={item.index} top={item.start} job={rows[item.index]} />
+              <Row key={item.index} index={item.index} top={item.start} job={job(item.index)} />
             ))}
           </div>
         </div>
