@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+from fleet.amc.get import proxy
 from tests.cli.hub import Up, fleet, until
 from tests.console.browser import ROOT
 
@@ -16,15 +17,20 @@ ENDED = "language/evaluate-6b"
 EVICTED = "vision/segment-large"
 WAITS = "vision/detector-v5"
 HELD = "language/tokenizer-sweep"
+CLUSTERS = "/apis/cluster.karmada.io/v1alpha1/clusters"
+EXPORTERS = {"testbed/gpu-exporter": "yes"}
 FIRST_WAVE = ("language/pretrain-7b", "language/align-round-3", "vision/detector-v4", EVICTED, ENDED)
 
 
-def job(name: str, workers: int, gpus: int = 8, run_for: str = "2h") -> dict[str, Any]:
-    """A PyTorchJob of `workers` pods with `gpus` GPUs each. `name`: NAMESPACE/NAME."""
+def job(name: str, workers: int, gpus: int = 8, run_for: str = "2h", used: int = 90) -> dict[str, Any]:
+    """A PyTorchJob of `workers` pods with `gpus` GPUs each, which it uses by `used` percent. `name`: NAMESPACE/NAME."""
     namespace, _, short = name.partition("/")
     limits = {"cpu": 16, "memory": "128Gi", "nvidia.com/gpu": gpus}
     container = {"name": "pytorch", "image": "pytorch/pytorch:2.5.1", "resources": {"limits": limits}}
-    template = {"metadata": {"annotations": {"testbed/run-for": run_for}}, "spec": {"containers": [container]}}
+    template = {
+        "metadata": {"annotations": {"testbed/run-for": run_for, "testbed/gpu-utilization": str(used)}},
+        "spec": {"containers": [container]},
+    }
     role = {"replicas": workers, "restartPolicy": "OnFailure", "template": template}
     return {
         "apiVersion": "kubeflow.org/v1", "kind": "PyTorchJob", "metadata": {"name": short, "namespace": namespace},
@@ -43,6 +49,19 @@ def policy(namespace: str) -> dict[str, Any]:
             "resourceSelectors": [{"apiVersion": "kubeflow.org/v1", "kind": "PyTorchJob"}],
         },
     }  # fmt: skip
+
+
+def name_gpu_source(up: Up, member: str) -> None:
+    """Exporters on each node of the member, which its Cluster names."""
+    to = proxy(member)
+    for node in [one["metadata"]["name"] for one in up.hub.request("GET", f"{to}/api/v1/nodes").body["items"]]:
+        body = {
+            "apiVersion": "v1", "kind": "Pod", "metadata": {"name": f"exporter-{node}", "labels": EXPORTERS},
+            "spec": {"nodeName": node, "containers": [{"name": "main", "image": "x"}]},
+        }  # fmt: skip
+        up.hub.request("POST", f"{to}/api/v1/namespaces/default/pods", body)
+    metrics = {"spec": {"metrics": {"dcgm": {"namespace": "default", "labels": EXPORTERS}}}}
+    up.hub.request("PATCH", f"{CLUSTERS}/{member}", metrics, content_type="application/merge-patch+json")
 
 
 def state(up: Up, name: str) -> str:
@@ -72,8 +91,8 @@ def stage(up: Up, folder: Path) -> None:
     assert fleet("submit", str(TREE), "--data-dir", str(up.folder)).returncode == 0
     submit(*(policy(name) for name in NAMESPACES))
     submit(
-        job("language/pretrain-7b", 4), job("language/align-round-3", 1), job("vision/detector-v4", 1),
-        job(ENDED, 1, 4, "1s"),
+        job("language/pretrain-7b", 4), job("language/align-round-3", 1, used=71),
+        job("vision/detector-v4", 1, used=64), job(ENDED, 1, 4, "1s"),
     )  # fmt: skip
     reach("Running", *FIRST_WAVE[:3])
     reach("Succeeded", ENDED)
@@ -81,13 +100,16 @@ def stage(up: Up, folder: Path) -> None:
     reach("Running", EVICTED)
     submit(job("production/ranker", 4))
     reach("Running", "production/ranker")
-    submit(job("production/embeddings", 1))
+    submit(job("production/embeddings", 1, used=2))
     reach("Running", "production/embeddings")
     submit(job(WAITS, 3), job(HELD, 4))
     assert fleet("hold", HELD.partition("/")[2], "-n", "language", "--data-dir", str(up.folder)).returncode == 0
     reach("Held", HELD)
     reach("Queued", WAITS, EVICTED)
+    for member in ("cfa", "cfb", "cfc"):
+        name_gpu_source(up, member)
     until("the use of a minute is recorded", lambda: _recorded(up), 180)
+    until("each member tells the use of its GPUs", lambda: _told(up), 180)
 
 
 def _namespace(up: Up, name: str) -> bool:
@@ -102,3 +124,8 @@ def _recorded(up: Up) -> bool:
     """Whether a minute in which all of this ran is in the history."""
     found = up.hub.request("GET", "/fleet/v1/reports/series?by=queue").body
     return any(value for one in found["series"] for value in one["used"])
+
+
+def _told(up: Up) -> bool:
+    members = up.hub.request("GET", "/fleet/v1/gpus").body["members"]
+    return len(members) == 3 and all(one["utilization"] is not None for one in members)

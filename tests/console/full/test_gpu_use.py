@@ -8,14 +8,13 @@ from collections.abc import Iterator
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
-from fleet.amc.get import proxy
 from tests.cli.hub import Up, fleet
 from tests.console.browser import WALKTHROUGH, WITHIN_MS, logged_in, shown, token, violations
+from tests.console.scene import EXPORTERS, name_gpu_source
 
 pytestmark = pytest.mark.xdist_group("console-gpus")
 
 CLUSTER = "/apis/cluster.karmada.io/v1alpha1/clusters/cfa"
-LABELS = {"testbed/gpu-exporter": "yes"}
 BUSY = "default/pytorch-test"
 MINUTE_MS = 150_000  # the controllers ask a source every 48 to 72 s
 
@@ -39,22 +38,6 @@ def hub(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Up]:
         assert running.stop() == 0, running.errors.read_text()
 
 
-def name_source(hub: Up) -> None:
-    """Exporters on each node of the member, which the Cluster names."""
-    nodes = hub.hub.request("GET", f"{proxy('cfa')}/api/v1/nodes").body["items"]
-    for node in [one["metadata"]["name"] for one in nodes]:
-        spec = {"nodeName": node, "containers": [{"name": "main", "image": "x"}]}
-        body = {
-            "apiVersion": "v1",
-            "kind": "Pod",
-            "metadata": {"name": f"exporter-{node}", "labels": LABELS},
-            "spec": spec,
-        }
-        hub.hub.request("POST", f"{proxy('cfa')}/api/v1/namespaces/default/pods", body)
-    metrics = {"spec": {"metrics": {"dcgm": {"namespace": "default", "labels": LABELS}}}}
-    hub.hub.request("PATCH", CLUSTER, metrics, content_type="application/merge-patch+json")
-
-
 @pytest.fixture
 def page(chromium: Browser, hub: Up) -> Page:
     return logged_in(chromium, hub, token(hub, "ada", "--group", "system:masters"))
@@ -62,7 +45,7 @@ def page(chromium: Browser, hub: Up) -> Page:
 
 def test_figures_are_shown_of_pods_of_members_and_of_idle_jobs_once_a_source_is_named(page: Page, hub: Up) -> None:
     shown(page, hub, "members", "no source of figures")
-    name_source(hub)
+    name_gpu_source(hub, "cfa")
     shown(page, hub, "jobs/default/PyTorchJob/pytorch-test", "Uses")
     pods = page.locator("tbody tr")
     expect(pods).to_have_count(3, timeout=WITHIN_MS)
@@ -80,7 +63,7 @@ def test_figures_are_shown_of_pods_of_members_and_of_idle_jobs_once_a_source_is_
 
 
 def test_a_source_that_is_silent_says_why_on_both_pages(page: Page, hub: Up) -> None:
-    metrics = {"spec": {"metrics": {"dcgm": {"namespace": "nowhere", "labels": LABELS}}}}
+    metrics = {"spec": {"metrics": {"dcgm": {"namespace": "nowhere", "labels": EXPORTERS}}}}
     hub.hub.request("PATCH", CLUSTER, metrics, content_type="application/merge-patch+json")
     shown(page, hub, "jobs/default/PyTorchJob/pytorch-test", re.compile("cfa .*no pod with the labels"))
     shown(page, hub, "members", "GPU use")
