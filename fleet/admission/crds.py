@@ -10,10 +10,10 @@ from fleet.admission.dynamic.registration import client_faults, version_faults
 from fleet.admission.rule import Checks, immutable, of_new
 from fleet.engine import crd
 from fleet.engine.status import Cause, forbidden
-from fleet.model.untyped import at, mapping, rows, texts
+from fleet.model.untyped import at, mapping, rows, text, texts
 from fleet.objects.objects import Objects
 from fleet.objects.writing import Review
-from fleet.wellknown import CLUSTER, CONFIG, POLICY, QUEUE, QUOTA, WORK
+from fleet.wellknown import ANNOTATION_SEEDED, CLUSTER, CONFIG, POLICY, QUEUE, QUOTA, WORK
 
 INTERNAL_GROUPS = (CLUSTER, CONFIG, POLICY, QUEUE, QUOTA, WORK)
 
@@ -64,8 +64,11 @@ def _conversion(review: Review) -> Sequence[Cause]:
 
 
 def _stored_versions(review: Review) -> Sequence[Cause]:
-    """A version in which objects may still be stored stays in the list."""
+    """A version in which objects may still be stored stays in the list. A definition that the hub brought gives way to
+    that of its project while nobody has an object of it."""
     if review.new is None or review.old is None or review.subresource:
+        return ()
+    if ANNOTATION_SEEDED in mapping(review.old["metadata"].get("annotations")) and not _has_objects(review):
         return ()
     names = {version.get("name") for version in rows(at(review.new, "spec", "versions"))}
     stored = texts(at(review.old, "status", "storedVersions"))
@@ -79,6 +82,12 @@ def _stored_versions(review: Review) -> Sequence[Cause]:
         for index, name in enumerate(stored)
         if name not in names
     ]  # fmt: skip
+
+
+def _has_objects(review: Review) -> bool:
+    spec = mapping(at(review.old, "spec"))
+    group, plural = text(spec.get("group")), text(at(spec, "names", "plural"))
+    return review.store is None or len(review.store.scan(group, plural)) > 0
 
 
 async def _free_names(review: Review, objects: Objects) -> Sequence[Cause]:

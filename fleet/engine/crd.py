@@ -275,8 +275,10 @@ def status_of(body: Body, conflict: str = "") -> Body:
         reason, message = "InstanceDeletionInProgress", "its objects are being deleted"
         conditions.append({**condition("Terminating", "True", reason, message), "lastTransitionTime": deleted})
     conditions += [entry for type_, entry in old.items() if type_ not in _CONDITIONS]  # of others, who keep them
-    storage = [v["name"] for v in rows(spec["versions"]) if v.get("storage")]
-    stored = list(texts(at(body, "status", "storedVersions")))
+    versions = rows(spec["versions"])
+    storage = [v["name"] for v in versions if v.get("storage")]
+    named = {v["name"] for v in versions}  # all of them, but where a definition of the hub's own was replaced
+    stored = [name for name in texts(at(body, "status", "storedVersions")) if name in named]
     return {
         "conditions": conditions,
         "acceptedNames": spec["names"] if not conflict else {"plural": "", "kind": ""},

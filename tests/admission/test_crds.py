@@ -9,10 +9,11 @@ import pytest
 
 from api.kindfiles import load_kinds
 from fleet.admission.seed import seed
-from fleet.engine.crd import crd_of, kind_of, validate
+from fleet.engine.crd import crd_of, kind_of, status_of, validate
 from fleet.objects.crds import load_crds
 from fleet.objects.definitions import definitions
 from tests.admission.conftest import USER, Body, Hub
+from tests.e2e.manifests import pytorchjob
 from tests.objects.widgets import widget_crd
 
 
@@ -72,6 +73,34 @@ async def test_every_custom_kind_is_a_definition_and_means_the_same_when_read_ba
         stored = await hub.objects.get(crds, "", kind.group_resource)
         assert validate(stored) == [] and stored["spec"] == crd_of(kind)["spec"]
         assert kind_of(stored, definitions(), kind) == kind
+
+
+def upstream(own: Body) -> Body:
+    """The definition of a job kind as its project has it now: in another version than the hub's own."""
+    newer = deepcopy(own)
+    newer["spec"]["versions"][0]["name"] = "v2beta1"
+    return newer
+
+
+async def established(hub: Hub, name: str) -> Body:
+    crds = hub.registry.need("apiextensions.k8s.io", "customresourcedefinitions")
+    own = deepcopy(await hub.objects.get(crds, "", name))
+    own["status"] = status_of(own)
+    return (await hub.objects.update(crds, "", name, own, USER, "status")).body
+
+
+async def test_a_definition_that_the_hub_brought_may_be_replaced_by_one_of_another_version(hub: Hub) -> None:
+    own = await established(hub, "mpijobs.kubeflow.org")
+    assert own["status"]["storedVersions"] == ["v1"]
+    replaced = await hub.update(upstream(own))
+    assert status_of(replaced)["storedVersions"] == ["v2beta1"]
+
+
+async def test_it_stays_while_the_hub_has_jobs_of_its_version(hub: Hub) -> None:
+    own = await established(hub, "pytorchjobs.kubeflow.org")
+    await hub.create(pytorchjob("train"))
+    refusal = await hub.refused(upstream(own), "update")
+    assert [cause.field for cause in refusal.causes] == ["status.storedVersions[0]"]
 
 
 async def test_seeding_again_writes_nothing_and_keeps_what_an_administrator_changed(hub: Hub) -> None:
