@@ -1,4 +1,4 @@
-import { Button, PasswordInput } from "@mantine/core";
+import { Button, TextInput } from "@mantine/core";
 import { useQuery, useQueryClient } from "@tanstack/react-query";
 import { type FormEvent, useState } from "react";
 import { useLocation } from "react-router";
@@ -48,7 +48,8 @@ export function Login() {
         </Button>
       )}
       <form onSubmit={(event) => void submit(event)}>
-        <PasswordInput
+        <TextInput
+          type="password"
           label="Token"
           description="An administrator makes one with: fleet token create NAME. The token of your kubeconfig works, too."
           value={token}

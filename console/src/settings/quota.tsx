@@ -123,7 +123,7 @@ function Editor({ tree, may }: { tree: Tree; may: boolean }) {
       )}
       {may && (
         <>
-          <p role="status">{said(changes.length, faults.length, good, conflict)}</p>
+          <p role="status">{said(changes.length, faults.length, good, conflict, trouble)}</p>
           <ul className="changes">
             {changes.slice(0, 100).map((one) => (
               <li key={one}>{one}</li>
@@ -153,10 +153,11 @@ function Editor({ tree, may }: { tree: Tree; may: boolean }) {
   );
 }
 
-function said(changes: number, faults: number, good: boolean, conflict: boolean): string {
+function said(changes: number, faults: number, good: boolean, conflict: boolean, trouble: string): string {
   if (changes === 0) return "The draft is the tree of the hub.";
   if (faults > 0) return "The hub would refuse the draft. Mend the marked fields.";
   if (conflict) return "The draft waits for your choice above.";
+  if (trouble) return "The hub would refuse the draft.";
   return good ? "The hub would take the draft." : "The hub checks the draft …";
 }
 

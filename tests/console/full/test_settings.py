@@ -163,6 +163,7 @@ def test_a_refusal_of_the_hub_names_the_line_of_the_text(quota: Page) -> None:
     lines[at + 1] = f"{indent}weights: 3"
     text.fill("\n".join(lines))
     expect(quota.get_by_text('unknown field "spec.root.children[0].weights"')).to_be_visible(timeout=WITHIN_MS)
+    expect(quota.get_by_text("The hub would refuse the draft.", exact=True)).to_be_visible()
 
 
 def test_a_user_without_the_right_reads_which_one_is_missing(chromium: Browser, up: Up) -> None:
