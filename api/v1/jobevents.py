@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Collection, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -27,7 +27,7 @@ from fleet.bindings.heartbeat import silence_of
 from fleet.bindings.unit import queue_of
 from fleet.engine.kind import Kind
 from fleet.model.untyped import text
-from fleet.ports import Event, EventType, Expired, Key, Stored, StoreUnavailable
+from fleet.ports import Body, Event, EventType, Expired, Key, Stored, StoreUnavailable
 
 LOOK_S = 0.1  # between two looks at the log
 EVENTS_MAX = 5_000  # of one look
@@ -109,13 +109,23 @@ class JobEvents:
             while self.at < revision:
                 await self._look()
 
-    async def now(self, kind: Kind, namespace: str | None) -> AsyncIterator[JobEvent]:
-        """How the jobs of a kind stand, each as after all changes up to its `revision`."""
+    async def now(
+        self, kind: Kind, namespace: str | None, names: Collection[str], asked_for: Callable[[Body], bool] | None
+    ) -> AsyncIterator[JobEvent]:
+        """How the jobs of a kind stand, each as after all changes up to its `revision`. `names`: only these; none: all.
+        `asked_for`: of the body of a job."""
         line = await self.lines.at(self.at)
-        async for stored in unhurried(self._store.scan(kind.group, kind.resource, namespace=namespace)):
-            told = self.told(kind, stored.key, line)
-            if told is not None:
-                yield told
+        if names and namespace is not None:
+            keys: Iterable[Key] = (Key(kind.group, kind.resource, namespace, name) for name in names)
+        else:
+            found = self._store.scan(kind.group, kind.resource, namespace=namespace)
+            keys = (stored.key for stored in found if not names or stored.key.name in names)
+        async for key in unhurried(keys):
+            stored = self._known.get(key)
+            if stored is not None and (asked_for is None or asked_for(stored.body)):
+                told = self.told(kind, key, line)
+                if told is not None:
+                    yield told
 
     async def since(self, revision: int) -> list[JobEvent]:
         """How the jobs stand that have changed after the revision, those that are gone first. Raises Expired."""

@@ -120,7 +120,7 @@ class _Stream:
                 await self._flush(send, CHUNK_BYTES)
             for kind, namespaces in self._places.values() if changed is None else ():
                 for namespace in namespaces:
-                    async for event in self._events.now(kind, namespace):
+                    async for event in self._events.now(kind, namespace, self._query.name, self._of_object):
                         at[event.key] = event.revision
                         if self._shows(event):
                             self._tell(event)
