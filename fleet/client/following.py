@@ -61,6 +61,7 @@ class _Following:
     name: str | None
     logs: dict[str, _Log] = field(default_factory=dict)  # by uid of the pod
     failure: Refused | None = None
+    said: set[str] = field(default_factory=set)
     noted: bool = False
     read: bool = False
 
@@ -133,8 +134,10 @@ class _Following:
         if isinstance(error, NotFound):
             log.done = True
             return f"{log.pod.name} is deleted, and its log with it"
-        if _may_pass(error):
-            return ""
+        if _may_pass(error):  # a member that does not answer, or too many relays, is told of once
+            text = "" if isinstance(error, Unreachable | BadRequest) else str(error)
+            told, self.said = text in self.said, self.said | {text}
+            return "" if told else text
         if not isinstance(error, Refused):
             raise error
         log.done, self.failure = True, self.failure or error

@@ -170,8 +170,10 @@ async def test_a_log_that_breaks_off_is_gone_on_with_after_its_last_line(which: 
 
     with faulty(tmp_path, scripted(pods, log, ["Running"] * 8 + ["Succeeded"])) as server:
         async for face in faces(which, server=server.url, token="t", ca=server.ca, tries=1):
-            async with asyncio.timeout(60):
-                found = [line async for line in lines(face, "Job/j", follow=True, tail=9)]
+            with pytest.warns(HubWarning) as said:
+                async with asyncio.timeout(60):
+                    found = [line async for line in lines(face, "Job/j", follow=True, tail=9)]
+        assert [str(one.message) for one in said] == ["you have 64 relays open", "cluster m does not answer"]
     assert [line.text for line in found] == [text[31:] for text in whole.split("\n") if text]
     assert [query.get("tailLines") for query in asked[:3]] == ["9", "9", None]
     assert {query.get("sinceTime") for query in asked[2:5]} == {"2026-01-01T00:00:02Z"}
