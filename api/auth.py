@@ -31,6 +31,7 @@ MASTERS = "system:masters"
 ISSUER = "https://fleet.hub"
 MAX_TOKEN_CHARS = 16_384
 LEEWAY_S = 60.0  # how far the clock of who signed a token may be ahead of ours, as in a kube-apiserver
+UNKNOWN_S = 0.05  # between two looks at the token file for tokens that it does not have
 SETTLED_S = 2.0  # the age from which a file's times tell its states apart
 _CACHE = 4096
 log = structlog.get_logger(__name__)
@@ -62,8 +63,8 @@ def for_this_server(user: User | None, audiences: Sequence[str]) -> Checked | No
 
 
 class TokenFile:
-    """A file of `token,user,uid,"group1,group2",end` lines, read again within a second of its change. Groups and end (a
-    time such as 2027-01-01T00:00:00Z) may be missing."""
+    """A file of `token,user,uid,"group1,group2",end` lines, read again within a second of its change, and at once for a
+    token that was not in it before. Groups and end (a time such as 2027-01-01T00:00:00Z) may be missing."""
 
     def __init__(self, path: Path, clock: Clock, *, check_every_s: float = 1.0) -> None:
         self._path = path
@@ -75,12 +76,13 @@ class TokenFile:
         self._users: dict[bytes, tuple[User, float]] = {}
 
     async def user(self, token: str) -> User | None:
-        now = self._clock.monotonic()
-        if now - self._checked >= self._check_every_s:
+        # Tokens are compared by their digest, so that the time a comparison takes says nothing about them.
+        digest, now = digest_of(token), self._clock.monotonic()
+        due_s = self._check_every_s if digest in self._users else min(self._check_every_s, UNKNOWN_S)
+        if now - self._checked >= due_s:
             self._checked = now
             self._reload()
-        # Tokens are compared by their digest, so that the time a comparison takes says nothing about them.
-        user, expires = self._users.get(digest_of(token), (None, inf))
+        user, expires = self._users.get(digest, (None, inf))
         return user if expires == inf or self._clock.now() < expires else None
 
     async def checked(self, token: str, audiences: Sequence[str]) -> Checked | None:

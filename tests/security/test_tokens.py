@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -11,7 +12,7 @@ import jwt
 import pytest
 from structlog.testing import capture_logs
 
-from api.auth import AUTHENTICATED, ISSUER, LEEWAY_S, ServiceAccountTokens, TokenFile
+from api.auth import AUTHENTICATED, ISSUER, LEEWAY_S, UNKNOWN_S, ServiceAccountTokens, TokenFile
 from api.reviews import MAX_AUDIENCE_CHARS, MAX_AUDIENCES
 from fleet.cli.datadir import DataDir, add_token
 from fleet.ports import Key, Put
@@ -235,6 +236,16 @@ async def test_a_token_ends_when_its_line_does_even_if_the_file_looks_the_same(t
     path.write_text("bbb,alice,1\n")
     os.utime(path, ns=(stat.st_atime_ns, stat.st_mtime_ns))
     assert await tokens.user("aaa") is None and await tokens.user("bbb") is not None
+
+
+async def test_a_new_token_works_at_once_although_the_file_was_read_a_moment_ago(tmp_path: Path) -> None:
+    path = tmp_path / "tokens.csv"
+    path.write_text("aaa,alice,1\n")
+    tokens = TokenFile(path, WallClock(), check_every_s=3600)
+    assert await tokens.user("aaa") is not None
+    path.write_text("aaa,alice,1\nbbb,bob,2\n")
+    await asyncio.sleep(2 * UNKNOWN_S)
+    assert await tokens.user("bbb") is not None
 
 
 async def test_without_the_file_no_token_works_and_with_it_again_they_do(tmp_path: Path) -> None:
