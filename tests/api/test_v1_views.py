@@ -290,6 +290,7 @@ async def test_the_openapi_document_describes_every_route_with_its_answer_and_it
             "since",
             "limit",
             "continue",
+            "offset",
         }
         assert set(document["paths"]["/fleet/v1/jobs"]["post"]["requestBody"]["content"]) == {
             "application/json", "application/yaml",

@@ -7,6 +7,7 @@ from tests.docs.world import HOW_TO, Meanwhile, World
 
 JOIN = "join-a-real-cluster.md"
 GONE = "kubectl delete -f docs/how-to/fleet-member.yaml --ignore-not-found --timeout=150s"
+NO_AGENT = "kubectl delete namespace fleet-agent --ignore-not-found --timeout=150s"  # of tests on the same cluster
 TOKEN = "kubectl -n fleet-hub wait secret/fleet-token --for=jsonpath='{.data.token}' --timeout=60s"
 
 
@@ -19,7 +20,7 @@ def account() -> str:
 ON_REAL_MEMBERS = {
     JOIN: World(shell=GONE, meanwhile=(Meanwhile("kubectl config *", shell=TOKEN),), afterwards=GONE),
     "join-a-member-behind-a-firewall.md": World(
-        shell=f"{GONE}\n{account()}",
+        shell=f"{NO_AGENT}\n{GONE}\n{account()}",
         meanwhile=(
             Meanwhile(
                 "fleet clusters *",
@@ -31,6 +32,6 @@ fleet agent edge --hub $(address $FLEET_KUBECONFIG) --token-file token --ca-file
     --api $(address member.kubeconfig | cut -d/ -f3) > agent.log 2>&1 & echo $! > agent.pid""",
             ),
         ),
-        afterwards=f"kill $(cat agent.pid); {GONE}; kubectl delete namespace fleet-agent --timeout=150s",
+        afterwards=f"kill $(cat agent.pid); {GONE}; {NO_AGENT}",
     ),
 }
