@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from api.relays.places import Limits
+from fleet.client import AsyncFleet
 from tests.api.conftest import KUBECTLS
 from tests.api.wait import eventually, expect_line
 from tests.cli.hub import fleet
@@ -43,6 +44,40 @@ async def test_a_followed_log_goes_on_until_its_client_goes(world: World) -> Non
         lines = world.node.log.read_text().splitlines(keepends=True)
         world.node.log.write_text("".join(lines[: len(LINES)]))
     await eventually(lambda: len(world.relays.places) == 0 and world.pool_requests() == 0, "the relay is over")
+
+
+async def test_python_follows_all_pods_of_a_job_and_goes_on_behind_the_last_line(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("fleet.client.following.MISSING_S", 0.2)
+    seen: asyncio.Queue[tuple[str, int | None, str]] = asyncio.Queue()
+
+    async def follow() -> None:
+        async with AsyncFleet(kubeconfig=world.hub.kubeconfig()) as fleet:
+            async for line in fleet.logs("job/train", namespace=TEAM, container="main", follow=True):
+                seen.put_nowait((line.pod, line.rank, line.text))
+
+    async def next_lines(count: int) -> list[tuple[str, int | None, str]]:
+        async with asyncio.timeout(60):
+            return sorted([await seen.get() for _ in range(count)])
+
+    both = [("train-0", 0), ("train-1", 1)]
+    following = asyncio.create_task(follow())
+    try:
+        assert await next_lines(2 * len(LINES)) == [(*pod, line) for pod in both for line in LINES]
+        await world.edit_binding(clusters=[])  # the job leaves its member, and its relays end
+        await eventually(lambda: len(world.relays.places) == 0, "the relays have ended")
+        await world.edit_binding(clusters=[{"name": "cfa"}])
+        with world.node.log.open("a") as log:
+            log.write("2026-01-01T00:00:01.000000000Z stdout F later\n")
+        assert await next_lines(2) == [(*pod, "later") for pod in both]
+        assert seen.empty()
+    finally:
+        following.cancel()
+        await asyncio.gather(following, return_exceptions=True)
+        lines = world.node.log.read_text().splitlines(keepends=True)
+        world.node.log.write_text("".join(lines[: len(LINES)]))
+    await eventually(lambda: len(world.relays.places) == 0, "the relays are over")
 
 
 async def test_a_pod_is_shown_as_a_kube_apiserver_shows_one(world: World) -> None:
