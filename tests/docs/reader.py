@@ -23,7 +23,8 @@ from tests.testbed.build import parts
 
 WITHIN_S = 150.0  # until the hub has done what the page shows
 READS = re.compile(
-    r"(fleet (jobs|queues|clusters|logs|top|doctor|check|explain)|(kubectl|kubectl amc|\$CFA) (get|describe|auth)|jq)\b"
+    r"(fleet (jobs|queues|clusters|logs|top|doctor|check|explain|sweep|status|show|report|history|what-if)"
+    r"|(kubectl|kubectl amc|\$CFA) (get|describe|auth)|jq)\b"
 )
 ADDRESS = re.compile(r"https://127\.0\.0\.1:644\d")
 DECISION = re.compile(r"/decisions/\d+/")
