@@ -206,7 +206,7 @@ class Api:
         request.user = user
         if mounted is not None:
             await self._enter(request, Attributes(request.method.lower(), path=path))
-            if isinstance(mounted, Face):
+            if not callable(mounted):
                 return await mounted.answer(request)
             # The mounted application finds the user, and the means to authorise, in its scope.
             began, clock = self._clock.monotonic(), self._clock.monotonic

@@ -12,7 +12,7 @@ import zlib
 from collections.abc import Awaitable, Callable, Mapping, MutableMapping
 from functools import lru_cache
 from hashlib import sha256
-from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol
 from urllib.parse import parse_qsl
 
 import orjson
@@ -269,9 +269,9 @@ Answer = Response | Stream | Upgrade
 Handler = Callable[[Request], Awaitable[Answer]]
 
 
-@runtime_checkable
 class Face(Protocol):
-    """A mounted part that answers as the rest of the API does, streams included."""
+    """A mounted part that answers as the rest of the API does, streams included. It is no callable, as an ASGI
+    application is."""
 
     async def answer(self, request: Request) -> Answer: ...
 
