@@ -265,6 +265,8 @@ async def test_wrong_parameters_are_named_and_the_time_of_a_watch_is_bounded() -
 
 
 async def test_an_idle_hub_has_no_task_and_no_table(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(jobevents, "LINGER_S", 1.0)
+
     def following() -> list[str]:
         return [task.get_name() for task in asyncio.all_tasks() if task.get_name() == "job events"]
 
