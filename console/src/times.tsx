@@ -35,12 +35,13 @@ export function Ago({ at }: { at: string | null | undefined }) {
   );
 }
 
-/** A time as the clock of the reader shows it. */
+/** A time as the clock of the reader shows it, with the day unless it is today. */
 export function At({ at }: { at: string }) {
   const then = new Date(at);
+  const today = new Date(useNow(60_000)).toDateString() === then.toDateString();
   return (
     <time dateTime={at} title={`${at} (UTC)`}>
-      {then.toLocaleString(undefined, { dateStyle: "short", timeStyle: "medium" })}
+      {then.toLocaleString(undefined, { dateStyle: today ? undefined : "short", timeStyle: "medium" })}
     </time>
   );
 }
