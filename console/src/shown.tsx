@@ -3,6 +3,7 @@
 import { Alert, Button, Skeleton } from "@mantine/core";
 import type { UseQueryResult } from "@tanstack/react-query";
 import type { ReactNode } from "react";
+import { Link } from "react-router";
 import { Refusal } from "./api";
 
 const TONES: Record<string, string> = {
@@ -87,5 +88,13 @@ export function Bar({ parts, whole, label }: { parts: [string, number][]; whole:
         <span key={tone} className={tone} style={{ width: `${whole > 0 ? (100 * value) / whole : 0}%` }} />
       ))}
     </div>
+  );
+}
+
+export function MemberLink({ name }: { name: string }) {
+  return (
+    <Link to={`/jobs?member=${encodeURIComponent(name)}`} title={`Jobs in ${name} now`}>
+      {name}
+    </Link>
   );
 }

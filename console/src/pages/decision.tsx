@@ -9,7 +9,7 @@ import { allowedPath, type DecisionDetail, get, type Replay, write } from "../ap
 import { answerOf, causeOf, JobLink, milliseconds, NoDecision, quality } from "../decided";
 import { Filter } from "../filter";
 import { Long } from "../long";
-import { Empty, Figure, Loaded } from "../shown";
+import { Empty, Figure, Loaded, MemberLink } from "../shown";
 import { At } from "../times";
 
 const REASONS = 2_000; // of those that match; a search finds the others
@@ -183,12 +183,6 @@ function Changes({ decision: { placements, claims, evictions, certificate } }: {
     </>
   );
 }
-
-const MemberLink = ({ name }: { name: string }) => (
-  <Link to={`/jobs?member=${encodeURIComponent(name)}`} title={`Jobs in ${name} now`}>
-    {name}
-  </Link>
-);
 
 type Use = DecisionDetail["byMember"][number] | DecisionDetail["byQueue"][number];
 

@@ -9,7 +9,7 @@ import { found, get, type JobDetail, jobPath, type Life } from "../api";
 import { Buttons } from "../buttons";
 import { Logs, type PodList } from "../logs";
 import { Pods } from "../pods";
-import { Empty, Figure, Loaded, State } from "../shown";
+import { Empty, Figure, Loaded, MemberLink, State } from "../shown";
 import { Why } from "../starters";
 import { Coming, Timeline } from "../timeline";
 import { Ago } from "../times";
@@ -52,7 +52,7 @@ function Job({ job, path }: { job: JobDetail; path: string }) {
         />
         <Figure
           label="Member"
-          value={job.member ?? "–"}
+          value={job.member ? <MemberLink name={job.member} /> : "–"}
           note={job.attempt > 1 ? `attempt ${job.attempt}` : undefined}
         />
         <Figure label="GPUs" value={job.gpus} note={`in ${count(job.pods, "pod")}`} />
