@@ -1,16 +1,16 @@
 /** Use over time as stacked areas under the line of the capacity, and the same numbers as a table. */
 
-import { useEffect, useMemo, useRef } from "react";
+import { useEffect, useRef } from "react";
 import uPlot from "uplot";
 import "uplot/dist/uPlot.min.css";
 import { useMantineColorScheme } from "@mantine/core";
 import type { UsageOverTime } from "./api";
-import { type Shade, shades } from "./shades";
+import { Mark, type Shades } from "./shades";
 
 const HEIGHT = 220;
 const ROWS_MOST = 12; // of the table: the steps lie evenly
 
-export const named = (name: string | null | undefined) => name ?? "others";
+const named = (name: string | null | undefined) => name ?? "others";
 const gpus = (value: number | null | undefined) =>
   value === null || value === undefined ? "–" : value.toLocaleString(undefined, { maximumFractionDigits: 1 });
 const clock = (at: string, dated: boolean) =>
@@ -24,11 +24,10 @@ function tick(at: number): string {
     : time.toLocaleTimeString(undefined, { hour: "2-digit", minute: "2-digit" });
 }
 
-export default function Chart({ data, label }: { data: UsageOverTime; label: string }) {
+export default function Chart({ data, tones, label }: { data: UsageOverTime; tones: Shades; label: string }) {
   const place = useRef<HTMLDivElement>(null);
   const { colorScheme } = useMantineColorScheme();
   const names = data.series.map((one) => named(one.name));
-  const tones = useMemo(() => shades(data.series.map((one) => named(one.name))), [data]);
   useEffect(() => {
     const holder = place.current;
     if (holder === null) return;
@@ -50,14 +49,9 @@ export default function Chart({ data, label }: { data: UsageOverTime; label: str
     <figure className="chart">
       <div ref={place} role="img" aria-label={`${label}. The table below has the numbers.`} />
       <ul className="legend" aria-label="Meaning of the areas">
-        {names.map((name) => (
-          <li key={name}>
-            <span
-              className={`slot shade-${tones.get(name)?.number}`}
-              data-sign={tones.get(name)?.letter}
-              aria-hidden="true"
-            />{" "}
-            {name}
+        {data.series.map(({ name }) => (
+          <li key={named(name)}>
+            <Mark shade={tones.get(name)} /> {named(name)}
           </li>
         ))}
         {data.capacity && <li>– – capacity</li>}
@@ -112,12 +106,12 @@ function columns(data: UsageOverTime): uPlot.AlignedData {
   return [data.at.map((at) => Date.parse(at) / 1000), ...sums.reverse(), ...capacity] as uPlot.AlignedData;
 }
 
-function options(data: UsageOverTime, tones: Map<string, Shade>, holder: HTMLElement): uPlot.Options {
+function options(data: UsageOverTime, tones: Shades, holder: HTMLElement): uPlot.Options {
   const style = getComputedStyle(document.documentElement);
   const colour = (name: string) => style.getPropertyValue(name).trim();
   // The largest sum is drawn first, and the smaller ones over it.
   const areas = [...data.series].reverse().map((one) => {
-    const shade = colour(`--shade-${tones.get(named(one.name))?.number}`);
+    const shade = colour(`--shade-${tones.get(one.name)?.number}`);
     return { label: named(one.name), stroke: shade, fill: shade, width: 1, points: { show: false } };
   });
   const line = { label: "capacity", stroke: colour("--quiet"), width: 2, dash: [6, 4], points: { show: false } };

@@ -1,11 +1,13 @@
 /** The map of the nodes: a square for each GPU, coloured by queue. A member's nodes are read when it is opened. */
 
+import { Skeleton } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
 import { useMemo, useState } from "react";
 import { Link } from "react-router";
 import { count } from "./amounts";
 import { type Cluster, found, type GpuNode, jobPath, type NodeList } from "./api";
-import { type Shade, shades } from "./shades";
+import { useLeaves } from "./leaves";
+import { Mark, type Shade, type Shades, shades } from "./shades";
 import { Empty, Loaded } from "./shown";
 import { Ago } from "./times";
 
@@ -30,6 +32,7 @@ export function NodeMap({ members }: { members: Cluster[] }) {
 
 function MemberMap({ name, first }: { name: string; first: boolean }) {
   const [open, setOpen] = useState(first);
+  const leaves = useLeaves();
   const nodes = useQuery({
     // The hub writes the nodes down some seconds after a change, so a change is no moment to ask for them.
     queryKey: ["nodes", name],
@@ -43,10 +46,12 @@ function MemberMap({ name, first }: { name: string; first: boolean }) {
       {open && (
         <Loaded query={nodes} height={120}>
           {(data) =>
-            data === null || data.items.length === 0 ? (
+            leaves === undefined ? (
+              <Skeleton height={120} aria-hidden="true" />
+            ) : data === null || data.items.length === 0 ? (
               <Empty title="The nodes are not known yet">They show here after the controllers' next look.</Empty>
             ) : (
-              <Nodes data={data} />
+              <Nodes data={data} leaves={leaves} />
             )
           }
         </Loaded>
@@ -55,21 +60,21 @@ function MemberMap({ name, first }: { name: string; first: boolean }) {
   );
 }
 
-const queueOf = (job: GpuNode["jobs"][number]) => job.queue ?? NO_QUEUE;
+const named = (queue: string | null) => queue ?? NO_QUEUE;
 
-function Nodes({ data }: { data: NodeList }) {
+function Nodes({ data, leaves }: { data: NodeList; leaves: string[] | null }) {
   const [chosen, setChosen] = useState<string | null>(null);
-  const tones = useMemo(
-    () => shades([...new Set(data.items.flatMap((node) => node.jobs.map(queueOf)))].sort()),
-    [data],
-  );
+  const tones = useMemo(() => {
+    const queues = new Set(data.items.flatMap((node) => node.jobs.map((job) => job.queue)));
+    return shades([...queues].sort(), leaves);
+  }, [data, leaves]);
   const node = data.items.find((one) => one.name === chosen);
   return (
     <>
       <ul className="legend" aria-label="Meaning of the squares">
         {[...tones].map(([name, shade]) => (
-          <li key={name}>
-            <Square shade={shade} /> {name}
+          <li key={named(name)}>
+            <Mark shade={shade} /> {named(name)}
           </li>
         ))}
         <li>
@@ -107,7 +112,7 @@ function Nodes({ data }: { data: NodeList }) {
               <Link to={`/jobs/${jobPath(job)}`}>
                 {job.namespace}/{job.name}
               </Link>{" "}
-              {count(job.gpus, "GPU")} ({queueOf(job)})
+              {count(job.gpus, "GPU")} ({named(job.queue)})
             </span>
           ))}
         </p>
@@ -120,17 +125,13 @@ function Nodes({ data }: { data: NodeList }) {
   );
 }
 
-function Square({ shade }: { shade: Shade }) {
-  return <span className={`slot shade-${shade.number}`} data-sign={shade.letter} aria-hidden="true" />;
-}
-
 /** One square a GPU: those of jobs, those of other pods, the free ones. */
-function Squares({ node, tones }: { node: GpuNode; tones: Map<string, Shade> }) {
-  const taken = node.jobs.flatMap((job) => Array<Shade | undefined>(job.gpus).fill(tones.get(queueOf(job))));
+function Squares({ node, tones }: { node: GpuNode; tones: Shades }) {
+  const taken = node.jobs.flatMap((job) => Array<Shade | undefined>(job.gpus).fill(tones.get(job.queue)));
   return Array.from({ length: Math.min(node.gpus, SQUARES_MOST) }, (_, at) => {
     const shade = taken[at];
     // biome-ignore lint/suspicious/noArrayIndexKey: the squares of a node have no other name
-    if (shade) return <Square key={at} shade={shade} />;
+    if (shade) return <Mark key={at} shade={shade} />;
     const [tone, sign] =
       at < taken.length + node.other ? ["other", "–"] : node.state === "ready" ? ["", ""] : ["closed", "×"];
     return (
@@ -147,6 +148,6 @@ function sums(node: GpuNode): string {
 }
 
 function inWords(node: GpuNode): string {
-  const jobs = node.jobs.map((job) => `${job.namespace}/${job.name} ${job.gpus} (${queueOf(job)})`);
+  const jobs = node.jobs.map((job) => `${job.namespace}/${job.name} ${job.gpus} (${named(job.queue)})`);
   return [`${node.name}: ${sums(node)}`, ...jobs].join(", ");
 }

@@ -2,8 +2,10 @@
 
 import { Skeleton } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
-import { lazy, Suspense } from "react";
+import { lazy, Suspense, useMemo } from "react";
 import { found, type UsageOverTime } from "./api";
+import { useLeaves } from "./leaves";
+import { shades } from "./shades";
 import { Empty, Loaded } from "./shown";
 
 const Chart = lazy(() => import("./chart"));
@@ -29,6 +31,11 @@ export function UseChart({ by, hours, label }: { by: "queue" | "member"; hours: 
     },
     refetchInterval: MINUTE_MS,
   });
+  const leaves = useLeaves();
+  const tones = useMemo(() => {
+    const names = (series.data?.series ?? []).map((one) => one.name);
+    return leaves === undefined ? undefined : shades(names, by === "queue" ? leaves : null);
+  }, [series.data, leaves, by]);
   return (
     <div className="use">
       <Loaded query={series} height={HEIGHT}>
@@ -43,7 +50,11 @@ export function UseChart({ by, hours, label }: { by: "queue" | "member"; hours: 
             </Empty>
           ) : (
             <Suspense fallback={<Skeleton height={HEIGHT} aria-hidden="true" />}>
-              <Chart data={data} label={label} />
+              {tones ? (
+                <Chart data={data} tones={tones} label={label} />
+              ) : (
+                <Skeleton height={HEIGHT} aria-hidden="true" />
+              )}
             </Suspense>
           )
         }

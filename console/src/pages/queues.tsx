@@ -2,10 +2,12 @@
 
 import { NativeSelect } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
-import { useState } from "react";
+import { useMemo, useState } from "react";
 import { Link, useSearchParams } from "react-router";
 import { amount, count, readable } from "../amounts";
 import { type ClusterList, found, get, type JobList, jobPath, type Queue, type QueueList } from "../api";
+import { useLeaves } from "../leaves";
+import { Mark, type Shades, shades } from "../shades";
 import { Empty, Loaded } from "../shown";
 
 const MAX_JOBS = "kube-queue/max-jobs";
@@ -42,6 +44,11 @@ function Tree({ items, partial, members }: { items: Queue[]; partial: boolean; m
   const asked = address.get("resource") ?? "";
   const resource = resources.includes(asked) ? asked : (resources[0] ?? "");
   const room = (members?.items ?? []).reduce((sum, one) => sum + amount(one.allocatable[resource]), 0);
+  const leaves = useLeaves();
+  const tones = useMemo(() => {
+    const names = items.filter((one) => one.children.length === 0).map((one) => one.path);
+    return leaves === undefined ? undefined : shades(names, leaves);
+  }, [items, leaves]);
   const byPath = new Map(items.map((one) => [one.path, one]));
   const roots = items.filter((one) => one.parent === null || !byPath.has(one.parent));
   return (
@@ -73,7 +80,7 @@ function Tree({ items, partial, members }: { items: Queue[]; partial: boolean; m
       {partial && <p className="note">These are the queues that you may see. There may be more.</p>}
       <ul className="tree">
         {roots.map((one) => (
-          <Branch key={one.path} queue={one} byPath={byPath} resource={resource} room={room} />
+          <Branch key={one.path} queue={one} byPath={byPath} resource={resource} room={room} tones={tones} />
         ))}
       </ul>
     </>
@@ -85,9 +92,11 @@ interface BranchProps {
   byPath: Map<string, Queue>;
   resource: string;
   room: number;
+  /** Of the leaves; undefined until the tree is read. */
+  tones: Shades | undefined;
 }
 
-function Branch({ queue, byPath, resource, room }: BranchProps) {
+function Branch({ queue, byPath, resource, room, tones }: BranchProps) {
   const children = queue.children.flatMap((path) => byPath.get(path) ?? []);
   const used = amount(queue.used[resource]);
   const min = amount(queue.min[resource]);
@@ -108,7 +117,9 @@ function Branch({ queue, byPath, resource, room }: BranchProps) {
   return (
     <li>
       <div className="queue-line">
-        <strong title={queue.path}>{queue.path.split("/").at(-1)}</strong>
+        <strong title={queue.path}>
+          {children.length === 0 && <Mark shade={tones?.get(queue.path)} />} {queue.path.split("/").at(-1)}
+        </strong>
         <span>{figures.join(", ")}</span>
         <span>
           <Link to={`/jobs?queue=${encodeURIComponent(queue.path)}&state=Running`}>{queue.running} running</Link>,{" "}
@@ -132,7 +143,7 @@ function Branch({ queue, byPath, resource, room }: BranchProps) {
       {children.length > 0 ? (
         <ul>
           {children.map((one) => (
-            <Branch key={one.path} queue={one} byPath={byPath} resource={resource} room={room} />
+            <Branch key={one.path} queue={one} byPath={byPath} resource={resource} room={room} tones={tones} />
           ))}
         </ul>
       ) : (

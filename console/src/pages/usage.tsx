@@ -4,6 +4,8 @@ import { Button, NativeSelect } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
 import { useSearchParams } from "react-router";
 import { get, type HistoryReport } from "../api";
+import { useLeaves } from "../leaves";
+import { Mark, shades } from "../shades";
 import { Bar, Empty, Loaded } from "../shown";
 import { duration } from "../times";
 import { UseChart } from "../usechart";
@@ -110,6 +112,14 @@ function Figures({ data, report, by }: { data: HistoryReport; report: string; by
   const columns = REPORTS[report] ?? [];
   const first = columns[0];
   const rows = data.rows as unknown as Row[];
+  const leaves = useLeaves();
+  const tones =
+    by === "queue" && leaves !== undefined
+      ? shades(
+          rows.map((row) => row.key),
+          leaves,
+        )
+      : undefined;
   if (rows.length === 0 || first === undefined)
     return <Empty title="Nothing in this period">Jobs that run show here a minute later at most.</Empty>;
   const most = Math.max(...rows.map((row) => known(row[first.field]) ?? 0));
@@ -132,7 +142,9 @@ function Figures({ data, report, by }: { data: HistoryReport; report: string; by
           <tbody>
             {rows.map((row) => (
               <tr key={row.key}>
-                <th scope="row">{row.key ?? "unknown"}</th>
+                <th scope="row">
+                  {by === "queue" && <Mark shade={tones?.get(row.key)} />} {row.key ?? "unknown"}
+                </th>
                 <td className="bars">
                   <Bar
                     parts={[["used", known(row[first.field]) ?? 0]]}

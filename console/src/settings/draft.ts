@@ -3,7 +3,8 @@
 import { useQueryClient } from "@tanstack/react-query";
 import { useState } from "react";
 import { Refusal, type Session, write } from "../api";
-import { type Fault, type Node, TREES, type Tree } from "./tree";
+import { TREES } from "../leaves";
+import type { Fault, Node, Tree } from "./tree";
 
 const KEPT = "fleet.settings.quota";
 

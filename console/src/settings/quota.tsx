@@ -4,13 +4,14 @@ import { Alert, Button } from "@mantine/core";
 import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import { useEffect, useState } from "react";
 import { allowed, get } from "../api";
+import { TREES } from "../leaves";
 import { Empty, Loaded } from "../shown";
 import { type Answer, Consequences, consequences } from "./consequences";
 import { checked, type Draft, put, treeOf, useDraft, useUser } from "./draft";
 import { Outline } from "./outline";
 import { Missing, useRights } from "./rights";
 import { TreeText } from "./text";
-import { differences, EMPTY, faultsOf, merged, type Node, ROOT, TREES, type Tree } from "./tree";
+import { differences, EMPTY, faultsOf, merged, type Node, ROOT, type Tree } from "./tree";
 
 const TYPED_MS = 400;
 const QUOTA = { group: "scheduling.sigs.k8s.io", resource: "elasticquotatrees", namespace: "kube-system" };

@@ -34,7 +34,6 @@ export interface Fault {
 
 export const ROOT = "spec.root";
 export const WEIGHT = "quota.scheduling.koordinator.sh/shared-weight";
-export const TREES = "/apis/scheduling.sigs.k8s.io/v1beta1/namespaces/kube-system/elasticquotatrees";
 export const EMPTY: Tree = {
   apiVersion: "scheduling.sigs.k8s.io/v1beta1",
   kind: "ElasticQuotaTree",

@@ -5,8 +5,9 @@ import { useQuery } from "@tanstack/react-query";
 import { type FormEvent, useId, useState } from "react";
 import { allowedPath, type ClusterList, found, type JobList, type QueueList } from "../api";
 import type { Edit } from "../edits";
+import { TREES } from "../leaves";
 import { manifestOf } from "../settings/text";
-import { TREES, type Tree } from "../settings/tree";
+import type { Tree } from "../settings/tree";
 import { type Choices, type Field, FORMS } from "./forms";
 
 const JOBS_MOST = 500;

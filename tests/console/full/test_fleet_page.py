@@ -5,12 +5,13 @@ from __future__ import annotations
 import re
 
 import pytest
-from playwright.sync_api import Browser, Page, expect
+from playwright.sync_api import Browser, Locator, Page, expect
 
 from tests.cli.hub import Up
 from tests.console.browser import FIRST, WITHIN_MS, logged_in, shown, token, violations
 
 pytestmark = pytest.mark.xdist_group("console")
+TREES = "/apis/scheduling.sigs.k8s.io/v1beta1/namespaces/kube-system/elasticquotatrees"
 MINUTES_MS = 150_000  # the hub records the use once a minute
 
 
@@ -55,6 +56,38 @@ def test_the_use_over_time_is_a_chart_and_a_table_and_fits_a_phone(admin: Page, 
     finally:
         admin.set_viewport_size({"width": 1280, "height": 720})
         admin.emulate_media(color_scheme="light")
+
+
+def test_a_queue_has_one_colour_and_letter_wherever_it_shows(admin: Page, up: Up) -> None:
+    """Also beside a queue that only one of the pages shows."""
+    (tree,) = up.hub.request("GET", TREES).body["items"]
+    path, root = f"{TREES}/{tree['metadata']['name']}", tree["spec"]["root"]
+    more = {**root, "children": [{"name": "child-1", "namespaces": ["one"]}, *root["children"]]}
+    merge = {"content_type": "application/merge-patch+json"}
+    up.hub.request("PATCH", path, {"spec": {"root": more}}, **merge)
+    try:
+        shown(admin, up, "queues", "child-1")
+        lines = admin.locator(".queue-line")
+        wanted, other = mark(lines.filter(has_text="child-2")), mark(lines.filter(has_text="child-1"))
+        assert {wanted[0], other[0]} <= {f"slot shade-{number}" for number in range(1, 8)}
+        assert wanted[0] != other[0] and wanted[1] != other[1]
+        shown(admin, up, "")
+        legends = admin.get_by_role("region", name="Nodes").get_by_role("list", name="Meaning of the squares")
+        assert mark(legends.get_by_role("listitem").filter(has_text="root/child-2")) == wanted
+        areas = admin.locator(".chart .legend li", has_text="root/child-2")
+        expect(areas).to_be_visible(timeout=MINUTES_MS)
+        assert mark(areas) == wanted
+        shown(admin, up, "usage?report=waits&by=queue", "root/child-2")
+        assert mark(admin.get_by_role("rowheader", name="root/child-2")) == wanted
+    finally:
+        up.hub.request("PATCH", path, {"spec": {"root": root}}, **merge)
+
+
+def mark(where: Locator) -> tuple[str, str]:
+    """Colour and letter of the queue that is named there."""
+    square = where.locator("[class*=shade-]")
+    expect(square).to_have_attribute("data-sign", re.compile("[A-Z]"), timeout=WITHIN_MS)
+    return square.get_attribute("class") or "", square.get_attribute("data-sign") or ""
 
 
 def test_a_queue_shows_its_fair_share(admin: Page, up: Up) -> None:
