@@ -126,8 +126,8 @@ class Console:
             return _no_login(request, error)
 
     async def _called_back(self, request: Request, login: Login) -> Response:
-        self._attempts.begin(request)
         try:
+            self._attempts.begin(request)
             token, to = await login.finish(request)
             opened = await self.sessions.open(token, cookie_of(request, COOKIE))
             if opened is None:
@@ -153,11 +153,13 @@ class Console:
 
 
 def _no_login(request: Request, error: StatusError) -> Response:
-    """The refusal; for a person whose browser navigates, the page of the login, which has words for each reason."""
+    """The refusal; for a person whose browser navigates, the page of the login, which has words for each reason and
+    says when to try again."""
     if "text/html" not in request.header(b"accept"):
         return error_response(error)
     log.info("a login to the console through the issuer failed", why=error.message)
-    return Response(b"", 303, headers=((b"location", f"{PREFIX}?{urlencode({'login': error.reason})}".encode()),))
+    query = {"login": error.reason} | ({"after": error.retry_after_s} if error.retry_after_s is not None else {})
+    return Response(b"", 303, headers=((b"location", f"{PREFIX}?{urlencode(query)}".encode()),))
 
 
 def _token(raw: bytes) -> str:

@@ -4,13 +4,22 @@ import { type FormEvent, useState } from "react";
 import { useLocation } from "react-router";
 import { get, type Methods, Refusal, type Session, write } from "./api";
 
-// Why a login through the issuer led back here: the reason of the hub's refusal, in the address.
+// Why a login through the issuer led back here: the reason of the hub's refusal, in the address. `after`: seconds until
+// another try makes sense.
 const FAILED: Record<string, string> = {
   BadRequest: "This login took too long, was used already, or began in another browser. Log in again.",
   Unauthorized: "The issuer does not log you in, or you are no user of this hub. The log of the hub has the reason.",
-  ServiceUnavailable: "The issuer cannot be asked now. Try again later, or log in with a token.",
-  TooManyRequests: "Too many logins have failed lately. Try again later.",
+  ServiceUnavailable: "The issuer cannot be asked now. A token works all the same.",
+  TooManyRequests: "The hub has had too many logins lately, or too many that failed.",
 };
+
+const AFTER_MOST_S = 3_600;
+
+function again(address: URLSearchParams): string {
+  const after = Number(address.get("after"));
+  if (!(after > 0 && after <= AFTER_MOST_S)) return "";
+  return ` Try again after ${new Date(Date.now() + after * 1_000).toLocaleTimeString()}.`;
+}
 
 export function Login() {
   const client = useQueryClient();
@@ -32,7 +41,9 @@ export function Login() {
       else setTrouble(error instanceof Error ? error.message : String(error));
     }
   };
-  const failed = FAILED[new URLSearchParams(search).get("login") ?? ""];
+  const address = new URLSearchParams(search);
+  const failed = FAILED[address.get("login") ?? ""];
+  const [when] = useState(() => again(address));
   const oidc = `/console/login/oidc?to=${encodeURIComponent(failed ? "/console" : `/console${pathname}${search}${hash}`)}`;
   return (
     <main className="login">
@@ -40,6 +51,7 @@ export function Login() {
       {failed && (
         <p className="bad-text" role="alert">
           {failed}
+          {when}
         </p>
       )}
       {methods.data?.methods.includes("oidc") && (

@@ -209,6 +209,21 @@ async def test_an_issuer_that_does_not_answer_leaves_the_login_by_token(both: tu
     await world.logged_in()
 
 
+async def test_a_browser_that_logs_in_too_often_lands_on_the_login_which_says_when_to_try_again(
+    both: tuple[World, Provider],
+) -> None:
+    world, provider = both
+    browser = world.browser("10.0.0.8")
+    query = provider.agree([await begun(browser) for _ in range(30)][-1])
+    world.clock.at += 20
+    for path, asked in (("/console/login/oidc", {}), ("/console/callback", query)):
+        program = await browser.get(path, params=asked)
+        assert (program.status_code, program.headers["retry-after"]) == (429, "41")
+        person = await browser.get(path, params=asked, headers={"accept": "text/html,*/*;q=0.8"})
+        assert (person.status_code, person.headers["location"]) == (303, "/console?login=TooManyRequests&after=41")
+    assert not world.stored()
+
+
 async def test_logins_that_begin_are_bounded(both: tuple[World, Provider]) -> None:
     world, _ = both
     browser = world.browser("10.0.0.7")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import threading
 import time
 from collections.abc import Iterator
@@ -110,6 +111,14 @@ def test_a_login_that_the_person_breaks_off_leads_back_to_the_login(
     browser.context.clear_cookies()
     browser.get_by_role("link", name="Log in as ann").click()
     expect(browser.get_by_role("alert")).to_contain_text("began in another browser", timeout=WITHIN_MS)
+
+
+def test_too_many_logins_lead_back_to_the_login_which_says_when_to_try_again(browser: Page, new: Up) -> None:
+    server = new.hub.client.access.server
+    browser.goto(f"{server}/console?login=TooManyRequests&after=41")  # as the hub sends it there
+    said = re.compile(r"too many logins lately.* Try again after \d\d:\d\d:\d\d\.")
+    expect(browser.get_by_role("alert")).to_have_text(said, timeout=WITHIN_MS)
+    assert violations(browser) == []
 
 
 def test_a_login_through_the_issuer_leads_to_the_page_that_was_asked_for(ann: Page) -> None:
