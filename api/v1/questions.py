@@ -15,10 +15,11 @@ from starlette.requests import Request
 
 from api.rbac import Attributes
 from api.v1.context import Hub, allowed, hub_request, need, user_of, wrong
-from api.v1.line import queue_paths
+from api.v1.line import BINDINGS, queue_paths
 from api.v1.manifest import inside, manifest_of
 from api.v1.sight import jobs_seen, nodes_seen
 from fleet.bindings.latest import Latest
+from fleet.bindings.notice import cluster_failover
 from fleet.foresee.binding import Bound
 from fleet.foresee.edits import Edit, Submit
 from fleet.foresee.whatif import Comparison, Row, Standing
@@ -33,6 +34,7 @@ EVERYTHING = Attributes("post", path=WHAT_IF)
 OF_JOBS = ("Remove", "Hold", "Prioritize", "MoveTo", "Resize")
 OF_QUEUES = {"SetLimit": "node", "MoveTo": "leaf"}
 GPU = "nvidia.com/gpu"
+POLICY = "policy"  # as `failover`: what each job's policy says
 
 # The unit that a manifest would become right now, in a snapshot; ValueError says why it would become none.
 UnitOf = Callable[[Body, str, float, Snapshot], Unit]
@@ -72,9 +74,17 @@ class Question:
             return encode_edits([Submit(await self._submitted(body["manifest"], where))])[0]
         if not self.whole:
             self._may_ask(name, body, where)
+        if name == "LoseMember" and body.get("failover") == POLICY:
+            return {name: {**body, "failover": self._failing_over()}}
         if name in OF_JOBS and isinstance(body.get("unit"), str):
             return {name: {**body, "unit": self._named(body["unit"], f"{where}.unit")}}
         return item
+
+    def _failing_over(self) -> list[str]:
+        """The units whose policy lets them start elsewhere while their member does not answer."""
+        bindings = [stored.body for stored in self.hub.store.scan(*BINDINGS)]
+        willing = {str(body["metadata"]["uid"]) for body in bindings if cluster_failover(body) is not None}
+        return sorted(willing & self.latest.snapshot.units.keys())
 
     def _may_ask(self, name: str, body: Mapping[str, Any], where: str) -> None:
         if name not in (*OF_JOBS, *OF_QUEUES):

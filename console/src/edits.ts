@@ -73,6 +73,12 @@ interface Manifest {
   metadata?: { namespace?: string; name?: string };
 }
 
+function failing(failover: unknown): string {
+  if (failover === null) return "all its jobs start elsewhere";
+  if (failover === "policy") return "the jobs whose policy has failover.cluster start elsewhere";
+  return Array.isArray(failover) ? `${count(failover.length, "job")} of it may start elsewhere` : "its jobs stay";
+}
+
 /** One line for people. */
 export function words(edit: Edit): string {
   const [name = "", fields = {}] = Object.entries(edit)[0] ?? [];
@@ -94,7 +100,7 @@ export function words(edit: Edit): string {
     case "DrainMember":
       return `${member} drained`;
     case "LoseMember":
-      return `${member} gone`;
+      return `${member} lost; ${failing(fields.failover)}`;
     case "Scale":
       return `${count(Math.abs(by), "empty node")} ${by < 0 ? "fewer" : "more"} in ${member}, pool ${fields.pool}`;
     case "Submit": {

@@ -1,7 +1,7 @@
-/** What the user may do to a job, as the hub itself says. */
+/** What the user may do, as the hub itself says. */
 
 import { useQuery } from "@tanstack/react-query";
-import { allowed, type JobDetail } from "./api";
+import { allowed, allowedPath, type JobDetail } from "./api";
 
 /** The group and plural of the kind of a job, out of the path of the object. */
 function resourceOf(path: string): { group: string; resource: string } {
@@ -24,4 +24,13 @@ async function rights(job: JobDetail) {
 /** Whether she may change and delete the job, order its queue, and create another one beside it. */
 export function useRights(job: JobDetail) {
   return useQuery({ queryKey: ["rights", job.object], queryFn: () => rights(job), staleTime: 60_000 });
+}
+
+/** Whether she may ask what-if about all of the fleet. */
+export function useMayAsk() {
+  return useQuery({
+    queryKey: ["rights", "what-if"],
+    queryFn: () => allowedPath("post", "/fleet/v1/what-if"),
+    staleTime: 60_000,
+  });
 }

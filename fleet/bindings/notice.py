@@ -33,6 +33,14 @@ def purge_mode(text: object) -> str:
     return PURGE_MODES.get(str(text or ""), "Directly")
 
 
+def cluster_failover(binding: Body) -> Mapping[str, Any] | None:
+    """What its policy says for a member that does not answer; None where the job waits for the member."""
+    failover = mapping(b.spec_of(binding).get("failover")).get("cluster")
+    if failover is None or purge_mode(mapping(failover).get("purgeMode")) == "Never" or b.finished(binding):
+        return None
+    return mapping(failover)
+
+
 def notice_s(binding: Body) -> int:
     """The seconds of notice that its job or its policy asks for."""
     return min(NOTICE_MAX_S, digits(b.annotation(binding, ANNOTATION_NOTICE), 9) or 0)

@@ -206,9 +206,11 @@ def _given_up(text: str, snapshot: Snapshot) -> Iterator[Edit]:
 
 def _lost(text: str, hub: Hub | None, snapshot: Snapshot) -> Iterator[Edit]:
     """Of a hub it is known which jobs' policies have `failover.cluster`; a snapshot does not say."""
+    from fleet.bindings.notice import cluster_failover
+
     bindings = hub.list(BINDINGS) if hub is not None else []
-    willing = [body for body in bindings if ((body.get("spec") or {}).get("failover") or {}).get("cluster") is not None]
-    yield LoseMember(text, frozenset(str(body["metadata"]["uid"]) for body in willing))
+    willing = {str(body["metadata"]["uid"]) for body in bindings if cluster_failover(body) is not None}
+    yield LoseMember(text, frozenset(willing & snapshot.units.keys()))
 
 
 def _limited(text: str, snapshot: Snapshot) -> Iterator[Edit]:

@@ -39,6 +39,22 @@ async def test_who_would_start_and_who_would_stop() -> None:
         assert await hub.jobs() == before, "a question makes no job"
 
 
+@pytest.mark.parametrize(
+    ("failover", "leave"), [({}, set()), ({"failover": "policy"}, {"goes"}), ({"failover": None}, {"goes", "stays"})]
+)
+async def test_of_a_lost_member_the_jobs_leave_whose_policy_says_so(failover: dict[str, Any], leave: set[str]) -> None:
+    def selects(name: str, **rules: Any) -> Any:
+        selector = {"apiVersion": "kubeflow.org/v1", "kind": "PyTorchJob", "name": name}
+        return policy(name, resourceSelectors=[selector], failover={"cluster": rules})
+
+    policies = [selects("goes"), selects("stays", purgeMode="Never")]
+    async with rest(member("cfa"), objects=[*policies, pytorchjob("goes"), pytorchjob("stays")]) as hub:
+        await hub.seen(goes="cfa", stays="cfa")
+        rows = await asked(hub, {"LoseMember": {"member": "cfa", **failover}})
+        changes = {job: row["change"] for job, row in rows.items()}
+        assert changes == {f"default/{name}": "stops" if name in leave else "unreachable" for name in ("goes", "stays")}
+
+
 async def test_a_unit_may_be_submitted_as_snapshots_have_it() -> None:
     async with busy() as hub:
         found = await asked(hub, {"Submit": {"unit": {"id": "new", "gang": "1x1"}}})

@@ -17,6 +17,8 @@ import {
   type NodeList,
 } from "../api";
 import { cordon, cordoned, drain, drains, objectOf, uncordon } from "../cordon";
+import { addressOf } from "../edits";
+import { useMayAsk } from "../rights";
 import { Bar, Empty, Loaded } from "../shown";
 import { Ago, duration } from "../times";
 import { gpuUse, percent, USE_MS } from "../use";
@@ -39,6 +41,7 @@ export function MembersPage() {
     queryFn: () => allowed({ verb: "patch", group: "cluster.karmada.io", resource: "clusters" }),
     staleTime: 60_000,
   });
+  const mayAsk = useMayAsk();
   const status = useQuery({
     queryKey: ["members", "status"],
     queryFn: () => found<HubStatus>("/fleet/v1/status"),
@@ -69,6 +72,7 @@ export function MembersPage() {
                   key={one.name}
                   member={one}
                   may={may.data ?? false}
+                  mayAsk={mayAsk.data ?? false}
                   silent={silent.get(one.name)}
                   use={use.data && (told.get(one.name) ?? NO_SOURCE)}
                 />
@@ -108,11 +112,12 @@ function Idle({ use }: { use: GpuUse }) {
 interface MemberProps {
   member: Cluster;
   may: boolean;
+  mayAsk: boolean;
   silent?: number | null;
   use?: string | null;
 }
 
-function Member({ member, may, silent, use }: MemberProps) {
+function Member({ member, may, mayAsk, silent, use }: MemberProps) {
   const all = gpus(member.allocatable);
   const used = gpus(member.allocated);
   const jobs = Object.entries(member.jobs);
@@ -163,6 +168,12 @@ function Member({ member, may, silent, use }: MemberProps) {
       </dl>
       <Held member={member.name} />
       {drains(member) && <Progress member={member} />}
+      {mayAsk && (
+        <p>
+          What if it were <Link to={addressOf([{ DrainMember: { member: member.name } }])}>drained</Link> or{" "}
+          <Link to={addressOf([{ LoseMember: { member: member.name, failover: "policy" } }])}>lost</Link>?
+        </p>
+      )}
       {may && <Buttons member={member} />}
     </article>
   );

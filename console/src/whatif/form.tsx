@@ -3,9 +3,10 @@
 import { Button, NativeSelect, Textarea, TextInput } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
 import { type FormEvent, useId, useState } from "react";
-import { allowedPath, type ClusterList, found, type JobList, type QueueList } from "../api";
+import { type ClusterList, found, type JobList, type QueueList } from "../api";
 import type { Edit } from "../edits";
 import { TREES } from "../leaves";
+import { useMayAsk } from "../rights";
 import { manifestOf } from "../settings/text";
 import type { Tree } from "../settings/tree";
 import { type Choices, type Field, FORMS } from "./forms";
@@ -39,11 +40,7 @@ function useChoices(kind: string): Record<Choices, string[]> {
 }
 
 export function AddEdit({ add }: { add: (edit: Edit) => void }) {
-  const may = useQuery({
-    queryKey: ["rights", "what-if"],
-    queryFn: () => allowedPath("post", "/fleet/v1/what-if"),
-    staleTime: 60_000,
-  });
+  const may = useMayAsk();
   const [kind, setKind] = useState("limit");
   const choices = useChoices(kind);
   const [given, setGiven] = useState<Record<string, string>>({});

@@ -30,6 +30,11 @@ export interface Form {
 }
 
 const JOB: Field = { name: "unit", label: "Job", from: "job", note: "namespace/name" };
+const FAILOVER: Record<string, Record<string, unknown>> = {
+  "those whose policy says so": { failover: "policy" },
+  all: { failover: null },
+  none: {},
+};
 const MEMBER: Field = { name: "member", label: "Member", from: "member" };
 const COUNT: Omit<Field, "name" | "label"> = { number: true, value: "1" };
 const POOL: Field = { name: "pool", label: "Node pool", number: true, value: "0", note: "numbered from 0" };
@@ -164,9 +169,9 @@ export const FORMS: Record<string, Form> = {
     make: ({ member }) => ({ DrainMember: { member } }),
   },
   lose: {
-    label: "A member gone",
+    label: "A member lost",
     whole: true,
-    fields: [MEMBER],
-    make: ({ member }) => ({ LoseMember: { member } }),
+    fields: [MEMBER, { name: "failover", label: "Jobs that start elsewhere", options: Object.keys(FAILOVER) }],
+    make: ({ member, failover = "" }) => ({ LoseMember: { member, ...FAILOVER[failover] } }),
   },
 };

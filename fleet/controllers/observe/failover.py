@@ -14,7 +14,7 @@ from fleet.bindings import binding as b
 from fleet.bindings.conditions import condition, drop_condition, set_condition
 from fleet.bindings.failures import APPLICATION, Failure, failed, failures_max, failures_of, first_pause_s
 from fleet.bindings.faults import Fault, fault_in
-from fleet.bindings.notice import purge_mode
+from fleet.bindings.notice import cluster_failover, purge_mode
 from fleet.bindings.unit import binding_of, message_of, reason_of, walltime_of
 from fleet.controllers.cluster.matching import allows, candidate
 from fleet.controllers.cluster.taints import TAINTED, leaves_at, why
@@ -161,8 +161,8 @@ class FailoverLoop:
             await self._hub.edit_all(self._mark_unreachable(stored, reason, now))
             resource = stored.body["spec"]["resource"]
             await self._events.record(resource, str(Code.MEMBER_UNREACHABLE), reason.text, warning=True)
-        failover = (stored.body["spec"].get("failover") or {}).get("cluster")
-        if failover is None or purge_mode(failover.get("purgeMode")) == "Never" or b.finished(stored.body):
+        failover = cluster_failover(stored.body)
+        if failover is None:
             return None
         given = failover.get("tolerationSeconds")
         default = self._hub.config.member_lost_s if given is None else float(given)

@@ -89,6 +89,7 @@ def test_a_part_of_the_address_that_is_no_edit_is_left_out(admin: Page, up: Up) 
         ("submit", {"Name": "next"}, "a new PyTorchJob default/next", "Wait"),
         ("add", {}, "a new member new with 1 node", None),
         ("drain", {}, "member cfa drained", None),
+        ("lose", {}, "member cfa lost; the jobs whose policy has failover.cluster start elsewhere", None),
     ],
 )
 def test_each_kind_of_edit_has_its_fields(
@@ -101,7 +102,7 @@ def test_each_kind_of_edit_has_its_fields(
         admin.get_by_role("textbox", name=label, exact=True).or_(
             admin.get_by_role("combobox", name=f"{label} (namespace/name)")
         ).fill(value)
-    if kind == "drain":
+    if kind in ("drain", "lose"):
         admin.get_by_label("Member").select_option("cfa")
     admin.get_by_role("button", name="Add").click()
     expect(admin.get_by_text(line)).to_be_visible(timeout=WITHIN_MS)
@@ -109,6 +110,24 @@ def test_each_kind_of_edit_has_its_fields(
     expect(admin.get_by_role("heading", name="Answer")).to_be_visible(timeout=WITHIN_MS)
     if group is not None:
         expect(admin.get_by_role("region", name=group, exact=True)).to_be_visible()
+
+
+def test_a_lost_member_keeps_its_jobs_or_all_of_them_start_elsewhere(admin: Page, up: Up) -> None:
+    runs_in = up.hub.request("GET", f"/fleet/v1/jobs/default/PyTorchJob/{FIRST}").body["member"]
+    other = {"cfa": "cfb", "cfb": "cfa"}[runs_in]
+    shown(admin, up, "members", f"Drain {runs_in}")
+    card = admin.get_by_role("article", name=f"Member {runs_in}")
+    card.get_by_role("link", name="lost").click()
+    expect(admin.get_by_role("region", name="Cannot be reached")).to_contain_text(FIRST, timeout=WITHIN_MS)
+    admin.get_by_role("button", name="Remove edit 1").click()
+    admin.get_by_label("What changes").select_option("lose")
+    admin.get_by_label("Member").select_option(runs_in)
+    admin.get_by_label("Jobs that start elsewhere").select_option("all")
+    admin.get_by_role("button", name="Add").click()
+    admin.get_by_role("button", name="Ask").click()
+    moved = admin.get_by_role("region", name="Go to another member")
+    expect(moved).to_contain_text(f"runs in {runs_in} → starts in {other}", timeout=WITHIN_MS)
+    expect(moved.get_by_role("link", name=f"default/{FIRST}")).to_be_visible()
 
 
 def test_a_new_job_starts_where_its_limit_is_raised_and_a_wrong_one_names_the_field(admin: Page, up: Up) -> None:
