@@ -18,13 +18,13 @@ from weakref import WeakValueDictionary
 
 from fleet.engine.kind import Kind
 from fleet.engine.rules import TakesLong
-from fleet.engine.status import conflict, not_found
+from fleet.engine.status import StatusError, conflict, not_found
 from fleet.engine.write import Prepared
 from fleet.objects.apart import LARGE_BYTES, at_once, made
 from fleet.objects.hooking import Way
 from fleet.objects.versions import Shown, Source
 from fleet.objects.writing import Written
-from fleet.ports import Body, Change, Clock, Committed, Delete, Expect, Key, Put, Write
+from fleet.ports import Body, Change, Clock, Committed, Delete, Expect, Key, Put, Stored, Write
 
 PATIENCE_S = 10.0  # of a write whose rule looks at other objects, its wait for its turn included; then 409 Conflict
 PAUSE_S = (0.001, 0.02)  # between its tries
@@ -65,7 +65,7 @@ class Rewrite:
     async def run(self, store: Source, clock: Clock, turns: Turns) -> Written:
         """StatusError 404 when there is no object, 409 when others would not let go of it, or the refusal of `make` or
         of the rule."""
-        written = await self._once(store)
+        written = await self._first(store)
         if written is not None:
             return written
         if self.check is not None and self.way is None and not await self._large(store):
@@ -83,11 +83,34 @@ class Rewrite:
                     raise conflict(self.kind.group, self.kind.resource, self.key.name)
                 await clock.sleep(random.uniform(*PAUSE_S))
 
+    async def _first(self, store: Source) -> Written | None:
+        """The first try, of the object as this process has seen it: a commit that happens says that this was the
+        newest. An answer without a commit holds for the newest object only, which is asked for then."""
+        seen = None if self.dry_run or self.way is not None else await store.get(self.key, fresh=False)
+        if seen is None:
+            return await self._once(store)
+        refused, written, old = None, None, seen.body
+        try:
+            written = await self._of(store, seen)
+        except StatusError as error:
+            refused = error
+        if refused is None and (written is None or written.deleted or written.body is not old):
+            return written
+        newest = await store.get(self.key)
+        if newest is None or (newest.uid, newest.revision) != (seen.uid, seen.revision):
+            return await self._once(store)
+        if refused is not None:
+            raise refused
+        return written
+
     async def _once(self, store: Source) -> Written | None:
         """None when another write came in between."""
         stored = await store.get(self.key)
         if stored is None:
             raise self._missing()
+        return await self._of(store, stored)
+
+    async def _of(self, store: Source, stored: Stored) -> Written | None:
         large = max(self.size, len(stored.raw)) > LARGE_BYTES
         if self.way is not None:
             prepared = await self.way.prepare(stored.body, large)
