@@ -34,9 +34,10 @@ class Follower:
     def __init__(self, dsn: str, view: View, box: SecretBox) -> None:
         self._dsn, self._view, self._box = dsn, view, box
         self.link = Link(dsn, "follow")
+        self.own_backend = 0  # the process of the database that writes for this process, which knows its own writes
         self._hint = asyncio.Event()
-        self._asking: asyncio.Task[int] | None = None
-        self._next: asyncio.Task[int] | None = None
+        self._asking: asyncio.Task[None] | None = None
+        self._next: _Question | None = None
 
     async def load(self) -> None:
         """Read everything there is. Raises BROKEN, and KeyMissing."""
@@ -98,8 +99,8 @@ class Follower:
                     connection.terminate()
             await asyncio.sleep(RECONNECT_S)
 
-    def _notified(self, _connection: object, _pid: int, _channel: str, payload: object) -> None:
-        if int(str(payload)) > self._view.revision:
+    def _notified(self, _connection: object, pid: int, _channel: str, payload: object) -> None:
+        if pid != self.own_backend and int(str(payload)) > self._view.revision:
             self._hint.set()
 
     async def _poll(self) -> None:
@@ -131,21 +132,34 @@ class Follower:
 
     async def fresh(self) -> int:
         """The newest revision of a question asked after this call; the view has reached it. Raises StoreUnavailable."""
-        if self._next is None:
-            self._next = asyncio.create_task(self._ask_after(self._asking))
+        question = self._next
+        if question is None:
+            question = self._next = _Question()
+            if self._asking is None:
+                self._asking = asyncio.create_task(self._answer())
         try:
-            async with asyncio.timeout(FRESH_TIMEOUT_S):
-                return await asyncio.shield(self._next)
+            return await question.reader()
         except BROKEN as error:
             raise StoreUnavailable(f"the database does not answer: {error!r}") from error
 
-    async def _ask_after(self, running: asyncio.Task[int] | None) -> int:
-        """Ask once the running question has been answered; from then on newcomers wait for the one after this."""
-        me = asyncio.current_task()
-        if running is not None:
-            await asyncio.wait([running])
-        assert me is not None
-        self._asking, self._next = me, None
+    async def _answer(self) -> None:
+        """Ask one question after the other, as long as readers come. Those that come meanwhile wait for the next."""
+        try:
+            while (question := self._next) is not None:
+                self._next = None
+                try:
+                    question.answer(await self._ask_patiently())
+                except Exception as error:
+                    question.fail(error)
+                except BaseException:
+                    question.fail(StoreUnavailable("the store is stopping"))
+                    raise
+        finally:
+            self._asking = None
+            if self._next is not None:
+                self._next.fail(StoreUnavailable("the store is stopping"))
+
+    async def _ask_patiently(self) -> int:
         deadline = asyncio.get_running_loop().time() + FRESH_TIMEOUT_S
         while True:
             try:
@@ -156,9 +170,34 @@ class Follower:
                 await asyncio.sleep(RECONNECT_S)
 
     async def close(self) -> None:
-        for task in (self._asking, self._next):
-            if task is not None and not task.done():
-                task.cancel()
-                with contextlib.suppress(asyncio.CancelledError, Exception):
-                    await task
+        if self._asking is not None:
+            self._asking.cancel()
+            await asyncio.wait([self._asking])
         await self.link.close()
+
+
+class _Question:
+    """The readers that wait for one answer, with one timer for all."""
+
+    def __init__(self) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._timer = self._loop.call_later(FRESH_TIMEOUT_S, self.fail, TimeoutError())
+        self._readers: list[asyncio.Future[int]] = []
+
+    def reader(self) -> asyncio.Future[int]:
+        """Each has its own: a reader that is cancelled takes the answer from no other."""
+        future = self._loop.create_future()
+        self._readers.append(future)
+        return future
+
+    def answer(self, revision: int) -> None:
+        self._timer.cancel()
+        for future in self._readers:
+            if not future.done():
+                future.set_result(revision)
+
+    def fail(self, error: Exception) -> None:
+        self._timer.cancel()
+        for future in self._readers:
+            if not future.done():
+                future.set_exception(error)

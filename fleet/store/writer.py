@@ -212,8 +212,8 @@ class Writer:
             if not batch.events:
                 await connection.execute("ROLLBACK")
                 return batch
+            backend = self._follower.own_backend = connection.get_server_pid()
             await connection.fetchval(sql.WRITE, *sql.write_arguments(batch.events, batch.bodies))
-            backend = connection.get_server_pid()
             try:
                 await connection.execute("COMMIT")
             except (*BROKEN, asyncpg.PostgresError) as error:
@@ -231,7 +231,7 @@ class Writer:
             if not batch.events:
                 return None
             arguments = sql.write_arguments(batch.events, batch.bodies)
-            backend = connection.get_server_pid()
+            backend = self._follower.own_backend = connection.get_server_pid()
             try:
                 row = await connection.fetchrow(sql.WRITE_AT_ONCE, *arguments, seen)
             except (*BROKEN, asyncpg.PostgresError) as error:
