@@ -286,17 +286,17 @@ class Watches:
             writer.bookmark(since, initial_end=True)
         if writer.buffer:
             await send(writer.take())
-        next_bookmark = self._clock.monotonic() + self._bookmark_every_s
+        now = self._clock.monotonic()
+        next_bookmark = now + self._bookmark_every_s
         opened, next_lag = self._clock.now(), 0.0  # what was committed before says nothing about the hub
         try:
             while True:
-                wait_s = next_bookmark - self._clock.monotonic()
-                first = event = await watch.next(max(wait_s, 0.0))
+                first = event = await watch.next(max(next_bookmark - now, 0.0))
                 while event is not None:
                     writer.event(event)
                     if writer.size >= CHUNK_BYTES:
                         break
-                    event = await watch.next(0.0)
+                    event = watch.ready()
                 if writer.buffer:
                     await send(writer.take())
                 now = self._clock.monotonic()
@@ -304,7 +304,7 @@ class Watches:
                     next_lag = now + LAG_EVERY_S
                     self._lag(self._clock.now() - first.at)
                 if now >= next_bookmark:
-                    next_bookmark = self._clock.monotonic() + self._bookmark_every_s
+                    next_bookmark = now + self._bookmark_every_s
                     if asked.bookmarks:
                         writer.bookmark(watch.progress)
                         await send(writer.take())

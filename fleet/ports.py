@@ -281,6 +281,10 @@ class Watch(Protocol):
         """The next event, or None when `timeout` seconds pass without one. Raises Expired."""
         ...
 
+    def ready(self) -> Event | None:
+        """The next event, where it is at hand. None says only that `next` may have to wait."""
+        ...
+
     @property
     def progress(self) -> int:
         """Every event up to this revision has been delivered: the revision for a bookmark."""

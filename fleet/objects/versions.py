@@ -304,12 +304,17 @@ class _ShownWatch:
             events = []
             while event is not None:
                 events.append(event)
-                event = await self._watch.next(0.0) if len(events) < AT_ONCE else None
+                event = self._watch.ready() if len(events) < AT_ONCE else None
             shown = await self._view.shown([event.stored for event in events])
             self._ready.extend(replace(event, stored=one) for event, one in zip(events, shown, strict=True))
             if not self._ready:
                 self._progress = self._watch.progress
                 return None
+        return self.ready()
+
+    def ready(self) -> Event | None:
+        if not self._ready:
+            return None
         event = self._ready.popleft()
         self._progress = event.revision if self._ready else self._watch.progress
         return event

@@ -22,7 +22,8 @@ Older = Callable[[str, str, int], Awaitable[tuple[Sequence[Event], int]]]
 
 EVENT_OVERHEAD = 400  # bytes of objects around an event's body
 CROWD = 20  # watches of one resource that wait: from here on they are not woken for each commit
-TOGETHER_S = 0.004  # between two wakings of a crowd, which costs milliseconds itself
+PAUSE_S = 0.0001  # for each watch of a crowd, between two wakings: waking them takes about a fifth of it
+PAUSE_MOST_S = 0.05
 TRIM_CHUNK = 256  # a resource's list is cut in pieces of this size, so that cutting stays cheap per event
 
 
@@ -74,17 +75,17 @@ class ResourceLog:
             self.dropped = 0
 
     def wake_soon(self) -> None:
-        """Wake the watches: now, or a crowd of them a little later together with those of the next commits."""
+        """Wake the watches: now, or a crowd of them a little later, for this commit and the next ones together."""
         if len(self.waiting) < CROWD:
             self.wake()
             return
         loop = asyncio.get_running_loop()
-        now = loop.time()
-        if now - self._woken >= TOGETHER_S:
+        now, pause = loop.time(), min(PAUSE_S * len(self.waiting), PAUSE_MOST_S)
+        if now - self._woken >= pause:
             self._woken = now
             self.wake()
         elif self._later is None:
-            self._later = loop.call_at(self._woken + TOGETHER_S, self._wake_late)
+            self._later = loop.call_at(self._woken + pause, self._wake_late)
 
     def _wake_late(self) -> None:
         self._later = None
@@ -215,6 +216,10 @@ class LogWatch:
         self._read = since  # taken from the log up to here; `_fetched` lies between the two
         self._fetched: deque[Event] = deque()
         self._closed = False
+        self._loop = asyncio.get_running_loop()
+        self._future: asyncio.Future[None] | None = None  # of the wait under way, or the last one
+        self._until = 0.0  # its end
+        self._timer: asyncio.TimerHandle | None = None  # for many waits: making one for each costs more than the rest
         self._era = log.era
         self._position = -1 if since < log.floor else self._events.after(since)
 
@@ -224,8 +229,7 @@ class LogWatch:
             self._progress = max(self._progress, self._log.revision)
         return self._progress
 
-    def _take(self) -> Event | None:
-        """The next event that is at hand, without waiting."""
+    def ready(self) -> Event | None:
         while self._fetched:
             event = self._fetched.popleft()
             self._progress = event.revision
@@ -249,25 +253,42 @@ class LogWatch:
         self._position = self._events.after(self._read) if self._read >= self._log.floor else -1
 
     async def next(self, timeout: float) -> Event | None:
-        loop = asyncio.get_running_loop()
-        deadline = loop.time() + timeout
+        until = self._loop.time() + timeout
         while not self._closed:
-            event = self._take()
+            event = self.ready()
             if event is not None:
                 return event
             if self._position < self._events.first:
                 await self._catch_up()
                 continue
-            left = deadline - loop.time()
-            if left <= 0:
+            if self._loop.time() >= until:
                 return None
-            future: asyncio.Future[None] = loop.create_future()
-            self._events.waiting.add(future)
-            try:
-                await wait(future, left)
-            finally:
-                self._events.waiting.discard(future)
+            await self._wait(until)
         return None
+
+    async def _wait(self, until: float) -> None:
+        """Wait for the next waking, or for the time."""
+        self._until = until
+        if self._timer is not None and self._timer.when() > until:
+            self._timer.cancel()
+            self._timer = None
+        if self._timer is None:
+            self._timer = self._loop.call_at(until, self._timed)
+        future = self._future = self._loop.create_future()
+        self._events.waiting.add(future)
+        try:
+            await future
+        finally:
+            self._events.waiting.discard(future)
+
+    def _timed(self) -> None:
+        self._timer = None
+        if self._future is None or self._future.done():
+            return
+        if self._loop.time() < self._until:
+            self._timer = self._loop.call_at(self._until, self._timed)
+        else:
+            self._future.set_result(None)
 
     async def __aiter__(self) -> AsyncIterator[Event]:
         while not self._closed:
@@ -277,4 +298,7 @@ class LogWatch:
 
     async def aclose(self) -> None:
         self._closed = True
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
         self._events.wake()
