@@ -18,6 +18,7 @@ from uvicorn.config import Config
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 from uvicorn.server import ServerState
 
+from api.answering import Cycle
 from api.certificates import SCOPE, PeerCertificate
 from api.edge import Bounds, EdgeMetrics, Slot
 from fleet.engine.status import StatusError, bad_request
@@ -258,6 +259,7 @@ class BoundedProtocol(HttpToolsProtocol):
         self.transport.abort()
 
     def _start_asgi_task(self, cycle: Any, app: Any) -> None:
+        cycle.__class__ = Cycle  # uvicorn makes them, and does not ask which
         task = self.loop.create_task(cycle.run_asgi(app))
         self.tasks.add(task)
         task.add_done_callback(self._answered)
