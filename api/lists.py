@@ -17,7 +17,7 @@ import orjson
 
 from api.http import JSON, PROTOBUF, Answer, Request, Response
 from api.negotiation import Accepted, to_yaml
-from api.protobuf.answers import envelope, list_of, stored_message
+from api.protobuf.answers import around, list_of, stored_field
 from api.routing import Route
 from api.selection import Selection
 from api.served import Served
@@ -156,7 +156,7 @@ async def show(served: Served, stored: Stored, request: Request, form: Accepted,
     if form.form == "PartialObjectMetadataList":
         raise _other_form(form, "not a list")
     if form.protobuf and not form.form:
-        body = envelope(served.api_version, served.kind.kind, stored_message(stored, served))
+        body = around(served.api_version, served.kind.kind, stored_field(stored, served))
         return Response(body, content_type=PROTOBUF)
     raw = served.outward(stored.raw)
     if form.form == "PartialObjectMetadata":
@@ -286,7 +286,7 @@ async def list_objects(
         )
         return Response(body, content_type=table_type(form))
     if form.protobuf:
-        parts = [stored_message(stored, served) async for part in _parts(items) for stored in part]
+        parts = [stored_field(stored, served) async for part in _parts(items) for stored in part]
         return Response(list_of(served.api_version, served.kind.list_kind, meta, parts), content_type=PROTOBUF)
     if served.converted:
         raw = join(served, meta, [served.outward(stored.raw) async for part in _parts(items) for stored in part])

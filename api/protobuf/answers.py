@@ -6,14 +6,14 @@ object has such an envelope of its own, behind its length in four bytes.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import orjson
 
 from api.protobuf.reading import MAGIC
 from api.protobuf.tables import kind_message
-from api.protobuf.writing import Unwritable, block, encode_kind, encode_message, tag_of
+from api.protobuf.writing import Unwritable, block, encode_kind, encode_message, tag_of, varint
 from api.served import Served
 from fleet.engine.status import StatusError
 from fleet.objects.shared import SharedBytes
@@ -28,8 +28,13 @@ _written = SharedBytes(16 << 20)
 
 def envelope(api_version: str, kind: str, message: bytes) -> bytes:
     """A message as a whole answer."""
+    return around(api_version, kind, block(_SECOND, message))
+
+
+def around(api_version: str, kind: str, field: bytes) -> bytes:
+    """The same for the field of a message."""
     meta = block(_FIRST, api_version.encode()) + block(_SECOND, kind.encode())
-    return b"".join((MAGIC, block(_FIRST, meta), block(_SECOND, message), _NO_ENCODING))
+    return b"".join((MAGIC, block(_FIRST, meta), field, _NO_ENCODING))
 
 
 def whole(body: Mapping[str, Any]) -> bytes:
@@ -48,24 +53,25 @@ def from_json(raw: bytes) -> bytes | None:
     return whole(body)
 
 
-def stored_message(stored: Stored, served: Served) -> bytes:
-    """The message of a stored object under a version that serves it, made once. StatusError 406 as in `whole`."""
+def stored_field(stored: Stored, served: Served) -> bytes:
+    """The message of a stored object under a version that serves it, as the field that it is in an envelope and in a
+    list: made once. StatusError 406 as in `whole`."""
     key = (stored.raw, served.api_version)
     found = _written.get(key)
     if found is None:
         try:
-            found = encode_kind(served.shown(stored.body))
+            found = block(_SECOND, encode_kind(served.shown(stored.body)))
         except Unwritable as error:
             raise _refused(error) from None
         _written.put(key, found)
     return found
 
 
-def list_of(api_version: str, kind: str, meta: Mapping[str, object], items: Iterable[bytes]) -> bytes:
-    """A list object around the messages of its items."""
-    parts = [block(_FIRST, encode_message("meta.v1.ListMeta", meta))]
-    parts += [block(_SECOND, item) for item in items]
-    return envelope(api_version, kind, b"".join(parts))
+def list_of(api_version: str, kind: str, meta: Mapping[str, object], items: Sequence[bytes]) -> bytes:
+    """A list object around the fields of its items. A large one is copied twice."""
+    first = block(_FIRST, encode_message("meta.v1.ListMeta", meta))
+    size = len(first) + sum(map(len, items))
+    return around(api_version, kind, b"".join((_SECOND, varint(size), first, *items)))
 
 
 def frame(event: str, whole_object: bytes) -> bytes:
