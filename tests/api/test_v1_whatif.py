@@ -49,6 +49,8 @@ async def test_of_a_lost_member_the_jobs_leave_whose_policy_says_so(failover: di
 
     policies = [selects("goes"), selects("stays", purgeMode="Never")]
     async with rest(member("cfa"), objects=[*policies, pytorchjob("goes"), pytorchjob("stays")]) as hub:
+        for name in ("goes", "stays"):
+            await hub.world.running(name)
         await hub.seen(goes="cfa", stays="cfa")
         rows = await asked(hub, {"LoseMember": {"member": "cfa", **failover}})
         changes = {job: row["change"] for job, row in rows.items()}
