@@ -1,13 +1,14 @@
 """What a process keeps of many objects, so that many open pages cost little more than one.
 
-`Sums` follow the log: a request takes in what has changed since the last one. `Shared` and `Recent` make an answer once
-for all who ask for it at the same time.
+`Sums` and `Groups` follow the log: a request takes in what has changed since the last one. `Shared` and `Recent` make
+an answer once for all who ask for it at the same time.
 """
 
 from __future__ import annotations
 
 import asyncio
 import time
+from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Awaitable, Callable, Collection, Hashable, Iterable, Mapping
 from typing import Generic, TypeVar
@@ -18,6 +19,7 @@ from fleet.ports import Expired, Key, Store, Stored
 CHANGES = 5_000  # more of them since the last request, and all is made anew, which then costs less
 Resource = tuple[str, str]
 T = TypeVar("T")
+G = TypeVar("G", bound=Hashable)
 
 
 async def changed_keys(
@@ -36,62 +38,112 @@ async def changed_keys(
     return {event.stored.key for event in events}, upto
 
 
-class Sums:
-    """Sums over objects by group, e.g. the jobs of each member by state. `counted`: the group of an object and what it
-    adds, None for one that adds nothing; it may look at other objects, and `owner` names the object whose part one that
-    has changed may alter."""
+class _Followed(ABC, Generic[T]):
+    """What each object of a resource adds to a whole. `part`: of an object, None where it adds nothing; it may look at
+    other objects, and `owner` names the object whose part one that has changed may alter."""
 
     def __init__(
         self,
         store: Store,
         resource: Resource,
-        counted: Callable[[Stored], tuple[str, Mapping[str, int]] | None],
+        part: Callable[[Stored], T | None],
         *others: Resource,
         owner: Callable[[Key], Key] = lambda key: key,
     ) -> None:
-        self._store, self._resource, self._counted = store, resource, counted
+        self._store, self._resource, self._part = store, resource, part
         self._resources, self._owner = (resource, *others), owner
-        self._parts: dict[Key, tuple[str, Mapping[str, int]]] = {}
-        self._sums: dict[str, Counter[str]] = {}
+        self._parts: dict[Key, T] = {}
         self._upto, self._generation = -1, 0
         self._following = asyncio.Lock()
 
-    async def at(self, revision: int, generation: int = 0) -> Mapping[str, Mapping[str, int]]:
-        """By group, without zeros. `revision` is the store's, and the answer may be newer; another `generation` makes
-        all of it anew. The next call changes the same sums."""
+    async def _follow(self, revision: int, generation: int) -> None:
+        """`revision` is the store's, and the whole may be newer; another `generation` makes all of it anew."""
         async with self._following:
             if generation != self._generation:
                 self._generation, self._upto = generation, -1
             if self._upto < revision:
                 changed, upto = await changed_keys(self._store, self._resources, self._upto, revision)
                 if changed is None:
-                    self._parts, self._sums = {}, {}
+                    self._parts = {}
+                    self._clear()
                     self._upto = -1  # a request that is broken off leaves a half
                 keys: Iterable[Key] = map(self._owner, changed) if changed is not None else self._all()
                 async for key in unhurried(keys):
                     self._take(key)
                 self._upto = upto
-            return self._sums
 
     def _all(self) -> Iterable[Key]:
         return (stored.key for stored in self._store.scan(*self._resource))
 
     def _take(self, key: Key) -> None:
         stored = self._store.peek(key)
-        now = spared(self._counted, stored, otherwise=None) if stored is not None else None
+        now = spared(self._part, stored, otherwise=None) if stored is not None else None
         before = self._parts.pop(key, None)
         if before is not None:
-            group, amounts = before
-            sums = self._sums[group]
-            sums.subtract(amounts)
-            for name in amounts:
-                if not sums[name]:
-                    del sums[name]
-            if not sums:
-                del self._sums[group]
+            self._leave(before)
         if now is not None:
             self._parts[key] = now
-            self._sums.setdefault(now[0], Counter()).update(now[1])
+            self._join(now)
+
+    @abstractmethod
+    def _clear(self) -> None: ...
+
+    @abstractmethod
+    def _leave(self, part: T) -> None: ...
+
+    @abstractmethod
+    def _join(self, part: T) -> None: ...
+
+
+class Sums(_Followed[tuple[str, Mapping[str, int]]]):
+    """Sums over objects by group, e.g. the jobs of each member by state. A part is the group of an object and what it
+    adds."""
+
+    _sums: dict[str, Counter[str]]
+
+    async def at(self, revision: int, generation: int = 0) -> Mapping[str, Mapping[str, int]]:
+        """By group, without zeros. The next call changes the same sums."""
+        await self._follow(revision, generation)
+        return self._sums
+
+    def _clear(self) -> None:
+        self._sums = {}
+
+    def _leave(self, part: tuple[str, Mapping[str, int]]) -> None:
+        group, amounts = part
+        sums = self._sums[group]
+        sums.subtract(amounts)
+        for name in amounts:
+            if not sums[name]:
+                del sums[name]
+        if not sums:
+            del self._sums[group]
+
+    def _join(self, part: tuple[str, Mapping[str, int]]) -> None:
+        self._sums.setdefault(part[0], Counter()).update(part[1])
+
+
+class Groups(_Followed[tuple[G, Key]]):
+    """Keys by group. A part is the group of an object, and the key that stands for it there."""
+
+    _groups: dict[G, set[Key]]
+
+    async def at(self, revision: int, generation: int = 0) -> Mapping[G, Collection[Key]]:
+        """No group is empty. The next call changes the same groups."""
+        await self._follow(revision, generation)
+        return self._groups
+
+    def _clear(self) -> None:
+        self._groups = {}
+
+    def _leave(self, part: tuple[G, Key]) -> None:
+        group, key = part
+        self._groups[group].discard(key)
+        if not self._groups[group]:
+            del self._groups[group]
+
+    def _join(self, part: tuple[G, Key]) -> None:
+        self._groups.setdefault(part[0], set()).add(part[1])
 
 
 class Shared:

@@ -44,11 +44,15 @@ class JobFilter(Model):
 
     def takes(self, job: Stands) -> bool:
         """Whether a job is one of them by what belongs to it: its state, queue and member."""
-        if self.member is not None and b.member_of(job.binding) != self.member:
-            return False
-        if self.queue is not None and not f"{job.queue or ''}/".startswith(self.queue.rstrip("/") + "/"):
+        if not self.lies(b.member_of(job.binding), job.queue):
             return False
         return not self.state or state_of(job) in self.state
+
+    def lies(self, member: str | None, queue: str | None) -> bool:
+        """Whether a job is one of them by its place."""
+        if self.member is not None and member != self.member:
+            return False
+        return self.queue is None or f"{queue or ''}/".startswith(self.queue.rstrip("/") + "/")
 
     def of_object(self) -> Callable[[Body], bool] | None:
         """Whether a job is one of them by its own metadata; None where nothing of it was asked for. StatusError 400 for

@@ -29,6 +29,7 @@ from api.v1.explanations import Explanations
 from api.v1.jobfilter import JobFilter
 from api.v1.line import Line, Lines, queue_paths
 from api.v1.manifest import Manifest, inside, read_manifests, refusal_of
+from api.v1.matching import Matching
 from api.v1.models import Explanation, JobDetail, JobList, Model, Submitted
 from api.v1.sight import jobs_seen
 from api.v1.standing import Stands, detail, row, unreadable, waits
@@ -141,6 +142,7 @@ class Jobs:
         self._hub = hub
         self._lines = lines
         self._explanations = explanations
+        self._matching = Matching(hub)
 
     async def list(self, request: Request, query: JobPage) -> Response:
         registry, store = self._hub.registry, self._hub.store
@@ -149,13 +151,14 @@ class Jobs:
         after = decode_continue(query.continue_) if query.continue_ else None
         revision = await store.revision()  # from here on this process has seen all that was acknowledged before
         asked_for = query.of_object()
+        line = await self._lines.at(revision)
+        paths = queue_paths(store)
+        among = await self._matching.keys(query, revision, paths)
         rows = [
-            _Rows(kind, store.scan(kind.group, kind.resource, namespace=namespace), asked_for, query.name, after)
+            _Rows(kind, store.scan(kind.group, kind.resource, namespace=namespace), asked_for, query.name, among, after)
             for kind, namespaces in places.values()
             for namespace in namespaces
         ]
-        line = await self._lines.at(revision)
-        paths = queue_paths(store)
         items: list[orjson.Fragment] = []
         filtered = bool(query.state or query.queue or query.member)
         looked_at, before, last = 0, query.offset, None
@@ -299,9 +302,12 @@ class _Rows:
         stored: Sequence[Stored],
         asked_for: Callable[[Body], bool] | None,
         names: Collection[str],
+        among: Collection[Key] | None,
         after: Place | None,
     ) -> None:
         self._kind = kind
+        if among is not None and len(among) < len(stored) / 2:  # else most of the jobs are shown anyway
+            stored = [s for s in stored if s.key in among]
         if asked_for is not None or names:
             stored = [
                 s for s in stored if (not names or s.key.name in names) and (asked_for is None or asked_for(s.body))
