@@ -1,5 +1,5 @@
 """The page Jobs of the console with 100,000 jobs: how soon its rows are there when a reader scrolls, filters and jumps,
-and for how long the browser is busy at a stretch.
+and for how long the browser is busy at a stretch. All jobs wait in one queue but a few.
 
     make bench PARTS=scroll
 
@@ -9,7 +9,7 @@ The hub is one process on the memory store, which runs as `python -m tests.bench
 from __future__ import annotations
 
 import asyncio
-import re
+import gc
 import subprocess
 import sys
 import time
@@ -24,15 +24,19 @@ from api.console.face import Console
 from api.console.sessions import Sessions
 from api.rbac import Rbac
 from api.v1.mount import PREFIX, RestFace
+from fleet.cli.compose import COLLECT_AFTER
 from fleet.controllers.decide.submitted import unit_in
+from fleet.ports import Key, Put, Write
 from fleet.simulate.wall import WallClock
 from fleet.store.memory import MemoryStore
+from fleet.wellknown import ANNOTATION_QUOTA_FULLNAME, QUEUE, QUEUE_NAMESPACE
 from tests.api.conftest import open_hub
 from tests.api.rest import waiting_jobs
 from tests.bench.browsing import chromium, until, with_session
 from tests.bench.report import Figure, Report, say
 
 JOBS = 100_000
+FEW, FEW_QUEUE, FEW_MEMBER = 50, "root/few", "east"
 STEPS, STEP_PX = 60, 1_500  # turns of the wheel: 2,000 rows
 TOKEN = "admin-token"  # of open_hub
 BUSY = """
@@ -41,6 +45,8 @@ new PerformanceObserver((list) => window.busy.push(...list.getEntries().map((one
   .observe({ type: "longtask", buffered: true });
 """
 BOX = "document.querySelector('.jobs .scroll')"
+# The line above the rows counts the jobs so. (A locator of Playwright looks every half second at last.)
+TOLD = "(document.querySelector('main .note')?.textContent ?? '').startsWith('COUNT')"
 # Each row that is drawn has its job.
 WHOLE = f"[...{BOX}.querySelectorAll('.row')].every((row) => row.querySelector('a'))"
 
@@ -71,6 +77,10 @@ async def _measure(report: Report, server: str, rounds: int, jobs: int) -> None:
             await page.add_init_script(BUSY)
             for what, act in (
                 ("opened", _opened), ("scrolled", _scrolled), ("filtered by name", _filtered),
+                ("filtered by state", partial(_chosen, "State", "Placed")), ("filter taken away", _cleared),
+                ("filtered by queue", partial(_chosen, "Queue", FEW_QUEUE)), ("filter taken away", _cleared),
+                ("filtered by member", partial(_chosen, "Member", FEW_MEMBER)), ("filter taken away", _cleared),
+                ("filtered by the state of nearly all", partial(_most, "Queued")), ("filter taken away", _cleared),
                 ("jumped to the end", _jumped), ("scrolled at the end", _back),
             ):  # fmt: skip
                 began = time.perf_counter()
@@ -86,8 +96,7 @@ async def _measure(report: Report, server: str, rounds: int, jobs: int) -> None:
 
 async def _opened(page: Page, server: str, jobs: int) -> None:
     await page.goto(f"{server}/console/jobs")
-    await page.get_by_text(f"{jobs:,} jobs").wait_for()
-    await until(page, WHOLE)
+    await _told(page, f"{jobs:,} jobs")
 
 
 async def _scrolled(page: Page, server: str, jobs: int) -> None:
@@ -102,10 +111,32 @@ async def _filtered(page: Page, server: str, jobs: int) -> None:
     """And all jobs again."""
     name = f"job-{jobs // 2:05}"
     await page.get_by_label("Name", exact=True).fill(name)
-    await page.get_by_text(re.compile(r"^1 job\b")).wait_for()
+    await _told(page, "1 job")
     await page.get_by_role("link", name=name).wait_for()
+    await _cleared(page, server, jobs)
+
+
+async def _chosen(label: str, value: str, page: Page, server: str, jobs: int) -> None:
+    """The few jobs show, which are the last that a look at each job finds."""
+    field = page.get_by_label(label, exact=True)
+    await (field.select_option(value) if label == "State" else field.fill(value))
+    await _told(page, f"{FEW} jobs")
+    await page.get_by_role("link", name=f"job-{jobs - FEW:05}").wait_for()
+
+
+async def _most(state: str, page: Page, server: str, jobs: int) -> None:
+    await page.get_by_label("State", exact=True).select_option(state)
+    await _told(page, "more than 100 jobs")
+
+
+async def _cleared(page: Page, server: str, jobs: int) -> None:
     await page.get_by_role("button", name="Clear").click()
-    await page.get_by_text(f"{jobs:,} jobs").wait_for()
+    await _told(page, f"{jobs:,} jobs")
+
+
+async def _told(page: Page, count: str) -> None:
+    """The page counts the jobs so, and each row in view has its job."""
+    await until(page, TOLD.replace("COUNT", count))
     await until(page, WHOLE)
 
 
@@ -122,8 +153,22 @@ async def _back(page: Page, server: str, jobs: int) -> None:
     await until(page, WHOLE)
 
 
+def _with_few(writes: list[Write]) -> list[Write]:
+    """The last FEW jobs lie in a queue and in a member of their own."""
+    queue = Key(QUEUE, "queues", QUEUE_NAMESPACE, FEW_QUEUE.replace("/", "-"))
+    annotations = {ANNOTATION_QUOTA_FULLNAME: FEW_QUEUE}
+    for write in writes[-3 * FEW :]:  # job, binding and unit of each
+        assert isinstance(write, Put)
+        if write.key.resource == "resourcebindings":
+            write.body["spec"]["clusters"] = [{"name": FEW_MEMBER}]
+        elif write.key.resource == "queueunits":
+            write.body["spec"]["queue"] = queue.name
+    return [Put(queue, {"metadata": {"name": queue.name, "annotations": annotations}}), *writes]
+
+
 async def serve(folder: Path, count: int) -> None:
     """A hub with a console and `count` waiting jobs, until it is killed; prints its address."""
+    gc.set_threshold(*COLLECT_AFTER)  # as the hub's processes do
     clock = WallClock()
     store = MemoryStore(clock)
 
@@ -137,7 +182,7 @@ async def serve(folder: Path, count: int) -> None:
             PREFIX: RestFace(o, o.store, o.registry, partial(unit_in, store)),
         },
     ) as hub:  # fmt: skip
-        await store.commit(waiting_jobs(count, clock.now()))
+        await store.commit(_with_few(waiting_jobs(count, clock.now())))
         async with hub.client() as client:  # the hub works out the places in the queues once
             await client.get(f"{PREFIX}/jobs", params={"limit": 1}, timeout=None)
         print(hub.server.url, flush=True)
