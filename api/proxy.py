@@ -11,8 +11,10 @@ from collections.abc import Awaitable, Callable
 from urllib.parse import quote, unquote_to_bytes
 
 from api.http import Answer, Request, Stream, warning_headers
+from api.relays.asking import SPDY
 from api.relays.clients import MemberClients
 from api.routing import Route
+from api.websocket import is_websocket
 from fleet.engine.status import bad_request
 from fleet.members.kubeconfig import Dial
 from fleet.objects.hooking import may_connect
@@ -20,6 +22,10 @@ from fleet.objects.objects import Objects
 from fleet.wellknown import CLUSTER
 
 STREAM_S = 6 * 3600.0
+NO_UPGRADE = (
+    "clusters/NAME/proxy changes to no other protocol, so it carries no exec, attach and port-forward: ask the hub "
+    "itself for the pod"
+)
 # Credentials and connection matters are the hub's own; a user's never reach a member.
 _NOT_SENT = frozenset(
     {
@@ -43,6 +49,8 @@ class ClusterProxy:
         await self.clients.aclose()
 
     async def __call__(self, route: Route, request: Request) -> Answer:
+        if is_websocket(request) or request.header(b"upgrade").lower() == SPDY.lower():
+            raise bad_request(NO_UPGRADE)
         target = _target(request, route)
         warnings = await self._admitted(route, request, target)
         answer = await self.clients.send(route.name, request.method, target, _headers(request), await request.body())
