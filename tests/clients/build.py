@@ -1,7 +1,8 @@
 """Builds clients of other people from Go modules, each once, into a folder of its own beside the test bed.
 
 `python -m tests.clients.build` prints the binaries. `go` is our own program on client-go, controller-runtime and Flux's
-library; `helm` is Helm as it is. What is built is fixed by the files of the folder that has the name.
+library; `helm` and `karmadactl` are these programs as they are. What is built is fixed by the files of the
+folder that has the name. `-mod=readonly` compares each module with its hash there, and asks no checksum database.
 """
 
 from __future__ import annotations
@@ -13,7 +14,11 @@ from pathlib import Path
 from tests.testbed.build import cache_folder, find_go, locked, run_go, say
 
 HERE = Path(__file__).parent
-PACKAGES = {"go": ".", "helm": "helm.sh/helm/v3/cmd/helm"}
+PACKAGES = {
+    "go": ".",
+    "helm": "helm.sh/helm/v3/cmd/helm",
+    "karmadactl": "github.com/karmada-io/karmada/cmd/karmadactl",
+}
 
 
 def client(name: str) -> Path:
