@@ -12,6 +12,7 @@ from base64 import urlsafe_b64decode, urlsafe_b64encode
 from binascii import Error as Base64Error
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
 import orjson
 
@@ -29,8 +30,9 @@ from fleet.ports import Expired, FutureRevision, Key, Page, Stored
 
 MAX_LIMIT = 1_000_000
 LATEST = -1  # as the revision in a continue token: whatever the newest state is, page by page
+Item = TypeVar("Item")
 Elsewhere = Callable[[Route, Request], Awaitable[Answer]]
-BREATH = 200  # items made into rows before others get a turn
+BREATH = 200  # items made into rows, or joined, before others get a turn
 
 
 @dataclass(frozen=True, slots=True)
@@ -289,13 +291,13 @@ async def list_objects(
         parts = [stored_field(stored, served) async for part in _parts(items) for stored in part]
         return Response(list_of(served.api_version, served.kind.list_kind, meta, parts), content_type=PROTOBUF)
     if served.converted:
-        raw = join(served, meta, [served.outward(stored.raw) async for part in _parts(items) for stored in part])
+        raw = await join(served, meta, [served.outward(stored.raw) async for part in _parts(items) for stored in part])
     else:
-        raw = join(served, meta, [stored.raw for stored in items])
+        raw = await join(served, meta, [stored.raw for stored in items])
     return Response(await to_yaml(raw), content_type="application/yaml") if form.yaml else Response(raw)
 
 
-async def _parts(items: Sequence[Stored]) -> AsyncIterator[Sequence[Stored]]:
+async def _parts(items: Sequence[Item]) -> AsyncIterator[Sequence[Item]]:
     """The items in parts, with a turn for others between them."""
     for at in range(0, max(len(items), 1), BREATH):
         if at:
@@ -303,14 +305,16 @@ async def _parts(items: Sequence[Stored]) -> AsyncIterator[Sequence[Stored]]:
         yield items[at : at + BREATH]
 
 
-def join(served: Served, meta: dict[str, object], items: Sequence[bytes]) -> bytes:
+async def join(served: Served, meta: dict[str, object], items: Sequence[bytes]) -> bytes:
     """A list object around items that are JSON already. The items of a built-in kind do not repeat its name, as in a
     kube-apiserver, whose typed clients compare them with single objects."""
     head = orjson.dumps({"kind": served.kind.list_kind, "apiVersion": served.api_version, "metadata": meta})
     begin = head[:-1] + b',"items":['
     if not items or not served.kind.builtin:
         return begin + b",".join(items) + b"]}"
-    parts = _nameless(served, items)
+    parts: list[bytes] = []
+    async for some in _parts(items):
+        parts += _nameless(served, some)
     parts[0] = begin + b"{" + parts[0]
     parts[-1] += b"]}"
     return b",{".join(parts)

@@ -227,7 +227,8 @@ class Writes:
             served.kind, route.namespace or None, options, selector=selection.selector, delete_options=given
         )
         revision = await self._store.revision()
-        return Response(join(served, {"resourceVersion": str(revision)}, [orjson.dumps(served.shown(b)) for b in gone]))
+        bodies = [orjson.dumps(served.shown(body)) for body in gone]
+        return Response(await join(served, {"resourceVersion": str(revision)}, bodies))
 
     async def _delete_options(self, request: Request) -> Body:
         given = await read_options(request)
