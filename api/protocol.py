@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from enum import Enum, auto
+from time import perf_counter
 from typing import Any
 
 import httptools
@@ -19,12 +20,16 @@ from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 from uvicorn.server import ServerState
 
 from api.answering import Cycle
-from api.certificates import SCOPE, PeerCertificate
+from api.certificates import SCOPE as CERTIFICATE
+from api.certificates import PeerCertificate
 from api.edge import Bounds, EdgeMetrics, Slot
+from api.fairness.reading import SCOPE as READER
+from api.fairness.reading import Reader
 from fleet.engine.status import StatusError, bad_request
 
 TAKE_OVER = "fleet.takeOver"  # in `scope["extensions"]` of a request that asks for another protocol
 FIRST_REQUEST_S = 1.0  # for the first request of a connection that was made while the server stops
+UNREAD_BYTES = 64 * 1024  # of a request whose reading waits for its turn; then no more is taken from the kernel
 WRITE_BUFFER_BYTES = 128 * 1024  # for a client that does not read, beside the kernel's buffer
 
 
@@ -63,10 +68,12 @@ class BoundedProtocol(HttpToolsProtocol):
 
     def __init__(
         self, config: Config, server_state: ServerState, app_state: dict[str, Any], *, bounds: Bounds,
-        metrics: EdgeMetrics, slot: Slot,
+        metrics: EdgeMetrics, slot: Slot, reader: Reader | None,
     ) -> None:  # fmt: skip
         super().__init__(config, server_state, app_state, asyncio.get_running_loop())
-        self._bounds, self._metrics, self._slot = bounds, metrics, slot
+        self._bounds, self._metrics, self._slot, self._reader = bounds, metrics, slot, reader
+        self._turn: asyncio.Future[bool] | None = None  # which the reading of the next request waits for
+        self._unread = b""  # came meanwhile
         self._phase = _Phase.BETWEEN
         self._requests = 0  # begun
         self._head_bytes = self._head_fields = 0  # of this request, as far as the parser has told
@@ -96,6 +103,8 @@ class BoundedProtocol(HttpToolsProtocol):
             if timer is not None:
                 timer.cancel()
         self._timer = self._reading = self._ending = None
+        if self._turn is not None:
+            self._turn.cancel()
         self._unset_keepalive_if_required()
         super().connection_lost(exc)
 
@@ -107,6 +116,9 @@ class BoundedProtocol(HttpToolsProtocol):
     def shutdown(self) -> None:
         """The server stops. A client that has just come gets the time to send its first request; the answer tells it
         to go elsewhere afterwards."""
+        if self._turn is not None:
+            self._turn.cancel()
+            self._read_all()
         if self._requests:
             super().shutdown()
         else:
@@ -120,6 +132,43 @@ class BoundedProtocol(HttpToolsProtocol):
         if self._over:
             return
         self._unset_keepalive_if_required()
+        if self._turn is not None:
+            self._unread += data
+            if len(self._unread) >= UNREAD_BYTES:
+                self.flow.pause_reading()
+            return
+        if self._reader is not None and self._phase is _Phase.BETWEEN and not self._answering():
+            self._turn = self._reader.turn()
+            if self._turn is not None:
+                self._unread = data
+                self._turn.add_done_callback(self._turned)
+                return
+        self._read(data)
+
+    def _answering(self) -> bool:
+        return self.cycle is not None and not self.cycle.response_complete
+
+    def _turned(self, turn: asyncio.Future[bool]) -> None:
+        """The turn of the next request to be read has come."""
+        if turn is self._turn and not turn.cancelled() and self._reader is not None:
+            self._reader.came(turn)
+            self._read_all()
+
+    def _read_all(self) -> None:
+        data, self._unread, self._turn = self._unread, b"", None
+        if not self._over:
+            self.flow.resume_reading()
+            self._read(data)
+
+    def _read(self, data: bytes) -> None:
+        if self._reader is None:
+            self._parse(data)
+            return
+        began = perf_counter()
+        self._parse(data)
+        self._reader.spend(perf_counter() - began)
+
+    def _parse(self, data: bytes) -> None:
         self._untold += len(data)
         try:
             self.parser.feed_data(data)
@@ -136,8 +185,7 @@ class BoundedProtocol(HttpToolsProtocol):
         except _RefusedError as error:
             self._refuse(error)
             return
-        answering = self.cycle is not None and not self.cycle.response_complete
-        if self._phase is _Phase.BETWEEN and answering:
+        if self._phase is _Phase.BETWEEN and self._answering():
             self._time(None)
         else:
             self._time((self._phase, self._requests))
@@ -150,7 +198,9 @@ class BoundedProtocol(HttpToolsProtocol):
         self._head_bytes = self._head_fields = self._untold = 0
         super().on_message_begin()
         if self._certificate is not None:
-            self.scope[SCOPE] = self._certificate  # type: ignore[literal-required]
+            self.scope[CERTIFICATE] = self._certificate  # type: ignore[literal-required]
+        if self._reader is not None:
+            self.scope[READER] = self._reader  # type: ignore[literal-required]
 
     def on_url(self, url: bytes) -> None:
         self._head_bytes += len(url)

@@ -21,6 +21,7 @@ from prometheus_client import CollectorRegistry
 from api.accept import Acceptor, room_for
 from api.certificates import ask_for_certificates
 from api.edge import Bounds, Connections, EdgeMetrics, Slot
+from api.fairness.reading import Reader
 from api.http import ASGIApp
 from api.protocol import BoundedProtocol
 
@@ -34,10 +35,11 @@ class _Uvicorn(uvicorn.Server):
     """A uvicorn that leaves the signals of the process to its caller, and has bounds on its connections."""
 
     def __init__(
-        self, config: uvicorn.Config, bounds: Bounds, metrics: EdgeMetrics, authorities: tuple[Path, ...]
-    ) -> None:
+        self, config: uvicorn.Config, bounds: Bounds, metrics: EdgeMetrics, authorities: tuple[Path, ...],
+        reader: Callable[[], Reader] | None,
+    ) -> None:  # fmt: skip
         super().__init__(config)
-        self._bounds, self._metrics, self._authorities = bounds, metrics, authorities
+        self._bounds, self._metrics, self._authorities, self._reader = bounds, metrics, authorities, reader
 
     @contextlib.contextmanager
     def capture_signals(self):  # type: ignore[no-untyped-def]
@@ -74,8 +76,9 @@ class _Uvicorn(uvicorn.Server):
 
     def _protocol(self, slot: Slot) -> asyncio.Protocol:
         return BoundedProtocol(
-            self.config, self.server_state, self.lifespan.state, bounds=self._bounds, metrics=self._metrics, slot=slot
-        )
+            self.config, self.server_state, self.lifespan.state, bounds=self._bounds, metrics=self._metrics,
+            slot=slot, reader=self._reader() if self._reader is not None else None,
+        )  # fmt: skip
 
 
 def bind(host: str, port: int) -> socket.socket:
@@ -99,7 +102,7 @@ class Server:
     to take over, in place of binding host and port. `metrics`: where it is counted what the bounds refused
     (`Api.metrics.edge`). `client_authorities`: files of the authorities whose client certificates are credentials.
     `drain_s`: how long it drains before it stops, after calling `on_drain` (`Api.drain`). `finish_s`: the time for
-    requests under way.
+    requests under way. `reader`: makes the reader of each connection (`Fairness.reader`).
     """
 
     def __init__(
@@ -107,7 +110,7 @@ class Server:
         key: Path | None = None, close_streams: Callable[[], None] | None = None,
         listener: socket.socket | None = None, bounds: Bounds | None = None, metrics: EdgeMetrics | None = None,
         client_authorities: tuple[Path, ...] = (), drain_s: float = 0.0, on_drain: Callable[[], None] | None = None,
-        finish_s: float = STOP_S,
+        finish_s: float = STOP_S, reader: Callable[[], Reader] | None = None,
     ) -> None:  # fmt: skip
         self._drain_s, self._on_drain, self._finish_s = drain_s, on_drain, finish_s
         self._socket = listener or bind(host, port)
@@ -123,7 +126,8 @@ class Server:
         )  # fmt: skip
         bounds = bounds or Bounds()
         bounds = replace(bounds, connections=room_for(bounds.connections))
-        self._server = _Uvicorn(config, bounds, metrics or EdgeMetrics(CollectorRegistry()), client_authorities)
+        metrics = metrics or EdgeMetrics(CollectorRegistry())
+        self._server = _Uvicorn(config, bounds, metrics, client_authorities, reader)
         self._task: asyncio.Task[None] | None = None
 
     @property

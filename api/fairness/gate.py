@@ -13,22 +13,24 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, Generator
-from time import perf_counter
+from time import perf_counter, thread_time
 from typing import Any
 
 from api.audit.face import Handler
 from api.fairness.config import Class, Config
 from api.fairness.metrics import Counts
-from api.fairness.scheduler import Flow, Place, Scheduler
+from api.fairness.reading import SCOPE, Reader
+from api.fairness.scheduler import Place, Scheduler
 from api.http import Answer, Receive, Request, Response, Scope, Send, Upgrade
 from api.policy import Attributes
 from fleet.engine.status import StatusError
 from fleet.objects.objects import Objects
 
 SEATS = 600  # of one API process, as of a kube-apiserver: 400 requests that read and 200 that write
-ROUND_S = 0.008  # steps of one round of the event loop, before the next ones wait
-SHORT_S = 0.0003  # the same while several flows want to go on: an answer takes some ten rounds
-SHORT_ROUNDS = 100  # after a step of another flow than the last
+ROUND_S = 0.001  # steps of one round of the event loop, before the next ones wait
+SHORT_S = 0.00002  # the same while a light flow passes others: one step, since an answer takes some five rounds
+SHORT_ROUNDS = 100  # after a step that went on before others
+LONG_S = 0.001  # of a step, from which on processor time is asked for
 STEP_S = 0.0001  # of a step, at first
 STEP_LEAST_S = 0.00002
 WEIGHT = 0.05  # of one step in the mean of their lengths
@@ -49,9 +51,9 @@ class Seat:
 
     __slots__ = ("_fairness", "cls", "flow", "granted", "level", "seats", "sort", "spent", "taken")
 
-    def __init__(self, fairness: Fairness, cls: Class) -> None:
+    def __init__(self, fairness: Fairness, cls: Class, seats: int) -> None:
         self._fairness, self.cls, self.level, self.flow = fairness, cls, cls.level, cls.flow
-        self.seats = 1
+        self.seats = seats
         self.taken = False
         self.sort: tuple[object, ...] | None = None  # of a list, whose time is remembered
         self.spent = self.granted = 0.0  # time on the loop; what is charged already for the next step
@@ -79,9 +81,9 @@ class Fairness:
         self._config = Config(objects, self.scheduler, self.counts)
         self._loop: asyncio.AbstractEventLoop | None = None
         self._round = 0.0  # spent in this round of the loop
+        self._noted = self._processor = 0.0  # the processor time that was used up to a moment not long ago
         self._bound = ROUND_S  # of a round
         self._short = 0  # rounds that will be short
-        self._flow: Flow | None = None  # of the last step that others kept waiting, or could have
         self._step = STEP_S  # the mean length of a step
         self._turning = False
         self._timer: asyncio.TimerHandle | None = None
@@ -104,20 +106,32 @@ class Fairness:
 
         return stepped
 
+    def reader(self) -> Reader:
+        """The reader of a new connection."""
+        return Reader(self)
+
+    def seat(self, cls: Class, seats: int) -> Seat:
+        return Seat(self, cls, seats)
+
     # -- seats
 
     def enter(self, request: Request, wanted: Attributes) -> Coroutine[Any, Any, None] | None:
         """Classify the request. Returns what is to be awaited before it goes on, which may raise StatusError 429; None
         for one that has its seat, or needs none."""
         found = self._config.classify(request.user, wanted)
-        seat = request.seat = Seat(self, found)
+        seat = request.seat = Seat(self, found, 1)
         level = found.level
+        reader: Reader | None = request.scope.get(SCOPE)
+        turned = reader is not None and reader.classified(found)
         if level.limits.exempt or wanted.subresource in LONG_RUNNING:
             return None
         if wanted.verb == "list" or request.method != "GET":
             self._estimate(seat, request, wanted)
+        if reader is not None and reader.late:
+            raise self._refused(seat, "time-out")
         scheduler = self.scheduler
-        if scheduler.waiting or self._round >= self._bound or not scheduler.take(level, seat.flow, seat.seats):
+        turned = turned or not (scheduler.waiting or self._round >= self._bound)
+        if not turned or not scheduler.take(level, seat.flow, seat.seats):
             return self._queue(seat)
         seat.taken = True
         found.tally.dispatched += 1
@@ -137,13 +151,11 @@ class Fairness:
 
     async def _queue(self, seat: Seat) -> None:
         scheduler, level = self.scheduler, seat.level
-        self._mix(seat.flow)
         if not level.limits.queues:
             if not scheduler.take(level, seat.flow, seat.seats):
                 raise self._refused(seat, "concurrency-limit")
             seat.taken = True
-        light = self._round < self._bound and scheduler.light(level, seat.flow)
-        if not light or not (seat.taken or scheduler.take(level, seat.flow, seat.seats)):
+        if not self._light(seat) or not (seat.taken or scheduler.take(level, seat.flow, seat.seats)):
             await self._wait_in_queue(seat)
         seat.taken = True
         seat.cls.tally.dispatched += 1
@@ -174,20 +186,21 @@ class Fairness:
 
     def turn_of(self, seat: Seat) -> asyncio.Future[bool] | None:
         """What a request that has a seat waits for before its next step; None where it need not wait."""
-        waiting = self.scheduler.waiting
-        if waiting:
-            self._mix(seat.flow)
-        if self._round < self._bound and (not waiting or self.scheduler.light(seat.level, seat.flow)):
-            return None
-        return self._wait(seat)
+        free = self._light(seat) if self.scheduler.waiting else self._round < self._bound
+        return None if free else self._wait(seat)
 
-    def _mix(self, flow: Flow) -> None:
-        """Make the rounds short for a while where another flow wants to go on than the last time."""
-        if flow is not self._flow:
-            self._flow, self._short, self._bound = flow, SHORT_ROUNDS, SHORT_S
+    def _light(self, seat: Seat) -> bool:
+        """Whether the request goes on before all that wait. Rounds are short then for a while, since there are more
+        steps of this flow to come."""
+        if self._round >= ROUND_S or not self.scheduler.light(seat.level, seat.flow):
+            return False
+        self._short, self._bound = SHORT_ROUNDS, SHORT_S
+        return True
 
     def spend(self, seat: Seat | None, seconds: float) -> None:
-        """A step has taken so long on the loop."""
+        """A step has taken so long on the loop: less, where other processes have had the processor meanwhile."""
+        if seconds > LONG_S:
+            seconds = min(seconds, thread_time() - self._processor)
         self._round += seconds
         if not self._turning:
             self._turn_soon()
@@ -202,7 +215,7 @@ class Fairness:
         """Whether the turn has come (else the wait was too long); None where the queue is full."""
         assert self._loop is not None
         future: asyncio.Future[bool] = self._loop.create_future()
-        estimate = self._step if seat.taken else self._step + (seat.seats - 1) * SEAT_S
+        estimate = self._step if seat.taken else self._step + max(seat.seats - 1, 0) * SEAT_S
         place = Place(
             seat.level, seat.flow, seat.seats, estimate, self._loop.time(), seat.taken, (future, seat)
         )  # fmt: skip
@@ -222,6 +235,8 @@ class Fairness:
         """A new round: let so many steps go on as fill it."""
         self._turning = False
         self._round = granted = 0.0
+        if self._loop is not None and (now := self._loop.time()) >= self._noted + LONG_S:
+            self._noted, self._processor = now, thread_time()
         self._short -= self._short > 0
         self._bound = SHORT_S if self._short else ROUND_S
         while granted < self._bound:

@@ -14,8 +14,9 @@ The caller says how long a step took (`charge`), and when a request ends (`leave
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import Any
 from weakref import WeakValueDictionary
 
@@ -44,7 +45,8 @@ class Limits:
 
 @dataclass(slots=True, eq=False)
 class Place:
-    """A step that waits for its turn; `seated`: its request has a seat already."""
+    """A step that waits for its turn. `seated`: its request has a seat already. `seats` 0: a request is still to be
+    read; the number of connections bounds these, and not the queue."""
 
     level: Level
     flow: Flow
@@ -57,15 +59,20 @@ class Place:
 
 @dataclass(slots=True, eq=False, weakref_slot=True)
 class Flow:
-    """The steps of one flow that wait, those of requests with a seat first: only they can give seats back."""
+    """The steps of one flow that wait. Those of requests with a seat come first: only they can give seats back.
+    Nothing more is read while requests wait for seats."""
 
     tag: float = 0.0
     in_use: int = 0
     seated: deque[Place] = field(default_factory=deque)
     arrived: deque[Place] = field(default_factory=deque)
+    unread: deque[Place] = field(default_factory=deque)
 
     def __len__(self) -> int:
-        return len(self.seated) + len(self.arrived)
+        return len(self.seated) + len(self.arrived) + len(self.unread)
+
+    def line(self, place: Place) -> deque[Place]:
+        return self.seated if place.seated else self.arrived if place.seats else self.unread
 
 
 @dataclass(slots=True, eq=False)
@@ -100,6 +107,10 @@ class Level:
         if found is None:
             found = self.flows[name] = Flow()
         return found
+
+
+def _tag(of: Flow | Level) -> float:
+    return of.tag
 
 
 class Scheduler:
@@ -157,14 +168,12 @@ class Scheduler:
     def wait(self, place: Place) -> bool:
         """Let a step wait; False where the queue is full."""
         level, flow = place.level, place.flow
-        if place.seated:
-            flow.seated.append(place)
-        elif len(flow.arrived) < level.limits.of_flow and level.waiting < level.limits.of_all:
-            flow.arrived.append(place)
-        else:
+        line = flow.line(place)
+        if line is flow.arrived and not (len(line) < level.limits.of_flow and level.waiting < level.limits.of_all):
             return False
+        line.append(place)
         self.waiting += 1
-        level.waiting += 1
+        level.waiting += place.seats > 0
         if flow not in level.busy:
             level.busy[flow] = None
             flow.tag = max(flow.tag, level.served)
@@ -175,9 +184,9 @@ class Scheduler:
 
     def next(self) -> Place | None:
         """The step whose turn it is, with its seats taken; None where none waits that could go on."""
-        for level in sorted(self._busy, key=lambda level: level.tag):
-            flow = min(self._ready(level), key=lambda flow: flow.tag, default=None)
-            if flow is not None:
+        for level in sorted(self._busy, key=_tag) if len(self._busy) > 1 else self._busy:
+            if ready := self._ready(level):
+                flow = min(ready, key=_tag) if len(ready) > 1 else ready[0]
                 place = self._pop(flow)
                 self._left(place)
                 self._served, level.served = level.tag, flow.tag
@@ -185,19 +194,23 @@ class Scheduler:
                 return place
         return None
 
-    def _ready(self, level: Level) -> Iterator[Flow]:
-        return (flow for flow in level.busy if flow.seated or self._free(level, flow, flow.arrived[0].seats))
+    def _ready(self, level: Level) -> list[Flow]:
+        return [
+            flow
+            for flow in level.busy
+            if flow.seated or self._free(level, flow, flow.arrived[0].seats if flow.arrived else 0)
+        ]
 
     def _pop(self, flow: Flow) -> Place:
         if flow.seated:
             return flow.seated.popleft()
-        place = flow.arrived.popleft()
+        place = (flow.arrived or flow.unread).popleft()
         self.take(place.level, flow, place.seats)
         return place
 
     def _left(self, place: Place) -> None:
         self.waiting -= 1
-        place.level.waiting -= 1
+        place.level.waiting -= place.seats > 0
         if not len(place.flow):
             place.level.busy.pop(place.flow, None)
         if not place.level.busy:
@@ -210,14 +223,20 @@ class Scheduler:
 
     def drop(self, place: Place) -> None:
         """Take a step out that waits no longer; nothing where it has had its turn."""
-        line = place.flow.seated if place.seated else place.flow.arrived
+        line = place.flow.line(place)
         if place in line:
             line.remove(place)
             self._left(place)
 
     def overdue(self, since: float) -> list[Place]:
         """Take out all that came before `since` and have no seat yet."""
-        late = [place for level in self._busy for flow in level.busy for place in flow.arrived if place.since < since]
+        late = [
+            place
+            for level in self._busy
+            for flow in level.busy
+            for place in chain(flow.arrived, flow.unread)
+            if place.since < since
+        ]
         for place in late:
             self.drop(place)
         return late

@@ -92,6 +92,7 @@ async def serve_api(
         views = RestFace(
             hub.objects, hub.store, hub.registry, partial(unit_in, hub.store), history, own, TokenLines(data), lines
         )
+        fairness = Fairness(hub.objects)
         app = build_app(
             hub.objects, hub.store, hub.registry, clock=hub.clock,
             authenticator=users.authenticator, authorizer=rbac,
@@ -102,7 +103,7 @@ async def serve_api(
             },
             checks={"controllers": parts["scheduler"]}, parts=parts,
             extra_routes={**tunnels.routes(), **relays.routes()}, dial=dialer.dial, audit=kept.audit,
-            fairness=Fairness(hub.objects), console=console_of(hub, access, users.authenticator, outgoing),
+            fairness=fairness, console=console_of(hub, access, users.authenticator, outgoing),
         )  # fmt: skip
         app.joined = JobColumns(hub.store, hub.registry, hub.clock)
         app.metrics.agents.set_function(lambda: len(tunnels))
@@ -120,7 +121,7 @@ async def serve_api(
             app, host=host, port=port, cert=data.server_certificate, key=data.server_key,
             close_streams=app.close_streams, listener=listener, metrics=app.metrics.edge,
             client_authorities=access.authorities(data.ca_certificate),
-            drain_s=drain_s, on_drain=app.drain, finish_s=FINISH_S,
+            drain_s=drain_s, on_drain=app.drain, finish_s=FINISH_S, reader=fairness.reader,
         )  # fmt: skip
         try:
             await server.start()

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
 from api.fairness.scheduler import Flow, Level, Limits, Place, Scheduler
 
 QUEUED = Limits(10, queues=4, hand_size=2, queue_length=50)
@@ -143,3 +146,86 @@ def test_requests_of_a_level_that_is_gone_end_as_they_began() -> None:
     assert made.next() is waiting
     made.leave(level, waiting.flow, 1)
     assert level.in_use == 0 and list(made.levels) == ["new"]
+
+
+def test_nothing_more_of_a_flow_is_read_while_its_requests_wait_for_seats() -> None:
+    made = scheduler(seats=4, only=QUEUED)
+    level = made.levels["only"]
+    flood, other = level.flow("flood"), level.flow("other")
+    assert made.take(level, flood, 2)
+    unread, request = step(level, flood, seats=0), step(level, flood)
+    assert made.wait(unread) and made.wait(request)
+    assert made.next() is None
+    theirs = step(level, other, seats=0)
+    assert made.wait(theirs) and made.next() is theirs
+    made.leave(level, flood, 1)
+    assert [made.next(), made.next()] == [request, unread]
+    assert made.waiting == level.waiting == 0
+
+
+def test_requests_that_are_unread_fill_no_queue() -> None:
+    made = scheduler(only=QUEUED)
+    level = made.levels["only"]
+    flood = level.flow("flood")
+    assert all(made.wait(step(level, flood, seats=0)) for _ in range(1000))
+    assert [made.wait(step(level, flood)) for _ in range(101)].count(True) == 100
+    assert (level.waiting, made.waiting) == (100, 1100)
+    assert len(made.overdue(1.0)) == 1100
+    assert made.waiting == level.waiting == len(flood) == 0
+
+
+@settings(max_examples=100, deadline=None)
+@given(
+    flood=st.lists(st.sampled_from((0, 1, 3)), min_size=1, max_size=60),
+    costs=st.lists(st.floats(0.00001, 0.01), min_size=1, max_size=10),
+    seats=st.sampled_from((0, 1)),
+)
+def test_a_light_flow_waits_for_one_step_of_a_flood(flood: list[int], costs: list[float], seats: int) -> None:
+    made = scheduler(only=QUEUED)
+    level = made.levels["only"]
+    for number, wanted in enumerate(flood):
+        assert made.wait(step(level, level.flow("flood"), costs[number % len(costs)], seats=wanted))
+    begun = made.next()
+    assert begun is not None
+    mine = step(level, level.flow("light"), seats=seats)
+    assert made.light(level, mine.flow)
+    assert made.wait(mine) and made.next() is mine
+
+
+@settings(max_examples=100, deadline=None)
+@given(
+    steps=st.lists(
+        st.tuples(st.sampled_from(("a", "b", "c")), st.integers(0, 2), st.booleans(), st.integers(0, 3)), max_size=80
+    )
+)
+def test_each_step_that_waits_gets_its_turn_once_and_in_the_order_of_its_flow(
+    steps: list[tuple[str, int, bool, int]],
+) -> None:
+    made = scheduler(only=QUEUED)
+    level = made.levels["only"]
+    waiting: list[Place] = []
+    turns: list[Place] = []
+
+    def serve(count: int) -> None:
+        for _ in range(count):
+            if (place := made.next()) is not None:
+                turns.append(place)
+                if not place.seated:
+                    made.leave(level, place.flow, place.seats)
+
+    for name, seats, seated, let_go in steps:
+        place = step(level, level.flow(name), seats=seats, seated=seated and seats > 0)
+        assert made.wait(place)
+        waiting.append(place)
+        serve(let_go)
+    serve(len(waiting))
+    assert sorted(map(id, turns)) == sorted(map(id, waiting))
+    assert made.waiting == level.waiting == level.in_use == 0
+    for flow in {place.flow for place in waiting}:
+        for kind in ("seated", "arrived", "unread"):
+            line = [place for place in turns if place.flow is flow and kind_of(place) == kind]
+            assert line == [place for place in waiting if place.flow is flow and kind_of(place) == kind]
+
+
+def kind_of(place: Place) -> str:
+    return "seated" if place.seated else "arrived" if place.seats else "unread"
