@@ -31,7 +31,7 @@ export interface Form {
 
 const JOB: Field = { name: "unit", label: "Job", from: "job", note: "namespace/name" };
 const FAILOVER: Record<string, Record<string, unknown>> = {
-  "those whose policy says so": { failover: "policy" },
+  "as policies say": { failover: "policy" },
   all: { failover: null },
   none: {},
 };
