@@ -29,7 +29,7 @@ from fleet.objects.objects import Objects
 SEATS = 600  # of one API process, as of a kube-apiserver: 400 requests that read and 200 that write
 ROUND_S = 0.001  # steps of one round of the event loop, before the next ones wait
 SHORT_S = 0.00002  # the same while a light flow passes others: one step, since an answer takes some five rounds
-SHORT_ROUNDS = 100  # after a step that went on before others
+SHORT_ROUNDS = 500  # after such a step: about 60 ms
 LONG_S = 0.001  # of a step, from which on processor time is asked for
 STEP_S = 0.0001  # of a step, at first
 STEP_LEAST_S = 0.00002
@@ -190,11 +190,12 @@ class Fairness:
         return None if free else self._wait(seat)
 
     def _light(self, seat: Seat) -> bool:
-        """Whether the request goes on before all that wait. Rounds are short then for a while, since there are more
-        steps of this flow to come."""
+        """Whether the request goes on before all that wait. Rounds are short then for a while, where it is the only one
+        of its flow: there are more steps of it to come. Flows with many requests gain nothing by short rounds."""
         if self._round >= ROUND_S or not self.scheduler.light(seat.level, seat.flow):
             return False
-        self._short, self._bound = SHORT_ROUNDS, SHORT_S
+        if seat.flow.in_use <= seat.seats:
+            self._short, self._bound = SHORT_ROUNDS, SHORT_S
         return True
 
     def spend(self, seat: Seat | None, seconds: float) -> None:

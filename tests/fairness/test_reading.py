@@ -26,7 +26,7 @@ class Peer:
     """A connection that speaks HTTP by hand."""
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, token: str) -> None:
-        self._reader, self._writer, self._token = reader, writer, token
+        self.reader, self._writer, self._token = reader, writer, token
 
     def request(self, path: str, body: bytes = b"") -> bytes:
         method = "POST" if body else "GET"
@@ -38,10 +38,10 @@ class Peer:
 
     async def answer(self) -> tuple[int, bytes]:
         async with asyncio.timeout(30):
-            head = (await self._reader.readuntil(b"\r\n\r\n")).decode()
+            head = (await self.reader.readuntil(b"\r\n\r\n")).decode()
             length = re.search(r"content-length: (\d+)", head)
             assert length is not None, head
-            return int(head.split()[1]), await self._reader.readexactly(int(length[1]))
+            return int(head.split()[1]), await self.reader.readexactly(int(length[1]))
 
     async def ask(self, path: str) -> int:
         self.send(self.request(path))
@@ -172,7 +172,7 @@ async def test_a_watch_that_is_open_goes_on_during_a_flood_and_ends_with_its_cli
     async with flooded(go_on) as (hub, _, peer):
         watcher, ann = await peer("root"), await peer("root")
         watcher.send(watcher.request(f"{NAMESPACES}?watch=true"))
-        assert b" 200 " in await watcher._reader.readuntil(b"\r\n\r\n")
+        assert b" 200 " in await watcher.reader.readuntil(b"\r\n\r\n")
         ann.send(
             ann.request(NAMESPACES, b'{"metadata": {"name": "seen"}}').replace(
                 b"host", b"content-type: application/json\r\nhost"
@@ -180,7 +180,7 @@ async def test_a_watch_that_is_open_goes_on_during_a_flood_and_ends_with_its_cli
         )
         assert (await ann.answer())[0] == 201
         async with asyncio.timeout(30):
-            while b"seen" not in await watcher._reader.readline():
+            while b"seen" not in await watcher.reader.readline():
                 pass
         gauge = hub.app.metrics.watches
         watcher.close()
