@@ -109,7 +109,7 @@ kinds: $(STAMP) ## Run the job controllers and schedulers of other projects on r
 	@$(BIN)/python -m pytest -q tests/operators $(PYTEST_ARGS)
 
 .PHONY: clients
-clients: $(STAMP) ## Run clients of other people on the hub: client-go, controller-runtime, Flux's library, Helm, karmadactl
+clients: $(STAMP) ## Run clients of other people on the hub: client-go, controller-runtime, Flux's library, Helm, karmadactl, k9s
 	@$(BIN)/python -m tests.testbed.build
 	@$(BIN)/python -m tests.clients.build
 	@$(BIN)/python -m pytest -q tests/clients $(PYTEST_ARGS)

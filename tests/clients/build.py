@@ -1,7 +1,7 @@
 """Builds clients of other people from Go modules, each once, into a folder of its own beside the test bed.
 
 `python -m tests.clients.build` prints the binaries. `go` is our own program on client-go, controller-runtime and Flux's
-library; `helm` and `karmadactl` are these programs as they are. What is built is fixed by the files of the
+library; `helm`, `karmadactl` and `k9s` are these programs as they are. What is built is fixed by the files of the
 folder that has the name. `-mod=readonly` compares each module with its hash there, and asks no checksum database.
 """
 
@@ -18,6 +18,7 @@ PACKAGES = {
     "go": ".",
     "helm": "helm.sh/helm/v3/cmd/helm",
     "karmadactl": "github.com/karmada-io/karmada/cmd/karmadactl",
+    "k9s": "github.com/derailed/k9s",
 }
 
 
