@@ -89,7 +89,7 @@ ALERTS = (
         "The loop {{ $labels.loop }} ended by an exception, and was started again.",
     ),
     Alert(
-        "FleetObjectsAside", "sum by (loop) (fleet_keys_aside)", "> 0", "10m", "warning",
+        "FleetObjectsAside", f"sum by (loop) (fleet_keys_aside {LEADS})", "> 0", "10m", "warning",
         "Objects cannot be handled", "The loop {{ $labels.loop }} has set objects aside.",
     ),
     Alert(
@@ -126,11 +126,13 @@ ALERTS = (
         "Transactions of {{ $labels.job }} at {{ $labels.instance }} take more than half a second.",
     ),
     Alert(
-        "FleetHistoryFails", "max(fleet_history_failing)", "> 0", "5m", "warning", "The history is not written",
+        "FleetHistoryFails", f"max(fleet_history_failing {LEADS})", "> 0", "5m", "warning",
+        "The history is not written",
         "Reports of usage lack the jobs that end now, until the history catches up.",
     ),
     Alert(
-        "FleetHistoryBehind", "max(fleet_history_lag_seconds)", "> 300", "10m", "warning", "The history is behind",
+        "FleetHistoryBehind", f"max(fleet_history_lag_seconds {LEADS})", "> 300", "10m", "warning",
+        "The history is behind",
         "The history is more than five minutes behind the log of changes, which keeps 15 minutes.",
     ),
     Alert(

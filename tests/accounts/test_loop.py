@@ -10,7 +10,7 @@ import asyncpg
 import sqlalchemy as sa
 from sqlalchemy.ext.asyncio import AsyncEngine
 
-from fleet.accounts.models import Job, Usage
+from fleet.accounts.models import SCHEMA, Job, Usage
 from fleet.accounts.schema import engine_of
 from fleet.controllers.history.loop import HistoryLoop
 from tests.accounts.stories import job
@@ -81,3 +81,22 @@ async def test_a_database_that_is_away_is_said_and_tried_again(engine: AsyncEngi
         await eventually(lambda: loop.has(later))
         await engine.dispose()  # its connections were ended, too
         assert await count(engine, Job) == 2
+
+
+async def test_a_database_that_does_not_answer_leaves_the_history_behind(database_url: str) -> None:
+    async with recording(database_url) as (world, loop):
+        await world.apply(job("one"))
+        revision = await world.store.revision()
+        await eventually(lambda: loop.has(revision))
+        connection = await asyncpg.connect(database_url)
+        async with connection.transaction():
+            await connection.execute(f"LOCK TABLE {SCHEMA}.{Job.__tablename__}")
+            await world.apply(job("two"))
+            await eventually(lambda: lag(world) > 3)
+        await connection.close()
+        later = await world.store.revision()
+        await eventually(lambda: loop.has(later) and lag(world) < 3)
+
+
+def lag(world: World) -> float:
+    return world.hub.metrics.registry.get_sample_value("fleet_history_lag_seconds") or 0.0

@@ -19,6 +19,7 @@ ROOT = Path(__file__).resolve().parents[2]
 DEPLOY = ROOT / "deploy" / "monitoring"
 PAGES = ROOT / "docs" / "runbooks"
 LEADER = {'fleet_leader{job="fleet-controllers",instance="a"}': "1x100"}
+LED = 'fleet_leader{job="fleet-controllers",instance="b"}'  # of a process that stands by now
 
 
 @dataclass(frozen=True)
@@ -30,10 +31,13 @@ class Case:
     by: int = 60
 
 
-def of_leader(metric: str, samples: str) -> dict[str, str]:
+def of_leader(metric: str, samples: str, *, left: str = "") -> dict[str, str]:
+    """`left`: what a process still tells that has led before."""
     name, _, labels = metric.partition("{")
     own = f",{labels}" if labels else "}"
-    return {**LEADER, f'{name}{{job="fleet-controllers",instance="a"{own}': samples}
+    of = f'{name}{{job="fleet-controllers",instance='
+    before = {LED: "0x100", f'{of}"b"{own}': left} if left else {}
+    return {**LEADER, f'{of}"a"{own}': samples, **before}
 
 
 CASES = {
@@ -52,12 +56,13 @@ CASES = {
     "FleetLoopRestarted": Case(
         of_leader('fleet_loop_restarts_total{loop="bind"}', "_x21 1x80"), {"loop": "bind"}, by=25
     ),
-    "FleetObjectsAside": Case(of_leader('fleet_keys_aside{loop="bind"}', "0x20 2x80"), {"loop": "bind"}),
+    "FleetObjectsAside": Case(
+        of_leader('fleet_keys_aside{loop="bind"}', "0x20 2x80", left="7x100"), {"loop": "bind"}
+    ),
     "FleetMemberNotReady": Case(
         {
             **of_leader('fleet_member_ready{member="cfa"}', "1x20 0x80"),
-            # of a process that has led before
-            'fleet_leader{job="fleet-controllers",instance="b"}': "0x100",
+            LED: "0x100",
             'fleet_member_ready{job="fleet-controllers",instance="b",member="cfb"}': "0x100",
         },
         {"member": "cfa"},
@@ -90,8 +95,10 @@ CASES = {
         },
         {"job": "fleet-api", "instance": "a"},
     ),
-    "FleetHistoryFails": Case(of_leader("fleet_history_failing", "0x20 1x80"), {}),
-    "FleetHistoryBehind": Case(of_leader("fleet_history_lag_seconds", "1x20 400x80"), {}),
+    "FleetHistoryFails": Case(of_leader("fleet_history_failing", "0x20 1x80", left="1x100"), {}),
+    "FleetHistoryBehind": Case(
+        of_leader("fleet_history_lag_seconds", "1x20 400x80", left="0+60x100"), {}
+    ),
     "FleetNotificationsFail": Case(
         of_leader('fleet_notifications_total{outcome="failed"}', "0x20 1+1x80"), {}
     ),

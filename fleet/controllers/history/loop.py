@@ -43,9 +43,13 @@ class HistoryLoop:
         self.recorder: Recorder | None = None  # while the history can be written
         self._changes: list[Change] = []  # that the step under way records
         self._minute, self._retained = -1.0, float("-inf")
+        self._upto = 0.0  # epoch seconds; all changes until then are in the history
 
     async def run(self) -> None:
         pause = RETRY_FIRST_S
+        self._upto = self._hub.clock.now()
+        # As of the moment of a scrape: a database that does not answer leaves nobody who could set it.
+        self._hub.metrics.history_lag.set_function(lambda: max(0.0, self._hub.clock.now() - self._upto))
         while True:
             engine = engine_of(self._dsn)
             began = self._hub.clock.monotonic()
@@ -77,12 +81,13 @@ class HistoryLoop:
         self.recorder = recorder
         while True:
             self._changes.clear()
+            began = hub.clock.now()
             count = await recorder.step()
             count_changes(hub.metrics, self._changes)
             lives.tell(hub, self._changes)
             hub.metrics.history_failing.set(0)
             hub.metrics.history_revision.set(recorder.revision)
-            hub.metrics.history_lag.set(max(0.0, hub.clock.now() - recorder.at) if count == BATCH else 0.0)
+            self._upto = recorder.at if count == BATCH else began
             await self._on_the_minute(engine)
             if count < BATCH:
                 await hub.clock.sleep(POLL_S)
