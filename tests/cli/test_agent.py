@@ -26,8 +26,13 @@ LEASES = "/apis/coordination.k8s.io/v1/namespaces/fleet-system/leases"
 
 @pytest.fixture(scope="module")
 def api_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, str]]:
+    with simulated(tmp_path_factory.mktemp("sim")) as found:
+        yield found
+
+
+@contextlib.contextmanager
+def simulated(folder: Path) -> Iterator[tuple[Path, str]]:
     """A simulated member: its kubeconfig, with an address that leads nowhere, and HOST:PORT of its API server."""
-    folder = tmp_path_factory.mktemp("sim")
     sim = subprocess.Popen([str(BIN / "fleet"), "sim", "--members", "1", "--data-dir", str(folder)])
     try:
         path = folder / "members" / "cfa.kubeconfig"
