@@ -9,8 +9,7 @@ from collections import OrderedDict
 from collections.abc import Iterable
 
 from fleet.ports import Stored
-
-Name = tuple[str, str]  # (namespace, name)
+from fleet.store.ordered import Name
 
 MAX_KEYS = 8  # of one resource; a list that asks for another key drops the key that was asked for longest ago
 

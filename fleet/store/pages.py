@@ -11,6 +11,7 @@ import asyncpg
 
 from fleet.ports import EventType, Expired
 from fleet.store import sql
+from fleet.store.ordered import Ordered
 from fleet.store.secrets import SecretBox
 from fleet.store.view import Snapshot, View
 
@@ -45,4 +46,4 @@ async def rebuild(
     for row in states:
         items[row["namespace"], row["name"]] = sql.stored_of(row, box)
     names = sorted(items)
-    return Snapshot(names, [items[name] for name in names], at, at + 1)
+    return Snapshot(Ordered(names, [items[name] for name in names]), at, at + 1)

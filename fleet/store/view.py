@@ -1,33 +1,32 @@
 """The view of the store in one process: the current objects, recent lists by revision, and the recent log.
 
 A view is fed events in revision order and answers every read that does not have to ask the database. Objects are kept
-per resource in a dict with a sorted list of names beside it, so lists come out in order without sorting. A page of a
-list must show the state at the revision of the first page: the first page leaves a snapshot (references, no copies),
-which stays valid until the resource changes and is kept, bounded, for a while after that.
+per resource in a dict, and in the order of their names beside it, so lists come out in order without sorting. A page of
+a list must show the state at the revision of the first page: the first page leaves a snapshot, which shares with the
+current state what has not changed since (ordered.py) and is kept, bounded, for a while.
 """
 
 from __future__ import annotations
 
-from bisect import bisect_left, bisect_right, insort
 from collections import OrderedDict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from fleet.ports import Event, EventType, Expired, Key, Labelled, Page, Selector, Stored
 from fleet.store.bodies import Bodies
-from fleet.store.labels import LabelIndex, Name
+from fleet.store.labels import LabelIndex
 from fleet.store.log import Log
+from fleet.store.ordered import Name, Ordered
 
 MAX_SNAPSHOTS = 64
-MAX_SNAPSHOT_ITEMS = 2_000_000  # references over all snapshots, 8 bytes each
+MAX_SNAPSHOT_ITEMS = 2_000_000  # of all snapshots together, as if they shared none: 16 bytes each
 
 
 @dataclass(slots=True)
 class Snapshot:
     """The objects of one resource from revision `first` on, until `last` (0: still the current state)."""
 
-    names: list[Name]
-    items: list[Stored]
+    objects: Ordered
     first: int
     last: int = 0
 
@@ -35,11 +34,11 @@ class Snapshot:
 class Table:
     """The current objects of one (group, resource). `changed`: revision of the last change to any of them."""
 
-    __slots__ = ("changed", "current", "items", "labels", "names")
+    __slots__ = ("changed", "current", "items", "labels", "ordered")
 
     def __init__(self, changed: int) -> None:
         self.items: dict[Name, Stored] = {}
-        self.names: list[Name] = []
+        self.ordered = Ordered()
         self.changed = changed
         self.current: Snapshot | None = None
         self.labels = LabelIndex()
@@ -48,33 +47,18 @@ class Table:
         name = (stored.key.namespace, stored.key.name)
         if self.labels:
             self.labels.replace(self.items.get(name), stored)
-        if name not in self.items:
-            if not self.names or self.names[-1] < name:
-                self.names.append(name)
-            else:
-                insort(self.names, name)
         self.items[name] = stored
+        self.ordered.put(name, stored)
         self.changed = stored.revision
 
     def remove(self, stored: Stored) -> None:
         name = (stored.key.namespace, stored.key.name)
         past = self.items.pop(name, None)
         if past is not None:
-            del self.names[bisect_left(self.names, name)]
+            self.ordered.remove(name)
             if self.labels:
                 self.labels.replace(past, None)
         self.changed = stored.revision
-
-
-def between(names: list[Name], namespace: str | None, start: Name | None) -> tuple[int, int]:
-    """The part of the sorted names that is in the namespace and after `start`."""
-    low, high = 0, len(names)
-    if namespace is not None:
-        low = bisect_left(names, (namespace, ""))
-        high = bisect_left(names, (namespace + "\0", ""))
-    if start is not None:
-        low = max(low, bisect_right(names, start))
-    return low, max(low, high)
 
 
 class View:
@@ -148,13 +132,7 @@ class View:
 
     def scan(self, group: str, resource: str, namespace: str | None) -> Sequence[Stored]:
         table = self._tables.get((group, resource))
-        if table is None:
-            return ()
-        names = table.names
-        if namespace is not None:
-            low, high = between(names, namespace, None)
-            names = names[low:high]
-        return [table.items[name] for name in names]
+        return () if table is None else table.ordered.part(namespace).first()
 
     def list(
         self,
@@ -169,49 +147,46 @@ class View:
         """As `Store.list`; `at` must not lie in the future. Raises Expired."""
         table = self._table(group, resource)
         revision = self.revision if at is None else at
-        if at is None or at >= table.changed:
-            snapshot = table.current
-            names = table.names if snapshot is None else snapshot.names
-        else:
-            snapshot = self._find(group, resource, at)
-            names = snapshot.names
-        items = table.items
-        if isinstance(selector, Labelled) and (snapshot is None or snapshot is table.current):
-            names = sorted(table.labels.find(selector.key, selector.values, items.values()))
-            snapshot = None
-        low, high = between(names, namespace, start)
+        current = at is None or at >= table.changed
+        objects = table.ordered if current else self._find(group, resource, revision).objects
+        if isinstance(selector, Labelled) and current:
+            names = sorted(table.labels.find(selector.key, selector.values, table.items.values()))
+            objects = Ordered(names, [table.items[name] for name in names])
+        part = objects.part(namespace, start)
         if selector is None:
-            position = high if limit is None else min(high, low + limit)
-            chosen = [items[name] for name in names[low:position]] if snapshot is None else snapshot.items[low:position]
+            chosen = part.first(limit)
+            whole = len(chosen) == len(part)
         else:
-            chosen, position = [], low
-            while position < high and (limit is None or len(chosen) < limit):
-                stored = items[names[position]] if snapshot is None else snapshot.items[position]
+            chosen, whole = [], True
+            for stored in part:
+                if limit is not None and len(chosen) == limit:
+                    whole = False
+                    break
                 if selector(stored.body):
                     chosen.append(stored)
-                position += 1
-        if position >= high:
+        if whole:
             return Page(tuple(chosen), revision, None, 0)
-        if table.current is None and revision >= table.changed:
+        if table.current is None and current:
             self._keep(group, resource, table)
-        remaining = high - position if selector is None else None
-        return Page(tuple(chosen), revision, names[position - 1], remaining)
+        remaining = len(part) - len(chosen) if selector is None else None
+        key = chosen[-1].key
+        return Page(tuple(chosen), revision, (key.namespace, key.name), remaining)
 
     def _keep(self, group: str, resource: str, table: Table) -> None:
         """Remember the current state of the resource for the pages that follow."""
-        snapshot = Snapshot(list(table.names), [table.items[name] for name in table.names], table.changed)
+        snapshot = Snapshot(table.ordered.copy(), table.changed)
         table.current = snapshot
         self.remember(group, resource, snapshot)
 
     def remember(self, group: str, resource: str, snapshot: Snapshot) -> None:
         """Keep a snapshot for pages to come; the oldest go when there are too many."""
         self._snapshots[group, resource, snapshot.first] = snapshot
-        self._snapshot_items += len(snapshot.names)
+        self._snapshot_items += len(snapshot.objects)
         while len(self._snapshots) > MAX_SNAPSHOTS or (
             self._snapshot_items > MAX_SNAPSHOT_ITEMS and len(self._snapshots) > 1
         ):
             (old_group, old_resource, _), old = self._snapshots.popitem(last=False)
-            self._snapshot_items -= len(old.names)
+            self._snapshot_items -= len(old.objects)
             if old.last == 0:
                 self._table(old_group, old_resource).current = None
 
@@ -235,4 +210,4 @@ class View:
         for key, snapshot in list(self._snapshots.items()):
             if snapshot.last and snapshot.last <= before:
                 del self._snapshots[key]
-                self._snapshot_items -= len(snapshot.names)
+                self._snapshot_items -= len(snapshot.objects)
