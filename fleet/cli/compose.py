@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import gc
 import importlib
 import signal
 import socket
@@ -36,10 +35,6 @@ STAND_AGAIN_S = 0.2  # after the leadership was lost
 STAND_AGAIN_MAX_S = 30.0  # after it could not even be asked for, again and again
 SOLVER_KEPT_S = 5.0  # by a process that leads no more: it may be the next to lead, and a new one takes seconds
 LED = ("fleet.controllers.manager", "fleet.controllers.runtime.heartbeat", "fleet.members.clusters")  # by a leader
-# Net new objects before the collector looks at the young ones, and how many such looks before it goes a generation up.
-# The default of 700 was measured to cost a fifth of the CPU: nearly all objects here are parsed JSON, which lives long
-# and has no cycles, so looking early finds nothing.
-COLLECT_AFTER = (50_000, 20, 50)
 
 
 @dataclass
@@ -68,11 +63,12 @@ def run(main: Callable[[asyncio.Event], Coroutine[Any, Any, None]]) -> None:
     """Run `main(stop)` on uvloop until it returns; SIGTERM and SIGINT set `stop`."""
     import uvloop
 
+    from fleet.cli.collecting import collect_seldom
     from fleet.cli.eventloop import Loop
     from fleet.cli.parent import follow_parent, show_life
 
     follow_parent()
-    gc.set_threshold(*COLLECT_AFTER)
+    collect_seldom()
 
     async def supervised() -> None:
         stop = asyncio.Event()

@@ -27,7 +27,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, TypeVar
 
-from fleet.cli.compose import COLLECT_AFTER
+from fleet.cli.collecting import AFTER
 from fleet.decide import decide
 from fleet.model.amounts import Amounts
 from fleet.model.leaving import vacated
@@ -236,7 +236,7 @@ def worst_gap(snapshot: Snapshot, plan: Plan) -> float:
 def as_the_controllers() -> ProcessSolver:
     """Collects garbage as rarely as the controllers process does. The solver's child is up: its start is not what is
     measured here."""
-    gc.set_threshold(*COLLECT_AFTER)
+    gc.set_threshold(*AFTER)
     solver = ProcessSolver()
     solver.solve(Problem(bands=(), classes=(), lanes=(), quota=(), rooms=()), seed=0, limit_s=60.0)
     return solver

@@ -13,7 +13,7 @@ import orjson
 import pytest
 import pytest_asyncio
 
-from fleet.cli.compose import COLLECT_AFTER
+from fleet.cli.collecting import AFTER
 from fleet.engine.bounds import CONTAINERS_MAX, refuse_shape
 from tests.security.hub import Hub, open_hub
 from tests.security.loopwatch import Steps, watched
@@ -28,7 +28,7 @@ OBJECTS = 5000  # of the kinds that are listed
 async def hub() -> AsyncIterator[Hub]:
     """With thousands of small objects, and a large one."""
     usual = gc.get_threshold()
-    gc.set_threshold(*COLLECT_AFTER)  # as the hub's processes do
+    gc.set_threshold(*AFTER)  # as the hub's processes do
     async with open_hub() as opened:
         await opened.create(
             "namespaces", {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "kube-system"}}
