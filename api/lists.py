@@ -7,7 +7,6 @@ refusal gives. Items are sent as the bytes that are stored.
 
 from __future__ import annotations
 
-import asyncio
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 from binascii import Error as Base64Error
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
@@ -27,12 +26,14 @@ from fleet.engine.bounds import int64
 from fleet.engine.status import Cause, StatusError, bad_request, expired, invalid, not_found
 from fleet.objects.versions import Source
 from fleet.ports import Expired, FutureRevision, Key, Page, Stored
+from fleet.slices import Slice
 
 MAX_LIMIT = 1_000_000
 LATEST = -1  # as the revision in a continue token: whatever the newest state is, page by page
 Item = TypeVar("Item")
 Elsewhere = Callable[[Route, Request], Awaitable[Answer]]
-BREATH = 200  # items made into rows, or joined, before others get a turn
+PART = 32  # items made into rows, or joined, between two looks at the clock
+MANY = 5000  # items; those that are packed stay so, since they would push out what is read more often
 
 
 @dataclass(frozen=True, slots=True)
@@ -290,19 +291,23 @@ async def list_objects(
     if form.protobuf:
         parts = [stored_field(stored, served) async for part in _parts(items) for stored in part]
         return Response(list_of(served.api_version, served.kind.list_kind, meta, parts), content_type=PROTOBUF)
-    if served.converted:
-        raw = await join(served, meta, [served.outward(stored.raw) async for part in _parts(items) for stored in part])
-    else:
-        raw = await join(served, meta, [stored.raw for stored in items])
+    raw = await join(served, meta, [raw async for part in _parts(items) for raw in _raws(served, part, len(items))])
     return Response(await to_yaml(raw), content_type="application/yaml") if form.yaml else Response(raw)
 
 
 async def _parts(items: Sequence[Item]) -> AsyncIterator[Sequence[Item]]:
-    """The items in parts, with a turn for others between them."""
-    for at in range(0, max(len(items), 1), BREATH):
-        if at:
-            await asyncio.sleep(0)
-        yield items[at : at + BREATH]
+    """The items in parts, with turns for others between them."""
+    piece = Slice()
+    for at in range(0, max(len(items), 1), PART):
+        if piece.over:
+            await piece.next()
+        yield items[at : at + PART]
+
+
+def _raws(served: Served, items: Sequence[Stored], together: int) -> list[bytes]:
+    """The bytes of some of `together` items, as this version of the kind has them."""
+    raws = [stored.raw if together <= MANY else stored.raw_once() for stored in items]
+    return [served.outward(raw) for raw in raws] if served.converted else raws
 
 
 async def join(served: Served, meta: dict[str, object], items: Sequence[bytes]) -> bytes:

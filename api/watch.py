@@ -26,6 +26,7 @@ from fleet.engine.status import Cause, StatusError, expired
 from fleet.objects.shared import SharedBytes
 from fleet.objects.versions import Source
 from fleet.ports import Body, Clock, Event, EventType, Expired, FutureRevision, Stored, StoreUnavailable, Watch
+from fleet.slices import Slice
 
 CHUNK_BYTES = 64 * 1024
 MIN_TIMEOUT_S = 1800.0
@@ -278,7 +279,10 @@ class Watches:
         self, asked: WatchRequest, watch: Watch, initial: tuple[Stored, ...], since: int, send: Sender
     ) -> None:
         writer = _Writer(asked, self._shared, self._clock)
+        piece = Slice()
         for stored in initial:
+            if piece.over:
+                await piece.next()
             writer.add(writer.object_line("ADDED", stored))
             if writer.size >= CHUNK_BYTES:
                 await send(writer.take())

@@ -64,6 +64,10 @@ class Keeper(Protocol):
         """The bytes of an object whose `raw` is not there."""
         ...
 
+    def unpacked(self, stored: Stored) -> bytes:
+        """The same, for once: the object stays as it is."""
+        ...
+
     def parsed(self, stored: Stored, size: int) -> None:
         """Note that an object of so many bytes has been parsed."""
         ...
@@ -106,6 +110,24 @@ class Stored:
             found = self._body = orjson.loads(raw)
             if self.keeper is not None:
                 self.keeper.parsed(self, len(raw))
+        return found
+
+    def raw_once(self) -> bytes:
+        """`raw` for who reads many objects once: a packed one stays packed."""
+        try:
+            raw: bytes = object.__getattribute__(self, "raw")
+        except AttributeError:
+            assert self.keeper is not None
+            raw = self.keeper.unpacked(self)
+        return raw
+
+    def body_once(self) -> Body:
+        """`body` for who reads many objects once: what is parsed for it is not kept."""
+        found = self._body
+        if found is None:
+            import orjson
+
+            found = orjson.loads(self.raw_once())
         return found
 
     def drop_parsed(self) -> None:

@@ -67,11 +67,15 @@ class Bodies:
 
     def plain(self, stored: Stored) -> bytes:
         """The bytes of a packed object, which stay plain for a while."""
-        assert stored.packed is not None
-        raw = self._codecs[stored.key[:2]].unpack(stored.packed)
+        raw = self.unpacked(stored)
         stored.raw = raw
         self._add(stored, len(raw))
         return raw
+
+    def unpacked(self, stored: Stored) -> bytes:
+        """The bytes of a packed object, which stays packed."""
+        assert stored.packed is not None
+        return self._codecs[stored.key[:2]].unpack(stored.packed)
 
     def parsed(self, stored: Stored, size: int) -> None:
         """Note that an object of so many bytes has been parsed."""

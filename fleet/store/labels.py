@@ -1,15 +1,16 @@
 """The objects of one resource by their labels, for lists that ask for one.
 
-A label is indexed from the first list that asks for its key. Writes cost nothing before.
+A label is indexed from the first list that asks for its key. Writes cost nothing before. An index is made in slices;
+what changes meanwhile is put into it at the end.
 """
 
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Iterable
 
 from fleet.ports import Stored
-from fleet.store.ordered import Name
+from fleet.slices import Slice
+from fleet.store.ordered import Name, Ordered
 
 MAX_KEYS = 8  # of one resource; a list that asks for another key drops the key that was asked for longest ago
 
@@ -17,40 +18,69 @@ MAX_KEYS = 8  # of one resource; a list that asks for another key drops the key 
 class LabelIndex:
     """Names by label, for the keys that lists have asked for."""
 
-    __slots__ = ("_keys",)
+    __slots__ = ("_keys", "_missed")
 
     def __init__(self) -> None:
         self._keys: OrderedDict[str, dict[str, set[Name]]] = OrderedDict()
+        self._missed: dict[str, list[tuple[Stored | None, Stored | None]]] = {}  # by keys whose index is being made
 
     def __bool__(self) -> bool:
-        return bool(self._keys)
+        return bool(self._keys or self._missed)
 
-    def find(self, key: str, values: Iterable[str], objects: Iterable[Stored]) -> set[Name]:
-        """The names of the objects whose label `key` has one of the values. `objects`: all there are."""
+    def find(self, key: str, values: frozenset[str]) -> set[Name] | None:
+        """The names of the objects whose label `key` has one of the values; None where there is no index."""
         by_value = self._keys.get(key)
         if by_value is None:
-            by_value = self._keys[key] = {}
-            for stored in objects:
-                _add(by_value, _labels(stored).get(key), stored)
-            if len(self._keys) > MAX_KEYS:
-                self._keys.popitem(last=False)
+            return None
         self._keys.move_to_end(key)
-        return set().union(*(by_value.get(value, ()) for value in values))
+        return _of(by_value, values)
+
+    async def make(self, key: str, values: frozenset[str], objects: Ordered) -> set[Name] | None:
+        """Index a key, and find as above among `objects`: all there are as this is called, which do not change
+        meanwhile. None where somebody else is about to."""
+        if key in self._missed:
+            return None
+        missed = self._missed[key] = []
+        try:
+            by_value: dict[str, set[Name]] = {}
+            piece = Slice()
+            for stored in objects.part():
+                if piece.over:
+                    await piece.next()
+                _add(by_value, _labels(stored).get(key), stored)
+        finally:
+            del self._missed[key]
+        found = _of(by_value, values)
+        for past, now in missed:
+            _replace(by_value, key, past, now)
+        self._keys[key] = by_value
+        if len(self._keys) > MAX_KEYS:
+            self._keys.popitem(last=False)
+        return found
 
     def replace(self, past: Stored | None, now: Stored | None) -> None:
         """Note that an object came, changed or went."""
-        before, after = _labels(past) if past else {}, _labels(now) if now else {}
         for key, by_value in self._keys.items():
-            was, is_now = before.get(key), after.get(key)
-            if was == is_now:
-                continue
-            if past is not None and was is not None:
-                names = by_value[was]
-                names.discard(_name(past))
-                if not names:
-                    del by_value[was]
-            if now is not None:
-                _add(by_value, is_now, now)
+            _replace(by_value, key, past, now)
+        for missed in self._missed.values():
+            missed.append((past, now))
+
+
+def _of(by_value: dict[str, set[Name]], values: frozenset[str]) -> set[Name]:
+    return set().union(*(by_value.get(value, ()) for value in values))
+
+
+def _replace(by_value: dict[str, set[Name]], key: str, past: Stored | None, now: Stored | None) -> None:
+    was, is_now = _labels(past).get(key) if past else None, _labels(now).get(key) if now else None
+    if was == is_now:
+        return
+    if past is not None and was is not None:
+        names = by_value[was]
+        names.discard(_name(past))
+        if not names:
+            del by_value[was]
+    if now is not None:
+        _add(by_value, is_now, now)
 
 
 def _add(by_value: dict[str, set[Name]], value: str | None, stored: Stored) -> None:
@@ -63,4 +93,4 @@ def _name(stored: Stored) -> Name:
 
 
 def _labels(stored: Stored) -> dict[str, str]:
-    return stored.body["metadata"].get("labels") or {}
+    return stored.body_once()["metadata"].get("labels") or {}

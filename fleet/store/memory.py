@@ -85,7 +85,7 @@ class MemoryStore:
     ) -> Page:
         if at is not None:
             await self._reach(at)
-        return self._view.list(group, resource, namespace, selector, limit, start, at)
+        return await self._view.list(group, resource, namespace, selector, limit, start, at)
 
     def scan(self, group: str, resource: str, *, namespace: str | None = None) -> Sequence[Stored]:
         return self._view.scan(group, resource, namespace)

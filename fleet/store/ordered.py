@@ -84,6 +84,11 @@ class Ordered:
         if not leaf.names and len(self._leaves) > 1:
             del self._leaves[index], self._firsts[index]
 
+    def get(self, name: Name) -> Stored:
+        """The object, which must be there."""
+        leaf = self._leaves[max(bisect_right(self._firsts, name) - 1, 0)]
+        return leaf.items[bisect_left(leaf.names, name)]
+
     def part(self, namespace: str | None = None, after: Name | None = None) -> Part:
         """The objects of the namespace (None: of all) after that name."""
         begin = None if namespace is None else (namespace, "")

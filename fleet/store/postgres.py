@@ -158,12 +158,12 @@ class PostgresStore:
         elif fresh:
             await self._follower.fresh()
         try:
-            return self._view.list(group, resource, namespace, selector, limit, start, at)
+            return await self._view.list(group, resource, namespace, selector, limit, start, at)
         except Expired:
             if at is None:
                 raise
             await self._rebuild(group, resource, at)
-            return self._view.list(group, resource, namespace, selector, limit, start, at)
+            return await self._view.list(group, resource, namespace, selector, limit, start, at)
 
     async def _rebuild(self, group: str, resource: str, at: int) -> None:
         """Have the view remember the resource as it was. Raises Expired."""

@@ -1,6 +1,6 @@
 """The view of the store in one process: the current objects, recent lists by revision, and the recent log.
 
-A view is fed events in revision order and answers every read that does not have to ask the database. Objects are kept
+A view is fed events in revision order and answers every read that need not ask the database. Objects are kept
 per resource in a dict, and in the order of their names beside it, so lists come out in order without sorting. A page of
 a list must show the state at the revision of the first page: the first page leaves a snapshot, which shares with the
 current state what has not changed since (ordered.py) and is kept, bounded, for a while.
@@ -13,10 +13,11 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from fleet.ports import Event, EventType, Expired, Key, Labelled, Page, Selector, Stored
+from fleet.slices import Slice
 from fleet.store.bodies import Bodies
 from fleet.store.labels import LabelIndex
 from fleet.store.log import Log
-from fleet.store.ordered import Name, Ordered
+from fleet.store.ordered import Name, Ordered, Part
 
 MAX_SNAPSHOTS = 64
 MAX_SNAPSHOT_ITEMS = 2_000_000  # of all snapshots together, as if they shared none: 16 bytes each
@@ -62,7 +63,7 @@ class Table:
 
 
 class View:
-    """Current state and recent log; every method is immediate."""
+    """Current state and recent log. What it does is done at once, except for lists with a selector."""
 
     def __init__(self, log: Log, bodies: Bodies | None = None) -> None:
         """`bodies`: keeps the objects within bounds; without it they stay as they are."""
@@ -134,7 +135,7 @@ class View:
         table = self._tables.get((group, resource))
         return () if table is None else table.ordered.part(namespace).first()
 
-    def list(
+    async def list(
         self,
         group: str,
         resource: str,
@@ -144,42 +145,51 @@ class View:
         start: Name | None,
         at: int | None,
     ) -> Page:
-        """As `Store.list`; `at` must not lie in the future. Raises Expired."""
+        """As `Store.list`; `at` must not lie in the future. The page shows the state at the time of the call. Waits
+        only where a selector looks at many objects. Raises Expired."""
         table = self._table(group, resource)
         revision = self.revision if at is None else at
-        current = at is None or at >= table.changed
-        objects = table.ordered if current else self._find(group, resource, revision).objects
-        if isinstance(selector, Labelled) and current:
-            names = sorted(table.labels.find(selector.key, selector.values, table.items.values()))
-            objects = Ordered(names, [table.items[name] for name in names])
-        part = objects.part(namespace, start)
+        newest = at is None or at >= table.changed
+        snapshot = table.current if newest else self._find(group, resource, revision)
         if selector is None:
+            part = (table.ordered if snapshot is None else snapshot.objects).part(namespace, start)
             chosen = part.first(limit)
             whole = len(chosen) == len(part)
         else:
-            chosen, whole = [], True
-            for stored in part:
-                if limit is not None and len(chosen) == limit:
-                    whole = False
-                    break
-                if selector(stored.body):
-                    chosen.append(stored)
+            if snapshot is None:  # which does not change while the selector looks at it
+                snapshot = Snapshot(table.ordered.copy(), table.changed)
+            objects = snapshot.objects
+            if isinstance(selector, Labelled) and newest:
+                objects = await _labelled(table.labels, selector, objects)
+            part = objects.part(namespace, start)
+            chosen, whole = await _selected(part, selector, limit)
         if whole:
             return Page(tuple(chosen), revision, None, 0)
-        if table.current is None and current:
-            self._keep(group, resource, table)
+        if snapshot is None:
+            snapshot = Snapshot(table.ordered.copy(), table.changed)
+        self._keep(group, resource, table, snapshot, revision)
         remaining = len(part) - len(chosen) if selector is None else None
         key = chosen[-1].key
         return Page(tuple(chosen), revision, (key.namespace, key.name), remaining)
 
-    def _keep(self, group: str, resource: str, table: Table) -> None:
-        """Remember the current state of the resource for the pages that follow."""
-        snapshot = Snapshot(table.ordered.copy(), table.changed)
-        table.current = snapshot
+    def _keep(self, group: str, resource: str, table: Table, snapshot: Snapshot, revision: int) -> None:
+        """Remember the state at the revision for the pages that follow."""
+        if self._tables.get((group, resource)) is not table:
+            return  # the view has started again meanwhile
+        known = self._snapshots.get((group, resource, snapshot.first))
+        if known is not None and (not known.last or revision < known.last):
+            return
+        if snapshot.first == table.changed:
+            table.current = snapshot
+        else:
+            snapshot.last = revision + 1
         self.remember(group, resource, snapshot)
 
     def remember(self, group: str, resource: str, snapshot: Snapshot) -> None:
         """Keep a snapshot for pages to come; the oldest go when there are too many."""
+        past = self._snapshots.pop((group, resource, snapshot.first), None)
+        if past is not None:
+            self._snapshot_items -= len(past.objects)
         self._snapshots[group, resource, snapshot.first] = snapshot
         self._snapshot_items += len(snapshot.objects)
         while len(self._snapshots) > MAX_SNAPSHOTS or (
@@ -211,3 +221,28 @@ class View:
             if snapshot.last and snapshot.last <= before:
                 del self._snapshots[key]
                 self._snapshot_items -= len(snapshot.objects)
+
+
+async def _labelled(labels: LabelIndex, selector: Labelled, objects: Ordered) -> Ordered:
+    """Those of the objects that the selector may pass. `objects`: all of the newest state."""
+    found = labels.find(selector.key, selector.values)
+    if found is None:
+        found = await labels.make(selector.key, selector.values, objects)
+    if found is None:
+        return objects
+    names = sorted(found)
+    return Ordered(names, [objects.get(name) for name in names])
+
+
+async def _selected(part: Part, selector: Selector, limit: int | None) -> tuple[list[Stored], bool]:
+    """The first of the objects that the selector passes, and whether these are all."""
+    chosen: list[Stored] = []
+    piece = Slice()
+    for stored in part:
+        if len(chosen) == limit:
+            return chosen, False
+        if piece.over:
+            await piece.next()
+        if selector(stored.body_once()):
+            chosen.append(stored)
+    return chosen, True

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
-import orjson
+import asyncio
+from collections.abc import Awaitable
 
-from fleet.ports import Event, EventType, Key, Stored
+import orjson
+import pytest
+
+from fleet import slices
+from fleet.ports import Body, Event, EventType, Key, Labelled, Page, Stored
 from fleet.store.log import Log
 from fleet.store.view import View
 
@@ -26,3 +31,48 @@ def test_of_a_state_that_is_past_the_text_alone_is_kept_and_it_can_still_be_read
     assert first.stored.body is not body and first.stored.body == body
     now = second.stored.body
     assert second.stored.body is now
+
+
+def thing(name: str, revision: int, **labels: str) -> Event:
+    body = {"metadata": {"name": name, "namespace": "default", "labels": labels}}
+    stored = Stored(Key("", "things", "default", name), name, revision, orjson.dumps(body))
+    return Event(revision, EventType.ADDED, stored)
+
+
+def gone(event: Event, revision: int) -> Event:
+    last = event.stored
+    return Event(revision, EventType.DELETED, Stored(last.key, last.uid, revision, last.raw), last.body)
+
+
+async def names(page: Awaitable[Page]) -> tuple[list[str], int]:
+    found = await page
+    return [stored.key.name for stored in found.items], found.revision
+
+
+@pytest.mark.asyncio
+@pytest.mark.parametrize("labelled", [False, True], ids=["selector", "label"])
+async def test_a_list_in_slices_shows_the_state_at_its_beginning_and_so_do_its_pages(
+    labelled: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(slices, "SLICE_S", 0.0)  # each object is a slice of its own
+    view = View(Log(0, 0, max_events=100, max_bytes=1 << 20))
+    there = [thing(f"n{number}", number + 1, group="a" if number % 2 else "b") for number in range(8)]
+    view.apply(there)
+
+    def wanted(body: Body) -> bool:
+        return bool(body["metadata"]["labels"].get("group") == "a")
+
+    selector = Labelled(wanted, "group", frozenset("a")) if labelled else wanted
+
+    def listed(limit: int | None, start: tuple[str, str] | None = None, at: int | None = None) -> Awaitable[Page]:
+        return view.list("", "things", "default", selector, limit, start, at)
+
+    whole, some = asyncio.create_task(names(listed(None))), asyncio.create_task(names(listed(2)))
+    await asyncio.sleep(0)
+    view.apply([gone(there[3], 9), thing("n2", 10, group="a"), thing("n9", 11, group="a")])
+    assert await whole == (["n1", "n3", "n5", "n7"], 8)
+    assert await some == (["n1", "n3"], 8)
+    assert await names(listed(2, ("default", "n3"), 8)) == (["n5", "n7"], 8)
+    assert await names(listed(None)) == (["n1", "n2", "n5", "n7", "n9"], 11)
+    view.apply([thing("n0", 12, group="a"), gone(there[7], 13)])
+    assert await names(listed(None)) == (["n0", "n1", "n2", "n5", "n9"], 13)
