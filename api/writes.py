@@ -10,7 +10,7 @@ from dataclasses import replace
 
 import orjson
 
-from api.audit.requests import tell
+from api.audit.requests import tell, tell_written
 from api.http import PROTOBUF, Answer, Request, Response, warning_headers
 from api.lists import join, parse_integer, show, table_type
 from api.negotiation import APPLY_PATCH, JSON_PATCH, Accepted, read_object, read_options, read_patch, to_yaml
@@ -124,19 +124,19 @@ async def written_response(
     extra: tuple[str, ...] = (),
 ) -> Answer:
     """The object after a write, in the form asked for."""
-    warnings = warning_headers((*extra, *written.warnings))
+    warnings, what = warning_headers((*extra, *written.warnings)), written.what
     if form.form == "Table":
-        answer = await show(served, _as_stored(served, written.body), request, form, now)
+        stored = what if isinstance(what, Stored) else _as_stored(served, what)
+        answer = await show(served, stored, request, form, now)
         if isinstance(answer, Response):
             answer.status, answer.headers = status, warnings
         return answer
-    shown = served.shown(written.body)
     if form.form == "PartialObjectMetadata":
-        body = orjson.dumps(metadata_only(shown, form.version))
+        body = orjson.dumps(metadata_only(served.shown(written.body), form.version))
         return Response(body, status, table_type(form), headers=warnings)
     if form.protobuf:
-        return Response(whole(shown), status, PROTOBUF, warnings)
-    raw = orjson.dumps(shown)
+        return Response(whole(served.shown(written.body)), status, PROTOBUF, warnings)
+    raw = served.outward(what.raw) if isinstance(what, Stored) else orjson.dumps(served.shown(what))
     if form.yaml:
         return Response(await to_yaml(raw), status, "application/yaml", warnings)
     return Response(raw, status, headers=warnings)
@@ -161,7 +161,7 @@ class Writes:
     async def _answer(
         self, served: Served, written: Written, request: Request, form: Accepted, status: int, extra: tuple[str, ...]
     ) -> Answer:
-        tell(request.scope, served.kind.group, served.kind.kind, "", written.body)
+        tell_written(request.scope, served.kind, written)
         return await written_response(served, written, request, form, status, self._clock.now(), extra)
 
     async def create(self, served: Served, route: Route, request: Request, form: Accepted) -> Answer:
@@ -214,7 +214,7 @@ class Writes:
         given = await self._delete_options(request)
         options = delete_write_options(parse_options(request, "Delete"), given)
         written = await self._objects.delete(served.kind, _namespace(served, route), route.name, options, given)
-        tell(request.scope, served.kind.group, served.kind.kind, "", written.body)
+        tell_written(request.scope, served.kind, written)
         if written.deleted:
             return Response(orjson.dumps(_deleted(served, written.body)), headers=warning_headers(written.warnings))
         return await self._answer(served, written, request, form, 200, ())

@@ -11,9 +11,11 @@ from typing import TYPE_CHECKING, Any
 
 import structlog
 
+from fleet.engine.kind import Kind
 from fleet.kinds import INTERPRETERS
 from fleet.model.untyped import mapping, text
-from fleet.ports import Body, Clock
+from fleet.objects.writing import Written
+from fleet.ports import Body, Clock, Stored
 from fleet.traces.span import Span, read_traceparent
 
 if TYPE_CHECKING:
@@ -46,13 +48,25 @@ class About:
 
 def tell(scope: Scope, group: str, kind: str, namespace: str, body: Body, *, stored: bool = True) -> None:
     """The request writes this object: as it came, and then as it was stored, with the uid that the hub gave it."""
-    written: list[About] | None = scope.get(_KEY)
-    if written is None:
-        return
     metadata = mapping(body.get("metadata"))
     name, uid = text(metadata.get("name"))[:NAME_CHARACTERS_MAX], text(metadata.get("uid")) if stored else ""
     namespace = namespace or text(metadata.get("namespace"))[:NAME_CHARACTERS_MAX]
-    now = About(group, kind, namespace, name, uid)
+    _note(scope, About(group, kind, namespace, name, uid))
+
+
+def tell_written(scope: Scope, kind: Kind, written: Written) -> None:
+    """The same of what has been written."""
+    what = written.what
+    if isinstance(what, Stored):
+        _note(scope, About(kind.group, kind.kind, what.key.namespace, what.key.name, what.uid))
+    else:
+        tell(scope, kind.group, kind.kind, "", what)
+
+
+def _note(scope: Scope, now: About) -> None:
+    written: list[About] | None = scope.get(_KEY)
+    if written is None:
+        return
     if written and not written[-1].uid:
         written[-1] = now
     elif len(written) < OBJECTS_MAX:

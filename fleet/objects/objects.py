@@ -36,7 +36,7 @@ from fleet.objects.patching import patcher
 from fleet.objects.refusing import LastFinalizer, fitting, name_in, need_namespace, refuse
 from fleet.objects.rewrite import Rewrite, Turns
 from fleet.objects.versions import Versions
-from fleet.objects.writing import Options, Review, Rule, Written
+from fleet.objects.writing import Options, Review, Rule, Written, as_stored
 from fleet.ports import (
     ABSENT,
     Body,
@@ -128,7 +128,7 @@ class Objects:
             put = Put(_key(kind, namespace, name), new, ABSENT)
             outcome = await self.versions.of(kind).commit([put, *also], epoch=options.epoch)
             if isinstance(outcome, Committed):
-                return Written(outcome.stored[0].body, created=True, warnings=warnings)
+                return as_stored(outcome.stored[0], new, created=True, warnings=warnings)
             if outcome.index == 0 and (not generated or attempt == GENERATE_ATTEMPTS_MAX - 1):
                 raise already_exists(kind.group, kind.resource, name, generated=generated)
         raise conflict(kind.group, kind.resource, name)
@@ -212,7 +212,7 @@ class Objects:
             put = Put(_key(kind, namespace, name), prepared.body, ABSENT)
             outcome = await self.versions.of(kind).commit([put, *also], epoch=options.epoch)
             if isinstance(outcome, Committed):
-                return Written(outcome.stored[0].body, created=True, warnings=warnings)
+                return as_stored(outcome.stored[0], prepared.body, created=True, warnings=warnings)
         raise conflict(kind.group, kind.resource, name)
 
     async def delete(

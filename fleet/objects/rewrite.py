@@ -23,7 +23,7 @@ from fleet.engine.write import Prepared
 from fleet.objects.apart import LARGE_BYTES, at_once, made
 from fleet.objects.hooking import Way
 from fleet.objects.versions import Shown, Source
-from fleet.objects.writing import Written
+from fleet.objects.writing import Written, as_stored
 from fleet.ports import Body, Change, Clock, Committed, Delete, Expect, Key, Put, Stored, Write
 
 PATIENCE_S = 10.0  # of a write whose rule looks at other objects, its wait for its turn included; then 409 Conflict
@@ -94,7 +94,7 @@ class Rewrite:
             written = await self._of(store, seen)
         except StatusError as error:
             refused = error
-        if refused is None and (written is None or written.deleted or written.body is not old):
+        if refused is None and (written is None or written.deleted or written.what is not old):
             return written
         newest = await store.get(self.key)
         if newest is None or (newest.uid, newest.revision) != (seen.uid, seen.revision):
@@ -179,5 +179,8 @@ class _OtherwiseError(Exception):
 
 def _written(prepared: Prepared, old: Body, outcome: Committed) -> Written:
     """An update that lets an object go answers with what it wrote last; a deletion with the object as it went."""
-    body = prepared.body if prepared.finished and prepared.body is not old else outcome.stored[-1].body
-    return Written(body, deleted=prepared.finished, warnings=prepared.warnings)
+    stored = outcome.stored[-1]
+    if not prepared.finished:
+        return as_stored(stored, prepared.body, warnings=prepared.warnings)
+    what = stored if prepared.body is old else prepared.body
+    return Written(what, deleted=True, warnings=prepared.warnings)

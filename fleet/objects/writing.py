@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from fleet.engine.kind import Kind
 from fleet.engine.status import Cause
-from fleet.ports import Body, Store, Write
+from fleet.ports import Body, Store, Stored, Write
 
 if TYPE_CHECKING:
     from fleet.objects.objects import Objects
@@ -41,12 +41,29 @@ class Options:
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """The outcome of a write. `warnings` are texts for `Warning: 299` headers (of the engine, and of rules)."""
+    """The outcome of a write. `what`: the object as it is stored now, or its body where nothing was stored. `put`: the
+    body that the store was given, where it is stored as it was given. `warnings` are texts for `Warning: 299` headers
+    (of the engine, and of rules)."""
 
-    body: Body
+    what: Stored | Body
     created: bool = False
     deleted: bool = False
     warnings: tuple[str, ...] = ()
+    put: Body | None = None
+
+    @property
+    def body(self) -> Body:
+        """The object. Its bytes are parsed only where `put` is not there."""
+        if not isinstance(self.what, Stored):
+            return self.what
+        if self.put is None:
+            return self.what.body_once()
+        return {**self.put, "metadata": {**self.put["metadata"], "resourceVersion": str(self.what.revision)}}
+
+
+def as_stored(stored: Stored, put: Body, *, created: bool = False, warnings: tuple[str, ...] = ()) -> Written:
+    """The outcome of a write that the store has taken; it may show another form than it was given."""
+    return Written(stored, created=created, warnings=warnings, put=put if type(stored) is Stored else None)
 
 
 @dataclass(frozen=True, slots=True)
