@@ -19,6 +19,7 @@ from api.protobuf.openapi import encode
 from api.served import served_kinds
 from fleet.engine.kind import Kind
 from fleet.engine.registry import Registry
+from fleet.objects.apart import apart
 from fleet.objects.definitions import definitions
 
 _META = "io.k8s.apimachinery.pkg.apis.meta.v1."
@@ -97,11 +98,15 @@ class OpenApi:
             known = self._packed[group_version] = (found[1], encode(orjson.loads(found[0])))
         return known[1]
 
-    def v2_json(self) -> bytes:
-        return self._second(False)
-
-    def v2_protobuf(self) -> bytes:
-        return self._second(True)
+    async def v2(self, packed: bool) -> bytes:
+        """The document of version 2, in protobuf where `packed`. Making it takes half a second, in another thread."""
+        self._refresh()
+        known, generation = self._v2.get(packed), self._generation
+        if known is None:
+            known = await apart(_second, self._groups, packed)
+            if generation == self._generation:
+                self._v2[packed] = known
+        return known
 
     async def answer(self, path: str, request: Request) -> Response | None:
         """The answer to GET /openapi/`path`; None for a path that is not there."""
@@ -119,9 +124,8 @@ class OpenApi:
             answer = Kept if request.query.get("hash") == digest else Response
             return answer(document, content_type=form, headers=headers)
         if path == "v2":
-            if _wants_protobuf(request, 2):
-                return Response(self.v2_protobuf(), content_type=_PROTOBUF[2])
-            return Response(self.v2_json())
+            packed = _wants_protobuf(request, 2)
+            return Response(await self.v2(packed), content_type=_PROTOBUF[2] if packed else JSON)
         return None
 
     def _refresh(self) -> None:
@@ -138,12 +142,10 @@ class OpenApi:
         self._index = b""
         self._generation = self._registry.generation
 
-    def _second(self, packed: bool) -> bytes:
-        self._refresh()
-        if packed not in self._v2:
-            document = _document(2, self._groups)
-            self._v2[packed] = encode(document) if packed else orjson.dumps(document)
-        return self._v2[packed]
+
+def _second(groups: dict[str, tuple[Kind, ...]], packed: bool) -> bytes:
+    document = _document(2, groups)
+    return encode(document) if packed else orjson.dumps(document)
 
 
 def _wants_protobuf(request: Request, version: int) -> bool:

@@ -14,7 +14,7 @@ import gc
 # and how many of those before a full one (20 ms). With the default of 700 objects, collecting was measured to take a
 # fifth of the processor time.
 AFTER = (10_000, 2, 5)
-LEAST = 100_000  # objects set aside before their number counts
+LEAST = 500_000  # objects set aside before their number counts
 
 
 class SettingAside:

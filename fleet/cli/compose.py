@@ -10,6 +10,7 @@ import contextlib
 import importlib
 import signal
 import socket
+import sys
 from collections.abc import AsyncIterator, Callable, Coroutine
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from fleet.store.postgres import PostgresStore
     from fleet.traces.traces import Traces
 
+SWITCH_S = 0.0005  # after which a thread gives way to the event loop, which waits for its turn at each system call
 DATABASE_WAIT_S = 60.0
 DATABASE_RETRY_S = 0.2
 KINDS_WAIT_S = 10.0
@@ -69,6 +71,7 @@ def run(main: Callable[[asyncio.Event], Coroutine[Any, Any, None]]) -> None:
 
     follow_parent()
     collect_seldom()
+    sys.setswitchinterval(SWITCH_S)
 
     async def supervised() -> None:
         stop = asyncio.Event()

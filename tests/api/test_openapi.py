@@ -108,7 +108,7 @@ async def test_a_document_keeps_its_hash_until_its_own_group_changes(seeded: Hub
     assert documents.v3("apis/kubeflow.org/v1") == jobs and documents.v3("api/v1") == core
     thing = documents.v3("apis/example.com/v1")
     assert thing is not None and b"com.example.v1.Thing" in thing[0]
-    assert b"com.example.v1.Thing" in documents.v2_json() and b"com.example.v1.Thing" in documents.v2_protobuf()
+    assert b"com.example.v1.Thing" in await documents.v2(False) and b"com.example.v1.Thing" in await documents.v2(True)
 
 
 async def test_documents_are_kept_by_clients_only_under_their_hash(seeded: Hub) -> None:
