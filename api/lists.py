@@ -270,13 +270,13 @@ async def list_objects(
     items = page.items
     if form.form == "Table":
         included = request.query.get("includeObject", "")
-        rows = [row async for part in _parts(items) for row in table_rows(served, part, form.version, included, now)]
+        rows = [row async for part in parts(items) for row in table_rows(served, part, form.version, included, now)]
         body = table_of(served, rows, form.version, meta)
         return Response(body, content_type=table_type(form))
     if form.form == "PartialObjectMetadataList":
         shown = [
             orjson.Fragment(orjson.dumps(metadata_only(served.shown(stored.body), form.version)))
-            async for part in _parts(items)
+            async for part in parts(items)
             for stored in part
         ]
         body = orjson.dumps(
@@ -289,13 +289,13 @@ async def list_objects(
         )
         return Response(body, content_type=table_type(form))
     if form.protobuf:
-        parts = [stored_field(stored, served) async for part in _parts(items) for stored in part]
-        return Response(list_of(served.api_version, served.kind.list_kind, meta, parts), content_type=PROTOBUF)
-    raw = await join(served, meta, [raw async for part in _parts(items) for raw in _raws(served, part, len(items))])
+        fields = [stored_field(stored, served) async for part in parts(items) for stored in part]
+        return Response(list_of(served.api_version, served.kind.list_kind, meta, fields), content_type=PROTOBUF)
+    raw = await join(served, meta, [raw async for part in parts(items) for raw in _raws(served, part, len(items))])
     return Response(await to_yaml(raw), content_type="application/yaml") if form.yaml else Response(raw)
 
 
-async def _parts(items: Sequence[Item]) -> AsyncIterator[Sequence[Item]]:
+async def parts(items: Sequence[Item]) -> AsyncIterator[Sequence[Item]]:
     """The items in parts, with turns for others between them."""
     piece = Slice()
     for at in range(0, max(len(items), 1), PART):
@@ -317,12 +317,12 @@ async def join(served: Served, meta: dict[str, object], items: Sequence[bytes]) 
     begin = head[:-1] + b',"items":['
     if not items or not served.kind.builtin:
         return begin + b",".join(items) + b"]}"
-    parts: list[bytes] = []
-    async for some in _parts(items):
-        parts += _nameless(served, some)
-    parts[0] = begin + b"{" + parts[0]
-    parts[-1] += b"]}"
-    return b",{".join(parts)
+    pieces: list[bytes] = []
+    async for some in parts(items):
+        pieces += _nameless(served, some)
+    pieces[0] = begin + b"{" + pieces[0]
+    pieces[-1] += b"]}"
+    return b",{".join(pieces)
 
 
 def _nameless(served: Served, items: Sequence[bytes]) -> list[bytes]:
@@ -330,9 +330,9 @@ def _nameless(served: Served, items: Sequence[bytes]) -> list[bytes]:
     none is parsed."""
     kind, version = f'"kind":"{served.kind.kind}",'.encode(), f'"apiVersion":"{served.api_version}",'.encode()
     for head in (b"{" + kind + version, b"{" + version + kind):
-        parts = [raw.removeprefix(head) for raw in items]
-        if sum(map(len, items)) - sum(map(len, parts)) == len(head) * len(parts):
-            return parts
+        bare = [raw.removeprefix(head) for raw in items]
+        if sum(map(len, items)) - sum(map(len, bare)) == len(head) * len(bare):
+            return bare
     heads = (b"{" + kind + version, b"{" + version + kind)
     return [raw[len(heads[0]) :] if raw.startswith(heads) else _without_name(raw) for raw in items]
 

@@ -296,10 +296,13 @@ class Watches:
         try:
             while True:
                 first = event = await watch.next(max(next_bookmark - now, 0.0))
+                piece = Slice()
                 while event is not None:
                     writer.event(event)
                     if writer.size >= CHUNK_BYTES:
                         break
+                    if piece.over:
+                        await piece.next()
                     event = watch.ready()
                 if writer.buffer:
                     await send(writer.take())

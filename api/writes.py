@@ -12,7 +12,7 @@ import orjson
 
 from api.audit.requests import tell, tell_written
 from api.http import PROTOBUF, Answer, Request, Response, warning_headers
-from api.lists import join, parse_integer, show, table_type
+from api.lists import join, parse_integer, parts, show, table_type
 from api.negotiation import APPLY_PATCH, JSON_PATCH, Accepted, read_object, read_options, read_patch, to_yaml
 from api.protobuf.answers import whole
 from api.routing import Route
@@ -227,7 +227,7 @@ class Writes:
             served.kind, route.namespace or None, options, selector=selection.selector, delete_options=given
         )
         revision = await self._store.revision()
-        bodies = [orjson.dumps(served.shown(body)) for body in gone]
+        bodies = [orjson.dumps(served.shown(body)) async for part in parts(gone) for body in part]
         return Response(await join(served, {"resourceVersion": str(revision)}, bodies))
 
     async def _delete_options(self, request: Request) -> Body:

@@ -33,8 +33,11 @@ def envelope(api_version: str, kind: str, message: bytes) -> bytes:
 
 def around(api_version: str, kind: str, field: bytes) -> bytes:
     """The same for the field of a message."""
-    meta = block(_FIRST, api_version.encode()) + block(_SECOND, kind.encode())
-    return b"".join((MAGIC, block(_FIRST, meta), field, _NO_ENCODING))
+    return b"".join((*_head(api_version, kind), field, _NO_ENCODING))
+
+
+def _head(api_version: str, kind: str) -> tuple[bytes, bytes]:
+    return MAGIC, block(_FIRST, block(_FIRST, api_version.encode()) + block(_SECOND, kind.encode()))
 
 
 def whole(body: Mapping[str, Any]) -> bytes:
@@ -68,10 +71,10 @@ def stored_field(stored: Stored, served: Served) -> bytes:
 
 
 def list_of(api_version: str, kind: str, meta: Mapping[str, object], items: Sequence[bytes]) -> bytes:
-    """A list object around the fields of its items. A large one is copied twice."""
+    """A list object around the fields of its items."""
     first = block(_FIRST, encode_message("meta.v1.ListMeta", meta))
     size = len(first) + sum(map(len, items))
-    return around(api_version, kind, b"".join((_SECOND, varint(size), first, *items)))
+    return b"".join((*_head(api_version, kind), _SECOND, varint(size), first, *items, _NO_ENCODING))
 
 
 def frame(event: str, whole_object: bytes) -> bytes:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncIterator, Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, TypeVar
@@ -20,11 +19,11 @@ from fleet.engine.status import Cause, StatusError
 from fleet.objects.objects import Objects
 from fleet.objects.writing import User
 from fleet.ports import Store
+from fleet.slices import Slice
 
 log = structlog.get_logger(__name__)
 
 JSON = "application/json"
-BREATH = 200  # objects looked at before others get a turn
 T = TypeVar("T")
 
 
@@ -86,10 +85,11 @@ def wrong(field: str, message: str, reason: str = "FieldValueInvalid") -> Status
 
 async def unhurried(items: Iterable[T]) -> AsyncIterator[T]:
     """The items, with a turn for other requests now and then: no watch waits for ten thousand jobs."""
-    for number, item in enumerate(items, 1):
+    piece = Slice()
+    for item in items:
         yield item
-        if number % BREATH == 0:
-            await asyncio.sleep(0)
+        if piece.over:
+            await piece.next()
 
 
 def spared(make: Callable[..., T], *arguments: Any, otherwise: T) -> T:

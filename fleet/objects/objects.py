@@ -52,6 +52,7 @@ from fleet.ports import (
     Store,
     Write,
 )
+from fleet.slices import Slice
 
 ATTEMPTS_MAX = 5  # of a read-modify-write that loses to others; then 409 Conflict
 EVERY_KIND = ("*", "*")  # in `rules`: the rule of kinds that have none of their own
@@ -100,7 +101,12 @@ class Objects:
     ) -> list[Body]:
         source = self.versions.of(kind)
         page = await source.list(kind.group, kind.resource, namespace=namespace, selector=selector, fresh=fresh)
-        return [stored.body for stored in page.items]
+        bodies, piece = [], Slice()
+        for stored in page.items:
+            if piece.over:
+                await piece.next()
+            bodies.append(stored.body)
+        return bodies
 
     # Writing, as clients ask for it: all the rules, admission included.
     async def create(

@@ -6,6 +6,8 @@ from typing import Any
 
 import pytest
 
+from api.lists import PART
+from fleet import slices
 from tests.api.conftest import Hub
 from tests.api.streams import config_map
 
@@ -225,3 +227,41 @@ async def test_finalizers_of_a_namespace_change_by_its_own_subresource_alone(hub
         put = await client.put(f"{path}/finalize", json=made)
     assert (kept.status_code, kept.json()["spec"]["finalizers"]) == (200, ["kubernetes"])
     assert (put.status_code, put.json()["spec"]["finalizers"]) == (200, ["kubernetes", "example.com/mine"])
+
+
+INITIAL = {
+    "watch": "true", "sendInitialEvents": "true", "resourceVersionMatch": "NotOlderThan", "timeoutSeconds": "1",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("accept", "params"),
+    [
+        ("application/json", {}),
+        (TABLE, {}),
+        ("application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io", {}),
+        ("application/vnd.kubernetes.protobuf", {}),
+        ("application/json", {"labelSelector": "tier notin (gold, silver)"}),
+        ("application/json", {"labelSelector": "tier=gold"}),
+        ("application/json", {"fieldSelector": "metadata.name!=n001"}),
+        ("application/json", INITIAL),
+    ],
+    ids=["json", "table", "metadata", "protobuf", "selector", "label", "field", "watch"],
+)
+async def test_others_have_their_turns_while_a_list_is_made(
+    hub: Hub, monkeypatch: pytest.MonkeyPatch, accept: str, params: dict[str, str]
+) -> None:
+    turns = 0
+
+    async def counted(piece: slices.Slice) -> None:
+        nonlocal turns
+        turns += 1
+        await wait(piece)
+
+    wait = slices.Slice.next
+    monkeypatch.setattr(slices, "SLICE_S", 0.0)
+    monkeypatch.setattr(slices.Slice, "next", counted)
+    await fill(hub, 4 * PART)
+    turns = 0
+    answer = await get(hub, accept, **params)
+    assert answer.status_code == 200 and turns >= 4

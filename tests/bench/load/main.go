@@ -59,7 +59,7 @@ type Task struct {
 type Result struct {
 	Error                  string
 	Requests, Bytes        int64
-	Seconds, P50, P99      float64
+	Seconds, P50, P99, Max float64
 	Events, Wanted         int64
 	EventSeconds           float64
 	LagP50, LagP99, LagMax float64
@@ -207,7 +207,7 @@ func load(task Task, result *Result) error {
 	}
 	all := slices.Concat(times...)
 	result.Requests, result.Bytes = int64(len(all)), size.Load()
-	result.P50, result.P99, _ = spread(all)
+	result.P50, result.P99, result.Max = spread(all)
 	return nil
 }
 
