@@ -7,12 +7,22 @@ what changes meanwhile is put into it at the end.
 from __future__ import annotations
 
 from collections import OrderedDict
+from collections.abc import Mapping
+from typing import NamedTuple
 
 from fleet.ports import Stored
 from fleet.slices import Slice
 from fleet.store.ordered import Name, Ordered
 
 MAX_KEYS = 8  # of one resource; a list that asks for another key drops the key that was asked for longest ago
+
+
+class Change(NamedTuple):
+    """The labels of an object before and after; none where it was not there."""
+
+    name: Name
+    before: Mapping[str, str]
+    after: Mapping[str, str]
 
 
 class LabelIndex:
@@ -22,7 +32,7 @@ class LabelIndex:
 
     def __init__(self) -> None:
         self._keys: OrderedDict[str, dict[str, set[Name]]] = OrderedDict()
-        self._missed: dict[str, list[tuple[Stored | None, Stored | None]]] = {}  # by keys whose index is being made
+        self._missed: dict[str, list[Change]] = {}  # by keys whose index is being made
 
     def __bool__(self) -> bool:
         return bool(self._keys or self._missed)
@@ -47,12 +57,14 @@ class LabelIndex:
             for stored in objects.part():
                 if piece.over:
                     await piece.next()
-                _add(by_value, _labels(stored).get(key), stored)
+                value = _labels(stored).get(key)
+                if value is not None:
+                    by_value.setdefault(value, set()).add(_name(stored))
         finally:
             del self._missed[key]
         found = _of(by_value, values)
-        for past, now in missed:
-            _replace(by_value, key, past, now)
+        for change in missed:
+            _replace(by_value, key, change)
         self._keys[key] = by_value
         if len(self._keys) > MAX_KEYS:
             self._keys.popitem(last=False)
@@ -60,32 +72,31 @@ class LabelIndex:
 
     def replace(self, past: Stored | None, now: Stored | None) -> None:
         """Note that an object came, changed or went."""
+        one = now or past
+        assert one is not None
+        change = Change(_name(one), _labels(past) if past else {}, _labels(now) if now else {})
         for key, by_value in self._keys.items():
-            _replace(by_value, key, past, now)
+            _replace(by_value, key, change)
         for missed in self._missed.values():
-            missed.append((past, now))
+            missed.append(change)
 
 
 def _of(by_value: dict[str, set[Name]], values: frozenset[str]) -> set[Name]:
     return set().union(*(by_value.get(value, ()) for value in values))
 
 
-def _replace(by_value: dict[str, set[Name]], key: str, past: Stored | None, now: Stored | None) -> None:
-    was, is_now = _labels(past).get(key) if past else None, _labels(now).get(key) if now else None
+def _replace(by_value: dict[str, set[Name]], key: str, change: Change) -> None:
+    name, before, after = change
+    was, is_now = before.get(key), after.get(key)
     if was == is_now:
         return
-    if past is not None and was is not None:
+    if was is not None:
         names = by_value[was]
-        names.discard(_name(past))
+        names.discard(name)
         if not names:
             del by_value[was]
-    if now is not None:
-        _add(by_value, is_now, now)
-
-
-def _add(by_value: dict[str, set[Name]], value: str | None, stored: Stored) -> None:
-    if value is not None:
-        by_value.setdefault(value, set()).add(_name(stored))
+    if is_now is not None:
+        by_value.setdefault(is_now, set()).add(name)
 
 
 def _name(stored: Stored) -> Name:

@@ -20,6 +20,7 @@ from fleet.store.log import Log
 from fleet.store.ordered import Name, Ordered, Part
 
 MAX_SNAPSHOTS = 64
+MUCH = 4  # a label that one object in so many has is not worth sorting their names
 MAX_SNAPSHOT_ITEMS = 2_000_000  # of all snapshots together, as if they shared none: 16 bytes each
 
 
@@ -228,10 +229,14 @@ async def _labelled(labels: LabelIndex, selector: Labelled, objects: Ordered) ->
     found = labels.find(selector.key, selector.values)
     if found is None:
         found = await labels.make(selector.key, selector.values, objects)
-    if found is None:
+    if found is None or len(found) > len(objects) / MUCH:
         return objects
-    names = sorted(found)
-    return Ordered(names, [objects.get(name) for name in names])
+    names, items, piece = sorted(found), [], Slice()
+    for name in names:
+        if piece.over:
+            await piece.next()
+        items.append(objects.get(name))
+    return Ordered(names, items)
 
 
 async def _selected(part: Part, selector: Selector, limit: int | None) -> tuple[list[Stored], bool]:
