@@ -16,7 +16,6 @@ own. Prints a table; `--json` prints JSON. Seconds, the slowest of `--runs` worl
 from __future__ import annotations
 
 import argparse
-import gc
 import json
 import random
 import resource
@@ -27,7 +26,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, TypeVar
 
-from fleet.cli.collecting import AFTER
+from fleet.cli.collecting import collect_seldom
 from fleet.decide import decide
 from fleet.model.amounts import Amounts
 from fleet.model.leaving import vacated
@@ -236,7 +235,7 @@ def worst_gap(snapshot: Snapshot, plan: Plan) -> float:
 def as_the_controllers() -> ProcessSolver:
     """Collects garbage as rarely as the controllers process does. The solver's child is up: its start is not what is
     measured here."""
-    gc.set_threshold(*AFTER)
+    collect_seldom()
     solver = ProcessSolver()
     solver.solve(Problem(bands=(), classes=(), lanes=(), quota=(), rooms=()), seed=0, limit_s=60.0)
     return solver

@@ -9,7 +9,6 @@ The hub is one process on the memory store, which runs as `python -m tests.bench
 from __future__ import annotations
 
 import asyncio
-import gc
 import subprocess
 import sys
 import time
@@ -24,7 +23,7 @@ from api.console.face import Console
 from api.console.sessions import Sessions
 from api.rbac import Rbac
 from api.v1.mount import PREFIX, RestFace
-from fleet.cli.collecting import AFTER
+from fleet.cli.collecting import collect_seldom
 from fleet.controllers.decide.submitted import unit_in
 from fleet.ports import Key, Put, Write
 from fleet.simulate.wall import WallClock
@@ -168,7 +167,7 @@ def _with_few(writes: list[Write]) -> list[Write]:
 
 async def serve(folder: Path, count: int) -> None:
     """A hub with a console and `count` waiting jobs, until it is killed; prints its address."""
-    gc.set_threshold(*AFTER)  # as the hub's processes do
+    collect_seldom()  # as the hub's processes do
     clock = WallClock()
     store = MemoryStore(clock)
 

@@ -28,6 +28,8 @@ OBJECTS = 5000  # of the kinds that are listed
 async def hub() -> AsyncIterator[Hub]:
     """With thousands of small objects, and a large one."""
     usual = gc.get_threshold()
+    gc.collect()
+    gc.freeze()  # what the tests before have left
     gc.set_threshold(*AFTER)  # as the hub's processes do
     async with open_hub() as opened:
         await opened.create(
@@ -41,6 +43,7 @@ async def hub() -> AsyncIterator[Hub]:
         await opened.create("pytorchjobs", job("large", env=ENV), group="kubeflow.org", namespace="default")
         yield opened
     gc.set_threshold(*usual)
+    gc.unfreeze()
 
 
 async def ask(hub: Hub, nasty: Nasty) -> tuple[int, Steps]:
