@@ -91,7 +91,9 @@ def test_a_job_of_hers_grows_neither_past_its_quota_nor_in_a_status(world: World
 
     grown = json.dumps({"spec": {"pytorchReplicaSpecs": {"Worker": worker}}})
     said = "worker was not admitted: asks for 12 more nvidia.com/gpu"
-    refused(eve, said, "patch", "pytorchjob", "one", "-n", namespace, "--type=merge", "-p", grown)
+    growing = ("patch", "pytorchjob", "one", "-n", namespace, "--type=merge", "-p", grown)
+    world.until("the decider has seen it run", lambda: "try again in a moment" not in eve.try_run(*growing).err)
+    refused(eve, said, *growing)
     more = json.dumps({"spec": {"pytorchReplicaSpecs": {"Master": {"replicas": 3}}}})
     refused(eve, "there is one Master: must be 1", "patch", "pytorchjob", "one", "-n", namespace, "--type=merge",
             "-p", more)  # fmt: skip
