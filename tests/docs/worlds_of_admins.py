@@ -221,7 +221,8 @@ DECIDED = World(
         annotated(job("b"), **{"fleet.io/hold": "true"}), pytorchjob("d", workers=40),
     ),
     meanwhile=(
-        Meanwhile(shell="kubectl wait --for=create qu/b-pytorchjob-rb-qu qu/d-pytorchjob-rb-qu --timeout=60s"),
+        # One by one: kubectl waits for one object that is not there yet, and gives up at once on two.
+        Meanwhile(shell="for of in b d; do kubectl wait --for=create qu/$of-pytorchjob-rb-qu --timeout=60s; done"),
         Meanwhile(objects=(job("c"),), running=("c",)),
     ),
 )  # fmt: skip

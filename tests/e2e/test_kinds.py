@@ -35,7 +35,7 @@ class Shown(Jobs):
 @EVERY_KIND
 def test_a_job_of_every_kind_queues_runs_ends_and_leaves_nothing(world: World, team: Team, life: Life) -> None:
     jobs = Shown(world, life, team(**{"kube-queue/max-jobs": 1}))
-    jobs.submit("good", run_for="6s")
+    jobs.submit("good", run_for="12s")  # until the next job has been seen to wait
     jobs.until("good", "Running", "Running")
     jobs.submit("bad", run_for="2s", exit_code=3)
     jobs.until("bad", "Queuing", "Enqueued")
