@@ -99,7 +99,7 @@ class OpenApi:
         return known[1]
 
     async def v2(self, packed: bool) -> bytes:
-        """The document of version 2, in protobuf where `packed`. Making it takes half a second, in another thread."""
+        """The document of version 2, in protobuf where `packed`. Another thread makes it: that takes some 70 ms."""
         self._refresh()
         known, generation = self._v2.get(packed), self._generation
         if known is None:

@@ -20,8 +20,8 @@ from fleet.store.log import Log
 from fleet.store.ordered import Name, Ordered, Part
 
 MAX_SNAPSHOTS = 64
-MUCH = 4  # a label that one object in so many has is not worth sorting their names
 MAX_SNAPSHOT_ITEMS = 2_000_000  # of all snapshots together, as if they shared none: 16 bytes each
+MUCH = 4  # the names of a label that more than one object in so many has are not worth sorting
 
 
 @dataclass(slots=True)
@@ -64,7 +64,7 @@ class Table:
 
 
 class View:
-    """Current state and recent log. What it does is done at once, except for lists with a selector."""
+    """Current state and recent log. Every method is immediate, except for lists with a selector."""
 
     def __init__(self, log: Log, bodies: Bodies | None = None) -> None:
         """`bodies`: keeps the objects within bounds; without it they stay as they are."""
@@ -225,7 +225,7 @@ class View:
 
 
 async def _labelled(labels: LabelIndex, selector: Labelled, objects: Ordered) -> Ordered:
-    """Those of the objects that the selector may pass. `objects`: all of the newest state."""
+    """The objects that the selector may pass. `objects`: all of the newest state."""
     found = labels.find(selector.key, selector.values)
     if found is None:
         found = await labels.make(selector.key, selector.values, objects)
