@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 BINDINGS = "/apis/work.karmada.io/v1alpha2/namespaces/{namespace}/resourcebindings/{name}"
 POLL_S = 0.5
+LOOKS = 6  # for a snapshot that shows the job, which may just have been submitted
 MERGE = "application/merge-patch+json"
 
 
@@ -164,11 +165,15 @@ def _asked(hub: Hub, uid: str, to: str) -> Reason | str | None:
     from fleet.decide import BadSnapshot, decide
     from fleet.model.unit import AffinityGroup, Phase
 
-    source = whatif_edits.from_hub(hub)
-    if source is None:
-        return "you may not read the snapshot of the hub, so nobody knows whether there is room"
-    unit = source.snapshot.units.get(uid)
-    if unit is None:
+    for look in range(LOOKS):
+        time.sleep(POLL_S if look else 0.0)
+        source = whatif_edits.from_hub(hub)
+        if source is None:
+            return "you may not read the snapshot of the hub, so nobody knows whether there is room"
+        unit = source.snapshot.units.get(uid)
+        if unit is not None:
+            break
+    else:
         return "the decider has not looked at it yet"
     waiting = replace(
         unit, phase=Phase.WAITING, member=None, placed_at=None, leaving_at=None, share_until=None, seats=(), visible=(),

@@ -97,3 +97,16 @@ def test_a_move_right_after_an_uncordon_reads_no_taint_from_an_older_snapshot() 
             return Answer(200, {**encode_snapshot(older), "now": NOW})
 
     assert _why_not_now(Hub(Behind(), "test"), {"metadata": {"uid": "one"}}, "b") == ""  # type: ignore[arg-type]
+
+
+def test_a_move_of_a_job_that_the_decider_has_just_heard_of_looks_again() -> None:
+    empty = snapshot(member("a").nodes(1), member("b").nodes(1))
+    later = snapshot(unit("one").gpus(8), member("a").nodes(1), member("b").nodes(1))
+    seen = iter((empty, empty, later))
+
+    class CatchingUp:
+        def request(self, *_: object, **__: object) -> Answer:
+            return Answer(200, {**encode_snapshot(next(seen)), "now": NOW})
+
+    hub = Hub(CatchingUp(), "test")  # type: ignore[arg-type]
+    assert _why_not_now(hub, {"metadata": {"uid": "one"}}, "b") == ""

@@ -2,14 +2,16 @@
 
 The API process has no inventory of the members. So the decider leaves its newest snapshot in the store's history, one
 row that the next replaces, outside the objects and their log. A fleet that changes all the time must not pay for
-readers that may never come: a row is written only when the snapshot is another, and no sooner than twenty times as long
-as the last one took, so that it costs a twentieth of a processor at most. The row may be so much older.
+readers that may never come: a row is written only when the snapshot is another, and no sooner than twenty times the
+processor time of the last one, so that it costs a twentieth of a processor at most. The row may be so much older.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from time import thread_time
+from typing import Any
 
 import structlog
 
@@ -56,17 +58,23 @@ class LatestSnapshot:
         while self._offered is not None:
             await self._hub.clock.sleep(max(0.0, self._due - self._hub.clock.monotonic()))
             (made, now), self._offered = self._offered, None
-            began = self._hub.clock.monotonic()
+            cost_s, began = 0.0, thread_time()  # waiting, for the store or for others on this machine, costs nothing
             try:
                 snapshot = made()
                 if snapshot == self._written:
                     continue
-                row = await asyncio.to_thread(self._packer.pack_snapshot, snapshot, now)
+                making_s = thread_time() - began
+                row, packing_s = await asyncio.to_thread(self._packed, snapshot, now)
+                cost_s = making_s + packing_s
                 await self._hub.store.history(KIND, row, keep=1)
                 self._written = snapshot
                 self.rows += 1
             except Exception as error:
                 bug = None if isinstance(error, StoreUnavailable) else error
                 log.warning("the latest snapshot is not written", error=str(error), exc_info=bug)
-            ended = self._hub.clock.monotonic()
-            self._due = ended + min(PAUSE_MAX_S, max(PAUSE_MIN_S, PAUSE_PER_COST * (ended - began)))
+            self._due = self._hub.clock.monotonic() + min(PAUSE_MAX_S, max(PAUSE_MIN_S, PAUSE_PER_COST * cost_s))
+
+    def _packed(self, snapshot: Snapshot, now: float) -> tuple[Mapping[str, Any], float]:
+        """The row, and the seconds of processor time that it took."""
+        began = thread_time()
+        return self._packer.pack_snapshot(snapshot, now), thread_time() - began

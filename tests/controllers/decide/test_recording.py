@@ -7,6 +7,9 @@ import json
 import zlib
 from dataclasses import replace
 from functools import partial
+from typing import Any
+
+import pytest
 
 from fleet.controllers.decide.latest import KIND as SNAPSHOT
 from fleet.controllers.decide.latest import PAUSE_MIN_S, LatestSnapshot
@@ -91,6 +94,22 @@ async def test_snapshots_that_change_all_the_time_are_written_at_a_bounded_rate(
         assert latest.rows <= 7
         (row,) = await world.store.read_history(SNAPSHOT)
         assert row["now"] == 49.0
+
+
+async def test_a_snapshot_is_not_written_later_because_the_store_was_slow(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with hub(member("cfa"), start=False) as world:
+        history = world.store.history
+
+        async def slow(*args: Any, **named: Any) -> int:
+            await settle(3 * PAUSE_MIN_S)
+            return await history(*args, **named)
+
+        monkeypatch.setattr(world.store, "history", slow)
+        latest = LatestSnapshot(world.hub, Packer())
+        for number in range(2):
+            latest.offer(partial(Snapshot, members={"m": Member("m", price=number)}), float(number))
+            await settle(5 * PAUSE_MIN_S)
+        assert latest.rows == 2
 
 
 async def test_an_event_that_repeats_raises_the_count_of_the_one_there_is() -> None:
