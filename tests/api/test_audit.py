@@ -55,7 +55,8 @@ class Audited:
         """The answer to a request, and its events."""
         async with self.hub.client(token) as client:
             answer = await client.request(method, path, **more)
-        return answer, await self.events(answer.headers["audit-id"])
+        audit_id = dict(answer.headers.raw)[b"audit-id"].decode("latin-1")  # httpx takes it for UTF-8 where it may be
+        return answer, await self.events(audit_id)
 
 
 @pytest.fixture
