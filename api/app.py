@@ -179,7 +179,7 @@ class Api:
         answer = await in_protobuf(answer, request)
         self.metrics.count(label[0], label[1], answer.status, self._clock.monotonic() - began)
         if request.method == "HEAD":
-            answer.body = b""
+            answer.body, answer.rest = b"", ()
         await (await zipped(answer, request)).send(send)
 
     async def _answer(

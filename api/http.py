@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import re
 import zlib
-from collections.abc import Awaitable, Callable, Mapping, MutableMapping
+from collections.abc import Awaitable, Callable, Mapping, MutableMapping, Sequence
 from functools import lru_cache
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any, Protocol
@@ -162,17 +162,18 @@ def conditional(response: Response, request: Request) -> Response:
 async def zipped(response: Response, request: Request) -> Response:
     """The answer, compressed where it is large and the client takes gzip: beside the event loop, since zlib lets go of
     the interpreter."""
-    if len(response.body) <= ZIP_ABOVE_BYTES:
+    if response.length <= ZIP_ABOVE_BYTES:
         return response
     offers = (offer.partition(";")[0].strip() for offer in request.header(b"accept-encoding").split(","))
     if "gzip" in offers and all(name != b"content-encoding" for name, _ in response.headers):
-        response.body = await asyncio.to_thread(_zipped, response.body)
+        response.body, response.rest = await asyncio.to_thread(_zipped, (response.body, *response.rest)), ()
         response.headers = (*response.headers, (b"content-encoding", b"gzip"), (b"vary", b"Accept-Encoding"))
     return response
 
 
-def _zipped(body: bytes) -> bytes:
-    return zlib.compress(body, ZIP_LEVEL, GZIP_WINDOW)
+def _zipped(pieces: Sequence[bytes]) -> bytes:
+    packer = zlib.compressobj(ZIP_LEVEL, zlib.DEFLATED, GZIP_WINDOW)
+    return b"".join([*map(packer.compress, pieces), packer.flush()])
 
 
 def too_large(limit: int) -> StatusError:
@@ -194,28 +195,48 @@ async def send_body(send: Send, body: bytes, *, more: bool = False) -> None:
 
 
 class Response:
-    """A whole answer."""
+    """A whole answer. `rest`: the pieces that follow the body, of a large one."""
 
-    __slots__ = ("body", "content_type", "headers", "status")
+    __slots__ = ("body", "content_type", "headers", "rest", "status")
 
     def __init__(
         self, body: bytes, status: int = 200, content_type: str = JSON, headers: tuple[tuple[bytes, bytes], ...] = ()
     ) -> None:
         self.body = body
+        self.rest: Sequence[bytes] = ()
         self.status = status
         self.content_type = content_type
         self.headers = headers
 
+    @property
+    def length(self) -> int:
+        return len(self.body) + sum(map(len, self.rest)) if self.rest else len(self.body)
+
+    @property
+    def whole(self) -> bytes:
+        """The body with its rest."""
+        return b"".join((self.body, *self.rest)) if self.rest else self.body
+
     async def send(self, send: Send) -> None:
         headers = [
             (b"content-type", self.content_type.encode("latin-1")),
-            (b"content-length", b"%d" % len(self.body)),
+            (b"content-length", b"%d" % self.length),
             *self.headers,
         ]
         if all(name != b"cache-control" for name, _ in self.headers):
             headers.append((b"cache-control", b"no-cache, private"))
         await send({"type": "http.response.start", "status": self.status, "headers": headers})
-        await send_body(send, self.body)
+        await send_body(send, self.body, more=bool(self.rest))
+        for left, piece in zip(range(len(self.rest) - 1, -1, -1), self.rest, strict=True):
+            await asyncio.sleep(0)
+            await send_body(send, piece, more=left > 0)
+
+
+def in_pieces(pieces: Sequence[bytes], content_type: str) -> Response:
+    """A large answer, of one piece at least."""
+    made = Response(pieces[0], content_type=content_type)
+    made.rest = pieces[1:]
+    return made
 
 
 class Stream:

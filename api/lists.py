@@ -9,13 +9,13 @@ from __future__ import annotations
 
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 from binascii import Error as Base64Error
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
-from typing import TypeVar
 
 import orjson
 
-from api.http import JSON, PROTOBUF, Answer, Request, Response
+from api.http import JSON, PROTOBUF, Answer, Request, Response, in_pieces
+from api.joining import END, MANY, joined, list_pieces, read
 from api.negotiation import Accepted, to_yaml
 from api.protobuf.answers import around, list_of, stored_field
 from api.routing import Route
@@ -26,14 +26,10 @@ from fleet.engine.bounds import int64
 from fleet.engine.status import Cause, StatusError, bad_request, expired, invalid, not_found
 from fleet.objects.versions import Source
 from fleet.ports import Expired, FutureRevision, Key, Page, Stored
-from fleet.slices import Slice
 
 MAX_LIMIT = 1_000_000
 LATEST = -1  # as the revision in a continue token: whatever the newest state is, page by page
-Item = TypeVar("Item")
 Elsewhere = Callable[[Route, Request], Awaitable[Answer]]
-PART = 32  # items made into rows, or joined, between two looks at the clock
-MANY = 5000  # items; those that are packed stay so, since they would push out what is read more often
 
 
 @dataclass(frozen=True, slots=True)
@@ -270,73 +266,28 @@ async def list_objects(
     items = page.items
     if form.form == "Table":
         included = request.query.get("includeObject", "")
-        rows = [row async for part in parts(items) for row in table_rows(served, part, form.version, included, now)]
-        body = table_of(served, rows, form.version, meta)
-        return Response(body, content_type=table_type(form))
+        rows = (table_rows(served, part, form.version, included, now) async for part in read(items))
+        begin = table_of(served, (), form.version, meta).removesuffix(END)
+        return in_pieces(await joined(begin, rows), table_type(form))
     if form.form == "PartialObjectMetadataList":
-        shown = [
-            orjson.Fragment(orjson.dumps(metadata_only(served.shown(stored.body), form.version)))
-            async for part in parts(items)
-            for stored in part
-        ]
-        body = orjson.dumps(
-            {
-                "kind": "PartialObjectMetadataList",
-                "apiVersion": f"meta.k8s.io/{form.version}",
-                "metadata": meta,
-                "items": shown,
-            }
+        shown = (
+            [orjson.dumps(metadata_only(served.shown(stored.body), form.version)) for stored in part]
+            async for part in read(items)
         )
-        return Response(body, content_type=table_type(form))
+        whole = {"kind": form.form, "apiVersion": f"meta.k8s.io/{form.version}", "metadata": meta, "items": []}
+        return in_pieces(await joined(orjson.dumps(whole).removesuffix(END), shown), table_type(form))
     if form.protobuf:
-        fields = [stored_field(stored, served) async for part in parts(items) for stored in part]
-        return Response(list_of(served.api_version, served.kind.list_kind, meta, fields), content_type=PROTOBUF)
-    raw = await join(served, meta, [raw async for part in parts(items) for raw in _raws(served, part, len(items))])
-    return Response(await to_yaml(raw), content_type="application/yaml") if form.yaml else Response(raw)
+        kept = len(items) <= MANY
+        fields = ([stored_field(stored, served, kept=kept) for stored in part] async for part in read(items))
+        pieces = list_of(served.api_version, served.kind.list_kind, meta, await joined(b"", fields, comma=b"", end=b""))
+        return in_pieces(pieces, PROTOBUF)
+    pieces = await list_pieces(served, meta, (_raws(served, part) async for part in read(items)))
+    if form.yaml:
+        return Response(await to_yaml(b"".join(pieces)), content_type="application/yaml")
+    return in_pieces(pieces, JSON)
 
 
-async def parts(items: Sequence[Item]) -> AsyncIterator[Sequence[Item]]:
-    """The items in parts, with turns for others between them."""
-    piece = Slice()
-    for at in range(0, max(len(items), 1), PART):
-        if piece.over:
-            await piece.next()
-        yield items[at : at + PART]
-
-
-def _raws(served: Served, items: Sequence[Stored], together: int) -> list[bytes]:
-    """The bytes of some of `together` items, as this version of the kind has them."""
-    raws = [stored.raw if together <= MANY else stored.raw_once() for stored in items]
+def _raws(served: Served, items: Sequence[Stored]) -> list[bytes]:
+    """The bytes of objects, as this version of the kind has them."""
+    raws = [stored.raw for stored in items]
     return [served.outward(raw) for raw in raws] if served.converted else raws
-
-
-async def join(served: Served, meta: dict[str, object], items: Sequence[bytes]) -> bytes:
-    """A list object around items that are JSON already. The items of a built-in kind do not repeat its name, as in a
-    kube-apiserver, whose typed clients compare them with single objects."""
-    head = orjson.dumps({"kind": served.kind.list_kind, "apiVersion": served.api_version, "metadata": meta})
-    begin = head[:-1] + b',"items":['
-    if not items or not served.kind.builtin:
-        return begin + b",".join(items) + b"]}"
-    pieces: list[bytes] = []
-    async for some in parts(items):
-        pieces += _nameless(served, some)
-    pieces[0] = begin + b"{" + pieces[0]
-    pieces[-1] += b"]}"
-    return b",{".join(pieces)
-
-
-def _nameless(served: Served, items: Sequence[bytes]) -> list[bytes]:
-    """The items without `kind` and `apiVersion`, which stand first in what is stored, and without their first brace:
-    none is parsed."""
-    kind, version = f'"kind":"{served.kind.kind}",'.encode(), f'"apiVersion":"{served.api_version}",'.encode()
-    for head in (b"{" + kind + version, b"{" + version + kind):
-        bare = [raw.removeprefix(head) for raw in items]
-        if sum(map(len, items)) - sum(map(len, bare)) == len(head) * len(bare):
-            return bare
-    heads = (b"{" + kind + version, b"{" + version + kind)
-    return [raw[len(heads[0]) :] if raw.startswith(heads) else _without_name(raw) for raw in items]
-
-
-def _without_name(raw: bytes) -> bytes:
-    body = orjson.loads(raw)
-    return orjson.dumps({key: value for key, value in body.items() if key not in ("kind", "apiVersion")})[1:]

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 
 from api.http import Request
 from api.served import Served
-from fleet.engine.selectors import both, parse_fields, parse_labels
+from fleet.engine.selectors import PRESENT, both, marks_of_fields, marks_of_labels, parse_fields, parse_labels
 from fleet.engine.status import bad_request
-from fleet.ports import Labelled, Selector
+from fleet.ports import Hinted, Selector
 
 MAX_SELECTOR_CHARS = 8 * 1024  # as long as a path may be
 
@@ -40,9 +40,16 @@ def parse_selection(request: Request, served: Served) -> Selection:
         raise bad_request("the selector is too long")
     if served.renamed:
         fields = _PATH.sub(lambda found: found[1] + served.stored_name(found[2]), fields)
-    names = [term.value for term in parse_fields(kind, fields) if term.path == "metadata.name" and not term.negated]
+    terms, wanted = parse_fields(kind, fields), parse_labels(labels)
+    names = [term.value for term in terms if term.path == "metadata.name" and not term.negated]
     selector = both(kind, labels, fields)
-    label = next((wanted for wanted in parse_labels(labels) if wanted.operator == "in"), None)
-    if selector is not None and label is not None:
-        selector = Labelled(selector, label.key, label.values)
+    if selector is not None:
+        present = [one for one in wanted if one.operator in PRESENT]
+        # Of labels with these values there are fewer than of labels with any.
+        label = min(present, key=lambda one: one.operator != "in", default=None)
+        marks = marks_of_labels(present) + marks_of_fields(terms)
+        if label is None:
+            selector = Hinted(selector, marks=marks)
+        else:
+            selector = Hinted(selector, label.key, label.values if label.operator == "in" else None, marks)
     return Selection(selector, names[0] if names else None)

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 import orjson
 
 from api.http import JSON, PROTOBUF, Answer, Request, Stream
+from api.joining import MANY
 from api.lists import options_invalid, parse_integer, parse_revision, table_type, too_large_version
 from api.negotiation import Accepted
 from api.protobuf.answers import frame, whole
@@ -280,10 +281,16 @@ class Watches:
     ) -> None:
         writer = _Writer(asked, self._shared, self._clock)
         piece = Slice()
+        many = len(initial) > MANY
         for stored in initial:
             if piece.over:
                 await piece.next()
-            writer.add(writer.object_line("ADDED", stored))
+            line = (
+                writer.object_line("ADDED", stored.once(), shared=False)
+                if many
+                else writer.object_line("ADDED", stored)
+            )
+            writer.add(line)
             if writer.size >= CHUNK_BYTES:
                 await send(writer.take())
         if asked.end_bookmark:

@@ -130,6 +130,26 @@ class Stored:
             found = orjson.loads(self.raw_once())
         return found
 
+    def once(self) -> Stored:
+        """The object for who reads many objects once: what is made plain or parsed for it goes with it."""
+        return self if self._body is not None else Stored(self.key, self.uid, self.revision, self.raw_once())
+
+    def passes(self, selector: Selector) -> bool:
+        """Whether the selector passes the object. Its JSON is only parsed where that has the marks."""
+        if self._body is not None:
+            return selector(self._body)
+        raw = self.raw_once()
+        if isinstance(selector, Hinted):
+            for marks in selector.marks:
+                for mark in marks:
+                    if mark in raw:
+                        break
+                else:
+                    return False
+        import orjson
+
+        return selector(orjson.loads(raw))
+
     def drop_parsed(self) -> None:
         """Keep `raw` alone: the parsed form takes several times the room, and few read a state that is past."""
         self._body = None
@@ -282,12 +302,15 @@ Selector = Callable[[Body], bool]
 
 
 @dataclass(frozen=True, slots=True)
-class Labelled:
-    """A Selector that passes nothing whose label `key` has none of the `values`: a store may look at these alone."""
+class Hinted:
+    """A Selector, and what a store may know of the objects that it passes before it asks. They have the label `key`
+    ("": of none is anything known), with one of `values` (None: with any). Of each of `marks`, one byte string is in
+    their JSON."""
 
     test: Selector
-    key: str
-    values: frozenset[str]
+    key: str = ""
+    values: frozenset[str] | None = None
+    marks: tuple[tuple[bytes, ...], ...] = ()
 
     def __call__(self, body: Body) -> bool:
         return self.test(body)

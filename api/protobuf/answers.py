@@ -56,25 +56,27 @@ def from_json(raw: bytes) -> bytes | None:
     return whole(body)
 
 
-def stored_field(stored: Stored, served: Served) -> bytes:
+def stored_field(stored: Stored, served: Served, *, kept: bool = True) -> bytes:
     """The message of a stored object under a version that serves it, as the field that it is in an envelope and in a
-    list: made once. StatusError 406 as in `whole`."""
+    list. `kept`: it is made once. StatusError 406 as in `whole`."""
     key = (stored.raw, served.api_version)
-    found = _written.get(key)
+    found = _written.get(key) if kept else None
     if found is None:
         try:
             found = block(_SECOND, encode_kind(served.shown(stored.body)))
         except Unwritable as error:
             raise _refused(error) from None
-        _written.put(key, found)
+        if kept:
+            _written.put(key, found)
     return found
 
 
-def list_of(api_version: str, kind: str, meta: Mapping[str, object], items: Sequence[bytes]) -> bytes:
-    """A list object around the fields of its items."""
+def list_of(api_version: str, kind: str, meta: Mapping[str, object], items: Sequence[bytes]) -> list[bytes]:
+    """The pieces of a list object around the fields of its items, which may be joined."""
     first = block(_FIRST, encode_message("meta.v1.ListMeta", meta))
     size = len(first) + sum(map(len, items))
-    return b"".join((*_head(api_version, kind), _SECOND, varint(size), first, *items, _NO_ENCODING))
+    begin = b"".join((*_head(api_version, kind), _SECOND, varint(size), first, items[0]))
+    return [begin, *items[1:-1], items[-1] + _NO_ENCODING] if len(items) > 1 else [begin + _NO_ENCODING]
 
 
 def frame(event: str, whole_object: bytes) -> bytes:

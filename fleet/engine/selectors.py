@@ -6,10 +6,12 @@ The texts of refusals are those of k8s.io/apimachinery, since kubectl shows them
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
+
+import orjson
 
 from fleet.engine.bounds import int64
 from fleet.engine.jsonpath import BadPath, find
@@ -27,6 +29,8 @@ _SYMBOLS = frozenset({"=", "==", "!=", "!", ",", "(", ")", "<", ">"})
 _OPERATORS = "in, notin, =, ==, !=, gt, lt"
 
 REQUIREMENTS_MAX = 100  # of one selector: each may be asked of each object of a list
+PRESENT = frozenset({"in", "exists", "gt", "lt"})  # operators that no object without the label satisfies
+MARKED_MAX = 8  # values that are looked for one by one in an object
 KEPT_CHARS = 512  # of a selector's text whose meaning is remembered
 
 
@@ -75,7 +79,7 @@ def labels_test(text: str) -> Test:
     """A test that costs what the object's labels cost, however many requirements there are."""
     requirements = parse_labels(text)
     absent = frozenset(wanted.key for wanted in requirements if wanted.operator == "!")
-    present = frozenset(wanted.key for wanted in requirements if wanted.operator in ("exists", "in", "gt", "lt"))
+    present = frozenset(wanted.key for wanted in requirements if wanted.operator in PRESENT)
     excluded: dict[str, frozenset[str]] = {}
     for wanted in requirements:
         if wanted.operator == "notin":
@@ -93,6 +97,17 @@ def labels_test(text: str) -> Test:
         return all(wanted.holds(labels) for wanted in others)
 
     return test
+
+
+def marks_of_labels(requirements: Iterable[Requirement]) -> tuple[tuple[bytes, ...], ...]:
+    """For each requirement byte strings, one of which is in the JSON, as orjson writes it, of all that satisfy it.
+    Labels have no characters that JSON escapes. `requirements`: with an operator in PRESENT."""
+    return tuple(
+        tuple(f'"{one.key}":"{value}"'.encode() for value in one.values)
+        if one.operator == "in" and len(one.values) <= MARKED_MAX
+        else (f'"{one.key}":'.encode(),)
+        for one in requirements
+    )
 
 
 def from_object(selector: Mapping[str, Any] | None) -> tuple[Requirement, ...]:
@@ -265,6 +280,22 @@ def parse_fields(kind: Kind, text: str) -> tuple[FieldTerm, ...]:
                 )
             raise bad_request(f"field label not supported: {term.path}")
     return terms
+
+
+def marks_of_fields(terms: Iterable[FieldTerm]) -> tuple[tuple[bytes, ...], ...]:
+    """As `marks_of_labels`: a text that a field has is in the JSON. What may be no text is left out."""
+    return tuple((orjson.dumps(term.value),) for term in terms if not term.negated and _is_text(term.value))
+
+
+def _is_text(value: str) -> bool:
+    """Whether a field that selectors see as this can only be a string (see `field_text`)."""
+    if value in ("", "true", "false") or value[0] in "{[":
+        return False
+    try:
+        float(value)
+    except ValueError:
+        return True
+    return False
 
 
 def fields_test(kind: Kind, text: str) -> Test:

@@ -10,6 +10,8 @@ from collections import OrderedDict
 from collections.abc import Mapping
 from typing import NamedTuple
 
+import orjson
+
 from fleet.ports import Stored
 from fleet.slices import Slice
 from fleet.store.ordered import Name, Ordered
@@ -37,15 +39,16 @@ class LabelIndex:
     def __bool__(self) -> bool:
         return bool(self._keys or self._missed)
 
-    def find(self, key: str, values: frozenset[str]) -> set[Name] | None:
-        """The names of the objects whose label `key` has one of the values; None where there is no index."""
+    def find(self, key: str, values: frozenset[str] | None) -> set[Name] | None:
+        """The names of the objects whose label `key` has one of the values (None: any). None where there is no
+        index."""
         by_value = self._keys.get(key)
         if by_value is None:
             return None
         self._keys.move_to_end(key)
         return _of(by_value, values)
 
-    async def make(self, key: str, values: frozenset[str], objects: Ordered) -> set[Name] | None:
+    async def make(self, key: str, values: frozenset[str] | None, objects: Ordered) -> set[Name] | None:
         """Index a key, and find as above among `objects`: all there are as this is called, which do not change
         meanwhile. None where somebody else is about to."""
         if key in self._missed:
@@ -53,11 +56,13 @@ class LabelIndex:
         missed = self._missed[key] = []
         try:
             by_value: dict[str, set[Name]] = {}
+            mark = f'"{key}":'.encode()  # keys and values of labels have no characters that JSON escapes
             piece = Slice()
             for stored in objects.part():
                 if piece.over:
                     await piece.next()
-                value = _labels(stored).get(key)
+                raw = stored.raw_once()
+                value = (orjson.loads(raw)["metadata"].get("labels") or {}).get(key) if mark in raw else None
                 if value is not None:
                     by_value.setdefault(value, set()).add(_name(stored))
         finally:
@@ -81,8 +86,8 @@ class LabelIndex:
             missed.append(change)
 
 
-def _of(by_value: dict[str, set[Name]], values: frozenset[str]) -> set[Name]:
-    return set().union(*(by_value.get(value, ()) for value in values))
+def _of(by_value: dict[str, set[Name]], values: frozenset[str] | None) -> set[Name]:
+    return set().union(*(by_value if values is None else {v: by_value.get(v, ()) for v in values}).values())
 
 
 def _replace(by_value: dict[str, set[Name]], key: str, change: Change) -> None:

@@ -12,7 +12,7 @@ from collections import OrderedDict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from fleet.ports import Event, EventType, Expired, Key, Labelled, Page, Selector, Stored
+from fleet.ports import Event, EventType, Expired, Hinted, Key, Page, Selector, Stored
 from fleet.slices import Slice
 from fleet.store.bodies import Bodies
 from fleet.store.labels import LabelIndex
@@ -160,7 +160,7 @@ class View:
             if snapshot is None:  # which does not change while the selector looks at it
                 snapshot = Snapshot(table.ordered.copy(), table.changed)
             objects = snapshot.objects
-            if isinstance(selector, Labelled) and newest:
+            if isinstance(selector, Hinted) and selector.key and newest:
                 objects = await _labelled(table.labels, selector, objects)
             part = objects.part(namespace, start)
             chosen, whole = await _selected(part, selector, limit)
@@ -224,7 +224,7 @@ class View:
                 self._snapshot_items -= len(snapshot.objects)
 
 
-async def _labelled(labels: LabelIndex, selector: Labelled, objects: Ordered) -> Ordered:
+async def _labelled(labels: LabelIndex, selector: Hinted, objects: Ordered) -> Ordered:
     """The objects that the selector may pass. `objects`: all of the newest state."""
     found = labels.find(selector.key, selector.values)
     if found is None:
@@ -248,6 +248,6 @@ async def _selected(part: Part, selector: Selector, limit: int | None) -> tuple[
             return chosen, False
         if piece.over:
             await piece.next()
-        if selector(stored.body_once()):
+        if stored.passes(selector):
             chosen.append(stored)
     return chosen, True

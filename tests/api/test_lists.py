@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from api.lists import PART
+from api import http, joining
+from api.joining import PART
 from fleet import slices
 from tests.api.conftest import Hub
 from tests.api.streams import config_map
@@ -265,3 +266,44 @@ async def test_others_have_their_turns_while_a_list_is_made(
     turns = 0
     answer = await get(hub, accept, **params)
     assert answer.status_code == 200 and turns >= 4
+
+
+@pytest.mark.parametrize(
+    "accept",
+    [
+        "application/json",
+        TABLE,
+        "application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io",
+        "application/vnd.kubernetes.protobuf",
+        "application/yaml",
+    ],
+    ids=["json", "table", "metadata", "protobuf", "yaml"],
+)
+@pytest.mark.parametrize("path", [PATH, "/api/v1/limitranges"], ids=["maps", "none"])
+@pytest.mark.parametrize("bytes_each", [1, 700])
+async def test_an_answer_in_pieces_says_the_same(
+    hub: Hub, monkeypatch: pytest.MonkeyPatch, accept: str, path: str, bytes_each: int
+) -> None:
+    await fill(hub, 2 * PART)
+    headers = {"accept": accept, "accept-encoding": "identity"}
+    async with hub.client() as client:
+        whole = await client.get(path, headers=headers)
+        monkeypatch.setattr(joining, "PART", 3)
+        monkeypatch.setattr(joining, "MANY", 10)
+        monkeypatch.setattr(joining, "JOINED_BYTES", bytes_each)
+        monkeypatch.setattr(http, "ZIP_ABOVE_BYTES", 1000)
+        pieces = await client.get(path, headers=headers)
+        zipped = await client.get(path, headers=headers | {"accept-encoding": "gzip"})
+        head = await client.head(path, headers=headers)
+    assert whole.status_code == 200 and whole.content == pieces.content == zipped.content
+    assert (zipped.headers.get("content-encoding") == "gzip") is (len(whole.content) > 1000)
+    assert (head.status_code, head.content) == (200, b"")
+
+
+async def test_a_collection_that_was_deleted_is_told_in_pieces(hub: Hub, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(joining, "JOINED_BYTES", 1)
+    await fill(hub, 2 * PART)
+    async with hub.client() as client:
+        gone = (await client.delete(PATH)).json()["items"]
+    assert [item["metadata"]["name"] for item in gone] == [f"n{index:03}" for index in range(2 * PART)]
+    assert (await get(hub)).json()["items"] == []

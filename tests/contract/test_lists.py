@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from fleet.ports import Body, Delete, Expired, Labelled, Put, Stored
+from fleet.ports import Body, Delete, Expired, Hinted, Put, Stored
 from tests.contract.world import PostgresWorld, World, body, eventually, key, must, names, put
 
 
@@ -65,11 +65,11 @@ async def test_a_limit_counts_what_the_selector_chose(world: World) -> None:
     assert names(rest.items) == ["a04", "a06", "a08"]
 
 
-def _coloured(*colours: str) -> Labelled:
+def _coloured(*colours: str) -> Hinted:
     def test(found: Body) -> bool:
         return (found["metadata"].get("labels") or {}).get("colour") in colours
 
-    return Labelled(test, "colour", frozenset(colours))
+    return Hinted(test, "colour", frozenset(colours))
 
 
 async def test_a_list_by_label_follows_every_change(world: World) -> None:
@@ -94,7 +94,7 @@ async def test_a_list_by_label_follows_every_change(world: World) -> None:
 async def test_pages_by_label_show_one_revision(world: World) -> None:
     await _fill(world)
     store = await world.open()
-    even = Labelled(lambda found: found["metadata"].get("labels") == {"even": "True"}, "even", frozenset({"True"}))
+    even = Hinted(lambda found: found["metadata"].get("labels") == {"even": "True"}, "even", frozenset({"True"}))
     page = await store.list("", "configmaps", selector=even, limit=2)
     assert names(page.items) == ["a00", "a02"]
     same = await store.list("", "configmaps", selector=even, start=page.next_start, at=page.revision)
@@ -108,7 +108,7 @@ async def test_a_list_by_label_finds_keys_that_were_not_asked_for_lately(world: 
     store = await world.open()
     await must(store, put("one", labels={f"key-{number}": "yes" for number in range(12)}))
     for number in (*range(12), 0):
-        selector = Labelled(lambda _: True, f"key-{number}", frozenset({"yes"}))
+        selector = Hinted(lambda _: True, f"key-{number}", frozenset({"yes"}))
         assert names((await store.list("", "configmaps", selector=selector)).items) == ["one"]
 
 

@@ -9,7 +9,7 @@ import orjson
 import pytest
 
 from fleet import slices
-from fleet.ports import Body, Event, EventType, Key, Labelled, Page, Stored
+from fleet.ports import Body, Event, EventType, Hinted, Key, Page, Stored
 from fleet.store import view as view_module
 from fleet.store.log import Log
 from fleet.store.view import View
@@ -64,7 +64,7 @@ async def test_a_list_in_slices_shows_the_state_at_its_beginning_and_so_do_its_p
     def wanted(body: Body) -> bool:
         return bool(body["metadata"]["labels"].get("group") == "a")
 
-    selector = Labelled(wanted, "group", frozenset("a")) if labelled else wanted
+    selector = Hinted(wanted, "group", frozenset("a")) if labelled else wanted
 
     def listed(limit: int | None, start: tuple[str, str] | None = None, at: int | None = None) -> Awaitable[Page]:
         return view.list("", "things", "default", selector, limit, start, at)

@@ -5,9 +5,24 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
+import orjson
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from fleet.engine.selectors import both, fields_test, from_object, holds, labels_test, parse_labels
+from fleet.engine.selectors import (
+    PRESENT,
+    FieldTerm,
+    both,
+    field_text,
+    fields_test,
+    from_object,
+    holds,
+    labels_test,
+    marks_of_fields,
+    marks_of_labels,
+    parse_labels,
+)
 from fleet.engine.status import StatusError
 
 from .conftest import WIDGET
@@ -106,3 +121,29 @@ def test_a_selector_object_means_what_its_text_would() -> None:
     assert holds(from_object({}), None)
     with pytest.raises(ValueError, match="is not a valid label selector operator"):
         from_object({"matchExpressions": [{"key": "a", "operator": "Near"}]})
+
+
+LABELS = st.dictionaries(st.sampled_from(("a", "b/c", "d-e")), st.sampled_from(("", "x", "y", "7")))
+WANTED = st.sampled_from(("a", "a=x", "a=", "b/c in (x,7)", "a in (1,2,3,4,5,6,7,8,x,y)", "d-e>6", "a!=x", "!b/c"))
+TEXTS = st.text()
+VALUES = TEXTS | st.integers() | st.booleans() | st.floats(allow_nan=False) | st.dictionaries(TEXTS, TEXTS)
+
+
+@given(LABELS, st.lists(WANTED, min_size=1, max_size=3).map(",".join))
+def test_what_a_label_selector_passes_has_its_marks(labels: dict[str, str], text: str) -> None:
+    body = {"metadata": {"labels": labels}}
+    marks = marks_of_labels([one for one in parse_labels(text) if one.operator in PRESENT])
+    marked = all(any(mark in orjson.dumps(body) for mark in one) for one in marks)
+    assert marked or not labels_test(text)(body)
+
+
+@given(VALUES)
+def test_what_a_field_selector_passes_has_its_marks(value: Any) -> None:
+    body = {"spec": {"x": value}}
+    marks = marks_of_fields([FieldTerm("spec.x", field_text(body, "spec.x"))])
+    assert all(mark in orjson.dumps(body) for (mark,) in marks)
+    assert marks_of_fields([FieldTerm("spec.x", "a", negated=True)]) == ()
+
+
+def test_a_text_that_is_looked_for_is_found_as_json_has_it() -> None:
+    assert marks_of_fields([FieldTerm("spec.x", 'say "ü"')]) == ((b'"say \\"\xc3\xbc\\""',),)
