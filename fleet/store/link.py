@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 
 import asyncpg
 
@@ -35,8 +35,10 @@ class Link:
     closed and the next block gets a new one.
     """
 
-    def __init__(self, dsn: str, name: str) -> None:
+    def __init__(self, dsn: str, name: str, settings: Mapping[str, str] | None = None) -> None:
+        """`settings`: of the connection, for PostgreSQL."""
         self._dsn, self.name = dsn, f"fleet: {name}"  # as pg_stat_activity shows it
+        self._settings = settings or {}
         self.failures = 0  # blocks that the database, or the way to it, ended
         self._connection: asyncpg.Connection | None = None
         self._lock = asyncio.Lock()
@@ -47,7 +49,7 @@ class Link:
             connection = self._connection
             try:
                 if connection is None or connection.is_closed():
-                    connection = self._connection = await connect(self._dsn, self.name)
+                    connection = self._connection = await connect(self._dsn, self.name, self._settings)
                 yield connection
             except BaseException as error:
                 self.failures += isinstance(error, (*BROKEN, asyncpg.PostgresError))
@@ -66,7 +68,7 @@ class Link:
             await let_go(connection)
 
 
-async def connect(dsn: str, name: str) -> asyncpg.Connection:
+async def connect(dsn: str, name: str, settings: Mapping[str, str] | None = None) -> asyncpg.Connection:
     """A connection that shows up as `name` in pg_stat_activity."""
     return await asyncpg.connect(
         dsn,
@@ -75,6 +77,7 @@ async def connect(dsn: str, name: str) -> asyncpg.Connection:
         server_settings={
             "application_name": name,
             "idle_in_transaction_session_timeout": f"{IDLE_IN_TRANSACTION_S}s",
+            **(settings or {}),
         },
     )
 

@@ -17,6 +17,10 @@ from fleet.store.secrets import KeyMissing, SecretBox, SecretUnreadable, unreada
 
 log = structlog.get_logger(__name__)
 
+# Settings of a connection that finds objects by their keys alone. PostgreSQL plans a statement once: while the table of
+# objects is small, it plans to read the whole table, and goes on doing so when the table has grown.
+BY_KEY = {"enable_seqscan": "off", "enable_hashjoin": "off", "enable_mergejoin": "off"}
+
 COMMIT_LOCK = 0x666C6565_0002  # held from before the first read of a batch to its end
 CHANNEL = "fleet_log"  # NOTIFY; the payload is the newest revision
 

@@ -89,7 +89,7 @@ class Writer:
 
     def __init__(self, dsn: str, view: View, follower: Follower, box: SecretBox, clock: Clock, stats: Stats) -> None:
         self._view, self._follower, self._box, self._clock, self._stats = view, follower, box, clock, stats
-        self.link = Link(dsn, "write")
+        self.link = Link(dsn, "write", sql.BY_KEY)
         self._queue: deque[Waiting] = deque()
         self._wake = asyncio.Event()
         self._closed = False

@@ -1,0 +1,30 @@
+"""How PostgreSQL finds what the store asks for."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from fleet.store import sql
+from fleet.store.link import Link
+from tests.contract.world import PostgresWorld, must, put
+
+
+@pytest.mark.parametrize("statement", [sql.WRITE, sql.WRITE_AT_ONCE], ids=["four steps", "one"])
+async def test_a_write_that_was_planned_on_a_small_table_finds_objects_by_their_keys(
+    postgres: PostgresWorld, statement: str
+) -> None:
+    store = await postgres.open()
+    await must(store, *(put(f"a{n}") for n in range(9)))
+    link = Link(postgres.dsn, "test", sql.BY_KEY)
+    try:
+        async with link.use() as connection:
+            arguments = [None] * max(map(int, re.findall(r"\$(\d+)", statement)))
+            await connection.execute("ANALYZE objects")
+            rows = await connection.fetch(f"EXPLAIN (GENERIC_PLAN) {statement}", *arguments)
+    finally:
+        await link.close()
+    plan = "\n".join(str(row[0]) for row in rows)
+    assert "Index Scan using objects_pkey on objects" in plan
+    assert "Seq Scan on objects" not in plan
