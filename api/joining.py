@@ -31,10 +31,18 @@ async def parts(items: Sequence[Item]) -> AsyncIterator[Sequence[Item]]:
 
 
 async def read(items: Sequence[Stored]) -> AsyncIterator[Sequence[Stored]]:
-    """The same of stored objects, to be read once."""
+    """The same of stored objects, to be parsed."""
     many = len(items) > MANY
     async for part in parts(items):
-        yield [stored.once() for stored in part] if many else part
+        yield [stored.once(packed=many) for stored in part]
+
+
+async def raws(served: Served, items: Sequence[Stored]) -> AsyncIterator[Sequence[bytes]]:
+    """The bytes of stored objects, as this version of the kind has them."""
+    many = len(items) > MANY
+    async for part in parts(items):
+        found = [stored.raw_once() for stored in part] if many else [stored.raw for stored in part]
+        yield [served.outward(raw) for raw in found] if served.converted else found
 
 
 async def joined(

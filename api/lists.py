@@ -9,13 +9,13 @@ from __future__ import annotations
 
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 from binascii import Error as Base64Error
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
 import orjson
 
 from api.http import JSON, PROTOBUF, Answer, Request, Response, in_pieces
-from api.joining import END, MANY, joined, list_pieces, read
+from api.joining import END, MANY, joined, list_pieces, raws, read
 from api.negotiation import Accepted, to_yaml
 from api.protobuf.answers import around, list_of, stored_field
 from api.routing import Route
@@ -281,13 +281,7 @@ async def list_objects(
         fields = ([stored_field(stored, served, kept=kept) for stored in part] async for part in read(items))
         pieces = list_of(served.api_version, served.kind.list_kind, meta, await joined(b"", fields, comma=b"", end=b""))
         return in_pieces(pieces, PROTOBUF)
-    pieces = await list_pieces(served, meta, (_raws(served, part) async for part in read(items)))
+    pieces = await list_pieces(served, meta, raws(served, items))
     if form.yaml:
         return Response(await to_yaml(b"".join(pieces)), content_type="application/yaml")
     return in_pieces(pieces, JSON)
-
-
-def _raws(served: Served, items: Sequence[Stored]) -> list[bytes]:
-    """The bytes of objects, as this version of the kind has them."""
-    raws = [stored.raw for stored in items]
-    return [served.outward(raw) for raw in raws] if served.converted else raws

@@ -130,9 +130,12 @@ class Stored:
             found = orjson.loads(self.raw_once())
         return found
 
-    def once(self) -> Stored:
-        """The object for who reads many objects once: what is made plain or parsed for it goes with it."""
-        return self if self._body is not None else Stored(self.key, self.uid, self.revision, self.raw_once())
+    def once(self, *, packed: bool = False) -> Stored:
+        """The object for who parses many objects once: what is parsed for it goes with it. `packed`: so do the bytes of
+        a packed one."""
+        if self._body is not None:
+            return self
+        return Stored(self.key, self.uid, self.revision, self.raw_once() if packed else self.raw)
 
     def passes(self, selector: Selector) -> bool:
         """Whether the selector passes the object. Its JSON is only parsed where that has the marks."""

@@ -50,6 +50,7 @@ from fleet.ports import (
     Put,
     Selector,
     Store,
+    Stored,
     Write,
 )
 from fleet.slices import Slice
@@ -234,22 +235,22 @@ class Objects:
     async def delete_collection(
         self, kind: Kind, namespace: str | None, options: Options, *,
         selector: Selector | None = None, delete_options: Body | None = None,
-    ) -> Sequence[Body]:  # fmt: skip
+    ) -> Sequence[Stored]:  # fmt: skip
         """DELETE on a collection: each object by itself, a few at once, so that they share transactions. An object that
         goes meanwhile is no error. Returns the objects as they were found. The first refusal is raised after the others
         of its group are done."""
-        found = await self.list(kind, namespace, selector=selector)
-        gone: list[Body] = []
+        source = self.versions.of(kind)
+        found = (await source.list(kind.group, kind.resource, namespace=namespace, selector=selector)).items
+        gone: list[Stored] = []
         for start in range(0, len(found), DELETED_AT_ONCE):
             group = found[start : start + DELETED_AT_ONCE]
             deletes = [
-                self.delete(kind, body["metadata"].get("namespace") or "", body["metadata"]["name"], options,
-                            dict(delete_options or {}))
-                for body in group
-            ]  # fmt: skip
-            for body, outcome in zip(group, await asyncio.gather(*deletes, return_exceptions=True), strict=True):
+                self.delete(kind, stored.key.namespace, stored.key.name, options, dict(delete_options or {}))
+                for stored in group
+            ]
+            for stored, outcome in zip(group, await asyncio.gather(*deletes, return_exceptions=True), strict=True):
                 if not isinstance(outcome, BaseException):
-                    gone.append(body)
+                    gone.append(stored)
                 elif not (isinstance(outcome, StatusError) and outcome.code == 404):
                     raise outcome
         return gone

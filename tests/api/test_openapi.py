@@ -100,11 +100,11 @@ async def test_strategic_merge_of_a_built_in_kind_needs_no_warning(seeded: Hub, 
 
 async def test_a_document_keeps_its_hash_until_its_own_group_changes(seeded: Hub) -> None:
     documents = OpenApi(seeded.registry)
-    before = documents.v3_index()
+    before = await documents.v3_index()
     jobs, core = documents.v3("apis/kubeflow.org/v1"), documents.v3("api/v1")
     kind = Kind("example.com", "v1", "Thing", "things", "thing", True, "ThingList", schema={"type": "object"})
     seeded.registry.put(kind)
-    assert documents.v3_index() != before
+    assert await documents.v3_index() != before
     assert documents.v3("apis/kubeflow.org/v1") == jobs and documents.v3("api/v1") == core
     thing = documents.v3("apis/example.com/v1")
     assert thing is not None and b"com.example.v1.Thing" in thing[0]

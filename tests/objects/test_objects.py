@@ -297,7 +297,7 @@ async def test_deleting_a_collection_takes_what_the_selector_chooses(objects: Ob
     found = await objects.delete_collection(
         WIDGET, "default", OPTIONS, selector=lambda body: body["spec"]["color"] == "red"
     )
-    assert [body["metadata"]["name"] for body in found] == ["a", "c"]
+    assert [stored.key.name for stored in found] == ["a", "c"]
     assert [body["metadata"]["name"] for body in await objects.list(WIDGET, "default")] == ["b"]
 
 
