@@ -12,7 +12,7 @@ import orjson
 
 from api.served import Served
 from fleet.ports import Stored
-from fleet.slices import Slice
+from fleet.slices import unhurried
 
 Item = TypeVar("Item")
 PART = 32  # items made, or joined, between two looks at the clock
@@ -23,10 +23,7 @@ END = b"]}"
 
 async def parts(items: Sequence[Item]) -> AsyncIterator[Sequence[Item]]:
     """The items in parts, one at least."""
-    piece = Slice()
-    for at in range(0, max(len(items), 1), PART):
-        if piece.over:
-            await piece.next()
+    async for at in unhurried(range(0, max(len(items), 1), PART)):
         yield items[at : at + PART]
 
 

@@ -27,7 +27,7 @@ from fleet.engine.status import Cause, StatusError, expired
 from fleet.objects.shared import SharedBytes
 from fleet.objects.versions import Source
 from fleet.ports import Body, Clock, Event, EventType, Expired, FutureRevision, Stored, StoreUnavailable, Watch
-from fleet.slices import Slice
+from fleet.slices import Slice, unhurried
 
 CHUNK_BYTES = 64 * 1024
 MIN_TIMEOUT_S = 1800.0
@@ -280,17 +280,10 @@ class Watches:
         self, asked: WatchRequest, watch: Watch, initial: tuple[Stored, ...], since: int, send: Sender
     ) -> None:
         writer = _Writer(asked, self._shared, self._clock)
-        piece = Slice()
         many = len(initial) > MANY
-        for stored in initial:
-            if piece.over:
-                await piece.next()
-            line = (
-                writer.object_line("ADDED", stored.once(), shared=False)
-                if many
-                else writer.object_line("ADDED", stored)
-            )
-            writer.add(line)
+        async for stored in unhurried(initial):
+            one = stored.once(packed=True) if many else stored
+            writer.add(writer.object_line("ADDED", one, shared=not many))
             if writer.size >= CHUNK_BYTES:
                 await send(writer.take())
         if asked.end_bookmark:

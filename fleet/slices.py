@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncIterator, Iterable
 from time import perf_counter
+from typing import TypeVar
 
 SLICE_S = 0.0005
+
+T = TypeVar("T")
 
 
 class Slice:
@@ -24,3 +28,13 @@ class Slice:
         """Wait for a round of the loop."""
         await asyncio.sleep(0)
         self._until = perf_counter() + SLICE_S
+
+
+async def unhurried(items: Iterable[T]) -> AsyncIterator[T]:
+    """The items, with a turn for others after each slice. For a loop that looks at all of them: one that is left early
+    leaves this generator open."""
+    piece = Slice()
+    for item in items:
+        yield item
+        if piece.over:
+            await piece.next()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -19,7 +19,6 @@ from fleet.engine.status import Cause, StatusError
 from fleet.objects.objects import Objects
 from fleet.objects.writing import User
 from fleet.ports import Store
-from fleet.slices import Slice
 
 log = structlog.get_logger(__name__)
 
@@ -81,15 +80,6 @@ def encoded_answer(body: bytes, status: int = 200, headers: dict[str, str] | Non
 def wrong(field: str, message: str, reason: str = "FieldValueInvalid") -> StatusError:
     """422 for one field or parameter."""
     return StatusError(422, "Invalid", f"{field}: {message}", causes=[Cause(field, message, reason)])
-
-
-async def unhurried(items: Iterable[T]) -> AsyncIterator[T]:
-    """The items, with a turn for other requests now and then: no watch waits for ten thousand jobs."""
-    piece = Slice()
-    for item in items:
-        yield item
-        if piece.over:
-            await piece.next()
 
 
 def spared(make: Callable[..., T], *arguments: Any, otherwise: T) -> T:

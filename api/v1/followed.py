@@ -13,8 +13,9 @@ from collections import Counter
 from collections.abc import Awaitable, Callable, Collection, Hashable, Iterable, Mapping
 from typing import Generic, TypeVar
 
-from api.v1.context import spared, unhurried
+from api.v1.context import spared
 from fleet.ports import Expired, Key, Store, Stored
+from fleet.slices import unhurried
 
 CHANGES = 5_000  # more of them since the last request, and all is made anew, which then costs less
 Resource = tuple[str, str]

@@ -17,7 +17,7 @@ from typing import Any
 import orjson
 import structlog
 
-from api.v1.context import Hub, unhurried
+from api.v1.context import Hub
 from api.v1.line import BINDINGS, UNITS, Line, Lines, binding_key, queue_paths
 from api.v1.standing import Stands, row, unreadable
 from api.v1.stored import stands
@@ -28,6 +28,7 @@ from fleet.bindings.unit import queue_of
 from fleet.engine.kind import Kind
 from fleet.model.untyped import text
 from fleet.ports import Body, Event, EventType, Expired, Key, Stored, StoreUnavailable
+from fleet.slices import unhurried
 
 LOOK_S = 0.1  # between two looks at the log
 EVENTS_MAX = 5_000  # of one look

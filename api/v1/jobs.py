@@ -24,7 +24,7 @@ from starlette.responses import Response
 
 from api.audit.requests import tell
 from api.rbac import Attributes
-from api.v1.context import Hub, answer, encoded, hub_request, need, unhurried, user_of, wrong
+from api.v1.context import Hub, answer, encoded, hub_request, need, user_of, wrong
 from api.v1.explanations import Explanations
 from api.v1.jobfilter import JobFilter
 from api.v1.line import Line, Lines, queue_paths
@@ -43,6 +43,7 @@ from fleet.engine.status import StatusError, not_found
 from fleet.foresee.explanation import document
 from fleet.objects.writing import Options
 from fleet.ports import Body, Key, Stored
+from fleet.slices import unhurried
 
 LIMIT, LIMIT_MAX, OFFSET_MAX = 500, 10_000, 10_000_000
 DryRun = Literal["", "true", "false", "All"]

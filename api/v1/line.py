@@ -16,13 +16,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from operator import attrgetter
 
-from api.v1.context import spared, unhurried
+from api.v1.context import spared
 from api.v1.followed import changed_keys
 from api.v1.standing import in_line, tier, waits
 from fleet.bindings import binding as b
 from fleet.bindings.unit import priority_of, queue_of
 from fleet.foresee.position import rank_of
 from fleet.ports import Body, Key, Store, Stored
+from fleet.slices import unhurried
 from fleet.wellknown import ANNOTATION_QUOTA_FULLNAME, QUEUE, QUEUE_NAMESPACE, UNIT_SUFFIX, WORK, unit_name
 
 BINDINGS, UNITS = (WORK, "resourcebindings"), (QUEUE, "queueunits")

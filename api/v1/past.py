@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from api.v1.context import spared, unhurried
+from api.v1.context import spared
 from fleet.bindings import binding as b
 from fleet.bindings.components import components_of
 from fleet.bindings.conditions import condition, is_true
@@ -19,6 +19,7 @@ from fleet.model.times import seconds
 from fleet.model.unit import NodeClaim, Unit
 from fleet.model.untyped import text
 from fleet.ports import Key, Store, Stored
+from fleet.slices import unhurried
 from fleet.snapshot import Snapshot
 from fleet.wellknown import ANNOTATION_CREATOR, QUEUE, WORK, unit_name
 

@@ -53,7 +53,7 @@ from fleet.ports import (
     Stored,
     Write,
 )
-from fleet.slices import Slice
+from fleet.slices import unhurried
 
 ATTEMPTS_MAX = 5  # of a read-modify-write that loses to others; then 409 Conflict
 EVERY_KIND = ("*", "*")  # in `rules`: the rule of kinds that have none of their own
@@ -102,12 +102,7 @@ class Objects:
     ) -> list[Body]:
         source = self.versions.of(kind)
         page = await source.list(kind.group, kind.resource, namespace=namespace, selector=selector, fresh=fresh)
-        bodies, piece = [], Slice()
-        for stored in page.items:
-            if piece.over:
-                await piece.next()
-            bodies.append(stored.body)
-        return bodies
+        return [stored.body async for stored in unhurried(page.items)]
 
     # Writing, as clients ask for it: all the rules, admission included.
     async def create(

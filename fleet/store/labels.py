@@ -13,7 +13,7 @@ from typing import NamedTuple
 import orjson
 
 from fleet.ports import Stored
-from fleet.slices import Slice
+from fleet.slices import unhurried
 from fleet.store.ordered import Name, Ordered
 
 MAX_KEYS = 8  # of one resource; a list that asks for another key drops the key that was asked for longest ago
@@ -57,10 +57,7 @@ class LabelIndex:
         try:
             by_value: dict[str, set[Name]] = {}
             mark = f'"{key}":'.encode()  # keys and values of labels have no characters that JSON escapes
-            piece = Slice()
-            for stored in objects.part():
-                if piece.over:
-                    await piece.next()
+            async for stored in unhurried(objects.part()):
                 raw = stored.raw_once()
                 value = (orjson.loads(raw)["metadata"].get("labels") or {}).get(key) if mark in raw else None
                 if value is not None:

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from fleet.ports import Event, EventType, Expired, Hinted, Key, Page, Selector, Stored
-from fleet.slices import Slice
+from fleet.slices import Slice, unhurried
 from fleet.store.bodies import Bodies
 from fleet.store.labels import LabelIndex
 from fleet.store.log import Log
@@ -231,12 +231,8 @@ async def _labelled(labels: LabelIndex, selector: Hinted, objects: Ordered) -> O
         found = await labels.make(selector.key, selector.values, objects)
     if found is None or len(found) > len(objects) / MUCH:
         return objects
-    names, items, piece = sorted(found), [], Slice()
-    for name in names:
-        if piece.over:
-            await piece.next()
-        items.append(objects.get(name))
-    return Ordered(names, items)
+    names = sorted(found)
+    return Ordered(names, [objects.get(name) async for name in unhurried(names)])
 
 
 async def _selected(part: Part, selector: Selector, limit: int | None) -> tuple[list[Stored], bool]:
