@@ -1,6 +1,6 @@
 """Lists of many objects: made part by part, with turns for other requests, and sent in pieces.
 
-An answer of 100 MB is never one string: to join it, and to copy it, would be a step of a tenth of a second.
+An answer of 100 MB is not one string: to join it would be a step of a tenth of a second.
 """
 
 from __future__ import annotations
