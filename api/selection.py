@@ -51,5 +51,7 @@ def parse_selection(request: Request, served: Served) -> Selection:
         if label is None:
             selector = Hinted(selector, marks=marks)
         else:
-            selector = Hinted(selector, label.key, label.values if label.operator == "in" else None, marks)
+            values = label.values if label.operator == "in" else None
+            alone = len(wanted) == 1 and not terms and label.operator in ("in", "exists")
+            selector = Hinted(selector, label.key, values, alone, marks)
     return Selection(selector, names[0] if names else None)

@@ -307,12 +307,13 @@ Selector = Callable[[Body], bool]
 @dataclass(frozen=True, slots=True)
 class Hinted:
     """A Selector, and what a store may know of the objects that it passes before it asks. They have the label `key`
-    ("": of none is anything known), with one of `values` (None: with any). Of each of `marks`, one byte string is in
-    their JSON."""
+    ("": of none is anything known), with one of `values` (None: with any); `alone`: it passes all that have. Of each
+    of `marks`, one byte string is in their JSON."""
 
     test: Selector
     key: str = ""
     values: frozenset[str] | None = None
+    alone: bool = False
     marks: tuple[tuple[bytes, ...], ...] = ()
 
     def __call__(self, body: Body) -> bool:

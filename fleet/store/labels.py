@@ -1,4 +1,4 @@
-"""The objects of one resource by their labels, for lists that ask for one.
+"""The objects of one resource by their labels, in the order of their names, for lists that ask for one.
 
 A label is indexed from the first list that asks for its key. Writes cost nothing before. An index is made in slices;
 what changes meanwhile is put into it at the end.
@@ -7,7 +7,7 @@ what changes meanwhile is put into it at the end.
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import NamedTuple
 
 import orjson
@@ -17,51 +17,59 @@ from fleet.slices import unhurried
 from fleet.store.ordered import Name, Ordered
 
 MAX_KEYS = 8  # of one resource; a list that asks for another key drops the key that was asked for longest ago
+MAX_VALUES = 64  # that a list puts together; a list of more looks at all objects
+
+ByValue = dict[str, Stored | Ordered]  # the only object with this value of a label, or all of them
 
 
 class Change(NamedTuple):
-    """The labels of an object before and after; none where it was not there."""
+    """The labels of an object before and after, none where it was not there, and what it is now."""
 
     name: Name
     before: Mapping[str, str]
     after: Mapping[str, str]
+    now: Stored | None
 
 
 class LabelIndex:
-    """Names by label, for the keys that lists have asked for."""
+    """Objects by label, for the keys that lists have asked for."""
 
     __slots__ = ("_keys", "_missed")
 
     def __init__(self) -> None:
-        self._keys: OrderedDict[str, dict[str, set[Name]]] = OrderedDict()
+        self._keys: OrderedDict[str, ByValue] = OrderedDict()
         self._missed: dict[str, list[Change]] = {}  # by keys whose index is being made
 
     def __bool__(self) -> bool:
         return bool(self._keys or self._missed)
 
-    def find(self, key: str, values: frozenset[str] | None) -> set[Name] | None:
-        """The names of the objects whose label `key` has one of the values (None: any). None where there is no
-        index."""
+    def find(self, key: str, values: frozenset[str] | None) -> list[Ordered] | None:
+        """The objects whose label `key` has one of the values (None: any), those of each value by themselves. Later
+        changes do not change them. None where there is no index, and for more values than are worth putting together.
+        """
         by_value = self._keys.get(key)
         if by_value is None:
             return None
         self._keys.move_to_end(key)
         return _of(by_value, values)
 
-    async def make(self, key: str, values: frozenset[str] | None, objects: Ordered) -> set[Name] | None:
+    async def make(self, key: str, values: frozenset[str] | None, objects: Ordered) -> list[Ordered] | None:
         """Index a key, and find as above among `objects`: all there are as this is called, which do not change
-        meanwhile. None where somebody else is about to."""
-        if key in self._missed:
+        meanwhile. None also where there is the index, or somebody else is about to make it."""
+        if key in self._keys or key in self._missed:
             return None
         missed = self._missed[key] = []
         try:
-            by_value: dict[str, set[Name]] = {}
+            gathered: dict[str, list[Stored]] = {}
             mark = f'"{key}":'.encode()  # keys and values of labels have no characters that JSON escapes
             async for stored in unhurried(objects.part()):
                 raw = stored.raw_once()
                 value = (orjson.loads(raw)["metadata"].get("labels") or {}).get(key) if mark in raw else None
                 if value is not None:
-                    by_value.setdefault(value, set()).add(_name(stored))
+                    gathered.setdefault(value, []).append(stored)
+            by_value: ByValue = {}
+            async for value, items in unhurried(gathered.items()):
+                by_value[value] = items[0] if len(items) == 1 else Ordered([name_of(one) for one in items], items)
         finally:
             del self._missed[key]
         found = _of(by_value, values)
@@ -76,33 +84,41 @@ class LabelIndex:
         """Note that an object came, changed or went."""
         one = now or past
         assert one is not None
-        change = Change(_name(one), _labels(past) if past else {}, _labels(now) if now else {})
+        change = Change(name_of(one), _labels(past) if past else {}, _labels(now) if now else {}, now)
         for key, by_value in self._keys.items():
             _replace(by_value, key, change)
         for missed in self._missed.values():
             missed.append(change)
 
 
-def _of(by_value: dict[str, set[Name]], values: frozenset[str] | None) -> set[Name]:
-    return set().union(*(by_value if values is None else {v: by_value.get(v, ()) for v in values}).values())
-
-
-def _replace(by_value: dict[str, set[Name]], key: str, change: Change) -> None:
-    name, before, after = change
-    was, is_now = before.get(key), after.get(key)
-    if was == is_now:
-        return
-    if was is not None:
-        names = by_value[was]
-        names.discard(name)
-        if not names:
-            del by_value[was]
-    if is_now is not None:
-        by_value.setdefault(is_now, set()).add(name)
-
-
-def _name(stored: Stored) -> Name:
+def name_of(stored: Stored) -> Name:
     return stored.key.namespace, stored.key.name
+
+
+def _of(by_value: ByValue, values: frozenset[str] | None) -> list[Ordered] | None:
+    wanted: Collection[str] = by_value if values is None else values
+    if len(wanted) > MAX_VALUES:
+        return None
+    found = [by_value[value] for value in wanted if value in by_value]
+    return [one.copy() if isinstance(one, Ordered) else Ordered([name_of(one)], [one]) for one in found]
+
+
+def _replace(by_value: ByValue, key: str, change: Change) -> None:
+    was, is_now = change.before.get(key), change.after.get(key)
+    if was is not None and was != is_now:
+        have = by_value[was]
+        if isinstance(have, Ordered) and len(have) > 1:
+            have.remove(change.name)
+        else:
+            del by_value[was]
+    if is_now is not None and change.now is not None:
+        have = by_value.get(is_now, change.now)
+        if isinstance(have, Stored):
+            if have.key == change.now.key:
+                by_value[is_now] = change.now
+                return
+            have = by_value[is_now] = Ordered([name_of(have)], [have])
+        have.put(change.name, change.now)
 
 
 def _labels(stored: Stored) -> dict[str, str]:

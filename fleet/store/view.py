@@ -11,17 +11,17 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from heapq import merge
 
 from fleet.ports import Event, EventType, Expired, Hinted, Key, Page, Selector, Stored
 from fleet.slices import Slice, unhurried
 from fleet.store.bodies import Bodies
-from fleet.store.labels import LabelIndex
+from fleet.store.labels import LabelIndex, name_of
 from fleet.store.log import Log
 from fleet.store.ordered import Name, Ordered, Part
 
 MAX_SNAPSHOTS = 64
 MAX_SNAPSHOT_ITEMS = 2_000_000  # of all snapshots together, as if they shared none: 16 bytes each
-MUCH = 4  # the names of a label that more than one object in so many has are not worth sorting
 
 
 @dataclass(slots=True)
@@ -154,16 +154,16 @@ class View:
         snapshot = table.current if newest else self._find(group, resource, revision)
         if selector is None:
             part = (table.ordered if snapshot is None else snapshot.objects).part(namespace, start)
-            chosen = part.first(limit)
-            whole = len(chosen) == len(part)
+            chosen, whole = _first(part, limit)
         else:
             if snapshot is None:  # which does not change while the selector looks at it
                 snapshot = Snapshot(table.ordered.copy(), table.changed)
-            objects = snapshot.objects
+            part, alone = snapshot.objects.part(namespace, start), False
             if isinstance(selector, Hinted) and selector.key and newest:
-                objects = await _labelled(table.labels, selector, objects)
-            part = objects.part(namespace, start)
-            chosen, whole = await _selected(part, selector, limit)
+                found = await _labelled(table.labels, selector, snapshot.objects)
+                if found is not None:
+                    part, alone = await _together(found, namespace, start), selector.alone
+            chosen, whole = _first(part, limit) if alone else await _selected(part, selector, limit)
         if whole:
             return Page(tuple(chosen), revision, None, 0)
         if snapshot is None:
@@ -224,19 +224,29 @@ class View:
                 self._snapshot_items -= len(snapshot.objects)
 
 
-async def _labelled(labels: LabelIndex, selector: Hinted, objects: Ordered) -> Ordered:
-    """The objects that the selector may pass. `objects`: all of the newest state."""
+async def _labelled(labels: LabelIndex, selector: Hinted, objects: Ordered) -> list[Ordered] | None:
+    """The objects with the label, by the index; None where there is none. `objects`: all of the newest state."""
     found = labels.find(selector.key, selector.values)
-    if found is None:
-        found = await labels.make(selector.key, selector.values, objects)
-    if found is None or len(found) > len(objects) / MUCH:
-        return objects
-    names = sorted(found)
-    return Ordered(names, [objects.get(name) async for name in unhurried(names)])
+    return await labels.make(selector.key, selector.values, objects) if found is None else found
+
+
+async def _together(found: Sequence[Ordered], namespace: str | None, start: Name | None) -> Part:
+    """The part of all of them."""
+    if len(found) == 1:
+        return found[0].part(namespace, start)
+    several = merge(*(one.part(namespace, start) for one in found), key=name_of)
+    items = [stored async for stored in unhurried(several)]
+    return Ordered([name_of(stored) for stored in items], items).part()
+
+
+def _first(part: Part, limit: int | None) -> tuple[list[Stored], bool]:
+    """The first of the objects, and whether these are all."""
+    chosen = part.first(limit)
+    return chosen, len(chosen) == len(part)
 
 
 async def _selected(part: Part, selector: Selector, limit: int | None) -> tuple[list[Stored], bool]:
-    """The first of the objects that the selector passes, and whether these are all."""
+    """The same of those that the selector passes."""
     chosen: list[Stored] = []
     piece = Slice()
     for stored in part:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from fleet.ports import Body, Delete, Expired, Hinted, Put, Stored
+from fleet.store import labels as labels_module
 from tests.contract.world import PostgresWorld, World, body, eventually, key, must, names, put
 
 
@@ -69,7 +70,7 @@ def _coloured(*colours: str) -> Hinted:
     def test(found: Body) -> bool:
         return (found["metadata"].get("labels") or {}).get("colour") in colours
 
-    return Hinted(test, "colour", frozenset(colours))
+    return Hinted(test, "colour", frozenset(colours), alone=True)
 
 
 async def test_a_list_by_label_follows_every_change(world: World) -> None:
@@ -89,6 +90,20 @@ async def test_a_list_by_label_follows_every_change(world: World) -> None:
     await must(store, put("a4"), put("plain", labels={"colour": "red"}))
     assert await listed("red") == ["plain"]
     assert await listed("none") == []
+
+
+async def test_a_list_by_a_label_of_any_value_has_all_that_have_it(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(labels_module, "MAX_VALUES", 3)
+    store = await world.open()
+    with_label = Hinted(lambda found: "colour" in (found["metadata"].get("labels") or {}), "colour", alone=True)
+    colours = ("red", "blue", "red", "green", "blue", "white", "black")
+    listed: list[list[str]] = []
+    for number, colour in enumerate(colours):  # four of them are more than are put together
+        await must(store, put(f"a{9 - number}", labels={"colour": colour}), put(f"b{number}"))
+        listed.append(names((await store.list("", "configmaps", selector=with_label)).items))
+    assert listed == [[f"a{9 - last}" for last in range(count, -1, -1)] for count in range(len(colours))]
 
 
 async def test_pages_by_label_show_one_revision(world: World) -> None:

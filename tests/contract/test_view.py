@@ -10,7 +10,6 @@ import pytest
 
 from fleet import slices
 from fleet.ports import Body, Event, EventType, Hinted, Key, Page, Stored
-from fleet.store import view as view_module
 from fleet.store.log import Log
 from fleet.store.view import View
 
@@ -51,12 +50,11 @@ async def names(page: Awaitable[Page]) -> tuple[list[str], int]:
 
 
 @pytest.mark.asyncio
-@pytest.mark.parametrize("labelled", [False, True], ids=["selector", "label"])
+@pytest.mark.parametrize("selects", ["by a test", "by a label and a test", "by a label alone"])
 async def test_a_list_in_slices_shows_the_state_at_its_beginning_and_so_do_its_pages(
-    labelled: bool, monkeypatch: pytest.MonkeyPatch
+    selects: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(slices, "SLICE_S", 0.0)  # each object is a slice of its own
-    monkeypatch.setattr(view_module, "MUCH", 1)  # the index is used whatever it finds
     view = View(Log(0, 0, max_events=100, max_bytes=1 << 20))
     there = [thing(f"n{number}", number + 1, group="a" if number % 2 else "b") for number in range(8)]
     view.apply(there)
@@ -64,7 +62,8 @@ async def test_a_list_in_slices_shows_the_state_at_its_beginning_and_so_do_its_p
     def wanted(body: Body) -> bool:
         return bool(body["metadata"]["labels"].get("group") == "a")
 
-    selector = Hinted(wanted, "group", frozenset("a")) if labelled else wanted
+    labelled = Hinted(wanted, "group", frozenset("a"), alone=selects.endswith("alone"))
+    selector = wanted if selects == "by a test" else labelled
 
     def listed(limit: int | None, start: tuple[str, str] | None = None, at: int | None = None) -> Awaitable[Page]:
         return view.list("", "things", "default", selector, limit, start, at)
