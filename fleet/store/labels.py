@@ -60,16 +60,13 @@ class LabelIndex:
             return None
         missed = self._missed[key] = []
         try:
-            gathered: dict[str, list[Stored]] = {}
+            by_value: ByValue = {}
             mark = f'"{key}":'.encode()  # keys and values of labels have no characters that JSON escapes
-            async for stored in unhurried(objects.part()):
+            async for name, stored in unhurried(objects.part().named()):
                 raw = stored.raw_once()
                 value = (orjson.loads(raw)["metadata"].get("labels") or {}).get(key) if mark in raw else None
                 if value is not None:
-                    gathered.setdefault(value, []).append(stored)
-            by_value: ByValue = {}
-            async for value, items in unhurried(gathered.items()):
-                by_value[value] = items[0] if len(items) == 1 else Ordered([name_of(one) for one in items], items)
+                    _put(by_value, value, name, stored)
         finally:
             del self._missed[key]
         found = _of(by_value, values)
@@ -112,13 +109,17 @@ def _replace(by_value: ByValue, key: str, change: Change) -> None:
         else:
             del by_value[was]
     if is_now is not None and change.now is not None:
-        have = by_value.get(is_now, change.now)
-        if isinstance(have, Stored):
-            if have.key == change.now.key:
-                by_value[is_now] = change.now
-                return
-            have = by_value[is_now] = Ordered([name_of(have)], [have])
-        have.put(change.name, change.now)
+        _put(by_value, is_now, change.name, change.now)
+
+
+def _put(by_value: ByValue, value: str, name: Name, stored: Stored) -> None:
+    have = by_value.get(value)
+    if have is None or (isinstance(have, Stored) and have.key == stored.key):
+        by_value[value] = stored
+        return
+    if isinstance(have, Stored):
+        have = by_value[value] = Ordered([name_of(have)], [have])
+    have.put(name, stored)
 
 
 def _labels(stored: Stored) -> dict[str, str]:

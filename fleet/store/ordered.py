@@ -115,12 +115,22 @@ class Part:
     def __init__(self, pieces: list[tuple[Leaf, int, int]]) -> None:
         self._pieces = pieces
 
+    @staticmethod
+    def of(items: list[Stored]) -> Part:
+        """These objects, without their names."""
+        return Part([(Leaf([], items, None), 0, len(items))])
+
     def __len__(self) -> int:
         return sum(high - low for _, low, high in self._pieces)
 
     def __iter__(self) -> Iterator[Stored]:
         for leaf, low, high in self._pieces:
             yield from leaf.items[low:high]
+
+    def named(self) -> Iterator[tuple[Name, Stored]]:
+        """The objects with the names that are kept for them."""
+        for leaf, low, high in self._pieces:
+            yield from zip(leaf.names[low:high], leaf.items[low:high], strict=True)
 
     def first(self, limit: int | None = None) -> list[Stored]:
         """The first of the objects; None: all."""

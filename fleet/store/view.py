@@ -235,8 +235,7 @@ async def _together(found: Sequence[Ordered], namespace: str | None, start: Name
     if len(found) == 1:
         return found[0].part(namespace, start)
     several = merge(*(one.part(namespace, start) for one in found), key=name_of)
-    items = [stored async for stored in unhurried(several)]
-    return Ordered([name_of(stored) for stored in items], items).part()
+    return Part.of([stored async for stored in unhurried(several)])
 
 
 def _first(part: Part, limit: int | None) -> tuple[list[Stored], bool]:
