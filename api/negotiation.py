@@ -95,10 +95,11 @@ async def in_protobuf(answer: Response, request: Request) -> Response:
         header = ",".join(part for part in header.split(",") if "as=" not in part) if plain else header
         form = accept(header, True, OBJECT_FORMS + DISCOVERY_FORMS)
         if form.protobuf:
-            body = await apart(from_json, answer.body) if len(answer.body) > LARGE_BYTES else from_json(answer.body)
+            raw = answer.whole
+            body = await apart(from_json, raw) if len(raw) > LARGE_BYTES else from_json(raw)
             if body is not None:
                 form_of = answer.content_type.removeprefix(JSON) if form.form == _DISCOVERY else ""
-                answer.body, answer.content_type = body, PROTOBUF + form_of
+                answer.body, answer.rest, answer.content_type = body, (), PROTOBUF + form_of
     except StatusError:
         pass  # the answer is not hidden behind another refusal
     return answer

@@ -106,7 +106,7 @@ class Record(Unrecorded):
             return
         asked = self._asked
         if answer.status >= 400 or (asked is not None and asked.verb in _DELETES) or b'"Status"' in answer.body[:32]:
-            self._status = _read_status(answer.whole)
+            self._status = _read_status(answer.body)
         if self._level >= Level.RequestResponse and asked is not None and not asked.path:
             self._body = self._answer_body(answer)
 
@@ -211,6 +211,8 @@ class Record(Unrecorded):
     # -- bodies
 
     def _answer_body(self, answer: Response) -> bytes | None:
+        if answer.length > BODIES_BYTES_MAX:
+            return self._plain(None)
         raw, media = answer.whole, answer.content_type
         if media.startswith(JSON):
             return self._plain(raw) if raw else None

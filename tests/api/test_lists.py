@@ -8,6 +8,7 @@ import pytest
 
 from api import http, joining
 from api.joining import PART
+from api.protobuf import decode
 from fleet import slices
 from tests.api.conftest import Hub
 from tests.api.streams import config_map
@@ -307,3 +308,22 @@ async def test_a_collection_that_was_deleted_is_told_in_pieces(hub: Hub, monkeyp
         gone = (await client.delete(PATH)).json()["items"]
     assert [item["metadata"]["name"] for item in gone] == [f"n{index:03}" for index in range(2 * PART)]
     assert (await get(hub)).json()["items"] == []
+
+
+async def test_pieces_are_answered_in_the_form_that_there_is(hub: Hub, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(joining, "PART", 1)
+    monkeypatch.setattr(joining, "JOINED_BYTES", 1)
+    typed = {"accept": "application/vnd.kubernetes.protobuf, application/json"}
+    policies = "/apis/policy.karmada.io/v1alpha1/namespaces/default/propagationpolicies"
+    spec = {"resourceSelectors": [{"apiVersion": "v1", "kind": "ConfigMap"}]}
+    await fill(hub, 3)
+    async with hub.client() as client:
+        for name in ("a", "b", "c"):
+            body = {"apiVersion": "policy.karmada.io/v1alpha1", "kind": "PropagationPolicy", "metadata": {"name": name}}
+            assert (await client.post(policies, json=body | {"spec": spec})).status_code == 201
+        listed = await client.get(policies, headers=typed)
+        gone = await client.delete(PATH, headers=typed)
+    assert listed.headers["content-type"] == "application/json"
+    assert [item["metadata"]["name"] for item in listed.json()["items"]] == ["a", "b", "c"]
+    assert gone.headers["content-type"] == "application/vnd.kubernetes.protobuf"
+    assert [item["metadata"]["name"] for item in decode(gone.content)["items"]] == ["n000", "n001", "n002"]
