@@ -283,7 +283,7 @@ def parse_fields(kind: Kind, text: str) -> tuple[FieldTerm, ...]:
 
 
 def marks_of_fields(terms: Iterable[FieldTerm]) -> tuple[tuple[bytes, ...], ...]:
-    """As `marks_of_labels`: a text that a field has is in the JSON. What may be no text is left out."""
+    """As `marks_of_labels`: a text that a field has is in the JSON. What may be a number or a boolean has no mark."""
     return tuple((orjson.dumps(term.value),) for term in terms if not term.negated and _is_text(term.value))
 
 

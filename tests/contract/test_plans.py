@@ -7,7 +7,6 @@ import re
 import pytest
 
 from fleet.store import sql
-from fleet.store.link import Link
 from tests.contract.world import PostgresWorld, must, put
 
 
@@ -17,14 +16,10 @@ async def test_a_write_that_was_planned_on_a_small_table_finds_objects_by_their_
 ) -> None:
     store = await postgres.open()
     await must(store, *(put(f"a{n}") for n in range(9)))
-    link = Link(postgres.dsn, "test", sql.BY_KEY)
-    try:
-        async with link.use() as connection:
-            arguments = [None] * max(map(int, re.findall(r"\$(\d+)", statement)))
-            await connection.execute("ANALYZE objects")
-            rows = await connection.fetch(f"EXPLAIN (GENERIC_PLAN) {statement}", *arguments)
-    finally:
-        await link.close()
+    async with store._writer.link.use() as connection:  # the settings are those of the connection that writes
+        arguments = [None] * max(map(int, re.findall(r"\$(\d+)", statement)))
+        await connection.execute("ANALYZE objects")
+        rows = await connection.fetch(f"EXPLAIN (GENERIC_PLAN) {statement}", *arguments)
     plan = "\n".join(str(row[0]) for row in rows)
     assert "Index Scan using objects_pkey on objects" in plan
     assert "Seq Scan on objects" not in plan
