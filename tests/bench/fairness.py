@@ -27,10 +27,11 @@ WARM_S = 1.0
 OTHER = "other"
 SELDOM = "get now and then"
 PER_S = 20.0  # of these
-ELSEWHERE = {"another hub's get": "get"}  # floods of another hub, and what they ask for
+FLOODS = ("get", "create", "list")
+ELSEWHERE = {f"another hub's {flood}": flood for flood in FLOODS}  # floods of another hub, and what they ask for
 CASES = [
-    *((name, "hub", flood) for flood in ("no flood", *ELSEWHERE, "get", "create", "list") for name in
-      ("get", SELDOM, "create", "list")),
+    *((name, "hub", flood) for flood in ("no flood", *FLOODS) for name in ("get", SELDOM, "create", "list")),
+    *((name, "hub", flood) for flood in ELSEWHERE for name in ("get", SELDOM)),
     *(("get", "kube-apiserver", flood) for flood in ("no flood", "get")),
 ]  # fmt: skip
 
