@@ -1,4 +1,4 @@
-"""What a flood of one user does to another user: latencies of the other, without the flood and with it.
+"""Latencies of one user, without a flood of another user and with one.
 
     python -m tests.bench.run fairness
 

@@ -37,8 +37,8 @@ TRIES = 5
 
 
 async def heard(run: Callable[[], Awaitable[Ended]], whole: Callable[[Ended], bool]) -> Ended:
-    """What a kubectl ended with. kwok closes an exec over SPDY now and then, one time in a hundred, before all of it is
-    sent, also without the hub: the output is missing, or the exit status alone. Such a run is made again."""
+    """Run a kubectl until its end is `whole`, and return the end. kwok closes one exec over SPDY in a hundred early,
+    also without the hub: all output is missing then, or the exit status alone."""
     for _ in range(TRIES):
         ended = await run()
         if whole(ended):
