@@ -1,19 +1,25 @@
 """clusters/NAME/proxy/…: any request, relayed to a member with the credentials that the hub holds for it.
 
-Answers stream through, so watches and logs work; a member that is slow or gone gets 503 or 504 within ten seconds and
-never costs another member anything: each has its own pool of connections and its own bound on requests.
+Answers stream through, so watches and logs work. A request for exec, attach or port-forward of a pod changes to another
+protocol, as one to the hub's own pods; no other request does. A member that is slow or gone gets 503 or 504 within ten
+seconds and never costs another member anything: each has its own pool of connections and its own bound on requests.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from functools import partial
 from urllib.parse import quote, unquote_to_bytes
 
 from api.http import Answer, Request, Stream, warning_headers
-from api.relays.asking import SPDY
+from api.relays.asking import SPDY, options_of, query_of, switch_of
+from api.relays.carrying import Carrier
 from api.relays.clients import MemberClients
-from api.routing import Route
+from api.relays.places import Limits, Places
+from api.relays.pods import member_ended
+from api.relays.switching import relayed, switched
+from api.routing import Route, connects_below
 from api.websocket import is_websocket
 from fleet.engine.status import bad_request
 from fleet.members.kubeconfig import Dial
@@ -23,8 +29,8 @@ from fleet.wellknown import CLUSTER
 
 STREAM_S = 6 * 3600.0
 NO_UPGRADE = (
-    "clusters/NAME/proxy changes to no other protocol, so it carries no exec, attach and port-forward: ask the hub "
-    "itself for the pod"
+    "clusters/NAME/proxy changes to another protocol for /api/v1/namespaces/NAMESPACE/pods/NAME/exec, attach and "
+    "portforward alone"
 )
 # Credentials and connection matters are the hub's own; a user's never reach a member.
 _NOT_SENT = frozenset(
@@ -44,13 +50,15 @@ class ClusterProxy:
     def __init__(self, objects: Objects, *, dial: Dial | None = None) -> None:
         """`dial` reaches members that only their agents reach."""
         self._objects, self.clients = objects, MemberClients(objects.store, dial=dial)
+        self._limits = Limits()
+        self.places = Places(self._limits)
 
     async def aclose(self) -> None:
         await self.clients.aclose()
 
     async def __call__(self, route: Route, request: Request) -> Answer:
         if is_websocket(request) or request.header(b"upgrade").lower() == SPDY.lower():
-            raise bad_request(NO_UPGRADE)
+            return await self._connect(route, request)
         target = _target(request, route)
         warnings = await self._admitted(route, request, target)
         answer = await self.clients.send(route.name, request.method, target, _headers(request), await request.body())
@@ -72,6 +80,23 @@ class ClusterProxy:
                 await send(chunk)
 
         return Stream(pump, STREAM_S, status=answer.response.status_code, headers=headers, done=answer.aclose)
+
+    async def _connect(self, route: Route, request: Request) -> Answer:
+        """A connection to a pod, whichever it is: the right to the proxy is one to the whole member."""
+        subresource = connects_below(route)
+        if not subresource:
+            raise bad_request(NO_UPGRADE)
+        switch, path = switch_of(request, subresource), _target(request, route).partition("?")[0]
+        target = f"{path}?{query_of(options_of(request, subresource), subresource)}"
+        place = self.places.take(request.user.name)
+        try:
+            warnings = await self._admitted(route, request, path)
+            answer, chosen = await switched(self.clients, route.name, target, switch)
+        except BaseException:
+            place.leave()
+            raise
+        carrier = Carrier(self._limits, answer, path, partial(member_ended, self._objects.store, route.name))
+        return relayed(request, switch, chosen, carrier, place, answer, warnings)
 
     async def _admitted(self, route: Route, request: Request, target: str) -> tuple[str, ...]:
         """Warnings of the webhooks and policies that let the request through; StatusError where one does not."""

@@ -76,22 +76,34 @@ def reaches(route: Route, group: str, resource: str, namespaced: bool) -> bool:
     return route.nested if route.namespace else not route.nested and not route.name
 
 
-_CONNECTS = {"clusters": ("tunnel", "dial"), "pods": ("exec", "attach", "portforward")}  # subresources by resource
+PROCESSES = ("exec", "attach", "portforward")  # subresources of pods
+_CONNECTS = {"clusters": ("tunnel", "dial"), "pods": PROCESSES}  # subresources by resource
 _VERBS = {"GET": "get", "HEAD": "get", "POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}
 
 
 def verb(method: str, route: Route, watch: bool) -> str:
     """The API verb of a request: the name in RBAC rules. "" for a method that has none. A WebSocket begins with
     GET. The right to a tunnel or to a process in a pod is that to create, so that a role that reads everything does
-    not have it."""
-    if route.subresource in _CONNECTS.get(route.resource, ()):
-        return "create" if method == "GET" or (method == "POST" and route.resource == "pods") else ""
+    not have it. This holds for a pod below clusters/NAME/proxy as for one of the hub."""
+    process = bool(connects_below(route)) or route.resource == "pods"
+    if connects_below(route) or route.subresource in _CONNECTS.get(route.resource, ()):
+        return "create" if method == "GET" or (method == "POST" and process) else ""
     named = _VERBS.get(method, "")
     if route.name or named not in ("get", "delete"):
         return named
     if named == "delete":
         return "deletecollection"
     return "watch" if watch else "list"
+
+
+def connects_below(route: Route) -> str:
+    """The subresource of a pod that a path below clusters/NAME/proxy connects to; "" for any other path."""
+    if (route.resource, route.subresource) != ("clusters", "proxy"):
+        return ""
+    match route.rest.lstrip("/").split("/"):
+        case ["api", "v1", "namespaces", namespace, "pods", pod, name] if namespace and pod and name in PROCESSES:
+            return name
+    return ""
 
 
 def wanted(route: Route, asked: str, field_selector: str) -> Attributes:

@@ -10,7 +10,6 @@ import structlog
 
 from api.relays.clients import MemberAnswer
 from api.relays.places import Limits
-from api.relays.pods import Found, Pods
 from api.taken import RawPipe
 
 PIECE = 64 * 1024
@@ -18,10 +17,11 @@ log = structlog.get_logger(__name__)
 
 
 class Carrier:
-    """A relay between a client and a pod. Each direction waits for its reader."""
+    """A relay between a client and a pod. Each direction waits for its reader. `ended` says why it has to end, as far
+    as the hub itself knows; "" while it may go on."""
 
-    def __init__(self, pods: Pods, limits: Limits, found: Found, answer: MemberAnswer) -> None:
-        self._pods, self._limits, self._found, self._answer = pods, limits, found, answer
+    def __init__(self, limits: Limits, answer: MemberAnswer, pod: str, ended: Callable[[], str]) -> None:
+        self._limits, self._answer, self._pod, self._ended = limits, answer, pod, ended
         self._clock = asyncio.get_running_loop().time
         self._moved = self._clock()
 
@@ -64,9 +64,9 @@ class Carrier:
             await asyncio.gather(*carrying, looking, return_exceptions=True)
         why = looking.result() if looking in done else ""
         errors = [error for task in carrying if task in done and (error := task.exception()) is not None]
-        why = why or (f"{self._found.member}: {str(errors[0]) or type(errors[0]).__name__}" if errors else "")
+        why = why or (f"{self._answer.member}: {str(errors[0]) or type(errors[0]).__name__}" if errors else "")
         if why:
-            log.info("a relay to a pod ends", member=self._found.member, pod=self._found.name, why=why[:200])
+            log.info("a relay to a pod ends", member=self._answer.member, pod=self._pod, why=why[:200])
         return why
 
     async def _look(self, idle_s: float) -> str:
@@ -76,5 +76,5 @@ class Carrier:
             await asyncio.sleep(pause)
             if self._clock() - self._moved >= idle_s:
                 return f"nothing came for {idle_s:g} s"
-            if why := self._pods.ended(self._found):
+            if why := self._ended():
                 return why

@@ -104,10 +104,7 @@ class Pods:
         binding = self._store.peek(found.binding)
         if binding is None or binding.uid != found.uid or found.member not in places_of(binding.body):
             return f"the job has left {found.member}"
-        cluster = self._store.peek(Key(CLUSTER, "clusters", "", found.member))
-        if cluster is None:
-            return f"cluster {found.member} has left the hub"
-        return f"cluster {found.member} does not answer" if _lost(cluster.body) else ""
+        return member_ended(self._store, found.member)
 
     # -- members that may have it
 
@@ -190,6 +187,14 @@ class Pods:
         return (
             f"{_root(version)}/namespaces/{quote(namespace, safe='')}/{quote(plural, safe='')}/{quote(name, safe='')}"
         )
+
+
+def member_ended(store: Store, member: str) -> str:
+    """Why a relay to the member has to end, as far as the hub itself knows; "" while it may go on."""
+    cluster = store.peek(Key(CLUSTER, "clusters", "", member))
+    if cluster is None:
+        return f"cluster {member} has left the hub"
+    return f"cluster {member} does not answer" if _lost(cluster.body) else ""
 
 
 def places_of(binding: Body) -> Iterable[str]:

@@ -10,12 +10,11 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import asdict
 from functools import partial
-from typing import Any
 
 import orjson
 from prometheus_client import CollectorRegistry, Gauge
 
-from api.http import Answer, Request, Stream, Upgrade, json_response, warning_headers
+from api.http import Answer, Request, Stream, json_response
 from api.lists import show
 from api.negotiation import accepted_form
 from api.relays import jobpods
@@ -26,9 +25,10 @@ from api.relays.gpus import Gpus
 from api.relays.joblog import JobPods
 from api.relays.places import Limits, Places
 from api.relays.pods import Found, Pods
+from api.relays.switching import refusal, relayed, switched
 from api.routing import Route
 from api.served import find
-from fleet.engine.status import StatusError, unavailable
+from fleet.engine.status import StatusError
 from fleet.members.kubeconfig import Dial
 from fleet.objects.hooking import may_connect
 from fleet.objects.objects import Objects
@@ -36,7 +36,6 @@ from fleet.outgoing import Outgoing
 from fleet.ports import Body, Key, Stored
 
 LOG_S = 6 * 3600.0  # of one followed log
-SAID_MOST = 300  # characters of a member's refusal
 LOOKUPS_AT_ONCE = 256  # requests to one member beside the relays
 _TEXT = (b"content-type", b"text/plain; charset=utf-8")
 Handler = Callable[[Route, Request], Awaitable[Answer]]
@@ -130,11 +129,11 @@ class Relays:
             headers = [(b"accept", b"*/*"), (b"accept-encoding", b"identity")]
             answer = await self.clients.send(found.member, "GET", target, headers)
             if answer.response.status_code != 200:
-                raise await _refusal(answer)
+                raise await refusal(answer)
         except BaseException:
             place.leave()
             raise
-        carrier = Carrier(self.pods, self._limits, found, answer)
+        carrier = self._carrier(found, answer)
 
         async def done() -> None:
             place.leave()
@@ -153,25 +152,14 @@ class Relays:
             found = await self.pods.find(route.namespace, route.name)
             options, warnings = await self._admitted(route, request)
             target = f"{found.path}/{route.subresource}?{query_of(options, route.subresource)}"
-            method = "GET" if switch.websocket else "POST"
-            answer = await self.clients.send(found.member, method, target, switch.headers)
-            if answer.response.status_code != 101:
-                raise await _refusal(answer)
-            chosen = switch.agreed(lambda name: answer.response.headers.get(name, ""))
-            if chosen is None:
-                await answer.aclose()
-                raise unavailable(f"cluster {found.member} answers with another protocol")
+            answer, chosen = await switched(self.clients, found.member, target, switch)
         except BaseException:
             place.leave()
             raise
-        carrier = Carrier(self.pods, self._limits, found, answer)
+        return relayed(request, switch, chosen, self._carrier(found, answer), place, answer, warnings)
 
-        async def done() -> None:
-            place.leave()
-            await answer.aclose()
-
-        warned = tuple((name.decode(), value.decode("latin-1")) for name, value in warning_headers(warnings))
-        return Upgrade((*switch.answer(request, chosen), *warned), carrier.both_ways, done=done, raw=True)
+    def _carrier(self, found: Found, answer: MemberAnswer) -> Carrier:
+        return Carrier(self._limits, answer, found.name, partial(self.pods.ended, found))
 
     async def _admitted(self, route: Route, request: Request) -> tuple[Body, tuple[str, ...]]:
         """The options with which webhooks and policies let the request through, and their warnings."""
@@ -187,26 +175,3 @@ def _outward(body: Body, name: str) -> Body:
     hidden = ("managedFields", "resourceVersion")
     metadata = {key: value for key, value in body["metadata"].items() if key not in hidden}
     return {**body, "kind": "Pod", "apiVersion": "v1", "metadata": {**metadata, "name": name}}
-
-
-async def _refusal(answer: MemberAnswer) -> StatusError:
-    """The member's answer as the hub's. What it refuses to the hub's own account is no fault of the user's."""
-    code = answer.response.status_code
-    try:
-        content = await answer.whole()
-    except StatusError as error:
-        return error
-    finally:
-        await answer.aclose()
-    body: Any = None
-    try:
-        body = orjson.loads(content)
-    except orjson.JSONDecodeError:
-        body = {"message": content[:SAID_MOST].decode("utf-8", "replace")}
-    said = " ".join(str(body.get("message") if isinstance(body, dict) else "").split())[:SAID_MOST]
-    if code in (401, 403):
-        return unavailable(f"cluster {answer.member} does not let the hub do that: {said}", 5)
-    if 400 <= code < 500 and code != 429:
-        reason = {404: "NotFound", 405: "MethodNotAllowed", 409: "Conflict"}.get(code, "BadRequest")
-        return StatusError(code, reason, said or f"cluster {answer.member} answers {code}")
-    return unavailable(f"cluster {answer.member} answers {code}: {said}", 1)

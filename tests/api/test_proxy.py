@@ -125,22 +125,6 @@ async def test_the_proxy_has_a_right_of_its_own(hub: Hub, member: tuple[Server, 
         assert (await alice.post(PROXY + MAPS, json=config_map("a"))).status_code == 403
 
 
-@pytest.mark.parametrize(
-    ("method", "upgrade"),
-    [("GET", {"upgrade": "websocket", "sec-websocket-version": "13"}), ("POST", {"upgrade": "SPDY/3.1"})],
-    ids=["websocket", "spdy"],
-)
-async def test_a_shell_is_refused_with_where_it_is_had(
-    hub: Hub, member: tuple[Server, MemoryStore], method: str, upgrade: dict[str, str]
-) -> None:
-    await join(hub, member[0].url)
-    async with hub.client() as client:
-        path = f"{PROXY}/api/v1/namespaces/default/pods/a/exec"
-        answer = await client.request(method, path, headers={"connection": "Upgrade", **upgrade})
-        assert (answer.status_code, answer.json()["reason"]) == (400, "BadRequest"), answer.text
-        assert "carries no exec, attach and port-forward: ask the hub itself for the pod" in answer.text
-
-
 async def test_a_member_that_is_gone_is_unavailable_and_an_unknown_one_not_found(hub: Hub) -> None:
     await join(hub, "http://127.0.0.1:9")
     async with hub.client() as client:

@@ -110,13 +110,14 @@ def test_describe_and_logs_look_into_a_member(karmadactl: Karmadactl) -> None:
     assert line in karmadactl.run("logs", "-l", f"training.kubeflow.org/job-name={JOB}", "-C", member)
 
 
-def test_exec_goes_to_a_pod_by_the_hub_and_not_by_the_proxy(karmadactl: Karmadactl) -> None:
-    words = ("exec", PODS[0], "--", "echo", "hello")
-    assert f"echo hello in the simulated cluster {karmadactl.member}" in karmadactl.run(*words)
+def test_exec_and_attach_reach_a_pod_by_the_hub_and_by_its_member(karmadactl: Karmadactl) -> None:
+    words = ("--", "echo", "hello")
     there = ("--operation-scope=members", f"--cluster={karmadactl.member}")
-    for verb, command in (("exec", ("--", "echo")), ("attach", ())):
-        said = karmadactl.refused(verb, PODS[0], *there, *command)
-        assert "carries no exec, attach and port-forward" in said, said
+    said = f"echo hello in the simulated cluster {karmadactl.member}"
+    assert said in karmadactl.run("exec", PODS[0], *words)
+    assert said in karmadactl.run("exec", PODS[0], *there, *words)
+    assert "in the simulated cluster" in karmadactl.run("attach", PODS[0], *there)
+    assert "not found" in karmadactl.refused("exec", "nothing", *there, *words)
 
 
 def test_cordon_and_taint_keep_jobs_out_of_a_member(karmadactl: Karmadactl) -> None:

@@ -105,7 +105,7 @@ async def test_a_terminal_is_one(world: World) -> None:
     await eventually(lambda: len(world.relays.places) == 0 and world.pool_requests() == 0, "the relay is over")
 
 
-async def _write(world: World) -> None:
+async def write_lines(world: World) -> None:
     """Lines of the pod's, again and again: nothing says when kwok has begun to read."""
     while True:
         with world.node.log.open("a") as log:
@@ -117,7 +117,7 @@ async def _write(world: World) -> None:
 async def test_attach_shows_what_the_pod_prints_next(world: World, kubectl: str, env: dict[str, str]) -> None:
     await world.grant("bob", ("get", "pods"), ("create", "pods/attach"))
     process = world.hub.start_kubectl(kubectl, ["attach", "train-0", "-n", TEAM], token="bob-token", env=env)
-    writing = asyncio.create_task(_write(world))
+    writing = asyncio.create_task(write_lines(world))
     try:
         await expect_line(process, "attached", 60.0)
     finally:
@@ -130,7 +130,7 @@ async def test_attach_shows_what_the_pod_prints_next(world: World, kubectl: str,
     await eventually(lambda: len(world.relays.places) == 0 and world.pool_requests() == 0, "the relay is over")
 
 
-async def _digests(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+async def digests(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
     """A server of the pod's: says the digest of the bytes that come, and sends them back."""
     data = await reader.readexactly(BYTES)
     writer.write(hashlib.sha256(data).digest() + data)
@@ -138,7 +138,7 @@ async def _digests(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -
     writer.close()
 
 
-async def _both_ways(port: int) -> None:
+async def both_ways(port: int) -> None:
     """Ten megabytes there and back."""
     data = os.urandom(BYTES)
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
@@ -156,14 +156,14 @@ async def _both_ways(port: int) -> None:
 @CLIENTS
 async def test_port_forward_carries_ten_megabytes_each_way(world: World, kubectl: str, env: dict[str, str]) -> None:
     await world.grant("bob", ("get", "pods"), ("create", "pods/portforward"))
-    server = await asyncio.start_server(_digests, "127.0.0.1", world.node.port)
+    server = await asyncio.start_server(digests, "127.0.0.1", world.node.port)
     arguments = ["port-forward", "pod/train-0", ":80", "-n", TEAM]
     process = world.hub.start_kubectl(kubectl, arguments, token="bob-token", env=env)
     try:
         line = await expect_line(process, "Forwarding from 127.0.0.1")
         port = re.search(r"127\.0\.0\.1:(\d+)", line)
         assert port is not None, line
-        await _both_ways(int(port[1]))
+        await both_ways(int(port[1]))
     finally:
         process.kill()
         await asyncio.to_thread(process.communicate)
@@ -183,13 +183,13 @@ async def test_a_right_to_get_alone_opens_no_process(world: World) -> None:
 async def test_pods_that_are_not_the_hubs_are_not_there(world: World, pod: str) -> None:
     async with world.hub.client() as client:
         answer = await client.post(
-            f"{PODS}/{pod}/exec", params={"command": "true", "stdout": "1"}, headers=_spdy("v4.channel.k8s.io")
+            f"{PODS}/{pod}/exec", params={"command": "true", "stdout": "1"}, headers=over_spdy("v4.channel.k8s.io")
         )
     assert (answer.status_code, answer.json()["reason"]) == (404, "NotFound")
     assert len(world.relays.places) == 0
 
 
-def _spdy(*versions: str) -> list[tuple[str, str]]:
+def over_spdy(*versions: str) -> list[tuple[str, str]]:
     return [("connection", "Upgrade"), ("upgrade", "SPDY/3.1"), *(("x-stream-protocol-version", v) for v in versions)]
 
 
@@ -203,20 +203,22 @@ async def test_other_requests_open_nothing(world: World) -> None:
         ("another protocol", {"connection": "Upgrade", "upgrade": "h2c"}, 400),
         ("no key", {**socket, "sec-websocket-key": "x"}, 400),
         ("unknown subprotocol", {**socket, "sec-websocket-protocol": "v9.channel.k8s.io"}, 403),
-        ("unknown stream protocol", _spdy("v9.channel.k8s.io"), 403),
+        ("unknown stream protocol", over_spdy("v9.channel.k8s.io"), 403),
     ]
     async with world.hub.client() as client:
         for what, headers, code in cases:
             answer = await client.get(f"{PODS}/train-0/exec", params={"command": "true"}, headers=headers)
             assert answer.status_code == code, (what, answer.text)
-        answer = await client.put(f"{PODS}/train-0/exec", headers=_spdy("v4.channel.k8s.io"))
+        answer = await client.put(f"{PODS}/train-0/exec", headers=over_spdy("v4.channel.k8s.io"))
         assert answer.status_code == 405
         said = await client.post(
-            f"{PODS}/train-0/portforward", params={"ports": "x"}, headers=_spdy("portforward.k8s.io")
+            f"{PODS}/train-0/portforward", params={"ports": "x"}, headers=over_spdy("portforward.k8s.io")
         )
         assert said.status_code == 400 and "no whole number" in said.text
         gone = await client.post(
-            f"{PODS}/train-0/exec", params={"command": "true", "container": "no"}, headers=_spdy("v4.channel.k8s.io")
+            f"{PODS}/train-0/exec",
+            params={"command": "true", "container": "no"},
+            headers=over_spdy("v4.channel.k8s.io"),
         )
         assert gone.status_code == 400 and "container no" in gone.json()["message"]
     assert len(world.relays.places) == 0 and world.pool_requests() == 0
@@ -298,7 +300,7 @@ async def test_fleet_runs_commands_and_forwards_ports_there_too(world: World) ->
         return ended[:2] == (1, "said\n") and "exit status 3" in ended[2]
 
     await heard(lambda: run("sh", "-c", "echo said; exit 3"), failed)
-    server = await asyncio.start_server(_digests, "127.0.0.1", world.node.port)
+    server = await asyncio.start_server(digests, "127.0.0.1", world.node.port)
     command = [str(BIN / "fleet"), "port-forward", "train", ":80", *where]
     process = await asyncio.create_subprocess_exec(*command, stdout=PIPE)
     try:
@@ -306,7 +308,7 @@ async def test_fleet_runs_commands_and_forwards_ports_there_too(world: World) ->
         line = (await asyncio.wait_for(process.stdout.readline(), 60)).decode()
         port = re.search(r"127\.0\.0\.1:(\d+)", line)
         assert port is not None, line
-        await _both_ways(int(port[1]))
+        await both_ways(int(port[1]))
     finally:
         process.kill()
         await process.wait()
