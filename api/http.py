@@ -34,7 +34,8 @@ ASGIApp = Callable[[Scope, Receive, Send], Awaitable[None]]
 JSON = "application/json"
 PROTOBUF = "application/vnd.kubernetes.protobuf"
 MAX_BODY_BYTES = 3 * 1024 * 1024
-PIECE_BYTES = 64 * 1024  # of an answer, handed over at once: to encrypt it takes a tenth of a millisecond
+PIECE_BYTES = 64 * 1024  # of a large answer, handed over at once: to encrypt it takes a tenth of a millisecond
+WHOLE_BYTES = 128 * 1024  # of an answer that is handed over whole: another piece would wait for its turn
 ZIP_ABOVE_BYTES = 128 * 1024  # of an answer, as a kube-apiserver; below it the network is not what takes time
 ZIP_LEVEL = 1  # higher ones take several times as long and save little
 GZIP_WINDOW = 31  # as zlib says "with the headers of gzip"
@@ -183,7 +184,7 @@ def too_large(limit: int) -> StatusError:
 async def send_body(send: Send, body: bytes, *, more: bool = False) -> None:
     """Send it in pieces, each when the client has taken those before. A transport holds the bytes that it was given for
     as long as the client does not read. `more`: the next bytes belong to the same answer."""
-    if len(body) <= PIECE_BYTES:
+    if len(body) <= WHOLE_BYTES:
         await send({"type": "http.response.body", "body": body, "more_body": more})
         return
     view = memoryview(body)

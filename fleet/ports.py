@@ -11,11 +11,15 @@ and there are no gaps. A reader that has seen revision N can therefore ask for "
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 Body = dict[str, Any]
+
+ALONE: ContextVar[bool] = ContextVar("alone", default=False)
+"""Whether the caller of a store is the only one of its user now. A store may then save it from waiting for others."""
 
 
 class Clock(Protocol):

@@ -25,6 +25,7 @@ from api.http import Answer, Receive, Request, Response, Scope, Send, Upgrade
 from api.policy import Attributes
 from fleet.engine.status import StatusError
 from fleet.objects.objects import Objects
+from fleet.ports import ALONE
 
 SEATS = 600  # of one API process, as of a kube-apiserver: 400 requests that read and 200 that write
 ROUND_S = 0.001  # steps of one round of the event loop, before the next ones wait
@@ -121,6 +122,7 @@ class Fairness:
         found = self._config.classify(request.user, wanted)
         seat = request.seat = Seat(self, found, 1)
         level = found.level
+        ALONE.set(not seat.flow.in_use and not len(seat.flow))
         reader: Reader | None = request.scope.get(SCOPE)
         turned = reader is not None and reader.classified(found)
         if level.limits.exempt or wanted.subresource in LONG_RUNNING:

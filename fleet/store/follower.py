@@ -1,7 +1,8 @@
 """Keeps this process's view at the end of the log.
 
 NOTIFY is a hint that may be lost; asking for the newest revision once a second is the truth. Reads that must be fresh
-ask too, and all reads that arrive while one question is on its way share the next one.
+ask too, and all reads that arrive while one question is on its way share the next one. A reader who is alone asks by
+itself, on a connection of its own: it waits neither for the question that is on its way nor for another task.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from typing import Any
 import asyncpg
 import structlog
 
-from fleet.ports import Stored, StoreUnavailable
+from fleet.ports import ALONE, Stored, StoreUnavailable
 from fleet.store import sql
 from fleet.store.link import BROKEN, Link, connect
 from fleet.store.secrets import SecretBox
@@ -26,6 +27,7 @@ POLL_S = 1.0
 CHUNK = 2000  # events read at once
 FRESH_TIMEOUT_S = 5.0
 RECONNECT_S = 0.2
+ABANDONED_S = 1.0  # after a reader that went away with its own question, before the next one asks by itself
 
 
 class Follower:
@@ -34,6 +36,8 @@ class Follower:
     def __init__(self, dsn: str, view: View, box: SecretBox) -> None:
         self._dsn, self._view, self._box = dsn, view, box
         self.link = Link(dsn, "follow")
+        self.own_link = Link(dsn, "ask")  # of a reader that is alone
+        self._own_from = 0.0  # of the loop's clock: when the next reader may ask by itself
         self.own_backend = 0  # the process of the database that writes for this process, which knows its own writes
         self._hint = asyncio.Event()
         self._asking: asyncio.Task[None] | None = None
@@ -112,7 +116,7 @@ class Follower:
                 pass
             self._hint.clear()
             try:
-                await self._ask()
+                await self._ask(self.link)
             except (*BROKEN, StoreUnavailable) as error:
                 log.debug("the database cannot be reached", error=repr(error))
                 await asyncio.sleep(RECONNECT_S)
@@ -120,10 +124,10 @@ class Follower:
                 log.exception("the log cannot be followed, trying again")
                 await asyncio.sleep(POLL_S)
 
-    async def _ask(self) -> int:
+    async def _ask(self, link: Link, timeout_s: float | None = None) -> int:
         """Read the newest revision, and bring the view there."""
-        async with self.link.use() as connection:
-            state = await connection.fetchrow(sql.HEAD)
+        async with link.use() as connection:
+            state = await connection.fetchrow(sql.HEAD, timeout=timeout_s)
             await self.catch_up(connection, state)
             if state["compacted"] > self._view.log.floor:
                 self._view.forget(state["compacted"])
@@ -132,6 +136,10 @@ class Follower:
 
     async def fresh(self) -> int:
         """The newest revision of a question asked after this call; the view has reached it. Raises StoreUnavailable."""
+        if ALONE.get() and not self.own_link.busy:
+            revision = await self._ask_alone()
+            if revision is not None:
+                return revision
         question = self._next
         if question is None:
             question = self._next = _Question()
@@ -141,6 +149,21 @@ class Follower:
             return await question.reader()
         except BROKEN as error:
             raise StoreUnavailable(f"the database does not answer: {error!r}") from error
+
+    async def _ask_alone(self) -> int | None:
+        """The newest revision; None where the shared question has to find it."""
+        loop = asyncio.get_running_loop()
+        if loop.time() < self._own_from:
+            return None
+        try:
+            return await self._ask(self.own_link, FRESH_TIMEOUT_S)
+        except TimeoutError as error:
+            raise StoreUnavailable("the database does not answer") from error
+        except BROKEN:
+            return None
+        except BaseException:  # the connection ends with the question, and a new one costs the database a process
+            self._own_from = loop.time() + ABANDONED_S
+            raise
 
     async def _answer(self) -> None:
         """Ask one question after the other, as long as readers come. Those that come meanwhile wait for the next."""
@@ -163,7 +186,7 @@ class Follower:
         deadline = asyncio.get_running_loop().time() + FRESH_TIMEOUT_S
         while True:
             try:
-                return await self._ask()
+                return await self._ask(self.link)
             except BROKEN:
                 if asyncio.get_running_loop().time() > deadline:
                     raise
@@ -174,6 +197,7 @@ class Follower:
             self._asking.cancel()
             await asyncio.wait([self._asking])
         await self.link.close()
+        await self.own_link.close()
 
 
 class _Question:

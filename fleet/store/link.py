@@ -59,6 +59,10 @@ class Link:
                 raise
 
     @property
+    def busy(self) -> bool:
+        return self._lock.locked()
+
+    @property
     def open(self) -> bool:
         return self._connection is not None and not self._connection.is_closed()
 

@@ -92,7 +92,7 @@ class PostgresStore:
         self._reader = Link(dsn, "read")
         upkeep = Link(dsn, "maintain")
         self._maintenance = Maintenance(upkeep, clock, retention or Retention())
-        self.links = (self._writer.link, self._follower.link, self._reader, upkeep)
+        self.links = (self._writer.link, self._follower.link, self._follower.own_link, self._reader, upkeep)
         self._tasks: list[asyncio.Task[None]] = []
 
     async def start(self) -> None:

@@ -23,6 +23,7 @@ from fleet.admission import rules
 from fleet.engine.registry import Registry
 from fleet.objects.objects import Objects
 from fleet.objects.writing import User
+from fleet.ports import ALONE
 from fleet.simulate.wall import RandomIds, WallClock
 from fleet.store.memory import MemoryStore
 
@@ -122,6 +123,26 @@ async def test_a_fresh_hub_has_the_objects_of_a_kube_apiserver_and_keeps_them() 
 
         await until(restored)
         assert (await root.get(f"{FLOWS}/service-accounts")).json()["spec"] is not None
+
+
+async def test_the_store_is_told_who_is_the_only_one_of_her_user() -> None:
+    both, told = asyncio.Event(), dict[str, list[bool]]()
+
+    async def work(user: str) -> None:
+        told.setdefault(user, []).append(ALONE.get())
+        if user == "flood":
+            await both.wait()
+
+    async with world(work=work) as hub, hub.client("flood") as flood, hub.client("ann") as ann:
+        first = asyncio.create_task(flood.get(WORK))
+        await until(lambda: asyncio.sleep(0, "flood" in told))
+        second = asyncio.create_task(flood.get(WORK))
+        await until(lambda: asyncio.sleep(0, len(told["flood"]) == 2))
+        await ann.get(WORK)
+        await ann.get(WORK)
+        both.set()
+        await asyncio.gather(first, second)
+    assert told == {"flood": [True, False], "ann": [True, True]}
 
 
 async def test_a_change_that_an_administrator_marks_as_her_own_stays() -> None:

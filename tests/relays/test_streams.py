@@ -84,7 +84,7 @@ async def test_large_output_comes_whole(world: World, kubectl: str, env: dict[st
 async def test_a_terminal_is_one(world: World) -> None:
     """kwok loses what a process prints to a terminal right before its end, so this one has none."""
     ours, theirs = pty.openpty()
-    arguments = ["exec", "-it", "train-0", "-n", TEAM, "--", "sh", "-c", "while :; do tty; sleep 0.2; done"]
+    arguments = ["exec", "-it", "train-0", "-n", TEAM, "--", "sh", "-c", "for i in $(seq 300); do tty; sleep 0.2; done"]
     command = [OWN, f"--kubeconfig={world.hub.kubeconfig()}", *arguments]
     process = await asyncio.create_subprocess_exec(*command, stdin=theirs, stdout=theirs, stderr=theirs)
     os.close(theirs)
