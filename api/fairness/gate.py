@@ -29,7 +29,7 @@ from fleet.ports import ALONE
 
 SEATS = 600  # of one API process, as of a kube-apiserver: 400 requests that read and 200 that write
 ROUND_S = 0.001  # steps of one round of the event loop, before the next ones wait
-SHORT_S = 0.00002  # the same while a light flow passes others: one step, since an answer takes some five rounds
+SHORT_S = 0.00002  # the same while a light flow passes others: one step, since an answer takes several rounds
 SHORT_ROUNDS = 500  # after such a step: about 60 ms
 LONG_S = 0.001  # of a step, from which on processor time is asked for
 STEP_S = 0.0001  # of a step, at first
