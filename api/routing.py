@@ -85,9 +85,9 @@ def verb(method: str, route: Route, watch: bool) -> str:
     """The API verb of a request: the name in RBAC rules. "" for a method that has none. A WebSocket begins with
     GET. The right to a tunnel or to a process in a pod is that to create, so that a role that reads everything does
     not have it. This holds for a pod below clusters/NAME/proxy as for one of the hub."""
-    process = bool(connects_below(route)) or route.resource == "pods"
-    if connects_below(route) or route.subresource in _CONNECTS.get(route.resource, ()):
-        return "create" if method == "GET" or (method == "POST" and process) else ""
+    below = connects_below(route)
+    if below or route.subresource in _CONNECTS.get(route.resource, ()):
+        return "create" if method == "GET" or (method == "POST" and (below or route.resource == "pods")) else ""
     named = _VERBS.get(method, "")
     if route.name or named not in ("get", "delete"):
         return named

@@ -17,9 +17,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 Body = dict[str, Any]
-
-ALONE: ContextVar[bool] = ContextVar("alone", default=False)
-"""Whether the caller of a store is the only one of its user now. A store may then save it from waiting for others."""
+ALONE: ContextVar[bool] = ContextVar("alone", default=False)  # is the caller of a store the only one of its user?
 
 
 class Clock(Protocol):

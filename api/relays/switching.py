@@ -45,7 +45,7 @@ def relayed(
 
 
 async def refusal(answer: MemberAnswer) -> StatusError:
-    """The member's answer as the hub's. What it refuses to the hub's own account is no fault of the user's."""
+    """The member's answer as the hub's. A refusal of the hub's own account is no fault of the user's."""
     code = answer.response.status_code
     try:
         content = await answer.whole()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import re
 from collections.abc import Awaitable, Callable
 
 import pytest
@@ -13,7 +12,7 @@ from tests.api.test_auth import binding, cluster_role
 from tests.api.test_proxy import PROXY
 from tests.api.wait import eventually, expect_line
 from tests.relays.conftest import LINES, TEAM, World
-from tests.relays.test_streams import CLIENTS, OWN, Ended, both_ways, digests, heard, over_spdy, write_lines
+from tests.relays.test_streams import CLIENTS, OWN, Ended, forwards, heard, over_spdy, write_lines
 
 pytestmark = pytest.mark.xdist_group("relays")
 CFA = PROXY.replace("m1", "cfa")
@@ -58,19 +57,8 @@ async def test_exec_reaches_a_pod_that_is_no_jobs(world: World, kubectl: str, en
 @CLIENTS
 async def test_port_forward_carries_ten_megabytes_each_way(world: World, kubectl: str, env: dict[str, str]) -> None:
     await may(world, "get", "create")
-    server = await asyncio.start_server(digests, "127.0.0.1", world.node.port)
     arguments = there(world, "port-forward", "pod/alone", ":80")
-    process = world.hub.start_kubectl(kubectl, arguments, token="bob-token", env=env)
-    try:
-        line = await expect_line(process, "Forwarding from 127.0.0.1")
-        port = re.search(r"127\.0\.0\.1:(\d+)", line)
-        assert port is not None, line
-        await both_ways(int(port[1]))
-    finally:
-        process.kill()
-        await asyncio.to_thread(process.communicate)
-        server.close()
-        await server.wait_closed()
+    await forwards(world, world.hub.start_kubectl(kubectl, arguments, token="bob-token", env=env))
     await all_over(world)
 
 

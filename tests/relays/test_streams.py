@@ -9,6 +9,7 @@ import os
 import pty
 import re
 import socket
+import subprocess
 from asyncio.subprocess import PIPE
 from collections.abc import Awaitable, Callable
 from pathlib import Path
@@ -153,12 +154,9 @@ async def both_ways(port: int) -> None:
     writer.close()
 
 
-@CLIENTS
-async def test_port_forward_carries_ten_megabytes_each_way(world: World, kubectl: str, env: dict[str, str]) -> None:
-    await world.grant("bob", ("get", "pods"), ("create", "pods/portforward"))
+async def forwards(world: World, process: subprocess.Popen[str]) -> None:
+    """The kubectl forwards a port to the pod: ten megabytes there and back. Ends it."""
     server = await asyncio.start_server(digests, "127.0.0.1", world.node.port)
-    arguments = ["port-forward", "pod/train-0", ":80", "-n", TEAM]
-    process = world.hub.start_kubectl(kubectl, arguments, token="bob-token", env=env)
     try:
         line = await expect_line(process, "Forwarding from 127.0.0.1")
         port = re.search(r"127\.0\.0\.1:(\d+)", line)
@@ -169,6 +167,13 @@ async def test_port_forward_carries_ten_megabytes_each_way(world: World, kubectl
         await asyncio.to_thread(process.communicate)
         server.close()
         await server.wait_closed()
+
+
+@CLIENTS
+async def test_port_forward_carries_ten_megabytes_each_way(world: World, kubectl: str, env: dict[str, str]) -> None:
+    await world.grant("bob", ("get", "pods"), ("create", "pods/portforward"))
+    arguments = ["port-forward", "pod/train-0", ":80", "-n", TEAM]
+    await forwards(world, world.hub.start_kubectl(kubectl, arguments, token="bob-token", env=env))
     await eventually(lambda: len(world.relays.places) == 0 and world.pool_requests() == 0, "the relay is over")
 
 
