@@ -37,6 +37,7 @@ STEP_LEAST_S = 0.00002
 WEIGHT = 0.05  # of one step in the mean of their lengths
 SEAT_S = 0.001  # of loop time for each seat of a list
 SEATS_MAX = 10  # of one request
+COMPANY = 16  # requests of a flow after several at once, until one counts as alone
 BODY_BYTES = 128 * 1024  # of a body for each seat
 WAIT_S = 15.0  # in a queue; then the request is refused
 LOOK_S = 1.0  # between two looks for requests that have waited too long
@@ -121,8 +122,9 @@ class Fairness:
         for one that has its seat, or needs none."""
         found = self._config.classify(request.user, wanted)
         seat = request.seat = Seat(self, found, 1)
-        level = found.level
-        ALONE.set(not seat.flow.in_use and not len(seat.flow))
+        level, flow = found.level, seat.flow
+        flow.company = COMPANY if flow.in_use or len(flow) else max(flow.company - 1, 0)
+        ALONE.set(not flow.company)
         reader: Reader | None = request.scope.get(SCOPE)
         turned = reader is not None and reader.classified(found)
         if level.limits.exempt or wanted.subresource in LONG_RUNNING:

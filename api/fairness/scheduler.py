@@ -64,6 +64,7 @@ class Flow:
 
     tag: float = 0.0
     in_use: int = 0
+    company: int = 0  # requests to come that do not count as alone
     seated: deque[Place] = field(default_factory=deque)
     arrived: deque[Place] = field(default_factory=deque)
     unread: deque[Place] = field(default_factory=deque)
