@@ -20,11 +20,12 @@ from api.v1.context import spared
 from api.v1.followed import changed_keys
 from api.v1.standing import in_line, tier, waits
 from fleet.bindings import binding as b
-from fleet.bindings.unit import priority_of, queue_of
+from fleet.bindings import unit as units
+from fleet.bindings.unit import owned_by, priority_of, queue_of
 from fleet.foresee.position import rank_of
 from fleet.ports import Body, Key, Store, Stored
 from fleet.slices import unhurried
-from fleet.wellknown import ANNOTATION_QUOTA_FULLNAME, QUEUE, QUEUE_NAMESPACE, UNIT_SUFFIX, WORK, unit_name
+from fleet.wellknown import ANNOTATION_QUOTA_FULLNAME, QUEUE, QUEUE_NAMESPACE, UNIT_SUFFIX, WORK
 
 BINDINGS, UNITS = (WORK, "resourcebindings"), (QUEUE, "queueunits")
 # whether it has no place, its tier, -priority, time of enqueueing, namespace/name of the job, uid of its binding
@@ -124,14 +125,16 @@ class Lines:
         self._line = Line(entries)
 
     def _waiting(self, unit: Stored | None) -> Waiting | None:
-        """None for a unit that does not wait."""
+        """None for a unit that does not wait, and for one that an earlier binding of the name has left."""
         binding = self._store.peek(binding_key(unit.key)) if unit is not None else None
         if unit is None or binding is None:
             return None
         known = self._line.entry(unit.key)
         if known is not None and known.unit is unit and known.binding is binding:
             return known  # bodies may be compressed: to read those of all units takes seconds
-        return Waiting(_rank(unit, binding), queue_of(unit.body), unit, binding) if waits(unit.body) else None
+        if not waits(unit.body) or not owned_by(unit.body, binding.uid):
+            return None
+        return Waiting(_rank(unit, binding), queue_of(unit.body), unit, binding)
 
 
 def binding_key(unit: Key) -> Key:
@@ -141,7 +144,7 @@ def binding_key(unit: Key) -> Key:
 
 def unit_key(key: Key) -> Key:
     """Of the unit that is made from a binding; the key of a unit itself."""
-    return key if key.resource == UNITS[1] else Key(*UNITS, key.namespace, unit_name(key.name))
+    return key if key.resource == UNITS[1] else units.unit_key(key)
 
 
 def _rank(unit: Stored, binding: Stored) -> Rank:

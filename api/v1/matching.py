@@ -11,11 +11,11 @@ from collections.abc import Mapping
 from api.v1.context import Hub, spared
 from api.v1.followed import Groups
 from api.v1.jobfilter import JobFilter
-from api.v1.line import BINDINGS, UNITS, binding_key, unit_key
+from api.v1.line import BINDINGS, UNITS, binding_key
 from api.v1.standing import Stands, state_of
 from api.v1.states import State
 from fleet.bindings import binding as b
-from fleet.bindings.unit import queue_of
+from fleet.bindings.unit import queue_of, unit_of
 from fleet.engine.kind import Kind
 from fleet.ports import Key, Stored
 
@@ -47,7 +47,7 @@ class Matching:
         return spared(self._group, kind, stored, otherwise=None), job
 
     def _group(self, kind: Kind, stored: Stored) -> Group:
-        unit = self._hub.store.peek(unit_key(stored.key))
+        unit = unit_of(self._hub.store.peek, stored.key, stored.uid)
         job = Stands(kind, {"metadata": {}}, stored.body, unit.body if unit is not None else None)
         return state_of(job), queue_of(job.unit), b.member_of(job.binding)
 

@@ -13,15 +13,15 @@ from api.v1.context import spared
 from fleet.bindings import binding as b
 from fleet.bindings.components import components_of
 from fleet.bindings.conditions import condition, is_true
-from fleet.bindings.unit import limit_of, priority_of, queue_of
+from fleet.bindings.unit import limit_of, priority_of, queue_of, unit_of
 from fleet.foresee.history import Past
 from fleet.model.times import seconds
 from fleet.model.unit import NodeClaim, Unit
 from fleet.model.untyped import text
-from fleet.ports import Key, Store, Stored
+from fleet.ports import Store, Stored
 from fleet.slices import unhurried
 from fleet.snapshot import Snapshot
-from fleet.wellknown import ANNOTATION_CREATOR, QUEUE, WORK, unit_name
+from fleet.wellknown import ANNOTATION_CREATOR, WORK
 
 OVER_MOST = 5_000  # the newest that are over
 
@@ -48,7 +48,7 @@ def _over(store: Store, stored: Stored, paths: dict[str, str]) -> Past | None:
     components = tuple(replace(component, claim=NodeClaim()) for component in components_of(body))
     if submitted is None or at is None or started is None or at < started or not components:
         return None
-    unit = store.peek(Key(QUEUE, "queueunits", stored.key.namespace, unit_name(stored.key.name)))
+    unit = unit_of(store.peek, stored.key, stored.uid)
     queued = unit.body if unit is not None else None
     limit, name = limit_of(queued, body), text(b.resource_of(body).get("name"))
     like = Unit(

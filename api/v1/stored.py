@@ -7,10 +7,10 @@ from collections.abc import Callable, Mapping
 from api.v1.standing import Stands
 from fleet.admission.selecting import best_policy, policies_for, policy_claim
 from fleet.bindings import binding as b
-from fleet.bindings.unit import queue_of
+from fleet.bindings.unit import queue_of, unit_of
 from fleet.engine.kind import Kind
 from fleet.ports import Body, Key, Store, Stored
-from fleet.wellknown import LABEL_JOB_UID, QUEUE, WORK, binding_name, unit_name
+from fleet.wellknown import LABEL_JOB_UID, WORK, binding_name
 
 
 def stands(
@@ -29,7 +29,7 @@ def stands(
         policy = best_policy(body, policies_for(store, kind, key, body))
         claim = policy_claim(policy) if policy is not None else ""
         return Stands(kind, body, silence=silence, selected_by=claim)
-    unit = peek(Key(QUEUE, "queueunits", namespace, unit_name(name)))
+    unit = unit_of(peek, binding.key, binding.uid)
     if unit is None:
         return Stands(kind, body, binding.body)
     queue = queue_of(unit.body)

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from fleet.bindings import binding as b
 from fleet.bindings.conditions import condition
 from fleet.model.times import seconds
-from fleet.model.untyped import digits, mapping, number, text
+from fleet.model.untyped import digits, mapping, number, rows, text
 from fleet.ports import Body, Key, Stored
-from fleet.wellknown import ANNOTATION_WALLTIME, UNIT_SUFFIX, WORK
+from fleet.wellknown import ANNOTATION_WALLTIME, QUEUE, UNIT_SUFFIX, WORK, unit_name
 
 ENQUEUED, BACKING_OFF, RESERVED, DEQUEUED = "Enqueued", "TimeoutBackoff", "Reserved", "Dequeued"  # phases
 RUNNING, SUCCEEDED, FAILED = "Running", "Succeed", "Failed"
@@ -22,6 +22,22 @@ EVICTED, QUOTA_RESERVED = "Evicted", "QuotaReserved"  # conditions
 def phase_of(unit: Body | None) -> str:
     """ "" for no unit, and for a unit that no loop has looked at."""
     return text(b.status_of(unit).get("phase"))
+
+
+def unit_key(binding: Key) -> Key:
+    return Key(QUEUE, "queueunits", binding.namespace, unit_name(binding.name))
+
+
+def unit_of(peek: Callable[[Key], Stored | None], binding: Key, uid: str) -> Stored | None:
+    """The unit of the binding with this key and this uid; None also while the unit of an earlier binding of the name is
+    still there."""
+    found = peek(unit_key(binding))
+    return found if found is not None and owned_by(found.body, uid) else None
+
+
+def owned_by(unit: Body, uid: str) -> bool:
+    """Whether it is the unit of the binding with this uid."""
+    return any(owner.get("uid") == uid for owner in rows(unit["metadata"].get("ownerReferences")))
 
 
 def binding_of(unit: Stored) -> Key:

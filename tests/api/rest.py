@@ -203,8 +203,9 @@ def waiting_jobs(count: int, now: float) -> list[Write]:
                 "suspension": {"scheduling": True}, "schedulePriority": {"priority": number},
             },
         }  # fmt: skip
+        owner = {"apiVersion": f"{WORK}/v1alpha2", "kind": "ResourceBinding", "name": name, "uid": f"b{number}"}
         unit = {
-            "metadata": {"name": unit_name(name), "uid": f"u{number}", **meta},
+            "metadata": {"name": unit_name(name), "uid": f"u{number}", "ownerReferences": [owner], **meta},
             "spec": {"queue": "root-big", "priority": number},
             "status": {"phase": "Enqueued", "message": "m", "reason": {"code": "MaxJobsReached", "numbers": {}}},
         }

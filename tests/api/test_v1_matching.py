@@ -85,3 +85,17 @@ async def test_a_job_whose_state_cannot_be_told_beforehand_is_looked_at(monkeypa
         await fill(hub, 12)
         await hub.world.store.commit([edited(hub, 5, "binding", "spec", clusters=[{"name": "cfa"}])])
         assert await hub.jobs(state="Placed") == ["job-00005"]
+
+
+async def test_the_unit_of_an_earlier_job_of_the_name_says_nothing_of_this_one() -> None:
+    async with rest(start=False) as hub:
+        await fill(hub, 2)
+        over = edited(hub, 0, "unit", "status", phase="Succeed")
+        left = Put(
+            over.key, {**over.body, "metadata": {**over.body["metadata"], "ownerReferences": [{"uid": "before"}]}}
+        )
+        await hub.world.store.commit([left])
+        job = await hub.job("job-00000")
+        assert (job["state"], job["queue"], job["position"], job["reason"]) == ("Queued", None, None, None)
+        assert await hub.jobs(state="Succeeded") == []
+        assert await hub.jobs(state="Queued") == ["job-00000", "job-00001"]

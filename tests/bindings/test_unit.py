@@ -12,14 +12,17 @@ from fleet.bindings.unit import (
     charged_of,
     in_queue,
     limit_of,
+    owned_by,
     phase_of,
     priority_of,
     queue_of,
     requeue_at,
+    unit_key,
+    unit_of,
     walltime_of,
 )
-from fleet.ports import Body
-from fleet.wellknown import ANNOTATION_WALLTIME
+from fleet.ports import Body, Key, Stored
+from fleet.wellknown import ANNOTATION_WALLTIME, QUEUE, WORK
 
 BINDING: Body = {"metadata": {}, "spec": {"schedulePriority": {"priority": 3}}}
 PHASES = ("", "Enqueued", "TimeoutBackoff", "Reserved", "Dequeued", "Running", "Succeed", "Failed")
@@ -67,3 +70,17 @@ def test_a_nomination_is_read_as_it_was_written_while_the_unit_is_reserved(domai
     assert nomination_of(unit(phase="Reserved", **{NOMINATION: to_body(said)})) == said
     assert nomination_of(unit(phase="Enqueued", **{NOMINATION: to_body(said)})) is None
     assert nomination_of(unit(phase="Reserved", **{NOMINATION: {**to_body(said), "since": "soon"}})) is None
+
+
+def test_the_unit_that_an_earlier_binding_of_the_name_has_left_is_not_the_unit_of_this_one() -> None:
+    binding, of_it = (
+        Key(WORK, "resourcebindings", "lab", "a-pytorchjob"),
+        Key(QUEUE, "queueunits", "lab", "a-pytorchjob-rb-qu"),
+    )
+    body = {"metadata": {"name": "u", "ownerReferences": [{"uid": "other"}, {"uid": "earlier"}]}}
+    left = Stored(of_it, "u1", 7, b"", body)
+    assert unit_key(binding) == of_it
+    assert unit_of({of_it: left}.get, binding, "earlier") is left
+    assert unit_of({of_it: left}.get, binding, "this") is None
+    assert unit_of({}.get, binding, "this") is None
+    assert not owned_by(unit(), "this")

@@ -19,7 +19,7 @@ from fleet.bindings.failures import Failure, failures_of, with_failure
 from fleet.bindings.lost import lost_copies, why_held
 from fleet.bindings.nomination import CHECKS, READY, REJECTED, RETRY, Nomination, nomination_of
 from fleet.bindings.stopping import held_by, path_of, stops_of
-from fleet.bindings.unit import RESERVED, active, phase_of, queue_of
+from fleet.bindings.unit import RESERVED, active, owned_by, phase_of, queue_of, unit_key
 from fleet.controllers.cluster.matching import candidate, repels
 from fleet.controllers.decide.commit import PlanCommitter
 from fleet.controllers.decide.snapshot import Sources
@@ -40,7 +40,6 @@ from fleet.wellknown import (
     SCHEDULE_FAILED,
     UNIT_SUFFIX,
     WORK,
-    unit_name,
 )
 
 log = structlog.get_logger(__name__)
@@ -80,7 +79,7 @@ class AdmissionChecksLoop:
         return (key,)
 
     def _on_binding(self, event: Event) -> Iterable[Key]:
-        key = Key(QUEUE, "queueunits", event.stored.key.namespace, unit_name(event.stored.key.name))
+        key = unit_key(event.stored.key)
         return (key,) if key in self._reserved else ()
 
     def _all(self, event: Event) -> Iterable[Key]:
@@ -92,8 +91,8 @@ class AdmissionChecksLoop:
             return None
         name = key.name.removesuffix(UNIT_SUFFIX)
         binding = self._hub.store.peek(Key(WORK, "resourcebindings", key.namespace, name))
-        if binding is None or b.deleting(binding.body):
-            return None  # the unit goes with it
+        if binding is None or b.deleting(binding.body) or not owned_by(unit.body, binding.uid):
+            return None  # the unit goes with its binding
         now = self._hub.clock.now()
         nomination = nomination_of(unit.body)
         why = self._void(nomination, unit.body, binding.body)

@@ -16,7 +16,7 @@ from fleet.bindings.conditions import condition, is_true
 from fleet.bindings.elastic import least_of
 from fleet.bindings.lost import lost_copies, why_held
 from fleet.bindings.trees import read_tree, tree_object
-from fleet.bindings.unit import queue_of
+from fleet.bindings.unit import owned_by, queue_of, unit_key
 from fleet.controllers.cluster.idle import idle_kinds
 from fleet.controllers.cluster.matching import (
     PREFER,
@@ -40,7 +40,6 @@ from fleet.wellknown import (
     QUEUE,
     QUEUE_NAMESPACE,
     WORK,
-    unit_name,
 )
 
 
@@ -81,6 +80,7 @@ class _Kept:
     base: Unit
     unit_key: Key
     unit_revision: int
+    queue_unit: Stored | None  # its own
     pods: Sequence[PodView]
     copies: Sequence[tuple[str, Body]]
     unit: Unit | None
@@ -145,7 +145,7 @@ class SnapshotBuilder:
                 known = None
             if known is None and not b.is_gang(stored.body):
                 continue
-            key = known.unit_key if known else _unit_key(stored.key)
+            key = known.unit_key if known else unit_key(stored.key)
             queue_unit = self._store.peek(key)
             revision = queue_unit.revision if queue_unit else 0
             pods, copies = self._members.pods_of(stored.uid), self._members.copies(stored.uid)
@@ -157,7 +157,7 @@ class SnapshotBuilder:
             if known.unit is not None:
                 named |= known.asked
                 units[known.unit.id] = known.unit
-                sources[known.unit.id] = Sources(stored, queue_unit)
+                sources[known.unit.id] = Sources(stored, known.queue_unit)
                 if known.sweep is not None:
                     sweeps[known.unit.id] = known.sweep
                 if known.grows:
@@ -185,6 +185,9 @@ class SnapshotBuilder:
         """A binding read anew. `known`: the binding as it was read before, beside the same tree and Clusters."""
         failed: Exception | None = None
         base_of: object = None
+        revision = queue_unit.revision if queue_unit else 0
+        if queue_unit is not None and not owned_by(queue_unit.body, stored.uid):
+            queue_unit = None  # of an earlier binding of this name
         try:
             base_of = base_inputs(stored.body)
             sound = known is not None and known.failed is None and known.base_of == base_of
@@ -200,8 +203,8 @@ class SnapshotBuilder:
             unit = base if not b.clusters_of(stored.body) and queue_unit is not None else None
             failed = error
         return _Kept(
-            stored.revision, self._around, base, known.unit_key if known else _unit_key(stored.key),
-            queue_unit.revision if queue_unit else 0, pods, copies, unit, asked, base_of, failed=failed,
+            stored.revision, self._around, base, known.unit_key if known else unit_key(stored.key),
+            revision, queue_unit, pods, copies, unit, asked, base_of, failed=failed,
             grows=bool(b.spec_of(stored.body).get(WANTED)), elastic=bool(least_of(stored.body)),
             sweep=sweep_of(stored.body),
         )  # fmt: skip
@@ -271,10 +274,6 @@ class SnapshotBuilder:
                 model = replace(model, idle_kinds=frozenset(idle))
             members[name] = model
         return members
-
-
-def _unit_key(binding: Key) -> Key:
-    return Key(QUEUE, "queueunits", binding.namespace, unit_name(binding.name))
 
 
 def _mark(clusters: Sequence[Candidate]) -> object:

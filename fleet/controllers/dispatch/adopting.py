@@ -16,6 +16,7 @@ from functools import partial
 from fleet.admission.selecting import best_policy, policies_for
 from fleet.bindings import binding as b
 from fleet.bindings.conditions import drop_condition
+from fleet.bindings.unit import unit_of
 from fleet.controllers.bind.loop import wanted_of_job
 from fleet.controllers.bind.spec import new_binding
 from fleet.controllers.dispatch.unknown import Bindings
@@ -35,10 +36,8 @@ from fleet.wellknown import (
     ATTEMPT,
     GANG_WHOLE,
     LABEL_BINDING,
-    QUEUE,
     WORK,
     binding_name,
-    unit_name,
 )
 from fleet.wellknown.marks import HUB_KEYS
 
@@ -95,7 +94,7 @@ class Adoption:
         if b.suspended(binding):
             raise NotAdopted("its job on the hub is suspended: resume it, or remove the copy")
         writes = [hub.change(key, place, uid=binding["metadata"]["uid"])]
-        unit = hub.store.peek(Key(QUEUE, "queueunits", key.namespace, unit_name(key.name)))
+        unit = unit_of(hub.store.peek, key, binding["metadata"]["uid"])
         if unit is not None:
             writes.append(
                 hub.change(unit.key, lambda body: dequeued(body, binding, member, attempt, now), uid=unit.uid)

@@ -11,7 +11,7 @@ from typing import Any
 
 from fleet.bindings import binding as b
 from fleet.bindings.conditions import condition, drop_condition, set_condition
-from fleet.bindings.unit import SUCCEEDED
+from fleet.bindings.unit import SUCCEEDED, unit_of
 from fleet.controllers.fields.evict import leave
 from fleet.controllers.fields.starting import dequeued
 from fleet.controllers.runtime.events import EventRecorder
@@ -20,8 +20,8 @@ from fleet.kinds import Health, State, interpreter_of
 from fleet.members.members import Did
 from fleet.model.times import rfc3339
 from fleet.model.untyped import mapping
-from fleet.ports import Body, Committed, Key, Stored
-from fleet.wellknown import FINISHED_FOUND, FULLY_APPLIED, QUEUE, QUEUING, SCHEDULED, WORK, unit_name
+from fleet.ports import Body, Committed, Key
+from fleet.wellknown import FINISHED_FOUND, FULLY_APPLIED, QUEUING, SCHEDULED, WORK
 
 STOPPED = "FinishedElsewhere"  # reason of the later attempt's eviction
 
@@ -59,7 +59,7 @@ class FinishedWork:
             return succeeded(body, member, status, said, now)
 
         writes = [self._hub.change(key, settle, uid=meta["uid"], generation=meta.get("generation"))]
-        unit = self._unit(key)
+        unit = unit_of(self._hub.store.peek, key, meta["uid"])
         if unit is not None:
             writes.append(
                 self._hub.change(unit.key, lambda body: _over(body, binding, member, said, now), uid=unit.uid)
@@ -68,9 +68,6 @@ class FinishedWork:
         writes.append(self._events.write(binding["spec"]["resource"], FINISHED_FOUND, text))
         if not isinstance(await self._hub.commit(writes), Committed):
             return  # another write was first: the next look finds the copy as it is
-
-    def _unit(self, key: Key) -> Stored | None:
-        return self._hub.store.peek(Key(QUEUE, "queueunits", key.namespace, unit_name(key.name)))
 
 
 def succeeded(binding: Body, member: str, status: Body, said: str, now: float) -> Body:

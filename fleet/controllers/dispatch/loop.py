@@ -17,7 +17,7 @@ from fleet.bindings import binding as b
 from fleet.bindings.conditions import is_true
 from fleet.bindings.failures import Failure
 from fleet.bindings.lost import WAY_OUT, newer_copy
-from fleet.bindings.unit import reason_of
+from fleet.bindings.unit import reason_of, unit_of
 from fleet.controllers.cluster.failing import avoided_in
 from fleet.controllers.cluster.matching import Candidate, candidate
 from fleet.controllers.dispatch.additions import nodes_off
@@ -51,12 +51,10 @@ from fleet.wellknown import (
     FULLY_APPLIED,
     LABEL_HUB,
     POLICY,
-    QUEUE,
     SYNC_FAILED,
     SYNC_SUCCEED,
     SYSTEM_NAMESPACE,
     WORK,
-    unit_name,
 )
 
 log = structlog.get_logger(__name__)
@@ -215,7 +213,7 @@ class DispatchLoop:
             stored.key, lambda body: applied(body, outcomes, missing, left, self._hub.clock.now()), uid=stored.uid
         )
         if written and b.is_gang(stored.body):
-            await self._tell_unit(stored.key, fails(outcomes))
+            await self._tell_unit(stored, fails(outcomes))
         whole = not missing and all(outcome.did is Did.DONE for outcome in outcomes.values())
         if written and whole and wanted and not is_true(stored.body, FULLY_APPLIED):
             text = f"Successfully applied to cluster {', '.join(wanted)}"
@@ -228,12 +226,11 @@ class DispatchLoop:
         self._tries.pop(stored.key, None)
         return None
 
-    async def _tell_unit(self, key: Key, reason: Reason | None) -> None:
-        now = self._hub.clock.now()
-        unit = Key(QUEUE, "queueunits", key.namespace, unit_name(key.name))
-        if reason is None and reason_of(self._hub.peek(*unit)).get("code") != Code.MEMBER_FAILS:
+    async def _tell_unit(self, binding: Stored, reason: Reason | None) -> None:
+        now, unit = self._hub.clock.now(), unit_of(self._hub.store.peek, binding.key, binding.uid)
+        if unit is None or (reason is None and reason_of(unit.body).get("code") != Code.MEMBER_FAILS):
             return  # nearly always, and nothing is to be taken off
-        await self._hub.edit(unit, lambda body: tell_unit(body, reason, now))
+        await self._hub.edit(unit.key, lambda body: tell_unit(body, reason, now), uid=unit.uid)
 
     def _stays_here(self, stored: Stored, key: Key, source: Stored) -> str:
         """Why the object must not go to any member, however its binding was made; "" when it may."""

@@ -13,14 +13,14 @@ from collections.abc import Collection
 
 from fleet.bindings import binding as b
 from fleet.bindings.conditions import condition, set_condition
-from fleet.bindings.unit import QUEUED_PHASES, message_of, phase_of
+from fleet.bindings.unit import QUEUED_PHASES, message_of, phase_of, unit_of
 from fleet.controllers.runtime.events import EventRecorder
 from fleet.controllers.runtime.hub import Hub
 from fleet.members.members import Did, PodView
 from fleet.model.times import rfc3339, seconds
 from fleet.model.untyped import digits
-from fleet.ports import Body, Key, Stored
-from fleet.wellknown import ANNOTATION_FORCE_DELETE, EVICT_FAILED, QUEUE, unit_name
+from fleet.ports import Body, Stored
+from fleet.wellknown import ANNOTATION_FORCE_DELETE, EVICT_FAILED
 
 NAMED_MAX = 3  # pods that a message names
 FORCED_AT_ONCE = 100  # pods of one job that one look deletes by force
@@ -83,7 +83,7 @@ class Overdue:
         def binding(body: Body) -> bool:
             return set_condition(body, b.WITHDRAWN, False, reason, text, now)
 
-        found = self._hub.store.peek(Key(QUEUE, "queueunits", stored.key.namespace, unit_name(stored.key.name)))
+        found = unit_of(self._hub.store.peek, stored.key, stored.uid)
         units = [(found.key, found.uid, unit)] if found is not None else []
         if await self._hub.edit_all([(stored.key, stored.uid, binding), *units]):
             await self._events.record(stored.body["spec"]["resource"], EVICT_FAILED, text, warning=True)

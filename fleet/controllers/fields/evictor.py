@@ -10,15 +10,15 @@ from fleet.bindings.conditions import drop_condition, set_condition
 from fleet.bindings.failures import Failure, backoff_until, backoffs, failures_of, with_failure
 from fleet.bindings.nomination import nomination_of
 from fleet.bindings.preserved import preserve
-from fleet.bindings.unit import BACKING_OFF, ENQUEUED, EVICTED, QUOTA_RESERVED
+from fleet.bindings.unit import BACKING_OFF, ENQUEUED, EVICTED, QUOTA_RESERVED, unit_of
 from fleet.controllers.fields import reserving
 from fleet.controllers.fields.evict import evict
 from fleet.controllers.runtime.events import EventRecorder
 from fleet.controllers.runtime.hub import Hub
 from fleet.engine.status import conflict
 from fleet.model.times import rfc3339
-from fleet.ports import Body, Committed, Key, Stored, Write
-from fleet.wellknown import EVICT_SUCCEED, QUEUE, STATE_NOT_KEPT, WORK, unit_name
+from fleet.ports import Body, Committed, Stored, Write
+from fleet.wellknown import EVICT_SUCCEED, STATE_NOT_KEPT, WORK
 
 FAILURE_TEXT_MAX = 300  # characters of it that are kept on the binding
 
@@ -42,7 +42,7 @@ class Evictor:
     ) -> bool:
         """False when the binding changed meanwhile: look at it again. `hold`: its unit waits until a person makes it
         active again."""
-        unit = self._hub.store.peek(Key(QUEUE, "queueunits", stored.key.namespace, unit_name(stored.key.name)))
+        unit = unit_of(self._hub.store.peek, stored.key, stored.uid)
         writes = self.writes(
             stored, unit, reason=reason, message=message, failure=failure, left_behind=left_behind, hold=hold
         )

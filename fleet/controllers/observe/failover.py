@@ -15,7 +15,7 @@ from fleet.bindings.conditions import condition, drop_condition, set_condition
 from fleet.bindings.failures import APPLICATION, Failure, failed, failures_max, failures_of, first_pause_s
 from fleet.bindings.faults import Fault, fault_in
 from fleet.bindings.notice import cluster_failover, purge_mode
-from fleet.bindings.unit import binding_of, message_of, reason_of, walltime_of
+from fleet.bindings.unit import binding_of, message_of, reason_of, unit_of, walltime_of
 from fleet.controllers.cluster.matching import allows, candidate
 from fleet.controllers.cluster.taints import TAINTED, leaves_at, why
 from fleet.controllers.fields.evictor import Evictor
@@ -30,7 +30,7 @@ from fleet.members.members import Changed
 from fleet.model.reason import Code, Reason
 from fleet.model.times import rfc3339, seconds
 from fleet.ports import Body, Event, Key, Stored
-from fleet.wellknown import ANNOTATION_FORCE_REMOVAL, CLUSTER, EVICT_FAILED, GANG_WHOLE, QUEUE, WORK, unit_name
+from fleet.wellknown import ANNOTATION_FORCE_REMOVAL, CLUSTER, EVICT_FAILED, GANG_WHOLE, QUEUE, WORK
 
 ALL_LOST_S = 10.0  # between two looks while no member answers
 TAINTS_OF_LOST_MEMBERS = ("cluster.karmada.io/not-ready", "cluster.karmada.io/unreachable")
@@ -135,7 +135,7 @@ class FailoverLoop:
     async def _over_time(self, stored: Stored) -> float | None:
         """Seconds until its time is up, counted from when all pods of this attempt had a node. A job whose time is up
         would only start again, so it is held, until a person gives it more time and makes its unit active."""
-        unit = self._hub.store.peek(self._unit_key(stored))
+        unit = unit_of(self._hub.store.peek, stored.key, stored.uid)
         limit = walltime_of(unit.body) if unit is not None else None
         began = condition(stored.body, GANG_WHOLE)
         since = seconds(began["lastTransitionTime"]) if began is not None else None
@@ -191,9 +191,6 @@ class FailoverLoop:
             turns[key] = max(now, max(turns.values(), default=now - step) + step)
         return max(0.0, turns[key] - now)
 
-    def _unit_key(self, stored: Stored) -> Key:
-        return Key(QUEUE, "queueunits", stored.key.namespace, unit_name(stored.key.name))
-
     def _mark_unreachable(self, stored: Stored, reason: Reason, now: float) -> list[Any]:
         def binding(body: Body) -> bool:
             for item in b.copies_of(body):
@@ -209,7 +206,7 @@ class FailoverLoop:
             status["lastUpdateTime"] = rfc3339(now)
             return True
 
-        found = self._hub.store.peek(self._unit_key(stored))
+        found = unit_of(self._hub.store.peek, stored.key, stored.uid)
         return [(stored.key, stored.uid, binding), *([(found.key, found.uid, unit)] if found is not None else [])]
 
     def _mark_reachable(self, stored: Stored) -> list[Any]:
@@ -224,7 +221,7 @@ class FailoverLoop:
             del status["reason"]
             return True
 
-        found = self._hub.store.peek(self._unit_key(stored))
+        found = unit_of(self._hub.store.peek, stored.key, stored.uid)
         units = [(found.key, found.uid, unit)] if found is not None else []
         return [(stored.key, stored.uid, lambda body: drop_condition(body, b.REACHABLE)), *units]
 
@@ -273,7 +270,7 @@ class FailoverLoop:
         return interpreter is None or all(map(interpreter.retryable, copies))
 
     async def _tell(self, stored: Stored, message: str) -> None:
-        unit = self._hub.store.peek(self._unit_key(stored))
+        unit = unit_of(self._hub.store.peek, stored.key, stored.uid)
         if unit is not None and message_of(unit.body) != message:
             await self._hub.edit_all(self._told(stored, message, self._hub.clock.now()))
 
@@ -285,7 +282,7 @@ class FailoverLoop:
             body.setdefault("status", {}).update(message=message, lastUpdateTime=rfc3339(now))
             return changed
 
-        found = self._hub.store.peek(self._unit_key(stored))
+        found = unit_of(self._hub.store.peek, stored.key, stored.uid)
         return [(found.key, found.uid, unit)] if found is not None else []
 
     async def _stay(self, stored: Stored, message: str, now: float) -> None:

@@ -16,7 +16,7 @@ from fleet.bindings.conditions import PODS_PENDING, condition, drop_condition, i
 from fleet.bindings.failures import Failure
 from fleet.bindings.faults import FAILURE, Fault, fault_of
 from fleet.bindings.faults import to_body as to_status
-from fleet.bindings.unit import DEQUEUED, FAILED, QUEUED_PHASES, RUNNING, SUCCEEDED, binding_of, phase_of
+from fleet.bindings.unit import DEQUEUED, FAILED, QUEUED_PHASES, RUNNING, SUCCEEDED, binding_of, phase_of, unit_of
 from fleet.controllers.fields.evictor import Evictor
 from fleet.controllers.observe.podless import untouched, why_podless
 from fleet.controllers.runtime.aside import kept
@@ -40,7 +40,6 @@ from fleet.wellknown import (
     RESIZED,
     SCHEDULED,
     WORK,
-    unit_name,
 )
 
 GATHER_S = 0.1  # changes of one job in a member within this time are one write: its pods, their nodes, its conditions
@@ -176,7 +175,7 @@ class ObserveLoop:
         if last_step == step and clock - at < interval:
             return at + interval - clock + 0.01
         job_key = object_key(self._hub.registry, binding["spec"]["resource"])
-        unit = self._hub.store.peek(Key(QUEUE, "queueunits", key.namespace, unit_name(key.name)))
+        unit = unit_of(self._hub.store.peek, key, stored.uid)
         edits = [(key, stored.uid, lambda body: _settle_binding(body, sight, now))]
         if unit is not None and sight is not None and sight.copy is not None:
             edits.append((unit.key, unit.uid, lambda body: _settle_unit(body, binding, sight, now)))

@@ -20,9 +20,11 @@ from fleet.bindings.unit import (
     PLACED_PHASES,
     RESERVED,
     binding_of,
+    owned_by,
     phase_of,
     queue_of,
     requeue_at,
+    unit_key,
 )
 from fleet.controllers.fields.starting import dequeued
 from fleet.controllers.runtime.controller import Controller, Source
@@ -31,7 +33,7 @@ from fleet.controllers.runtime.news import News
 from fleet.model.quantity import BadQuantity
 from fleet.model.reason import Code, Reason
 from fleet.model.times import rfc3339
-from fleet.model.untyped import rows, whole
+from fleet.model.untyped import whole
 from fleet.ports import Body, Event, Key, Stored
 from fleet.quota.leaf import leaf_for
 from fleet.wellknown import (
@@ -42,7 +44,6 @@ from fleet.wellknown import (
     QUEUE_NAMESPACE,
     QUOTA,
     WORK,
-    unit_name,
 )
 
 _SIZES = ("resource", "request", "podSet")  # of a unit's spec: the requests of its gang
@@ -111,22 +112,21 @@ class EnqueueLoop:
         stored = self._hub.store.peek(key)
         if stored is None or not b.is_gang(stored.body):
             return None
-        unit_key = Key(QUEUE, "queueunits", key.namespace, unit_name(key.name))
-        unit = self._hub.store.peek(unit_key)
-        if unit is not None and not _owned_by(unit.body, stored.uid):
+        unit = self._hub.store.peek(unit_key(key))
+        if unit is not None and not owned_by(unit.body, stored.uid):
             return 1.0  # of a binding of this name that is gone, and leaves first
         if b.deleting(stored.body):
             return None
         if not b.queued(stored.body):
             waits = not b.clusters_of(stored.body) and not b.tasks_of(stored.body)
             if unit is not None and waits and not b.deleting(unit.body):
-                await self._hub.delete(unit_key, uid=unit.uid)  # its policy let it go
+                await self._hub.delete(unit.key, uid=unit.uid)  # its policy let it go
             elif unit is not None:
                 await self._follow(stored, unit)
             elif b.clusters_of(stored.body) and b.under_quota(stored.body) and not b.finished(stored.body):
-                return await self._charge(stored, unit_key)
+                return await self._charge(stored)
             return None
-        return await self._keep(stored, unit_key, unit)
+        return await self._keep(stored, unit)
 
     async def _follow(self, stored: Stored, unit: Stored) -> None:
         """A unit that left its queue stays in it, unless the queue went with a tree that was deleted. Then the unit is
@@ -139,22 +139,22 @@ class EnqueueLoop:
         wanted = {field: spec[field] for field in ("queue", *_SIZES)}
         await self._hub.edit(unit.key, partial(_settle, wanted=wanted), uid=unit.uid)
 
-    async def _charge(self, stored: Stored, unit_key: Key) -> float | None:
+    async def _charge(self, stored: Stored) -> float | None:
         """The unit of a gang that got its room without a unit, since its policy came to queue while it ran. The unit
         belongs to the queue of its leaf, and has left it."""
         binding, now = stored.body, self._hub.clock.now()
         queue = self._queues().get(self._leaf(binding), "")
         if not queue:
             return None  # a Queue that comes brings the next look
-        body = new_unit(stored, unit_key.name, unit_spec(binding, stored, queue), now, None)
+        body = new_unit(stored, unit_spec(binding, stored, queue), now, None)
         dequeued(body, binding, b.clusters_of(binding)[0], b.attempt(binding), now)
-        return None if await self._hub.create(QUEUE, "queueunits", unit_key.namespace, body) else 1.0
+        return None if await self._hub.create(QUEUE, "queueunits", stored.key.namespace, body) else 1.0
 
     def _leaf(self, binding: Body) -> str:
         namespace = binding["spec"]["resource"].get("namespace", "")
         return leaf_for(self._tree.read(), namespace, binding["metadata"].get("labels") or {})
 
-    async def _keep(self, stored: Stored, unit_key: Key, unit: Stored | None) -> float | None:
+    async def _keep(self, stored: Stored, unit: Stored | None) -> float | None:
         binding, now = stored.body, self._hub.clock.now()
         tree, leaf = self._tree.read(), self._leaf(binding)
         spec = unit_spec(binding, stored, self._queues().get(leaf, ""))
@@ -162,9 +162,9 @@ class EnqueueLoop:
             missing = None
             if tree is None or not tree.is_leaf(leaf):
                 missing = Reason(Code.NO_LEAF, {"leaf": leaf, "tree": "none" if tree is None else tree.root})
-            body = new_unit(stored, unit_key.name, spec, now, missing)
-            return None if await self._hub.create(QUEUE, "queueunits", unit_key.namespace, body) else 1.0
-        await self._hub.edit(unit_key, lambda body: settle_unit(body, spec, now, self._class_value), uid=unit.uid)
+            body = new_unit(stored, spec, now, missing)
+            return None if await self._hub.create(QUEUE, "queueunits", stored.key.namespace, body) else 1.0
+        await self._hub.edit(unit.key, lambda body: settle_unit(body, spec, now, self._class_value), uid=unit.uid)
         if phase_of(unit.body) == BACKING_OFF:
             until = requeue_at(unit.body)
             return max(0.0, until - now) + 0.01 if until is not None and until > now else None
@@ -176,10 +176,6 @@ def _settle(unit: Body, wanted: Body) -> bool:
     changed = any(spec.get(field) != value for field, value in wanted.items())
     spec.update(wanted)
     return changed
-
-
-def _owned_by(unit: Body, uid: str) -> bool:
-    return any(owner.get("uid") == uid for owner in rows(unit["metadata"].get("ownerReferences")))
 
 
 def unit_spec(binding: Body, stored: Stored, queue: str) -> Body:
@@ -214,7 +210,7 @@ def unit_spec(binding: Body, stored: Stored, queue: str) -> Body:
     return spec
 
 
-def new_unit(stored: Stored, name: str, spec: Body, now: float, missing: Reason | None) -> Body:
+def new_unit(stored: Stored, spec: Body, now: float, missing: Reason | None) -> Body:
     """The unit with its first status, to be written at once. `missing`: the unit has no queue."""
     status: Body = {"phase": ENQUEUED, "lastUpdateTime": rfc3339(now), "podState": {"running": 0, "pending": 0}}
     if missing is not None:
@@ -224,7 +220,7 @@ def new_unit(stored: Stored, name: str, spec: Body, now: float, missing: Reason 
         "apiVersion": f"{QUEUE}/v1alpha1",
         "kind": "QueueUnit",
         "metadata": {
-            "name": name,
+            "name": unit_key(stored.key).name,
             "namespace": stored.key.namespace,
             "annotations": {
                 ANNOTATION_PRIORITY: str(spec["priority"]),

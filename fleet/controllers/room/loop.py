@@ -20,7 +20,7 @@ from fleet.bindings import binding as b
 from fleet.bindings.conditions import is_true
 from fleet.bindings.elastic import given
 from fleet.bindings.nomination import PENDING, READY, RETRY, Nomination, nomination_of
-from fleet.bindings.unit import binding_of
+from fleet.bindings.unit import binding_of, unit_of
 from fleet.controllers.cluster.matching import candidate
 from fleet.controllers.dispatch.dependencies import Dependencies
 from fleet.controllers.dispatch.manifests import manifest
@@ -42,7 +42,7 @@ from fleet.members.members import Changed, Did, Outcome, PodView
 from fleet.model.quantity import BadQuantity
 from fleet.model.times import rfc3339
 from fleet.ports import Body, Event, EventType, Key, Stored
-from fleet.wellknown import ANNOTATION_ROOM, CLUSTER, GANG_WHOLE, GATE, POLICY, QUEUE, TAKES, WORK, unit_name
+from fleet.wellknown import ANNOTATION_ROOM, CLUSTER, GANG_WHOLE, GATE, POLICY, QUEUE, TAKES, WORK
 
 log = structlog.get_logger(__name__)
 
@@ -117,10 +117,10 @@ class RoomLoop:
         held = any(pod.placeholder for pod in self._hub.members.pods_of(stored.uid))
         if held or self._hub.members.companions(stored.uid) or self._classes.sent_for(stored.uid):
             return True
-        return b.is_gang(stored.body) and self._wanted(stored.body, self._unit_of(key)) is not None
+        return b.is_gang(stored.body) and self._wanted(stored.body, self._unit_of(stored)) is not None
 
-    def _unit_of(self, key: Key) -> Stored | None:
-        return self._hub.store.peek(Key(QUEUE, "queueunits", key.namespace, unit_name(key.name)))
+    def _unit_of(self, binding: Stored) -> Stored | None:
+        return unit_of(self._hub.store.peek, binding.key, binding.uid)
 
     async def reconcile(self, key: Key) -> float | None:
         gone = self._gone.pop(key, None)
@@ -133,7 +133,7 @@ class RoomLoop:
                 return AGAIN_S
         if stored is None or not b.is_gang(stored.body):
             return None
-        unit = self._unit_of(key)
+        unit = self._unit_of(stored)
         wanted = self._wanted(stored.body, unit)
         pods = self._hub.members.pods_of(stored.uid)
         released = await self._release([pod for pod in pods if wanted is None or not wanted.matches(pod)])

@@ -32,6 +32,16 @@ async def test_a_unit_that_changed_drops_out_and_the_rest_goes_on() -> None:
         assert (world.placed("one"), world.placed("two"), world.placed("three")) == ("cfa", "", "cfa")
 
 
+async def test_the_unit_of_an_earlier_binding_of_the_name_is_not_decided_on() -> None:
+    async with hub(member("cfa")) as world:
+        before, _, _ = await waiting(world, "one", "two")
+        left = "two-pytorchjob-rb-qu"
+        await world.edit("QueueUnit", left, lambda unit: unit["metadata"]["ownerReferences"][0].update(uid="earlier"))
+        picture = SnapshotBuilder(world.store, world.members).build()
+        assert [unit.name for unit in before.snapshot.units.values()] == ["default/one", "default/two"]
+        assert [unit.name for unit in picture.snapshot.units.values()] == ["default/one"]
+
+
 async def test_a_tree_that_changed_means_deciding_again() -> None:
     async with hub(member("cfa")) as world:
         picture, placements, committer = await waiting(world, "one", "two")
