@@ -54,6 +54,8 @@ class Moment:
     @staticmethod
     def of(document: Document) -> Moment:
         snapshot = decode_snapshot({"version": 1, **document})
+        # the limit in deterministic time alone may end a search: a pause of the machine then changes no answer
+        snapshot = replace(snapshot, config=replace(snapshot.config, solve_limit_s=60.0))
         return Moment(snapshot, now_of(document, snapshot))
 
     def decided(self, solver: Solver | None) -> Plan:
