@@ -14,6 +14,7 @@ LISTEN ?= 127.0.0.1:6440
 # Workers for the tests; tests that share one set of real clusters stay together on one worker.
 PYTEST_WORKERS ?= 3
 PYTEST_ARGS ?=
+TESTS := not slow
 FUZZ_CASES ?= 100000
 FUZZ_WORLDS ?= 20000
 TRUTH_WORLDS ?= 300
@@ -46,7 +47,11 @@ test: $(CONSOLE) chromium shells ## Run the tests (builds real Kubernetes cluste
 	@$(BIN)/python -m tests.testbed.build
 	@$(BIN)/python -m tests.testbed.e2e.build
 	@$(BIN)/python -m tests.testbed.prometheus
-	@$(BIN)/python -m pytest -n $(PYTEST_WORKERS) --dist loadgroup $(PYTEST_ARGS)
+	@$(BIN)/python -m pytest -n $(PYTEST_WORKERS) --dist loadgroup -m "$(TESTS)" $(PYTEST_ARGS)
+
+.PHONY: slow
+slow: ## Run the tests that `make test` leaves out: every kind, page, kubectl and damage where it takes one or two
+	@$(MAKE) test TESTS=slow
 
 # The tests press Tab in the shells of users; a shell that is not there comes from the packages of the machine.
 .PHONY: shells

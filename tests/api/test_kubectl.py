@@ -9,6 +9,7 @@ import yaml
 
 from tests.api.conftest import KUBECTL, KUBECTLS, Hub
 from tests.api.wait import expect_line
+from tests.slow import repeated
 
 CONFIG_MAP = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "settings"}, "data": {"a": "1"}}
 JOB = {
@@ -25,7 +26,7 @@ JOB = {
 OBJECTS = {"configmap": CONFIG_MAP, "pytorchjob": JOB}
 
 
-@pytest.fixture(params=KUBECTLS)
+@pytest.fixture(params=repeated(KUBECTLS, short=(min(KUBECTLS), max(KUBECTLS))))
 def kubectl(request: pytest.FixtureRequest) -> str:
     return KUBECTLS[request.param]
 

@@ -35,7 +35,7 @@ def start_hub(tmp_path: Path) -> Iterator[StartHub]:
         end(data)
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
     """One hub with three simulated members for the tests that leave it whole."""
     hub = Hub(tmp_path_factory.mktemp("chaos") / "hub", "--members", str(len(MEMBERS)))

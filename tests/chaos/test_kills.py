@@ -20,6 +20,7 @@ pytestmark = pytest.mark.xdist_group("chaos")
 ROUNDS = ("controllers", "api", "postgres", "controllers")
 
 
+@pytest.mark.slow  # test_harness.py kills each of them as well
 def test_thirty_jobs_run_once_each_while_every_process_of_the_hub_is_killed(start_hub: StartHub) -> None:
     world = start_hub()
     data, kubeconfig = world.hub.folder, world.hub.kubeconfig

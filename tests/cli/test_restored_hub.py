@@ -22,6 +22,7 @@ from tests.cli.hub import BIN, Up, fleet, until
 from tests.cli.test_jobs import TREE
 from tests.cli.test_whatif import GPU, job, policy, written
 from tests.conftest import Server, run_apart
+from tests.slow import repeated
 
 LIMITS = {GPU: 64}
 QUOTA = {**TREE, "spec": {"root": {"name": "root", "max": LIMITS, "min": LIMITS, "children": [
@@ -59,7 +60,7 @@ def member(tmp_path: Path) -> Iterator[Path]:
         process.wait(30)
 
 
-@pytest.fixture(params=["embedded", "external"])
+@pytest.fixture(params=repeated(["embedded", "external"], short=["embedded"]))
 def place(request: pytest.FixtureRequest, tmp_path: Path, member: Path, postgres_server: Server) -> Iterator[Place]:
     names = [f"restored_{uuid.uuid4().hex}" for _ in range(2)]
     external = request.param == "external"

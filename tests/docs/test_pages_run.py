@@ -20,7 +20,12 @@ from tests.docs.shown import commands, missing
 from tests.docs.test_docs import ROOT, pages
 from tests.docs.world import HOW_TO
 from tests.docs.worlds_of_members import ON_REAL_MEMBERS
+from tests.slow import repeated
 
+# Pages that take a third of a minute and more.
+LONG = {
+    "find-out-why-a-job-waits.md", "give-people-access.md", "hold-hurry-or-stop-a-job.md", "move-and-fail-over.md",
+}  # fmt: skip
 # Objects that pages make and that others would meet.
 SHARED = "pytorchjobs,jobs,propagationpolicies,clusterpropagationpolicies,clusteroverridepolicies,elasticquotatrees"
 
@@ -37,7 +42,7 @@ def up(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Up]:
         assert running.stop() == 0, running.errors.read_text()
 
 
-@pytest.mark.parametrize("page", sorted(WORLDS))
+@pytest.mark.parametrize("page", repeated(sorted(WORLDS), short=WORLDS.keys() - LONG))
 def test_every_command_of_the_page_does_what_the_page_shows(up: Up, tmp_path: Path, page: str) -> None:
     world = WORLDS[page]
     reader = Reader(tmp_path, world, up.folder / "kubeconfig", FLEET_DATA_DIR=str(up.folder))

@@ -18,7 +18,7 @@ MEMBERS = ("cfa", "cfb", "cfc")
 _numbers = itertools.count(1)
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def simulated(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
     hub = Hub(tmp_path_factory.mktemp("simulated") / "hub", "--members", str(len(MEMBERS)))
     hub.start()
@@ -28,7 +28,7 @@ def simulated(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
         assert hub.stop() == 0, hub.log()
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def real(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
     folder = tmp_path_factory.mktemp("real")
     with started_bed(folder / "bed", MEMBERS) as bed:

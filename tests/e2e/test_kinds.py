@@ -6,15 +6,17 @@ Real members run the operators themselves: kube-controller-manager's job control
 from __future__ import annotations
 
 from collections.abc import Callable
+from operator import attrgetter
 
 import pytest
 
 from tests.e2e.hub import World
 from tests.e2e.jobs import Jobs
 from tests.simulate.kinds_table import LIVES, Life
+from tests.slow import repeated
 
 Team = Callable[..., str]
-EVERY_KIND = pytest.mark.parametrize("life", [pytest.param(life, id=life.kind) for life in LIVES])
+EVERY_KIND = pytest.mark.parametrize("life", repeated(LIVES, short=("Job", "PyTorchJob"), name=attrgetter("kind")))
 
 
 class Shown(Jobs):

@@ -158,7 +158,7 @@ def inline(path: Path) -> str:
     return yaml.safe_dump(config)
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def bed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bed]:
     with started_bed(tmp_path_factory.mktemp("bed"), ["cfa"]) as started:
         yield started

@@ -19,6 +19,7 @@ import pytest
 from fleet.cli.datadir import DataDir, create_root, prepare, write_kubeconfig
 from fleet.store.embedded import EmbeddedPostgres
 from tests.cli.hub import BIN, Up, refusal
+from tests.slow import repeated
 
 WITHIN_S = 5.0
 Damage = Callable[[Path], None]
@@ -67,6 +68,8 @@ TABLE: dict[str, tuple[Damage, ...]] = {
     "postgres/data/PG_VERSION": (*ANY, missing),
     "postgres/data/global/pg_control": (*ANY, missing),
 }
+
+SHORT = ("hub-id", "pki/ca.key", "postgres/data/PG_VERSION")
 
 
 @pytest.fixture(scope="module")
@@ -140,7 +143,7 @@ REMEDIES = ("back", "remove", "restore", "chmod", "chown", "mend", "move", "run 
 UP = ("up", "--listen", "127.0.0.1:0")
 
 
-@pytest.mark.parametrize("file", TABLE)
+@pytest.mark.parametrize("file", repeated(TABLE, short=SHORT))
 def test_a_damaged_file_is_named_with_its_remedy_and_nothing_is_changed(light: Path, tmp_path: Path, file: str) -> None:
     damages = [damage for damage in TABLE[file] if damage is not of_another_owner or os.geteuid() == 0]
     roots = {damage.__name__: copied(light, tmp_path / damage.__name__) for damage in damages}
