@@ -10,6 +10,7 @@ from api import http, joining
 from api.joining import PART
 from api.protobuf import decode
 from fleet import slices
+from fleet.simulate.wall import WallClock
 from tests.api.conftest import Hub
 from tests.api.streams import config_map
 
@@ -286,6 +287,8 @@ async def test_an_answer_in_pieces_says_the_same(
     hub: Hub, monkeypatch: pytest.MonkeyPatch, accept: str, path: str, bytes_each: int
 ) -> None:
     await fill(hub, 2 * PART)
+    now = hub.objects.clock.now()
+    monkeypatch.setattr(WallClock, "now", lambda clock: now + 90)  # a table has ages
     headers = {"accept": accept, "accept-encoding": "identity"}
     async with hub.client() as client:
         whole = await client.get(path, headers=headers)
