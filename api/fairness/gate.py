@@ -189,7 +189,7 @@ class Fairness:
     # -- turns
 
     def turn_of(self, seat: Seat) -> asyncio.Future[bool] | None:
-        """What a request that has a seat waits for before its next step; None where it need not wait."""
+        """The turn that a request with a seat waits for before its next step; None where it need not wait."""
         free = self._light(seat) if self.scheduler.waiting else self._round < self._bound
         return None if free else self._wait(seat)
 

@@ -59,7 +59,7 @@ class Place:
 
 @dataclass(slots=True, eq=False, weakref_slot=True)
 class Flow:
-    """The steps of one flow that wait. Those of requests with a seat come first: only they can give seats back.
+    """The steps of one flow that wait. Requests with a seat come first: only these can give seats back.
     Nothing more is read while requests wait for seats."""
 
     tag: float = 0.0

@@ -20,8 +20,8 @@ from api.v1.context import spared
 from api.v1.followed import changed_keys
 from api.v1.standing import in_line, tier, waits
 from fleet.bindings import binding as b
-from fleet.bindings import unit as units
 from fleet.bindings.unit import owned_by, priority_of, queue_of
+from fleet.bindings.unit import unit_key as key_of_unit
 from fleet.foresee.position import rank_of
 from fleet.ports import Body, Key, Store, Stored
 from fleet.slices import unhurried
@@ -144,7 +144,7 @@ def binding_key(unit: Key) -> Key:
 
 def unit_key(key: Key) -> Key:
     """Of the unit that is made from a binding; the key of a unit itself."""
-    return key if key.resource == UNITS[1] else units.unit_key(key)
+    return key if key.resource == UNITS[1] else key_of_unit(key)
 
 
 def _rank(unit: Stored, binding: Stored) -> Rank:

@@ -32,7 +32,7 @@ class Matching:
         self._groups: Groups[Group] = Groups(hub.store, BINDINGS, self._part, UNITS, owner=_owner)
 
     async def keys(self, query: JobFilter, revision: int, paths: Mapping[str, str]) -> set[Key] | None:
-        """Those that may match, and no other job does; None: any may. `paths`: of quota nodes, by their Queues."""
+        """The jobs that may match, and no other does; None: any may. `paths`: of quota nodes, by their Queues."""
         if not (query.state or query.queue or query.member) or OF_THE_JOB & set(query.state):
             return None
         groups = await self._groups.at(revision, self._hub.registry.generation)

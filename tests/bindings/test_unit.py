@@ -73,10 +73,8 @@ def test_a_nomination_is_read_as_it_was_written_while_the_unit_is_reserved(domai
 
 
 def test_the_unit_that_an_earlier_binding_of_the_name_has_left_is_not_the_unit_of_this_one() -> None:
-    binding, of_it = (
-        Key(WORK, "resourcebindings", "lab", "a-pytorchjob"),
-        Key(QUEUE, "queueunits", "lab", "a-pytorchjob-rb-qu"),
-    )
+    binding = Key(WORK, "resourcebindings", "lab", "a-pytorchjob")
+    of_it = Key(QUEUE, "queueunits", "lab", "a-pytorchjob-rb-qu")
     body = {"metadata": {"name": "u", "ownerReferences": [{"uid": "other"}, {"uid": "earlier"}]}}
     left = Stored(of_it, "u1", 7, b"", body)
     assert unit_key(binding) == of_it

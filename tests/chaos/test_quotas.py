@@ -26,7 +26,7 @@ def limited(name: str, *namespaces: str, **children: Any) -> Body:
     return {**leaf(name, *namespaces, **LIMITS[name]), **children}
 
 
-@pytest.mark.slow
+@pytest.mark.slow  # test_harness.py judges I3 as well, with fewer jobs
 def test_two_hundred_jobs_never_exceed_a_quota_and_all_finish(shared: World) -> None:
     client = Client(shared.hub.kubeconfig, timeout_s=30)
     for namespace in ABOVE:

@@ -1,7 +1,7 @@
 """The commands of the guides, run as their readers run them, on a real hub with three simulated members.
 
-The output that a page shows is compared without times, ages, addresses and other names that a hub makes. What is not
-run stands with its reason in `tests/docs/not_run.py`, so that no command is left out in silence.
+The output that a page shows is compared without times, ages, addresses and other names that a hub makes. Commands that
+are not run stand with their reasons in `tests/docs/not_run.py`, so that none is left out in silence.
 """
 
 from __future__ import annotations

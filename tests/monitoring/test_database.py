@@ -29,7 +29,6 @@ REFUSES = """
 """
 
 
-@pytest.mark.slow
 def test_rows_that_the_database_refuses_arrive_as_alerts(up: Up, watch: Watch) -> None:
     watch.await_end("FleetLoopFails", "FleetObjectsAside", "FleetLoopRestarted", "FleetApiErrors", "FleetNobodyDecides")
     with trigger(up, "BEFORE INSERT ON events FOR EACH ROW", REFUSES):

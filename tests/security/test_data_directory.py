@@ -74,7 +74,7 @@ SHORT = ("hub-id", "pki/ca.key", "postgres/data/PG_VERSION")
 
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """What the first start of a hub makes, its database never used."""
+    """The directory that the first start of a hub makes, its database never used."""
     data = DataDir(tmp_path_factory.mktemp("whole") / "hub")
     create_root(data)
     prepare(data, "127.0.0.1")
