@@ -59,10 +59,11 @@ def decide(
     mark("reclaim")
     asking = Asking(solver, seed, snapshot.config.solve_limit_s * VICTIMS_PART)
     situation, outcome, found = preempt(situation, outcome, asking)  # 6: victims leave, and their room is claimed
-    reached = tuple(sorted(situation.space.reached))
-    certificate = replace(certificate, victims=found.searches, reclaim=found.cut, bounds=reached)
+    certificate = replace(certificate, victims=found.searches, reclaim=found.cut)
     mark("reasons")
     plan = _plan(situation, outcome, certificate, found)  # 7: one reason for each unit that waits
+    certificate = replace(certificate, bounds=tuple(sorted(situation.space.reached)))
+    plan = replace(plan, certificate=certificate)
     mark("check")
     bounds = set(certificate.bounds)
     violations = check(snapshot, plan, now=now, reached=bounds)  # 8: safety, by arithmetic of its own

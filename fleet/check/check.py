@@ -16,6 +16,7 @@ from fleet.check.packer import first_unpackable
 from fleet.check.quota import Sums
 from fleet.check.units import coming, gangs_in, in_the_way, may_go, may_start, resources_of, waits_behind
 from fleet.check.violation import Rule, Violation
+from fleet.model.effort import Effort
 from fleet.model.matching import member_bars
 from fleet.model.order import queue_order
 from fleet.model.plan import Plan
@@ -27,7 +28,7 @@ def check(snapshot: Snapshot, plan: Plan, *, now: float, reached: set[str] | Non
     """Every rule that the plan breaks; empty for a plan that may be committed. Of several units that only together
     break a limit, the units later in the plan are named. `reached` gets the names of bounds that ended the search for a
     gang which is refused."""
-    reached = set() if reached is None else reached
+    effort = Effort(reached)
     starts, found = _starts(snapshot, plan, now)
     sums = Sums(snapshot)
     charged: dict[str, str] = {}
@@ -38,13 +39,13 @@ def check(snapshot: Snapshot, plan: Plan, *, now: float, reached: set[str] | Non
         else:
             charged[key] = member
     found += _block_order(snapshot, starts, now)
-    found += _room(snapshot, starts, reached)
+    found += _room(snapshot, starts, effort)
     claims, unsound = claims_of(snapshot, plan, charged, now)
     victims, kept = evictions(snapshot, plan, {claim.unit for claim in plan.claims}, now)
     found += [*unsound, *kept]
     if claims.members:
         gone = going(snapshot, victims, now)
-        found += room_broken(snapshot, claims, gone, reached)
+        found += room_broken(snapshot, claims, gone, effort)
         found += quota_broken(snapshot, claims, gone, sums)
     found += _heads(snapshot, plan, starts, now)
     found += _reasons(snapshot, plan)
@@ -97,13 +98,13 @@ def _block_order(snapshot: Snapshot, starts: Mapping[str, str], now: float) -> I
             yield Violation(Rule.BLOCK_ORDER, unit.id, text)
 
 
-def _room(snapshot: Snapshot, starts: Mapping[str, str], reached: set[str]) -> Iterable[Violation]:
+def _room(snapshot: Snapshot, starts: Mapping[str, str], effort: Effort) -> Iterable[Violation]:
     """Each gang is packed whole onto the node vectors of its one member, beside the pods on their way there."""
     by_member = gangs_in(snapshot, starts)
     names = resources_of(snapshot) if starts else set()
     arriving = coming(snapshot, by_member)
     for name, gangs in sorted(by_member.items()):
-        for key in first_unpackable(snapshot.members[name], arriving.get(name, []), gangs, names, reached):
+        for key in first_unpackable(snapshot.members[name], arriving.get(name, []), gangs, names, effort):
             yield Violation(Rule.ROOM, key, f"{snapshot.units[key].name} does not fit {name} whole")
 
 

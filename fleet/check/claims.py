@@ -14,6 +14,7 @@ from fleet.check.packer import Gang, first_unpackable
 from fleet.check.quota import Sums
 from fleet.check.units import coming, gangs_in, in_the_way, may_go, may_start, resources_of, tiers_of, waits_behind
 from fleet.check.violation import Rule, Violation
+from fleet.model.effort import Effort
 from fleet.model.leaving import leaves, vacated
 from fleet.model.member import Member
 from fleet.model.plan import Eviction, Plan
@@ -79,17 +80,17 @@ def claimed_members(snapshot: Snapshot, claims: Claims, gone: Sequence[Unit]) ->
         yield ClaimedMember(snapshot.members[name], leaving, [*arriving.get(name, ()), *used], others, [*old, *new])
 
 
-def room_broken(snapshot: Snapshot, claims: Claims, gone: Sequence[Unit], reached: set[str]) -> Iterable[Violation]:
+def room_broken(snapshot: Snapshot, claims: Claims, gone: Sequence[Unit], effort: Effort) -> Iterable[Violation]:
     """New claims that have no room once `gone` have left, and starts in claimed room. Of two
     earlier claims that no longer fit beside each other, one counts for nothing."""
     names = resources_of(snapshot)
     for at in claimed_members(snapshot, claims, gone):
         there = vacated(at.member, at.gone)
-        lost = set(first_unpackable(there, at.first, at.claimed, names, reached))
+        lost = set(first_unpackable(there, at.first, at.claimed, names, effort))
         for key in (gang.unit for gang in at.claimed if gang.unit in lost & claims.new.keys()):
             yield Violation(Rule.CLAIM_TOO_SMALL, key, f"{key} claims room that {at.member.name} will not have")
         spans = [gang for gang in at.claimed if gang.unit not in lost]
-        for key in first_unpackable(there, [*at.first, *spans], at.others, names, reached):
+        for key in first_unpackable(there, [*at.first, *spans], at.others, names, effort):
             yield Violation(Rule.CLAIM_TAKEN, key, f"{key} takes room in {at.member.name} that is claimed")
 
 

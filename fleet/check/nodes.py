@@ -16,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from fleet.model.bounds import BOUNDS
+from fleet.model.effort import Effort
 from fleet.model.matching import domain_of
 from fleet.model.member import Pool
 from fleet.model.refine import Home, Outcome, refine
@@ -41,9 +42,11 @@ def asked_by(pods: Sequence[Pods]) -> list[int]:
 class Nodes:
     """One row of free amounts for each node of some pools."""
 
-    def __init__(self, pools: Mapping[int, Pool], there: int, resources: Sequence[str], most: int) -> None:
+    def __init__(
+        self, pools: Mapping[int, Pool], there: int, resources: Sequence[str], most: int, effort: Effort
+    ) -> None:
         """`pools` by number: the pools from `there` on could be added. `most`: the number of pods to put, which is also
-        the number of nodes alike that can be of use."""
+        the number of nodes alike that can be of use. `effort`: of all searches of this check."""
         rows: list[list[int]] = []
         numbers: list[int] = []
         for number, pool in pools.items():
@@ -55,6 +58,7 @@ class Nodes:
         self.free: Ints = np.array(rows, dtype=np.int64).reshape(len(rows), len(resources))
         self._pool: Ints = np.array(numbers, dtype=np.int64)
         self._later: Mask = self._pool >= there
+        self.effort = effort
         self.reached: set[str] = set()  # the names of bounds that ended a search here, or in a copy
         self._pools = pools
         self._in = cache(self._mask)
@@ -166,7 +170,12 @@ class Nodes:
         wanted = [(need, kind.count) for need, kind in zip(needs, pods, strict=True)]
         homes = [Home(free, len(nodes), takes) for (free, takes), nodes in alike.items()]
         nodes = list(alike.values())
-        found = refine(wanted, homes, BOUNDS.check_steps)
+        kind = tuple(wanted)
+        left = self.effort.left(kind)
+        if not left:
+            return False
+        found = refine(wanted, homes, BOUNDS.check_steps, left)
+        self.effort.spend(kind, found.effort)
         if found.outcome is Outcome.GAVE_UP:
             self.reached.add("check_steps")
         return self.lay(pods, ((nodes[number].pop(), counts) for number, counts in found.uses), among)

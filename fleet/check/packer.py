@@ -17,11 +17,14 @@ from itertools import chain
 from fleet.check.nodes import Nodes, Pods, asked_by
 from fleet.model.amounts import Amounts
 from fleet.model.bounds import BOUNDS
-from fleet.model.matching import pool_takes
+from fleet.model.effort import Effort
+from fleet.model.matching import PoolIndex
 from fleet.model.member import Member, Pool
 from fleet.model.packing import packing
 from fleet.model.unit import NodeClaim
 from fleet.snapshot.snapshot import MOST_NODES
+
+_ABSENT = ""  # stands for all resources that no node of the member has, of which there is nothing
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,21 +52,22 @@ def first_unpackable(
     coming: Sequence[Gang],
     gangs: Sequence[Gang],
     names: Set[str] = frozenset(),
-    reached: set[str] | None = None,
+    effort: Effort | None = None,
 ) -> list[str]:
     """Units of `gangs` that do not fit the member beside `coming` and the other gangs; empty when all fit. `names`: as
-    of Packer, where the caller knows more than these gangs. `reached` gets the names of bounds that ended the search
-    for a refused gang."""
+    of Packer, where the caller knows more than these gangs. `effort`: of all searches of this check; it gets the names
+    of the bounds that ended the search for a refused gang."""
     asked = (name for gang in (*coming, *gangs) for _, requests, _ in gang.parts for name, _ in requests.items_)
-    packer = Packer(member, names or set(asked))
+    effort = Effort() if effort is None else effort
+    packer = Packer(member, names or set(asked), effort)
     refused: set[str] = set()
     for pools, (beside, mine) in _apart(map(packer.sized, coming), map(packer.sized, gangs)).items():
         if mine:
             nodes = packer.nodes(pools, chain.from_iterable(gang.pods for gang in (*beside, *mine)))
             lost = set(_refused(nodes, beside, mine))
             refused |= lost
-            if lost and reached is not None:
-                reached |= nodes.reached
+            if lost:
+                effort.reached |= nodes.reached
     return [gang.unit for gang in gangs if gang.unit in refused]
 
 
@@ -71,19 +75,22 @@ _Sides = tuple[list[_Sized], list[_Sized]]  # gangs on their way, and the gangs 
 
 
 class Packer:
-    """Packs gangs onto one member. `names`: the resources that any gang asks for; others may tell nodes apart, too."""
+    """Packs gangs onto one member. `names`: the resources that any gang asks for; others may tell nodes apart, too.
+    `effort`: of all searches of this check."""
 
-    def __init__(self, member: Member, names: Iterable[str]) -> None:
-        self._resources = sorted(names, key=lambda name: ("/" not in name, name))  # devices before all others
+    def __init__(self, member: Member, names: Iterable[str], effort: Effort | None = None) -> None:
+        self._effort = Effort() if effort is None else effort
         self._member = member
         self._pools = (*member.pools, *member.potential)
+        offered = {name for pool in self._pools for free, _ in pool.free for name, _ in free.items_}
+        known = sorted(offered.intersection(names), key=lambda name: ("/" not in name, name))  # devices come first
+        self._resources = [*known, _ABSENT]
+        self._known = frozenset(known)
         self._open_to = cache(self._open)
+        self._places = cache(_places)
         self._size_of = cache(self._size)
         self._fits = cache(self._fits_alone)
-        self._labelled: dict[tuple[str, str], set[int]] = {}
-        for number, pool in enumerate(self._pools):
-            for label in pool.labels:
-                self._labelled.setdefault(label, set()).add(number)
+        self._index = PoolIndex([(pool.labels, pool.taints) for pool in self._pools])
 
     def takes(self, gang: Gang) -> bool:
         """Whether one gang fits the member alone."""
@@ -96,7 +103,7 @@ class Packer:
 
     def beside(self, gangs: Sequence[Gang]) -> Member | None:
         """The member with these gangs on its nodes, where simple rules put them; None where they do not fit."""
-        before = Nodes(dict(enumerate(self._pools)), len(self._member.pools), self._resources, MOST_NODES)
+        before = Nodes(dict(enumerate(self._pools)), len(self._member.pools), self._resources, MOST_NODES, self._effort)
         after = _one_by_one(before, list(map(self.sized, gangs)))
         if after is None:
             return None
@@ -120,18 +127,20 @@ class Packer:
 
     def _size(self, requests: Amounts) -> tuple[int, ...]:
         amounts = dict(requests.items_)
-        return tuple([min(BOUNDS.amount, max(0, amounts.get(name, 0))) for name in self._resources])
+        absent = any(amount > 0 and name not in self._known for name, amount in requests.items_)
+        return (*[min(BOUNDS.amount, max(0, amounts.get(name, 0))) for name in self._resources[:-1]], int(absent))
 
     def _open(self, claim: NodeClaim) -> frozenset[int]:
-        able: Iterable[int] = range(len(self._pools))
-        if claim.node_selector:
-            able = self._labelled.get(claim.node_selector[0], ())
-        return frozenset(number for number in able if pool_takes(self._pools[number], claim))
+        return self._places(self._index.takes(claim))
 
     def nodes(self, pools: frozenset[int], pods: Iterable[Pods]) -> Nodes:
         most = sum(kind.count for kind in pods)
         numbered = {number: self._pools[number] for number in sorted(pools)}
-        return Nodes(numbered, len(self._member.pools), self._resources, most)
+        return Nodes(numbered, len(self._member.pools), self._resources, most, self._effort)
+
+
+def _places(bits: int) -> frozenset[int]:
+    return frozenset([place for place in range(bits.bit_length()) if bits >> place & 1])
 
 
 def _apart(coming: Iterable[_Sized], gangs: Iterable[_Sized]) -> dict[frozenset[int], _Sides]:

@@ -30,7 +30,7 @@ UNSEEN_MOST_S = 20.0  # how long a job may be missing from the newest snapshot b
 UNSEEN_EVERY_S = 0.5
 WAITS = ("Queued", "Held", "BackOff", "Waiting", "Suspended")  # where it has no member
 FAILURES_MOST = 3  # attempts that are shown to people
-LEFT_OUT = ("DeciderFailed",)  # reasons of jobs that are in no snapshot
+LEFT_OUT = ("DeciderFailed", "TooCostly")  # reasons of jobs that are in no snapshot
 NUMBERS = {"tier": "counts as", "head": "behind"}  # names that people know, for those of -o json
 COUNTS_AS = {
     "Guaranteed": "within its min", "Share": "within its fair share", "Crossing": "partly above its fair share",
@@ -133,7 +133,7 @@ def _lines(record: dict[str, Any]) -> list[str]:
     if record["explanation"] is not None:
         lines += explanation.lines(record["explanation"])
     elif record["code"] in LEFT_OUT:
-        lines.append("Starts:     not worked out: the decider fails on it")
+        lines.append("Starts:     not worked out: the decider leaves it out")
     elif _waits(record):
         lines.append("Starts:     not worked out: the decider's newest snapshot does not show it as waiting yet")
     for title in ("queue", "priority", "policy", "attempt", "age"):

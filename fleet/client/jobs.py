@@ -17,7 +17,7 @@ PAGE = 1000
 POLL_S = 1.0
 UNSEEN_MOST_S = 20.0  # how long the newest snapshot may lack a job before the rest is shown without it
 WAITS = ("Queued", "Held", "BackOff", "Waiting", "Suspended")  # where it has no member
-LEFT_OUT = ("DeciderFailed",)  # reasons of jobs that are in no snapshot
+LEFT_OUT = ("DeciderFailed", "TooCostly")  # reasons of jobs that are in no snapshot
 
 Words = str | Sequence[str]
 

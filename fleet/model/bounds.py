@@ -36,6 +36,11 @@ class Bounds:
     """States times patterns of the search for one gang of several kinds of pods. Past it, the gang has no room."""
     patterns: int = 512
     """Ways to use one node in that search. Past it, the gang has no room."""
+    gang_steps: int = 100_000
+    """Steps of all searches for gangs of one kind, some 0.1 s. Past it, the gangs find no room, and are set aside."""
+    search_steps: int = 400_000
+    """Steps of all searches for single gangs, some 0.4 s. Past it, gangs find room by filling alone, and the kinds of
+    gangs that took most are set aside."""
     layouts: int = 4
     """Orders in which pods on their way are laid out. If none of them fits all, the last one stands."""
 

@@ -7,7 +7,7 @@ makes no sense (an unknown operator, Gt on text) matches nothing, as in kube-sch
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 from fleet.model.member import Member, Pool, Taint
 from fleet.model.unit import NodeClaim, Requirement, Toleration, Unit
@@ -72,6 +72,75 @@ def pool_takes(pool: Pool, claim: NodeClaim) -> bool:
     if any(labels.get(key) != value for key, value in claim.node_selector):
         return False
     return not claim.affinity or any(all(satisfies(labels, term) for term in terms) for terms in claim.affinity)
+
+
+class PoolIndex:
+    """Pools by their labels and taints. The cost of a question follows from the words of the claim, not from words
+    times pools: users write the claims. Sets of pools are bits, the bit of a pool is its place in the sequence."""
+
+    def __init__(self, pools: Sequence[tuple[tuple[tuple[str, str], ...], tuple[Taint, ...]]]) -> None:
+        """`pools`: the labels and the taints of each."""
+        self._all = (1 << len(pools)) - 1
+        self._values: dict[str, dict[str, int]] = {}
+        self._taints: dict[tuple[Taint, ...], int] = {}
+        for place, (labels, taints) in enumerate(pools):
+            self._taints[taints] = self._taints.get(taints, 0) | 1 << place
+            for key, value in dict(labels).items():
+                having = self._values.setdefault(key, {})
+                having[value] = having.get(value, 0) | 1 << place
+        self._having = {key: _union(values.values()) for key, values in self._values.items()}
+
+    def repellers(self, tolerations: tuple[Toleration, ...]) -> tuple[Taint | None, ...]:
+        """The taint that repels pods with these tolerations, by distinct taints of a pool; None where none does."""
+        return tuple([repelled_by(taints, tolerations) for taints in self._taints])
+
+    def takes(self, claim: NodeClaim) -> int:
+        """The pools that `pool_takes` holds for."""
+        able = self._selected(claim)
+        for taint, pools in zip(self.repellers(claim.tolerations), self._taints.values(), strict=True):
+            if taint is not None:
+                able &= ~pools
+        return able
+
+    def _selected(self, claim: NodeClaim) -> int:
+        able = self._all
+        for key, value in claim.node_selector:
+            able &= self._values.get(key, _NO_VALUES).get(value, 0)
+        if not claim.affinity or not able:
+            return able
+        return able & _union(self._matching(terms) for terms in claim.affinity)
+
+    def _matching(self, terms: Iterable[Requirement]) -> int:
+        able = self._all
+        for term in terms:
+            able &= self._satisfying(term)
+            if not able:
+                break
+        return able
+
+    def _satisfying(self, term: Requirement) -> int:
+        having, values = self._having.get(term.key, 0), self._values.get(term.key, _NO_VALUES)
+        match term.operator:
+            case "In":
+                return _union(values.get(value, 0) for value in term.values)
+            case "NotIn":
+                return self._all & ~_union(values.get(value, 0) for value in term.values)
+            case "Exists":
+                return having
+            case "DoesNotExist":
+                return self._all & ~having
+            case _:
+                return _union(pools for value, pools in values.items() if satisfies({term.key: value}, term))
+
+
+_NO_VALUES: Mapping[str, int] = {}
+
+
+def _union(sets: Iterable[int]) -> int:
+    union = 0
+    for one in sets:
+        union |= one
+    return union
 
 
 def domain_of(pool: Pool, topology: str) -> str:

@@ -55,6 +55,7 @@ class Code(StrEnum):
     OVERRIDE_FAILED = "OverrideFailed"
     DATA_MISSING = "DataMissing"
     DECIDER_FAILED = "DeciderFailed"
+    TOO_COSTLY = "TooCostly"
 
 
 OF_QUOTA = (Code.QUOTA_EXHAUSTED, Code.MAX_JOBS, Code.MIN_EXHAUSTED, Code.USER_LIMIT)  # a limit of the tree
@@ -218,6 +219,13 @@ TABLE: Mapping[Code, Entry] = {
         "it is left out, since Fleet itself fails when it decides about it: {error}. This is a bug; it is tried again"
         " at {until}, or when it changes",
         ("error", "until"),
+    ),
+    Code.TOO_COSTLY: Entry(
+        Severity.WARNING,
+        "it is left out, so that other jobs start: the search for a place for its {kinds} kinds of pods took {steps}"
+        " steps, where one decision has {most}. It is tried again within ten minutes, or when it changes; pods alike,"
+        " or of sizes that divide each other, need no search",
+        ("kinds", "steps", "most"),
     ),
 }  # fmt: skip
 

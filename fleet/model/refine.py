@@ -40,10 +40,12 @@ class Home:
 
 @dataclass(frozen=True, slots=True)
 class Refined:
-    """`uses`: (index of home, pods of each part) for every node that is used; empty unless packed."""
+    """`uses`: (index of home, pods of each part) for every node that is used; empty unless packed. `effort`: the steps
+    that were taken, those among the ways to use one node included."""
 
     outcome: Outcome
     uses: tuple[tuple[int, tuple[int, ...]], ...] = ()
+    effort: int = 0
 
 
 def slots(vector: Vector, need: Need) -> int:
@@ -61,9 +63,13 @@ _Step = tuple[State, State, int]  # the state before; this node's pods of the pa
 
 
 def refine(
-    parts: Sequence[tuple[Need, int]], homes: Sequence[Home], most_steps: int = BOUNDS.refining_steps
+    parts: Sequence[tuple[Need, int]],
+    homes: Sequence[Home],
+    most_steps: int = BOUNDS.refining_steps,
+    most_effort: int = BOUNDS.gang_steps,
 ) -> Refined:
-    """Whether all pods of `parts`, (need, replicas) each, fit `homes`, which are tried in their order."""
+    """Whether all pods of `parts`, (need, replicas) each, fit `homes`, which are tried in their order. `most_effort`:
+    of the steps as `Refined` counts them."""
     order = sorted(range(len(parts)), key=lambda index: (parts[index][1], index))
     needs = [parts[index][0] for index in order]
     wanted = [parts[index][1] for index in order]
@@ -78,17 +84,19 @@ def refine(
     goal, pods = tuple(wanted[:-1]), sum(wanted)
     reached: dict[State, int] = {(0,) * len(goal): 0}
     layers: list[tuple[int, dict[State, _Step]]] = []
-    steps = 0
+    steps = effort = 0
     for number, home in enumerate(homes):
-        patterns = _patterns(home.vector, needs, room[number], wanted)
+        patterns, tried = _patterns(home.vector, needs, room[number], wanted, most_effort - effort)
+        effort += tried
         if patterns is None:
-            return Refined(Outcome.GAVE_UP)
+            return Refined(Outcome.GAVE_UP, effort=effort)
         if len(patterns) == 1 and not any(patterns[0][0]) and not patterns[0][1]:
             continue
         for used in range(1, min(home.nodes, pods) + 1):
             steps += len(reached) * len(patterns)
-            if steps > most_steps:
-                return Refined(Outcome.GAVE_UP)
+            effort += len(reached) * len(patterns)
+            if steps > most_steps or effort > most_effort:
+                return Refined(Outcome.GAVE_UP, effort=effort)
             rest = [
                 more + each * (home.nodes - used) for more, each in zip(ahead[number + 1], room[number], strict=True)
             ]
@@ -113,32 +121,37 @@ def refine(
             reached = better
             layers.append((number, layer))
             if reached.get(goal) == wanted[-1]:
-                return Refined(Outcome.PACKED, _uses(layers, goal, order))
+                return Refined(Outcome.PACKED, _uses(layers, goal, order), effort)
             if not reached:
-                return Refined(Outcome.IMPOSSIBLE)
-    return Refined(Outcome.IMPOSSIBLE)
+                return Refined(Outcome.IMPOSSIBLE, effort=effort)
+    return Refined(Outcome.IMPOSSIBLE, effort=effort)
 
 
 def _patterns(
-    vector: Vector, needs: Sequence[Need], room: Sequence[int], wanted: Sequence[int]
-) -> list[tuple[State, int]] | None:
-    """The ways to use one node: pods of every part but the last, and the most of the last beside them."""
+    vector: Vector, needs: Sequence[Need], room: Sequence[int], wanted: Sequence[int], most: int
+) -> tuple[list[tuple[State, int]] | None, int]:
+    """The ways to use one node, and the steps that it took to list them: pods of every part but the last, and the most
+    of the last beside them. None: there are too many, or it takes more than `most` steps."""
     found: list[tuple[State, int]] = []
     open_: list[tuple[State, Vector]] = [((), vector)]
+    steps = 0
     while open_:
         took, left = open_.pop()
+        steps += 1
+        if steps > most:
+            return None, steps
         part = len(took)
         if part == len(needs) - 1:
             found.append((took, min(wanted[part], slots(left, needs[part])) if room[part] else 0))
             if len(found) > BOUNDS.patterns:
-                return None
+                return None, steps
             continue
         for pods in range(min(room[part], wanted[part], slots(left, needs[part])) + 1):
             rest = list(left)
             for index, amount in needs[part]:
                 rest[index] -= amount * pods
             open_.append(((*took, pods), tuple(rest)))
-    return found
+    return found, steps
 
 
 def _uses(

@@ -30,11 +30,22 @@ class Requirement:
 @dataclass(frozen=True, slots=True)
 class NodeClaim:
     """Which nodes the replicas of one component may use: `node_selector` holds label pairs that must all match,
-    `affinity` the required node affinity as alternatives (OR) of terms (AND)."""
+    `affinity` the required node affinity as alternatives (OR) of terms (AND). A user writes it as long as admission
+    allows, and decisions look it up often, so it counts its hash once."""
 
     node_selector: tuple[tuple[str, str], ...] = ()
     tolerations: tuple[Toleration, ...] = ()
     affinity: tuple[tuple[Requirement, ...], ...] = ()
+    _hash: int | None = field(default=None, init=False, repr=False, compare=False)
+
+    def __hash__(self) -> int:
+        if self._hash is None:
+            object.__setattr__(self, "_hash", hash((self.node_selector, self.tolerations, self.affinity)))
+        assert self._hash is not None
+        return self._hash
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return NodeClaim, (self.node_selector, self.tolerations, self.affinity)  # another process hashes otherwise
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,6 +23,7 @@ from tests.bench import (
     scroll,
     throughput,
     views,
+    words,
 )  # fmt: skip
 from tests.bench.report import Report
 
@@ -33,6 +34,7 @@ PARTS = {
     "members": (members.measure, 3),
     "dispatch": (dispatch.measure, 3),
     "decisions": (decisions.measure, 10),
+    "words": (words.measure, 3),
     "api": (api.measure, 3),
     "fairness": (fairness.measure, 3),
     "large": (large.measure, 3),

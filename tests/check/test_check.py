@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from fleet.check import Rule, check
 from fleet.check.packer import Gang, first_unpackable
 from fleet.decide import decide
+from fleet.model.effort import Effort
 from fleet.model.plan import Head, Placement, Plan
 from fleet.model.reason import Code, Reason
 from fleet.model.unit import AffinityGroup, Nomination, Phase
@@ -207,9 +208,9 @@ def _tried(nodes: list[tuple[int, ...]], pods: list[tuple[int, ...]]) -> bool:
 def test_a_bound_that_ended_the_search_for_a_refused_gang_is_named(gpus: tuple[int, ...], expected: set[str]) -> None:
     """Two nodes of four GPUs take three, two and two. Three, three and two are no more than they have in all."""
     gangs = [Gang(f"g{number}", ((1, amounts(gpu=size), ANYWHERE),)) for number, size in enumerate(gpus)]
-    reached: set[str] = set()
-    first_unpackable(member("x").nodes(2, free_gpu=4).value, [], gangs, reached=reached)
-    assert reached == expected
+    effort = Effort()
+    first_unpackable(member("x").nodes(2, free_gpu=4).value, [], gangs, effort=effort)
+    assert effort.reached == expected
 
 
 SELECTORS = (ANYWHERE, *(NodeClaim(node_selector=(("zone", zone),)) for zone in "ab"))

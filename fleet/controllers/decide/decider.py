@@ -1,5 +1,8 @@
 """Deciding although deciding fails: an exception out of `decide` is a bug, and must not stop the whole fleet.
 
+A unit that a plan names as too costly is left out for the same time, without a search: nobody's job may make each
+decision slow for all others.
+
 Three resorts are tried in this order, each with a name that metrics and Events say: the decision without the solver;
 without the waiting units (few) that it fails on, found by leaving out halves; without taking back. The resort that
 helped stays for ASIDE_S, so that a bug costs its search once. A unit that is left out comes back when it changes, or
@@ -16,6 +19,7 @@ from enum import StrEnum
 
 from fleet.decide import decide
 from fleet.model.plan import Plan
+from fleet.model.reason import Code, Reason, instant
 from fleet.model.unit import Phase, Unit
 from fleet.placement.problem import Solver
 from fleet.snapshot import Changes, Snapshot
@@ -26,6 +30,7 @@ FEW = 20  # units left out, rather than that no unit takes back
 TRIALS_MOST = 100  # decisions of one search
 SEARCH_S = 60.0
 ERROR_MAX = 300  # characters
+TOO_MANY_STEPS = frozenset({"gang_steps", "search_steps"})  # bounds past which a plan names units that cost too much
 
 
 class Resort(StrEnum):
@@ -43,7 +48,7 @@ class Aside:
     """A waiting unit that is left out until the epoch second `until`, for as long as it is this very unit."""
 
     unit: Unit
-    error: str
+    reason: Reason
     until: float
 
 
@@ -81,11 +86,18 @@ class Decider:
         """`snapshot`: the result of `heard`. Raises what no resort helps against."""
         way = self._way if now < self._way_until else None
         try:
-            return Decided(
-                self._decide(_as(snapshot, way), now=now, seed=SEED, solver=None if way else solver, mark=mark)
-            )
+            plan = self._decide(_as(snapshot, way), now=now, seed=SEED, solver=None if way else solver, mark=mark)
         except Exception as error:
             return self._resorted(snapshot, now, way, error)
+        self._leave_out_costly(snapshot, plan, now)
+        return Decided(plan)
+
+    def _leave_out_costly(self, snapshot: Snapshot, plan: Plan, now: float) -> None:
+        """Leave the units out of later decisions that took too many steps of this one."""
+        if TOO_MANY_STEPS.isdisjoint(plan.certificate.bounds):
+            return
+        costly = {key: reason for key, reason in plan.reasons.items() if reason.code is Code.TOO_COSTLY}
+        self.aside |= {key: Aside(snapshot.units[key], why, now + ASIDE_S) for key, why in costly.items()}
 
     def _resorted(self, snapshot: Snapshot, now: float, way: Resort | None, error: Exception) -> Decided:
         if way is None:
@@ -110,7 +122,9 @@ class Decider:
 
     def _left_out(self, snapshot: Snapshot, found: Collection[str], now: float, error: Exception) -> Decided:
         units = tuple(snapshot.units[key] for key in sorted(found))
-        self.aside |= {unit.id: Aside(unit, text_of(error), now + ASIDE_S) for unit in units}
+        until = now + ASIDE_S
+        reason = Reason(Code.DECIDER_FAILED, {"error": text_of(error), "until": instant(until)})
+        self.aside |= {unit.id: Aside(unit, reason, until) for unit in units}
         return Decided(None, error, Resort.LEFT_OUT, units)
 
     def _tried(self, snapshot: Snapshot, now: float, way: Resort) -> Plan | None:

@@ -45,7 +45,7 @@ from fleet.controllers.runtime.hub import Hub
 from fleet.controllers.runtime.metrics import Counted, Phases
 from fleet.members.members import Changed
 from fleet.model.plan import Plan
-from fleet.model.reason import Code, Reason, instant
+from fleet.model.reason import Reason
 from fleet.placement.problem import Solver
 from fleet.ports import Event, EventType, Fenced, Key, StoreUnavailable
 from fleet.snapshot import Config, Snapshot
@@ -167,6 +167,7 @@ class DecideLoop:
 
     async def _cycle(self, began: float, now: float) -> tuple[str, float | None]:
         """How it went, as metrics name it, and when to look again."""
+        await self._builder.read_ahead()
         whole = self._builder.build(now)
         self._quiet = not whole.waiting and not whole.growing
         if whole.growing and await self._growing.grow(whole, now):
@@ -265,10 +266,7 @@ class DecideLoop:
 
     def _left_out(self) -> dict[str, Reason]:
         """Why those wait that the decider is not asked about."""
-        return {
-            key: Reason(Code.DECIDER_FAILED, {"error": one.error, "until": instant(one.until)})
-            for key, one in self._decider.aside.items()
-        }
+        return {key: one.reason for key, one in self._decider.aside.items()}
 
     def _may_begin(self, clock: float) -> bool:
         """See the module. `clock`: monotonic seconds."""

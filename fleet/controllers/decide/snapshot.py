@@ -7,6 +7,8 @@ QueueUnit, its pods or its copies are others.
 
 from __future__ import annotations
 
+import asyncio
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -68,6 +70,9 @@ class Picture:
         return [unit for unit in self.snapshot.units.values() if unit.phase is Phase.WAITING]
 
 
+READ_AT_ONCE = 200  # bindings that one look reads without a turn of the event loop, some 10 ms
+_NO_LABELS: frozenset[tuple[str, str]] = frozenset()
+_Bodies = tuple[Body, Body | None]
 _NOWHERE = (Seat("", -1, NOTHING, NOTHING),)  # of a unit whose pods have all ended or are gone, and free nothing
 
 
@@ -100,6 +105,18 @@ class _Kept:
         return same and self.pods is pods and self.copies is copies
 
 
+@dataclass(frozen=True, slots=True)
+class _Input:
+    """All that one unit is read from, but what stands around. `queue_unit`: of its name, perhaps of another binding."""
+
+    stored: Stored
+    unit_key: Key
+    queue_unit: Stored | None
+    known: _Kept | None
+    pods: Sequence[PodView]
+    copies: Sequence[tuple[str, Body]]
+
+
 class SnapshotBuilder:
     """Builds pictures of one store and its members; keeps what is costly between two calls."""
 
@@ -117,45 +134,99 @@ class SnapshotBuilder:
         self._tree: QuotaTree | None = None
         self._tree_mark: tuple[int, int, int] | None = None  # its sources
         self._trees = 0  # so many were read, one after the other
-        self._named: frozenset[tuple[str, str]] = frozenset()
+        self._asked: Counter[tuple[str, str]] = Counter()  # label pairs, by how many kept units ask nodes for them
         self._waits = Waits(pods_run_s)
         self.unreadable: Mapping[Key, Exception] = {}  # keys that stand as `unreadable_unit` in the newest picture
         self._last = Snapshot()
 
-    def build(self, now: float = 0.0) -> Picture:
-        """The state that this process has seen, at once. `now`: epoch seconds, for what ends with time."""
-        stored_tree = tree_object(self._store)
-        tree, tree_mark = self._read_tree(stored_tree)
+    async def read_ahead(self) -> None:
+        """Read the bindings that have changed since the last picture, where these are many, in a thread and in pieces:
+        the next `build` finds them read, and holds the event loop for the rest alone."""
+        tree, clusters = self._look_around()
+        changed: list[_Input] = []
+        for stored in self._store.scan(WORK, "resourcebindings"):
+            known = self._known(stored)
+            if known is not None or b.is_gang(stored.body):
+                found = self._input(stored, known)
+                if found is not None:
+                    changed.append(found)
+        if len(changed) <= READ_AT_ONCE:
+            return
+        for start in range(0, len(changed), READ_AT_ONCE):
+            piece = changed[start : start + READ_AT_ONCE]
+            bodies = [(one.stored.body, one.queue_unit.body if one.queue_unit else None) for one in piece]
+
+            def read(piece: Sequence[_Input] = piece, bodies: Sequence[_Bodies] = bodies) -> list[_Kept]:
+                return [self._read(one, *both, tree, clusters) for one, both in zip(piece, bodies, strict=True)]
+
+            for one, known in zip(piece, await asyncio.to_thread(read), strict=True):
+                self._keep(one.stored.uid, known)
+
+    def _look_around(self) -> tuple[QuotaTree | None, Sequence[Candidate]]:
+        """The tree and the Clusters, beside which all bindings are read."""
+        tree, tree_mark = self._read_tree(tree_object(self._store))
         clusters = [candidate(s.body) for s in self._store.scan(CLUSTER, "clusters")]
         self._lost = lost_copies(self._store)
         around = (tree_mark, _mark(clusters), self._lost)
         if around != self._around:
             self._around = around
+        return tree, clusters
+
+    def _known(self, stored: Stored) -> _Kept | None:
+        """The binding as it was read before, beside the same tree and Clusters."""
+        known = self._kept.get(stored.uid)
+        return known if known is not None and known.around is self._around else None
+
+    def _input(self, stored: Stored, known: _Kept | None) -> _Input | None:
+        """All that a unit is read from; None where it was read from these very inputs."""
+        key = known.unit_key if known else unit_key(stored.key)
+        queue_unit = self._store.peek(key)
+        pods, copies = self._members.pods_of(stored.uid), self._members.copies(stored.uid)
+        if known is not None and known.reads(stored, queue_unit.revision if queue_unit else 0, pods, copies):
+            return None
+        return _Input(stored, key, queue_unit, known, pods, copies)
+
+    def _keep(self, uid: str, known: _Kept | None) -> None:
+        """Keep a unit for later pictures; None: no longer."""
+        before = self._kept.pop(uid, None)
+        if known is not None:
+            known.unit = self._as_admitted(known.unit, known.queue_unit)
+            self._kept[uid] = known
+        had = before.asked if before is not None and before.unit is not None else _NO_LABELS
+        has = known.asked if known is not None and known.unit is not None else _NO_LABELS
+        if had is not has:
+            self._asked.update(has)
+            self._asked.subtract(had)
+            for pair in had - has:
+                if not self._asked[pair]:
+                    del self._asked[pair]
+
+    def build(self, now: float = 0.0) -> Picture:
+        """The state that this process has seen, at once. `now`: epoch seconds, for what ends with time."""
+        stored_tree = tree_object(self._store)
+        tree, clusters = self._look_around()
         units: dict[str, Unit] = {}
         sources: dict[str, Sources] = {}
-        kept: dict[str, _Kept] = {}
-        named: set[tuple[str, str]] = set()
+        unread = set(self._kept)
+        asked = frozenset(self._asked)
         unreadable: dict[Key, Exception] = {}
         growing: list[str] = []
         elastic: list[str] = []
         sweeps: dict[str, Sweep] = {}
         for stored in self._store.scan(WORK, "resourcebindings"):
-            known = self._kept.get(stored.uid)
-            if known is not None and known.around is not self._around:
-                known = None
+            known = self._known(stored)
             if known is None and not b.is_gang(stored.body):
                 continue
-            key = known.unit_key if known else unit_key(stored.key)
-            queue_unit = self._store.peek(key)
-            revision = queue_unit.revision if queue_unit else 0
-            pods, copies = self._members.pods_of(stored.uid), self._members.copies(stored.uid)
-            if known is None or not known.reads(stored, revision, pods, copies):
-                known = self._read(stored, queue_unit, known, pods, copies, tree, clusters)
-            kept[stored.uid] = known
+            changed = self._input(stored, known)
+            if changed is not None:
+                own = changed.queue_unit.body if changed.queue_unit else None
+                known = self._read(changed, stored.body, own, tree, clusters)
+                self._keep(stored.uid, known)
+            assert known is not None
+            unread.discard(stored.uid)
             if known.failed is not None:
                 unreadable[stored.key] = known.failed
             if known.unit is not None:
-                named |= known.asked
                 units[known.unit.id] = known.unit
                 sources[known.unit.id] = Sources(stored, known.queue_unit)
                 if known.sweep is not None:
@@ -164,12 +235,13 @@ class SnapshotBuilder:
                     growing.append(known.unit.id)
                 if known.elastic and known.unit.phase is Phase.WAITING:
                     elastic.append(known.unit.id)
-        self._kept, self.unreadable = kept, unreadable
-        if named != self._named:
-            self._named = frozenset(named)
-            self._members.tell_apart(self._named)
+        self.unreadable = unreadable
+        for uid in unread:
+            self._keep(uid, None)
+        if asked != self._asked.keys():
+            self._members.tell_apart(frozenset(self._asked))
         members = self._read_members(now)
-        units.update(self._seated(kept.values(), members))
+        units.update(self._seated(self._kept.values(), members))
         queues = self._store.scan(QUEUE, "queues", namespace=QUEUE_NAMESPACE)
         units.update(self._waits.look(queues, units, lambda key: sources[key].unit, self._members.pods_of, now, sweeps))
         config = self._waiting_config if self.unread() else self._config
@@ -179,34 +251,32 @@ class SnapshotBuilder:
         return Picture(self._last, sources, stored_tree, waits.one_by_one, waits.again_at, *sized)
 
     def _read(
-        self, stored: Stored, queue_unit: Stored | None, known: _Kept | None, pods: Sequence[PodView],
-        copies: Sequence[tuple[str, Body]], tree: QuotaTree | None, clusters: Sequence[Candidate],
-    ) -> _Kept:  # fmt: skip
-        """A binding read anew. `known`: the binding as it was read before, beside the same tree and Clusters."""
+        self, of: _Input, body: Body, unit_body: Body | None, tree: QuotaTree | None, clusters: Sequence[Candidate]
+    ) -> _Kept:
+        """A binding read anew, perhaps in a thread. `body`, `unit_body`: of the binding and of the unit of its name."""
         failed: Exception | None = None
         base_of: object = None
+        known, queue_unit, pods, copies = of.known, of.queue_unit, of.pods, of.copies
         revision = queue_unit.revision if queue_unit else 0
-        if queue_unit is not None and not owned_by(queue_unit.body, stored.uid):
-            queue_unit = None  # of an earlier binding of this name
+        if unit_body is not None and not owned_by(unit_body, of.stored.uid):
+            queue_unit = unit_body = None  # of an earlier binding of this name
         try:
-            base_of = base_inputs(stored.body)
+            base_of = base_inputs(body)
             sound = known is not None and known.failed is None and known.base_of == base_of
-            base = known.base if known and sound else base_unit(stored.body, tree, clusters)
-            unit = now_unit(base, stored.body, queue_unit.body if queue_unit else None, pods, copies)
+            base = known.base if known and sound else base_unit(body, tree, clusters)
+            unit = now_unit(base, body, unit_body, pods, copies)
             if unit is not None and unit.phase is Phase.WAITING and not unit.held:
-                why = why_held(stored.body, copies, self._lost)
+                why = why_held(body, copies, self._lost)
                 unit = replace(unit, held=True, held_why=why) if why else unit
-            unit = self._as_admitted(unit, queue_unit)
-            asked = known.asked if known and sound else asked_of_nodes(base, wanted_of(stored.body))
+            asked = known.asked if known and sound else asked_of_nodes(base, wanted_of(body))
         except Exception as error:  # this one alone is left out
-            base, asked = unreadable_unit(stored, error), frozenset()
-            unit = base if not b.clusters_of(stored.body) and queue_unit is not None else None
+            base, asked = unreadable_unit(of.stored, body, error), _NO_LABELS
+            unit = base if not b.clusters_of(body) and queue_unit is not None else None
             failed = error
         return _Kept(
-            stored.revision, self._around, base, known.unit_key if known else unit_key(stored.key),
-            revision, queue_unit, pods, copies, unit, asked, base_of, failed=failed,
-            grows=bool(b.spec_of(stored.body).get(WANTED)), elastic=bool(least_of(stored.body)),
-            sweep=sweep_of(stored.body),
+            of.stored.revision, self._around, base, of.unit_key, revision, queue_unit, pods, copies, unit, asked,
+            base_of, failed=failed, grows=bool(b.spec_of(body).get(WANTED)), elastic=bool(least_of(body)),
+            sweep=sweep_of(body),
         )  # fmt: skip
 
     def _as_admitted(self, unit: Unit | None, queue_unit: Stored | None) -> Unit | None:

@@ -99,10 +99,10 @@ def _narrowed(groups: tuple[AffinityGroup, ...], member: str) -> tuple[AffinityG
     return tuple(replace(group, members=group.members & {member}) for group in groups)
 
 
-def unreadable_unit(binding: Stored, error: Exception) -> Unit:
+def unreadable_unit(binding: Stored, body: Body, error: Exception) -> Unit:
     """A unit that says so and never starts, for a binding that a person wrote by hand, or that a bug meets."""
     why = f"its ResourceBinding cannot be read, {type(error).__name__}: {error}"[:300]
-    name = text(b.resource_of(binding.body).get("name")) or binding.key.name
+    name = text(b.resource_of(body).get("name")) or binding.key.name
     stands_for = Component("unknown", 1, NOTHING)
     return Unit(binding.uid, f"{binding.key.namespace}/{name}", (stands_for,), None, held=True, held_why=why)
 

@@ -119,7 +119,7 @@ class Grouping:
         claims = {claim_key(part.claim): part.claim for components in gangs for part in components}
         first = tuple(Component("", 0, NOTHING, claims[key]) for key in sorted(claims) if key)
         units = (*(lot.units[0] for lot in lots), *(item.unit for item in held))
-        return Space([first, *gangs], {unit.topology for unit in units})
+        return Space([first, *gangs], {unit.topology for unit in units}, self._snapshot.members.values())
 
     def _group(self, lot: Lot, policies: Policies) -> Group:
         unit, tree = lot.units[0], self._snapshot.tree

@@ -19,7 +19,7 @@ from difflib import get_close_matches
 from operator import itemgetter
 
 from fleet.model.bounds import BOUNDS
-from fleet.model.matching import domain_of, pool_takes, repelled_by
+from fleet.model.matching import repelled_by
 from fleet.model.member import Member, Pool
 from fleet.model.reason import Code, Reason, human
 from fleet.placement.packing.room import MemberRoom
@@ -57,31 +57,37 @@ def no_nodes(members: Iterable[Member]) -> dict[str, str | int]:
 
 def _refusal(part: Part, stock: Stock, unschedulable: int, space: Space) -> Reason | None:
     """Why no node takes one pod of a part, with the nodes counted by cause."""
-    asks = {space.resources[index]: amount for index, amount in part.need}
+    asks = space.asked(part)
+    absent = [name for name, _ in part.absent]
+    offered = [(name, amount) for name, amount in asks.items() if name in space.index]
     causes = Counter({_UNSCHEDULABLE: unschedulable})
-    lacks: list[set[str]] = []  # of each pool whose nodes only lack resources
+    lacks: list[set[str]] = []  # of each pool whose nodes only lack resources, of those that some node has
     largest: Counter[str] = Counter()  # of each resource, among these nodes
+    known: set[str] = set()
+    open_nodes = 0
     for pool, nodes, has in stock:
+        known.update([name for name, amount in has.items() if amount > 0])
         barred = _bars(pool, part, space)
         if barred:
             causes[barred] += nodes
             continue
-        lacks.append({name for name, amount in asks.items() if amount > has.get(name, 0)})
-        if not lacks[-1]:
+        open_nodes += nodes
+        lacks.append({name for name, amount in offered if amount > has.get(name, 0)})
+        if not lacks[-1] and not absent:
             return None
         largest |= Counter(has)
         for name in lacks[-1]:
             causes["Too many pods" if name == "pods" else f"Insufficient {name}"] += nodes
+    causes.update({f"Insufficient {name}": open_nodes for name in absent})
     all_nodes = unschedulable + sum(nodes for _, nodes, _ in stock)
     numbers: dict[str, str | int] = {"nodes": all_nodes, "causes": _listed(causes)}
-    known = {name for _, _, has in stock for name, amount in has.items() if amount > 0}
-    unknown = [name for name in asks if name not in known and name != "pods"]
-    if unknown:
-        near = _nearest(unknown[0], known)
-        return Reason(Code.UNKNOWN_RESOURCE, numbers | {"resource": unknown[0]} | ({"near": near} if near else {}))
+    unknown = next((name for name in asks if name not in known and name != "pods"), None)
+    if unknown is not None:
+        near = _nearest(unknown, known)
+        return Reason(Code.UNKNOWN_RESOURCE, numbers | {"resource": unknown} | ({"near": near} if near else {}))
     if not lacks:
         return Reason(Code.NO_NODE_MATCHES, numbers)
-    always = set.intersection(*lacks)  # each of these nodes lacks them
+    always = set.intersection(*lacks).union(absent)  # each of these nodes lacks them
     if always:
         name = min(always, key=lambda name: ("/" not in name, name))
         numbers |= {"resource": name, "request": asks[name], "largest": largest[name]}
@@ -90,15 +96,14 @@ def _refusal(part: Part, stock: Stock, unschedulable: int, space: Space) -> Reas
 
 def _bars(pool: Pool, part: Part, space: Space) -> str:
     """Why a pool's nodes take no pod of a part, whatever is free on them; "" where they may."""
-    claim = space.claims[part.claim]
-    taint = repelled_by(pool.taints, claim.tolerations)
-    if taint is not None:
-        return f"node(s) had untolerated taint {{{taint.key}: {taint.value}}}"
-    if not pool_takes(pool, claim):
+    takes, domains = space.traits(pool)
+    if not takes[part.claim]:
+        taint = repelled_by(pool.taints, space.claims[part.claim].tolerations)
+        if taint is not None:
+            return f"node(s) had untolerated taint {{{taint.key}: {taint.value}}}"
         return "node(s) didn't match Pod's node affinity/selector"
-    topology = space.topologies[part.topology - 1] if part.topology else ""
-    if topology and not domain_of(pool, topology):
-        return f"node(s) didn't have label {topology}"
+    if part.topology and not domains[part.topology - 1]:
+        return f"node(s) didn't have label {space.topologies[part.topology - 1]}"
     return ""
 
 
@@ -141,7 +146,7 @@ def closest(shape: Shape, rooms: Sequence[MemberRoom], space: Space, *, empty: b
     part = _only(shape[worst], binding)
     pods = sum(part.replicas for part in shape)
     numbers: dict[str, str | int] = {"pods": pods, "member": room.name, "short": missing[worst]}
-    lacks = {"lacks": ", ".join(space.resources[index] for index, _ in part.need)} if part.need else {}
+    lacks = {"lacks": ", ".join(space.asked(part))} if part.need else {}
     return {**numbers, "what": _what(part, room, space, empty=empty), **lacks}
 
 
@@ -176,8 +181,7 @@ def _only(part: Part, resources: Set[int]) -> Part:
 
 
 def _what(part: Part, room: MemberRoom, space: Space, *, empty: bool) -> str:
-    names = space.resources
-    sizes = ", ".join(f"{human(amount, names[i])} {_UNITS.get(names[i], names[i])}" for i, amount in part.need)
+    sizes = ", ".join(f"{human(amount, name)} {_UNITS.get(name, name)}" for name, amount in space.asked(part).items())
     free = "" if empty else " free"
     within = f" within one {space.topologies[part.topology - 1]}" if part.topology else ""
     return f"{sizes}{free}{within}{_among(part, room)}" if sizes else NO_MATCH

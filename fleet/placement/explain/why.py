@@ -12,6 +12,7 @@ from functools import cache
 from operator import itemgetter
 from typing import Any, TypeVar
 
+from fleet.model.bounds import BOUNDS
 from fleet.model.order import queue_order
 from fleet.model.plan import RoomClaim
 from fleet.model.reason import Code, Reason, Severity, instant
@@ -283,4 +284,18 @@ def reasons(situation: Situation, outcome: Outcome, claims: Mapping[str, RoomCla
         claim = claims.get(unit.id) or unit.claim
         numbers = {"member": member, "until": instant(claim.until if claim is not None else 0.0)}
         found[unit.id] = Reason(Code.ROOM_CLAIMED, {**numbers, "tier": candidate.tier.name.capitalize()})
-    return found
+    return found | _costly(situation, found)
+
+
+def _costly(situation: Situation, waiting: Mapping[str, Reason]) -> dict[str, Reason]:
+    """The reason of each unit that waits and that the next decision leaves out, since the search for its kind of gang
+    takes too many steps."""
+    shapes, costly = situation.space.shapes, situation.space.effort.costly()
+    reasons: dict[str, Reason] = {}
+    for group in situation.groups if costly else ():
+        steps = costly.get(shapes[group.shape])
+        if steps is not None:
+            kinds = len(shapes[group.shape])
+            reason = Reason(Code.TOO_COSTLY, {"kinds": kinds, "steps": steps, "most": BOUNDS.gang_steps})
+            reasons.update(dict.fromkeys([key for key in group.ids if key in waiting], reason))
+    return reasons

@@ -19,6 +19,7 @@ from heapq import merge
 from itertools import chain, islice, repeat
 from operator import itemgetter
 
+from fleet.model.effort import Effort
 from fleet.model.member import Member, Pool
 from fleet.model.refine import Home, Outcome, refine
 from fleet.model.unit import Component, Unit
@@ -41,14 +42,14 @@ class Fit:
 class MemberRoom:
     """Free room of one member. `version` grows with every change, so that answers about it can be kept."""
 
-    __slots__ = ("_grounds", "name", "pools", "reached", "version")
+    __slots__ = ("_grounds", "effort", "name", "pools", "version")
 
-    def __init__(self, name: str, pools: tuple[PoolRoom, ...], reached: set[str]) -> None:
-        """`reached`: gets the names of the bounds that end a search (`Space.reached`)."""
+    def __init__(self, name: str, pools: tuple[PoolRoom, ...], effort: Effort) -> None:
+        """`effort`: of the searches of this decision (`Space.effort`)."""
         self.name = name
         self.pools = pools
         self.version = 0
-        self.reached = reached
+        self.effort = effort
         self._grounds: dict[tuple[int, bool], list[tuple[str, list[int]]]] = {}  # grounds do not depend on free room
 
     @staticmethod
@@ -63,7 +64,7 @@ class MemberRoom:
                     if nodes > 0:
                         vector = space.vector(amounts)
                         counts[vector] = counts.get(vector, 0) + nodes
-        return MemberRoom(member.name, merged.pools(), space.reached)
+        return MemberRoom(member.name, merged.pools(), space.effort)
 
     @staticmethod
     def emptied(member: Member, space: Space) -> MemberRoom | None:
@@ -78,7 +79,7 @@ class MemberRoom:
                 counts, most = merged.counts(pool, False), pool.most
                 vector = tuple([most.get(name, 0) for name in space.resources])
                 counts[vector] = counts.get(vector, 0) + count
-        return MemberRoom(member.name, merged.pools(), space.reached)
+        return MemberRoom(member.name, merged.pools(), space.effort)
 
     def copy(self) -> MemberRoom:
         """A room of its own; the pools are shared, since what changes one puts another in its place."""
@@ -86,7 +87,7 @@ class MemberRoom:
 
     def with_pools(self, pools: tuple[PoolRoom, ...]) -> MemberRoom:
         """The same member with other room in its pools."""
-        made = MemberRoom(self.name, pools, self.reached)
+        made = MemberRoom(self.name, pools, self.effort)
         made._grounds = self._grounds
         return made
 
@@ -167,13 +168,17 @@ class MemberRoom:
         return draft.fit()
 
     def _refined(self, shape: Shape, devices: int, ground: Sequence[int]) -> Fit | None:
+        left = self.effort.left(shape)
+        if not left or not self._enough(shape, ground):
+            return None
         draft = _Draft(self.pools, ground, devices)
         takes = {index: tuple(self.pools[index].takes[part.claim] for part in shape) for index in ground}
         places = [(index, vector) for vector, index in draft.fullest_first() if any(takes[index])]
         homes = [Home(vector, self.pools[index].counts[vector], takes[index]) for index, vector in places]
-        found = refine([(part.need, part.replicas) for part in shape], homes)
+        found = refine([(part.need, part.replicas) for part in shape], homes, most_effort=left)
+        self.effort.spend(shape, found.effort)
         if found.outcome is Outcome.GAVE_UP:
-            self.reached.add("refining_steps")
+            self.effort.reached.add("refining_steps")
         if found.outcome is not Outcome.PACKED:
             return None
         for number, pods in found.uses:
@@ -184,6 +189,15 @@ class MemberRoom:
                     after[resource] -= amount * count
             draft.use(index, vector, tuple(after), 1, sum(pods))
         return draft.fit()
+
+    def _enough(self, shape: Shape, ground: Sequence[int]) -> bool:
+        """Whether these pools have as much of everything, in sum, as a gang asks for."""
+        totals = [total for index in ground if (total := self.pools[index].total)]
+        asked: dict[int, int] = {}
+        for part in shape:
+            for resource, amount in part.need:
+                asked[resource] = asked.get(resource, 0) + amount * part.replicas
+        return all(amount <= sum([total[resource] for total in totals]) for resource, amount in asked.items())
 
     def missing(self, shape: Shape, devices: int) -> list[int]:
         """How many pods of each part find no place, potential nodes included, when the parts are packed largest first

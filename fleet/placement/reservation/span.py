@@ -121,7 +121,7 @@ class NodeTable:
                 later[then] = later.get(then, 0) + nodes
             rooms.append(PoolRoom(made.takes, later, domains=made.domains))
             kept.append(counts)
-        later_room = MemberRoom(self._member.name, tuple(rooms), self._space.reached)
+        later_room = MemberRoom(self._member.name, tuple(rooms), self._space.effort)
         return SpanNodes(later_room, kept, self._space.devices, self._harms)
 
 
@@ -188,7 +188,7 @@ class SpanNodes:
             _add(self._pairs[number], pair, -nodes)
             _add(self._pairs[number], after, nodes)
             left -= nodes
-        self._later.reached.add("span_steps")
+        self._later.effort.reached.add("span_steps")
         return False
 
 
