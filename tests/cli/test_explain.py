@@ -241,7 +241,7 @@ def test_a_job_that_the_decider_leaves_out_is_told_at_once() -> None:
     told, waited = asked(hub)
     assert (waited, hub.asked) == (0.0, 1)
     empty = {"components": [], "checks": [], "failures": [], "conditions": []}
-    assert "Starts:     not worked out: the decider fails on it" in explain._lines(told | empty)
+    assert "Starts:     not worked out: the decider leaves it out" in explain._lines(told | empty)
 
 
 def test_a_bad_file_names_the_field(tmp_path: Path) -> None:
