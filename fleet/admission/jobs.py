@@ -12,6 +12,7 @@ from typing import Any
 from fleet.admission.asked import asked_of_job
 from fleet.admission.causes import invalid, required, unsupported
 from fleet.admission.creator import creator
+from fleet.admission.extents import pods_within_bounds
 from fleet.admission.finished import over_stays_over
 from fleet.admission.holding import held_later
 from fleet.admission.jobnames import fits_its_pods
@@ -61,6 +62,7 @@ def _checks(interpreter: Interpreter) -> tuple[Check, ...]:
         status_by_hub,
         of_new(asked_of_job),
         of_new(partial(_min_replicas, interpreter)),
+        pods_within_bounds(interpreter),
         *_of_kind(interpreter),
         fits_its_pods(interpreter),
         known_classes(interpreter),

@@ -8,6 +8,7 @@ from typing import Any
 from fleet.admission import misspelt
 from fleet.admission.asked import asked_of_policy
 from fleet.admission.causes import duplicate, forbidden, invalid, required, unsupported
+from fleet.admission.extents import policy_within_bounds
 from fleet.admission.overriding import wrong_overriders
 from fleet.admission.rule import Checks, of_new
 from fleet.admission.travel import grants_rights
@@ -175,5 +176,5 @@ def _label_selector(where: str, selector: Mapping[str, Any]) -> Iterator[Cause]:
             yield forbidden(f"{place}.values", f"{operator} takes no values")
 
 
-PROPAGATION = Checks(of_new(asked_of_policy), of_new(propagation), ask=misspelt.of_policy)
+PROPAGATION = Checks(of_new(asked_of_policy), policy_within_bounds, of_new(propagation), ask=misspelt.of_policy)
 OVERRIDE = Checks(of_new(override), ask=misspelt.of_policy)

@@ -10,6 +10,7 @@ from fleet.bindings import binding as b
 from fleet.bindings.claims import claim_of
 from fleet.bindings.components import components_of
 from fleet.bindings.elastic import resized
+from fleet.bindings.extent import excess_of, set_aside
 from fleet.bindings.failures import backoff_until, backoffs, failures_of, gave_up
 from fleet.bindings.heads import head_of
 from fleet.bindings.nomination import nomination_of
@@ -52,7 +53,10 @@ def base_inputs(binding: Body) -> object:
 
 def base_unit(binding: Body, tree: QuotaTree | None, clusters: Sequence[Candidate]) -> Unit:
     """The unit of a waiting binding, from the binding alone. Components that do not parse make a unit without any,
-    which decide refuses with a reason."""
+    which decide refuses with a reason. A gang that passes a bound is held; one that runs stays charged."""
+    excess = excess_of(binding)  # counted before anything is parsed
+    if excess is not None:
+        binding = set_aside(binding)
     spec, meta = binding["spec"], binding["metadata"]
     resource = spec["resource"]
     labels = meta.get("labels") or {}
@@ -62,6 +66,7 @@ def base_unit(binding: Body, tree: QuotaTree | None, clusters: Sequence[Candidat
     except BadQuantity:
         components = ()
     failures, over = failures_of(binding), gave_up(binding)
+    over = excess.held_why if excess is not None else over
     obstacle = None if over else after.obstacle(binding)
     group = resource["apiVersion"].rsplit("/", 1)[0] if "/" in resource["apiVersion"] else ""
     preemptible = next((labels[name] for name in PREEMPTIBLE_LABELS if name in labels), "true")
