@@ -14,29 +14,12 @@ from collections.abc import Awaitable, Callable, Collection, Hashable, Iterable,
 from typing import Generic, TypeVar
 
 from api.v1.context import spared
-from fleet.ports import Expired, Key, Store, Stored
+from fleet.objects.changes import Resource, changed_keys
+from fleet.ports import Key, Store, Stored
 from fleet.slices import unhurried
 
-CHANGES = 5_000  # more of them since the last request, and all is made anew, which then costs less
-Resource = tuple[str, str]
 T = TypeVar("T")
 G = TypeVar("G", bound=Hashable)
-
-
-async def changed_keys(
-    store: Store, resources: Collection[Resource], since: int, revision: int
-) -> tuple[set[Key] | None, int]:
-    """The objects that have changed after `since`, and the revision up to which the log was read. No objects where the
-    log does not tell, or tells of too many. `since` -1: nothing was ever read. `revision`: the store's."""
-    if since < 0:
-        return None, revision
-    try:
-        events, upto = await store.events(resources, since=since, limit=CHANGES)
-    except Expired:
-        return None, revision
-    if len(events) == CHANGES or upto < since:
-        return None, revision
-    return {event.stored.key for event in events}, upto
 
 
 class _Followed(ABC, Generic[T]):

@@ -17,12 +17,12 @@ from dataclasses import dataclass
 from operator import attrgetter
 
 from api.v1.context import spared
-from api.v1.followed import changed_keys
 from api.v1.standing import in_line, tier, waits
 from fleet.bindings import binding as b
 from fleet.bindings.unit import owned_by, priority_of, queue_of
 from fleet.bindings.unit import unit_key as key_of_unit
 from fleet.foresee.position import rank_of
+from fleet.objects.changes import changed_keys
 from fleet.ports import Body, Key, Store, Stored
 from fleet.slices import unhurried
 from fleet.wellknown import ANNOTATION_QUOTA_FULLNAME, QUEUE, QUEUE_NAMESPACE, UNIT_SUFFIX, WORK

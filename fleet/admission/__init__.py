@@ -18,10 +18,12 @@ from fleet.admission import (
     signing,
 )
 from fleet.admission.circles import starts_after_itself
+from fleet.admission.effectless import without_effect
 from fleet.admission.growth import has_what_it_asks
 from fleet.admission.jobs import job
 from fleet.admission.marks import marks
 from fleet.admission.rule import Checks, Rule
+from fleet.admission.waiting import may_wait
 from fleet.engine.status import Cause
 from fleet.objects.objects import EVERY_KIND, Objects
 from fleet.objects.writing import Review
@@ -33,13 +35,16 @@ _RBAC = "rbac.authorization.k8s.io"
 def rules() -> dict[tuple[str, str], Rule]:
     """(group, resource) -> its rule, and the one of all other kinds, jobs among them. Every rule keeps the hub's marks
     first."""
-    others = Checks(marks, _sound, early=_early)
+    others = Checks(marks, _sound, without_effect, early=_early)
     return {**{name: rule.after(marks) for name, rule in _rules().items()}, EVERY_KIND: others}
 
 
 async def _early(review: Review, objects: Objects) -> Sequence[Cause]:
     """What the hub would hold back later anyway."""
-    return await starts_after_itself(review, objects) or await has_what_it_asks(review, objects)
+    for ask in (may_wait, starts_after_itself, has_what_it_asks):
+        if causes := await ask(review, objects):
+            return causes
+    return ()
 
 
 def _sound(review: Review) -> Sequence[Cause]:

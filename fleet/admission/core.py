@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from base64 import b64decode
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import orjson
 
@@ -14,16 +14,24 @@ from fleet.admission.rule import Checks, dig, immutable, of_new
 from fleet.bindings.heartbeat import LEASE as HEARTBEAT
 from fleet.engine.status import Cause, StatusError
 from fleet.engine.status import forbidden as may_not
+from fleet.model.untyped import digits
 from fleet.objects.objects import Objects
 from fleet.objects.writing import Review
 from fleet.ports import Body
-from fleet.wellknown import HUB_CONFIG, REQUIRE_QUEUE, SYSTEM_NAMESPACE, SYSTEM_NAMESPACES
+from fleet.wellknown import HUB_CONFIG, MAX_WAITING_BY_USER, REQUIRE_QUEUE, SYSTEM_NAMESPACE, SYSTEM_NAMESPACES
 
 _PLAIN_KEY = re.compile(r"[-_a-zA-Z0-9][-._a-zA-Z0-9]{0,252}")  # nearly all keys; the others are looked at closely
 _ACCOUNT = "kubernetes.io/service-account.name"  # an annotation
 _DOCKER = {"kubernetes.io/dockercfg": ".dockercfg", "kubernetes.io/dockerconfigjson": ".dockerconfigjson"}
 _DATA_MAX = 1 << 20
 _PRIORITY_MAX = 1_000_000_000
+_CHOICES: Mapping[str, tuple[Callable[[object], bool], str]] = {
+    REQUIRE_QUEUE: (lambda said: said in ("true", "false"), 'must be "true" or "false"'),
+    MAX_WAITING_BY_USER: (
+        lambda said: digits(said, 9) is not None,
+        'must be a whole number of jobs; "0" for any number',
+    ),
+}
 _KEPT = ("default", *SYSTEM_NAMESPACES)
 
 
@@ -90,10 +98,14 @@ def _missing(path: str) -> Cause:
 
 def _choices(review: Review) -> Sequence[Cause]:
     """The settings of administrators for the whole hub: an unknown word would count as not being there."""
-    said = dig(review.new, f"data.{REQUIRE_QUEUE}")
-    if (review.namespace, review.name) != (SYSTEM_NAMESPACE, HUB_CONFIG) or said in (None, "true", "false"):
+    if (review.namespace, review.name) != (SYSTEM_NAMESPACE, HUB_CONFIG):
         return ()
-    return [invalid(f"data[{REQUIRE_QUEUE}]", said, 'must be "true" or "false"')]
+    causes = []
+    for key, (means_something, why) in _CHOICES.items():
+        said = dig(review.new, f"data.{key}")
+        if said is not None and not means_something(said):
+            causes.append(invalid(f"data[{key}]", said, why))
+    return causes
 
 
 def _frozen(review: Review) -> Sequence[Cause]:

@@ -16,9 +16,10 @@ from fleet.objects.objects import Objects
 from fleet.objects.writing import Review
 from fleet.ports import Body, Store
 from fleet.quota.tree import MAX_JOBS
+from fleet.quota.waiting import MAX_WAITING
 from fleet.wellknown import ANNOTATION_POTENTIAL, CLUSTER
 
-USUAL_RESOURCES = ("cpu", "memory", "pods", "ephemeral-storage", "nvidia.com/gpu", MAX_JOBS)
+USUAL_RESOURCES = ("cpu", "memory", "pods", "ephemeral-storage", "nvidia.com/gpu", MAX_JOBS, MAX_WAITING)
 _OTHER_PREFIXES = ("hugepages-",)
 _NAMING_MEMBERS = ("clusterNames", "exclude")
 _WARNINGS_MAX = 10

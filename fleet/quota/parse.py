@@ -19,7 +19,8 @@ from fleet.model.untyped import digits
 from fleet.quota.fairshare import LARGEST_WEIGHT, SHARED_WEIGHTS
 from fleet.quota.guarantee import LEND_LIMIT, lend_limit
 from fleet.quota.tree import PRIORITY_THAT_BLOCKS, QuotaNode, QuotaTree
-from fleet.quota.users import USER_MAX, USER_MAX_BY_NAME, user_caps
+from fleet.quota.users import USER_MAX, USER_MAX_BY_NAME, user_caps, waiting_limits
+from fleet.quota.waiting import MAX_WAITING, WaitingLimits
 
 NODES_MAX = 10_000
 DEPTH_MAX = 16
@@ -59,6 +60,7 @@ class _Node:
     min: dict[str, int] = field(default_factory=dict)
     max: dict[str, int] = field(default_factory=dict)
     children: list[_Node] = field(default_factory=list)
+    waiting: int | None = None  # of its max, which the decider's tree leaves out
 
 
 def validate_tree(spec: Mapping[str, Any] | None) -> list[Flaw]:
@@ -90,6 +92,15 @@ def leaf_fields(spec: Mapping[str, Any] | None) -> dict[str, str]:
     """The field of every leaf, by its path: for messages about leaves."""
     root, _ = _read(spec)
     return {node.path: node.place for node in _walk(root) if not node.children} if root is not None else {}
+
+
+def limits_of_waiting(spec: Mapping[str, Any] | None) -> dict[str, WaitingLimits]:
+    """How many jobs may wait, by path of the nodes that limit it. Raises BadTree."""
+    root, flaws = _read(spec)
+    if flaws or root is None:
+        raise BadTree(tuple(flaws))
+    limits = {node.path: waiting_limits(_attributes(node), node.waiting) for node in _walk(root)}
+    return {path: found for path, found in limits.items() if found.least is not None}
 
 
 def oversell_rate(attributes: Mapping[str, str]) -> Fraction:
@@ -195,6 +206,10 @@ def _read_node(node: _Node, flaws: list[Flaw]) -> None:
                 flaws.append(Flaw(where, f'Invalid value: "{value}": must not be negative'))
             else:
                 amounts[str(resource)] = amount
+    node.waiting = node.max.pop(MAX_WAITING, None)
+    if node.min.pop(MAX_WAITING, None) is not None:
+        where = f"{node.place}.min[{MAX_WAITING}]"
+        flaws.append(Flaw(where, "Forbidden: it limits the jobs that wait, and stands in max", "FieldValueForbidden"))
     children = node.text.get("children") or []
     if not isinstance(children, list):
         flaws.append(Flaw(f"{node.place}.children", "Invalid value: must be a list", "FieldValueTypeInvalid"))

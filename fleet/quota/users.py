@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 
 from fleet.model.quantity import BadQuantity
 from fleet.quota.attributes import amounts, json_object
+from fleet.quota.waiting import MAX_WAITING, WaitingLimits
 
 USER_MAX = "fleet.io/user-max"  # of every user: {"nvidia.com/gpu": 8, "kube-queue/max-jobs": 2}
 USER_MAX_BY_NAME = "fleet.io/user-max-by-name"  # instead of it, of some: {"alice": {"nvidia.com/gpu": 16}}
@@ -37,6 +38,26 @@ class UserCaps:
 
 def user_caps(attributes: Mapping[str, str]) -> UserCaps | None:
     """The caps that a node's attributes set; None without any. Raises BadQuantity, which begins with the attribute."""
+    caps = _given(attributes)
+    if caps is None:
+        return None
+    each, named = _charged(caps.each), {user: _charged(limits) for user, limits in caps.named.items()}
+    return UserCaps(each, named) if each or any(named.values()) else None
+
+
+def waiting_limits(attributes: Mapping[str, str], most: int | None) -> WaitingLimits:
+    """How many jobs may wait below a node with these attributes; `most`: as its max says. Raises BadQuantity."""
+    caps = _given(attributes) or UserCaps()
+    return WaitingLimits(
+        most, caps.each.get(MAX_WAITING), {user: limits.get(MAX_WAITING) for user, limits in caps.named.items()}
+    )
+
+
+def _charged(limits: Mapping[str, int]) -> dict[str, int]:
+    return {name: amount for name, amount in limits.items() if name != MAX_WAITING}
+
+
+def _given(attributes: Mapping[str, str]) -> UserCaps | None:
     if USER_MAX not in attributes and USER_MAX_BY_NAME not in attributes:
         return None
     each = json_object(attributes, USER_MAX, _EXAMPLE)

@@ -9,6 +9,7 @@ SYSTEM_NAMESPACE = "fleet-system"  # holds members' credentials and leases
 TREE_NAMESPACE = "kube-system"  # the only place for an ElasticQuotaTree
 HUB_CONFIG = "hub"  # ConfigMap in fleet-system: the id of the hub that the database is of, and choices for all of it
 REQUIRE_QUEUE = "requireQueue"  # in it ("true"), and of a node of the quota tree: no policy passes a queue
+MAX_WAITING_BY_USER = "maxWaitingJobsByUser"  # in it: how many jobs of one user may wait, "0" for any number
 TERMS = "terms"  # ConfigMap in fleet-system: the terms of the leaders (controllers/runtime/terms.py)
 AGENT = "agent"  # with "-" and the name of a member: Lease and Secret of its agent in fleet-system
 UNKNOWN_COPIES = "unknown-copies-"  # with the name of a member: ConfigMap in fleet-system, for `fleet doctor`

@@ -128,6 +128,13 @@ async def test_a_pod_is_told_that_nothing_runs_it(hub: Hub) -> None:
     )
 
 
+@pytest.mark.parametrize(("kind", "instead"), [("ResourceQuota", "ElasticQuotaTree"), ("LimitRange", "pod templates")])
+async def test_a_kind_that_the_hub_does_not_act_on_is_stored_with_a_warning(hub: Hub, kind: str, instead: str) -> None:
+    spec: Body = {"limits": []} if kind == "LimitRange" else {"hard": {"pods": "1"}}
+    (text,) = await warned(hub, {"apiVersion": "v1", "kind": kind, "metadata": {"name": "small"}, "spec": spec})
+    assert text.startswith(f"{kind} default/small has no effect on jobs on the hub: ") and instead in text
+
+
 async def test_an_object_of_an_unknown_kind_with_pods_is_told_at_each_write(hub: Hub) -> None:
     made = kind_of(RAY, definitions())
     assert made is not None

@@ -57,8 +57,8 @@ Answers = dict[str, tuple[str, Said, Said]]
 
 
 def _ours_alone(warning: str) -> bool:
-    """What the hub adds for its users: nothing runs its pods, and members have the objects that they name."""
-    return "no policy takes" in warning or "is not on the hub" in warning
+    """What the hub adds for its users: nothing runs its pods, members have what they name, nothing acts on it."""
+    return "no policy takes" in warning or "on the hub" in warning
 
 
 async def _said(client: httpx.AsyncClient, method: str, path: str, body: Body, media: str = JSON) -> Said:

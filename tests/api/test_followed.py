@@ -7,8 +7,8 @@ from collections.abc import AsyncIterator, Mapping
 
 import pytest
 
-from api.v1 import followed
 from api.v1.followed import Recent, Shared, Sums
+from fleet.objects import changes
 from fleet.ports import Delete, Key, Put, Stored
 from fleet.simulate.wall import WallClock
 from fleet.store.memory import MemoryStore
@@ -73,7 +73,7 @@ async def test_a_change_of_another_object_counts_its_owner_again(store: MemorySt
 async def test_sums_are_made_anew_after_very_many_changes_and_in_another_generation(
     store: MemoryStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(followed, "CHANGES", 3)
+    monkeypatch.setattr(changes, "CHANGES", 3)
     groups = {"one": "a"}
     sums = Sums(store, THINGS, lambda stored: (groups.get(stored.key.name, "b"), {"jobs": 1}))
     await store.commit([thing("one", "")])

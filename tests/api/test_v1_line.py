@@ -8,10 +8,10 @@ from random import Random
 
 import pytest
 
-from api.v1 import followed
 from api.v1 import line as lines
 from api.v1.line import Lines
 from fleet.model.times import rfc3339
+from fleet.objects import changes
 from fleet.ports import Body, Change, Delete, Key, Put, Stored, Write
 from fleet.simulate.wall import WallClock
 from fleet.store.memory import MemoryStore
@@ -117,7 +117,7 @@ async def test_a_line_is_made_anew_where_the_log_does_not_reach_back() -> None:
 
 
 async def test_a_line_is_made_anew_after_very_many_changes(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(followed, "CHANGES", 5)
+    monkeypatch.setattr(changes, "CHANGES", 5)
     store = await queued()
     kept = Lines(store)
     await places(store, kept)
