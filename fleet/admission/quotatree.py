@@ -17,7 +17,7 @@ from fleet.model.untyped import at, whole
 from fleet.objects.objects import Objects
 from fleet.objects.writing import Review
 from fleet.ports import ABSENT, Body, Expect, Key, Put, Stored
-from fleet.quota.parse import leaf_fields, validate_tree
+from fleet.quota.parse import leaf_fields, validate_tree, without_queue
 from fleet.wellknown import ANNOTATION_QUOTA_FULLNAME, QUEUE, TREE_NAMESPACE
 
 LEASES = "coordination.k8s.io"
@@ -27,6 +27,15 @@ _NAMED_MAX = 3
 
 def _tree(body: Body) -> Sequence[Cause]:
     return [Cause(flaw.field, flaw.message, flaw.reason) for flaw in validate_tree(body.get("spec"))]
+
+
+def _queues(review: Review) -> Sequence[Cause]:
+    """Of each node a Queue is made, whose name is made of the node's. What was stored before this check may stay."""
+    if review.new is None or review.subresource:
+        return ()
+    before = without_queue(review.old.get("spec")) if review.old is not None else {}
+    flaws = without_queue(review.new.get("spec"))
+    return [Cause(flaw.field, flaw.message, flaw.reason) for path, flaw in flaws.items() if path not in before]
 
 
 def _place(review: Review) -> Sequence[Cause]:
@@ -95,4 +104,4 @@ async def _kept_leaves(review: Review, objects: Objects) -> Sequence[Cause]:
     return causes
 
 
-RULE = Checks(_place, of_new(_tree), ask=_others)
+RULE = Checks(_place, of_new(_tree), _queues, ask=_others)

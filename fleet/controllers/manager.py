@@ -52,7 +52,7 @@ def build_loops(hub: Hub, solver: Solver | None) -> list[Loop]:
     evictor = Evictor(hub, events)
     dispatch = DispatchLoop(hub, events, evictor, index, terms)
     reconciling: list[_Reconciling] = [
-        QuotaLoop(hub),
+        QuotaLoop(hub, events),
         BindLoop(hub, events),
         UntakenLoop(hub, events),
         EnqueueLoop(hub),

@@ -18,6 +18,7 @@ from fleet.model.quantity import BadQuantity, quantity
 from fleet.model.untyped import digits
 from fleet.quota.fairshare import LARGEST_WEIGHT, SHARED_WEIGHTS
 from fleet.quota.guarantee import LEND_LIMIT, lend_limit
+from fleet.quota.queuenames import queue_problem
 from fleet.quota.tree import PRIORITY_THAT_BLOCKS, QuotaNode, QuotaTree
 from fleet.quota.users import USER_MAX, USER_MAX_BY_NAME, user_caps, waiting_limits
 from fleet.quota.waiting import MAX_WAITING, WaitingLimits
@@ -92,6 +93,18 @@ def leaf_fields(spec: Mapping[str, Any] | None) -> dict[str, str]:
     """The field of every leaf, by its path: for messages about leaves."""
     root, _ = _read(spec)
     return {node.path: node.place for node in _walk(root) if not node.children} if root is not None else {}
+
+
+def without_queue(spec: Mapping[str, Any] | None) -> dict[str, Flaw]:
+    """The nodes of which no Queue can be made, by path, without those below them. A stored one costs its own Queue
+    alone, so it makes no tree bad."""
+    root, _ = _read(spec)
+    found: dict[str, Flaw] = {}
+    for node in _walk(root) if root is not None else ():
+        why = queue_problem(node.path)
+        if why and node.name and (node.parent is None or not queue_problem(node.parent.path)):
+            found[node.path] = Flaw(f"{node.place}.name", f'Invalid value: "{node.name}": {why}')
+    return found
 
 
 def limits_of_waiting(spec: Mapping[str, Any] | None) -> dict[str, WaitingLimits]:

@@ -138,6 +138,7 @@ FINISHED_FOUND = "FinishedWorkFound"  # an attempt that the hub had given up suc
 NODE_AVOIDED = "NodeAvoided"  # on a Cluster
 NO_POLICY = "NoPolicy"  # no policy takes a job or another object with pods
 QUEUE_REQUIRED = "QueueRequired"  # a job waits in a queue although its policy does not say so
+QUEUE_FAILED = "QueueFailed"  # on the ElasticQuotaTree: a node of it has no Queue
 POLICY_FAILED = "ApplyPolicyFailed"
 HANDLING_FAILED = "HandlingFailed"  # condition: True while a loop cannot handle the object; also an Event
 DECISION_FAILED = "DecisionFailed"  # on the Namespace fleet-system

@@ -9,7 +9,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from fleet.objects.objects import Objects
 from fleet.quota.parse import DEPTH_MAX, BadTree, parse_tree, validate_tree
+from fleet.wellknown import QUOTA
 from tests.admission.conftest import THE_HUB, Body, Hub
 
 # Examples are few and small; a loaded machine must not make them fail.
@@ -207,3 +209,25 @@ async def _unit(hub: Hub, leaf_path: str, phase: str) -> None:
     }  # fmt: skip
     kind = hub.registry.need("scheduling.x-k8s.io", "queueunits")
     await hub.objects.create(kind, "default", unit, THE_HUB, with_status=True)
+
+
+@pytest.mark.parametrize("name", ["视觉", "team a", "a.", ".a", "a..b", "a._b", "ä", "a:b", "a\tb"])
+async def test_a_name_of_which_no_queue_can_be_made_is_refused_with_the_rule(hub: Hub, name: str) -> None:
+    refusal = await hub.refused(manifest(tree(leaf("good"), leaf(name, children=[leaf("below")]))))
+    (cause,) = refusal.causes
+    assert cause.field == "spec.root.children[1].name" and "the name of its Queue is made of it" in cause.message
+
+
+@pytest.mark.parametrize("name", ["Vision", "a_b", "a.b", "-a", "9", "x" * 300])
+async def test_a_name_of_which_a_queue_can_be_made_is_accepted(hub: Hub, name: str) -> None:
+    await hub.create(manifest(tree(leaf(name))))
+
+
+async def test_a_name_that_was_stored_before_the_rule_may_stay_but_no_other_comes(hub: Hub) -> None:
+    before = Objects(hub.store, hub.registry, hub.objects.clock, hub.objects.ids)
+    kind = hub.registry.need(QUOTA, "elasticquotatrees")
+    stored = (await before.create(kind, "kube-system", manifest(tree(leaf("视觉"), leaf("b"))), THE_HUB)).body
+    stored["spec"]["root"]["children"][1]["name"] = "c"
+    stored = await hub.update(stored)
+    stored["spec"]["root"]["children"][1]["name"] = "team a"
+    assert [c.field for c in (await hub.refused(stored, "update")).causes] == ["spec.root.children[1].name"]

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import structlog
+
 from fleet.bindings import binding as b
 from fleet.bindings import notice
 from fleet.bindings.conditions import drop_condition, set_condition
@@ -17,8 +19,10 @@ from fleet.controllers.runtime.events import EventRecorder
 from fleet.controllers.runtime.hub import Hub
 from fleet.engine.status import conflict
 from fleet.model.times import rfc3339
-from fleet.ports import Body, Committed, Stored, Write
+from fleet.ports import Body, Committed, Fenced, Stored, StoreUnavailable, Write
 from fleet.wellknown import EVICT_SUCCEED, STATE_NOT_KEPT, WORK
+
+log = structlog.get_logger(__name__)
 
 FAILURE_TEXT_MAX = 300  # characters of it that are kept on the binding
 
@@ -50,6 +54,16 @@ class Evictor:
             return False
         self._hub.metrics.evictions.labels(reason).inc()
         return True
+
+    async def evict_one(self, stored: Stored, *, reason: str, message: str) -> bool:
+        """The same for one of many: a binding that cannot be written counts as changed, and costs itself alone."""
+        try:
+            return await self.evict(stored, reason=reason, message=message)
+        except (Fenced, StoreUnavailable):
+            raise
+        except Exception as error:
+            log.warning("a job cannot be evicted", key=str(stored.key), error=repr(error)[:300])
+            return False
 
     def writes(
         self,

@@ -83,7 +83,7 @@ class DrainLoop:
             if one.at > now or stored is None:
                 continue
             message = f"member {member} is being drained"
-            if await self._evictor.evict(stored, reason=EVICTED, message=message):
+            if await self._evictor.evict_one(stored, reason=EVICTED, message=message):
                 left.append(one)
                 due += step
         self._due[member] = due

@@ -82,7 +82,7 @@ class StoppingLoop:
                 leaving.append(body)
             elif why:
                 staying.append((body, why))
-            elif await self._evictor.evict(binding, reason=EVICTED, message=f"the queue {path} is being drained"):
+            elif await self._evictor.evict_one(binding, reason=EVICTED, message=f"the queue {path} is being drained"):
                 leaving.append(body)
             else:  # the binding has changed since
                 going.append(Going(body, 0, 0.0))

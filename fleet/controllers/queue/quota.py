@@ -1,7 +1,8 @@
 """ElasticQuotaTree → Queue objects: a Queue for each node of the tree, and none for nodes that are gone.
 
 Users look at queues, and tune one by its `queuePolicy`; so a node that stays keeps its Queue, name and all. A tree
-that cannot be read changes nothing: the queues stay as they were until it can.
+that cannot be read changes nothing: the queues stay as they were until it can. A node of which no Queue can be made
+costs its own Queue alone; the tree says so.
 """
 
 from __future__ import annotations
@@ -14,15 +15,18 @@ import structlog
 from fleet.bindings import binding as b
 from fleet.bindings.trees import tree_object
 from fleet.controllers.runtime.controller import Controller, Source
+from fleet.controllers.runtime.events import EventRecorder
 from fleet.controllers.runtime.hub import Hub
 from fleet.model.untyped import mapping, text
 from fleet.ports import Body, Event, Fenced, Key, Stored, StoreUnavailable
 from fleet.quota.parse import BadTree, parse_tree
+from fleet.quota.queuenames import queue_prefix, queue_problem
 from fleet.quota.tree import QuotaNode
 from fleet.wellknown import (
     ANNOTATION_QUOTA_FULLNAME,
     ANNOTATION_QUOTA_PARENT,
     QUEUE,
+    QUEUE_FAILED,
     QUEUE_NAMESPACE,
     QUOTA,
     TREE_NAMESPACE,
@@ -30,15 +34,8 @@ from fleet.wellknown import (
 
 log = structlog.get_logger(__name__)
 
-PREFIX_MAX = 58
 GIVEN_UP, INSTEAD = "Round", "Priority"  # queue policies
 _THE_TREE = Key(QUOTA, "elasticquotatrees", TREE_NAMESPACE, "")  # there is one: every event asks for the same work
-
-
-def queue_prefix(path: str) -> str:
-    """`generateName` of a node's Queue: "root/child_2" -> "root-child-2-". Its last 58 characters with the dash."""
-    name = path.lower().replace("/", "-").replace("_", "-")
-    return name[-(PREFIX_MAX - 1) :].lstrip("-.") + "-"
 
 
 def queue_body(node: QuotaNode) -> Body:
@@ -63,8 +60,9 @@ class QuotaLoop:
 
     name = "quota"
 
-    def __init__(self, hub: Hub) -> None:
+    def __init__(self, hub: Hub, events: EventRecorder) -> None:
         self._hub = hub
+        self._events = events
         self._told: set[Key] = set()
         sources = [Source(QUOTA, "elasticquotatrees", _always), Source(QUEUE, "queues", _always)]
         self.controller = Controller(self.name, hub.store, sources, self.reconcile, workers=1)
@@ -83,7 +81,6 @@ class QuotaLoop:
                 log.warning("the quota tree cannot be read", tree=str(stored.key), error=str(error))
                 await self._tell(stored.key, error)
                 return None
-            await self._tell(stored.key, None)
         have: dict[str, Stored] = {}
         surplus: list[Stored] = []
         queues = self._hub.scan(QUEUE, "queues", QUEUE_NAMESPACE)
@@ -95,13 +92,30 @@ class QuotaLoop:
                 have[path] = queue
             else:
                 surplus.append(queue)
+        failed: Exception | None = None
         for path, node in nodes.items():
             if path not in have:
-                await self._hub.create(QUEUE, "queues", QUEUE_NAMESPACE, queue_body(node))
+                failed = await self._make(stored, node) or failed
             else:
                 await self._each(have[path].key, self._hub.edit(have[path].key, partial(_settle, node=node)))
         for queue in surplus:
             await self._each(queue.key, self._hub.delete(queue.key, uid=queue.uid))
+        if stored is not None:
+            await self._tell(stored.key, failed)
+        return None
+
+    async def _make(self, tree: Stored | None, node: QuotaNode) -> Exception | None:
+        """Make the Queue of one node. A failure, which it returns, costs this node alone; the tree says which."""
+        try:
+            await self._hub.create(QUEUE, "queues", QUEUE_NAMESPACE, queue_body(node))
+        except (Fenced, StoreUnavailable):
+            raise
+        except Exception as error:
+            log.warning("no Queue can be made of a node", path=node.path, error=repr(error)[:300])
+            if tree is not None:
+                why = queue_problem(node.path) or type(error).__name__
+                await self._events.once(tree.body, QUEUE_FAILED, f"{node.path} has no Queue: {why}")
+            return error
         return None
 
     async def _each(self, key: Key, write: Awaitable[object]) -> None:

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
-from fleet.ports import Body
+from typing import Any
+
+import pytest
+
+from fleet.controllers.fields.evictor import Evictor
+from fleet.ports import Body, Stored
 from tests.controllers.fastloop import eventually, settle
 from tests.controllers.world import World, hub, member, policy, pytorchjob, tree
 
@@ -78,3 +83,21 @@ async def test_a_drained_queue_drains_the_queues_below_it_and_tells_of_jobs_that
         await eventually(lambda: held(world, "root") == ("WaitsForWork", leaving))
         assert held(world) == ("HeldAbove", "no job starts; the queue root is drained")
         await eventually(lambda: held(world, "root") == ("Drained", "no job starts; no more jobs leave"), within_s=60)
+
+
+async def test_a_job_that_cannot_be_evicted_keeps_no_other_in_a_drained_queue(monkeypatch: pytest.MonkeyPatch) -> None:
+    sound = Evictor.evict
+
+    async def evict(self: Evictor, stored: Stored, **how: Any) -> bool:
+        if stored.body["spec"]["resource"]["name"] == "a":
+            raise KeyError("a bug")
+        return await sound(self, stored, **how)
+
+    async with hub(member("cfa")) as world:
+        await world.apply(tree(max_jobs=9), policy(queue=True), *(pytorchjob(name, workers=0) for name in "ab"))
+        for name in "ab":
+            await world.running(name)
+        monkeypatch.setattr(Evictor, "evict", evict)
+        await stop(world, LEAF, "HoldAndDrain")
+        await eventually(lambda: world.placed("b") == "")
+        assert world.placed("a") == "cfa" and held(world)[1].startswith("no job starts; 1 to leave")

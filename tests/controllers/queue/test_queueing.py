@@ -39,6 +39,24 @@ async def test_a_node_that_stays_keeps_its_queue_and_one_that_goes_loses_it() ->
         await eventually(lambda: world.queues() == {})
 
 
+async def test_a_node_of_which_no_queue_can_be_made_costs_its_own_queue_alone_and_the_tree_says_so() -> None:
+    async with hub(member("cfa")) as world:
+        whole = tree(max_jobs=9)
+        root = whole["spec"]["root"]
+        root["children"] = [{"name": "视觉", "namespaces": ["team-b"]}, *root["children"]]
+        await world.apply(whole, policy(queue=True), pytorchjob("one"))
+        await world.running("one")
+        assert set(world.queues()) == {"root", "root/child-2"}
+        (event,) = world.events("elasticquotatree", "QueueFailed")
+        assert event["message"].startswith("root/视觉 has no Queue: the name of its Queue is made of it")
+        await world.edit("ElasticQuotaTree", "elasticquotatree", _renamed, namespace="kube-system")
+        await eventually(lambda: "root/vision" in world.queues())
+
+
+def _renamed(body: Body) -> None:
+    body["spec"]["root"]["children"][0]["name"] = "vision"
+
+
 async def test_a_queue_that_asks_for_round_gets_priority() -> None:
     async with hub(member("cfa")) as world:
         await world.apply(tree())
