@@ -18,11 +18,13 @@ if TYPE_CHECKING:
 
 Body = dict[str, Any]
 
+JSON = "application/json"
 APPLY = "application/apply-patch+yaml"
 MERGE = "application/merge-patch+json"
 MANAGER = "kubectl"
 FOLDED = (("kubectl-client-side-apply", "Update"), ("fleet-submit", "Apply"))  # the second: of older releases
 FOLD_TRIES = 3
+FORBIDDEN, CONFLICT = 403, 409
 NOTED_MOST_BYTES = 200_000  # of a manifest that is noted in an annotation, which may have 256 KiB
 
 
@@ -36,16 +38,16 @@ class Applier:
     def __init__(self, hub: Hub, namespace: str, *, dry_run: bool = False) -> None:
         self.hub = hub
         self.namespace = namespace
-        self._dry_run = dry_run
+        self.dry_run = dry_run
         self._known: dict[tuple[str, str], Resource] = {}
 
     def apply(self, body: Body) -> tuple[str, Body]:
         """The line that kubectl would print, and the stored object. Raises Failure: NotServed and Refused are about
         this object alone."""
         resource, path = self.addressed(body)
-        how = "&fieldValidation=Strict" + ("&dryRun=All" if self._dry_run else "")
+        how = "&fieldValidation=Strict" + ("&dryRun=All" if self.dry_run else "")
         if body["metadata"].get("name"):
-            if not self._dry_run:
+            if not self.dry_run:
                 _fold(self.hub, path)
             how = f"{path}?fieldManager={MANAGER}&force=true{how}"
             answer = self.hub.request("PATCH", how, _noted(body), content_type=APPLY)
@@ -54,7 +56,30 @@ class Applier:
         stored: Body = answer.body
         done = "created" if answer.status == 201 else "applied"
         name = stored["metadata"].get("name") or f"{body['metadata'].get('generateName')}…"
-        return f"{resource.prefix}/{name} {done}" + (" (dry run)" if self._dry_run else ""), stored
+        return f"{resource.prefix}/{name} {done}" + (" (dry run)" if self.dry_run else ""), stored
+
+    def would_replace(self, body: Body) -> tuple[str, Body]:
+        """The line of an object that takes the place of one of its name, and its manifest: checked in all that the hub
+        checks of a new object, with nothing stored or deleted. Raises Failure as `apply` does."""
+        from fleet.cli.hub import Refused
+
+        resource, path = self.addressed(body)
+        collection, _, name = path.rpartition("/")
+        dry = f"fieldManager={MANAGER}&fieldValidation=Strict&dryRun=All"
+        for method, where, how in (
+            ("POST", f"{collection}?{dry}", JSON),  # all but its name, which is taken: 409 comes after all other checks
+            (
+                "PATCH",
+                f"{path}?{dry}&force=true",
+                APPLY,
+            ),  # the right to apply it; the rest of this is about the old one
+        ):
+            try:
+                self.hub.request(method, where, _noted(body), content_type=how)
+            except Refused as refused:
+                if refused.status == FORBIDDEN or (method == "POST" and refused.status != CONFLICT):
+                    raise
+        return f"{resource.prefix}/{name} replaced" + (" (dry run)" if self.dry_run else ""), body
 
     def addressed(self, body: Body) -> tuple[Resource, str]:
         """The object's resource, and its path; that of its collection for one whose name the hub completes."""

@@ -144,14 +144,15 @@ class Hub:
             query["continue"] = following
         raise Failure(f"{path}: more than {PAGE * PAGES_MAX} objects")
 
-    def put_object(self, collection: str, body: dict[str, Any]) -> None:
-        """Create the object, or merge `body` into the one that is there."""
-        name = body["metadata"]["name"]
+    def put_object(self, collection: str, body: dict[str, Any], *, dry_run: bool = False) -> None:
+        """Create the object, or merge `body` into the one that is there. `dry_run`: with all checks of the hub, and
+        nothing is stored."""
+        name, how = body["metadata"]["name"], "?dryRun=All" if dry_run else ""
         found = self.find(f"{collection}/{name}")
         if found is None:
-            self.request("POST", collection, body)
+            self.request("POST", f"{collection}{how}", body)
         else:
-            self.request("PATCH", f"{collection}/{name}", body, content_type="application/merge-patch+json")
+            self.request("PATCH", f"{collection}/{name}{how}", body, content_type="application/merge-patch+json")
 
 
 def _role(refusal: str) -> str:

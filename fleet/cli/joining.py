@@ -103,7 +103,7 @@ def _check_version(member: Member, version: object) -> None:
 
 
 def _put(hub: Hub, member: Member, access: Access, stored: bool, cluster: dict[str, Any]) -> None:
-    """The credentials, then the Cluster. Nothing new stays where the Cluster is refused."""
+    """The credentials, then the Cluster. Nothing is written where the Cluster would be refused."""
     inline = write(
         access.server, name="member", user="member", ca=access.ca, insecure=access.insecure,
         server_name=access.server_name, token=access.token, certificate=access.certificate, key=access.key,
@@ -113,6 +113,7 @@ def _put(hub: Hub, member: Member, access: Access, stored: bool, cluster: dict[s
         "metadata": {"name": f"member-{member.name}", "namespace": SYSTEM_NAMESPACE},
         "data": {"kubeconfig": base64.b64encode(inline.encode()).decode()},
     }  # fmt: skip
+    hub.put_object(CLUSTERS, cluster, dry_run=True)  # before credentials that work are written over
     hub.put_object(SECRETS, secret)
     try:
         hub.put_object(CLUSTERS, cluster)
@@ -152,6 +153,7 @@ def leave(hub: Hub, name: str, *, force: bool, limit_s: float) -> None:
     from fleet.cli.cordon import found as there
 
     there(hub, name)
+    hub.request("DELETE", f"{CLUSTERS}/{name}?dryRun=All", missing=True)  # before a mark that gives copies up
     if force:
         annotations = {"metadata": {"annotations": {"fleet.io/force-removal": "true"}}}
         hub.request("PATCH", f"{CLUSTERS}/{name}", annotations, content_type="application/merge-patch+json")

@@ -140,9 +140,15 @@ def _applied(applier: Applier, bodies: Sequence[Body], replace: bool) -> Iterato
 
     for body in bodies:
         try:
-            again = replace and _gone(applier, body)
-            line, stored = applier.apply(body)
-            yield line.replace(" created", " replaced") if again else line, stored
+            old = _over(applier, body) if replace else None
+            if old is not None:
+                line, stored = applier.would_replace(body)
+                if not applier.dry_run:
+                    _leave(applier, body, old)
+                    stored = applier.apply(body)[1]
+                yield line, stored
+            else:
+                yield applier.apply(body)
         except (NotServed, Refused) as failure:
             yield failure
 
@@ -157,23 +163,25 @@ def _agree(bodies: Sequence[Body], namespace: str | None) -> None:
             raise Failure(f"{named} is of namespace {said}, and --namespace says {namespace}")
 
 
-def _gone(applier: Applier, body: Body) -> bool:
-    """Whether a job of this name was over, or on its way out, and is gone now. Waits until it has left. Raises
-    Failure."""
-    name, hub = body["metadata"].get("name"), applier.hub
+def _over(applier: Applier, body: Body) -> Body | None:
+    """The job of this name, where it is over or on its way out; None else."""
+    name = body["metadata"].get("name")
     namespace = body["metadata"].get("namespace") or applier.namespace
-    job = hub.find(f"/fleet/v1/jobs/{namespace}/{body['kind']}/{name}") if name else None
-    if job is None or job.get("state") not in (*OVER, DELETING):
-        return False
-    _, path = applier.addressed(body)
+    job = applier.hub.find(f"/fleet/v1/jobs/{namespace}/{body['kind']}/{name}") if name else None
+    return job if job is not None and job.get("state") in (*OVER, DELETING) else None
+
+
+def _leave(applier: Applier, body: Body, job: Body) -> None:
+    """Delete the job, and return when it has left. Raises Failure."""
+    hub, (_, path) = applier.hub, applier.addressed(body)
     if job["state"] != DELETING:  # else by a command that was cut short, or by somebody else
         hub.request("DELETE", path, missing=True)
     ends = time.monotonic() + GONE_WITHIN_S
     while (hub.find(path) or {}).get("metadata", {}).get("uid") == job.get("uid"):
         if time.monotonic() > ends:
-            raise Failure(f"{body['kind'].lower()}/{name} is deleted, and has not left after {GONE_WITHIN_S:g} s")
+            name = f"{body['kind'].lower()}/{body['metadata']['name']}"
+            raise Failure(f"{name} is deleted, and has not left after {GONE_WITHIN_S:g} s")
         time.sleep(TAKEN_EVERY_S)
-    return True
 
 
 def _told(

@@ -37,6 +37,9 @@ def kubeconfig(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
         sim.wait(20)
 
 
+ADMISSION = "/apis/admissionregistration.k8s.io/v1"
+
+
 def changed(kubeconfig: Path, folder: Path, *path: str | int, to: object) -> Path:
     """A copy with one field changed."""
     document = yaml.safe_load(kubeconfig.read_text())
@@ -124,6 +127,43 @@ def test_joining_twice_changes_the_member_and_a_second_name_is_refused(up: Up, k
     assert (left.returncode, left.stdout) == (0, "one has left\n")
     assert stored(up) == []
     assert 'no member "one"' in refusal(fleet("unjoin", "one", "--data-dir", str(up.folder)))
+
+
+def test_a_refused_change_of_a_member_leaves_its_credentials_and_marks_as_they_were(
+    up: Up, kubeconfig: Path, tmp_path: Path
+) -> None:
+    assert join(up, "one", kubeconfig).returncode == 0
+    before = up.hub.find(f"{SECRETS}/member-one")
+    guard = {
+        "apiVersion": ADMISSION.removeprefix("/apis/"), "kind": "ValidatingAdmissionPolicy",
+        "metadata": {"name": "frozen"},
+        "spec": {
+            "matchConstraints": {"resourceRules": [{
+                "apiGroups": ["cluster.karmada.io"], "apiVersions": ["*"], "resources": ["clusters"],
+                "operations": ["UPDATE", "DELETE"],
+            }]},
+            "matchConditions": [
+                {"name": "people", "expression": "!request.userInfo.username.startsWith('system:fleet')"},
+            ],
+            "validations": [{"expression": "request.operation == 'UPDATE' && !has(object.spec.region)"}],
+        },
+    }  # fmt: skip
+    bound = {"policyName": "frozen", "validationActions": ["Deny"]}
+    binding = {**guard, "kind": "ValidatingAdmissionPolicyBinding", "spec": bound}
+    up.hub.put_object(f"{ADMISSION}/validatingadmissionpolicies", guard)
+    up.hub.put_object(f"{ADMISSION}/validatingadmissionpolicybindings", binding)
+    try:
+        url = yaml.safe_load(kubeconfig.read_text())["clusters"][0]["cluster"]["server"]
+        other = changed(kubeconfig, tmp_path, *SERVER, to=url.replace("127.0.0.1", "localhost"))
+        assert "denied" in refusal(join(up, "one", other, "--region", "north"))
+        assert up.hub.find(f"{SECRETS}/member-one") == before
+        assert "denied" in refusal(fleet("unjoin", "one", "--force", "--data-dir", str(up.folder)))
+        annotations = (up.hub.find(f"{CLUSTERS}/one") or {})["metadata"].get("annotations") or {}
+        assert "fleet.io/force-removal" not in annotations
+    finally:
+        for kind in ("validatingadmissionpolicybindings", "validatingadmissionpolicies"):
+            up.hub.request("DELETE", f"{ADMISSION}/{kind}/frozen")
+    assert fleet("unjoin", "one", "--data-dir", str(up.folder)).returncode == 0
 
 
 def test_a_server_that_is_no_kubernetes_api_is_refused_in_one_line(up: Up, kubeconfig: Path, tmp_path: Path) -> None:

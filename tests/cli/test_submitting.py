@@ -86,6 +86,23 @@ def test_a_job_that_is_over_runs_again_when_that_is_said(up: Up, tmp_path: Path)
     assert (up.hub.find(f"{JOBS}/again") or {})["metadata"]["uid"] != first["metadata"]["uid"]
 
 
+def test_a_job_that_would_not_be_taken_keeps_the_one_that_it_is_to_replace(up: Up, tmp_path: Path) -> None:
+    path = written(tmp_path / "a.yaml", short("kept"))
+    first = json.loads(run(up, "submit", path, "-o", "json").stdout)
+    until("it is over", lambda: state(up, "kept") == "Succeeded")
+    wrong, typo = short("kept"), short("kept")
+    wrong["spec"]["pytorchReplicaSpecs"]["Worker"]["replicas"] = -1
+    typo["spec"]["pytorchReplicaSpecs"]["Worker"]["replica"] = 1
+    itself = {**short("kept"), "metadata": {"name": "kept", "annotations": {"fleet.io/after": "kept"}}}
+    for body, why in ((wrong, "must be between 0"), (typo, "unknown field"), (itself, "cannot start after itself")):
+        done = run(up, "submit", written(tmp_path / "b.yaml", body), "--replace")
+        assert (done.returncode, done.stdout) == (1, "") and why in done.stderr, done.stderr
+    told = run(up, "submit", path, "--replace", "--dry-run").stdout
+    assert told == "pytorchjob.kubeflow.org/kept replaced (dry run)\n"
+    assert (up.hub.find(f"{JOBS}/kept") or {})["metadata"]["uid"] == first["metadata"]["uid"]
+    assert state(up, "kept") == "Succeeded"
+
+
 def test_a_job_starts_after_others(up: Up, tmp_path: Path) -> None:
     path = written(tmp_path / "a.yaml", short("train-model"))
     assert run(up, "submit", written(tmp_path / "c.yaml", short("before"))).returncode == 0
