@@ -21,6 +21,7 @@ from fleet.simulate.wall import RandomIds, WallClock
 
 if TYPE_CHECKING:
     from fleet.cli.exposition import Gate
+    from fleet.controllers.runtime.heartbeat import Heartbeat
     from fleet.controllers.runtime.hub import ControllerConfig, Hub
     from fleet.controllers.runtime.metrics import Metrics
     from fleet.engine.registry import Registry
@@ -272,12 +273,13 @@ async def _lead_once(
     import os
     import socket as sockets
 
+    from fleet.bindings.heartbeat import RENEW_S
     from fleet.cli.tunnels import dialer_of
     from fleet.controllers.runtime.authority import Authority
     from fleet.controllers.runtime.controller import cancelled
     from fleet.controllers.runtime.hub import Hub
     from fleet.members.clusters import ClusterMembers
-    from fleet.store.leadership import PostgresLeadership
+    from fleet.store.leadership import PostgresLeadership, Sign
 
     leadership, holder = PostgresLeadership(hub.dsn), f"{sockets.gethostname()}-{os.getpid()}"
     leading = asyncio.create_task(leadership.acquire("controllers", holder))
@@ -302,8 +304,13 @@ async def _lead_once(
         lost = asyncio.create_task(leadership.lost())
         for task in (lost, stopping):
             task.add_done_callback(lambda _: over.set())
+
+        def show(heartbeat: Heartbeat) -> None:
+            writer = hub.store.apart()
+            leadership.show(Sign(lambda: heartbeat.beat(writer.commit), RENEW_S, writer.close))
+
         try:
-            await _run_loops(parts, holder, solver, over, on_ready)
+            await _run_loops(parts, holder, solver, over, on_ready, show)
         finally:
             await cancelled(lost)
             await members.stop()
@@ -316,9 +323,10 @@ async def _lead_once(
 
 
 async def _run_loops(
-    parts: Hub, holder: str, solver: ProcessSolver, over: asyncio.Event, on_ready: Callable[[], None]
-) -> None:
-    """Run every loop of the leader `holder` until `over`."""
+    parts: Hub, holder: str, solver: ProcessSolver, over: asyncio.Event, on_ready: Callable[[], None],
+    show: Callable[[Heartbeat], None],
+) -> None:  # fmt: skip
+    """Run every loop of the leader `holder` until `over`; `show` begins its sign of life."""
     import structlog
 
     from fleet.controllers.decide.loop import DecideLoop
@@ -335,7 +343,9 @@ async def _run_loops(
         on_ready()
         loops = build_loops(parts, solver)
         decide = next(loop for loop in loops if isinstance(loop, DecideLoop))
-        await run_all([*loops, Heartbeat(parts, holder, decide.look_again)], over, metrics.ended)
+        heartbeat = Heartbeat(parts, holder, decide.look_again)
+        show(heartbeat)
+        await run_all([*loops, heartbeat], over, metrics.ended)
     except Fenced:  # another process leads; this one was the last to know
         pass
     finally:

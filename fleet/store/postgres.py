@@ -33,6 +33,7 @@ from fleet.ports import (
     Write,
 )
 from fleet.store import sql
+from fleet.store.apart import ApartWriter
 from fleet.store.bodies import PLAIN_BYTES, Bodies
 from fleet.store.follower import Follower
 from fleet.store.link import BROKEN, Link
@@ -247,6 +248,10 @@ class PostgresStore:
 
     async def commit(self, writes: Sequence[Write], *, epoch: int | None = None) -> Committed | Conflict:
         return await self._writer.submit(writes, epoch)
+
+    def apart(self) -> ApartWriter:
+        """A writer for another event loop than that of this store."""
+        return ApartWriter(self._dsn, self._box, self._clock)
 
     async def compact(self, before: int) -> None:
         try:

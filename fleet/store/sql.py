@@ -32,6 +32,10 @@ EVERYTHING = """
     SELECT s.revision AS newest, o."group", o.resource, o.namespace, o.name, o.uid, o.revision, o.key_id, o.body
     FROM log_state s LEFT JOIN objects o ON true
 """
+ONE = """
+    SELECT "group", resource, namespace, name, uid, revision, key_id, body FROM objects
+    WHERE "group" = $1 AND resource = $2 AND namespace = $3 AND name = $4
+"""
 EVENTS = """
     SELECT revision, type, "group", resource, namespace, name, uid, at, key_id, body, previous FROM events
     WHERE revision > $1 ORDER BY revision LIMIT $2

@@ -18,14 +18,15 @@ class Kind(StrEnum):
 
     KILL = "kill"
     STOP = "stop"  # SIGSTOP, and SIGCONT after `seconds`
+    HOLD = "hold"  # its event loop does not turn for `seconds`, while its other threads go on
     CLOCK = "clock"  # its clock jumps by `jump_s`, and back after `seconds`
     DISK = "disk"  # the database's disk is full for `seconds`
 
 
 KILLED = {"api": 3, "leader": 3, "standby": 1, "solver": 2, "postgres": 2, "backend": 1}
 STOPPED = {"api": 3, "leader": 3, "solver": 1, "postgres": 2, "sim": 1}
-KINDS = {Kind.STOP: 6, Kind.CLOCK: 3, Kind.DISK: 1}
-LONG_STOP_S = 14.0  # a leader is deposed after ten
+KINDS = {Kind.STOP: 6, Kind.HOLD: 2, Kind.CLOCK: 3, Kind.DISK: 1}
+LONG_S = {Kind.STOP: 14.0, Kind.HOLD: 24.0}  # a leader that is stopped is deposed after 10, one that is held after 20
 KILLS_FOR_OTHERS = 6  # kills for each fault of another kind
 
 
@@ -72,9 +73,9 @@ def _other(dice: random.Random) -> Step:
         return Step(kind, dice.choice(("api", "leader", "standby")), pause, dice.uniform(1.0, 4.0), jump)
     if kind is Kind.DISK:
         return Step(kind, "postgres", pause, dice.uniform(2.0, 5.0))
-    target = _draw(dice, STOPPED)
+    target = "leader" if kind is Kind.HOLD else _draw(dice, STOPPED)
     long = target == "leader" and dice.random() < 0.5
-    return Step(kind, target, pause, LONG_STOP_S if long else dice.uniform(0.5, 5.0))
+    return Step(kind, target, pause, LONG_S[kind] if long else dice.uniform(0.5, 5.0))
 
 
 def network(seed: int) -> Iterator[NetworkFault]:

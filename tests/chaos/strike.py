@@ -13,14 +13,16 @@ import random
 import signal
 import threading
 import time
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 
 from tests.chaos.client import JOBS, Client
 from tests.chaos.findings import Findings
-from tests.chaos.plan import LONG_STOP_S, Kind, NetworkFault, Step, network
+from tests.chaos.plan import LONG_S, Kind, NetworkFault, Step, network
 from tests.chaos.proxy import Mode
 from tests.chaos.rig import Rig
+from tests.chaos.skewed import hold_file
 from tests.chaos.truth import Truth
 from tests.chaos.work import until_answered
 from tests.e2e.manifests import pytorchjob
@@ -185,7 +187,7 @@ class Striker:
             self._jump(name, step.jump_s)
             time.sleep(step.seconds)
             self._jump(name, 0.0)
-        elif step.kind is Kind.STOP:
+        elif step.kind in LONG_S:
             self._stop_and_wake(step, name)
         else:
             pids = self.rig.processes(step.target, name, self._dice)
@@ -199,15 +201,9 @@ class Striker:
         os.kill(self.rig.keeper.pid(name), signal.SIGUSR1)
 
     def _stop_and_wake(self, step: Step, name: str) -> None:
-        pids = self.rig.processes(step.target, name, self._dice)
-        if step.target == "postgres":
-            pids = self.rig.with_children(pids[0])
-        for pid in pids:
-            with suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGSTOP)
-        deposed = step.target == "leader" and step.seconds >= LONG_STOP_S
+        deposed = step.target == "leader" and step.seconds >= LONG_S[step.kind]
         follower, log = "", ""
-        try:
+        with self._held(name) if step.kind is Kind.HOLD else self._stopped(step.target, name):
             time.sleep(step.seconds)
             if deposed:
                 others = [
@@ -216,12 +212,33 @@ class Striker:
                 follower = str(self.rig.keeper.pid(others[0]))
                 wait_for("another leads", lambda: self._holder().endswith(f"-{follower}"), 30)
                 log = self.rig.keeper.log(name)
+        if deposed:
+            self._judge_woken(name, follower, log)
+
+    @contextmanager
+    def _held(self, name: str) -> Iterator[None]:
+        file = hold_file(self.rig.clock_file(name))
+        file.touch()
+        try:
+            os.kill(self.rig.keeper.pid(name), signal.SIGUSR2)
+            yield
+        finally:
+            file.unlink()
+
+    @contextmanager
+    def _stopped(self, target: str, name: str) -> Iterator[None]:
+        pids = self.rig.processes(target, name, self._dice)
+        if target == "postgres":
+            pids = self.rig.with_children(pids[0])
+        for pid in pids:
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGSTOP)
+        try:
+            yield
         finally:
             for pid in pids:
                 with suppress(ProcessLookupError):
                     os.kill(pid, signal.SIGCONT)
-        if deposed:
-            self._judge_woken(name, follower, log)
 
     def _judge_woken(self, name: str, follower: str, log: str) -> None:
         """I11: the woken leader notices, and the Lease stays with the other. The rest shows in the members."""
@@ -230,7 +247,7 @@ class Striker:
         try:
             wait_for("the old leader stands by", lambda: self.rig.keeper.log(name).count(told) != before, 30)
         except TimeoutError:
-            self.findings.add("I11", name, "a leader that was stopped, deposed and woken does not stand for election")
+            self.findings.add("I11", name, "a leader that was halted, deposed and woken does not stand for election")
         end = time.monotonic() + 3
         while time.monotonic() < end:
             if self.rig.leader() == name:

@@ -11,6 +11,7 @@ from typing import Any, Protocol
 from fleet.ports import Body, Committed, Conflict, Event, Key, Leadership, Put, Store, Stored, Watch, Write
 from fleet.simulate.wall import WallClock
 from fleet.store.leadership import PostgresLeadership
+from fleet.store.life import Patience
 from fleet.store.memory import MemoryLeadership, MemoryStore
 from fleet.store.postgres import PostgresStore
 
@@ -65,7 +66,7 @@ class PostgresWorld:
         return store
 
     def candidate(self, **options: Any) -> PostgresLeadership:
-        made = PostgresLeadership(self.dsn, **options)
+        made = PostgresLeadership(self.dsn, patience=Patience(**options))
         self._candidates.append(made)
         return made
 

@@ -11,6 +11,7 @@ from typing import Any
 import orjson
 
 from api.kindfiles import load_kinds
+from fleet.bindings.heartbeat import RENEW_S
 from fleet.controllers.decide.loop import DecideLoop
 from fleet.controllers.manager import build_loops
 from fleet.controllers.runtime.controller import Loop, run_all
@@ -21,7 +22,7 @@ from fleet.engine.status import StatusError
 from fleet.model.amounts import Amounts
 from fleet.objects.objects import Objects
 from fleet.objects.writing import Options, User
-from fleet.ports import Body, Key
+from fleet.ports import Body, Key, StoreUnavailable
 from fleet.store.memory import MemoryStore
 from fleet.wellknown import CLUSTER, KUBEFLOW, POLICY, QUEUE, QUEUE_NAMESPACE, QUOTA, TREE_NAMESPACE, WORK
 from tests.controllers.fakemember import FakeMember
@@ -148,13 +149,21 @@ class World:
         """Their heartbeat, which ends with them; it has beaten once."""
         decide = next(loop for loop in self.loops if isinstance(loop, DecideLoop))
         heartbeat = Heartbeat(self.hub, "host-1", decide.look_again)
-        await heartbeat.beat()
-        running = asyncio.get_running_loop().create_task(heartbeat.run())
-        self._beside.append(running)
+
+        async def beats() -> None:
+            while True:
+                with contextlib.suppress(StoreUnavailable):
+                    await heartbeat.beat(self.store.commit)
+                await self.clock.sleep(RENEW_S)
+
+        await heartbeat.beat(self.store.commit)
+        running = [asyncio.create_task(heartbeat.run()), asyncio.create_task(beats())]
+        self._beside += running
         try:
             yield heartbeat
         finally:
-            running.cancel()
+            for task in running:
+                task.cancel()
 
     async def stop(self) -> None:
         self._stop.set()

@@ -14,7 +14,7 @@ SLOW_S = 3
 REFUSED = 6  # jobs
 # No binding of a job `refused-…` can be made. That of `stuck` can be made and not changed: the decider places the job,
 # cannot say so, tries again as on a full disk, and finishes no look. Users who write `full-…` are told of a full disk.
-# The Lease is the sign of life of the controllers, and the loop that writes it ends by an exception.
+# The Lease is the sign of life of the controllers, and the loop that makes it ends by an exception.
 REFUSES = """
     IF NEW.resource = 'resourcebindings' AND NEW.name LIKE 'refused-%'
         OR NEW.resource = 'leases' AND NEW.name = 'fleet-controllers'

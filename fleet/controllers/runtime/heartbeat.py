@@ -1,13 +1,14 @@
-"""A loop that renews the leader's sign of life, which says whether jobs are decided on (fleet/bindings/heartbeat.py).
+"""The leader's sign of life that says whether jobs are decided on (fleet/bindings/heartbeat.py).
 
-The sign is written under the leader's epoch. Its content is bounded: the worst loops, a few keys, some members.
+A loop makes its content, which is bounded: the worst loops, a few keys, some members. `beat` writes it under the
+leader's epoch. The leadership's thread calls that, so that a loop that is busy does not look like one that is gone.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from itertools import count
-from typing import Any
+from typing import Any, Protocol
 
 import orjson
 
@@ -15,7 +16,7 @@ from fleet import __version__
 from fleet.bindings.heartbeat import LATE_S, LEASE, LOOKS_S, RENEW_S
 from fleet.controllers.runtime.hub import Hub
 from fleet.model.times import rfc3339, rfc3339_micro
-from fleet.ports import Body, StoreUnavailable
+from fleet.ports import Body, Committed, Conflict, Fenced, StoreUnavailable, Write
 from fleet.wellknown import ANNOTATION_HEARTBEAT
 
 LOOK_EACH = int(LOOKS_S // RENEW_S)  # beats
@@ -24,6 +25,12 @@ ERROR_MAX = 200  # characters
 NAMES_MAX = 5  # keys that are set aside
 MEMBERS_MAX = 100
 FAILING_S = 60.0  # a loop that failed or ended within this is told of
+
+
+class Commit(Protocol):
+    """`Store.commit`."""
+
+    async def __call__(self, writes: Sequence[Write], *, epoch: int | None = None) -> Committed | Conflict: ...
 
 
 class Heartbeat:
@@ -35,22 +42,33 @@ class Heartbeat:
         self._hub, self._holder, self._look_again = hub, holder, look_again
         self._acquired = hub.clock.now()
         self._counted: dict[str, tuple[int, float]] = {}  # loop -> failures and restarts, and when they last grew
+        self._content = self._told()
+        self._refused: Exception | None = None  # of the last renewal that no database and no other leader explains
 
     async def run(self) -> None:
         for number in count():
             if number % LOOK_EACH == 0:
                 self._look_again()
-            try:
-                await self.beat()
-            except StoreUnavailable:
-                pass  # the Lease grows old meanwhile, which is the truth
+            self._content = self._told()
             await self._hub.clock.sleep(RENEW_S)
+            refused, self._refused = self._refused, None
+            if refused is not None:  # a bug, which is this loop's: it is counted, and told of
+                raise refused
 
-    async def beat(self) -> None:
-        report = orjson.dumps(self.report()).decode()
-        renewed = rfc3339_micro(self._hub.clock.now())
+    async def beat(self, commit: Commit) -> None:
+        """Renew the Lease by `commit`. Safe in a thread: it reads nothing that a loop changes."""
+        try:
+            await self._renew(commit)
+        except (Fenced, StoreUnavailable):
+            raise
+        except Exception as error:
+            self._refused = error
+            raise
 
-        def change(lease: Body) -> bool:
+    async def _renew(self, commit: Commit) -> None:
+        renewed, content = rfc3339_micro(self._hub.clock.now()), self._content
+
+        def change(lease: Body) -> Body:
             spec = lease.setdefault("spec", {})
             if spec.get("holderIdentity") != self._holder:
                 spec["leaseTransitions"] = int(spec.get("leaseTransitions") or 0) + 1
@@ -58,18 +76,19 @@ class Heartbeat:
                 holderIdentity=self._holder, acquireTime=rfc3339_micro(self._acquired), renewTime=renewed,
                 leaseDurationSeconds=int(LATE_S),
             )  # fmt: skip
-            lease["metadata"].setdefault("annotations", {})[ANNOTATION_HEARTBEAT] = report
-            return True
+            lease["metadata"].setdefault("annotations", {})[ANNOTATION_HEARTBEAT] = content
+            return lease
 
-        if self._hub.store.peek(LEASE) is None:
-            body: Body = {
+        if isinstance(await commit([self._hub.change(LEASE, change)], epoch=self._hub.epoch), Conflict):
+            body = change({
                 "apiVersion": "coordination.k8s.io/v1", "kind": "Lease",
                 "metadata": {"name": LEASE.name, "namespace": LEASE.namespace}, "spec": {"leaseTransitions": -1},
-            }  # fmt: skip
-            change(body)
-            await self._hub.create(LEASE.group, LEASE.resource, LEASE.namespace, body)
-        else:
-            await self._hub.edit(LEASE, change)
+            })  # fmt: skip
+            new = self._hub.new(LEASE.group, LEASE.resource, LEASE.namespace, body)
+            await commit([new], epoch=self._hub.epoch)
+
+    def _told(self) -> str:
+        return orjson.dumps(self.report()).decode()
 
     def report(self) -> dict[str, Any]:
         """The content of the annotation."""

@@ -6,6 +6,7 @@ import pytest
 
 from fleet.bindings.heartbeat import LEASE, report_of, silence_of
 from fleet.model.times import rfc3339
+from fleet.ports import Committed, Conflict
 from tests.controllers.fastloop import eventually, settle
 from tests.controllers.world import hub, member, policy, pytorchjob, tree
 
@@ -26,6 +27,18 @@ async def test_a_quiet_hub_shows_life_and_says_when_it_last_decided() -> None:
         await world.kill()
         await settle(30)
         assert "nobody decides since" in silence_of(world.store, world.clock.now())
+
+
+async def test_a_renewal_that_fails_by_a_bug_is_counted_as_the_loops() -> None:
+    async with hub(member("cfa")) as world, world.beating() as heartbeat:
+
+        async def refuses(*_: object, **__: object) -> Committed | Conflict:
+            raise ValueError("a bug")
+
+        with pytest.raises(ValueError, match="a bug"):
+            await heartbeat.beat(refuses)
+        with pytest.raises(ValueError, match="a bug"):
+            await heartbeat.run()
 
 
 async def test_a_decider_that_fails_each_time_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:

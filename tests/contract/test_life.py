@@ -1,0 +1,43 @@
+"""How the event loop of a leader is judged by its stamps; no thread, and a clock of the test's own."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from fleet.store.life import Patience, Stamps, Turning, judged
+
+
+@pytest.mark.parametrize(
+    ("since_s", "turning"),
+    [(0, Turning.TURNS), (5, Turning.TURNS), (9.9, Turning.TURNS), (10, Turning.LATE), (29.9, Turning.LATE),
+     (30, Turning.STANDS), (3600, Turning.STANDS)],
+)  # fmt: skip
+def test_ten_seconds_are_late_and_thirty_lose_the_leadership(since_s: float, turning: Turning) -> None:
+    assert judged(since_s, Patience()) is turning
+
+
+def test_who_is_sure_cannot_have_been_deposed() -> None:
+    """A sign of life that is answered counts from its sending, and a take-over from its arrival."""
+    patience = Patience()
+    assert patience.sure_part * patience.takeover_s < patience.takeover_s < patience.stands_s
+    assert patience.alive_every_s < patience.turned_s < patience.stands_s
+
+
+async def test_a_loop_is_stamped_whenever_it_turns_until_the_stamps_end() -> None:
+    now = 100.0
+    stamps = Stamps(Patience(alive_every_s=0.001), lambda: now)
+    now = 112.0
+    assert stamps.turning is Turning.LATE
+    await asyncio.wait_for(_until_stamped(stamps), 10)
+    assert stamps.turning is Turning.TURNS
+    stamps.end()
+    now = 142.0
+    await asyncio.sleep(0.01)
+    assert (stamps.age_s, stamps.turning) == (30.0, Turning.STANDS)
+
+
+async def _until_stamped(stamps: Stamps) -> None:
+    while stamps.age_s:  # noqa: ASYNC110
+        await asyncio.sleep(0.001)
