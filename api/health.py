@@ -107,7 +107,8 @@ Check = Callable[[], str]
 
 class Health:
     """The paths that need no credentials, as a kube-apiserver answers them: `?verbose` lists checks, `?exclude=NAME`
-    leaves one out, /readyz/NAME asks one alone. /livez and /healthz say that the process lives, and no more."""
+    leaves one out, /readyz/NAME asks one alone. /livez and /healthz say that the process lives, and no more. A check
+    that is not asked for is not made: /readyz/shutdown, whether the process serves, waits for no database."""
 
     def __init__(self, store: Store, version: dict[str, str], checks: Mapping[str, Check]) -> None:
         self._store, self._version, self._checks = store, version, checks
@@ -117,15 +118,20 @@ class Health:
         path, _, one = request.path.strip("/").partition("/")
         if path == "version":
             return json_response(self._version)
-        results = await self._ready() if path == "readyz" else {"ping": ""}
+        names = self._names if path == "readyz" else ("ping",)
         if one:
-            return _single(results, one)
+            if one not in names:
+                return text_response(f"there is no check {one}; there are {', '.join(names)}", 404)
+            wrong = await self._check(one)
+            return text_response(wrong or "ok", 503 if wrong else 200)
         asked = parse_qs(request.scope.get("query_string", b"").decode("latin-1"), keep_blank_values=True)
-        return _all(path, results, frozenset(asked.get("exclude", ())), "verbose" in asked)
+        excluded = frozenset(asked.get("exclude", ()))
+        results = {name: "" if name in excluded else await self._check(name) for name in names}
+        return _all(path, results, excluded, "verbose" in asked)
 
     async def indicators(self) -> Response:
         """/metrics/slis: the state of each check of /readyz as a gauge, under the name of a kube-apiserver's."""
-        results = await self._ready()
+        results = {name: await self._check(name) for name in self._names}
         registry = CollectorRegistry()
         gauge = Gauge(
             "kubernetes_healthcheck", "The result of a single check: 1 when all is well.", ("name", "type"),
@@ -135,12 +141,18 @@ class Health:
             gauge.labels(name, "readyz").set(not wrong)
         return Response(generate_latest(registry), content_type=CONTENT_TYPE_LATEST)
 
-    async def _ready(self) -> dict[str, str]:
-        """The checks of /readyz by name: "" when all is well, else what is wrong."""
-        return {
-            "ping": "", "store": await of_store(self._store), **{name: check() for name, check in self._checks.items()},
-            "shutdown": "process is shutting down" if self.draining else "",
-        }  # fmt: skip
+    @property
+    def _names(self) -> tuple[str, ...]:
+        """The checks of /readyz."""
+        return ("ping", "store", *self._checks, "shutdown")
+
+    async def _check(self, name: str) -> str:
+        """ "" when all is well, else what is wrong."""
+        if name == "store":
+            return await of_store(self._store)
+        if name == "shutdown":
+            return "process is shutting down" if self.draining else ""
+        return self._checks[name]() if name in self._checks else ""
 
 
 async def of_store(store: Store) -> str:
@@ -150,12 +162,6 @@ async def of_store(store: Store) -> str:
     except StoreUnavailable:
         return "store unavailable"
     return ""
-
-
-def _single(results: Mapping[str, str], name: str) -> Response:
-    if name not in results:
-        return text_response(f"there is no check {name}; there are {', '.join(results)}", 404)
-    return text_response(results[name] or "ok", 503 if results[name] else 200)
 
 
 def _all(path: str, results: Mapping[str, str], excluded: frozenset[str], verbose: bool) -> Response:

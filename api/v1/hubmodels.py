@@ -210,8 +210,19 @@ class HubStatus(Model):
     failing: list[FailingLoop]
     aside: Aside
     members: list[MemberStatus]
-    database: str = Field(description='"ok", or why it does not answer.')
+    silent: bool = Field(description="Nobody decides.")
+    database: str = Field(description='"ok", or what it does not do, and why.')
     version: str | None = Field(description="Of the controllers process that leads.")
+
+
+class Blocker(Model):
+    """A session of the database that a write waits for, and that waits for no other itself."""
+
+    pid: int = Field(description="The id of its process, as pg_stat_activity has it.")
+    user: str
+    application: str
+    state: str
+    open_s: float = Field(description="Seconds since its transaction began.")
 
 
 class Database(Model):
@@ -225,6 +236,9 @@ class Database(Model):
     mostConnections: int
     oldestTransactionS: float = Field(description="Seconds since the oldest open transaction of others began.")
     roundTripMs: float = Field(description="Of one small question.")
+    writeMs: float | None = Field(description="Of one write that changes nothing; null: none within two seconds.")
+    writeTrouble: str = Field(description="Why there was none, or empty.")
+    blockers: list[Blocker] = Field(description="The oldest transaction first; at most five.")
     aheadS: float = Field(description="Seconds that the clock of the database is ahead of this process's.")
 
 

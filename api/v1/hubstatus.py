@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, Protocol
 
 from fastapi import APIRouter, Request
 from starlette.responses import Response
@@ -18,7 +18,17 @@ from fleet.model.untyped import mapping, rows, text, texts, whole
 from fleet.ports import Body, StoreUnavailable
 from fleet.wellknown import CLUSTER
 
-Parts = Callable[[], Awaitable[Mapping[str, Any]]]  # the parts of the hub beside its objects
+
+class Parts(Protocol):
+    """The parts of the hub beside its objects."""
+
+    async def __call__(self) -> Mapping[str, Any]: ...
+
+    async def write_trouble(self) -> str:
+        """Why the database takes no write now; "" where it does."""
+        ...
+
+
 PARTS = "/fleet/v1/parts"
 
 
@@ -27,14 +37,17 @@ def router(hub: Hub, parts: Parts | None = None) -> APIRouter:
 
     @routes.get("/status", response_model=HubStatus, summary="Whether the hub works")
     async def status(request: Request) -> Response:
-        """From the controllers' sign of life, which is at most five seconds old. Needs `list` on
-        clusters.cluster.karmada.io."""
+        """From the controllers' sign of life, which is at most five seconds old. Where that is missing, the database is
+        asked for a write. Needs `list` on clusters.cluster.karmada.io."""
         need(request, Attributes("list", CLUSTER, "clusters"))
         try:
             await hub.store.revision()
         except StoreUnavailable as error:
-            return answer(found(hub, str(error)))
-        return answer(found(hub, ""))
+            return answer(found(hub, f"does not answer: {error}"))
+        told = found(hub, "")
+        if told["silent"] and parts is not None and (trouble := await parts.write_trouble()):
+            told = found(hub, f"takes no writes: {trouble}")
+        return answer(told)
 
     @routes.get("/parts", response_model=HubParts, summary="Database, disk, certificates, clock and version")
     async def get_parts(request: Request) -> Response:
@@ -49,14 +62,14 @@ def router(hub: Hub, parts: Parts | None = None) -> APIRouter:
 
 
 def found(hub: Hub, trouble: str) -> dict[str, Any]:
-    """`trouble`: why the database does not answer, "" when it does."""
+    """`trouble`: what the database does not do and why, "" when it works."""
     stored, now = hub.store.peek(LEASE), hub.objects.clock.now()
     lease = stored.body if stored is not None else None
     report, silent = report_of(lease), silence(lease, now)
     members = _members(hub, mapping(report.get("members")) if silent is None else {})
     failing = [entry for entry in rows(report.get("failing")) if text(entry.get("loop"))]
     aside = mapping(report.get("aside"))
-    problems = [f"the database does not answer: {trouble}"] if trouble else []
+    problems = [f"the database {trouble}"] if trouble else []
     problems += [silent.told(now)] if silent is not None else []
     problems += [
         f"the loop {entry['loop']} fails: {whole(entry.get('failures'))} failures, {whole(entry.get('restarts'))}"
@@ -81,6 +94,7 @@ def found(hub: Hub, trouble: str) -> dict[str, Any]:
         ],
         "aside": {"count": whole(aside.get("count")), "first": list(texts(aside.get("first")))},
         "members": members, "database": trouble or "ok", "version": text(report.get("version")) or None,
+        "silent": silent is not None,
     }  # fmt: skip
 
 

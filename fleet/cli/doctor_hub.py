@@ -8,6 +8,7 @@ import shutil
 import subprocess
 from collections import Counter
 from collections.abc import Iterator
+from typing import Any
 
 from fleet import __version__
 from fleet.cli.failure import Failure
@@ -17,6 +18,7 @@ from fleet.model.times import seconds
 
 CLOCK_S = 5.0  # that two clocks may differ
 ROUND_TRIP_MS = 100.0
+WRITE_MS = 1000.0
 TRANSACTION_S = 300.0
 CONNECTIONS_PART = 0.8  # of those that the server takes
 DISK_PART, DISK_BYTES = 0.1, 2 << 30  # that are free at least
@@ -43,9 +45,17 @@ def full(patient: Patient) -> bool:
         return False
 
 
+def stopped(patient: Patient) -> bool:
+    """Whether nothing can be written, by a full disk or since the database takes no writes. False as above."""
+    try:
+        return full(patient) or bool((patient.parts["database"] or {}).get("writeTrouble"))
+    except Failure:
+        return False
+
+
 def nobody_decides(patient: Patient) -> Iterator[Finding]:
     """No leader, or a leader whose decider has stopped."""
-    if full(patient):
+    if stopped(patient):
         return
     for problem in patient.status["problems"]:
         if problem.startswith("nobody decides"):
@@ -55,7 +65,7 @@ def nobody_decides(patient: Patient) -> Iterator[Finding]:
 
 def failing_loops(patient: Patient) -> Iterator[Finding]:
     """Loops of the controllers that failed within the last minute."""
-    if full(patient):
+    if stopped(patient):
         return
     for entry in patient.status["failing"]:
         error = f", on {entry['error']}" if entry.get("error") else ""
@@ -103,6 +113,14 @@ def database(patient: Patient) -> Iterator[Finding]:
     if facts is None:
         yield found("database", parts["databaseTrouble"], "start PostgreSQL, or correct --database-url")
         return
+    if facts.get("writeTrouble") and not full(patient):
+        yield found(
+            "database-blocked", f"takes no writes: {facts['writeTrouble']}; nobody decides until it does",
+            _mend_block(facts["blockers"]),
+        )  # fmt: skip
+    elif (facts.get("writeMs") or 0.0) > WRITE_MS:
+        why = f"a write took {facts['writeMs']:g} ms, for which all others wait"
+        yield found("slow-database", why, "look at the disk of PostgreSQL, and at locks in pg_stat_activity")
     if facts["schema"] != facts["wanted"]:
         why = f"its schema is {facts['schema']}, this release knows {facts['wanted']}"
         yield found("schema", why, "run the same release everywhere; the newest migrates the schema when it starts")
@@ -117,6 +135,16 @@ def database(patient: Patient) -> Iterator[Finding]:
         yield found("old-transaction", why, "find it in pg_stat_activity, and end it (pg_terminate_backend)")
 
 
+def _mend_block(blockers: list[dict[str, Any]]) -> str:
+    if not blockers:
+        return "look at the log and the disk of PostgreSQL, and at pg_prepared_xacts"
+    pid = blockers[0]["pid"]
+    return (
+        f"see what it does (SELECT * FROM pg_stat_activity WHERE pid = {pid}), and end it there, or by SELECT"
+        f" pg_terminate_backend({pid})"
+    )
+
+
 def history(patient: Patient) -> Iterator[Finding]:
     """A history that cannot be read, is behind the log, or has lost a part of it."""
 
@@ -127,6 +155,8 @@ def history(patient: Patient) -> Iterator[Finding]:
     if "history" not in parts:  # of an older release
         return
     facts = parts["history"]
+    if facts is None and stopped(patient):
+        return
     if facts is None:
         mend = "start its PostgreSQL, or correct --history-database-url: the hub works on, and records later"
         yield found("history", parts["historyTrouble"], mend)

@@ -44,6 +44,12 @@ class Parts:
             **await self._past(now), **await asyncio.to_thread(self._files),
         }  # fmt: skip
 
+    async def write_trouble(self) -> str:
+        """Why the database takes no write now; "" where it does."""
+        from fleet.store.writable import trial
+
+        return (await trial(self.dsn)).trouble
+
     async def _past(self, now: float) -> dict[str, Any]:
         """How far the history is written, beside the log that it is made of."""
         from fleet.accounts.reports_reader import HistoryUnavailable

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import asdict
 from typing import Any
 
 import asyncpg
@@ -12,6 +13,7 @@ import asyncpg
 from fleet.ports import StoreUnavailable
 from fleet.store.link import BROKEN
 from fleet.store.migrate import HEAD, version_of
+from fleet.store.writable import trial
 
 TIMEOUT_S = 5.0
 _FACTS = """
@@ -49,10 +51,12 @@ async def facts(dsn: str, wall: float) -> dict[str, Any]:
         )
         answered = time.monotonic()
         schema = await version_of(connection)
+    write = await trial(dsn)
     return {
         "version": row["version"], "schema": schema, "wanted": HEAD, "bytes": row["bytes"],
         "connections": row["connections"], "mostConnections": row["most_connections"],
         "oldestTransactionS": round(row["oldest_s"], 1), "roundTripMs": round((answered - asked) * 1000, 1),
+        "writeMs": write.ms, "writeTrouble": write.trouble, "blockers": [asdict(one) for one in write.blockers],
         "aheadS": round(theirs - (wall + (asked + answered) / 2 - began), 3),
     }  # fmt: skip
 

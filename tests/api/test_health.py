@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 
 import httpx
 import pytest
@@ -13,6 +13,7 @@ from api.kindfiles import load_kinds
 from api.rbac import AllowAll
 from fleet.engine.registry import Registry
 from fleet.objects.objects import Objects
+from fleet.ports import StoreUnavailable
 from fleet.simulate.wall import RandomIds, WallClock
 from fleet.store.memory import MemoryStore
 from tests.api.conftest import Hub
@@ -20,9 +21,11 @@ from tests.api.conftest import Hub
 SILENT = "nobody decides since 12:00 (2 min): no controllers process leads"
 
 
-async def ask(path: str, check: Callable[[], str] = lambda: SILENT) -> tuple[int, str]:
+async def ask(
+    path: str, check: Callable[[], str] = lambda: SILENT, store: MemoryStore | None = None
+) -> tuple[int, str]:
     clock = WallClock()
-    store, registry = MemoryStore(clock), Registry(load_kinds())
+    store, registry = store or MemoryStore(clock), Registry(load_kinds())
     app = build_app(
         Objects(store, registry, clock, RandomIds()), store, registry, clock=clock, authorizer=AllowAll(),
         authenticator=StaticTokens({}), checks={"controllers": check},
@@ -57,6 +60,22 @@ async def test_a_check_can_be_left_out() -> None:
         "[+]ping ok\n[+]store ok\n[+]controllers excluded: ok\n[+]shutdown ok\n"
         'warn: some health checks cannot be excluded: no matches for "nothing"\nreadyz check passed\n'
     )
+
+
+async def test_whether_the_process_serves_does_not_depend_on_the_database() -> None:
+    """The check of load balancers: where the database is away, each API process answers why, and stays in reach."""
+
+    class Away(MemoryStore):
+        async def revision(self) -> int:
+            raise StoreUnavailable("away")
+
+    def asked(path: str) -> Awaitable[tuple[int, str]]:
+        return ask(path, lambda: "", Away(WallClock()))
+
+    assert await asked("/readyz/shutdown") == (200, "ok")
+    assert await asked("/readyz?exclude=store") == (200, "ok")
+    assert await asked("/readyz/store") == (503, "store unavailable")
+    assert (await asked("/readyz"))[0] == 503
 
 
 async def test_a_check_that_there_is_none_is_not_found() -> None:

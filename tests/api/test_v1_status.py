@@ -22,7 +22,8 @@ def grow_old(lease: Body, now: float) -> bool:
 async def test_a_hub_whose_controllers_run_is_well_but_for_members_that_are_not_ready() -> None:
     async with rest(member("cfa"), objects=[tree(), policy(queue=True)]) as hub, hub.world.beating() as heart:
         await eventually(lambda: hub.world.hub.metrics.looked_at > EPOCH)
-        await heart.beat()
+        heart.note()
+        await heart.beat(hub.world.store.commit)
         found = await hub.get("/status")
         HubStatus.model_validate(found)
         assert (found["leader"]["name"], found["database"], found["failing"]) == ("host-1", "ok", [])
@@ -77,7 +78,8 @@ async def test_a_loop_that_fails_says_on_what_and_the_leader_names_its_version()
     async with rest(member("cfa"), objects=[tree(), policy(queue=True)]) as hub, hub.world.beating() as heart:
         loop = next(loop for loop in hub.world.hub.metrics.loops if isinstance(loop, Controller))
         loop._count("pytorchjobs default/x", ValueError("odd"))
-        await heart.beat()
+        heart.note()
+        await heart.beat(hub.world.store.commit)
         [failing] = (found := await hub.get("/status"))["failing"]
         HubStatus.model_validate(found)
         assert failing["error"] == "pytorchjobs default/x: ValueError('odd')"

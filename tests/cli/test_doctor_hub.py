@@ -43,6 +43,7 @@ SOUND = {
     "database": {
         "version": "16", "schema": "0001_pre", "wanted": "0001_pre", "bytes": 1 << 30, "connections": 9,
         "mostConnections": 100, "oldestTransactionS": 0.0, "roundTripMs": 0.4, "aheadS": 0.0,
+        "writeMs": 2.5, "writeTrouble": "", "blockers": [],
     },
     "history": {"recordedSince": "2026-11-02T00:00:00Z", "gaps": ["a to b"], "behind": 3, "behindS": 12.0, "lost": 0},
     "historyTrouble": "",
@@ -89,6 +90,10 @@ def silent() -> dict[str, Any]:
     return {"metadata": {"name": "chat", "namespace": "a"}, "status": {"conditions": [told]}}
 
 
+BLOCKED = {
+    "writeMs": None, "writeTrouble": "a write has not happened within 2 s: process 7 has a lock",
+    "blockers": [{"pid": 7, "user": "ops", "application": "psql", "state": "idle in transaction", "open_s": 60.0}],
+}  # fmt: skip
 CASES: list[tuple[Check, Patient, str]] = [
     (doctor_hub.nobody_decides, patient(status={"problems": ["nobody decides since then: gone"]}), "nobody decides"),
     (doctor_hub.failing_loops,
@@ -102,6 +107,8 @@ CASES: list[tuple[Check, Patient, str]] = [
     (doctor_hub.database, patient(database(connections=95)), "95 of 100 connections are in use"),
     (doctor_hub.database, patient(database(roundTripMs=250.0)), "a small question took 250 ms"),
     (doctor_hub.database, patient(database(oldestTransactionS=999.0)), "a transaction has been open for 999 s"),
+    (doctor_hub.database, patient(database(writeMs=1800.0)), "a write took 1800 ms"),
+    (doctor_hub.database, patient(database(**BLOCKED)), "takes no writes: a write has not happened"),
     (doctor_hub.history, patient({"history": None, "historyTrouble": "connection refused"}), "connection refused"),
     (doctor_hub.history, patient(history(behind=90, behindS=400.4)), "is 400 s behind: 90 changes are not read yet"),
     (doctor_hub.history, patient(history(behind=90, behindS=900.0, lost=7)), "7 changes left the hub's log before"),
@@ -135,11 +142,20 @@ def no_kubectl(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(doctor_hub, "_kubectl", lambda: 36)
 
 
+def test_a_session_that_blocks_all_writes_is_named_with_the_statement_that_ends_it() -> None:
+    [finding] = doctor_hub.database(patient(database(**BLOCKED)))
+    assert finding.check == "database-blocked"
+    assert "SELECT pg_terminate_backend(7)" in finding.what_to_do
+    assert [one.check for one in doctor_hub.database(patient({**FULL, **database(**BLOCKED)}))] == []
+    assert list(doctor_hub.history(patient({**database(**BLOCKED), "history": None, "historyTrouble": "late"}))) == []
+
+
 def test_what_a_full_disk_causes_is_no_finding_of_its_own() -> None:
     failing = {"loop": "bind", "failures": 3, "restarts": 0, "last": rfc3339(NOW), "error": "No space left on device"}
     sick = {"problems": ["nobody decides since then: gone"], "failing": [failing]}
     for check in (doctor_hub.nobody_decides, doctor_hub.failing_loops):
         assert list(check(patient(FULL, sick))) == []
+        assert list(check(patient(database(**BLOCKED), sick))) == []
         assert len(list(check(patient(status=sick)))) == 1
         assert len(list(check(patient(status=sick, **{PARTS: 403})))) == 1
 

@@ -42,14 +42,14 @@ class Heartbeat:
         self._hub, self._holder, self._look_again = hub, holder, look_again
         self._acquired = hub.clock.now()
         self._counted: dict[str, tuple[int, float]] = {}  # loop -> failures and restarts, and when they last grew
-        self._content = self._told()
+        self.note()
         self._refused: Exception | None = None  # of the last renewal that no database and no other leader explains
 
     async def run(self) -> None:
         for number in count():
             if number % LOOK_EACH == 0:
                 self._look_again()
-            self._content = self._told()
+            self.note()
             await self._hub.clock.sleep(RENEW_S)
             refused, self._refused = self._refused, None
             if refused is not None:  # a bug, which is this loop's: it is counted, and told of
@@ -87,8 +87,9 @@ class Heartbeat:
             new = self._hub.new(LEASE.group, LEASE.resource, LEASE.namespace, body)
             await commit([new], epoch=self._hub.epoch)
 
-    def _told(self) -> str:
-        return orjson.dumps(self.report()).decode()
+    def note(self) -> None:
+        """Make the content anew. On the loop of the controllers alone."""
+        self._content = orjson.dumps(self.report()).decode()
 
     def report(self) -> dict[str, Any]:
         """The content of the annotation."""
