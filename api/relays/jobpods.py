@@ -13,6 +13,7 @@ from urllib.parse import quote, urlencode
 from api.relays.joblog import Ranked
 from api.relays.pods import Found, Pods
 from fleet.engine.status import StatusError
+from fleet.members.texts import one_line
 from fleet.model.quantity import BadQuantity, nanos, rounded, text_of
 from fleet.model.untyped import mapping, rows, text
 from fleet.ports import Body
@@ -28,8 +29,8 @@ def shown(pods: Sequence[Ranked], used: Mapping[tuple[str, str], Body]) -> list[
         {
             "name": one.name, "uid": text(one.body["metadata"].get("uid")), "member": one.member,
             "role": pod.role, "rank": pod.rank,
-            "phase": text(mapping(one.body.get("status")).get("phase")) or "Pending",
-            "node": text(mapping(one.body.get("spec")).get("nodeName")),
+            "phase": one_line(mapping(one.body.get("status")).get("phase")) or "Pending",
+            "node": one_line(mapping(one.body.get("spec")).get("nodeName")),
             "containers": [text(c.get("name")) for c in rows(mapping(one.body.get("spec")).get("containers"))],
             "requests": _sum(one.body), "usage": used.get((one.member, one.name)),
         }

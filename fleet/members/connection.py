@@ -21,6 +21,7 @@ import orjson
 
 from fleet.members.dialled import DialledConnector
 from fleet.members.kubeconfig import Access
+from fleet.members.texts import LINE_MAX, one_line
 from fleet.ports import Body
 from fleet.traces.span import TRACEPARENT
 
@@ -29,8 +30,8 @@ REQUEST_S = 15.0  # for one request, once it has a place
 PLACE_S = 60.0  # to wait for a place
 CONNECT_S = 5.0
 KEPT_S = 60.0  # an idle connection
-ANSWER_BYTES_MAX = 64 << 20  # of one whole answer: a page of 500 pods is a tenth of it
-LINE_BYTES_MAX = 16 << 20  # of one line of a stream: no API server stores an object so large
+ANSWER_BYTES_MAX = 16 << 20  # of one whole answer, and of one line of a stream: no API server stores an object so large
+REFUSAL_BYTES_MAX = 256 << 10  # that are read of an answer that is none
 _NO_ANSWER = (aiohttp.ClientError, OSError)
 NOT_REACHABLE, BAD_ANSWERS = "ClusterNotReachable", "BadAnswers"
 NOT_TRUSTED, NOT_LET_IN = "CertificateNotTrusted", "CredentialsRefused"
@@ -42,8 +43,15 @@ class Unreachable(Exception):
     while this is the cause of its silence."""
 
     def __init__(self, message: str, reason: str = NOT_REACHABLE) -> None:
-        super().__init__(message)
+        super().__init__(one_line(message))
         self.reason = reason
+
+
+class TooLarge(Unreachable):
+    """An answer without an end in sight: a member must not fill the hub's memory."""
+
+    def __init__(self, most: int) -> None:
+        super().__init__(f"its answer is larger than {most >> 20} MiB", BAD_ANSWERS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +67,7 @@ class Answer:
     @property
     def message(self) -> str:
         """The API's text about a refusal."""
-        return str(self.body.get("message") or f"HTTP {self.status}")
+        return one_line(self.body.get("message")) or f"HTTP {self.status}"
 
 
 def _decode(content: bytes, status: int) -> Body:
@@ -71,7 +79,7 @@ def _decode(content: bytes, status: int) -> Body:
         # Proxies and dying servers answer in prose; 2xx prose is not a Kubernetes API.
         if 200 <= status < 300:
             raise Unreachable("the server's answer is not JSON", BAD_ANSWERS) from None
-        return {"message": content[:300].decode("utf-8", "replace").strip()}
+        return {"message": content[: 4 * LINE_MAX].decode("utf-8", "replace")}
     return body if isinstance(body, dict) else {}
 
 
@@ -145,7 +153,7 @@ class Connection:
             if method != "GET" and not self.may_write():
                 raise Unreachable("not sent: another process may lead by now")
             async with asyncio.timeout(limit_s), self._send(method, path, params, content, sent) as response:
-                answered = await _whole(response, ANSWER_BYTES_MAX)
+                answered = await _answered(response)
         except TimeoutError as error:
             raise Unreachable(f"no answer within {limit_s:g} s") from error
         except _NO_ANSWER as error:
@@ -179,7 +187,7 @@ class Connection:
         """/readyz, beside the places for requests: a busy member is not a lost one."""
         try:
             async with asyncio.timeout(limit_s), self._send("GET", "/readyz") as response:
-                content = await _whole(response, ANSWER_BYTES_MAX)
+                content = await _beginning(response)
         except TimeoutError as error:
             raise Unreachable(f"/readyz: no answer within {limit_s:g} s") from error
         except _NO_ANSWER as error:
@@ -214,7 +222,7 @@ class Connection:
         try:
             async with self._send("GET", path, params, timeout=timeout) as response:
                 if response.status != 200:
-                    content = await _whole(response, ANSWER_BYTES_MAX)
+                    content = await _beginning(response)
                     yield Answer(response.status, _decode(content, response.status)), _nothing()
                 else:
                     yield Answer(200, {}), _split(response)
@@ -228,15 +236,31 @@ async def _nothing() -> AsyncIterator[bytes]:
         yield line
 
 
+async def _answered(response: aiohttp.ClientResponse) -> bytes:
+    """The body of an answer; of a refusal as much as is read of it."""
+    return await _whole(response, ANSWER_BYTES_MAX) if response.ok else await _beginning(response)
+
+
 async def _whole(response: aiohttp.ClientResponse, most: int) -> bytes:
-    """The answer's body. Raises Unreachable where it has no end in sight: a member must not fill the hub's memory."""
+    """The answer's body. Raises TooLarge."""
     parts, size = [], 0
     async for chunk in response.content.iter_any():
         size += len(chunk)
         if size > most:
-            raise Unreachable(f"its answer is larger than {most >> 20} MiB")
+            raise TooLarge(most)
         parts.append(chunk)
     return b"".join(parts)
+
+
+async def _beginning(response: aiohttp.ClientResponse) -> bytes:
+    """The body of a refusal, or its beginning: the connection ends with the rest unread."""
+    parts, size = [], 0
+    async for chunk in response.content.iter_any():
+        parts.append(chunk)
+        size += len(chunk)
+        if size > REFUSAL_BYTES_MAX:
+            break
+    return b"".join(parts)[:REFUSAL_BYTES_MAX]
 
 
 async def _split(response: aiohttp.ClientResponse) -> AsyncIterator[bytes]:
@@ -247,8 +271,8 @@ async def _split(response: aiohttp.ClientResponse) -> AsyncIterator[bytes]:
         first, *others = chunk.split(b"\n")
         begun.append(first)
         size += len(first)
-        if size > LINE_BYTES_MAX:
-            raise Unreachable(f"it sent a line larger than {LINE_BYTES_MAX >> 20} MiB")
+        if size > ANSWER_BYTES_MAX:
+            raise TooLarge(ANSWER_BYTES_MAX)
         if not others:
             continue
         *whole, last = b"".join(begun), *others

@@ -7,13 +7,16 @@ a CRD installed later is picked up at the cost of an empty answer. Servers too o
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from fleet.members.connection import Answer, Connection, Unreachable, not_let_in
+from fleet.members.connection import BAD_ANSWERS, Answer, Connection, Unreachable, not_let_in
 from fleet.model.untyped import mapping, rows, text, texts
 from fleet.ports import Body
 
+KINDS_MAX = 10_000  # of one member
+_NAME = re.compile(r"[A-Za-z0-9.-]{0,253}")  # of a group, a version, a resource, a kind
 AGGREGATED = (
     "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList,"
     "application/json;g=apidiscovery.k8s.io;v=v2beta1;as=APIGroupDiscoveryList,application/json"
@@ -95,7 +98,10 @@ class Discovery:
     async def look(self) -> Catalogue:
         """Raises Unreachable."""
         await asyncio.gather(self._part("/api"), self._part("/apis"))
-        return Catalogue((*self._parts["/api"], *self._parts["/apis"]))
+        served = (*self._parts["/api"], *self._parts["/apis"])
+        if len(served) > KINDS_MAX:
+            raise Unreachable(f"discovery: it serves more than {KINDS_MAX} kinds", BAD_ANSWERS)
+        return Catalogue(served)
 
     async def _part(self, root: str) -> None:
         headers = {"accept": AGGREGATED}
@@ -128,16 +134,9 @@ class Discovery:
                 continue
             _need(answer, path)
             found += [
-                Served(
-                    group,
-                    version,
-                    text(r.get("name")),
-                    text(r.get("kind")),
-                    bool(r.get("namespaced")),
-                    frozenset(texts(r.get("verbs"))),
-                )
+                served
                 for r in rows(answer.body.get("resources"))
-                if text(r.get("name")) and "/" not in text(r.get("name"))
+                for served in _served(group, version, r.get("name"), r.get("kind"), bool(r.get("namespaced")), r)
             ]
         return found
 
@@ -154,10 +153,17 @@ def _aggregated(body: Body) -> Iterable[Served]:
         name = text(mapping(group.get("metadata")).get("name"))
         for version in rows(group.get("versions")):
             for resource in rows(version.get("resources")):
-                kind = text(mapping(resource.get("responseKind")).get("kind"))
-                called, plural = text(version.get("version")), text(resource.get("resource"))
-                if called and plural:
-                    yield Served(
-                        name, called, plural, kind, resource.get("scope") == "Namespaced",
-                        frozenset(texts(resource.get("verbs"))),
-                    )  # fmt: skip
+                kind, namespaced = (
+                    mapping(resource.get("responseKind")).get("kind"),
+                    resource.get("scope") == "Namespaced",
+                )
+                yield from _served(name, version.get("version"), resource.get("resource"), kind, namespaced, resource)
+
+
+def _served(
+    group: str, version: object, resource: object, kind: object, namespaced: bool, said: Body
+) -> Iterable[Served]:
+    """One kind; none where a name is not one word of a path, as those of subresources."""
+    named = [group, *map(text, (version, resource, kind))]
+    if named[1] and named[2] and all(map(_NAME.fullmatch, named)):
+        yield Served(group, named[1], named[2], named[3], namespaced, frozenset(texts(said.get("verbs"))))

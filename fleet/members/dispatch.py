@@ -16,6 +16,7 @@ from fleet.members.discovery import Served
 from fleet.members.inventory import attempt_of
 from fleet.members.members import Did, Outcome
 from fleet.members.refusals import cause_of
+from fleet.members.texts import one_line
 from fleet.model.reason import Code
 from fleet.model.untyped import mapping, rows, text
 from fleet.ports import Body
@@ -134,7 +135,7 @@ class Dispatcher:
         except Unreachable:
             return ""
         found = rows(answer.body.get("items")) if answer.ok else []
-        return text(max(found, key=_said_at, default={}).get("message"))
+        return one_line(max(found, key=_said_at, default={}).get("message"))
 
     async def _look(self, path: str) -> Body | Outcome | None:
         answer = await self._connection.request("GET", path, even_lost=False)

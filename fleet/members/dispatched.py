@@ -10,15 +10,19 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+import orjson
+
 from fleet.kinds import INTERPRETERS
 from fleet.members.discovery import Served
 from fleet.members.index import ByBinding
 from fleet.members.inventory import Notify
 from fleet.members.members import Changed
-from fleet.model.untyped import digits, named, pairs, rows, text
+from fleet.members.texts import labels_of, lines_within, name_of, one_line
+from fleet.model.untyped import digits, rows
 from fleet.ports import Body, Key
 from fleet.wellknown import LABEL_BINDING, LABEL_HUB
 
+STATUS_BYTES_MAX = 1 << 20
 # Groups whose kinds a member must let the hub see before it is ready.
 JOB_GROUPS = frozenset({"kubeflow.org"})
 # Dependencies of jobs that came later.
@@ -71,6 +75,12 @@ def _made_there(meta: Body) -> bool:
     return any(owner.get("controller") is True for owner in rows(meta.get("ownerReferences")))
 
 
+def _read_status(status: object) -> object:
+    """The status as the hub keeps it; {} for one that no API server stores."""
+    lines_within(status)
+    return status if len(orjson.dumps(status)) <= STATUS_BYTES_MAX else {}
+
+
 def _revision(meta: Body) -> int:
     return digits(str(meta.get("resourceVersion") or ""), 20) or 0
 
@@ -113,9 +123,9 @@ class Dispatched:
     def put(self, served: Served, body: Body, *, written: bool = False) -> None:
         """`written`: the member's answer to a write of ours."""
         meta = body["metadata"]
-        labels = pairs(meta.get("labels"))
-        key = Key(served.group, served.resource, text(meta.get("namespace")), named(meta["name"]))
-        named(meta["uid"])
+        labels = labels_of(meta.get("labels"))
+        key = Key(served.group, served.resource, one_line(meta.get("namespace")), name_of(meta["name"]))
+        name_of(meta["uid"])
         if labels.get(LABEL_HUB) != self.hub or _made_there(meta):
             self.drop(key)
             return
@@ -125,6 +135,8 @@ class Dispatched:
             if old["uid"] == meta["uid"] and _revision(old) >= _revision(meta):
                 return
         meta.pop("managedFields", None)
+        if "status" in body:
+            body["status"] = _read_status(body["status"])
         body["apiVersion"], body["kind"] = served.api_version, served.kind
         binding = labels.get(LABEL_BINDING, "")
         if held is not None and held.binding != binding:
@@ -184,4 +196,4 @@ class KindSink:
 
     def _key(self, body: Body) -> Key:
         meta = body["metadata"]
-        return Key(self._served.group, self._served.resource, text(meta.get("namespace")), named(meta["name"]))
+        return Key(self._served.group, self._served.resource, one_line(meta.get("namespace")), name_of(meta["name"]))

@@ -17,6 +17,7 @@ from urllib.parse import quote, urlencode
 import orjson
 
 from fleet.members.gpusource import Exporters, Prometheus, Source, proxied
+from fleet.members.texts import one_line
 from fleet.model.untyped import mapping, pairs, rows, text
 
 UTILIZATION, USED, FREE, POWER = (
@@ -126,7 +127,7 @@ async def _of_exporters(source: Exporters, asker: Asker, nodes: Collection[str] 
             missing[node] = str(answer) if isinstance(answer, NoFigures) else "its exporter tells no GPU"
     named = "; ".join(f"{node}: {why}" for node, why in list(missing.items())[:SILENT_MOST])
     more = f"; and {len(missing) - SILENT_MOST} nodes more" if len(missing) > SILENT_MOST else ""
-    told.silent = f"tells no GPU figures of {named}{more}" if missing else ""
+    told.silent = one_line(f"tells no GPU figures of {named}{more}") if missing else ""
     return told
 
 
@@ -189,7 +190,7 @@ def _folded(found: Iterable[tuple[str, Mapping[str, str], Any]]) -> list[Figure]
         namespace, pod = _user(labels)
         gpu = labels.get("UUID") or f"{labels.get('Hostname', '')}/{labels.get('gpu', '')}"
         key = (namespace, pod, gpu, labels.get("GPU_I_ID", ""))
-        before = figures.get(key) or Figure(namespace, pod, labels.get("modelName", ""))
+        before = figures.get(key) or Figure(namespace, pod, one_line(labels.get("modelName", "")))
         told: dict[str, Any] = {_FIELD[name]: number}
         figures[key] = replace(before, **told)
     return list(figures.values())

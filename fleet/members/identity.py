@@ -10,7 +10,8 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
 from fleet.members.connection import Connection, Unreachable, not_let_in
-from fleet.model.untyped import mapping, text
+from fleet.members.texts import one_line
+from fleet.model.untyped import mapping
 
 PATH = "/api/v1/namespaces/kube-system"
 NOT_THERE = (403, 404)  # answers that asking again does not change
@@ -36,7 +37,7 @@ async def anyone(name: str, identity: Identity) -> tuple[str, str] | None:
 async def read_identity(connection: Connection) -> Identity:
     """Ask the member. Raises Unreachable where it gives no answer that lasts."""
     answer = await connection.request("GET", PATH)
-    uid = text(mapping(answer.body.get("metadata")).get("uid")) if answer.ok else ""
+    uid = one_line(mapping(answer.body.get("metadata")).get("uid")) if answer.ok else ""
     if uid:
         return Identity(uid)
     if answer.ok or answer.status in NOT_THERE:

@@ -8,17 +8,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import islice
 from typing import Any
 
 from fleet.kinds import INTERPRETERS
 from fleet.kinds.requests import pod_requests
 from fleet.members.index import ByBinding
 from fleet.members.members import Changed, PodView
-from fleet.members.nodes import Nodes, read_node
+from fleet.members.nodes import RESOURCES_MAX, Nodes, read_node
+from fleet.members.texts import labels_of, name_of, one_line
 from fleet.model.amounts import NOTHING, Amounts
 from fleet.model.quantity import LARGEST, BadQuantity
 from fleet.model.times import seconds
-from fleet.model.untyped import digits, mapping, named, pairs, rows, text, whole
+from fleet.model.untyped import digits, mapping, pairs, rows, text, whole
 from fleet.ports import Body
 from fleet.wellknown import (
     ANNOTATION_CHECKPOINT,
@@ -33,6 +35,7 @@ from fleet.wellknown import (
 
 Notify = Callable[[Changed], None]
 Find = Callable[[str, str, str, str], Body | None]
+EXITS_MAX = 64  # containers of a pod that failed
 INTERNED_MAX = 4096  # pods of one job share one vector; more distinct vectors than this are not worth sharing
 
 
@@ -48,7 +51,8 @@ def _why(status: Mapping[str, Any]) -> str:
     """Why it is not scheduled, or why it failed: one line."""
     for condition in rows(status.get("conditions")):
         if condition.get("type") == "PodScheduled" and condition.get("status") == "False":
-            return f"{condition.get('reason') or 'Unschedulable'}: {condition.get('message') or ''}".rstrip(": ")
+            why = text(condition.get("reason")) or "Unschedulable"
+            return one_line(f"{why}: {text(condition.get('message'))}".rstrip(": "))
     if status.get("phase") == "Failed":
         texts = [str(status[key]) for key in ("reason", "message") if status.get(key)]
         for container in rows(status.get("containerStatuses")):
@@ -56,38 +60,39 @@ def _why(status: Mapping[str, Any]) -> str:
             if ended.get("exitCode"):
                 why = ended.get("reason") or "Error"
                 texts.append(f"{container.get('name')} exited with {ended['exitCode']} ({why})")
-        return "; ".join(texts)
+        return one_line("; ".join(texts))
     return ""
 
 
 def _takes(status: Mapping[str, Any]) -> str:
     found = (c for c in rows(status.get("conditions")) if c.get("type") == TAKES)
-    return next((text(condition.get("message")) for condition in found), "")
+    return next((one_line(condition.get("message")) for condition in found), "")
 
 
 def _exits(status: Mapping[str, Any]) -> tuple[tuple[int, str], ...]:
     """Exit codes and reasons of the containers that failed."""
     states = [*rows(status.get("initContainerStatuses")), *rows(status.get("containerStatuses"))]
     ended = [mapping(mapping(one.get("state")).get("terminated")) for one in states]
-    return tuple((code, text(one.get("reason"))) for one in ended if (code := whole(one.get("exitCode"))))
+    failed = ((code, one_line(one.get("reason"))) for one in ended if (code := whole(one.get("exitCode"))))
+    return tuple(islice(failed, EXITS_MAX))
 
 
 def _disruption(status: Mapping[str, Any]) -> str:
     found = [c for c in rows(status.get("conditions")) if c.get("type") == "DisruptionTarget"]
-    return next((text(c.get("reason")) or "Disrupted" for c in found if c.get("status") == "True"), "")
+    return next((one_line(c.get("reason")) or "Disrupted" for c in found if c.get("status") == "True"), "")
 
 
 def read_pod(member: str, body: Body, requests: Amounts) -> PodView:
     meta, status = body["metadata"], mapping(body.get("status"))
-    spec, labels = mapping(body.get("spec")), pairs(meta.get("labels"))
+    spec, labels = mapping(body.get("spec")), labels_of(meta.get("labels"))
     ready = any(c.get("type") == "Ready" and c.get("status") == "True" for c in rows(status.get("conditions")))
     return PodView(
         member=member,
-        namespace=text(meta.get("namespace")),
-        name=meta["name"],
-        uid=meta["uid"],
-        node=text(spec.get("nodeName")),
-        phase=text(status.get("phase")) or "Pending",
+        namespace=one_line(meta.get("namespace")),
+        name=name_of(meta["name"]),
+        uid=name_of(meta["uid"]),
+        node=one_line(spec.get("nodeName")),
+        phase=one_line(status.get("phase")) or "Pending",
         ready=ready,
         terminating=bool(meta.get("deletionTimestamp")),
         binding=labels.get(LABEL_BINDING, ""),
@@ -101,7 +106,7 @@ def read_pod(member: str, body: Body, requests: Amounts) -> PodView:
         placeholder=labels.get(LABEL_PLACEHOLDER) == "true",
         gated=any(gate.get("name") == GATE for gate in rows(spec.get("schedulingGates"))),
         takes=_takes(status),
-        failed_with=text(status.get("reason")) if status.get("phase") == "Failed" else "",
+        failed_with=one_line(status.get("reason")) if status.get("phase") == "Failed" else "",
         disruption=_disruption(status),
         exits=_exits(status),
     )
@@ -183,10 +188,10 @@ class PodSink:
 
     def seen(self, body: Body) -> None:
         meta = body["metadata"]
-        uid, _ = named(meta["uid"]), named(meta["name"])
+        uid, _ = name_of(meta["uid"]), name_of(meta["name"])
         self._missing.discard(uid)
         spec, status = mapping(body.get("spec")), mapping(body.get("status"))
-        node = text(spec.get("nodeName"))
+        node = one_line(spec.get("nodeName"))
         counts = bool(node) and status.get("phase") not in ("Succeeded", "Failed")
         charged = self._charged.get(uid)
         belongs = self._belongs(uid, body)
@@ -240,7 +245,7 @@ class PodSink:
         meta = body["metadata"]
         labels = mapping(meta.get("labels"))
         if labels.get(LABEL_HUB) == self._hub:
-            said = pairs(labels)
+            said = labels_of(labels)
             return Belongs(said.get(LABEL_BINDING, ""), said.get(LABEL_COMPONENT, ""), attempt_of(said))
         if LABEL_HUB in labels:
             return None
@@ -249,7 +254,7 @@ class PodSink:
             return Belongs(known.binding, known.component, known.attempt)
         for interpreter in INTERPRETERS.by_labels() if labels else ():
             marks = interpreter.pod_labels
-            job, namespace = text(labels.get(marks.name)), text(meta.get("namespace"))
+            job, namespace = one_line(labels.get(marks.name)), one_line(meta.get("namespace"))
             if not job:
                 continue
             copy = self._find(interpreter.group, interpreter.kind, namespace, job)
@@ -257,15 +262,16 @@ class PodSink:
                 self._unclaimed.setdefault((namespace, job), {})[uid] = body
                 self._waits_for[uid] = namespace, job
                 continue
-            said = pairs(copy["metadata"].get("labels"))
-            component = text(labels.get(marks.component)).lower()
+            said = labels_of(copy["metadata"].get("labels"))
+            component = one_line(labels.get(marks.component)).lower()
             return Belongs(said.get(LABEL_BINDING, ""), component, attempt_of(said))
         return None
 
     def _requests(self, body: Body) -> Amounts:
         try:
             requests = pod_requests(body.get("spec") or {})
-            if any(not 0 <= amount <= LARGEST for _, amount in requests.items_):
+            known = requests.items_
+            if len(known) > RESOURCES_MAX or any(not 0 <= amount <= LARGEST for _, amount in known):
                 raise BadQuantity("no amounts of a pod")
         except (BadQuantity, LookupError, TypeError, AttributeError, ValueError):  # no API server stores such a pod
             requests = Amounts.of({"pods": 1})

@@ -30,6 +30,7 @@ from fleet.members.inventory import NodeSink, Notify, PodSink
 from fleet.members.members import Changed, Closed, Did, NodeView, Outcome, PodView
 from fleet.members.nodes import Nodes
 from fleet.members.potential import potential_pools
+from fleet.members.texts import one_line
 from fleet.members.traits import Limits, State, Traits
 from fleet.model.amounts import NOTHING, Amounts
 from fleet.model.member import Member
@@ -41,6 +42,7 @@ from fleet.wellknown import LABEL_HUB
 log = structlog.get_logger(__name__)
 
 RESTART_PAUSE_S = 5.0  # after a bug met in one member's data
+VERSION_MAX = 64  # characters of the version that it says
 
 
 class OneMember:
@@ -210,7 +212,7 @@ class OneMember:
         async with self._discover_lock:
             if not self._version:
                 answer = await self.connection.request("GET", "/version", even_lost=False)
-                self._version = str(answer.body.get("gitVersion") or "")
+                self._version = one_line(answer.body.get("gitVersion"), VERSION_MAX)
             catalogue = await self._discovery.look()
             self._contact()
             if catalogue == self._catalogue:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Protocol
 
+from fleet.members.texts import one_line
 from fleet.model.amounts import Amounts
 from fleet.model.member import Member
 from fleet.model.reason import Code
@@ -35,6 +36,9 @@ class Outcome:
     message: str = ""
     body: Body | None = None
     cause: Code | None = None  # of a refusal, where the answer tells it
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "message", one_line(self.message))
 
 
 @dataclass(frozen=True, slots=True)

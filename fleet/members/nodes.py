@@ -11,14 +11,16 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import islice
 
 from fleet.kinds.requests import amounts
 from fleet.members.members import Closed, NodeView
+from fleet.members.texts import labels_of, name_of, one_line
 from fleet.model.amounts import NOTHING, Amounts
 from fleet.model.member import Pool, Taint
 from fleet.model.quantity import BadQuantity
 from fleet.model.unit import Seat
-from fleet.model.untyped import mapping, named, pairs, rows, text
+from fleet.model.untyped import mapping, rows
 from fleet.ports import Body
 
 # Labels that tell nodes apart instead of telling what they are like: kept, they would make every node its own pool.
@@ -43,6 +45,7 @@ ABSENT_TAINTS = frozenset(
 )
 NODE_NAME = "metadata.name"  # the field that node affinities may name; shown among the labels of a node
 ANY_VALUE = "*"  # of a label, to `tell_apart`; no label has this value
+RESOURCES_MAX = 128  # kinds of resources of a node that count, and of a pod
 SEATS_PER_NODE = 16  # that are remembered
 PoolKey = tuple[tuple[tuple[str, str], ...], tuple[Taint, ...]]
 
@@ -66,25 +69,24 @@ class Node:
         return Amounts(tuple((name, amount) for name, amount in left.items_ if amount > 0))
 
 
+def _taint(said: Body) -> Taint:
+    return Taint(one_line(said.get("key")), one_line(said.get("value")), one_line(said.get("effect")) or "NoSchedule")
+
+
 def read_node(body: Body) -> Node:
     """The room that a Node object offers. Quantities that do not parse count as none of that resource."""
     meta, spec, status = body["metadata"], mapping(body.get("spec")), mapping(body.get("status"))
-    name = named(meta["name"])
-    given = sorted(pairs(meta.get("labels")).items())
+    name = name_of(meta["name"])
+    given = sorted(labels_of(meta.get("labels")).items())
     labels = tuple((k, v) for k, v in given if k not in PER_NODE_LABELS and v != name)
     own = (*((k, v) for k, v in given if k in PER_NODE_LABELS or v == name), (NODE_NAME, name))
     hard = [t for t in rows(spec.get("taints")) if t.get("effect") != "PreferNoSchedule"]
-    taints = tuple(
-        sorted(
-            (Taint(text(t.get("key")), text(t.get("value")), text(t.get("effect")) or "NoSchedule") for t in hard),
-            key=lambda t: (t.key, t.value, t.effect),
-        )
-    )
+    taints = tuple(sorted(map(_taint, hard), key=lambda t: (t.key, t.value, t.effect)))
     ready = any(c.get("type") == "Ready" and c.get("status") == "True" for c in rows(status.get("conditions")))
     absent = any(t.key in ABSENT_TAINTS for t in taints)
     usable = ready and not absent and not spec.get("unschedulable") and not meta.get("deletionTimestamp")
     allocatable: dict[str, int] = {}
-    for resource, quantity in mapping(status.get("allocatable")).items():
+    for resource, quantity in islice(labels_of(status.get("allocatable")).items(), RESOURCES_MAX):
         try:
             read = amounts({resource: quantity})
         except (BadQuantity, TypeError, AttributeError):

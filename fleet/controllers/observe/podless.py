@@ -11,8 +11,6 @@ from fleet.model.untyped import mapping
 from fleet.ports import Body, Key
 from fleet.wellknown import CLUSTER
 
-TEXT_MAX = 500  # characters of an event
-
 
 def untouched(copy: Body) -> bool:
     """Whether nobody has written a status. Some APIs store an empty one with the object."""
@@ -23,7 +21,7 @@ async def why_podless(hub: Hub, member: str, copy: Body, waited_s: float) -> Rea
     """Why there is no pod; None where nothing but time tells. The member is not to get another job of a kind that
     nobody acts on there for a while, and its Cluster says so."""
     kind, since = copy["kind"], f"no pods within {waited_s:.0f} s"
-    said = (await hub.members.warning(member, copy))[:TEXT_MAX]
+    said = await hub.members.warning(member, copy)
     code = cause_in(said)
     if code is not None:
         return Reason(code, {"member": member, "message": f"{since}: {said}"})
