@@ -183,24 +183,24 @@ class ClusterMembers:
         member = self._members.get(name)
         if member is None:
             return Outcome(Did.UNREACHABLE, f"there is no member {name}")
-        return await member.look(body)
+        return await member.acts.look(body)
 
     async def warning(self, name: str, body: Body) -> str:
         member = self._members.get(name)
-        return await member.warning(body) if member is not None else ""
+        return await member.acts.warning(body) if member is not None else ""
 
     async def apply(self, name: str, body: Body, *, overwrite: bool = False) -> Outcome:
         member = self._members.get(name)
         if member is None:
             return Outcome(Did.UNREACHABLE, f"there is no member {name}")
-        return await member.apply(body, overwrite=overwrite)
+        return await member.acts.apply(body, overwrite=overwrite)
 
     async def delete(self, name: str, body: Body, *, grace_s: int | None = None, foreground: bool = False) -> Outcome:
         """`foreground`: the object stays until its dependents are gone."""
         member = self._members.get(name)
         if member is None:
             return Outcome(Did.UNREACHABLE, f"there is no member {name}")
-        return await member.delete(body, grace_s=grace_s, foreground=foreground)
+        return await member.acts.delete(body, grace_s=grace_s, foreground=foreground)
 
     async def relabel(
         self, name: str, body: Body, labels: Mapping[str, str | None], annotations: Mapping[str, str | None]
@@ -208,19 +208,19 @@ class ClusterMembers:
         member = self._members.get(name)
         if member is None:
             return Outcome(Did.UNREACHABLE, f"there is no member {name}")
-        return await member.relabel(body, labels, annotations)
+        return await member.acts.relabel(body, labels, annotations)
 
     async def put_pod(self, name: str, body: Body) -> Outcome:
         member = self._members.get(name)
         if member is None:
             return Outcome(Did.UNREACHABLE, f"there is no member {name}")
-        return await member.put_pod(body)
+        return await member.acts.put_pod(body)
 
     async def patch_pod(self, name: str, pod: PodView, patch: Body, *, status: bool = False) -> Outcome:
         member = self._members.get(name)
         if member is None:
             return Outcome(Did.UNREACHABLE, f"there is no member {name}")
-        return await member.patch_pod(pod, patch, status=status)
+        return await member.acts.patch_pod(pod, patch, status=status)
 
     def subscribe(self, callback: Callable[[Changed], None]) -> None:
         if callback not in self._callbacks:  # a loop that is started again

@@ -213,9 +213,10 @@ class Connection:
     @asynccontextmanager
     async def lines(
         self, path: str, params: Mapping[str, str], *, silence_s: float
-    ) -> AsyncIterator[tuple[Answer, AsyncIterator[bytes]]]:
-        """A streamed answer, line by line; `silence_s` without a byte raises Unreachable, as every break does. So does
-        a member that is known not to answer, at once: which cluster comes back there is not known yet."""
+    ) -> AsyncIterator[tuple[Answer, AsyncIterator[list[bytes]]]]:
+        """A streamed answer, its lines as they come, several at a time; `silence_s` without a byte raises Unreachable,
+        as every break does. So does a member that is known not to answer, at once: which cluster comes back there is
+        not known yet."""
         if self.lost():
             raise Unreachable("the member does not answer")
         timeout = aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_S, sock_read=silence_s)
@@ -230,10 +231,10 @@ class Connection:
             raise _unreachable(error) from error
 
 
-async def _nothing() -> AsyncIterator[bytes]:
-    empty: tuple[bytes, ...] = ()
-    for line in empty:
-        yield line
+async def _nothing() -> AsyncIterator[list[bytes]]:
+    empty: tuple[list[bytes], ...] = ()
+    for lines in empty:
+        yield lines
 
 
 async def _answered(response: aiohttp.ClientResponse) -> bytes:
@@ -263,8 +264,8 @@ async def _beginning(response: aiohttp.ClientResponse) -> bytes:
     return b"".join(parts)[:REFUSAL_BYTES_MAX]
 
 
-async def _split(response: aiohttp.ClientResponse) -> AsyncIterator[bytes]:
-    """The lines of a stream. Raises Unreachable for a line without an end."""
+async def _split(response: aiohttp.ClientResponse) -> AsyncIterator[list[bytes]]:
+    """The lines of a stream. Raises TooLarge for a line without an end."""
     begun: list[bytes] = []
     size = 0
     async for chunk in response.content.iter_any():
@@ -276,7 +277,5 @@ async def _split(response: aiohttp.ClientResponse) -> AsyncIterator[bytes]:
         if not others:
             continue
         *whole, last = b"".join(begun), *others
-        for line in whole:
-            if line:
-                yield line
+        yield [line for line in whole if line]
         begun, size = [last], len(last)

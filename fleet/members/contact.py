@@ -34,6 +34,11 @@ class Contact:
         """Keep a trouble, with the reason that the Cluster's condition has while it lasts."""
         self._trouble, self._reason = trouble, reason
 
+    def end(self, trouble: str, reason: str) -> None:
+        """Count as lost, as a member that was never heard of, until it is heard again."""
+        self._last = None
+        self.note(trouble, reason)
+
     def silent_s(self) -> float | None:
         """Seconds since the last sign of life; None without one."""
         return None if self._last is None else asyncio.get_running_loop().time() - self._last

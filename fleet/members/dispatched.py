@@ -13,6 +13,7 @@ from dataclasses import dataclass
 import orjson
 
 from fleet.kinds import INTERPRETERS
+from fleet.members.allowance import Kept, weight
 from fleet.members.discovery import Served
 from fleet.members.index import ByBinding
 from fleet.members.inventory import Notify
@@ -95,9 +96,11 @@ class Dispatched:
     """Every object of the hub in one member."""
 
     def __init__(
-        self, member: str, hub: str, copies: ByBinding[Body], companions: ByBinding[Body], notify: Notify
-    ) -> None:
+        self, member: str, hub: str, copies: ByBinding[Body], companions: ByBinding[Body], notify: Notify,
+        kept: Kept | None = None,
+    ) -> None:  # fmt: skip
         self.hub = hub
+        self._kept = kept or Kept()
         self._member, self._copies, self._companions, self._notify = member, copies, companions, notify
         self._held: dict[Key, _Held] = {}
         self._jobs: dict[JobName, Body] = {}
@@ -138,6 +141,7 @@ class Dispatched:
         if "status" in body:
             body["status"] = _read_status(body["status"])
         body["apiVersion"], body["kind"] = served.api_version, served.kind
+        self._kept.put(key, weight(body))
         binding = labels.get(LABEL_BINDING, "")
         if held is not None and held.binding != binding:
             self._drop(held.binding, key)
@@ -159,6 +163,7 @@ class Dispatched:
         if held is None or (uid is not None and held.body["metadata"]["uid"] != uid):
             return
         del self._held[key]
+        self._kept.drop(key)
         self._jobs.pop((key.group, held.body["kind"], key.namespace, key.name), None)
         self._drop(held.binding, key)
         self._notify(Changed(self._member, "job", held.binding))

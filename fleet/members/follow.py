@@ -9,20 +9,23 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Protocol
 
 import orjson
 import structlog
 
-from fleet.members.connection import Answer, Connection, Unreachable
+from fleet.members.allowance import LoopTime, TooMuch
+from fleet.members.connection import Answer, Connection, TooLarge, Unreachable
 from fleet.model.untyped import mapping, rows, text
 from fleet.ports import Body
 
 log = structlog.get_logger(__name__)
 
 PAGE = 500
+SMALLER = 10  # times, of a page after one that was too large
 PAGES_MAX = 2000  # of one list; a member with more objects of a kind is not followed
+LIST_ALL_S = 600.0  # for all pages
 WATCH_S = 300  # the server ends a watch after this time, and the watch is resumed
 SILENCE_S = WATCH_S + 30.0
 PAUSE_FIRST_S = 0.2
@@ -56,11 +59,13 @@ class NotServed(Exception):
 
 class Follower:
     """`contact` is called whenever the member showed that it lives. `kick` cuts pauses and streams short: used when
-    the member is back after a loss, since an old stream may be dead without knowing."""
+    the member is back after a loss, since an old stream may be dead without knowing. `time`: the member's on the event
+    loop."""
 
     def __init__(
-        self, connection: Connection, path: str, sink: Sink, *, selector: str = "", contact: Callable[[], None]
-    ) -> None:
+        self, connection: Connection, path: str, sink: Sink, *, selector: str = "", contact: Callable[[], None],
+        time: LoopTime | None = None,
+    ) -> None:  # fmt: skip
         self.path = path
         self.synced = False
         self.error = ""
@@ -69,20 +74,26 @@ class Follower:
         self._sink = sink
         self._selector = selector
         self._contact = contact
+        self._time = time or LoopTime()
+        self._page = PAGE
         self._revision = ""
         self._kick = asyncio.Event()
+
+    def forget(self) -> None:
+        """Begin with a list, as if nothing had been seen."""
+        self._revision, self.synced = "", False
 
     def kick(self) -> None:
         self._kick.set()
 
     async def run(self) -> None:
-        """Until cancelled. Raises NotServed when the collection does not exist."""
+        """Until cancelled. Raises NotServed when the collection does not exist, and TooMuch."""
         failures = 0
         while True:
             self._kick.clear()
             try:
                 if not self._revision:
-                    await self._list()
+                    await self._list_in_time()
                 failures = 0
                 await self._watch_until_kicked()
                 continue
@@ -94,6 +105,9 @@ class Follower:
             except Unreachable as error:
                 self.error = str(error)
                 failures += 1
+                if isinstance(error, TooLarge) and self._page > 1 and not self._revision:
+                    self._page = max(1, self._page // SMALLER)
+                    continue
             pause = min(PAUSE_MAX_S, PAUSE_FIRST_S * 2 ** min(failures - 1, 10)) * random.uniform(0.7, 1.3)
             try:
                 async with asyncio.timeout(pause):
@@ -113,11 +127,18 @@ class Follower:
         if not answer.ok:
             raise Unreachable(f"cannot {what} {self.path}: {answer.message}")
 
+    async def _list_in_time(self) -> None:
+        try:
+            async with asyncio.timeout(LIST_ALL_S):
+                await self._list()
+        except TimeoutError:
+            raise Unreachable(f"the list of {self.path} had no end within {LIST_ALL_S:.0f} s") from None
+
     async def _list(self) -> None:
         self._sink.started()
         token = ""
         for _ in range(PAGES_MAX):
-            params = {"limit": str(PAGE)}
+            params = {"limit": str(self._page)}
             if token:
                 params["continue"] = token
             answer = await self._connection.request(
@@ -125,8 +146,11 @@ class Follower:
             )
             self._must_be_ok(answer, "list")
             self._contact()
+            work = self._time.work()
             for item in rows(answer.body.get("items")):
                 self._tell(self._sink.seen, item)
+                await work.turn()
+            await work.end()
             meta = mapping(answer.body.get("metadata"))
             token = text(meta.get("continue"))
             if not token:
@@ -163,14 +187,10 @@ class Follower:
             self.error = ""
             self._contact()
             started = asyncio.get_running_loop().time()
-            async for line in lines:
+            async for some in lines:
                 received = True
                 self._contact()
-                try:
-                    event = orjson.loads(line)
-                except orjson.JSONDecodeError as error:
-                    raise Unreachable(f"the watch of {self.path} sent what is not JSON") from error
-                self._take(event)
+                await self._take_all(some)
         # A server that ends every watch at once would otherwise be asked without a pause.
         if not received and asyncio.get_running_loop().time() - started < 1.0:
             raise Unreachable(f"the watch of {self.path} ended at once")
@@ -179,15 +199,34 @@ class Follower:
         """One object that cannot be read costs itself alone, and counts as not there."""
         try:
             sink(body)
+        except TooMuch:
+            raise
         except Exception as error:
             self.unread += 1
             if self.unread in (1, 10, 100) or self.unread % 1000 == 0:  # a member may show many
                 log.warning("an object of a member cannot be read", path=self.path, error=repr(error)[:200],
                             so_many=self.unread, exc_info=self.unread == 1)  # fmt: skip
 
+    async def _take_all(self, lines: Sequence[bytes]) -> None:
+        """Of several changes of one object that came together, the last one counts."""
+        work, latest = self._time.work(), dict[object, Body]()
+        for number, line in enumerate(lines):
+            try:
+                event = orjson.loads(line)
+            except orjson.JSONDecodeError as error:
+                raise Unreachable(f"the watch of {self.path} sent what is not JSON") from error
+            if not isinstance(event, dict):
+                raise Unreachable(f"the watch of {self.path} sent what is no event")
+            uid = text(mapping(mapping(event.get("object")).get("metadata")).get("uid")) or number
+            latest.pop(uid, None)  # the place of the last one, too
+            latest[uid] = event
+            await work.turn()
+        for event in latest.values():
+            self._take(event)
+            await work.turn()
+        await work.end()
+
     def _take(self, event: Body) -> None:
-        if not isinstance(event, dict):
-            raise Unreachable(f"the watch of {self.path} sent what is no event")
         kind, body = event.get("type"), dict(mapping(event.get("object")))
         if kind == "ERROR":
             if body.get("code") == 410:

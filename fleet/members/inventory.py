@@ -13,6 +13,7 @@ from typing import Any
 
 from fleet.kinds import INTERPRETERS
 from fleet.kinds.requests import pod_requests
+from fleet.members.allowance import Kept, weight
 from fleet.members.index import ByBinding
 from fleet.members.members import Changed, PodView
 from fleet.members.nodes import RESOURCES_MAX, Nodes, read_node
@@ -35,6 +36,7 @@ from fleet.wellknown import (
 
 Notify = Callable[[Changed], None]
 Find = Callable[[str, str, str, str], Body | None]
+NODE_BYTES, POD_BYTES = 1000, 800  # that are kept of each, beside texts
 EXITS_MAX = 64  # containers of a pod that failed
 INTERNED_MAX = 4096  # pods of one job share one vector; more distinct vectors than this are not worth sharing
 
@@ -115,8 +117,9 @@ def read_pod(member: str, body: Body, requests: Amounts) -> PodView:
 class NodeSink:
     """One change is told of a whole list, and one of each object that comes after it."""
 
-    def __init__(self, member: str, nodes: Nodes, notify: Notify) -> None:
+    def __init__(self, member: str, nodes: Nodes, notify: Notify, kept: Kept | None = None) -> None:
         self._member, self._nodes, self._notify = member, nodes, notify
+        self._kept = kept or Kept()
         self._missing: set[str] = set()
         self._listing = False
 
@@ -127,16 +130,25 @@ class NodeSink:
     def seen(self, body: Body) -> None:
         node = read_node(body)
         self._missing.discard(node.name)
+        self._kept.put(("node", node.name), NODE_BYTES + weight((node.pool[0], node.own, node.allocatable.items_)))
         if self._nodes.put(node) and not self._listing:
             self._notify(Changed(self._member, "node"))
 
     def gone(self, body: Body) -> None:
-        if self._nodes.remove(body["metadata"]["name"]):
+        if self._forget(body["metadata"]["name"]):
             self._notify(Changed(self._member, "node"))
+
+    def _forget(self, name: str) -> bool:
+        self._kept.drop(("node", name))
+        return self._nodes.remove(name)
+
+    def clear(self) -> None:
+        for name in self._nodes.names():
+            self._forget(name)
 
     def listed(self) -> None:
         for name in self._missing:
-            self._nodes.remove(name)
+            self._forget(name)
         self._missing = set()
         self._listing = False
         self._notify(Changed(self._member, "node"))
@@ -157,9 +169,11 @@ class PodSink:
     told."""
 
     def __init__(
-        self, member: str, hub: str, nodes: Nodes, index: ByBinding[PodView], notify: Notify, find: Find = nothing
-    ) -> None:
+        self, member: str, hub: str, nodes: Nodes, index: ByBinding[PodView], notify: Notify, find: Find = nothing,
+        kept: Kept | None = None,
+    ) -> None:  # fmt: skip
         self._member, self._hub, self._nodes, self._index, self._notify = member, hub, nodes, index, notify
+        self._kept = kept or Kept()
         self._charged: dict[str, tuple[str, Amounts]] = {}  # uid -> node, requests
         self._ours: dict[str, PodView] = {}
         self._missing: set[str] = set()
@@ -197,6 +211,7 @@ class PodSink:
         belongs = self._belongs(uid, body)
         ours = belongs is not None
         requests = self._requests(body) if ours or counts else NOTHING
+        self._kept.put(uid, self._size(uid, body, requests) if ours or counts or uid in self._waits_for else 0)
         if counts and charged is None:
             self._charged[uid] = (node, requests)
             self._nodes.use(node, requests, 1)
@@ -226,7 +241,7 @@ class PodSink:
 
     def clear(self) -> None:
         """The member left: nothing of it may stay in the shared index."""
-        for uid in list(self._ours):
+        for uid in {*self._charged, *self._ours, *self._waits_for}:
             self._forget(uid)
 
     def placeholders(self) -> Sequence[PodView]:
@@ -267,6 +282,13 @@ class PodSink:
             return Belongs(said.get(LABEL_BINDING, ""), component, attempt_of(said))
         return None
 
+    def _size(self, uid: str, body: Body, requests: Amounts) -> int:
+        """About how much is kept of a pod: all of it while it waits for its job, and a `PodView` or less after."""
+        status = body.get("status")
+        return (
+            POD_BYTES + 100 * len(requests.items_) + weight(body if uid in self._waits_for else _why(mapping(status)))
+        )
+
     def _requests(self, body: Body) -> Amounts:
         try:
             requests = pod_requests(body.get("spec") or {})
@@ -286,6 +308,7 @@ class PodSink:
 
     def _forget(self, uid: str) -> None:
         charged = uid in self._charged
+        self._kept.drop(uid)
         self._release(uid)
         view = self._ours.pop(uid, None)
         waits_for = self._waits_for.pop(uid, None)

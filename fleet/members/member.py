@@ -12,12 +12,14 @@ accepted it counts as silent: nothing of it is listed, and nothing is sent to it
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import replace
 from typing import Any
 
 import structlog
 
+from fleet.members.acts import Acts
+from fleet.members.allowance import Kept, LoopTime, TooMuch
 from fleet.members.connection import Connection, Unreachable, not_let_in
 from fleet.members.contact import Contact
 from fleet.members.discovery import Catalogue, Discovery, Served
@@ -27,14 +29,13 @@ from fleet.members.follow import Follower, NotServed
 from fleet.members.identity import Judge, anyone, read_identity
 from fleet.members.index import ByBinding
 from fleet.members.inventory import NodeSink, Notify, PodSink
-from fleet.members.members import Changed, Closed, Did, NodeView, Outcome, PodView
+from fleet.members.members import Changed, Closed, NodeView, PodView
 from fleet.members.nodes import Nodes
 from fleet.members.potential import potential_pools
 from fleet.members.texts import one_line
 from fleet.members.traits import Limits, State, Traits
 from fleet.model.amounts import NOTHING, Amounts
 from fleet.model.member import Member
-from fleet.model.reason import Code
 from fleet.model.unit import Seat
 from fleet.ports import Body, Key
 from fleet.wellknown import LABEL_HUB
@@ -43,6 +44,7 @@ log = structlog.get_logger(__name__)
 
 RESTART_PAUSE_S = 5.0  # after a bug met in one member's data
 VERSION_MAX = 64  # characters of the version that it says
+TOO_MUCH = "TooManyObjects"
 
 
 class OneMember:
@@ -64,21 +66,26 @@ class OneMember:
         self._life = Contact(limits.lost_after_s)
         connection.lost = self._life.lost
         self._nodes = Nodes()
-        self.dispatched = Dispatched(name, hub, copies, companions, notify)
-        self._pods = PodSink(name, hub, self._nodes, pods, notify, self.dispatched.job)
+        kept, time = Kept(limits.kept_bytes, limits.kept_objects), LoopTime()
+        self._time = time
+        self.dispatched = Dispatched(name, hub, copies, companions, notify, kept)
+        self._node_sink = NodeSink(name, self._nodes, notify, kept)
+        self._pods = PodSink(name, hub, self._nodes, pods, notify, self.dispatched.job, kept)
         self.dispatched.listen(self._pods.came)
-        self._dispatcher = Dispatcher(connection)
+        self.acts = Acts(self, Dispatcher(connection))
         self._discovery = Discovery(connection)
         self._discover_lock = asyncio.Lock()
         self._rediscover = asyncio.Event()
         self._catalogue: Catalogue | None = None
         self._inventory = (
-            Follower(connection, "/api/v1/nodes", NodeSink(name, self._nodes, notify), contact=self._contact),
-            Follower(connection, "/api/v1/pods", self._pods, contact=self._contact),
+            Follower(connection, "/api/v1/nodes", self._node_sink, contact=self._contact, time=time),
+            Follower(connection, "/api/v1/pods", self._pods, contact=self._contact, time=time),
         )
         self._kinds: dict[tuple[str, str], Follower] = {}
         self._needed: tuple[Follower, ...] = ()  # of `_kinds`: the kinds that were there at the first look
         self._tasks: set[asyncio.Task[None]] = set()
+        self._probing: asyncio.Task[None] | None = None
+        self._again_at = 0.0  # when a member that showed too much is listed again
         self._traits = Traits()
         self._model: Member | None = None
         self._modelled = 0  # version of the nodes that `_model` was made from
@@ -91,20 +98,40 @@ class OneMember:
 
     def start(self) -> None:
         self._began = asyncio.get_running_loop().time()
-        self._spawn("probe", self._probe)
+        self._probing = self._spawn("probe", self._probe)
 
     async def stop(self) -> None:
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
         await self.connection.aclose()
+        self._clear()
+
+    def _clear(self) -> None:
         self._pods.clear()
+        self._node_sink.clear()
         self.dispatched.clear()
 
-    def _spawn(self, what: str, run: Callable[[], Coroutine[Any, Any, None]]) -> None:
+    def _end(self, error: TooMuch) -> None:
+        """It shows more than the hub keeps of a member: it is lost, nothing of it is kept, and it may begin anew after
+        a while."""
+        log.warning("a member shows too much", member=self.name, why=str(error))
+        self._again_at, self._version = asyncio.get_running_loop().time() + self._limits.too_much_s, ""
+        self._life.end(str(error), TOO_MUCH)
+        for task in self._tasks - {self._probing, asyncio.current_task()}:
+            task.cancel()
+        for follower in self._inventory:
+            follower.forget()
+        self._kinds, self._needed, self._catalogue, self._model = {}, (), None, None
+        self._clear()
+        self._was_ready = False
+        self._notify(Changed(self.name, "ready"))
+
+    def _spawn(self, what: str, run: Callable[[], Coroutine[Any, Any, None]]) -> asyncio.Task[None]:
         task = asyncio.create_task(self._guard(what, run), name=f"member:{self.name}:{what}")
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
+        return task
 
     async def _guard(self, what: str, run: Callable[[], Coroutine[Any, Any, None]]) -> None:
         """A bug that one member's data brings out must not take the others with it, so the task is logged and tried
@@ -112,6 +139,8 @@ class OneMember:
         while True:
             try:
                 return await run()
+            except TooMuch as error:
+                return self._end(error)
             except Exception as error:
                 log.exception("member task failed", member=self.name, task=what)
                 self._life.note(f"{what}: {error!r}")
@@ -128,6 +157,8 @@ class OneMember:
 
     async def _return(self) -> None:
         """End the silence if this is the cluster that it should be. Raises Unreachable."""
+        if asyncio.get_running_loop().time() < self._again_at:
+            return
         identity = await read_identity(self.connection)
         refused = await self._judge(self.name, identity)
         if refused != self._refused:
@@ -195,7 +226,7 @@ class OneMember:
     async def _discover(self) -> None:
         while True:
             try:
-                await self._discover_once()
+                await self.discover_once()
                 pause = self._limits.discover_every_s
             except Unreachable as error:
                 if not self._life.lost():  # else the probe knows better
@@ -208,7 +239,7 @@ class OneMember:
             except TimeoutError:
                 pass
 
-    async def _discover_once(self) -> None:
+    async def discover_once(self) -> None:
         async with self._discover_lock:
             if not self._version:
                 answer = await self.connection.request("GET", "/version", even_lost=False)
@@ -222,19 +253,21 @@ class OneMember:
             self._model = None
             for served in catalogue.served:
                 if followed_always(served) and catalogue.resource(served.group, served.resource) == served:
-                    self._follow(served)
+                    self.follow(served)
             if first:
                 self._needed = tuple(follower for at, follower in self._kinds.items() if not optional(*at))
             self._review()
             self._notify(Changed(self.name, "ready"))
 
-    def _follow(self, served: Served) -> None:
+    def follow(self, served: Served) -> None:
         at = (served.group, served.resource)
         if at in self._kinds or not {"list", "watch"} <= served.verbs:
             return
         selector = f"{LABEL_HUB}={self.hub}"
         sink = KindSink(self.dispatched, served)
-        follower = Follower(self.connection, served.collection, sink, selector=selector, contact=self._contact)
+        follower = Follower(
+            self.connection, served.collection, sink, selector=selector, contact=self._contact, time=self._time
+        )
         self._kinds[at] = follower
 
         async def run() -> None:
@@ -323,80 +356,26 @@ class OneMember:
     def find(self, key: Key) -> Body | None:
         return self.dispatched.find(key)
 
-    # -- acting
-
-    async def _served(self, body: Body) -> Served | Outcome:
-        api_version, kind = body["apiVersion"], body["kind"]
-        if self._life.lost():
-            return Outcome(Did.UNREACHABLE, f"member {self.name}: {self._reason()[1]}")
-        served = self._catalogue.kind(api_version, kind) if self._catalogue else None
-        if served is None:
-            try:
-                await self._discover_once()
-            except Unreachable as error:
-                return Outcome(Did.UNREACHABLE, str(error))
-            served = self._catalogue.kind(api_version, kind) if self._catalogue else None
-        if served is None:
-            others = ", ".join(self._catalogue.versions(api_version, kind)) if self._catalogue else ""
-            text = f"member {self.name} does not serve {kind} in {api_version}"
-            text += f", but in {others}" if others else ""
-            return Outcome(Did.REFUSED, text, cause=Code.KIND_NOT_SERVED)
-        return served
-
-    async def look(self, body: Body) -> Outcome:
-        served = await self._served(body)
-        return served if isinstance(served, Outcome) else await self._dispatcher.look(served, body)
-
-    async def warning(self, body: Body) -> str:
-        return await self._dispatcher.warning(body)
-
-    async def apply(self, body: Body, *, overwrite: bool) -> Outcome:
-        served = await self._served(body)
-        if isinstance(served, Outcome):
-            return served
-        self._follow(served)
-        meta = body["metadata"]
-        key = Key(served.group, served.resource, meta.get("namespace") or "", meta["name"])
-        outcome = await self._dispatcher.apply(served, body, self.dispatched.find(key), overwrite=overwrite)
-        if outcome.did is Did.DONE and outcome.body is not None and outcome.body.get("metadata", {}).get("uid"):
-            self.dispatched.put(served, outcome.body, written=True)
-        return outcome
-
-    async def delete(self, body: Body, *, grace_s: int | None, foreground: bool) -> Outcome:
-        served = await self._served(body)
-        if isinstance(served, Outcome):
-            return served
-        outcome = await self._dispatcher.delete(served, body, self.hub, grace_s=grace_s, foreground=foreground)
-        if outcome.did is Did.NOT_FOUND:
-            meta = body["metadata"]
-            key = Key(served.group, served.resource, meta.get("namespace") or "", meta["name"])
-            self.dispatched.drop(key, meta.get("uid"))
-        return outcome
-
     def placeholders(self) -> Sequence[PodView]:
         return self._pods.placeholders()
 
-    async def put_pod(self, body: Body) -> Outcome:
-        served = await self._served(body)
-        return (
-            served if isinstance(served, Outcome) else await self._dispatcher.apply(served, body, None, overwrite=False)
-        )
+    # -- for Acts
 
-    async def patch_pod(self, pod: PodView, patch: Body, *, status: bool) -> Outcome:
-        served = await self._served({"apiVersion": "v1", "kind": "Pod"})
-        if isinstance(served, Outcome):
-            return served
-        path = served.path(pod.namespace, pod.name) + ("/status" if status else "")
-        return await self._dispatcher.patch(path, {**patch, "metadata": {"uid": pod.uid}})
+    def trouble(self) -> str:
+        """Why nothing is sent to it now; "" while it is not known to be lost."""
+        return self._reason()[1] if self._life.lost() else ""
 
-    async def relabel(
-        self, body: Body, labels: Mapping[str, str | None], annotations: Mapping[str, str | None]
-    ) -> Outcome:
-        served = await self._served(body)
-        if isinstance(served, Outcome):
-            return served
-        outcome = await self._dispatcher.relabel(served, body, self.hub, labels, annotations)
-        followed = (served.group, served.resource) in self._kinds  # pods are not: the inventory has them
-        if outcome.did is Did.DONE and outcome.body is not None and followed:
-            self.dispatched.put(served, outcome.body)
-        return outcome
+    @property
+    def catalogue(self) -> Catalogue:
+        return self._catalogue or Catalogue()
+
+    def keep(self, served: Served, body: Body, *, written: bool = False) -> None:
+        """Take in the answer to a write, which is newer than the watch."""
+        try:
+            self.dispatched.put(served, body, written=written)
+        except TooMuch as error:
+            self._end(error)
+
+    def followed(self, served: Served) -> bool:
+        """Pods are not: the inventory has them."""
+        return (served.group, served.resource) in self._kinds

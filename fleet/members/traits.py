@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from fleet.members.allowance import BYTES_MAX, OBJECTS_MAX
 from fleet.members.discovery import Catalogue
 from fleet.members.potential import Group
 from fleet.model.amounts import NOTHING, Amounts
@@ -20,6 +21,9 @@ class Limits:
     discover_every_s: float = 10.0
     concurrency: int = 16
     request_s: float = 15.0
+    kept_bytes: int = BYTES_MAX
+    kept_objects: int = OBJECTS_MAX
+    too_much_s: float = 120.0  # from when it showed more than that until it is listed again
 
 
 @dataclass(frozen=True, slots=True)
