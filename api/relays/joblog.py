@@ -11,10 +11,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from urllib.parse import urlencode
 
-from api.relays.pods import Found, Pods, places_of, pods_path
+from api.relays.pods import Found, Pods, pods_path
 from api.routing import Route
 from api.served import find
-from fleet.bindings.binding import labels_of
+from fleet.bindings.binding import labels_of, places_of
 from fleet.engine.kind import Kind
 from fleet.engine.registry import Registry
 from fleet.engine.status import StatusError, bad_request, not_found

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from urllib.parse import quote
 
 from api.relays.clients import MemberClients
-from fleet.bindings.binding import clusters_of, resource_of, tasks_of
+from fleet.bindings.binding import places_of, resource_of
 from fleet.bindings.conditions import condition
 from fleet.engine.registry import Registry
 from fleet.engine.status import StatusError, not_found, unavailable
@@ -195,11 +195,6 @@ def member_ended(store: Store, member: str) -> str:
     if cluster is None:
         return f"cluster {member} has left the hub"
     return f"cluster {member} does not answer" if _lost(cluster.body) else ""
-
-
-def places_of(binding: Body) -> Iterable[str]:
-    """The members that the binding is placed in, and those that it is leaving."""
-    return (*clusters_of(binding), *(task["fromCluster"] for task in tasks_of(binding)))
 
 
 def controller_of(body: Body) -> Body | None:

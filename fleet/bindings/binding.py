@@ -80,6 +80,12 @@ def member_of(binding: Body | None) -> str | None:
     return places[0] if places else None
 
 
+def places_of(binding: Body) -> tuple[str, ...]:
+    """The members that it is placed in, and those that it is leaving. Pods and copies count for it there alone: any
+    member may show objects with its uid."""
+    return (*clusters_of(binding), *(task["fromCluster"] for task in tasks_of(binding)))
+
+
 def component_bodies(binding: Body) -> tuple[Any, ...]:
     """Its components as they are stored; `components.components_of` reads them."""
     return tuple(spec_of(binding).get("components") or ())

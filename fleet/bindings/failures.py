@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass, replace
 import orjson
 
 from fleet.bindings import binding as b
+from fleet.model.reason import Code
 from fleet.model.untyped import digits, mapping, texts, whole
 from fleet.ports import Body
 from fleet.wellknown import ANNOTATION_BACKOFF_LIMIT, ANNOTATION_RETRIES
@@ -62,6 +63,11 @@ def failures_of(binding: Body) -> tuple[Failure, ...]:
         )
     except (ValueError, AttributeError, TypeError, OverflowError):
         return ()
+
+
+def left_behind(binding: Body) -> frozenset[str]:
+    """The members that it left while they could not be reached: what it had there was not waited for."""
+    return frozenset(one.member for one in failures_of(binding) if one.reason == Code.MEMBER_UNREACHABLE)
 
 
 def failures_text(failures: Sequence[Failure]) -> str:

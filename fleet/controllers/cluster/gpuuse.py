@@ -155,7 +155,7 @@ class GpuUse:
         if not figures:
             return
         for number, unit in enumerate(units, 1):
-            pods = self._members.pods_of(unit.id)
+            pods = [pod for pod in self._members.pods_of(unit.id) if pod.member == unit.member]
             used = [one.utilization for pod in pods for one in figures.get((pod.member, pod.namespace, pod.name), ())]
             told = [use for use in used if use is not None]
             if told:

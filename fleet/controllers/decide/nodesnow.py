@@ -105,7 +105,8 @@ class NodesNow:
         """Adds the GPUs of the unit's pods to `holds`: by member and node, then by unit."""
         seen = False
         for pod in self._hub.members.pods_of(unit.id):
-            gpus = gpus_in(pod.requests) if pod.holds_room and not pod.placeholder else 0
+            works = pod.member == unit.member and pod.holds_room and not pod.placeholder
+            gpus = gpus_in(pod.requests) if works else 0
             if gpus:
                 here = holds.setdefault((pod.member, pod.node), {})
                 here[unit.id] = here.get(unit.id, 0) + gpus

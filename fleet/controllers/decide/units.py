@@ -173,6 +173,8 @@ def now_unit(
             )  # fmt: skip
         head = head_of(binding if queue_unit is None else queue_unit)
         return replace(waiting, claim=claim_of(queue_unit), head=head, generation=generation)
+    places = b.places_of(binding)
+    pods, copies = [pod for pod in pods if pod.member in places], [one for one in copies if one[0] in places]
     if not b.charged(binding, pods):
         return None
     leaving = bool(tasks) or b.deleting(binding)

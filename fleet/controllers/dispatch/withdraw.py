@@ -11,6 +11,7 @@ from collections.abc import Sequence
 import structlog
 
 from fleet.bindings import binding as b
+from fleet.bindings.failures import left_behind
 from fleet.bindings.preserved import keep, preserve
 from fleet.controllers.dispatch.dependencies import Dependencies
 from fleet.controllers.dispatch.finished import FinishedWork
@@ -72,25 +73,32 @@ class Withdrawal:
 
     def touched(self, binding: Body) -> set[str]:
         """Every member where something of it may be."""
-        uid = binding["metadata"]["uid"]
-        found = {*b.clusters_of(binding), *(task["fromCluster"] for task in b.tasks_of(binding))}
-        found |= {name for item in b.copies_of(binding) if (name := text(item.get("clusterName")))}
-        found |= {member for member, _ in self._hub.members.copies(uid)}
-        found |= {member for member, _ in self._hub.members.companions(uid)}
-        found |= {pod.member for pod in self._hub.members.pods_of(uid) if not pod.placeholder}
-        return found | self._uncertain.get(uid, set())
+        uid, members = binding["metadata"]["uid"], self._hub.members
+        found = self._sent_to(binding)
+        found |= {member for member, _ in (*members.copies(uid), *members.companions(uid))}
+        behind = left_behind(binding)
+        return found | {pod.member for pod in members.pods_of(uid) if pod.member in behind and not pod.placeholder}
+
+    def _sent_to(self, binding: Body) -> set[str]:
+        """The members that it was sent to, and that have not yet shown that nothing is left."""
+        found = {name for item in b.copies_of(binding) if (name := text(item.get("clusterName")))}
+        return found.union(b.places_of(binding), self._uncertain.get(binding["metadata"]["uid"], ()))
 
     async def withdraw(self, binding: Body, keep: Sequence[str]) -> set[str]:
         """Ask every member but `keep` (and `keep` for older attempts) to remove what it has of the binding; returns the
-        members where something is, or may be, left."""
+        members where something is, or may be, left. A member that it was not sent to is not waited for, whatever the
+        member shows with its uid."""
         if b.attempt(binding) == 0:
             return set()
         left: set[str] = set()
+        sent = self._sent_to(binding) | left_behind(binding)
         for member in sorted(self.touched(binding)):
             if self._given_up(member):
                 continue
             if member in keep:
                 await self._remove_older(binding, member)
+            elif member not in sent:
+                await self._remove_stray(binding, member)
             elif not self._hub.members.ready(member) or not await self._remove(binding, member):
                 left.add(member)
         return left
@@ -137,6 +145,16 @@ class Withdrawal:
         for name, body in self._hub.members.copies(binding["metadata"]["uid"]):
             older = name == member and b.attempt_of_copy(body) < b.attempt(binding) and not b.deleting(body)
             if older and not await self._finished.spares(binding, member, body):
+                await self._hub.members.delete(member, body)
+
+    async def _remove_stray(self, binding: Body, member: str) -> None:
+        """Remove copies from a member that it was not sent to. Nothing that they say counts."""
+        if not self._hub.members.ready(member):
+            return
+        await self._remove_companions(binding, member, b.attempt(binding))
+        for name, body in self._hub.members.copies(binding["metadata"]["uid"]):
+            known = b.deleting(binding) or b.attempt_of_copy(body) <= b.attempt(binding)
+            if name == member and known and not b.deleting(body):
                 await self._hub.members.delete(member, body)
 
     async def _remove(self, binding: Body, member: str) -> bool:

@@ -130,7 +130,7 @@ class RoomLoop:
             released = await self._release(self._hub.members.pods_of(gone))
             if not await self._classes.settle(gone, "", ()) or not released:
                 self._gone[key] = gone
-                return AGAIN_S
+                self.controller.queue.add_after(key, AGAIN_S)  # and the binding that has its name now goes on
         if stored is None or not b.is_gang(stored.body):
             return None
         unit = self._unit_of(stored)
