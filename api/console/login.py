@@ -13,7 +13,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from hashlib import sha256
 from typing import Any
-from urllib.parse import quote_plus, urlencode, urlsplit
+from urllib.parse import quote_plus, unquote, urlencode, urlsplit
 
 import orjson
 import structlog
@@ -167,7 +167,7 @@ def _object(raw: bytes) -> dict[str, Any]:
 
 def _page(to: str) -> str:
     """A path of the console; its first page for any other. The path goes into a header and must lead nowhere else."""
-    path = to.partition("?")[0].partition("#")[0]
+    path = unquote(to.partition("?")[0].partition("#")[0])  # a browser takes %2e%2e for two dots
     fits = to.isascii() and to.isprintable() and " " not in to and "\\" not in to and len(to) <= TO_CHARS_MAX
     inside = path == HOME or path.startswith(f"{HOME}/")
     return to if fits and inside and ".." not in path and "//" not in path else HOME

@@ -191,6 +191,7 @@ async def test_an_issuer_that_refuses_is_said_so(both: tuple[World, Provider]) -
     [
         "https://evil.example", "//evil.example/console", "/console@evil", "/consolex", "/api/v1/secrets", "",
         "/console/../api/v1", "/console//evil.example", "/console/\r\nset-cookie: a=b", "\\\\evil", "/console/ü",
+        "/console/%2e%2e/api/v1", "/console/.%2E/api/v1", "/console/%2f/evil.example", "/console/x/%2e%2e%2f%2e%2e/api",
     ],
 )  # fmt: skip
 async def test_a_login_comes_back_to_a_page_of_the_console_alone(both: tuple[World, Provider], to: str) -> None:
