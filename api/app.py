@@ -19,7 +19,7 @@ from api.audit.face import Audit, Handler
 from api.auth import Authenticator, ServiceAccountTokens
 from api.computed import computed_kinds, refused
 from api.console.face import Console
-from api.console.sessions import guard, guarded
+from api.console.origin import guard, guarded
 from api.credentials import user_of
 from api.discovery import Discovery
 from api.fairness.gate import Fairness

@@ -1,5 +1,8 @@
 """The user of a request: by the client certificate of its connection, else by its bearer token, else by its session.
 
+In a request that a page of another site makes, nothing counts but a bearer token: a browser adds the other two by
+itself, and no page can add an Authorization header to a request to a hub that answers no preflight.
+
 A browser cannot give a WebSocket headers. There the token is one of the subprotocols that the client offers, as a
 kube-apiserver takes it: base64url, without padding, beside another subprotocol.
 """
@@ -11,6 +14,7 @@ from binascii import Error as Base64Error
 
 from api.auth import MAX_TOKEN_CHARS, Authenticator, bearer
 from api.certificates import SCOPE
+from api.console.origin import BY_ITSELF, another_site, from_another_site
 from api.console.sessions import Sessions
 from api.http import Request
 from api.impersonation import impersonated
@@ -26,17 +30,22 @@ async def user_of(
     request: Request, authenticator: Authenticator, authorizer: Authorizer, clock: Clock, sessions: Sessions | None
 ) -> User:
     """The user, or the one whom she asks to act as. StatusError 401 without good credentials, 403 where a right to act
-    as others is missing, and for a session that another site may be using."""
-    certificate = request.scope.get(SCOPE)
+    as others is missing, and for a certificate or a session that another site may be using."""
+    foreign, token = another_site(request), None
+    certificate = None if foreign else request.scope.get(SCOPE)
     user = certificate.user(clock.now()) if certificate is not None else None
     if user is None:
         token = bearer(request.header(b"authorization")) or _offered(request)
         if token:
             user = await authenticator.user(token)
+        elif foreign:
+            raise from_another_site(foreign)
         elif sessions is not None and not request.header(b"authorization"):
             user = await sessions.user(request)
     if user is None:
         raise unauthorized()
+    if not token:
+        request.scope[BY_ITSELF] = True
     request.record.known(request, user)
     acting = impersonated(request, user, authorizer)
     if acting is not user:

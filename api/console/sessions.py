@@ -21,8 +21,8 @@ from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
 from api.auth import Authenticator, time_of
-from api.console.origin import check_origin
-from api.http import Answer, Message, Request, Send, Upgrade
+from api.console.origin import check_session
+from api.http import Request
 from fleet.engine.status import StatusError
 from fleet.objects.writing import User
 from fleet.ports import ABSENT, Body, Change, Clock, Committed, Delete, Key, Put, Store, Stored, StoreUnavailable
@@ -38,12 +38,6 @@ SEEN = "fleet.session"  # in the scope of a request that a session has authentic
 ID_BYTES = 32
 _ID = re.compile(r"[A-Za-z0-9_-]{43}")
 _GROUP, _RESOURCE = "console.fleet.io", "sessions"
-# For what a session may show in a browser: nothing of it runs, and no other site gets it.
-GUARD = (
-    (b"content-security-policy", b"default-src 'none'; frame-ancestors 'none'; sandbox"),
-    (b"cross-origin-resource-policy", b"same-origin"),
-    (b"x-content-type-options", b"nosniff"),
-)
 log = structlog.get_logger(__name__)
 
 
@@ -81,25 +75,6 @@ def set_cookie(name: str, value: str, max_age_s: float) -> tuple[bytes, bytes]:
     """The header that sets a cookie for this hub alone; an age of 0 takes it away."""
     text = f"{name}={value}; Path=/; Max-Age={max_age_s:.0f}; Secure; HttpOnly; SameSite=Lax"
     return b"set-cookie", text.encode()
-
-
-def guard(request: Request, answer: Answer) -> None:
-    """Keep a browser from running an answer that it got with its session."""
-    if SEEN in request.scope and not isinstance(answer, Upgrade):
-        answer.headers = (*answer.headers, *GUARD)
-
-
-def guarded(request: Request, send: Send) -> Send:
-    """`send` of an answer that an application gives by itself, with the same headers."""
-    if SEEN not in request.scope:
-        return send
-
-    async def with_guard(message: Message) -> None:
-        if message["type"] == "http.response.start":
-            message["headers"] = [*message["headers"], *GUARD]
-        await send(message)
-
-    return with_guard
 
 
 def jwt_end(token: str) -> float | None:
@@ -184,7 +159,7 @@ class Sessions:
         browser must not get with a session."""
         if not cookie_of(request, COOKIE):
             return None
-        check_origin(request)
+        check_session(request)
         session = await self.find(request)
         return session.user if session is not None else None
 

@@ -33,7 +33,14 @@ async def test_a_write_of_another_site_is_refused(world: World, method: str, hea
     assert (answer.status_code, answer.json()["reason"]) == (403, "Forbidden")
 
 
-@pytest.mark.parametrize("headers", [ORIGIN, {"sec-fetch-site": "same-origin"}])
+@pytest.mark.parametrize(
+    "headers",
+    [
+        ORIGIN,
+        {"sec-fetch-site": "same-origin"},
+        {"origin": "https://outside.example", "sec-fetch-site": "same-origin"},  # through a proxy with another name
+    ],
+)
 async def test_a_write_of_the_hubs_own_page_goes_on(world: World, headers: dict[str, str]) -> None:
     browser = await world.logged_in("admin-token")
     answer = await browser.post(REVIEW, json={"metadata": {}}, headers=headers)
