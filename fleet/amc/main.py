@@ -12,6 +12,7 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from fleet.amc.terminal import plain
 from fleet.amc.words import parser
 
 if TYPE_CHECKING:
@@ -22,14 +23,15 @@ __all__ = ["main", "parser"]
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    try:
-        status = run(parser().parse_args(arguments))
-        sys.stdout.flush()
-    except KeyboardInterrupt:
-        status = 130
-    except BrokenPipeError:  # `| head` has seen enough
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        status = 0
+    with plain():
+        try:
+            status = run(parser().parse_args(arguments))
+            sys.stdout.flush()
+        except KeyboardInterrupt:
+            status = 130
+        except BrokenPipeError:  # `| head` has seen enough
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            status = 0
     sys.exit(status)
 
 

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from fleet.amc.terminal import clean
+
 CELL_MIN = 6
 PADDING = 3
 
@@ -38,4 +40,4 @@ def cell(value: object) -> str:
         return "true" if value else "false"
     text = str(value)
     breaks = [at for at in map(text.find, "\f\n\r") if at >= 0]
-    return text[: min(breaks)] + "..." if breaks else text
+    return clean(text[: min(breaks)] + "..." if breaks else text)

@@ -8,6 +8,8 @@ from typing import Any
 
 import yaml
 
+from fleet.amc.terminal import UNSAFE
+
 # Text that another YAML reader would take for something else than a string gets double quotes, as kubectl gives them.
 _AMBIGUOUS = re.compile(r"[-+]?(\d[\d_]*)?\.?\d+([eE][-+]?\d+)?|[-+]?\d[\d:_]*(\.\d*)?|0[xob][0-9a-fA-F_]+|[yYnN]|~")
 
@@ -21,9 +23,9 @@ class _Dumper(Dumper):  # type: ignore[misc]
 
 def _text(dumper: Any, value: str) -> Any:
     style = None
-    if "\n" in value:
+    if "\n" in value and not UNSAFE.search(value):
         style = "|"
-    elif _AMBIGUOUS.fullmatch(value) or _resolves(dumper, value):
+    elif UNSAFE.search(value) or _AMBIGUOUS.fullmatch(value) or _resolves(dumper, value):
         style = '"'
     return dumper.represent_scalar("tag:yaml.org,2002:str", value, style=style)
 
@@ -50,8 +52,13 @@ def without_managed_fields(body: dict[str, Any]) -> dict[str, Any]:
 
 def as_yaml(body: Any) -> str:
     text = yaml.dump(body, Dumper=_Dumper, default_flow_style=False, sort_keys=True, allow_unicode=True, width=80)
-    return str(text)
+    return _escaped(text)
 
 
 def as_json(body: Any) -> str:
-    return json.dumps(body, indent=4, sort_keys=True, ensure_ascii=False) + "\n"
+    return _escaped(json.dumps(body, indent=4, sort_keys=True, ensure_ascii=False)) + "\n"
+
+
+def _escaped(text: str) -> str:
+    """The document, which says the same, without characters that steer a terminal: they stand in quotes alone."""
+    return UNSAFE.sub(lambda found: f"\\u{ord(found[0]):04x}", text)

@@ -164,4 +164,4 @@ def _value(value: object) -> str:
 
 def print_all(lines: Iterable[str]) -> None:
     for line in lines:
-        print("".join(c if c.isprintable() or c in "\n\t" else "�" for c in line), flush=True)
+        print(line, flush=True)

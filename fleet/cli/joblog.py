@@ -70,6 +70,7 @@ def logs(
     job is over, also of pods that come later. The log of a job that is over stays for as long as its member keeps the
     pods. With --hub: what the processes of the hub log, merged by time.
     """
+    from fleet.amc.terminal import clean
     from fleet.cli import joblist
     from fleet.cli.chosen import job_in
     from fleet.cli.flows import EXACT
@@ -105,7 +106,7 @@ def logs(
         previous=previous,
     )  # fmt: skip
     for line in hub.items(lines):
-        text = f"[{line.pod}] {line.text}\n" if several else f"{line.text}\n"
+        text = f"[{clean(line.pod)}] {line.text}\n" if several else f"{line.text}\n"
         sys.stdout.buffer.write(text.encode(errors=EXACT))
         sys.stdout.buffer.flush()
 

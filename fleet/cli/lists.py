@@ -13,6 +13,7 @@ from typing import Any
 
 import typer
 
+from fleet.amc.terminal import own
 from fleet.cli.colors import Color
 from fleet.cli.failure import Failure
 from fleet.cli.nearest import meant
@@ -147,14 +148,10 @@ def _table(how: How, *, color: bool) -> Any:
 
 
 def _write(how: How, table: Any, records: Sequence[Record]) -> None:
-    lines = (
-        map(how.listing.word, records)
-        if how.output is ListOutput.name
-        else table.lines(map(how.listing.shown, records))
-        if records
-        else ()
-    )
-    sys.stdout.writelines(f"{line}\n" for line in lines)
+    if how.output is ListOutput.name:
+        sys.stdout.writelines(f"{how.listing.word(record)}\n" for record in records)
+    elif records:  # with colours; the cells are clean
+        own(sys.stdout).writelines(f"{line}\n" for line in table.lines(map(how.listing.shown, records)))
     sys.stdout.flush()
 
 

@@ -20,6 +20,7 @@ from typing import Annotated
 
 import typer
 
+from fleet.amc.terminal import plain
 from fleet.cli import logs
 from fleet.cli.completion import completing, named, prepare
 from fleet.cli.examples import of
@@ -125,9 +126,14 @@ def main() -> None:
     names = named(sys.argv if line is None else line, COMMANDS)
     if signal.getsignal(signal.SIGINT) is signal.SIG_DFL:  # as fleet.cli left it while the modules were loaded
         signal.signal(signal.SIGINT, signal.default_int_handler)
+    with plain():
+        _run(names, listed=sys.argv[1:] in LISTED and line is None)
+
+
+def _run(names: Iterable[str], *, listed: bool) -> None:
     try:
         try:
-            (with_a_list() if sys.argv[1:] in LISTED and line is None else with_commands(names))()
+            (with_a_list() if listed else with_commands(names))()
         finally:
             sys.stdout.flush()  # here, where it can still be said in words that it was in vain
     except Failure as failure:

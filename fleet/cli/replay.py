@@ -167,8 +167,10 @@ def _progress() -> Iterator[Callable[[str, int, int], None]]:
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
+    from fleet.amc.terminal import own
+
     columns = (TextColumn("{task.description:32}"), BarColumn(), TextColumn("{task.completed}/{task.total}"))
-    with Progress(*columns, TimeElapsedColumn(), console=Console(stderr=True), transient=True) as bar:
+    with Progress(*columns, TimeElapsedColumn(), console=Console(file=own(sys.stderr)), transient=True) as bar:
         task = bar.add_task("reading", total=None)
         yield lambda what, ended, jobs: bar.update(task, description=what, completed=ended, total=jobs)
 

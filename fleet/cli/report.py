@@ -6,13 +6,15 @@ import csv
 import sys
 import time
 from collections.abc import Iterator
+from contextlib import redirect_stdout
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, TextIO, cast
 from urllib.parse import urlencode
 
 import typer
 
+from fleet.amc.terminal import Plain
 from fleet.cli import completers, periods
 from fleet.cli.failure import Failure
 from fleet.cli.history import UNRECORDED, KindOption, MemberOption, ModelOption, UserOption, hours
@@ -121,12 +123,8 @@ def _write(found: dict[str, Any], output: ReportOutput, file: Path | None) -> No
     if file is None:
         _print(found, output)
         return
-    before = sys.stdout
-    with file.open("w", newline="") as sys.stdout:
-        try:
-            _print(found, output)
-        finally:
-            sys.stdout = before
+    with file.open("w", newline="") as opened, redirect_stdout(cast(TextIO, Plain(opened))):
+        _print(found, output)
 
 
 def _print(found: dict[str, Any], output: ReportOutput) -> None:

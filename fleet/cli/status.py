@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
 
+from fleet.amc.terminal import CLEAR, own
 from fleet.cli.failure import Failure
 from fleet.cli.options import ContextOption, DataDirOption, KubeconfigOption, Output, OutputOption
 
@@ -19,7 +20,6 @@ STATUS = "/fleet/v1/status"
 CLUSTERS, QUEUES, DECISIONS = "/fleet/v1/clusters", "/fleet/v1/queues", "/fleet/v1/decisions"
 GPU = "nvidia.com/gpu"
 WATCH_S = 2.0
-CLEAR = "\x1b[H\x1b[2J"
 
 
 def status(
@@ -54,7 +54,9 @@ def _watch(hub: Hub) -> NoReturn:
     """Show the screen every WATCH_S, at the same place of a terminal, or below a line of another output."""
     begin = CLEAR if sys.stdout.isatty() else "---\n"
     while True:
-        print(begin + "\n".join(lines(gathered(hub), time.time())), flush=True)
+        shown = "\n".join(lines(gathered(hub), time.time()))
+        own(sys.stdout).write(begin)
+        print(shown, flush=True)
         time.sleep(WATCH_S)
 
 

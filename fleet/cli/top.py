@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from fleet.amc.terminal import CLEAR, own
 from fleet.cli import completers
 from fleet.cli.failure import Failure
 from fleet.cli.options import ContextOption, DataDirOption, KubeconfigOption, NamespaceOption, Output, OutputOption
@@ -30,7 +31,6 @@ IDLE = ("job", "queue", "user", "member", "gpus", "gpu_%", "since")
 CLUSTERS = "/fleet/v1/clusters"
 BELOWS = ("1", "5", "10", "20", "50")  # percent
 EVERY_S = 2.0
-CLEAR = "\x1b[H\x1b[2J"
 GPU = "nvidia.com/gpu"
 PARTS = ("allocated", "free", "cordoned")  # of the GPUs of one model in a member
 OTHERS = frozenset({"cpu", "memory", "pods", "ephemeral-storage"})
@@ -98,7 +98,7 @@ def top(
         else:
             records = _members(hub)
         if watch and sys.stdout.isatty():
-            sys.stdout.write(CLEAR)
+            own(sys.stdout).write(CLEAR)
         show(records, columns, output, nothing=nothing)
         for note in notes:
             print(f"fleet: {note}", file=sys.stderr)
