@@ -18,7 +18,7 @@ import orjson
 from api.protobuf.tables import NUMBERS, SCALARS, SPECIAL, Field, kind_message, message
 from fleet.engine.bounds import CONTAINERS_MAX, encoded, refuse_shape, too_deep
 from fleet.engine.status import bad_request
-from fleet.model.times import rfc3339
+from fleet.model.times import instant
 
 MAGIC = b"k8s\x00"
 MAX_DEPTH = 48  # messages inside each other; only the schemas of CRDs have no end of their own
@@ -332,7 +332,7 @@ def _time(data: bytes) -> str | None:
     if not data:
         return None
     parts = _numbers(data)
-    return rfc3339(_integer(parts, 1) + _integer(parts, 2) // 1_000_000_000)
+    return instant(_integer(parts, 1) + _integer(parts, 2) // 1_000_000_000)  # validation names the field of a number
 
 
 def _microtime(data: bytes) -> str | None:
@@ -340,7 +340,7 @@ def _microtime(data: bytes) -> str | None:
         return None
     parts = _numbers(data)
     more, nanos = divmod(_integer(parts, 2), 1_000_000_000)
-    return rfc3339(_integer(parts, 1) + more).removesuffix("Z") + f".{nanos // 1000:06d}Z"
+    return instant(_integer(parts, 1) + more).removesuffix("Z") + f".{nanos // 1000:06d}Z"
 
 
 def _text(value: int | bytes) -> str:

@@ -11,13 +11,14 @@ import struct
 from binascii import Error as Base64Error
 from binascii import a2b_base64
 from collections.abc import Callable, Mapping
-from datetime import UTC, datetime
+from datetime import datetime
 from functools import lru_cache
 from typing import Any
 
 import orjson
 
 from api.protobuf.tables import NUMBERS, Field, kind_message, message
+from fleet.model.times import moment
 
 Encoder = Callable[[Any], bytes]
 
@@ -245,16 +246,20 @@ _STRING = tag_of(3)
 
 @lru_cache(maxsize=4096)  # many objects are written in one second
 def _time(value: str) -> bytes:
-    at = datetime.fromisoformat(value)
-    at = at if at.tzinfo else at.replace(tzinfo=UTC)
-    return _SECONDS + varint(int(at.timestamp() // 1)) + _NANOS + b"\x00"
+    return _SECONDS + varint(int(_moment(value).timestamp() // 1)) + _NANOS + b"\x00"
 
 
 def _microtime(value: str) -> bytes:
-    at = datetime.fromisoformat(value)
-    at = at if at.tzinfo else at.replace(tzinfo=UTC)
+    at = _moment(value)
     whole = int(at.replace(microsecond=0).timestamp())
     return _SECONDS + varint(whole) + _NANOS + varint(at.microsecond * 1000)
+
+
+def _moment(value: str) -> datetime:
+    at = moment(value)
+    if at is None:
+        raise TypeError(f"{value!r:.40} is no time")
+    return at
 
 
 def _quantity(value: Any) -> bytes:

@@ -28,7 +28,8 @@ from fleet.foresee.edits import BadEdit, Submit
 from fleet.foresee.estimate import never
 from fleet.foresee.fits import fits
 from fleet.foresee.whatif import Comparison
-from fleet.model.reason import Reason, instant
+from fleet.model.reason import Reason
+from fleet.model.times import instant
 from fleet.model.unit import Unit
 from fleet.objects.writing import Options
 from fleet.ports import Body, Key

@@ -16,7 +16,7 @@ from uuid import UUID
 
 import orjson
 from fastapi import APIRouter, Path, Query, Request
-from pydantic import AwareDatetime, Field
+from pydantic import Field
 from starlette.responses import Response
 
 from api.rbac import Attributes
@@ -25,11 +25,12 @@ from api.v1.followed import Recent
 from api.v1.historydb import History, told
 from api.v1.historymodels import Forgotten, HistoryReport, Life, PastJobList
 from api.v1.models import Model
+from api.v1.periods import Moment, Span
 from api.v1.sight import spaces
 from api.v1.states import State
 from api.v1.targets import job_kind, job_kinds
 from fleet.engine.status import StatusError, not_found
-from fleet.model.times import rfc3339
+from fleet.model.times import moment, rfc3339
 
 if TYPE_CHECKING:
     from fleet.accounts.reports_asked import Chosen, Sight
@@ -59,16 +60,15 @@ class Which(Model):
 class HistoryFilter(Which):
     state: list[State] = Field([], max_length=20, description="Only in these states. May be repeated.")
     name: str | None = Field(None, min_length=1, max_length=253, description="Only of this name.")
-    since: AwareDatetime | None = Field(None, description="Only those that were not over before this time, RFC 3339.")
-    until: AwareDatetime | None = Field(None, description="Only those that were submitted before this time.")
+    since: Moment | None = Field(None, description="Only those that were not over before this time, RFC 3339.")
+    until: Moment | None = Field(None, description="Only those that were submitted before this time.")
     limit: int = Field(LIMIT, ge=1, le=LIMIT_MAX, description="At most so many.")
     continue_: str = Field("", alias="continue", max_length=200, description="As the page before said.")
 
 
-class ReportFilter(Which):
+class ReportFilter(Which, Span):
     by: ByName = Field("user", description="What a row stands for.")
-    from_: AwareDatetime | None = Field(None, alias="from", description="RFC 3339; 30 days before `to` unless given.")
-    to: AwareDatetime | None = Field(None, description="Up to this time, without it; now unless given.")
+    from_: Moment | None = Field(None, alias="from", description="RFC 3339; 30 days before `to` unless given.")
     limit: int = Field(1000, ge=1, le=ROWS_MAX, description="At most so many rows, the largest.")
 
 
@@ -199,10 +199,7 @@ class Past:
         from fleet.accounts.reports_asked import Period
 
         now = self._now()
-        end = query.to or now
-        start = query.from_ or end - PERIOD
-        if start >= end:
-            raise wrong("from", f"{rfc3339(start.timestamp())} is not before `to`, {rfc3339(end.timestamp())}")
+        start, end = query.period(now, PERIOD)
         reader = await self._history.reader()
         chosen = self.chosen(request, query, f"{REPORTS}/{report}")
         with told():
@@ -272,8 +269,8 @@ def decoded(text: str) -> Mark:
     """Submission and uid of the last job that was shown. StatusError 422 for what we did not give out."""
     try:
         at, uid = orjson.loads(urlsafe_b64decode(text + "=" * (-len(text) % 4)))
-        found = datetime.fromisoformat(at)
-        if found.tzinfo is not None:
+        found = moment(at)
+        if found is not None:
             return found, str(UUID(uid))
     except (ValueError, Base64Error, TypeError, AttributeError):
         pass

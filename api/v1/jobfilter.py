@@ -6,13 +6,14 @@ from collections.abc import Callable, Sequence
 from typing import Annotated, get_origin
 from urllib.parse import parse_qs
 
-from pydantic import AwareDatetime, Field, ValidationError
+from pydantic import Field, ValidationError
 from starlette.requests import Request
 
 from api.rbac import Attributes
 from api.v1.context import user_of
 from api.v1.errors import malformed
 from api.v1.models import Model
+from api.v1.periods import Moment
 from api.v1.sight import spaces
 from api.v1.standing import Stands, state_of
 from api.v1.states import State
@@ -40,7 +41,7 @@ class JobFilter(Model):
     name: list[Name] = Field([], max_length=100, description="Only of these names. May be repeated.")
     user: str | None = Field(None, min_length=1, max_length=1000, description="Only those that this user created.")
     labelSelector: str = Field("", max_length=4000, description="Only with such labels: team=a,stage!=test.")
-    since: AwareDatetime | None = Field(None, description="Only those created at this time or later, RFC 3339.")
+    since: Moment | None = Field(None, description="Only those created at this time or later, RFC 3339.")
 
     def takes(self, job: Stands) -> bool:
         """Whether a job is one of them by what belongs to it: its state, queue and member."""

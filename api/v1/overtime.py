@@ -7,16 +7,16 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from fastapi import APIRouter, Query, Request
-from pydantic import AwareDatetime, Field
+from pydantic import Field
 from starlette.responses import Response
 
 from api.rbac import Attributes
-from api.v1.context import Hub, allowed, answer, need, wrong
+from api.v1.context import Hub, allowed, answer, need
 from api.v1.followed import Recent
 from api.v1.history import RECENT_S, Past, asked
 from api.v1.historydb import History, told
 from api.v1.historymodels import Changes, UsageOverTime
-from api.v1.models import Model
+from api.v1.periods import Span
 from api.v1.sight import READ_QUEUES, READ_TREE
 from fleet.model.times import rfc3339
 from fleet.wellknown import CLUSTER
@@ -30,19 +30,6 @@ CHANGES_MAX = 200
 SERIES_S = 5.0  # as RECENT_S: the use is recorded by the minute
 DAY, HOUR = timedelta(days=1), timedelta(hours=1)
 READ_MEMBERS = Attributes("list", CLUSTER, "clusters")
-
-
-class Span(Model):
-    from_: AwareDatetime | None = Field(None, alias="from", description="RFC 3339.")
-    to: AwareDatetime | None = Field(None, description="Up to this time, without it; now unless given.")
-
-    def period(self, now: datetime, length: timedelta) -> tuple[datetime, datetime]:
-        """StatusError 422 for one that ends before it begins."""
-        end = self.to or now
-        start = self.from_ or end - length
-        if start >= end:
-            raise wrong("from", f"{rfc3339(start.timestamp())} is not before `to`, {rfc3339(end.timestamp())}")
-        return start, end
 
 
 class SeriesFilter(Span):

@@ -17,6 +17,7 @@ RUNNING, SUCCEEDED, FAILED = "Running", "Succeed", "Failed"
 QUEUED_PHASES = (ENQUEUED, BACKING_OFF)
 PLACED_PHASES = (DEQUEUED, RUNNING, SUCCEEDED, FAILED)
 EVICTED, QUOTA_RESERVED = "Evicted", "QuotaReserved"  # conditions
+LIMIT_DIGITS = 11  # of a job's seconds: a longer limit ends where no calendar reaches, and is none
 
 
 def phase_of(unit: Body | None) -> str:
@@ -76,7 +77,7 @@ def walltime_of(unit: Body | None) -> int | None:
 def limit_of(unit: Body | None, binding: Body) -> int | None:
     """Seconds that the job may run: the smaller of its unit's limit, at which the hub evicts it, and of its own, at
     which its member ends it. None: no limit. Raises ValueError for what is no number."""
-    own = digits(b.annotation(binding, ANNOTATION_WALLTIME))
+    own = digits(b.annotation(binding, ANNOTATION_WALLTIME), LIMIT_DIGITS)
     return min((limit for limit in (walltime_of(unit), own) if limit), default=None)
 
 

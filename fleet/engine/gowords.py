@@ -7,6 +7,7 @@ import re
 from fleet.engine.kind import Kind
 from fleet.engine.status import Cause
 from fleet.engine.validate import BASE64
+from fleet.model.times import RFC3339, moment
 
 _GO_KINDS = {"integer": "int64", "number": "float64", "boolean": "bool", "array": "slice", "object": "map"}
 GO_TYPES = {
@@ -24,6 +25,8 @@ def undecodable(kind: Kind, cause: Cause) -> str:
         return cause.message
     path = re.sub(r"\[\d+\]", "", cause.field)
     words = cause.message.split('"')
+    if "-time: " in cause.message and RFC3339.fullmatch(words[-2]) and moment(words[-2]) is None:
+        return f'parsing time "{words[-2]}": {cause.field} is out of range'
     if cause.message.endswith("date-time: " + words[-2].join('""')):
         value = words[-2]
         return f'parsing time "{value}" as "2006-01-02T15:04:05Z07:00": cannot parse "{value}" as "2006"'

@@ -15,7 +15,8 @@ from enum import StrEnum
 from fleet.model.amounts import Amounts
 from fleet.model.matching import member_bars, repelled_by
 from fleet.model.member import Member, Pool
-from fleet.model.reason import human, instant
+from fleet.model.reason import human
+from fleet.model.times import instant
 from fleet.model.unit import AffinityGroup, Toleration, Unit
 from fleet.quota.tree import MAX_JOBS, QuotaNode, QuotaTree
 from fleet.quota.users import USER_MAX_BY_NAME, user_caps

@@ -21,7 +21,8 @@ from fleet.foresee.estimate import BeyondHorizon, Estimate, NeverStarts, NotEsti
 from fleet.foresee.history import History
 from fleet.foresee.position import Position, position
 from fleet.foresee.smallest import smallest
-from fleet.model.reason import Reason, instant
+from fleet.model.reason import Reason
+from fleet.model.times import instant
 from fleet.model.unit import Unit
 from fleet.placement.problem import Solver
 from fleet.snapshot import Snapshot

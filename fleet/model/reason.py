@@ -11,8 +11,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from fleet.model.times import rfc3339
-
 
 class Code(StrEnum):
     QUOTA_EXHAUSTED = "QuotaExhausted"
@@ -288,14 +286,6 @@ def human(amount: int, resource: str) -> str:
                 return f"{_decimal(amount, unit)} {suffix}"
         return f"{amount} B"
     return str(amount)
-
-
-def instant(seconds: float) -> str:
-    """Epoch seconds as RFC 3339 in UTC, or the number itself where no calendar reaches."""
-    try:
-        return rfc3339(seconds)
-    except (OverflowError, ValueError, OSError):
-        return str(seconds)
 
 
 def named_to(namespace: str, job: str) -> str:

@@ -14,6 +14,7 @@ from fleet.accounts.models import Usage
 from fleet.model.times import rfc3339
 from tests.accounts.past import Past, at, past_in
 from tests.api.rest import Rest, causes, rest
+from tests.model.test_times import BEYOND, ENDS
 
 JOBS = {"apiGroups": ["kubeflow.org"], "resources": ["pytorchjobs"], "verbs": ["list"]}
 EVERY_JOB = {"apiGroups": ["kubeflow.org", "batch", "apps"], "resources": ["*"], "verbs": ["list"]}
@@ -138,6 +139,16 @@ async def test_what_makes_no_sense_is_refused_by_its_name(hub: Rest) -> None:
     for path, params, field, says in WRONG:
         refused = await hub.refused("GET", path, params=params)
         assert refused["code"] == 422 and says in causes(refused)[field], (path, params, refused)
+
+
+@pytest.mark.parametrize("path", ["/history", "/jobs", "/reports/usage", "/reports/series", "/reports/changes"])
+async def test_times_at_the_ends_of_the_calendar_are_answered_or_refused(hub: Rest, path: str) -> None:
+    names = {"/history": ("since", "until"), "/jobs": ("since",)}.get(path, ("from", "to"))
+    for name in names:
+        for text in (*ENDS, *BEYOND):
+            answer = await hub.client().get(f"/fleet/v1{path}", params={name: text})
+            assert answer.status_code in (200, 422), (name, text, answer.text)
+            assert answer.status_code == 200 or set(causes(answer.json())) <= {"from", name}, (name, text, answer.text)
 
 
 async def test_a_wrong_name_is_answered_with_the_nearest(hub: Rest) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from fleet.model.times import rfc3339, rfc3339_micro, seconds
+from fleet.model.times import instant, is_rfc3339, rfc3339, rfc3339_micro, seconds
 
 
 def test_a_time_is_written_in_utc_and_whole_seconds() -> None:
@@ -24,6 +24,47 @@ def test_a_micro_time_has_six_digits() -> None:
 )  # fmt: skip
 def test_a_time_is_read_with_any_fraction_and_offset(text: str) -> None:
     assert seconds(text) == 1_714_564_800.0
+
+
+BEYOND = [
+    "0000-01-01T00:00:00Z", "0001-01-01T00:00:00+14:00", "9999-12-31T23:59:59-14:00", "9999-12-31T23:59:59.999999Z",
+    "10000-01-01T00:00:00Z", "-0001-01-01T00:00:00Z", "2024-12-31T23:59:60Z", "2024-02-30T00:00:00Z",
+    "2024-01-01T24:00:00Z", "2024-01-01T00:00:00+24:00", "2024-01-01T00:00:00+99:99",
+]  # fmt: skip
+ENDS = {
+    "0001-01-01T00:00:00Z": "0001-01-01T00:00:00Z", "0001-01-01T00:00:00-14:00": "0001-01-01T14:00:00Z",
+    "0999-12-31T23:59:59.9Z": "0999-12-31T23:59:59Z", "9999-12-31T23:59:59Z": "9999-12-31T23:59:59Z",
+    "9999-12-31T23:59:59+14:00": "9999-12-31T09:59:59Z", "1969-12-31T23:59:59.5Z": "1969-12-31T23:59:59Z",
+    "2024-01-01t00:00:00z": "2024-01-01T00:00:00Z", "2024-01-01T00:00:00.123456789Z": "2024-01-01T00:00:00Z",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("text", ENDS)
+def test_what_is_read_can_be_written_with_all_of_its_digits(text: str) -> None:
+    at = seconds(text)
+    assert at is not None and rfc3339(at) == instant(at) == ENDS[text]
+    assert seconds(rfc3339_micro(at)) == pytest.approx(at, abs=1e-4)
+    assert is_rfc3339(text)
+
+
+@pytest.mark.parametrize("text", BEYOND)
+def test_a_time_beyond_the_calendar_is_none(text: str) -> None:
+    assert seconds(text) is None and not is_rfc3339(text)
+
+
+@pytest.mark.parametrize("text", ["2024-01-01", "2024-01-01T00:00:00", "20240101T000000Z", "٢٠٢٤-01-01T00:00:00Z"])
+def test_other_forms_than_rfc_3339_are_none_for_the_fields_of_objects(text: str) -> None:
+    assert not is_rfc3339(text)
+
+
+def test_a_micro_time_has_six_decimals() -> None:
+    assert is_rfc3339("2024-01-01T00:00:00.000000Z", micro=True)
+    assert not is_rfc3339("2024-01-01T00:00:00.00Z", micro=True) and not is_rfc3339("2024-01-01T00:00:00Z", micro=True)
+
+
+@pytest.mark.parametrize("now", [1e300, -1e300, float("inf"), float("nan"), 253_402_300_800.0, -62_135_596_801.0])
+def test_a_number_that_no_calendar_reaches_is_said_as_it_is(now: float) -> None:
+    assert instant(now) == str(now)
 
 
 @pytest.mark.parametrize("text", ["", "soon", "2024-13-01T00:00:00Z", None, 5, [], {}])

@@ -19,7 +19,8 @@ from enum import StrEnum
 
 from fleet.decide import decide
 from fleet.model.plan import Plan
-from fleet.model.reason import Code, Reason, instant
+from fleet.model.reason import Code, Reason
+from fleet.model.times import instant
 from fleet.model.unit import Phase, Unit
 from fleet.placement.problem import Solver
 from fleet.snapshot import Changes, Snapshot

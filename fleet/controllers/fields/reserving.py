@@ -19,8 +19,8 @@ from fleet.bindings.unit import BACKING_OFF, ENQUEUED, QUOTA_RESERVED, RESERVED,
 from fleet.controllers.fields import rooms
 from fleet.controllers.runtime.hub import Hub, object_key
 from fleet.kinds import interpreter_of
-from fleet.model.reason import Code, Reason, instant
-from fleet.model.times import rfc3339
+from fleet.model.reason import Code, Reason
+from fleet.model.times import instant, rfc3339
 from fleet.model.untyped import digits, rows, text
 from fleet.ports import Body
 from fleet.quota.parse import DEPTH_MAX

@@ -14,6 +14,7 @@ from typing import Any
 
 from fleet.engine.cel.types import Type
 from fleet.engine.cel.words import UInt
+from fleet.model.times import rfc3339
 
 NO_OVERLOAD = "no such overload"
 _SECOND = 1_000_000_000
@@ -62,8 +63,7 @@ class Timestamp:
 
     def __str__(self) -> str:
         seconds, rest = divmod(self.ns, _SECOND)
-        base = (_EPOCH + timedelta(seconds=seconds)).strftime("%Y-%m-%dT%H:%M:%S").rjust(19, "0")
-        return base + (f".{rest:09d}".rstrip("0") if rest else "") + "Z"
+        return rfc3339(seconds)[:-1] + (f".{rest:09d}".rstrip("0") if rest else "") + "Z"
 
     def moment(self) -> datetime:
         return _EPOCH + timedelta(seconds=self.ns // _SECOND, microseconds=self.ns % _SECOND // 1000)

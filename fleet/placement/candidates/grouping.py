@@ -12,7 +12,8 @@ from fleet.model.amounts import NOTHING
 from fleet.model.bounds import BOUNDS
 from fleet.model.gang import Key, claim_key, gang_key
 from fleet.model.order import queue_order
-from fleet.model.reason import Code, Reason, instant
+from fleet.model.reason import Code, Reason
+from fleet.model.times import instant
 from fleet.model.unit import Component, Unit
 from fleet.placement.candidates.candidate import Group
 from fleet.placement.candidates.eligibility import Nevers, Policies

@@ -15,7 +15,8 @@ from typing import Any, TypeVar
 from fleet.model.bounds import BOUNDS
 from fleet.model.order import queue_order
 from fleet.model.plan import RoomClaim
-from fleet.model.reason import Code, Reason, Severity, instant
+from fleet.model.reason import Code, Reason, Severity
+from fleet.model.times import instant
 from fleet.model.unit import Unit
 from fleet.placement.candidates.candidate import Candidate, Group, service_order
 from fleet.placement.explain.closest import closest, no_node, no_nodes, stock_of
