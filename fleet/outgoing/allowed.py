@@ -11,30 +11,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from fleet.model.untyped import digits
+from fleet.outgoing.special import METADATA, Address, Network, plain
 
-Address = ipaddress.IPv4Address | ipaddress.IPv6Address
-Network = ipaddress.IPv4Network | ipaddress.IPv6Network
-_NAT64 = ipaddress.IPv6Network("64:ff9b::/96")  # RFC 6052: the last 32 bits are an IPv4 address
-_TUNNELS = (ipaddress.IPv6Network("2002::/16"), ipaddress.IPv6Network("2001::/32"))  # 6to4 and Teredo lead into IPv4
 _PORT_MAX = 65535
-
-
-def plain(address: Address) -> Address:
-    """The IPv4 address that an IPv6 address stands for, else the address itself."""
-    if isinstance(address, ipaddress.IPv6Address):
-        if address.ipv4_mapped is not None:
-            return address.ipv4_mapped
-        if address in _NAT64:
-            return ipaddress.IPv4Address(int(address) & 0xFFFFFFFF)
-    return address
-
-
-def public(address: Address) -> bool:
-    """Whether the address belongs to one machine of the public network."""
-    known = plain(address)
-    if known.is_multicast or known.is_reserved or known.is_unspecified or not known.is_global:
-        return False
-    return not any(known.version == 6 and known in tunnel for tunnel in _TUNNELS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +30,8 @@ class _Entry:
         if self.network is not None:
             return address.version == self.network.version and address in self.network
         # A name is its owner's, who may let it stand for anything: for the metadata service of a cloud, for instance.
-        return host == self.host and not (address.is_link_local or address.is_multicast or address.is_unspecified)
+        machine = not (address.is_link_local or address.is_multicast or address.is_unspecified)
+        return host == self.host and machine and address not in METADATA
 
 
 @dataclass(frozen=True, slots=True)

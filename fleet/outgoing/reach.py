@@ -16,8 +16,9 @@ from concurrent.futures import ThreadPoolExecutor
 import psutil
 from aiohttp.abc import AbstractResolver, ResolveResult
 
-from fleet.outgoing.allowed import Address, Allowed, plain, public
+from fleet.outgoing.allowed import Allowed
 from fleet.outgoing.errors import OutgoingError, Reason
+from fleet.outgoing.special import Address, plain, public
 
 LOOKUPS_MAX = 16  # at once; a name server that is slow keeps other work of the process waiting for none of them
 _NUMBERS = re.compile(r"(0x[0-9a-f]*|\d+)", re.IGNORECASE)
