@@ -12,7 +12,7 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from fleet.amc.terminal import plain
+from fleet.amc.terminal import FULL, drop_output, plain
 from fleet.amc.words import parser
 
 if TYPE_CHECKING:
@@ -30,8 +30,14 @@ def main(arguments: Sequence[str] | None = None) -> None:
         except KeyboardInterrupt:
             status = 130
         except BrokenPipeError:  # `| head` has seen enough
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            drop_output()
             status = 0
+        except OSError as error:
+            if error.errno not in FULL:
+                raise
+            drop_output()
+            print(f"error: cannot write: {error.strerror}", file=sys.stderr)
+            status = 1
     sys.exit(status)
 
 

@@ -7,6 +7,7 @@ a backup, a picture), by `sys.stdout.buffer`, and the program's own colours, by 
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 import sys
@@ -18,6 +19,7 @@ from typing import Any, TextIO, cast
 # that are no newline; halves of characters, which no encoding has.
 UNSAFE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 SIGN = "\ufffd"  # in place of each
+FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 CLEAR = "\x1b[H\x1b[2J"  # an empty screen, for `own`
 
 
@@ -54,6 +56,11 @@ def plain() -> Iterator[None]:
             yield
         finally:
             sys.stdout, sys.stderr = before
+
+
+def drop_output() -> None:
+    """Have what is not printed yet, and all after it, go nowhere: its reader has gone, or its disk is full."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def own(stream: TextIO) -> TextIO:

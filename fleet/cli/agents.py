@@ -12,6 +12,7 @@ from urllib.parse import urlsplit
 from fleet.cli import joining
 from fleet.cli.failure import Failure
 from fleet.cli.hub import Hub
+from fleet.store.files import write_private
 
 NAMESPACE = "fleet-agent"
 HEALTH_PORT = 8086
@@ -41,9 +42,7 @@ def hand_out(hub: Hub, member: joining.Member, url: str, image: str, output: Pat
 def _write(path: Path, text: str) -> None:
     """The file holds a token: only its owner may read it."""
     try:
-        path.unlink(missing_ok=True)
-        path.touch(mode=0o600)
-        path.write_text(text)
+        write_private(path, text.encode())
     except OSError as error:
         raise Failure(f"cannot write {path}: {error.strerror or error}") from error
 

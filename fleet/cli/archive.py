@@ -43,33 +43,52 @@ BROKEN = (tarfile.TarError, EOFError, gzip.BadGzipFile, zlib.error, UnicodeError
 Files = Mapping[str, bytes]  # of the data directory, by their path in it
 
 
+class _Spool(tempfile.SpooledTemporaryFile[bytes]):
+    def write(self, content: Any) -> int:
+        try:
+            return super().write(content)
+        except OSError as error:
+            raise Failure(f"cannot write to {tempfile.gettempdir()}: {error.strerror or error}") from error
+
+
 def spool() -> IO[bytes]:
-    """A place for a table, gone when it is closed."""
-    return tempfile.SpooledTemporaryFile(max_size=IN_MEMORY)
+    """A place for a table, gone when it is closed. Its `write` raises Failure."""
+    return _Spool(max_size=IN_MEMORY)
 
 
 class _Outlet:
-    """The output, until it is abandoned: what the packers hold back then goes nowhere."""
+    """The output, until it is abandoned: what the packers hold back then goes nowhere. Raises Failure, which no part
+    between here and the command takes for a fault of its own."""
 
-    def __init__(self, output: IO[bytes]) -> None:
+    def __init__(self, output: IO[bytes], name: str) -> None:
         self._output: IO[bytes] | None = output
+        self._name = name
 
     def write(self, content: bytes) -> int:
-        return len(content) if self._output is None else self._output.write(content)
+        try:
+            return len(content) if self._output is None else self._output.write(content)
+        except OSError as error:
+            raise cannot_write(self._name, error) from error
 
     def flush(self) -> None:
-        if self._output is not None:
-            self._output.flush()
+        try:
+            if self._output is not None:
+                self._output.flush()
+        except OSError as error:
+            raise cannot_write(self._name, error) from error
 
     def abandon(self) -> None:
         self._output = None
 
 
 class Writing:
-    """Writes one backup to `output`, for the length of a `with` block; whole only after `finish`."""
+    """Writes one backup to `output`, which a Failure calls `name`, for the length of a `with` block; whole only after
+    `finish`."""
 
-    def __init__(self, output: IO[bytes], manifest: dict[str, Any], passphrase: str | None) -> None:
-        self._outlet = _Outlet(output)
+    def __init__(
+        self, output: IO[bytes], manifest: dict[str, Any], passphrase: str | None, name: str = "the backup"
+    ) -> None:
+        self._outlet = _Outlet(output, name)
         self._packed = gzip.GzipFile(fileobj=self._outlet, mode="wb", compresslevel=6, mtime=0)
         self._tar = tarfile.open(fileobj=self._packed, mode="w|")  # noqa: SIM115  # closed by `finish`
         self._digests: dict[str, str] = {}
@@ -82,6 +101,8 @@ class Writing:
 
     def __exit__(self, *_: object) -> None:
         self._outlet.abandon()
+        self._tar.close()  # else they close themselves some time later, each in the other's way
+        self._packed.close()
 
     def table(self, name: str, rows: IO[bytes]) -> None:
         self._add(f"{TABLE}{name}{SUFFIX}", rows)
@@ -109,6 +130,10 @@ class Writing:
         entry = tarfile.TarInfo(name)
         entry.size, entry.mode = size, 0o600
         self._tar.addfile(entry, content)
+
+
+def cannot_write(name: str, error: OSError) -> Failure:
+    return Failure(f"cannot write {name}: {error.strerror or error}")
 
 
 @dataclass

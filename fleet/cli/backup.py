@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+import signal
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Annotated
+from typing import IO, TYPE_CHECKING, Annotated, NoReturn
 
 import typer
 
@@ -45,12 +46,12 @@ def backup(
         raise Failure(f"there is no database in {data.root}: say --database-url")
     passphrase = passphrase_of(passphrase_file)
     with _written(file) as output:
-        asyncio.run(_backup(data, database_url or None, output, passphrase))
+        asyncio.run(_backup(data, database_url or None, output, _name(file), passphrase))
     if passphrase is None:
         _say("the backup holds the hub's keys as they are: whoever reads it is the hub (else: --passphrase-file)")
 
 
-async def _backup(data: DataDir, url: str | None, output: IO[bytes], passphrase: str | None) -> None:
+async def _backup(data: DataDir, url: str | None, output: IO[bytes], name: str, passphrase: str | None) -> None:
     from fleet import __version__
     from fleet.cli import pki
     from fleet.cli.archive import Writing, spool
@@ -71,7 +72,7 @@ async def _backup(data: DataDir, url: str | None, output: IO[bytes], passphrase:
                 "release": __version__, "schema": content.schema, "hub": data.hub_id, "revision": content.revision,
                 "objects": content.objects, "created": rfc3339(pki.utcnow().timestamp()),
             }  # fmt: skip
-            with Writing(output, manifest, passphrase) as writing:
+            with Writing(output, manifest, passphrase, name) as writing:
                 for table in TABLES:
                     with spool() as rows:
                         count = await source.write(table, rows)
@@ -127,30 +128,45 @@ def passphrase_of(file: Path | None) -> str | None:
 @contextlib.contextmanager
 def _written(file: str) -> Iterator[IO[bytes]]:
     """The output, for the owner alone; a file is there under its name only when it is whole. Raises Failure."""
-    import os
-    import tempfile
+    from fleet.amc.terminal import drop_output
+    from fleet.cli.archive import cannot_write
+    from fleet.store.files import whole_private
 
-    if file == "-":
+    try:
+        if file != "-":
+            with _ended_by_sigterm(), whole_private(Path(file)) as output:
+                yield output
+            return
+        if sys.__stdout__ is None:
+            raise Failure("stdout is closed: name a file")
         if sys.stdout.isatty():
             raise Failure("a backup is no text for a terminal: name a file, or redirect stdout")
-        yield sys.stdout.buffer
-        return
-    path = Path(file)
-    try:
-        descriptor, name = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".partial", dir=path.parent)  # mode 0600
+        try:
+            yield sys.stdout.buffer
+            sys.stdout.buffer.flush()
+        except BaseException:
+            drop_output()
+            raise
     except OSError as error:
-        raise Failure(f"cannot write {file}: {error.strerror}") from error
+        raise cannot_write(_name(file), error) from error
+
+
+def _name(file: str) -> str:
+    return "stdout" if file == "-" else file
+
+
+@contextlib.contextmanager
+def _ended_by_sigterm() -> Iterator[None]:
+    """SIGTERM ends the program as an exception does, so that it leaves no part of a file."""
+
+    def ended(number: int, frame: object) -> NoReturn:
+        raise SystemExit(128 + number)
+
+    before = signal.signal(signal.SIGTERM, ended)
     try:
-        with os.fdopen(descriptor, "wb") as output:
-            yield output
-            output.flush()
-            os.fsync(output.fileno())
-        Path(name).replace(path)
-    except BaseException as error:
-        Path(name).unlink(missing_ok=True)
-        if isinstance(error, OSError):
-            raise Failure(f"cannot write {file}: {error.strerror or error}") from error
-        raise
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 def _say(text: str) -> None:

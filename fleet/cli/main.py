@@ -8,10 +8,8 @@ Ctrl-C 130; anything else is a bug and shows itself.
 
 from __future__ import annotations
 
-import errno
 import functools
 import importlib
-import os
 import signal
 import sys
 from collections.abc import Iterable
@@ -20,7 +18,7 @@ from typing import Annotated
 
 import typer
 
-from fleet.amc.terminal import plain
+from fleet.amc.terminal import FULL, drop_output, plain
 from fleet.cli import logs
 from fleet.cli.completion import completing, named, prepare
 from fleet.cli.examples import of
@@ -115,7 +113,6 @@ def _nothing() -> None: ...
 
 
 LISTED: tuple[list[str], ...] = ([], ["-h"], ["--help"], ["--version"])  # arguments that need no command
-_FULL = (errno.ENOSPC, errno.EDQUOT)
 
 
 def main() -> None:
@@ -145,9 +142,9 @@ def _run(names: Iterable[str], *, listed: bool) -> None:
         sys.stderr.close()
         sys.exit(0)
     except OSError as error:
-        if error.errno not in _FULL:
+        if error.errno not in FULL:
             raise
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # the rest of the output is not tried again
+        drop_output()
         logs.say(f"fleet: cannot write: {error.strerror}")
         sys.exit(1)
 

@@ -14,7 +14,7 @@ from urllib.parse import urlencode
 
 import typer
 
-from fleet.amc.terminal import Plain
+from fleet.amc.terminal import FULL, Plain
 from fleet.cli import completers, periods
 from fleet.cli.failure import Failure
 from fleet.cli.history import UNRECORDED, KindOption, MemberOption, ModelOption, UserOption, hours
@@ -107,6 +107,8 @@ def report(
     except OSError as error:
         if file is None:
             raise
+        if error.errno in FULL and file.is_file():  # a part of a report; no device and no pipe
+            file.unlink()
         raise Failure(f"--file {file}: {error.strerror}") from error
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import sys
 from collections.abc import Mapping
 from pathlib import Path
@@ -102,6 +103,7 @@ async def _restore(data: DataDir, url: str | None, backup: Backup, replaced: lis
     from fleet.cli.compose import database
     from fleet.controllers.runtime.terms import KEY, ended
     from fleet.store.dump import CannotDump, load, look
+    from fleet.store.files import whole_private
 
     try:
         async with database(data, url) as dsn:
@@ -115,10 +117,17 @@ async def _restore(data: DataDir, url: str | None, backup: Backup, replaced: lis
                 _say(f"{data.root / path}: replaced")
 
             def put_files() -> None:
-                for path in replaced:
-                    (data.root / path).unlink(missing_ok=True)
-                for path, held in backup.files.items():
-                    pki.write_private(data.root / path, held)
+                with contextlib.ExitStack() as files:  # all have their names only when all are written
+                    for path, held in backup.files.items():
+                        try:
+                            output = files.enter_context(whole_private(data.root / path))
+                            output.write(held)
+                            output.flush()
+                        except OSError as error:
+                            why = f"cannot write {data.root / path}: {error.strerror or error}"
+                            raise Failure(f"nothing was restored: {why}") from error
+                    for path in replaced:
+                        (data.root / path).unlink(missing_ok=True)
 
             now = pki.utcnow().timestamp()
             for name in backup.tables:

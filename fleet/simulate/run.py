@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import uuid
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from fleet.simulate.cluster import NodeShape, SimulatedCluster, Tls, identity_of
 from fleet.simulate.wall import RandomIds
+from fleet.store.files import write_private
 
 MEMBERS_MAX = 26 * 26
 
@@ -23,21 +23,12 @@ def member_names(count: int) -> list[str]:
     return [f"cf{name}" for name in names[:count]]
 
 
-def _write_private(path: Path, text: str) -> None:
-    """Whole or not at all, and never readable by others, not even for a moment."""
-    temporary = path.with_name(f".{path.name}.new")
-    temporary.unlink(missing_ok=True)
-    with os.fdopen(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
-        file.write(text)
-    temporary.replace(path)
-
-
 def _seed(directory: Path) -> uuid.UUID:
     """The secret that tells the members of this directory from all others; made once. A member keeps its identity over
     restarts, so that its name does not come to mean another cluster."""
     path = directory / "identity"
     if not path.exists():
-        _write_private(path, RandomIds().uid() + "\n")
+        write_private(path, f"{RandomIds().uid()}\n".encode())
     try:
         return uuid.UUID(path.read_text().strip())
     except ValueError as error:
@@ -72,7 +63,7 @@ async def run_simulated(
         for cluster in clusters:
             started.append(cluster)
             await cluster.start()
-            _write_private(directory / f"{cluster.name}.kubeconfig", cluster.kubeconfig)
+            write_private(directory / f"{cluster.name}.kubeconfig", cluster.kubeconfig.encode())
         if on_ready is not None:
             on_ready(clusters)
         waiting = [asyncio.ensure_future(cluster.wait()) for cluster in clusters]

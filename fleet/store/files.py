@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO
 
@@ -19,6 +20,52 @@ def append_private(path: Path) -> BinaryIO:
     except BaseException:
         os.close(descriptor)
         raise
+
+
+@contextlib.contextmanager
+def whole_private(path: Path) -> Iterator[BinaryIO]:
+    """A file to write, which has its name once it is whole and on the disk. Else nothing of it is left: where the
+    system knows files without a name, not even after a kill. OSError."""
+    partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
+    partial.unlink(missing_ok=True)
+    descriptor = _unnamed(path.parent)
+    named = descriptor is None
+    if descriptor is None:
+        descriptor = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, PRIVATE)
+    output = os.fdopen(descriptor, "wb")
+    try:
+        yield output
+        output.flush()
+        os.fsync(descriptor)
+        if not named:
+            # With a descriptor, which an absolute path does not need, Python follows the link to the file.
+            os.link(f"/proc/self/fd/{descriptor}", partial, src_dir_fd=descriptor)
+        output.close()
+        partial.replace(path)
+    except BaseException:
+        with contextlib.suppress(OSError):  # of bytes that are not on the disk yet
+            output.close()
+        partial.unlink(missing_ok=True)
+        raise
+    folder = os.open(path.parent, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        os.fsync(folder)  # a key must not be lost before what was written with it
+    finally:
+        os.close(folder)
+
+
+def write_private(path: Path, content: bytes) -> None:
+    """Write a file that only its owner may read, whole or not at all. OSError."""
+    with whole_private(path) as output:
+        output.write(content)
+
+
+def _unnamed(folder: Path) -> int | None:
+    """A new file without a name; None where there are no such files."""
+    try:
+        return os.open(folder, os.O_TMPFILE | os.O_WRONLY | os.O_CLOEXEC, PRIVATE)
+    except (AttributeError, OSError):
+        return None
 
 
 def tighten(what: int | Path, mode: int = PRIVATE) -> None:

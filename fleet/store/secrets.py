@@ -8,7 +8,6 @@ does not open. Every row says which key it was written with; rotation adds a key
 from __future__ import annotations
 
 import base64
-import contextlib
 import fcntl
 import os
 from pathlib import Path
@@ -18,6 +17,7 @@ from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
 from fleet.ports import Key
+from fleet.store.files import write_private
 
 NONCE_BYTES = 12
 ENCRYPTED = frozenset({("", "secrets")})  # (group, resource)
@@ -85,27 +85,10 @@ class SecretBox:
             # Random, so that a new file made in place of a lost one is told from it.
             name = f"k{len(keys) + 1}-{os.urandom(4).hex()}"
             keys[name] = base64.b64encode(AESGCM.generate_key(256)).decode()
-            self._write(orjson.dumps({"current": name, "keys": keys}, option=orjson.OPT_INDENT_2))
+            write_private(self._path, orjson.dumps({"current": name, "keys": keys}, option=orjson.OPT_INDENT_2))
             return self._read()
         finally:
             os.close(lock)
-
-    def _write(self, content: bytes) -> None:
-        new = self._path.with_name(self._path.name + ".new")
-        with contextlib.suppress(FileNotFoundError):
-            new.unlink()
-        descriptor = os.open(new, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC, 0o600)
-        try:
-            os.write(descriptor, content)
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
-        new.replace(self._path)
-        directory = os.open(self._path.parent, os.O_RDONLY)
-        try:
-            os.fsync(directory)  # a key must not be lost before what was written with it
-        finally:
-            os.close(directory)
 
     def _read(self) -> str:
         self._ciphers, self._current = read_keys(self._path)

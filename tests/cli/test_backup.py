@@ -6,11 +6,11 @@ import gzip
 import hashlib
 import io
 import json
+import resource
 import signal
 import stat
 import subprocess
 import tarfile
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -251,16 +251,69 @@ def test_what_cannot_be_backed_up_or_restored_leaves_nothing(up: Up, made: Path,
     assert not target.exists()
 
 
-def test_a_backup_that_is_interrupted_leaves_no_file(up: Up, tmp_path: Path) -> None:
+@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
+def test_a_backup_that_is_ended_leaves_no_file(up: Up, tmp_path: Path, how: signal.Signals) -> None:
     file = tmp_path / "hub.backup"
     process = subprocess.Popen(
         [str(BIN / "fleet"), "backup", str(file), "--data-dir", str(up.folder)], stderr=subprocess.DEVNULL
     )
-    until("it writes", lambda: process.poll() is not None or bool(list(tmp_path.glob(".hub.backup.*"))))
-    time.sleep(0.05)
-    process.send_signal(signal.SIGINT)
+
+    def open_there() -> bool:
+        links = [one.readlink() for one in Path(f"/proc/{process.pid}/fd").iterdir() if one.is_symlink()]
+        return any(link.is_relative_to(tmp_path) for link in links)
+
+    until("it writes", lambda: process.poll() is not None or open_there())
+    process.send_signal(how)
     process.wait(60)
     assert not list(tmp_path.glob(".hub.backup.*"))
     if file.exists():  # it was faster
         with file.open("rb") as held:
             assert read(held, "f", None).tables
+
+
+def limited(size: int, *words: str) -> subprocess.CompletedProcess[str]:
+    """The command on a disk that takes so many bytes of a file."""
+    return subprocess.run(
+        [str(BIN / "fleet"), *words], capture_output=True, text=True, timeout=180, check=False,
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (size, size)),
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("size", [0, 1000, 8_192, 25_000])
+def test_a_backup_to_a_full_disk_is_one_sentence_and_leaves_nothing(up: Up, tmp_path: Path, size: int) -> None:
+    done = limited(size, "backup", str(tmp_path / "f"), "--data-dir", str(up.folder))
+    assert done.returncode == 1
+    last = done.stderr.splitlines()[-1]
+    assert last == f"fleet: cannot write {tmp_path}/f: File too large" and "Traceback" not in done.stderr, done.stderr
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("into", ["> /dev/full", "| head -c 10 > /dev/null", ">&-"])
+def test_a_backup_to_a_stdout_that_takes_it_not_fails_in_one_sentence(up: Up, into: str) -> None:
+    words = f"set -o pipefail; {BIN}/fleet backup - --data-dir {up.folder} {into}"
+    done = subprocess.run(["bash", "-c", words], capture_output=True, text=True, timeout=180, check=False)
+    last = done.stderr.splitlines()[-1]
+    assert done.returncode == 1 and last.startswith(("fleet: cannot write stdout: ", "fleet: stdout is closed"))
+    assert "Traceback" not in done.stderr, done.stderr
+
+
+def test_a_restore_to_a_full_disk_changes_nothing(made: Path, tmp_path: Path, database_url: str) -> None:
+    target = tmp_path / "target"
+    where = ("--data-dir", str(target), "--database-url", database_url)
+    done = limited(100, "restore", str(made), *where)
+    last = done.stderr.splitlines()[-1]
+    assert done.returncode == 1 and last.startswith(f"fleet: nothing was restored: cannot write {target}"), done.stderr
+    assert not [path for path in target.rglob("*") if path.is_file() and path.name != "lock"]
+    done = fleet("restore", str(made), *where)
+    assert done.returncode == 0 and "--force" not in done.stderr, "it was empty still"
+
+
+def test_a_table_that_finds_no_room_for_a_while_is_one_sentence(made: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("fleet.cli.archive.IN_MEMORY", 1)
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (0, before[1]))
+    try:
+        with made.open("rb") as held, pytest.raises(Failure, match=r"cannot write to .*: File too large"):
+            read(held, "f", None)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
