@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
+import orjson
+
 from api.auth import ServiceAccountTokens
 from api.discovery import Virtual
 from api.http import Answer, Request, json_response
@@ -18,12 +20,14 @@ from api.reviews import audiences_of, decode
 from api.routing import Route
 from api.served import Served
 from api.writes import Writes, delete_write_options, parse_options, refuse_strict
+from fleet.engine.bounds import encoded
 from fleet.engine.columns_workloads import selector as selector_shown
 from fleet.engine.patch import json_patch, merge_patch
 from fleet.engine.status import Cause, StatusError, bad_request, conflict, invalid, not_found
 from fleet.engine.validate import shown
 from fleet.model.times import rfc3339
 from fleet.model.untyped import mapping, rows
+from fleet.objects.apart import LARGE_BYTES, made
 from fleet.objects.hooking import annotate
 from fleet.objects.objects import Objects
 from fleet.ports import Body
@@ -124,7 +128,9 @@ class Subresources:
             wanted, strict = await read_object(request, field_validation=options.field_validation)
         else:
             patch, media, strict = await read_patch(request, builtin=True, field_validation=options.field_validation)
-            wanted = json_patch(scale, patch) if media == JSON_PATCH else merge_patch(scale, patch)
+            patched = json_patch if media == JSON_PATCH else merge_patch
+            data = encoded(patch)
+            wanted = await made(len(data) > LARGE_BYTES, lambda: patched(scale, orjson.loads(data)))
         refuse_strict(strict, options)
         replicas = _part(wanted, "spec", "Scale").get("replicas", 0)
         if replicas.__class__ is not int or not 0 <= replicas < 2**31:

@@ -28,7 +28,7 @@ _STEPS = bytes.maketrans(b"[]", b"\x01\xff")  # signed bytes: one deeper, one ba
 
 
 _TOO_DEEP = f"nested deeper than {DEPTH_MAX} objects and lists"
-_TOO_MANY = f"more than {CONTAINERS_MAX} objects and lists"
+TOO_MANY = f"more than {CONTAINERS_MAX} objects and lists"
 
 
 def too_deep(data: bytes) -> bool:
@@ -41,9 +41,14 @@ def refuse_shape(data: bytes) -> None:
     """StatusError 400 for JSON text that is nested too deeply, 413 for one of too many objects and lists."""
     brackets = _brackets(data)
     if brackets.count(b"[") > CONTAINERS_MAX:
-        raise StatusError(413, "RequestEntityTooLarge", f"Request entity too large: {_TOO_MANY}")
+        raise StatusError(413, "RequestEntityTooLarge", f"Request entity too large: {TOO_MANY}")
     if _deeper(brackets):
         raise bad_request(f"the body is {_TOO_DEEP}")
+
+
+def containers(data: bytes) -> int:
+    """The number of objects and lists in JSON text; 0 where there are too few to matter."""
+    return _brackets(data).count(b"[")
 
 
 def _brackets(data: bytes) -> bytes:
@@ -96,7 +101,7 @@ def check_stored(group: str, kind: str, name: str, body: Any) -> None:
     brackets = _brackets(data)
     many = brackets.count(b"[") > CONTAINERS_MAX
     if many or _deeper(brackets):
-        text = f"it has {_TOO_MANY}" if many else f"it is {_TOO_DEEP}"
+        text = f"it has {TOO_MANY}" if many else f"it is {_TOO_DEEP}"
         raise invalid(group, kind, name, [Cause("", f"Invalid value: {text}")])
 
 

@@ -9,7 +9,9 @@ import jsonpatch
 import jsonpointer
 import orjson
 
+from fleet.engine.bounds import CONTAINERS_MAX, TOO_MANY, containers
 from fleet.engine.kind import Body
+from fleet.engine.rules import AT_ONCE, TakesLong
 from fleet.engine.status import StatusError, bad_request
 
 JSON = "application/json-patch+json"
@@ -17,8 +19,9 @@ MERGE = "application/merge-patch+json"
 STRATEGIC = "application/strategic-merge-patch+json"
 APPLY = "application/apply-patch+yaml"
 
-OPERATIONS_MAX = 10_000  # of one JSON patch, as of a kube-apiserver
+OPERATIONS_MAX = 1_000  # of one JSON patch
 COPIED_BYTES_MAX = 3 * 1024 * 1024  # of all its copies together, as JSON: twenty copies can double twenty times
+COPIED_AT_ONCE_BYTES = 64 * 1024  # the same where somebody waits: an event loop
 
 
 class _Replace(jsonpatch.ReplaceOperation):  # type: ignore[misc,unused-ignore]
@@ -32,28 +35,34 @@ class _Replace(jsonpatch.ReplaceOperation):  # type: ignore[misc,unused-ignore]
         return super().apply(obj)
 
 
-class _CopiedTooMuchError(Exception):
-    pass
-
-
 class _Patch(jsonpatch.JsonPatch):  # type: ignore[misc,unused-ignore]
     operations = MappingProxyType({**jsonpatch.JsonPatch.operations, "replace": _Replace})
 
     def applied(self, obj: Any) -> Any:
-        """The result for `obj`, which may be changed. The size of copies is counted before they are made."""
-        copied = 0
+        """The result for `obj`, which may be changed. Copies are counted before they are made: all of them together
+        have no more than a body may have."""
+        size = many = 0
         for operation in self._ops:  # type: ignore[attr-defined,unused-ignore]
             if isinstance(operation, jsonpatch.CopyOperation):
-                source = jsonpointer.JsonPointer(operation.operation["from"])
-                copied += len(orjson.dumps(source.resolve(obj)))
-                if copied > COPIED_BYTES_MAX:
-                    raise _CopiedTooMuchError
+                data = orjson.dumps(jsonpointer.JsonPointer(operation.operation["from"]).resolve(obj))
+                size, many = size + len(data), many + containers(data)
+                if size > COPIED_BYTES_MAX:
+                    raise _copied_too_much(f"the accumulated size of copies exceeds the limit {COPIED_BYTES_MAX}")
+                if many > CONTAINERS_MAX:
+                    raise _copied_too_much(f"the copies have {TOO_MANY} together")
+                if size > COPIED_AT_ONCE_BYTES and AT_ONCE.get():
+                    raise TakesLong
             obj = operation.apply(obj)
         return obj
 
 
+def _copied_too_much(why: str) -> StatusError:
+    return StatusError(413, "RequestEntityTooLarge", f"Unable to complete the copy, {why}")
+
+
 def json_patch(body: Body, patch: Any) -> Body:
-    """A new body. A patch without the form of one is a 400; a patch that does not fit the body is a 422."""
+    """A new body. A patch without the form of one is a 400, one of too many operations or copies a 413, and one that
+    does not fit the body a 422. TakesLong on an event loop where the copies are large."""
     if not isinstance(patch, list):
         raise _not_a("[]handlers.jsonPatchOp", patch)
     if len(patch) > OPERATIONS_MAX:
@@ -61,9 +70,6 @@ def json_patch(body: Body, patch: Any) -> Body:
         raise StatusError(413, "RequestEntityTooLarge", f"Request entity too large: {text}")
     try:
         result = _Patch(patch).applied(orjson.loads(orjson.dumps(body)))
-    except _CopiedTooMuchError:
-        text = f"Unable to complete the copy, the accumulated size of copies exceeds the limit {COPIED_BYTES_MAX}"
-        raise StatusError(413, "RequestEntityTooLarge", text) from None
     except (
         jsonpatch.JsonPatchException, jsonpointer.JsonPointerException, TypeError, KeyError, IndexError,
     ) as error:  # fmt: skip

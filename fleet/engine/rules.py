@@ -27,11 +27,11 @@ EXCEEDED = "validation failed due to running out of cost budget, no further vali
 _CALL_EXCEEDED = "operation cancelled: actual cost limit exceeded"
 
 
-AT_ONCE: ContextVar[bool] = ContextVar("at_once", default=False)  # may the rules take COST_AT_ONCE only?
+AT_ONCE: ContextVar[bool] = ContextVar("at_once", default=False)  # does somebody wait who must not wait long?
 
 
 class TakesLong(Exception):
-    """The rules of a write cost more than COST_AT_ONCE: the write must be made anew where nobody waits for it."""
+    """A write costs more than may be spent where others wait: it must be made anew where nobody waits for it."""
 
 
 class RuleBudget(Budget):

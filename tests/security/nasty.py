@@ -13,6 +13,7 @@ MAPS = "/api/v1/namespaces/default/configmaps"
 SECRETS = "/api/v1/namespaces/default/secrets"
 PODS = "/api/v1/namespaces/default/pods"
 JOBS = "/apis/kubeflow.org/v1/namespaces/default/pytorchjobs"
+REPLICAS = "/spec/pytorchReplicaSpecs"
 ROLES = "/apis/rbac.authorization.k8s.io/v1/clusterroles"
 CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 TREES = "/apis/scheduling.sigs.k8s.io/v1beta1/namespaces/kube-system/elasticquotatrees"
@@ -158,6 +159,17 @@ NASTY = [
         lambda: [{"op": "add", "path": "/metadata/labels/l", "value": str(n)} for n in range(1000)]), JSON_PATCH),
     Nasty("copies in a large object", "PATCH", f"{JOBS}/large", text(
         lambda: [{"op": "copy", "from": "/spec", "path": f"/metadata/a{n}"} for n in range(1000)]), JSON_PATCH),
+    Nasty("copies that double", "PATCH", f"{MAPS}/kept", text(
+        lambda: [{"op": "copy", "from": "/data", "path": f"/data/a{n}"} for n in range(19)]), JSON_PATCH),
+    Nasty("copies of lists that double", "PATCH", f"{MAPS}/kept", text(
+        lambda: [{"op": "add", "path": "/a", "value": [[]] * 3},
+                 *({"op": "copy", "from": "/a", "path": "/a/-"} for _ in range(12))]), JSON_PATCH),
+    Nasty("copies of containers", "PATCH", f"{JOBS}/small", text(
+        lambda: [{"op": "copy", "from": f"{REPLICAS}/Worker", "path": f"{REPLICAS}/w{n}"}
+                 for n in range(900)]), JSON_PATCH),
+    Nasty("copies in a scale", "PATCH", f"{JOBS}/small/scale", text(
+        lambda: [{"op": "add", "path": "/a", "value": [[]] * 3},
+                 *({"op": "copy", "from": "/a", "path": "/a/-"} for _ in range(13))]), JSON_PATCH),
     Nasty("moves in a large object", "PATCH", f"{JOBS}/large", text(
         lambda: [{"op": "move", "from": "/spec", "path": "/spec"}] * 1000), JSON_PATCH),
     Nasty("tests of a large object", "PATCH", f"{JOBS}/large", text(

@@ -15,8 +15,10 @@ import pytest
 from api.protobuf import decode
 from api.yamlread import load_yaml
 from fleet.engine.bounds import CONTAINERS_MAX, DEPTH_MAX, STORED_BYTES_MAX, int64, too_deep
-from fleet.engine.patch import COPIED_BYTES_MAX, OPERATIONS_MAX, json_patch
+from fleet.engine.patch import COPIED_AT_ONCE_BYTES, COPIED_BYTES_MAX, OPERATIONS_MAX, json_patch
+from fleet.engine.rules import TakesLong
 from fleet.engine.status import StatusError
+from fleet.objects.apart import at_once
 from tests.api.test_bodies import block, envelope
 from tests.security.hub import Hub, open_hub
 
@@ -304,6 +306,25 @@ def test_copies_that_double_are_refused_before_they_are_made() -> None:
         json_patch({"a": {"text": "x" * 1000}}, doubling)
     assert refused.value.code == 413
     assert str(COPIED_BYTES_MAX) in refused.value.message
+
+
+def test_copies_of_many_lists_are_refused_before_they_are_made() -> None:
+    """Each copy of the list holds all copies before it: a patch of 900 bytes made a million lists."""
+    doubling = [{"op": "copy", "from": "/a", "path": "/a/-"}] * 19
+    with pytest.raises(StatusError) as refused:
+        json_patch({"a": [[]] * 3}, doubling)
+    assert refused.value.code == 413
+    assert str(CONTAINERS_MAX) in refused.value.message
+    few = json_patch({"a": [[]] * 3}, doubling[:10])
+    assert len(few["a"]) == 13
+
+
+def test_large_copies_are_not_made_on_an_event_loop() -> None:
+    patch = [{"op": "copy", "from": "/a", "path": "/b"}]
+    body = {"a": "x" * COPIED_AT_ONCE_BYTES}
+    with pytest.raises(TakesLong):
+        at_once(json_patch, body, patch)
+    assert json_patch(body, patch)["b"] == body["a"]
 
 
 async def test_what_one_try_of_a_patch_made_is_not_in_the_next(hub: Hub, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -40,7 +40,8 @@ async def hub() -> AsyncIterator[Hub]:
             await opened.create("pods", pod(f"p{number}"), namespace="default")
         await opened.create("configmaps", config_map("kept", {"k": "v"}), namespace="default")
         await opened.create("pods", pod("some", env=ENV), namespace="default")
-        await opened.create("pytorchjobs", job("large", env=ENV), group="kubeflow.org", namespace="default")
+        for name, env in (("small", []), ("large", ENV)):
+            await opened.create("pytorchjobs", job(name, env=env), group="kubeflow.org", namespace="default")
         yield opened
     gc.set_threshold(*usual)
     gc.unfreeze()
