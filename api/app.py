@@ -55,8 +55,9 @@ from api.rules import install
 from api.selection import parse_selection
 from api.served import Served, find
 from api.storage import REFUSALS, refusal_of
-from api.stream import lifespan, send_stream
+from api.stream import lifespan, send_stream, until_gone
 from api.subresources import SUBRESOURCES, Subresources
+from api.unsent import Unsent
 from api.watch import Watches, parse_watch
 from api.websocket import send_upgrade
 from api.writes import Writes
@@ -110,6 +111,7 @@ class Api:
         self._writes = Writes(objects, store, clock)
         self._subresources = Subresources(objects, self._writes, tokens, clock.now)
         self._rechecks = Rechecks(recheck_every_s)
+        self._unsent = Unsent(self.metrics.registry)
         self._stopping = asyncio.Event()
         self.joined: Callable[[Served], Served] = lambda served: served  # puts more columns on it
 
@@ -175,12 +177,15 @@ class Api:
             with self.metrics.watches.track_inprogress(), self._rechecks.watched(lambda: self._again(request)) as over:
                 await send_stream(answer, receive, send, self._stopping, over)
             return
-        request.record.answered(answer)
-        answer = await in_protobuf(answer, request)
-        self.metrics.count(label[0], label[1], answer.status, self._clock.monotonic() - began)
-        if request.method == "HEAD":
-            answer.body, answer.rest = b"", ()
-        await (await zipped(answer, request)).send(send)
+        with self._unsent.held(request.user.name, answer) as answer:
+            request.record.answered(answer)
+            answer = await in_protobuf(answer, request)
+            self.metrics.count(label[0], label[1], answer.status, self._clock.monotonic() - began)
+            if request.method == "HEAD":
+                answer.body, answer.rest, answer.later = b"", (), None
+            if answer.later is not None:
+                answer.later = until_gone(answer.later, receive)
+            await (await zipped(answer, request)).send(send)
 
     async def _answer(
         self, request: Request, scope: Scope, receive: Receive, send: Send, label: list[str]

@@ -37,7 +37,10 @@ class Bounds:
     pipelined: int = 32
     """Requests sent before the first of them is answered; more end the connection."""
     send_s: float = 30.0
-    """A client that does not take what is ready for it (at most about 512 KiB) within this time is cut off."""
+    """A client that does not take what is ready for it (at most about 512 KiB) within this time is cut off. Time that a
+    client has lost is given back as it reads on, at `send_rate`."""
+    send_rate: int = 16 * 1024
+    """Bytes a second that a client must take on average, while more is ready than its connection holds."""
 
 
 class EdgeMetrics:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import re
 import zlib
-from collections.abc import Awaitable, Callable, Mapping, MutableMapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, MutableMapping, Sequence
 from functools import lru_cache
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any, Protocol
@@ -23,6 +23,8 @@ from fleet.engine.status import StatusError, bad_request
 from fleet.objects.writing import User
 
 if TYPE_CHECKING:
+    from zlib import _Compress as Packer
+
     from api.fairness.gate import Seat
 
 Scope = MutableMapping[str, Any]
@@ -35,6 +37,7 @@ JSON = "application/json"
 PROTOBUF = "application/vnd.kubernetes.protobuf"
 MAX_BODY_BYTES = 3 * 1024 * 1024
 PIECE_BYTES = 64 * 1024  # of a large answer, handed over at once: to encrypt it takes a tenth of a millisecond
+AT_HAND_BYTES = 1024 * 1024  # of a list, made before the first byte is sent; the rest is made as the client reads
 WHOLE_BYTES = 128 * 1024  # of an answer that is handed over whole: another piece would wait for its turn
 ZIP_ABOVE_BYTES = 128 * 1024  # of an answer, as a kube-apiserver; below it the network is not what takes time
 ZIP_LEVEL = 1  # higher ones take several times as long and save little
@@ -167,14 +170,23 @@ async def zipped(response: Response, request: Request) -> Response:
         return response
     offers = (offer.partition(";")[0].strip() for offer in request.header(b"accept-encoding").split(","))
     if "gzip" in offers and all(name != b"content-encoding" for name, _ in response.headers):
-        response.body, response.rest = await asyncio.to_thread(_zipped, (response.body, *response.rest)), ()
+        packer = zlib.compressobj(ZIP_LEVEL, zlib.DEFLATED, GZIP_WINDOW)
+        later = response.later
+        pieces = (response.body, *response.rest)
+        response.body, response.rest = await asyncio.to_thread(_zipped, packer, pieces, last=later is None), ()
+        response.later = _zipped_later(packer, later) if later is not None else None
         response.headers = (*response.headers, (b"content-encoding", b"gzip"), (b"vary", b"Accept-Encoding"))
     return response
 
 
-def _zipped(pieces: Sequence[bytes]) -> bytes:
-    packer = zlib.compressobj(ZIP_LEVEL, zlib.DEFLATED, GZIP_WINDOW)
-    return b"".join([*map(packer.compress, pieces), packer.flush()])
+def _zipped(packer: Packer, pieces: Sequence[bytes], *, last: bool) -> bytes:
+    return b"".join([*map(packer.compress, pieces), packer.flush() if last else b""])
+
+
+async def _zipped_later(packer: Packer, pieces: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+    async for piece in pieces:
+        yield await asyncio.to_thread(packer.compress, piece)
+    yield packer.flush()
 
 
 def too_large(limit: int) -> StatusError:
@@ -196,41 +208,63 @@ async def send_body(send: Send, body: bytes, *, more: bool = False) -> None:
 
 
 class Response:
-    """A whole answer. `rest`: the pieces that follow the body, of a large one."""
+    """A whole answer. `rest`: the pieces that follow the body, of a large one. `later`: those after them, made when the
+    client has taken what is there; None where all are."""
 
-    __slots__ = ("body", "content_type", "headers", "rest", "status")
+    __slots__ = ("body", "content_type", "headers", "later", "rest", "status")
 
     def __init__(
         self, body: bytes, status: int = 200, content_type: str = JSON, headers: tuple[tuple[bytes, bytes], ...] = ()
     ) -> None:
         self.body = body
         self.rest: Sequence[bytes] = ()
+        self.later: AsyncIterator[bytes] | None = None
         self.status = status
         self.content_type = content_type
         self.headers = headers
 
     @property
     def length(self) -> int:
+        """The bytes that are there."""
         return len(self.body) + sum(map(len, self.rest)) if self.rest else len(self.body)
 
     @property
     def whole(self) -> bytes:
-        """The body with its rest."""
+        """The bytes that are there, as one string."""
         return b"".join((self.body, *self.rest)) if self.rest else self.body
 
     async def send(self, send: Send) -> None:
-        headers = [
-            (b"content-type", self.content_type.encode("latin-1")),
-            (b"content-length", b"%d" % self.length),
-            *self.headers,
-        ]
+        headers = [(b"content-type", self.content_type.encode("latin-1")), *self.headers]
+        if self.later is None:
+            headers.insert(1, (b"content-length", b"%d" % self.length))
         if all(name != b"cache-control" for name, _ in self.headers):
             headers.append((b"cache-control", b"no-cache, private"))
         await send({"type": "http.response.start", "status": self.status, "headers": headers})
-        await send_body(send, self.body, more=bool(self.rest))
+        later = self.later
+        await send_body(send, self.body, more=bool(self.rest) or later is not None)
         for left, piece in zip(range(len(self.rest) - 1, -1, -1), self.rest, strict=True):
             await asyncio.sleep(0)
-            await send_body(send, piece, more=left > 0)
+            await send_body(send, piece, more=left > 0 or later is not None)
+        if later is not None:
+            async for piece in later:
+                await asyncio.sleep(0)
+                await send_body(send, piece, more=True)
+            await send({"type": "http.response.body", "body": b"", "more_body": False})
+
+
+async def as_read(pieces: AsyncIterator[bytes], content_type: str) -> Response:
+    """An answer whose pieces are made as the client reads, but for the first ones."""
+    found: list[bytes] = []
+    size, later = 0, None
+    async for piece in pieces:
+        found.append(piece)
+        size += len(piece)
+        if size >= AT_HAND_BYTES:
+            later = pieces
+            break
+    made = in_pieces(found, content_type)
+    made.later = later
+    return made
 
 
 def in_pieces(pieces: Sequence[bytes], content_type: str) -> Response:

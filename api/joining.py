@@ -1,6 +1,7 @@
 """Lists of many objects: made part by part, with turns for other requests, and sent in pieces.
 
-An answer of 100 MB is not one string: to join it would be a step of a tenth of a second.
+An answer of 100 MB is not one string: to join it would be a step of a tenth of a second. Its pieces are made as the
+client reads, so a slow one costs the memory of its first pieces.
 """
 
 from __future__ import annotations
@@ -44,34 +45,33 @@ async def raws(served: Served, items: Sequence[Stored]) -> AsyncIterator[Sequenc
 
 async def joined(
     begin: bytes, items: AsyncIterator[Sequence[bytes]], *, first: bytes = b"", comma: bytes = b",", end: bytes = END
-) -> list[bytes]:
+) -> AsyncIterator[bytes]:
     """The pieces of an answer: all items, with what stands before, between and behind them. `first`: before the first
-    item."""
-    pieces: list[bytes] = []
+    item. A piece is made when it is asked for."""
+    head = begin + first
     waiting: list[bytes] = []
     size = 0
     async for some in items:
         waiting += some
         size += sum(map(len, some))
         if size >= JOINED_BYTES:
-            pieces.append(comma.join(waiting))
-            waiting, size = [b""], 0  # the next piece begins with a comma
-    if waiting != [b""]:
-        pieces.append(comma.join(waiting))
-    pieces[0] = b"".join((begin, first if pieces[0] else b"", pieces[0]))
-    pieces[-1] += end
-    return pieces
+            yield head + comma.join(waiting)
+            head, waiting, size = b"", [b""], 0  # the next piece begins with a comma
+    if not waiting:
+        yield begin + end
+    else:
+        yield b"".join((head, comma.join(waiting) if waiting != [b""] else b"", end))
 
 
-async def list_pieces(served: Served, meta: dict[str, object], items: AsyncIterator[Sequence[bytes]]) -> list[bytes]:
+def list_pieces(served: Served, meta: dict[str, object], items: AsyncIterator[Sequence[bytes]]) -> AsyncIterator[bytes]:
     """A list object around items that are JSON already. The items of a built-in kind do not repeat its name, as in a
     kube-apiserver, whose typed clients compare them with single objects."""
     head = orjson.dumps({"kind": served.kind.list_kind, "apiVersion": served.api_version, "metadata": meta})
     begin = head[:-1] + b',"items":['
     if not served.kind.builtin:
-        return await joined(begin, items)
+        return joined(begin, items)
     bare = (_nameless(served, some) async for some in items)
-    return await joined(begin, bare, first=b"{", comma=b",{")
+    return joined(begin, bare, first=b"{", comma=b",{")
 
 
 def _nameless(served: Served, items: Sequence[bytes]) -> list[bytes]:

@@ -14,9 +14,9 @@ from dataclasses import dataclass
 
 import orjson
 
-from api.http import JSON, PROTOBUF, Answer, Request, Response, in_pieces
+from api.http import JSON, PROTOBUF, Answer, Request, Response, as_read, in_pieces
 from api.joining import END, MANY, joined, list_pieces, raws, read
-from api.negotiation import Accepted, to_yaml
+from api.negotiation import YAML_ANSWER_BYTES_MAX, Accepted, to_yaml
 from api.protobuf.answers import around, list_of, stored_field
 from api.routing import Route
 from api.selection import Selection
@@ -268,20 +268,28 @@ async def list_objects(
         included = request.query.get("includeObject", "")
         rows = (table_rows(served, part, form.version, included, now) async for part in read(items))
         begin = table_of(served, (), form.version, meta).removesuffix(END)
-        return in_pieces(await joined(begin, rows), table_type(form))
+        return await as_read(joined(begin, rows), table_type(form))
     if form.form == "PartialObjectMetadataList":
         shown = (
             [orjson.dumps(metadata_only(served.shown(stored.body), form.version)) for stored in part]
             async for part in read(items)
         )
         whole = {"kind": form.form, "apiVersion": f"meta.k8s.io/{form.version}", "metadata": meta, "items": []}
-        return in_pieces(await joined(orjson.dumps(whole).removesuffix(END), shown), table_type(form))
+        pieces = joined(orjson.dumps(whole).removesuffix(END), shown)
+        if form.protobuf:  # it is put into protobuf as a whole
+            return in_pieces([piece async for piece in pieces], table_type(form))
+        return await as_read(pieces, table_type(form))
     if form.protobuf:
         kept = len(items) <= MANY
         fields = ([stored_field(stored, served, kept=kept) for stored in part] async for part in read(items))
-        pieces = list_of(served.api_version, served.kind.list_kind, meta, await joined(b"", fields, comma=b"", end=b""))
-        return in_pieces(pieces, PROTOBUF)
-    pieces = await list_pieces(served, meta, raws(served, items))
+        joint = [piece async for piece in joined(b"", fields, comma=b"", end=b"")]  # its length stands at its beginning
+        return in_pieces(list_of(served.api_version, served.kind.list_kind, meta, joint), PROTOBUF)
+    pieces = list_pieces(served, meta, raws(served, items))
     if form.yaml:
-        return Response(await to_yaml(b"".join(pieces)), content_type="application/yaml")
-    return in_pieces(pieces, JSON)
+        raw = bytearray()
+        async for piece in pieces:
+            raw += piece
+            if len(raw) > YAML_ANSWER_BYTES_MAX:
+                break  # it is refused
+        return Response(await to_yaml(bytes(raw)), content_type="application/yaml")
+    return await as_read(pieces, JSON)

@@ -87,6 +87,8 @@ async def in_protobuf(answer: Response, request: Request) -> Response:
     header = request.header(b"accept")
     if PROTOBUF not in header or not answer.content_type.startswith(JSON) or not answer.body:
         return answer
+    if answer.later is not None:  # a long list, which would have come in protobuf if its kind had such a form
+        return answer
     failed = answer.status >= 400
     if not failed and not request.path.startswith("/api"):
         return answer

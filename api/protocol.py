@@ -81,6 +81,8 @@ class BoundedProtocol(HttpToolsProtocol):
         self._timed: tuple[_Phase, int] | None = None  # what the timer is for
         self._timer: asyncio.TimerHandle | None = None
         self._reading: asyncio.TimerHandle | None = None  # until a client that does not read is cut off
+        self._patience_s = bounds.send_s  # the time that the client may let pass so
+        self._unsent = 0  # bytes that waited when it began
         self._ending: asyncio.TimerHandle | None = None  # until a connection that should be closed is cut off
         self._over = False
         self._certificate: PeerCertificate | None = None
@@ -296,11 +298,16 @@ class BoundedProtocol(HttpToolsProtocol):
     def pause_writing(self) -> None:
         super().pause_writing()
         if self._reading is None:
-            self._reading = self.loop.call_later(self._bounds.send_s, self._cut)
+            self._unsent = self.transport.get_write_buffer_size()
+            self._reading = self.loop.call_later(self._patience_s, self._cut)
 
     def resume_writing(self) -> None:
+        """What is left of the patience, and what the bytes that were read since are worth, is for the next time."""
         super().resume_writing()
         if self._reading is not None:
+            taken = self._unsent - self.transport.get_write_buffer_size()
+            left = self._reading.when() - self.loop.time()
+            self._patience_s = min(left + taken / self._bounds.send_rate, self._bounds.send_s)
             self._reading.cancel()
             self._reading = None
 

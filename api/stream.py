@@ -4,7 +4,7 @@ server itself, as ASGI tells it."""
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 
 import structlog
 
@@ -54,6 +54,18 @@ async def send_stream(
         log.warning("stream broken", why=repr(failed)[:300])
         raise StreamBroken from failed
     await send({"type": "http.response.body", "body": b"", "more_body": False})
+
+
+async def until_gone(pieces: AsyncIterator[bytes], receive: Receive) -> AsyncIterator[bytes]:
+    """The pieces, until the client has gone: no more are made then."""
+    gone = asyncio.create_task(_disconnected(receive))
+    try:
+        async for piece in pieces:
+            if gone.done():
+                return
+            yield piece
+    finally:
+        gone.cancel()
 
 
 async def _disconnected(receive: Receive) -> None:

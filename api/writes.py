@@ -11,7 +11,7 @@ from dataclasses import replace
 import orjson
 
 from api.audit.requests import tell, tell_written
-from api.http import JSON, PROTOBUF, Answer, Request, Response, in_pieces, warning_headers
+from api.http import JSON, PROTOBUF, Answer, Request, Response, as_read, warning_headers
 from api.joining import list_pieces, raws
 from api.lists import parse_integer, show, table_type
 from api.negotiation import APPLY_PATCH, JSON_PATCH, Accepted, read_object, read_options, read_patch, to_yaml
@@ -228,7 +228,7 @@ class Writes:
             served.kind, route.namespace or None, options, selector=selection.selector, delete_options=given
         )
         revision = await self._store.revision()
-        return in_pieces(await list_pieces(served, {"resourceVersion": str(revision)}, raws(served, gone)), JSON)
+        return await as_read(list_pieces(served, {"resourceVersion": str(revision)}, raws(served, gone)), JSON)
 
     async def _delete_options(self, request: Request) -> Body:
         given = await read_options(request)

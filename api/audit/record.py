@@ -211,7 +211,7 @@ class Record(Unrecorded):
     # -- bodies
 
     def _answer_body(self, answer: Response) -> bytes | None:
-        if answer.length > BODIES_BYTES_MAX:
+        if answer.later is not None or answer.length > BODIES_BYTES_MAX:
             return self._plain(None)
         raw, media = answer.whole, answer.content_type
         if media.startswith(JSON):
