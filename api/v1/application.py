@@ -8,6 +8,7 @@ from typing import Any
 from fastapi import FastAPI, Request
 from starlette.responses import HTMLResponse, Response
 
+from api.fairness.questions import Questions
 from api.http import ASGIApp
 from api.v1 import (
     check,
@@ -70,14 +71,15 @@ def build(
         redirect_slashes=False, responses={"default": {"model": Status, "description": "Any refusal."}},
     )  # fmt: skip
     install(app)
-    snapshots = LatestSnapshots(store)
+    snapshots, turns = LatestSnapshots(store), Questions()
     for routes in (
-        jobs.router(hub, lines, Explanations(store, snapshots)), clusters.router(hub), nodes.router(hub),
+        jobs.router(hub, lines, Explanations(store, snapshots, turns)), clusters.router(hub), nodes.router(hub),
         gpuuse.router(hub),
         queues.router(hub, lines, FairShares(snapshots)),
-        decisions.router(hub), faults.router(hub), hubstatus.router(hub, parts), whatif.router(hub, snapshots, unit_of),
+        decisions.router(hub, turns), faults.router(hub), hubstatus.router(hub, parts),
+        whatif.router(hub, snapshots, unit_of, turns),
         overtime.router(hub, kept), history.router(hub, kept), notifications.router(hub, kept),
-        check.router(hub, snapshots, unit_of), tokens.router(hub, held),
+        check.router(hub, snapshots, unit_of, turns), tokens.router(hub, held),
     ):  # fmt: skip
         app.include_router(routes, prefix=PREFIX)
 

@@ -13,13 +13,14 @@ from typing import Any
 from fastapi import APIRouter, Request
 from starlette.responses import Response
 
+from api.fairness.questions import Questions
 from api.negotiation import read_object
 from api.rbac import Attributes
 from api.v1.checkmodels import Checked
 from api.v1.context import Hub, answer, hub_request, need, user_of, wrong
 from api.v1.manifest import manifest_of
 from api.v1.questions import UnitOf
-from api.v1.whatif import SEED, Asking
+from api.v1.whatif import SEED, compared
 from fleet.admission.selecting import best_policy, policies_for, policy_claim
 from fleet.bindings.latest import Latest, LatestSnapshots
 from fleet.decide import BadSnapshot
@@ -43,9 +44,9 @@ _MANIFEST = {
 }  # fmt: skip
 
 
-def router(hub: Hub, snapshots: LatestSnapshots, unit_of: UnitOf) -> APIRouter:
+def router(hub: Hub, snapshots: LatestSnapshots, unit_of: UnitOf, turns: Questions) -> APIRouter:
     routes = APIRouter(tags=["jobs"])
-    checks = Checks(hub, snapshots, unit_of)
+    checks = Checks(hub, snapshots, unit_of, turns)
 
     @routes.post("/check", response_model=Checked, summary="What would become of a job", openapi_extra=_MANIFEST)
     async def check_job(request: Request, namespace: str | None = None) -> Response:
@@ -60,11 +61,11 @@ def router(hub: Hub, snapshots: LatestSnapshots, unit_of: UnitOf) -> APIRouter:
 class Checks:
     """The route, apart from its declaration."""
 
-    def __init__(self, hub: Hub, snapshots: LatestSnapshots, unit_of: UnitOf) -> None:
+    def __init__(self, hub: Hub, snapshots: LatestSnapshots, unit_of: UnitOf, turns: Questions) -> None:
         self._hub = hub
         self._snapshots = snapshots
         self._unit_of = unit_of
-        self._asking = Asking(hub)
+        self._turns = turns
 
     async def of(self, request: Request, namespace: str | None) -> Response:
         body, _ = await read_object(hub_request(request), field_validation="Ignore")
@@ -79,7 +80,9 @@ class Checks:
             "policy": policy_claim(policy) if policy is not None else None, "queue": None, "verdict": "unknown",
             "start": None, "reason": None, "member": None, "members": [], "why": None,
         }  # fmt: skip
-        return answer({**found, **await self._foreseen(written.body, read.namespace)}, warnings=tuple(written.warnings))
+        async with self._turns.turn(options.user.name):
+            foreseen = await self._foreseen(written.body, read.namespace)
+        return answer({**found, **foreseen}, warnings=tuple(written.warnings))
 
     async def _foreseen(self, body: Body, namespace: str) -> dict[str, Any]:
         """The decider's answer about the job; `why`: the cause where there is none."""
@@ -91,11 +94,11 @@ class Checks:
         except ValueError as error:
             return {"verdict": "never", "why": str(error)}
         try:
-            compared = await self._asking.ask(latest, [Submit(unit)])
+            found = await compared(self._hub, latest, [Submit(unit)])
         except (BadSnapshot, BadEdit) as error:
             raise wrong("metadata.name", str(error)[:2000]) from error
         members = await asyncio.to_thread(_members, latest, unit, namespace)
-        return {"queue": unit.leaf, "members": members, **_start(compared, unit, namespace)}
+        return {"queue": unit.leaf, "members": members, **_start(found, unit, namespace)}
 
 
 def _members(latest: Latest, unit: Unit, namespace: str) -> list[dict[str, Any]]:
@@ -108,9 +111,9 @@ def _members(latest: Latest, unit: Unit, namespace: str) -> list[dict[str, Any]]
     ]
 
 
-def _start(compared: Comparison, unit: Unit, namespace: str) -> dict[str, Any]:
-    row = next((row for row in compared.rows if row.unit.id == unit.id), None)
-    reason = row.after.reason if row is not None else compared.after.reasons.get(unit.id)
+def _start(found: Comparison, unit: Unit, namespace: str) -> dict[str, Any]:
+    row = next((row for row in found.rows if row.unit.id == unit.id), None)
+    reason = row.after.reason if row is not None else found.after.reasons.get(unit.id)
     if row is not None and reason is None:
         return {"verdict": "starts", "member": row.after.member or None}
     when = row.after.when if row is not None else None

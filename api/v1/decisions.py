@@ -15,8 +15,9 @@ from fastapi import APIRouter, Path, Query, Request
 from pydantic import Field
 from starlette.responses import Response
 
+from api.fairness.questions import Questions
 from api.rbac import Attributes
-from api.v1.context import JSON, Hub, answer, need, wrong
+from api.v1.context import JSON, Hub, answer, need, user_of, wrong
 from api.v1.decided import Row, changes, detail, record_bytes, short
 from api.v1.hubmodels import DecisionDetail, DecisionList, Replay
 from api.v1.models import Model
@@ -27,7 +28,6 @@ RECORD = "decision-record"  # what such a row names by its id
 PATH = "/fleet/v1/decisions"
 ID_MAX = 2**63 - 2
 LOOKED_AT_MOST = 1_000  # rows, of which a filter leaves some
-REPLAYS_MOST = 4  # that run or wait for their turn
 Number = Annotated[int, Path(ge=1, le=ID_MAX, description="As the list says.")]
 
 
@@ -50,9 +50,8 @@ class ReasonFilter(Model):
     limit: int | None = Field(None, ge=0, description="At most so many; all unless given.")
 
 
-def router(hub: Hub) -> APIRouter:
+def router(hub: Hub, turns: Questions) -> APIRouter:
     routes = APIRouter(tags=["decisions"])
-    replays = Replays()
 
     @routes.get("/decisions", response_model=DecisionList, summary="Decisions, newest first")
     async def list_decisions(request: Request, query: Annotated[DecisionFilter, Query()]) -> Response:
@@ -83,7 +82,8 @@ def router(hub: Hub) -> APIRouter:
         on its path. 429 when too many ask at once."""
         need(request, Attributes("post", path=f"{PATH}/{number}/replay"))
         _, record = await _row(hub, number)
-        return answer(await replays.replay(record))
+        async with turns.turn(user_of(request).name):
+            return answer(await asyncio.to_thread(_replayed, record))
 
     return routes
 
@@ -138,25 +138,6 @@ def _gone(number: int) -> StatusError:
 
 def _detail(row: Row, record: Row, query: ReasonFilter) -> dict[str, Any]:
     return detail(row, record_bytes(record), query.limit, query.job, query.code)
-
-
-class Replays:
-    """Decides records anew, one at a time, in a thread."""
-
-    def __init__(self) -> None:
-        self._turn = asyncio.Lock()
-        self._asked = 0
-
-    async def replay(self, record: Row) -> dict[str, Any]:
-        """As hubmodels.Replay describes it. StatusError 429 when too many ask."""
-        if self._asked >= REPLAYS_MOST:
-            raise StatusError(429, "TooManyRequests", "other decisions are being replayed; ask again", retry_after_s=1)
-        self._asked += 1
-        try:
-            async with self._turn:
-                return await asyncio.to_thread(_replayed, record)
-        finally:
-            self._asked -= 1
 
 
 def _replayed(row: Row) -> dict[str, Any]:

@@ -2,8 +2,8 @@
 changes that would start it now.
 
 The newest snapshot of the decider is decided, changed and run forward (fleet/foresee/). That takes processor time, so
-it is bounded. One explanation is made at a time, for a few seconds at most, in a thread of its own, and cached for some
-seconds. It names the parts that are not ready by then. A request that finds too many before it is told to ask again.
+it is bounded. An explanation is made for a few seconds at most, in a thread of its own, and cached for some seconds. It
+names the parts that are not ready by then. Users take turns (api/fairness/questions.py).
 
 Earlier answers are remembered until the job starts, to learn how well ranges fit (fleet/foresee/estimate.py:
 `stretched`). Only this process knows it, and only of jobs that somebody asked for; ranges are as good as measured
@@ -17,6 +17,7 @@ import time
 from collections import OrderedDict
 from dataclasses import dataclass
 
+from api.fairness.questions import Questions
 from api.v1.line import queue_paths
 from api.v1.past import pasts
 from fleet.bindings.latest import Latest, LatestSnapshots
@@ -31,7 +32,6 @@ LIMIT_S = 5.0  # of one explanation
 KEPT_S = 10.0
 KEPT_MOST = 1_000
 HISTORY_S = 30.0  # history is read again so often
-WAITING_MOST = 8  # requests that wait for their turn
 SCORES_MOST = 400
 
 
@@ -43,34 +43,27 @@ class _Kept:
 
 
 class Explanations:
-    """Makes them, one at a time. `clock`: seconds of a clock that only goes forward."""
+    """Makes them, in turns by user."""
 
-    def __init__(self, store: Store, snapshots: LatestSnapshots) -> None:
+    def __init__(self, store: Store, snapshots: LatestSnapshots, turns: Questions) -> None:
         self._store = store
+        self._turns = turns
         self._snapshots = snapshots
         self._kept: OrderedDict[str, _Kept] = OrderedDict()
         self._pasts: tuple[float, list[Past]] = (float("-inf"), [])
         self._said: OrderedDict[str, tuple[Estimate, float]] = OrderedDict()
         self._scores: list[float] = []
-        self._turn = asyncio.Lock()
-        self._waiting = 0
 
-    async def of(self, uid: str, now: float) -> Explanation:
-        """For the waiting unit of the binding with this uid, at the epoch second `now`. StatusError 404 when the
-        decider has not seen it yet, or it does not wait; 429 when too many ask."""
+    async def of(self, uid: str, now: float, user: str) -> Explanation:
+        """For the waiting unit of the binding with this uid, at the epoch second `now`, asked by a user of this name.
+        StatusError 404 when the decider has not seen it yet, or it does not wait; 429 when too many ask."""
         latest = await self._snapshots.latest()
         kept = self._fresh(uid, latest)
         if kept is not None:
             return kept
-        if self._waiting >= WAITING_MOST:
-            raise StatusError(429, "TooManyRequests", "other explanations are being made; ask again", retry_after_s=1)
-        self._waiting += 1
-        try:
-            async with self._turn:
-                latest = await self._snapshots.latest()
-                return self._fresh(uid, latest) or await self._make(uid, latest, max(now, latest.now))
-        finally:
-            self._waiting -= 1
+        async with self._turns.turn(user):
+            latest = await self._snapshots.latest()
+            return self._fresh(uid, latest) or await self._make(uid, latest, max(now, latest.now))
 
     def _fresh(self, uid: str, latest: Latest) -> Explanation | None:
         kept = self._kept.get(uid)

@@ -230,7 +230,7 @@ class Jobs:
         if job.binding is None:
             raise StatusError(404, "NotFound", job.silence or f"no policy has taken {kind.kind} {namespace}/{name}")
         now = self._hub.objects.clock.now()
-        found = await self._explanations.of(str(job.binding["metadata"]["uid"]), now)
+        found = await self._explanations.of(str(job.binding["metadata"]["uid"]), now, user_of(request).name)
         told = document(found, reader=namespace, seen=jobs_seen(self._hub, request))
         told = _behind(told, after.obstacle(job.binding))
         return answer({**told, "notice": self._notice()})

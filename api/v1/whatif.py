@@ -2,8 +2,8 @@
 
 Like decisions these are no objects, so a ClusterRole opens them by path (`nonResourceURLs`), and then they name jobs of
 all namespaces. A user without that right asks about her own jobs (questions.py). A question costs two decisions and
-some runs of the queue: one is answered at a time, in a thread, with a bound on its times; a few wait for their turn,
-and the rest are told to ask again.
+some runs of the queue: it is answered in a thread, with a bound on its times. Users take turns, and whose questions are
+too many is told to ask again (api/fairness/questions.py).
 """
 
 from __future__ import annotations
@@ -14,9 +14,10 @@ import time
 from fastapi import APIRouter, Request
 from starlette.responses import Response
 
+from api.fairness.questions import Questions
 from api.negotiation import read_object
 from api.rbac import Attributes
-from api.v1.context import JSON, Hub, answer, hub_request, need, wrong
+from api.v1.context import JSON, Hub, answer, hub_request, need, user_of, wrong
 from api.v1.line import queue_paths
 from api.v1.past import pasts
 from api.v1.questions import EVERYTHING, Question, UnitOf
@@ -27,12 +28,12 @@ from fleet.foresee.edits import BadEdit, Edit
 from fleet.foresee.forward import by_walltime
 from fleet.foresee.history import History
 from fleet.foresee.whatif import Comparison, drawn, what_if
+from fleet.notation.edits import count_edits
 
 SNAPSHOT = "/fleet/v1/snapshot"
 RUNS = 9  # forward, where there is a past to draw from
 TIMES_S = 5.0  # that they may take
 CHANGES_S = 3.0  # that the search may take for changes which start jobs that wait all the same
-WAITING_MOST = 8
 SEED = 1
 _QUESTION = {
     "requestBody": {
@@ -43,9 +44,8 @@ _QUESTION = {
 }
 
 
-def router(hub: Hub, snapshots: LatestSnapshots, unit_of: UnitOf) -> APIRouter:
+def router(hub: Hub, snapshots: LatestSnapshots, unit_of: UnitOf, turns: Questions) -> APIRouter:
     routes = APIRouter(tags=["decisions"])
-    asking = Asking(hub)
 
     @routes.get("/snapshot", summary="All that the next decision looks at")
     async def get_snapshot(request: Request) -> Response:
@@ -68,9 +68,11 @@ def router(hub: Hub, snapshots: LatestSnapshots, unit_of: UnitOf) -> APIRouter:
             need(request, EVERYTHING)
         edits: list[Edit] = []
         try:
-            question = Question(hub, request, unit_of, await snapshots.latest())
-            edits = await question.edits(body.get("edits"))
-            return answer(question.answer(await asking.ask(question.latest, edits)))
+            count_edits(body.get("edits"))
+            async with turns.turn(user_of(request).name):
+                question = Question(hub, request, unit_of, await snapshots.latest())
+                edits = await question.edits(body.get("edits"))
+                return answer(question.answer(await compared(hub, question.latest, edits)))
         except BadSnapshot as error:
             causes = [Cause(where, problem, "FieldValueInvalid") for where, problem in error.problems[:20]]
             raise StatusError(422, "Invalid", str(error)[:2000], causes=causes) from error
@@ -81,25 +83,10 @@ def router(hub: Hub, snapshots: LatestSnapshots, unit_of: UnitOf) -> APIRouter:
     return routes
 
 
-class Asking:
-    """Answers questions, one at a time."""
-
-    def __init__(self, hub: Hub) -> None:
-        self._hub = hub
-        self._turn = asyncio.Lock()
-        self._waiting = 0
-
-    async def ask(self, latest: Latest, edits: list[Edit]) -> Comparison:
-        """StatusError 429 when too many ask. Raises BadEdit and BadSnapshot."""
-        if self._waiting >= WAITING_MOST:
-            raise StatusError(429, "TooManyRequests", "other questions are being answered; ask again", retry_after_s=1)
-        self._waiting += 1
-        try:
-            async with self._turn:
-                past = await pasts(self._hub.store, latest.snapshot, queue_paths(self._hub.store), latest.now)
-                return await asyncio.to_thread(_answered, latest, edits, History(past, latest.now))
-        finally:
-            self._waiting -= 1
+async def compared(hub: Hub, latest: Latest, edits: list[Edit]) -> Comparison:
+    """The answer to a question whose turn it is. Raises BadEdit and BadSnapshot."""
+    past = await pasts(hub.store, latest.snapshot, queue_paths(hub.store), latest.now)
+    return await asyncio.to_thread(_answered, latest, edits, History(past, latest.now))
 
 
 def _answered(latest: Latest, edits: list[Edit], history: History) -> Comparison:

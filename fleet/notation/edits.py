@@ -29,10 +29,14 @@ _CLASSES: Mapping[str, type] = {kind.__name__: kind for kind in typing.get_args(
 def decode_edits(data: object, where: str = "edits") -> list[Edit]:
     """Raises BadSnapshot."""
     readable(data, where)
-    items = listed(data, where)
-    if len(items) > MOST_EDITS:
-        raise BadSnapshot([(where, f"has {len(items)} edits; at most {MOST_EDITS} are tried at once")])
-    return [_edit(item, f"{where}[{index}]") for index, item in enumerate(items)]
+    count_edits(data, where)
+    return [_edit(item, f"{where}[{index}]") for index, item in enumerate(listed(data, where))]
+
+
+def count_edits(data: object, where: str = "edits") -> None:
+    """Raises BadSnapshot where there are too many to look at any of them."""
+    if isinstance(data, list) and len(data) > MOST_EDITS:
+        raise BadSnapshot([(where, f"has {len(data)} edits; at most {MOST_EDITS} are tried at once")])
 
 
 def _edit(item: object, where: str) -> Edit:

@@ -121,3 +121,12 @@ async def test_what_is_no_json_is_refused_before_it_is_read(number: str) -> None
             f'{{"edits": [{{"SetLimit": {{"node": "root", "limit": "max", "resource": "cpu", "amount": {number}}}}}]}}'
         )
         assert (await hub.refused("POST", "/what-if", content=asked))["code"] == 400
+
+
+async def test_too_many_edits_are_counted_before_any_is_looked_at() -> None:
+    """Each manifest went through all checks of the hub, and the edits were counted afterwards."""
+    async with busy() as hub:
+        edits = [{"Submit": {"manifest": {"kind": "Nothing"}}}] * 101
+        status = await hub.refused("POST", "/what-if", json={"edits": edits})
+        assert (status["code"], list(causes(status))) == (422, ["edits"])
+        assert "at most 100" in status["message"]
