@@ -107,7 +107,7 @@ class Console:
             raise StatusError(415, "UnsupportedMediaType", "the body must be application/json")
         self._attempts.begin(request)
         token = _token(await request.body(BODY_BYTES_MAX))
-        opened = await self.sessions.open(token, cookie_of(request, COOKIE))
+        opened = await self.sessions.open(token, cookie_of(request, COOKIE), admit=self._attempts.good)
         if opened is None:
             self._attempts.failed(request)
             raise unauthorized()
@@ -120,7 +120,7 @@ class Console:
     async def _begun(self, request: Request, login: Login) -> Response:
         try:
             self._attempts.begin(request)
-            self._attempts.failed(request)  # until a session is opened, each is a write that anybody can cause
+            self._attempts.failed(request)  # until a session is opened: each is a write that anybody can cause
             return await login.begin(request)
         except StatusError as error:
             return _no_login(request, error)
@@ -129,7 +129,7 @@ class Console:
         try:
             self._attempts.begin(request)
             token, to = await login.finish(request)
-            opened = await self.sessions.open(token, cookie_of(request, COOKIE))
+            opened = await self.sessions.open(token, cookie_of(request, COOKIE), admit=self._attempts.good)
             if opened is None:
                 raise StatusError(401, "Unauthorized", "the issuer's token is not one of a user of this hub")
         except StatusError as error:
@@ -137,6 +137,7 @@ class Console:
             answer = _no_login(request, error)
             answer.headers = (*answer.headers, login.forgotten())
             return answer
+        self._attempts.forgive(request)
         secret, session = opened
         request.record.known(request, session.user)
         headers = (

@@ -12,6 +12,7 @@ import hashlib
 import os
 import re
 from base64 import b64decode, b64encode, urlsafe_b64decode, urlsafe_b64encode
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -105,11 +106,15 @@ class Sessions:
         self._store, self._clock, self._authenticator = store, clock, authenticator
         self._noting: set[Key] = set()
 
-    async def open(self, token: str, former: str = "") -> tuple[str, Session] | None:
-        """A new session with a new id, in place of the one that the browser had; None for a token that is not good."""
+    async def open(
+        self, token: str, former: str = "", *, admit: Callable[[User], None] = lambda user: None
+    ) -> tuple[str, Session] | None:
+        """A new session with a new id, in place of the one that the browser had; None for a token that is not good.
+        `admit` raises what refuses its user."""
         user = await self._authenticator.user(token) if token else None
         if user is None:
             return None
+        admit(user)
         secret, now = new_id(), self._clock.now()
         end = jwt_end(token)
         expires = min(now + SESSION_S, end) if end is not None else now + SESSION_S

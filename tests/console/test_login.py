@@ -14,6 +14,7 @@ import httpx
 import pytest
 
 from api.auth import AnyOf
+from api.console.attempts import FAILED_MAX
 from api.console.login import Client, Login
 from api.oidc.config import read
 from api.oidc.metrics import OidcMetrics
@@ -110,6 +111,13 @@ async def test_a_secret_goes_the_way_that_the_issuer_names(tmp_path: Path, pki: 
             assert "client_secret" not in provider.forms[0]
         else:
             assert (provider.heads[0], provider.forms[0]["client_secret"]) == ("", "a secret&")
+
+
+async def test_good_logins_do_not_count_against_their_address(both: tuple[World, Provider]) -> None:
+    world, provider = both
+    for _ in range(FAILED_MAX + 1):
+        browser = world.browser()
+        assert (await browser.get("/console/callback", params=provider.agree(await begun(browser)))).status_code == 303
 
 
 async def test_a_state_is_good_once(both: tuple[World, Provider]) -> None:

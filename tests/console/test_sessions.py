@@ -10,6 +10,7 @@ import pytest
 
 from api.app import build_app
 from api.audit.face import Audit
+from api.console.attempts import GOOD_MAX
 from api.console.face import Console
 from api.console.sessions import COOKIE, OF_USER_MAX, Sessions
 from api.kindfiles import load_kinds
@@ -211,12 +212,29 @@ async def test_failed_logins_of_an_address_are_bounded(world: World) -> None:
     assert answer.status_code == 200
 
 
-async def test_all_logins_together_are_bounded(world: World) -> None:
+async def test_failed_logins_of_a_subscriber_of_ipv6_count_together(world: World) -> None:
     codes = []
+    for number in range(31):
+        browser = world.browser(f"2001:db8:0:1::{number}")
+        codes.append((await browser.post("/console/session", json={"token": "guess"}, headers=ORIGIN)).status_code)
+    assert codes == [401] * 30 + [429]
+    browser = world.browser("2001:db8:0:2::1")
+    assert (await browser.post("/console/session", json={"token": "alice-token"}, headers=ORIGIN)).status_code == 200
+
+
+async def test_nobodys_logins_keep_another_user_out(world: World) -> None:
+    """600 logins, good or not, from wherever, kept everybody out for the rest of the minute."""
     for number in range(601):
         browser = world.browser(f"10.1.{number // 250}.{number % 250}")
-        codes.append((await browser.post("/console/session", json={"token": "guess"}, headers=ORIGIN)).status_code)
-    assert codes == [401] * 600 + [429]
+        assert (await browser.post("/console/session", json={"token": "guess"}, headers=ORIGIN)).status_code == 401
+    browser = world.browser("10.0.0.9")
+    codes = []
+    for _ in range(GOOD_MAX + 1):
+        codes.append(
+            (await browser.post("/console/session", json={"token": "alice-token"}, headers=ORIGIN)).status_code
+        )
+    assert codes == [200] * GOOD_MAX + [429]
+    assert (await browser.post("/console/session", json={"token": "admin-token"}, headers=ORIGIN)).status_code == 200
 
 
 async def test_the_audit_log_names_the_user_of_a_session(tmp_path: Path) -> None:
