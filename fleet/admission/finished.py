@@ -20,7 +20,7 @@ from fleet.ports import Body, Key
 from fleet.wellknown import WORK, binding_name
 from fleet.wellknown.marks import TABLE
 
-_AFTER_THE_END = ("ttlSecondsAfterFinished", "cleanPodPolicy")
+_AFTER_THE_END = ("cleanPodPolicy",)  # beside the times to live of the kind
 _NESTED = "runPolicy"  # the field of a spec whose own fields are looked at
 
 
@@ -33,7 +33,8 @@ def over_stays_over(interpreter: Interpreter) -> Callable[[Review], Sequence[Cau
         standing = interpreter.state(review.old.get("status")).state
         if standing not in (State.SUCCEEDED, State.FAILED) or "deletionTimestamp" in review.old["metadata"]:
             return ()
-        changed = _changed(mapping(review.new.get("spec")), mapping(review.old.get("spec")))
+        lives = interpreter.times_to_live
+        changed = _changed(mapping(review.new.get("spec")), mapping(review.old.get("spec")), lives)
         if standing is State.FAILED and _moves(review):
             if changed:
                 review.warnings.append(f"{_called(review)} has failed here: the change counts from its next attempt")
@@ -60,16 +61,16 @@ def _ended(job: Body, state: State) -> str:
     return f"{state} at {when}" if when else str(state)
 
 
-def _changed(new: Mapping[str, Any], old: Mapping[str, Any], where: str = "spec") -> list[str]:
-    """The fields that differ and mean something to a job that is to run."""
+def _changed(new: Mapping[str, Any], old: Mapping[str, Any], lives: Sequence[str], where: str = "spec") -> list[str]:
+    """The fields that differ and mean something to a job that is to run; `lives` mean something after its end."""
     found = []
     for name in sorted({*new, *old}):
         before, now = old.get(name), new.get(name)
         if before == now or name in _AFTER_THE_END or (name == "suspend" and not before and not now):
             continue  # false is the default of suspend, and is filled in beside other fields
         if name == _NESTED:
-            found += _changed(mapping(now), mapping(before), f"{where}.{name}")
-        else:
+            found += _changed(mapping(now), mapping(before), lives, f"{where}.{name}")
+        elif not any(f"{path}.".startswith(f"{where}.{name}.") for path in lives):
             found.append(f"{where}.{name}")
     return found
 

@@ -31,7 +31,7 @@ from fleet.model.quantity import BadQuantity, quantity
 from fleet.model.untyped import at
 from fleet.objects.writing import Review
 from fleet.ports import Body
-from fleet.wellknown import ANNOTATION_MIN_REPLICAS, ANNOTATION_SIZE, KUBEFLOW
+from fleet.wellknown import ANNOTATION_MIN_REPLICAS, ANNOTATION_SIZE, KUBEFLOW, MANAGED_BY
 
 _CONTAINERS = ("initContainers", "containers")
 _MAY_END = ("Never", "OnFailure")
@@ -63,6 +63,7 @@ def _checks(interpreter: Interpreter) -> tuple[Check, ...]:
         of_new(asked_of_job),
         of_new(partial(_min_replicas, interpreter)),
         pods_within_bounds(interpreter),
+        _managed_by(interpreter),
         *_of_kind(interpreter),
         fits_its_pods(interpreter),
         known_classes(interpreter),
@@ -77,6 +78,20 @@ def _min_replicas(interpreter: Interpreter, body: Body) -> Sequence[Cause]:
         return []
     why = f"a {interpreter.kind} does not take its fewest replicas from this annotation"
     return [invalid(f"metadata.annotations[{ANNOTATION_MIN_REPLICAS}]", said, why)]
+
+
+def _managed_by(interpreter: Interpreter) -> Check:
+    """A job is managed by the hub here, and by the kind's own controller in its member. Jobs that were stored before
+    with another manager stay."""
+
+    def check(review: Review) -> Sequence[Cause]:
+        named = interpreter.manager(review.new) if review.new is not None else ""
+        if named in ("", MANAGED_BY) or (review.old is not None and interpreter.manager(review.old) == named):
+            return ()
+        why = "the controllers of the members leave such a job alone, and it never runs: leave the field out"
+        return [invalid(interpreter.managed_by_field, named, f"{why}, or name the hub, {MANAGED_BY}")]
+
+    return check
 
 
 def _of_kind(interpreter: Interpreter) -> tuple[Check, ...]:

@@ -69,7 +69,7 @@ FinishedJobOption = Annotated[
     typer.Option(
         "--finished-job-ttl-seconds",
         min=0,
-        help="Finished jobs that set no ttlSecondsAfterFinished are deleted so long after their end; 0: never.",
+        help="Finished jobs that name no time to live are deleted so long after their end; 0: never.",
     ),
 ]
 HistoryDaysOption = Annotated[

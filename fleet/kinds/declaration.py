@@ -88,6 +88,26 @@ class Dropped:
 
 
 @dataclass(frozen=True, slots=True)
+class TimeToLive:
+    """A field with the seconds that a job lives after its end, which the hub counts. `when`: after which ends."""
+
+    steps: Keys
+    when: Expression | None
+    stays: bool = False  # in a copy that was sent with it, since its member takes no change of it
+
+
+@dataclass(frozen=True, slots=True)
+class ManagedBy:
+    """The field that names the controller of a job. `own`: the names of the kind's own controller."""
+
+    steps: Keys = ()
+    own: tuple[str, ...] = ()
+
+
+NO_MANAGER = ManagedBy()
+
+
+@dataclass(frozen=True, slots=True)
 class Declaration:
     group: str
     kind: str
@@ -105,6 +125,8 @@ class Declaration:
     first_status: Mapping[str, Any] = field(default_factory=dict)  # beside a condition, before the member shows any
     pod_labels: PodLabels = NO_LABELS
     drop: tuple[Dropped, ...] = ()
+    times_to_live: tuple[TimeToLive, ...] = ()
+    managed_by: ManagedBy = NO_MANAGER
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,7 +165,7 @@ class _Reader:
         self._compiles = compiles
 
     def declaration(self, spec: Mapping[str, Any]) -> Declaration:
-        target, status, pods = (mapping(spec.get(name)) for name in ("target", "status", "pods"))
+        target, status, pods, managed = (mapping(spec.get(name)) for name in ("target", "status", "pods", "managedBy"))
         components = tuple(
             self._component(f"spec.components[{i}]", c) for i, c in enumerate(rows(spec.get("components")))
         )
@@ -177,6 +199,13 @@ class _Reader:
                 Dropped(steps, self._expression(f"spec.drop[{i}].unless", entry.get("unless"), _OBJECT))
                 for i, entry in enumerate(rows(spec.get("drop")))
                 if (steps := self._steps(f"spec.drop[{i}].path", entry.get("path")))
+            ),
+            times_to_live=tuple(
+                self._time_to_live(f"spec.timeToLive[{i}]", entry)
+                for i, entry in enumerate(rows(spec.get("timeToLive")))
+            ),
+            managed_by=ManagedBy(
+                self._steps("spec.managedBy.path", managed.get("path")), texts(managed.get("controllers"))
             ),
         )
 
@@ -251,6 +280,10 @@ class _Reader:
         if kind not in DEPENDENCY_KINDS:
             self._flaw(f"{where}.kind", kind, f"must be one of {', '.join(DEPENDENCY_KINDS)}")
         return DependencyRule(kind, name, namespace) if name is not None else None
+
+    def _time_to_live(self, where: str, said: Mapping[str, Any]) -> TimeToLive:
+        when = self._expression(f"{where}.when", said.get("when"), ("object", "status"))
+        return TimeToLive(self._steps(f"{where}.path", said.get("path")), when, said.get("stays") is True)
 
     def _names_differ(self, components: tuple[ComponentRule, ...]) -> None:
         seen: set[str] = set()

@@ -25,10 +25,12 @@ class DeclaredKind:
         self.group, self.kind = declaration.group, declaration.kind
         self._components = tuple(map(_Reader, declaration.components))
         self._only = self._components[0] if len(self._components) == 1 else None
-        self._drop = _by_condition(declaration.drop)
+        self._drop = _by_condition((*declaration.drop, *(Dropped(t.steps, None) for t in declaration.times_to_live)))
         self._suspend = getter("object", declaration.suspend)
         self._priority = getter("object", declaration.priority_class)
         self._walltime = getter("object", declaration.walltime)
+        self._lives = tuple((getter("object", rule.steps), rule) for rule in declaration.times_to_live)
+        self._managed = getter("object", declaration.managed_by.steps)
         self._ranged = any(rule.minimum is not None for rule in declaration.components)
         self._over_time = frozenset(rule.name for rule in declaration.components if not rule.together)
 
@@ -57,6 +59,10 @@ class DeclaredKind:
     @property
     def priority_class_field(self) -> str:
         return spelled(self.declaration.priority_class)
+
+    @property
+    def managed_by_field(self) -> str:
+        return spelled(self.declaration.managed_by.steps)
 
     def templates(self, body: Body) -> tuple[Template, ...]:
         if self._only is not None:
@@ -133,6 +139,26 @@ class DeclaredKind:
     def walltime_s(self, body: Body) -> int:
         return whole(self._walltime({"object": body})) if self.declaration.walltime else 0
 
+    @property
+    def times_to_live(self) -> tuple[str, ...]:
+        return tuple(spelled(rule.steps) for rule in self.declaration.times_to_live)
+
+    def lives_s(self, body: Body) -> int | None:
+        values = {"object": body, "status": mapping(body.get("status"))}
+        for read, rule in self._lives:
+            said = whole(read(values), -1)
+            if said >= 0 and (rule.when is None or rule.when.read(values) is True):
+                return said
+        return None
+
+    def manager(self, body: Body) -> str:
+        named = text(self._managed({"object": body})) if self.declaration.managed_by.steps else ""
+        return "" if named in self.declaration.managed_by.own else named
+
+    @property
+    def ends(self) -> bool:
+        return any(rule.state is State.SUCCEEDED for rule in self.declaration.states)
+
     def in_turn(self, body: Body) -> bool:
         rule = self.declaration.in_turn
         return rule is not None and rule.read({"object": body}) is True
@@ -163,11 +189,15 @@ class DeclaredKind:
         labels: Mapping[str, str],
         annotations: Mapping[str, str],
         component_labels: Mapping[str, Mapping[str, str]] | None = None,
+        there: Body | None = None,
     ) -> Body:
         manifest = dict(body)
         manifest.pop("status", None)
         manifest["metadata"] = pods.stamped_metadata(body["metadata"], labels, annotations)
         fresh: set[int] = set()
+        if self.manager(body):
+            *above, last = self.declaration.managed_by.steps
+            drop(manifest, tuple(above), frozenset({last}), fresh)
         if self._drop:
             values = {"object": body}
             for unless, places in self._drop:
@@ -178,6 +208,9 @@ class DeclaredKind:
             more = component_labels.get(name) if component_labels else None
             stamped = pods.stamped_template(template, name, labels, more)
             put(manifest, steps, stamped if own else stamped["metadata"]["labels"], fresh)
+        for read, rule in self._lives:
+            if rule.stays and (said := read({"object": there})) is not None:
+                put(manifest, rule.steps, said, fresh)
         return manifest
 
     def _stamped(self, body: Body) -> Iterable[tuple[str, Body, Steps, bool]]:

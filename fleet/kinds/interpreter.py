@@ -114,6 +114,21 @@ class Interpreter(Protocol):
         """Where the job names a PriorityClass beside its pod templates; "" for nowhere."""
         ...
 
+    @property
+    def managed_by_field(self) -> str:
+        """Where the job names its controller; "" for nowhere."""
+        ...
+
+    @property
+    def times_to_live(self) -> tuple[str, ...]:
+        """The fields that say how long a job lives after its end: `spec.ttlSecondsAfterFinished`."""
+        ...
+
+    @property
+    def ends(self) -> bool:
+        """Whether a job of the kind can have done its work. The others run until a user deletes them."""
+        ...
+
     def templates(self, body: Body) -> tuple[Template, ...]:
         """The replica types in their order (Master before Worker), those with 0 replicas too."""
         ...
@@ -157,6 +172,14 @@ class Interpreter(Protocol):
         """Seconds after which the member ends the job, in whatever state it is; 0 without such a limit."""
         ...
 
+    def lives_s(self, body: Body) -> int | None:
+        """Seconds after its end at which the job is to be deleted, as it says itself of this end; None for no time."""
+        ...
+
+    def manager(self, body: Body) -> str:
+        """The name of the controller that the job asks for in place of the kind's own; "" for none."""
+        ...
+
     def in_turn(self, body: Body) -> bool:
         """Whether some of its pods are made only when others run or have ended."""
         ...
@@ -175,9 +198,11 @@ class Interpreter(Protocol):
         labels: Mapping[str, str],
         annotations: Mapping[str, str],
         component_labels: Mapping[str, Mapping[str, str]] | None = None,
+        there: Body | None = None,
     ) -> Body:
         """The manifest for a member: labels on the job and on its pods (with LABEL_COMPONENT), annotations on the job,
-        and nothing left that only the hub means (status, uid, owners, managed fields)."""
+        and nothing left that only the hub means (status, uid, owners, managed fields, times to live, another manager).
+        `there`: the copy that the member has."""
         ...
 
     def suspend(self, body: Body, suspended: bool) -> Body:

@@ -111,6 +111,8 @@ HIDE_ITEMS_ANNOTATIONS = ("kube-queue/disable-show-queue-items", "koord-queue/di
 QUOTA_NAME_LABELS = ("quota.scheduling.alibabacloud.com/name", "quota.scheduling.koordinator.sh/name")
 PREEMPTIBLE_LABELS = ("quota.scheduling.alibabacloud.com/preemptible", "quota.scheduling.koordinator.sh/preemptible")
 
+MANAGED_BY = "fleet.io/hub"  # as the controller that a job names: no member gets the field
+
 # -- suffixes
 UNIT_SUFFIX = "-rb-qu"  # QueueUnit name = binding name + this
 

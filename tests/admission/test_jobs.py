@@ -136,3 +136,26 @@ async def test_the_fewest_replicas_of_a_job_are_a_number(hub: Hub, text: str) ->
 async def test_the_fewest_replicas_are_not_said_twice(hub: Hub) -> None:
     refusal = await hub.refused(bound({"fleet.io/min-replicas": "1"}))
     assert "a PyTorchJob does not take its fewest replicas from this annotation" in refusal.causes[0].message
+
+
+def managed(by: str) -> Body:
+    template = pod()
+    template["spec"]["restartPolicy"] = "Never"
+    return {"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "m"},
+            "spec": {"managedBy": by, "template": template}}  # fmt: skip
+
+
+async def test_a_job_that_nobody_would_run_is_refused_for_its_manager(hub: Hub) -> None:
+    refusal = await hub.refused(managed("kueue.x-k8s.io/multikueue"))
+    assert refusal.code == 422
+    [cause] = refusal.causes
+    assert cause.field == "spec.managedBy"
+    assert "leave the field out, or name the hub, fleet.io/hub" in cause.message
+    trained = job()
+    trained["spec"]["runPolicy"] = {"managedBy": "kueue.x-k8s.io/multikueue"}
+    assert [cause.field for cause in (await hub.refused(trained)).causes] == ["spec.runPolicy.managedBy"]
+
+
+@pytest.mark.parametrize("by", ["fleet.io/hub", "kubernetes.io/job-controller"])
+async def test_the_hub_and_the_kinds_own_controller_may_manage_a_job(hub: Hub, by: str) -> None:
+    assert (await hub.create(managed(by)))["spec"]["managedBy"] == by

@@ -301,7 +301,9 @@ class DispatchLoop:
             there = self._hub.members.find(member, key)
             sent = self._is_of(binding, there)
             avoided = nodes_off(there) if sent else avoided_in(self._hub.peek(CLUSTER, "clusters", "", member))
-            body = manifest(source, binding, self._hub.hub_id, cluster, overrides, avoided)
+            body = manifest(
+                source, binding, self._hub.hub_id, cluster, overrides, avoided, there if sent else None
+            )  # fmt: skip
             interpreter = interpreter_of(source["apiVersion"], source["kind"])
             propagates = bool(binding["spec"].get("propagateDeps"))
             if interpreter is not None and not sent:

@@ -75,14 +75,21 @@ def manifest(
     cluster: Candidate,
     policies: Sequence[Body],
     avoided: Sequence[str] = (),
+    there: Body | None = None,
 ) -> Body:
-    """The object of a binding as this member gets it. `avoided`: nodes there that its pods keep off. Raises
-    BadOverride, and Unsafe where no override is to blame."""
-    return blaming(lambda some: _manifest(source, binding, hub_id, cluster, some, avoided), source, policies)
+    """The object of a binding as this member gets it. `avoided`: nodes there that its pods keep off; `there`: the copy
+    of this attempt that the member has. Raises BadOverride, and Unsafe where no override is to blame."""
+    return blaming(lambda some: _manifest(source, binding, hub_id, cluster, some, avoided, there), source, policies)
 
 
 def _manifest(
-    source: Body, binding: Body, hub_id: str, cluster: Candidate, policies: Sequence[Body], avoided: Sequence[str]
+    source: Body,
+    binding: Body,
+    hub_id: str,
+    cluster: Candidate,
+    policies: Sequence[Body],
+    avoided: Sequence[str],
+    there: Body | None,
 ) -> Body:
     labels = marks(hub_id, binding)
     annotations = {ANNOTATION_JOB: b.job_name(binding)}
@@ -104,7 +111,7 @@ def _manifest(
         annotations |= {ANNOTATION_AVOIDED: ",".join(avoided)} if avoided else {}
         told = preserved.labels(state)
         annotations = {**{key: value for key, value in state.items() if key not in told}, **annotations}
-        stamped = interpreter.stamp(changed, {**told, **labels}, annotations)
+        stamped = interpreter.stamp(changed, {**told, **labels}, annotations, there=there)
         if gang := b.annotation(binding, ANNOTATION_GANG):
             stamped = marked(stamped, at_once(interpreter, stamped), gang, gang_name(binding))
         return hashed(checked(stamped, source, labels, charged))

@@ -1,7 +1,8 @@
 """The time to live of finished jobs: a job that is over is deleted some time later, once it is in the history.
 
-The time is the job's own `ttlSecondsAfterFinished`, else the hub's default. A job that failed and may start anew stays
-until its policy has had the time to restart it.
+The time is the job's own (the declaration of its kind names the field), else the hub's default. No member gets that
+field: a member's controller would delete the copy before the hub has seen its end. A job that failed and may start anew
+stays until its policy has had the time to restart it.
 """
 
 from __future__ import annotations
@@ -13,13 +14,12 @@ from fleet.bindings.conditions import condition
 from fleet.controllers.history.loop import HistoryLoop
 from fleet.controllers.runtime.controller import Controller, Source
 from fleet.controllers.runtime.hub import Hub, object_key
+from fleet.kinds import interpreter_of
 from fleet.model.times import seconds
 from fleet.model.untyped import mapping, rows, text, whole
 from fleet.ports import Body, Event, Key
 from fleet.wellknown import WORK
 
-FIELD = "ttlSecondsAfterFinished"
-NOT_OF_JOBS = frozenset({"RayJob"})  # there the field is the time to live of the job's cluster
 RESTART_S = 60.0  # after the time at which a failed job starts anew
 AGAIN_S = 5.0  # while the history is behind
 LATER_S = 3600.0  # between two looks at the most
@@ -77,10 +77,10 @@ class FinishedJobs:
     def _lives(self, job: Body) -> float | None:
         """Seconds from its end; None: for ever. A job that belongs to another object goes with that, unless it says
         otherwise itself."""
-        spec = b.spec_of(job)
-        own = mapping(spec.get("runPolicy")).get(FIELD, spec.get(FIELD))
-        if own is not None and job.get("kind") not in NOT_OF_JOBS and whole(own, -1) >= 0:
-            return float(whole(own))
+        interpreter = interpreter_of(job["apiVersion"], job["kind"])
+        own = interpreter.lives_s(job) if interpreter is not None else None
+        if own is not None:
+            return float(own)
         if any(owner.get("controller") for owner in rows(job["metadata"].get("ownerReferences"))):
             return None
         return self._hub.config.finished_job_ttl_s or None
