@@ -51,11 +51,13 @@ _CONTAINERS = {value: theirs for sign, value, theirs, _ in TABLE if sign == "con
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """`nodes`: those that the signs of the infrastructure name; empty for the job's own fault."""
+    """`nodes`: those that the signs of the infrastructure name; empty for the job's own fault. `lost`: its copy is gone
+    from its member, so nobody knows its end."""
 
     infrastructure: bool = False
     why: str = ""
     nodes: tuple[str, ...] = ()
+    lost: bool = False
 
 
 def fault_of(pods: Iterable[PodView], node_ready: Callable[[PodView], bool]) -> Fault:
@@ -84,7 +86,8 @@ def _sign(pod: PodView, node_ready: Callable[[PodView], bool]) -> str:
 
 
 def to_body(fault: Fault) -> Body:
-    return {"infrastructure": fault.infrastructure, "why": fault.why, "nodes": list(fault.nodes)}
+    lost = {"lost": True} if fault.lost else {}
+    return {"infrastructure": fault.infrastructure, "why": fault.why, "nodes": list(fault.nodes), **lost}
 
 
 def fault_in(binding: Body) -> Fault | None:
@@ -92,7 +95,8 @@ def fault_in(binding: Body) -> Fault | None:
     said: Any = b.status_of(binding).get(FAILURE)
     if said.__class__ is not dict:
         return None
-    return Fault(mapping(said).get("infrastructure") is True, text(said.get("why")), texts(said.get("nodes")))
+    theirs, lost = (mapping(said).get(name) is True for name in ("infrastructure", "lost"))
+    return Fault(theirs, text(said.get("why")), texts(said.get("nodes")), lost)
 
 
 def moves_again(binding: Body) -> bool:

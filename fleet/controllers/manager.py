@@ -61,7 +61,7 @@ def build_loops(hub: Hub, solver: Solver | None) -> list[Loop]:
         AdmissionChecksLoop(hub, events),
         RoomLoop(hub, index, dispatch.dependencies),
         dispatch,
-        ObserveLoop(hub, evictor, index),
+        ObserveLoop(hub, events, evictor, index),
         FailoverLoop(hub, events, evictor, index),
         TaintTimes(hub),
         DrainLoop(hub, evictor),

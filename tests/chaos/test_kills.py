@@ -7,13 +7,13 @@ from contextlib import suppress
 import psutil
 import pytest
 
-from tests.chaos.client import ALL_JOBS, BINDINGS, JOBS, UNITS, Client, Refused
+from tests.chaos.client import ALL_JOBS, BINDINGS, JOBS, POLICIES, UNITS, Client, Refused
 from tests.chaos.conftest import StartHub
 from tests.chaos.parts import all_of, hit, process_of, wait_gone
 from tests.chaos.witness import Witness
 from tests.chaos.work import COPIES, Copies, Submitter, delete_all, expect_all, name_of, set_up, short_jobs, states
 from tests.e2e.hub import Hub
-from tests.e2e.manifests import leaf, pytorchjob
+from tests.e2e.manifests import gang_policy, leaf, pytorchjob
 
 pytestmark = pytest.mark.xdist_group("chaos")
 
@@ -60,17 +60,21 @@ def test_thirty_jobs_run_once_each_while_every_process_of_the_hub_is_killed(star
     assert world.hub.stop() == 0, world.hub.log()
 
 
-def test_simulated_members_that_die_come_back_empty_and_only_unfinished_work_is_sent_again(start_hub: StartHub) -> None:
-    """A member that lost everything is a member whose copies are gone: what runs is sent again, what is over is not."""
+def test_simulated_members_that_die_come_back_empty_and_only_failover_runs_work_again(start_hub: StartHub) -> None:
+    """A member that lost everything is a member whose copies are gone: what ran is lost, and starts anew where its
+    policy has failover. What is over stays over."""
     world = start_hub("--members", "1", members=("cfa",))
     client = Client(world.hub.kubeconfig)
-    set_up(client, leaf("a", "a"))
+    set_up(client, leaf("a", "a"), leaf("b", "b"))
+    client.delete(f"{POLICIES.format('a')}/gang")
+    client.post(POLICIES.format("a"), gang_policy(queue=True, toleration_s=1))
     client.post(JOBS.format("a"), pytorchjob("over", workers=1, run_for="1s"))
     client.post(JOBS.format("a"), pytorchjob("runs", workers=1))
+    client.post(JOBS.format("b"), pytorchjob("lost", workers=1))
     expect_all(world, client, ["a/over"], "Succeeded")
-    expect_all(world, client, ["a/runs"], "Running")
+    expect_all(world, client, ["a/runs", "b/lost"], "Running")
     old = {name_of(body): body["metadata"]["uid"] for body in client.in_member("cfa", COPIES)}
-    assert set(old) == {"a/over", "a/runs"}
+    assert set(old) == {"a/over", "a/runs", "b/lost"}
     hit(world.hub.folder, "sim")
 
     def copies() -> dict[str, str]:
@@ -83,6 +87,7 @@ def test_simulated_members_that_die_come_back_empty_and_only_unfinished_work_is_
     world.until("it runs", lambda: states(client).get("a/runs") == "Running")
     assert set(copies()) == {"a/runs"}
     assert states(client)["a/over"] == "Succeeded"
+    assert states(client)["b/lost"] == "Failed"
     delete_all(world, client)
 
 

@@ -16,6 +16,7 @@ from fleet.admission.travel import why_not
 from fleet.bindings import binding as b
 from fleet.bindings.conditions import is_true
 from fleet.bindings.failures import Failure
+from fleet.bindings.gone import ran
 from fleet.bindings.lost import WAY_OUT, newer_copy
 from fleet.bindings.unit import reason_of, unit_of
 from fleet.controllers.cluster.failing import avoided_in
@@ -194,8 +195,8 @@ class DispatchLoop:
         if stays:
             await self._refuse(stored, wanted, stays)
             return None
-        if b.finished(stored.body) and not self._there(stored.body, wanted, now=True):
-            return self._again(stored.key) if left else None  # over, and cleaned away in its member: not to run again
+        if not self._there(stored.body, wanted, now=True) and self._has_run(stored, wanted):
+            return self._again(stored.key) if left else None  # its copy has been removed there: not to run again
         outcomes: dict[str, Outcome] = {}
         missing: list[str] = []
         for member in wanted:
@@ -352,6 +353,11 @@ class DispatchLoop:
         least = b.attempt(binding) if now else 0
         found = self._hub.members.copies(binding["metadata"]["uid"])
         return any(member in wanted and b.attempt_of_copy(copy) >= least for member, copy in found)
+
+    def _has_run(self, stored: Stored, wanted: Sequence[str]) -> bool:
+        """Whether the job is over, or has run in its member, which answers (observe says what became of it)."""
+        answers = all(map(self._hub.members.ready, wanted))
+        return b.finished(stored.body) or (answers and ran(stored.body, self._hub.members.pods_of(stored.uid)))
 
     def _cluster(self, member: str) -> Candidate:
         body = self._hub.peek(CLUSTER, "clusters", "", member)

@@ -7,24 +7,30 @@ its copy. Details in between (counts, timestamps) are written at most once a sec
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable
+from dataclasses import replace
 
 from fleet.bindings import binding as b
 from fleet.bindings.components import components_of, to_body, total
 from fleet.bindings.conditions import PODS_PENDING, condition, drop_condition, is_true, set_condition
 from fleet.bindings.failures import Failure
-from fleet.bindings.faults import FAILURE, Fault, fault_of
+from fleet.bindings.faults import FAILURE, fault_of
 from fleet.bindings.faults import to_body as to_status
+from fleet.bindings.gone import lost_in
 from fleet.bindings.unit import DEQUEUED, FAILED, QUEUED_PHASES, RUNNING, SUCCEEDED, binding_of, phase_of, unit_of
 from fleet.controllers.fields.evictor import Evictor
+from fleet.controllers.observe.gone import loss
 from fleet.controllers.observe.podless import untouched, why_podless
+from fleet.controllers.observe.shown import job_status
+from fleet.controllers.observe.sight import Sight, whole
 from fleet.controllers.runtime.aside import kept
 from fleet.controllers.runtime.controller import Controller, Source
+from fleet.controllers.runtime.events import EventRecorder
 from fleet.controllers.runtime.hub import Hub, object_key
 from fleet.controllers.runtime.index import BindingIndex
+from fleet.controllers.runtime.turned import Turned
 from fleet.kinds import Health, Interpreter, State, interpreter_of
-from fleet.members.members import Changed, PodView
+from fleet.members.members import Changed
 from fleet.model.times import rfc3339, seconds
 from fleet.ports import Body, Event, Key, Stored
 from fleet.wellknown import (
@@ -34,9 +40,8 @@ from fleet.wellknown import (
     CLUSTER,
     FULLY_APPLIED,
     GANG_WHOLE,
-    PENDING,
+    LOST,
     QUEUE,
-    QUEUING,
     RESIZED,
     SCHEDULED,
     WORK,
@@ -46,27 +51,6 @@ GATHER_S = 0.1  # changes of one job in a member within this time are one write:
 FIRST_STATE_S = 0.2  # a copy that was sent mostly has its first status by then
 UNSENT_S = 5.0  # after this a job says that it has left its queue, though it could not be sent yet
 STARTED_PARTLY_FACTOR = 10  # a gang whose later pods are made by its earlier ones (MPI) may take this much longer
-_OVER = {State.SUCCEEDED: "Succeeded", State.FAILED: "Failed"}
-
-
-@dataclass(frozen=True, slots=True)
-class Sight:
-    """The view of a placed gang: its copy of the current attempt and that copy's pods."""
-
-    copy: Body | None
-    pods: Sequence[PodView]
-    state: State
-    message: str
-    health: Health
-    over_time: frozenset[str] = frozenset()  # components whose pods come and go
-    fault: Fault | None = None  # of a job that has failed
-    by_pods: bool = False  # its status says nothing, and its pods say that it runs
-    in_turn: bool = False  # some of its pods are made only when others run or have ended
-
-    @property
-    def over(self) -> str:
-        """Succeeded, Failed, or "" while it is not over."""
-        return _OVER.get(self.state, "")
 
 
 class ObserveLoop:
@@ -74,11 +58,13 @@ class ObserveLoop:
 
     name = "observe"
 
-    def __init__(self, hub: Hub, evictor: Evictor, index: BindingIndex) -> None:
+    def __init__(self, hub: Hub, events: EventRecorder, evictor: Evictor, index: BindingIndex) -> None:
         self._hub = hub
+        self._events = events
         self._evictor = evictor
         self._index = index
         self._written: dict[Key, tuple[float, object]] = {}
+        self._turned = Turned(self._where_turned)
         sources = [Source(WORK, "resourcebindings", self._on_binding), Source(QUEUE, "queueunits", self._on_unit)]
         self.controller = Controller(self.name, hub.store, sources, self.reconcile, workers=64)
 
@@ -109,9 +95,17 @@ class ObserveLoop:
         return ()
 
     def _on_member(self, changed: Changed) -> None:
+        if changed.what == "ready":
+            self._turned.add(changed.member)
         key = self._index.key(changed.binding)
         if key is not None:
             self.controller.queue.add_after(key, GATHER_S)
+
+    def _where_turned(self, members: frozenset[str]) -> None:
+        """A member that is back may have lost what it had, and no change of a copy tells of that."""
+        for stored in self._hub.scan(WORK, "resourcebindings"):
+            if not members.isdisjoint(b.clusters_of(stored.body)):
+                self.controller.queue.add(stored.key)
 
     async def reconcile(self, key: Key) -> float | None:
         stored = self._hub.store.peek(key)
@@ -123,9 +117,16 @@ class ObserveLoop:
         if interpreter is None:
             return None
         sight = self._look(stored.body, interpreter)
+        asked = None
+        if sight is not None and sight.copy is None:
+            fault, asked = await loss(self._hub, stored)
+            if fault is not None:
+                sight = replace(sight, state=State.FAILED, message=fault.why, health=Health.UNHEALTHY, fault=fault)
         pause = await self._write(stored, interpreter, sight)
+        if sight is not None and sight.lost and lost_in(stored.body) is None:
+            await self._events.record(stored.body["spec"]["resource"], LOST, sight.message, warning=True)
         patience = await self._watch_over(stored, sight) if sight is not None else None
-        return min((p for p in (pause, patience) if p is not None), default=None)
+        return min((p for p in (pause, patience, asked) if p is not None), default=None)
 
     def _look(self, binding: Body, interpreter: Interpreter) -> Sight | None:
         members, uid = b.clusters_of(binding), binding["metadata"]["uid"]
@@ -177,11 +178,12 @@ class ObserveLoop:
         job_key = object_key(self._hub.registry, binding["spec"]["resource"])
         unit = unit_of(self._hub.store.peek, key, stored.uid)
         edits = [(key, stored.uid, lambda body: _settle_binding(body, sight, now))]
-        if unit is not None and sight is not None and sight.copy is not None:
+        if unit is not None and sight is not None and (sight.copy is not None or sight.lost):
             edits.append((unit.key, unit.uid, lambda body: _settle_unit(body, binding, sight, now)))
-        if job_key is not None:
-            uid = str(binding["spec"]["resource"].get("uid"))
-            edits.append((job_key, uid, lambda body: _settle_job(body, binding, interpreter, sight)))
+        uid = str(binding["spec"]["resource"].get("uid"))
+        job = self._hub.store.peek(job_key) if job_key is not None else None
+        if job_key is not None and job is not None and job.uid == uid:  # else its copy runs on without it
+            edits.append((job_key, uid, lambda body: _settle_job(body, binding, interpreter, sight, now)))
         before = self._hub.store.peek(key)
         if not await self._hub.edit_all(edits):
             return interval
@@ -240,17 +242,6 @@ def _replicas(binding: Body) -> int:
     return sum(int(component["replicas"]) for component in b.component_bodies(binding))
 
 
-def whole(binding: Body, sight: Sight) -> bool:
-    """Whether every replica of every component has a pod with a node (or a pod that ran and is finished). Components
-    whose pods come and go are not waited for; a gang of them alone is whole with its first pod."""
-    have: dict[str, int] = {}
-    for pod in sight.pods:
-        if pod.node or pod.phase in ("Succeeded", "Failed"):
-            have[pod.component.lower()] = have.get(pod.component.lower(), 0) + 1
-    wanted = {c["name"]: int(c["replicas"]) for c in b.component_bodies(binding) if c["name"] not in sight.over_time}
-    return all(have.get(name, 0) >= count for name, count in wanted.items()) and (bool(wanted) or bool(have))
-
-
 def _waits_for(binding: Body) -> str:
     """The part of a waiting binding that gives its reason: another reason is a step of its own."""
     told = condition(binding, SCHEDULED)
@@ -265,14 +256,17 @@ def _grows(binding: Body) -> object:
 
 def _settle_binding(binding: Body, sight: Sight | None, now: float) -> bool:
     members = b.clusters_of(binding)
-    if sight is None or sight.copy is None or not members or b.attempt_of_copy(sight.copy) != b.attempt(binding):
+    if sight is None or not members:
+        return False
+    if not (sight.lost if sight.copy is None else b.attempt_of_copy(sight.copy) == b.attempt(binding)):
         return False
     status = binding.setdefault("status", {})
     known: Body = next((i for i in b.copies_of(binding) if i["clusterName"] == members[0]), {})
     item = {"applied": True, **known, "clusterName": members[0], "health": str(sight.health)}
-    item.pop("status", None)
-    if sight.copy.get("status"):
-        item["status"] = sight.copy["status"]
+    if sight.copy is not None:
+        item.pop("status", None)
+        if sight.copy.get("status"):
+            item["status"] = sight.copy["status"]
     changed = bool(status.get("aggregatedStatus") != [item])
     status["aggregatedStatus"] = [item]
     if sight.over:
@@ -337,55 +331,13 @@ def _settle_unit(unit: Body, binding: Body, sight: Sight, now: float) -> bool:
     return changed
 
 
-def _settle_job(job: Body, binding: Body, interpreter: Interpreter, sight: Sight | None) -> bool:
+def _settle_job(job: Body, binding: Body, interpreter: Interpreter, sight: Sight | None, now: float) -> bool:
     """The job's status is its member's, after the hub's own condition. While its member shows nothing (yet, or because
     it cannot be reached) what was seen last stays."""
-    wanted = job_status(binding, interpreter, sight)
+    wanted = job_status(binding, interpreter, sight, now)
     if aside := kept(job):
         wanted["conditions"] = [*aside, *(wanted.get("conditions") or ())]
     if (job.get("status") or {}) == wanted:
         return False
     job["status"] = wanted
     return True
-
-
-def job_status(binding: Body, interpreter: Interpreter, sight: Sight | None) -> Body:
-    shown: Body | None = None
-    if sight is not None:
-        shown = (sight.copy or {}).get("status") or next((item.get("status") for item in b.copies_of(binding)), None)
-    own = _own_condition(binding, interpreter)
-    if own and own["type"] == PENDING:
-        return {**interpreter.first_status, "conditions": [own]}
-    merged = interpreter.merge_status({"conditions": [own]} if own else {}, shown)
-    if running := _shown_by_pods(binding, interpreter, sight):
-        merged["conditions"] = [*(merged.get("conditions") or ()), running]
-    for type_ in (RESIZED, b.REACHABLE):
-        told = condition(binding, type_)
-        if told is None or told["status"] != "False":
-            continue
-        shown_as = interpreter.condition(type_, "False", told["reason"], told["message"], told["lastTransitionTime"])
-        if shown_as:  # first, so that the last one stays what the job's STATE shows
-            merged["conditions"] = [shown_as, *(merged.get("conditions") or ())]
-    return merged
-
-
-def _shown_by_pods(binding: Body, interpreter: Interpreter, sight: Sight | None) -> Body | None:
-    """The condition Running of a job whose own status never says so."""
-    started = condition(binding, GANG_WHOLE)
-    if sight is None or not sight.by_pods or started is None or started["status"] != "True":
-        return None
-    return interpreter.condition("Running", "True", "PodsRunning", "every pod runs", started["lastTransitionTime"])
-
-
-def _own_condition(binding: Body, interpreter: Interpreter) -> Body | None:
-    """The hub's own condition: queuing, with the reason why it still waits; or pending, outside of queues. Empty for a
-    kind whose status has no conditions."""
-    why, queuing = condition(binding, SCHEDULED), condition(binding, QUEUING)
-    waiting = why is not None and why["status"] == "False" and not b.clusters_of(binding)
-    if queuing is not None:
-        message = str(why["message"]) if waiting and why is not None else queuing.get("message", "")
-        at = queuing["lastTransitionTime"]
-        return interpreter.condition(QUEUING, queuing["status"], queuing["reason"], message, at)
-    if waiting and why is not None:
-        return interpreter.condition(PENDING, "True", why["reason"], why["message"], why["lastTransitionTime"])
-    return None

@@ -184,17 +184,6 @@ async def test_a_member_being_removed_gives_its_jobs_to_others() -> None:
         assert world.members.where("one") == [other]
 
 
-async def test_a_copy_that_somebody_deletes_in_the_member_comes_back() -> None:
-    async with hub(member("cfa")) as world:
-        await world.apply(policy(), pytorchjob("one"))
-        await world.running("one")
-        copy = world.members.job("cfa", "default", "one")
-        assert copy is not None
-        await world.members.delete("cfa", copy)
-        uid = copy["metadata"]["uid"]
-        await eventually(lambda: (world.members.job("cfa", "default", "one") or copy)["metadata"]["uid"] != uid)
-
-
 async def test_a_member_that_succeeds_while_cut_off_is_believed_when_it_is_back() -> None:
     async with hub(member("cfa")) as world:
         await world.apply(tree(), policy(queue=True), pytorchjob("one"))
