@@ -149,6 +149,11 @@ def of_tenant(binding: Body) -> bool:
     return not annotation(binding, ANNOTATION_POLICY).startswith("ClusterPropagationPolicy ")
 
 
+def overwrites(binding: Body) -> bool:
+    """Whether the policy behind it takes over objects of its names that members have of their own."""
+    return spec_of(binding).get("conflictResolution") == "Overwrite" and not of_tenant(binding)
+
+
 def attempt(binding: Body) -> int:
     """Number of the latest placement; 0 = never placed."""
     return digits(annotation(binding, ATTEMPT)) or 0

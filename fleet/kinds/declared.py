@@ -167,12 +167,12 @@ class DeclaredKind:
         rule = self.declaration.retryable
         return rule is None or rule.read({"object": body, "status": mapping(body.get("status"))}) is not False
 
-    def dependencies(self, body: Body) -> frozenset[Dependency]:
+    def dependencies(self, body: Body, *, optional: bool = True) -> frozenset[Dependency]:
         namespace = body["metadata"].get("namespace", "")
         found = {
             dependency
             for template in self.templates(body)
-            for dependency in pods.dependencies(namespace, mapping(template.template.get("spec")))
+            for dependency in pods.dependencies(namespace, mapping(template.template.get("spec")), optional=optional)
         }
         values = {"object": body}
         for rule in self.declaration.dependencies:

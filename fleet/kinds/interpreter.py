@@ -188,8 +188,9 @@ class Interpreter(Protocol):
         """Whether a job that failed may be tried again in another member."""
         ...
 
-    def dependencies(self, body: Body) -> frozenset[Dependency]:
-        """The objects that the pod templates name and cannot start without, and those that the kind itself names."""
+    def dependencies(self, body: Body, *, optional: bool = True) -> frozenset[Dependency]:
+        """The objects that the pod templates name, and those that the kind itself names. `optional`: also those that
+        the pods start without, which travel when they exist."""
         ...
 
     def stamp(

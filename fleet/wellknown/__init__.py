@@ -137,6 +137,7 @@ EVICT_FAILED = "EvictWorkloadFromClusterFailed"
 PRIORITY_CLASS_DIFFERS = "PriorityClassDiffers"  # a member has its own of that name, of another value
 STATE_NOT_KEPT = "StateNotPreserved"  # a rule of statePreservation found no value, or a value that fits no label
 LOST = "Lost"  # the copy of a job is gone after it ran; also the reason of the job's condition Failed
+DEPENDENCY_DIFFERS = "DependencyDiffers"  # the same of a ConfigMap or Secret, of other content
 NAME_TAKEN = "NameTaken"  # the copy of an earlier job of the name is in a member, without its job
 FINISHED_FOUND = "FinishedWorkFound"  # an attempt that the hub had given up succeeded
 NODE_AVOIDED = "NodeAvoided"  # on a Cluster

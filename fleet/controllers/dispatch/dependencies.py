@@ -37,12 +37,13 @@ from fleet.controllers.runtime.terms import Terms, stamp_of, stamped
 from fleet.kinds.interpreter import Dependency
 from fleet.members.members import Did, Outcome
 from fleet.model.reason import Code
-from fleet.model.untyped import rows, text
+from fleet.model.untyped import mapping, rows, text
 from fleet.ports import Body, Key, Stored
 from fleet.wellknown import (
     ANNOTATION_HASH,
     ANNOTATION_SENT,
     ANNOTATION_USERS,
+    DEPENDENCY_DIFFERS,
     LABEL_BINDING,
     LABEL_CODE,
     LABEL_HUB,
@@ -51,6 +52,9 @@ from fleet.wellknown import (
     WORK,
 )
 
+NAMED_MAX = 3  # keys that a warning names
+# The dependencies whose content the pods read: a foreign one of other content is never taken for the hub's in silence.
+_CONTENT = {"ConfigMap": ("binaryData", "data"), "Secret": ("data",)}
 TOLD_MAX = 10_000  # warnings that are kept in mind, so that none is said at each look
 
 
@@ -90,10 +94,17 @@ class Dependencies:
         ]  # fmt: skip
 
     async def send(
-        self, stored: Stored, member: str, wanted: Iterable[Dependency], cluster: Candidate, overrides: Sequence[Body]
+        self,
+        stored: Stored,
+        member: str,
+        wanted: Iterable[Dependency],
+        optional: Collection[Dependency],
+        cluster: Candidate,
+        overrides: Sequence[Body],
     ) -> tuple[Outcome | None, list[str]]:
-        """An outcome when one could not be sent (later ones are not tried), and the dependencies that the hub does not
-        have. Something foreign of that name in the member is left as it is, and serves."""
+        """An outcome when one could not be sent (later ones are not tried), and the dependencies that the pods do not
+        get as the hub has them. `optional`: those that pods start without, and that the hub need not have. Something
+        foreign of that name in the member is left as it is, unless the policy overwrites it."""
         missing: list[str] = []
         for kind, namespace, name in self._with_secrets(wanted):
             key = key_of((kind, namespace, name))
@@ -105,7 +116,7 @@ class Dependencies:
                 missing.append(f"{kind} {namespace}/{name} (its type stays on the hub)")
                 continue
             if source is None or b.deleting(source.body):
-                if kind in OFTEN_LOCAL:
+                if kind in OFTEN_LOCAL or (kind, namespace, name) in optional:
                     continue
                 missing.append(f"{kind} {namespace}/{name} (not on the hub)")
                 continue
@@ -123,25 +134,37 @@ class Dependencies:
                 if kind == classes.KIND and there is not None and classes.difference(body, there):
                     outcome = await self._hub.members.delete(member, there)  # such a change is refused
                     return Outcome(Did.UNREACHABLE, f"{kind} {name} is made anew in the member"), missing
-                outcome = await self._hub.members.apply(
-                    member, stamped(body, await self._stamp(there, stored.revision))
-                )
-            if kind == classes.KIND and outcome.did is Did.CONFLICT and outcome.body is not None:
-                await self._warn(stored, member, name, classes.difference(body, outcome.body))
+                sent = stamped(body, await self._stamp(there, stored.revision))
+                overwrite = kind in _CONTENT and b.overwrites(stored.body)
+                outcome = await self._hub.members.apply(member, sent, overwrite=overwrite)
+            if outcome.did is Did.CONFLICT and outcome.body is not None:
+                missing += await self._foreign(stored, member, body, outcome.body)
             if kind == classes.KIND and outcome.cause is Code.MEMBER_FORBIDS:
                 missing.append(f"{kind} {name} (member {member} gives the hub no right to it)")
             elif outcome.did not in (Did.DONE, Did.CONFLICT):
                 return outcome, missing
         return None, missing
 
-    async def _warn(self, stored: Stored, member: str, name: str, differs: str) -> None:
-        """Tell once that the member's own class of that name counts."""
-        text = f"PriorityClass {name} of member {member} is its own and stays as it is: it has {differs}"
+    async def _foreign(self, stored: Stored, member: str, body: Body, there: Body) -> list[str]:
+        """Tell once that the member's own object of that name counts, where it differs from the hub's. Returns what
+        the pods do not get of the hub's: the value of a class is no such thing."""
+        meta = body["metadata"]
+        named = f"{body['kind']} {meta.get('namespace', '')}/{meta['name']}".replace(" /", " ")
+        if body["kind"] == classes.KIND:
+            await self._warn(stored, PRIORITY_CLASS_DIFFERS, member, named, classes.difference(body, there))
+        elif differs := _difference(body, there):
+            await self._warn(stored, DEPENDENCY_DIFFERS, member, named, differs)
+            return [f"{named} (member {member} has one of its own, with {differs})"]
+        return []
+
+    async def _warn(self, stored: Stored, reason: str, member: str, named: str, differs: str) -> None:
+        """Say once that the object of the member is left as it is."""
+        text = f"{named} of member {member} is its own and stays as it is: it has {differs}"
         if differs and (stored.uid, member, text) not in self._told:
             if len(self._told) >= TOLD_MAX:
                 self._told.clear()
             self._told.add((stored.uid, member, text))
-            await self._events.record(stored.body["spec"]["resource"], PRIORITY_CLASS_DIFFERS, text, warning=True)
+            await self._events.record(stored.body["spec"]["resource"], reason, text, warning=True)
 
     def _with_secrets(self, wanted: Iterable[Dependency]) -> list[Dependency]:
         """With the Secrets that service accounts add to their pods, and those that they name beside and the hub may
@@ -197,6 +220,15 @@ class Dependencies:
 
     def _lock(self, member: str, key: Key) -> asyncio.Lock:
         return self._locks.setdefault((member, key), asyncio.Lock())
+
+
+def _difference(wanted: Body, there: Body) -> str:
+    """How the content of a foreign ConfigMap or Secret differs from the hub's, without its values; "" for not."""
+    fields = _CONTENT.get(str(wanted.get("kind")), ())
+    have, want = ({key: v for f in fields for key, v in mapping(body.get(f)).items()} for body in (there, wanted))
+    keys = sorted(key for key in {*have, *want} if have.get(key) != want.get(key))
+    more = f" and {len(keys) - NAMED_MAX} more" if len(keys) > NAMED_MAX else ""
+    return f"another value of {', '.join(keys[:NAMED_MAX])}{more}" if keys else ""
 
 
 def is_kept(hub: Hub, copy: Body) -> bool:

@@ -302,9 +302,7 @@ class DispatchLoop:
             there = self._hub.members.find(member, key)
             sent = self._is_of(binding, there)
             avoided = nodes_off(there) if sent else avoided_in(self._hub.peek(CLUSTER, "clusters", "", member))
-            body = manifest(
-                source, binding, self._hub.hub_id, cluster, overrides, avoided, there if sent else None
-            )  # fmt: skip
+            body = manifest(source, binding, self._hub.hub_id, cluster, overrides, avoided, there if sent else None)
             interpreter = interpreter_of(source["apiVersion"], source["kind"])
             propagates = bool(binding["spec"].get("propagateDeps"))
             if interpreter is not None and not sent:
@@ -319,7 +317,8 @@ class DispatchLoop:
                 wanted = (
                     named | classes_of(body, interpreter) if propagates else self._dependencies.code_of(source, named)
                 )
-                outcome, missing = await self._dependencies.send(stored, member, wanted, cluster, overrides)
+                optional = named - interpreter.dependencies(source, optional=False)
+                outcome, missing = await self._dependencies.send(stored, member, wanted, optional, cluster, overrides)
                 if outcome is not None:
                     return outcome, missing
             if there is not None and hash_of(there) == hash_of(body) and not b.deleting(there):
@@ -327,9 +326,9 @@ class DispatchLoop:
             refused = await self._send_group(stored, member, body)
             if refused is not None:
                 return refused, missing
-            overwrite = binding["spec"].get("conflictResolution") == "Overwrite" and not b.of_tenant(binding)
             body = stamped(body, await self._terms.stamp(stored.revision))
-            outcome = await told(self._hub, binding, member, self._hub.members.apply(member, body, overwrite=overwrite))
+            sending = self._hub.members.apply(member, body, overwrite=b.overwrites(binding))
+            outcome = await told(self._hub, binding, member, sending)
             if outcome.did is Did.UNREACHABLE:
                 self._withdrawal.uncertain(binding, member)
             return outcome, missing

@@ -36,7 +36,7 @@ class Classes:
             return None
         overrides = [body for resource in OVERRIDES for body in self._hub.bodies(POLICY, resource)]
         self._sent.setdefault(stored.uid, set()).add(member)
-        outcome, _ = await self._dependencies.send(stored, member, wanted, candidate(cluster), overrides)
+        outcome, _ = await self._dependencies.send(stored, member, wanted, (), candidate(cluster), overrides)
         return outcome
 
     def sent_for(self, uid: str) -> bool:
