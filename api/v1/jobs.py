@@ -228,7 +228,9 @@ class Jobs:
         await self._hub.store.revision()
         job = self._stands(kind, stored.body, stored.uid, {})
         if job.binding is None:
-            raise StatusError(404, "NotFound", job.silence or f"no policy has taken {kind.kind} {namespace}/{name}")
+            raise StatusError(
+                404, "NotFound", job.silence or job.in_the_way or f"no policy has taken {kind.kind} {namespace}/{name}"
+            )
         now = self._hub.objects.clock.now()
         found = await self._explanations.of(str(job.binding["metadata"]["uid"]), now, user_of(request).name)
         told = document(found, reader=namespace, seen=jobs_seen(self._hub, request))

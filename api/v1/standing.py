@@ -49,6 +49,7 @@ from fleet.wellknown import (
     ANNOTATION_POLICY,
     FULLY_APPLIED,
     HANDLING_FAILED,
+    NAME_TAKEN,
     NO_POLICY,
     RESIZED,
     SCHEDULED,
@@ -83,6 +84,7 @@ class Stands:
     queue: str | None = None
     silence: str = ""  # since when there is no decider, and why; "" while there is one
     selected_by: str = ""  # the policy that selects a job without a binding
+    in_the_way: str = ""  # why it has no binding yet: that of an earlier job of its name stays with its copy
 
 
 def waits(unit: Body) -> bool:
@@ -154,6 +156,8 @@ def reason_of(job: Stands, state: State) -> dict[str, Any] | None:
         return _reason(HANDLING_FAILED, text(failed.get("message")))
     if state is State.UNCLAIMED and job.silence:
         return _reason(NOBODY_DECIDES, f"whether a policy takes it is not known: {job.silence}")
+    if state is State.UNCLAIMED and job.in_the_way:
+        return _reason(NAME_TAKEN, job.in_the_way)
     if state is State.UNCLAIMED:
         taken = f"{job.selected_by} selects it and has not taken it yet; if that lasts, its events say why"
         return _reason(NO_POLICY, taken if job.selected_by else f"no policy takes it: {UNTAKEN}")

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from api.v1.standing import Stands
 from fleet.admission.selecting import best_policy, policies_for, policy_claim
 from fleet.bindings import binding as b
+from fleet.bindings.ownerless import in_the_way, let_go
 from fleet.bindings.unit import queue_of, unit_of
 from fleet.engine.kind import Kind
 from fleet.ports import Body, Key, Store, Stored
@@ -28,7 +29,9 @@ def stands(
         key = Key(kind.group, kind.resource, namespace, metadata["name"])
         policy = best_policy(body, policies_for(store, kind, key, body))
         claim = policy_claim(policy) if policy is not None else ""
-        return Stands(kind, body, silence=silence, selected_by=claim)
+        taken = binding is not None and let_go(binding.body)
+        way = in_the_way(binding.body, kind.group_resource) if binding is not None and taken else ""
+        return Stands(kind, body, silence=silence, selected_by=claim, in_the_way=way)
     unit = unit_of(peek, binding.key, binding.uid)
     if unit is None:
         return Stands(kind, body, binding.body)

@@ -31,6 +31,7 @@ from fleet.cli.doctor_members import credentials, failing_nodes, idle_kinds, mem
 from fleet.cli.failure import Failure
 from fleet.cli.finding import Finding, Patient
 from fleet.cli.options import ContextOption, DataDirOption, KubeconfigOption, Output, OutputOption
+from fleet.cli.ownerless import ownerless_copies
 
 if TYPE_CHECKING:
     from fleet.cli.hub import Hub
@@ -166,6 +167,7 @@ CHECKS: tuple[Callable[[Patient], Iterator[Finding]], ...] = (
     given_up,
     passing_policies,
     unknown_copies,
+    ownerless_copies,
     silent_members,
     credentials,
     old_members,

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from fleet.cli import completers, lists
+from fleet.cli import completers, lists, ownerless
 from fleet.cli.colors import Color
 from fleet.cli.failure import Failure
 from fleet.cli.joblist import ELSEWHERE, pages
@@ -116,6 +116,8 @@ def _lines(hub: Hub, where: str | None, which: dict[str, str | list[str]]) -> It
                 _must_exist(hub, which)
             now = time.time()
             yield [record(job, now) for job in found]
+        if which.keys() <= {"kind", "member"}:  # of the rest nothing is known without the job
+            yield [record(job, time.time()) for job in ownerless.jobs(hub, where, which)]
     except Refused as refused:
         raise Failure(f"{refused}{ELSEWHERE}" if where and refused.status == 403 else str(refused)) from refused
 

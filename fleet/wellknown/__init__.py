@@ -34,6 +34,7 @@ GATE = "fleet.io/room"  # the scheduling gate of pods whose room is held until t
 TAKES = "fleet.io/TakesPlaceOf"  # condition of such a pod; its message names the placeholder
 LABEL_PLACEHOLDER = "fleet.io/placeholder"  # on pods in members: "true" keeps room for a pod of the job
 LABEL_JOB_UID = "fleet.io/job-uid"  # on a binding: uid of the object it propagates
+LABEL_OWNERLESS = "fleet.io/ownerless"  # on a binding: "true" while its copy is in a member and its object is gone
 ANNOTATION_USERS = "fleet.io/users"  # on a dependency in a member: JSON list of uids of the bindings that need it
 ANNOTATION_FORCE_REMOVAL = "fleet.io/force-removal"  # on a Cluster: "true" gives up what cannot be reached
 LABEL_PRICE = "fleet.io/price"  # on a Cluster: the price of a GPU hour there, a whole number in any unit
@@ -83,6 +84,7 @@ LABEL_SWEEP = "fleet.io/sweep"  # on jobs: the sweep or array that they belong t
 ANNOTATION_SWEEP_VALUES = "fleet.io/sweep-values"  # on a job of a sweep: JSON, its parameters
 ANNOTATION_SWEEP_PLACE = "fleet.io/sweep-place"  # on a job of a sweep: 3/10, the third of ten
 ANNOTATION_AT_MOST = "fleet.io/at-most"  # on a job of a sweep, copied to its binding: so many of them run at once
+ANNOTATION_TAKES_OVER = "fleet.io/takes-over"  # on a job: "true" takes over the copy of an earlier one of its name
 ANNOTATION_MOVE = "fleet.io/move-to"  # on a job, copied to its binding: the member of its next placement
 # On a job or a policy, copied to the binding: pods that are still Terminating so many seconds after their grace are
 # deleted by force, when their job leaves the member.
@@ -135,9 +137,9 @@ SYNC_FAILED = "SyncFailed"
 EVICT_SUCCEED = "EvictWorkloadFromClusterSucceed"
 EVICT_FAILED = "EvictWorkloadFromClusterFailed"
 PRIORITY_CLASS_DIFFERS = "PriorityClassDiffers"  # a member has its own of that name, of another value
+DEPENDENCY_DIFFERS = "DependencyDiffers"  # the same of a ConfigMap or Secret, of other content
 STATE_NOT_KEPT = "StateNotPreserved"  # a rule of statePreservation found no value, or a value that fits no label
 LOST = "Lost"  # the copy of a job is gone after it ran; also the reason of the job's condition Failed
-DEPENDENCY_DIFFERS = "DependencyDiffers"  # the same of a ConfigMap or Secret, of other content
 NAME_TAKEN = "NameTaken"  # the copy of an earlier job of the name is in a member, without its job
 FINISHED_FOUND = "FinishedWorkFound"  # an attempt that the hub had given up succeeded
 NODE_AVOIDED = "NodeAvoided"  # on a Cluster

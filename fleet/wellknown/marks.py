@@ -51,6 +51,7 @@ _COPY = "objects in members"
 _ENTRIES: tuple[tuple[str, Writer, str, str, str], ...] = (
     (w.ANNOTATION_HOLD, Writer.USER, "annotation", _JOB, '"true" keeps a waiting job from starting'),
     (w.ANNOTATION_MOVE, Writer.USER, "annotation", _JOB, "the member of its next placement; goes once it is there"),
+    (w.ANNOTATION_TAKES_OVER, Writer.USER, "annotation", _JOB, '"true" takes over the copy of an earlier one'),
     (w.ANNOTATION_NOTIFY, Writer.USER, "annotation", _JOB, "receivers of notifications: NAME[=EVENT+EVENT][,NAME...]"),
     (w.ANNOTATION_AFTER, Writer.USER, "annotation", _JOB, "jobs after which it starts: NAME[:ok|:any][,NAME...]"),
     (w.LABEL_SWEEP, Writer.USER, "label", _JOB, "the sweep or array that the job belongs to"),
@@ -89,6 +90,7 @@ _ENTRIES: tuple[tuple[str, Writer, str, str, str], ...] = (
     (w.ATTEMPT, Writer.HUB, "both", f"{_COPY}, bindings", "number of the placement"),
     (w.LABEL_PLACEHOLDER, Writer.HUB, "label", "pods in members", '"true": keeps room for a pod of the job'),
     (w.LABEL_JOB_UID, Writer.HUB, "label", _BINDING, "uid of the object that it propagates"),
+    (w.LABEL_OWNERLESS, Writer.HUB, "label", _BINDING, '"true": its object is gone, and its copy is in a member'),
     (w.ANNOTATION_USERS, Writer.HUB, "annotation", "dependencies in members", "uids of the bindings that use the copy"),
     (w.ANNOTATION_JOB, Writer.HUB, "annotation", _COPY, "namespace/name of the job on the hub"),
     (w.ANNOTATION_HASH, Writer.HUB, "annotation", _COPY, "digest of what was applied"),

@@ -16,9 +16,10 @@ from fleet.kinds import Interpreter
 from fleet.model.times import rfc3339
 from fleet.model.untyped import mapping, rows, texts
 from fleet.ports import Body, Key, Stored
-from fleet.wellknown import PENDING, POLICY, POLICY_FAILED
+from fleet.wellknown import NAME_TAKEN, PENDING, POLICY, POLICY_FAILED
 
 MISSING = "DependentOverridesMissing"
+_REASONS = (MISSING, NAME_TAKEN)  # of the condition that this module writes
 
 
 def named_by(policy: Body) -> tuple[Key, ...]:
@@ -44,21 +45,29 @@ def why_waits(hub: Hub, policy: Body) -> str:
     return f"{policy_claim(policy)} waits for its dependentOverrides: {named} (not on the hub)"
 
 
-async def tell(hub: Hub, events: EventRecorder, stored: Stored, interpreter: Interpreter | None, why: str) -> None:
-    """Say with an event, and with a condition of a job, that its policy waits. `why`: "" takes the condition off."""
+async def tell(
+    hub: Hub,
+    events: EventRecorder,
+    stored: Stored,
+    interpreter: Interpreter | None,
+    why: str,
+    reason: str = MISSING,
+) -> None:
+    """Say with an event, and with a condition of a job, why nothing happens to it yet. `why`: "" takes the condition
+    off."""
     if why:
-        await events.once(stored.body, POLICY_FAILED, why)
+        await events.once(stored.body, POLICY_FAILED if reason == MISSING else reason, why)
     if interpreter is not None and (why or _told(stored.body)):
         at = rfc3339(hub.clock.now())
-        await hub.edit(stored.key, lambda job: _shown(job, interpreter, why, at), uid=stored.uid)
+        await hub.edit(stored.key, lambda job: _shown(job, interpreter, why, reason, at), uid=stored.uid)
 
 
-def _shown(job: Body, interpreter: Interpreter, why: str, at: str) -> bool:
+def _shown(job: Body, interpreter: Interpreter, why: str, reason: str, at: str) -> bool:
     if [entry.get("message") for entry in _told(job)] == ([why] if why else []):
         return False
     had = rows(mapping(job.get("status")).get("conditions"))
-    others = [entry for entry in had if entry.get("reason") != MISSING]
-    said = interpreter.condition(PENDING, "True", MISSING, why, at) if why else {}
+    others = [entry for entry in had if entry.get("reason") not in _REASONS]
+    said = interpreter.condition(PENDING, "True", reason, why, at) if why else {}
     if why and not said:
         return False  # the status of its kind has no conditions; the Event says it
     new = [said] if said else []
@@ -68,4 +77,4 @@ def _shown(job: Body, interpreter: Interpreter, why: str, at: str) -> bool:
 
 def _told(job: Body) -> list[Body]:
     conditions = rows(mapping(job.get("status")).get("conditions"))
-    return [dict(entry) for entry in conditions if entry.get("reason") == MISSING]
+    return [dict(entry) for entry in conditions if entry.get("reason") in _REASONS]

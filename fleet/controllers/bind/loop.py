@@ -19,8 +19,10 @@ from fleet.admission.workloads import carries_pods, known, may_stay_beside_gangs
 from fleet.bindings import binding as b
 from fleet.bindings.components import to_body
 from fleet.bindings.elastic import with_ranges
+from fleet.bindings.ownerless import in_the_way, let_go
 from fleet.bindings.trees import TreeReader
 from fleet.controllers.bind.awaiting import tell, waiting_for, why_waits
+from fleet.controllers.bind.ownerless import settle_ownerless, taken_over
 from fleet.controllers.bind.spec import Wanted, new_binding, settle, settle_unclaimed
 from fleet.controllers.cluster.matching import candidate, duplicated_to
 from fleet.controllers.cluster.taints import leaves_at
@@ -28,6 +30,7 @@ from fleet.controllers.runtime.controller import Controller, Source
 from fleet.controllers.runtime.events import EventRecorder
 from fleet.controllers.runtime.hub import Hub, object_key
 from fleet.controllers.runtime.news import News
+from fleet.engine.kind import Kind
 from fleet.kinds import Interpreter, interpreter_for
 from fleet.model.quantity import BadQuantity
 from fleet.model.untyped import rows, text, whole
@@ -40,6 +43,7 @@ from fleet.wellknown import (
     CLUSTER,
     CONFIG,
     HUB_CONFIG,
+    NAME_TAKEN,
     POLICY,
     POLICY_FAILED,
     QUEUE_REQUIRED,
@@ -188,15 +192,19 @@ class BindLoop:
     async def _bind(self, key: Key) -> float | None:
         stored = self._hub.store.peek(key)
         kind = self._hub.registry.resource(key.group, key.resource)
-        if stored is None or kind is None or b.deleting(stored.body):
+        if kind is None or (stored is not None and b.deleting(stored.body)):
             return None
-        body = stored.body
         binding_key = Key(
             WORK, "resourcebindings", key.namespace or SYSTEM_NAMESPACE, binding_name(kind.kind, key.name)
         )
         binding = self._hub.store.peek(binding_key)
+        if stored is None:
+            if binding is not None and let_go(binding.body) and key in self._object_of(binding):
+                await settle_ownerless(self._hub, binding)
+            return None
+        body = stored.body
         if binding is not None and binding.body["spec"]["resource"].get("uid") != stored.uid:
-            return _RETRY_S  # of an object of this name that is gone, and leaves first
+            return await self._beside(stored, kind, binding)
         if binding is not None and b.deleting(binding.body):
             return None  # its deletion comes back as an event
         claim = b.annotation(binding.body, ANNOTATION_POLICY) if binding is not None else ""
@@ -222,6 +230,14 @@ class BindLoop:
             if interpreter is not None or binding is None or b.is_gang(binding.body):
                 return None
         return await self._follow(body, policy, interpreter, binding_key, binding)
+
+    async def _beside(self, stored: Stored, kind: Kind, binding: Stored) -> float | None:
+        """An object whose name has the binding of another one, which is gone: it leaves, is taken over, or stays with
+        its copy."""
+        if let_go(binding.body) and not await taken_over(self._hub, binding, stored):
+            why = in_the_way(binding.body, kind.group_resource)
+            await tell(self._hub, self._events, stored, interpreter_for(kind), why, NAME_TAKEN)
+        return _RETRY_S
 
     async def _follow(
         self, body: Body, policy: Body, interpreter: Interpreter | None, key: Key, binding: Stored | None

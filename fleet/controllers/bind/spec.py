@@ -78,10 +78,15 @@ class Wanted:
         return self.gang and (said or bool(self.must_queue))
 
 
+def reference_to(body: Body) -> Body:
+    """What an owner reference says of the object."""
+    meta = body["metadata"]
+    return {"apiVersion": body["apiVersion"], "kind": body["kind"], "name": meta["name"], "uid": meta["uid"]}
+
+
 def new_binding(body: Body, wanted: Wanted, namespace: str, name: str, now: float) -> Body:
     """The binding with its first status, to be written at once."""
-    meta = body["metadata"]
-    reference = {"apiVersion": body["apiVersion"], "kind": body["kind"], "name": meta["name"], "uid": meta["uid"]}
+    meta, reference = body["metadata"], reference_to(body)
     resource = {**reference, **({"namespace": meta["namespace"]} if meta.get("namespace") else {})}
     binding: Body = {
         "apiVersion": f"{WORK}/v1alpha2",

@@ -11,6 +11,7 @@ from collections.abc import Iterable
 
 from fleet.bindings import binding as b
 from fleet.bindings.conditions import condition
+from fleet.bindings.ownerless import is_ownerless
 from fleet.controllers.history.loop import HistoryLoop
 from fleet.controllers.runtime.controller import Controller, Source
 from fleet.controllers.runtime.hub import Hub, object_key
@@ -47,6 +48,11 @@ class FinishedJobs:
             return None
         job_key = object_key(self._hub.registry, stored.body["spec"]["resource"])
         job = self._hub.store.peek(job_key) if job_key is not None else None
+        if is_ownerless(stored.body):
+            if not self._recorded(stored.revision):
+                return AGAIN_S
+            await self._hub.delete(key, uid=stored.uid)  # and with it what is left of its copy
+            return None
         if job is None or b.deleting(job.body) or job.uid != b.resource_of(stored.body).get("uid"):
             return None
         due = self._due(job.body, stored.body)
@@ -56,12 +62,15 @@ class FinishedJobs:
         if left > 0:
             return min(left + 0.01, LATER_S)
         recorder = self._history.recorder
-        if recorder is None or not self._history.has(max(stored.revision, job.revision)):
+        if recorder is None or not self._recorded(max(stored.revision, job.revision)):
             return AGAIN_S
         if job.uid in recorder.unwritten:
             return None
         await self._hub.delete(job.key, uid=job.uid)
         return None
+
+    def _recorded(self, revision: int) -> bool:
+        return self._history.recorder is not None and self._history.has(revision)
 
     def _due(self, job: Body, binding: Body) -> float | None:
         told = condition(binding, b.FINISHED) or {}
