@@ -14,6 +14,7 @@ from typing import Any
 from fleet.model.untyped import digits
 from fleet.wellknown.marks import fixed_for_tenants, problem, reserved
 
+OLDER_FORM = ("targetCluster", "overriders")
 _MAPS = ("labels", "annotations")
 _OF_CONTAINERS = ("image", "command", "args", "env")
 _OF_PODS = ("tolerations", "nodeSelector")
@@ -23,6 +24,15 @@ _NOT_A_TENANTS = (
     "an OverridePolicy may change images, commands, arguments, env, tolerations, node selectors, labels and"
     " annotations; everything else is for a ClusterOverridePolicy"
 )
+
+
+def rules_of(spec: Mapping[str, Any]) -> list[tuple[str, Any]]:
+    """The rules of an override policy, each with its place. The older form of Karmada, `overriders` and `targetCluster`
+    at the top of the spec, is one rule; as in Karmada it counts only without `overrideRules`."""
+    rules = spec.get("overrideRules")
+    if not rules and spec.get("overriders"):
+        return [("spec", {name: spec[name] for name in OLDER_FORM if name in spec})]
+    return [(f"spec.overrideRules[{index}]", rule) for index, rule in enumerate(rules or ())]
 
 
 def wrong_overriders(overriders: Mapping[str, Any], *, tenant: bool) -> Iterator[tuple[str, str]]:

@@ -9,7 +9,7 @@ from fleet.admission import misspelt
 from fleet.admission.asked import asked_of_policy
 from fleet.admission.causes import duplicate, forbidden, invalid, required, unsupported
 from fleet.admission.extents import policy_within_bounds
-from fleet.admission.overriding import wrong_overriders
+from fleet.admission.overriding import OLDER_FORM, rules_of, wrong_overriders
 from fleet.admission.rule import Checks, of_new
 from fleet.admission.travel import grants_rights
 from fleet.admission.workloads import wrong_kinds
@@ -89,11 +89,14 @@ def override(body: Body) -> Sequence[Cause]:
     """The flaws of an OverridePolicy or a ClusterOverridePolicy."""
     spec = body.get("spec") or {}
     causes = list(_selectors(spec.get("resourceSelectors") or [], body["metadata"].get("namespace") or ""))
-    if not spec.get("overrideRules") and not spec.get("overriders"):
+    rules = rules_of(spec)
+    if not rules:
         causes.append(required("spec.overrideRules", "a policy says what is different"))
-    rules = [(f"spec.overrideRules[{i}]", rule) for i, rule in enumerate(spec.get("overrideRules") or [])]
+    elif spec.get("overrideRules"):
+        why = "give either this, which is one rule, or spec.overrideRules"
+        causes += [forbidden(f"spec.{name}", why) for name in OLDER_FORM if spec.get(name)]
     tenant = bool(body["metadata"].get("namespace"))
-    for where, rule in [*rules, ("spec", spec)]:
+    for where, rule in rules:
         overriders = rule.get("overriders") or {}
         causes += [forbidden(f"{where}.overriders.{at}", w) for at, w in wrong_overriders(overriders, tenant=tenant)]
         for index, patch in enumerate(overriders.get("plaintext") or []):

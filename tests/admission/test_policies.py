@@ -155,6 +155,12 @@ def inside(entry: Body) -> Body:
         (inside({"fieldPath": "/metadata/annotations/a", "yaml": [{"subPath": "/a", "operator": "remove"}],
                  "json": [{"subPath": "/a", "operator": "remove"}]}), FIELD),
         (inside({"fieldPath": "/metadata/annotations/a"}), FIELD),
+        ({"overrideRules": [{"overriders": {}}], "overriders": {"labelsOverrider": [{"operator": "add"}]}},
+         "spec.overriders"),
+        ({"overrideRules": [{"overriders": {}}], "targetCluster": {"clusterNames": ["a"]}}, "spec.targetCluster"),
+        ({"targetCluster": {"clusterNames": ["a"]}}, "spec.overrideRules"),
+        ({"overriders": {"plaintext": [{"path": "spec", "operator": "add", "value": 1}]}},
+         "spec.overriders.plaintext[0].path"),
     ],
 )  # fmt: skip
 async def test_an_override_that_cannot_work_names_its_field(hub: Hub, spec: Body, field: str) -> None:

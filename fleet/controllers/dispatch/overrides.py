@@ -13,7 +13,7 @@ from typing import Any
 
 import jsonpatch
 
-from fleet.admission.overriding import wrong_overriders
+from fleet.admission.overriding import rules_of, wrong_overriders
 from fleet.admission.selecting import selects
 from fleet.controllers.cluster.matching import Candidate, affinity_matches
 from fleet.controllers.dispatch.documents import BadDocument, document_changed
@@ -85,7 +85,7 @@ def _by_policy(manifest: Body, source: Body, cluster: Candidate, policy: Body) -
     selectors = spec.get("resourceSelectors")
     if selectors and not selects(selectors, source, namespace):
         return manifest
-    for rule in spec.get("overrideRules") or ():
+    for _, rule in rules_of(spec):
         if affinity_matches(rule.get("targetCluster"), cluster):
             overriders = rule.get("overriders") or {}
             for field, why in wrong_overriders(overriders, tenant=bool(namespace)):

@@ -140,3 +140,30 @@ def test_the_closer_selector_has_the_last_word_among_policies_of_one_kind() -> N
     policies = [policy({}, name, namespace=namespace, selector=how) for name, namespace, how in names]
     ordered = [found["metadata"]["name"] for found in in_order(policies, configmap())]
     assert ordered == ["c-all", "d-kind", "b-labels", "a-name", "a-of-namespace"]
+
+
+# -- the older form
+
+
+NEAR = {"labelsOverrider": [{"operator": "add", "value": {"site": "near"}}]}
+OLDER = {"targetCluster": {"clusterNames": ["cfa"]}, "overriders": NEAR}
+
+
+def test_the_older_form_of_karmada_is_one_rule() -> None:
+    older = {"metadata": {"name": "o"}, "spec": OLDER}
+    assert sent(configmap(), older)["metadata"]["labels"]["site"] == "near"
+    elsewhere = Candidate("cfb", {}, {})
+    assert "site" not in overridden(configmap(), configmap(), elsewhere, [older])["metadata"]["labels"]
+
+
+def test_a_stored_policy_of_both_forms_has_its_rules_only() -> None:
+    both = policy({"labelsOverrider": [{"operator": "add", "value": {"new": "1"}}]})
+    both["spec"] |= OLDER
+    assert sent(configmap(), both)["metadata"]["labels"] == {"app": "train", "new": "1"}
+
+
+def test_the_older_form_of_a_tenant_is_held_to_the_fields_of_tenants() -> None:
+    wide = {"plaintext": [{"path": "/spec/x", "operator": "add", "value": 1}]}
+    older = {"metadata": {"name": "o", "namespace": "default"}, "spec": {"overriders": wide}}
+    with pytest.raises(BadOverride, match=r"an OverridePolicy may change"):
+        sent(configmap(), older)
