@@ -1,5 +1,5 @@
-"""Writes the reference pages that the code knows best: cli.md, marks.md, python.md, reasons.md. Writes as data the
-glossary, for `fleet help`, and the first lines of `fleet --help`. Runs the examples of snapshot.md and
+"""Writes the reference pages that the code knows best: cli.md, fields.md, marks.md, python.md, reasons.md. Writes as
+data the glossary, for `fleet help`, and the first lines of `fleet --help`. Runs the examples of snapshot.md and
 how-to/what-if.md.
 
     .venv/bin/python docs/generate.py
@@ -19,6 +19,7 @@ from typing import Any
 
 import typer
 
+from fleet.admission.unread import OF, PASSED_ON, Field, tables
 from fleet.cli.examples import EXAMPLES
 from fleet.cli.main import app
 from fleet.model.reason import TABLE
@@ -68,6 +69,45 @@ A key of the **user** is checked as any field. A key of the **administrator** st
 | key | place | written by | on | meaning |
 |---|---|---|---|---|
 """  # noqa: E501
+
+FIELDS_HEAD = """# Fields: read, passed on, warned or refused
+
+Made by `docs/generate.py` from `fleet/admission/fields.yaml`: what becomes of each field below `spec` of the kinds that Fleet brings, and of the jobs that it serves from the start. A row is for its field and all below it that has no row of its own. `a[]` are the items of a list, `a{}` the values of a map. The status of all these kinds is the hub's.
+
+| word | meaning |
+|---|---|
+| read | the hub acts on it in the module that is named; of a job it is passed on, too |
+| passed on | the hub does not look at it; the copy in the member has it as it is |
+| warned | it has no effect; its writer gets a warning with these words, when the field comes or changes |
+| refused | 403 or 422, with these words or by the module that is named |
+
+Of a job kind whose CustomResourceDefinition a user brings, everything is passed on; its [declaration](kinds.md#a-declaration-workloadinterpreter) says what is read, and its pod templates are as below.
+"""  # noqa: E501
+
+
+def fields_page() -> str:
+    """Kinds of one table share a section."""
+    sections: dict[tuple[Field, ...], list[str]] = {}
+    for name, fields in tables().items():
+        sections.setdefault(fields, []).append(name)
+    parts = [FIELDS_HEAD]
+    for fields, names in sections.items():
+        title = ", ".join(
+            name.split()[1] if "." in name or name.split()[0] in ("apps", "batch") else name for name in names
+        )
+        parts.append(f"\n## {title[0].upper()}{title[1:]}\n\n| field | | |\n|---|---|---|\n")
+        parts += [
+            f"| {f'`{field.path}`' if field.path else 'the rest'} | {field.word} | {_about(field)} |\n"
+            for field in fields
+        ]
+    return "".join(parts)
+
+
+def _about(field: Field) -> str:
+    if field.word == OF:
+        return f"[{field.about}](#{field.about.replace(' ', '-')})"
+    but = f" (but for `{', '.join(map(json.dumps, field.unless))}`)" if field.unless else ""
+    return "" if field.word == PASSED_ON else f"{_cell(field.about)}{but}" if field.told else f"`{field.about}`"
 
 
 def marks_page() -> str:
@@ -162,6 +202,7 @@ def _with_examples(page: str) -> Callable[[], str]:
 
 PAGES: dict[str, Callable[[], str]] = {
     "cli.md": cli_page,
+    "fields.md": fields_page,
     "marks.md": marks_page,
     "python.md": python_page,
     "reasons.md": reasons_page,

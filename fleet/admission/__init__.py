@@ -23,6 +23,7 @@ from fleet.admission.growth import has_what_it_asks
 from fleet.admission.jobs import job
 from fleet.admission.marks import marks
 from fleet.admission.rule import Checks, Rule
+from fleet.admission.unread import unread
 from fleet.admission.waiting import may_wait
 from fleet.engine.status import Cause
 from fleet.objects.objects import EVERY_KIND, Objects
@@ -35,8 +36,8 @@ _RBAC = "rbac.authorization.k8s.io"
 def rules() -> dict[tuple[str, str], Rule]:
     """(group, resource) -> its rule, and the one of all other kinds, jobs among them. Every rule keeps the hub's marks
     first."""
-    others = Checks(marks, _sound, without_effect, early=_early)
-    return {**{name: rule.after(marks) for name, rule in _rules().items()}, EVERY_KIND: others}
+    others = Checks(marks, unread, _sound, without_effect, early=_early)
+    return {**{name: rule.after(marks, unread) for name, rule in _rules().items()}, EVERY_KIND: others}
 
 
 async def _early(review: Review, objects: Objects) -> Sequence[Cause]:

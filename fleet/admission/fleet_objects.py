@@ -146,7 +146,6 @@ def queue(body: Body) -> Sequence[Cause]:
 
 QUEUE = Checks(status_by_hub, of_new(queue))
 CLUSTER = Checks(status_by_hub, of_new(cluster), _id_stays, ask=_id_is_its_own)
-RESOURCE_BINDING = Checks(
-    made_by_hub, status_by_hub, only_mutable("suspension", "schedulePriority", "rescheduleTriggeredAt")
-)
+# bind makes each binding right again that is not as its policy and its object say.
+RESOURCE_BINDING = Checks(made_by_hub, status_by_hub, only_mutable(instead="its policy and its object say what it is"))
 QUEUE_UNIT = Checks(made_by_hub, _unit, _held_later, ask=_known_class)

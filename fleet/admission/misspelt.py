@@ -29,7 +29,9 @@ Names = Iterator[tuple[str, str]]  # a field, and the text about it
 
 async def of_policy(review: Review, objects: Objects) -> Sequence[Cause]:
     """An `ask` of propagation and override policies."""
-    return _warn(review, lambda body: [*_kinds(body, objects), *_members(body, objects), *_class(review, body)])
+    return _warn(
+        review, lambda body: [*_kinds(body, objects), *_members(body, objects), *_class(review, body), *_copies(body)]
+    )
 
 
 async def of_tree(review: Review, objects: Objects) -> Sequence[Cause]:
@@ -84,6 +86,15 @@ def _class(review: Review, body: Body) -> Names:
     wrong = unknown_class(review, text(at(body, "spec", "schedulePriority", "priorityClassName")))
     if wrong:
         yield "spec.schedulePriority.priorityClassName", wrong
+
+
+def _copies(body: Body) -> Names:
+    scheduling = mapping(at(body, "spec", "placement", "replicaScheduling"))
+    if scheduling.get("customSchedulingType") == "Gang" and scheduling.get("replicaSchedulingType") == "Duplicated":
+        yield (
+            "spec.placement.replicaScheduling.replicaSchedulingType",
+            "Duplicated has no effect on jobs, each of which goes to one member, whole",
+        )
 
 
 def _members(body: Body, objects: Objects) -> Names:

@@ -82,16 +82,17 @@ def immutable(*paths: str, why: str = "field is immutable") -> Check:
     return check
 
 
-def only_mutable(*paths: str) -> Check:
-    """Updates may change nothing of the spec but these fields (names under spec): the rest is a controller's."""
+def only_mutable(*paths: str, instead: str = "") -> Check:
+    """Updates may change nothing of the spec but these fields (names under spec): the rest is a controller's.
+    `instead`: what users may do where there are none."""
 
     def check(review: Review) -> Sequence[Cause]:
         if review.new is None or review.old is None or review.subresource:
             return ()
         new, old = mapping(review.new.get("spec")), mapping(review.old.get("spec"))
         changed = sorted(key for key in {*new, *old} if key not in paths and new.get(key) != old.get(key))
-        allowed = ", ".join(f"spec.{path}" for path in paths)
-        message = f"Forbidden: Fleet keeps this field; users may change {allowed}"
+        allowed = f"users may change {', '.join(f'spec.{path}' for path in paths)}" if paths else instead
+        message = f"Forbidden: Fleet keeps this field; {allowed}"
         return [Cause(f"spec.{key}", message, "FieldValueForbidden") for key in changed]
 
     return check

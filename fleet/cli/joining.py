@@ -213,7 +213,6 @@ def _cluster(member: Member, access: Access, identity: str, *, mode: str = "Push
     spec: dict[str, Any] = {
         "id": identity, "syncMode": mode, "apiEndpoint": access.server,
         "secretRef": {"namespace": SYSTEM_NAMESPACE, "name": f"member-{member.name}"},
-        "insecureSkipTLSVerification": access.insecure or None,
         "provider": member.provider, "region": member.region, "zone": member.zone,
     }  # fmt: skip
     spec = {key: value for key, value in spec.items() if value}

@@ -74,19 +74,20 @@ async def test_a_role_binding_keeps_its_role(hub: Hub) -> None:
     assert [cause.field for cause in refusal.causes] == ["roleRef"]
 
 
-async def test_users_hold_and_rank_but_do_not_place(hub: Hub) -> None:
+async def test_users_change_no_binding_which_the_hub_would_only_put_right_again(hub: Hub) -> None:
     binding = thing(
         "ResourceBinding", "work.karmada.io/v1alpha2",
         spec={"resource": {"apiVersion": "v1", "kind": "ConfigMap", "name": "x", "namespace": "default"}},
     )  # fmt: skip
     stored = await hub.made(binding)
-    placed = deepcopy(stored)
-    placed["spec"]["clusters"] = [{"name": "m"}]
-    refusal = await hub.refused(placed, "update")
-    assert [cause.field for cause in refusal.causes] == ["spec.clusters"]
-    held = deepcopy(stored)
-    held["spec"]["suspension"] = {"dispatching": True}
-    assert (await hub.update(held))["spec"]["suspension"] == {"dispatching": True}
+    for field, value in (
+        ("clusters", [{"name": "m"}]), ("suspension", {"dispatching": True}), ("schedulePriority", {"priority": 9}),
+    ):  # fmt: skip
+        changed = deepcopy(stored)
+        changed["spec"][field] = value
+        refusal = await hub.refused(changed, "update")
+        assert [cause.field for cause in refusal.causes] == [f"spec.{field}"]
+        assert "its policy and its object say what it is" in refusal.causes[0].message
 
 
 async def test_controllers_write_what_users_may_not(hub: Hub) -> None:

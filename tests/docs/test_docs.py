@@ -119,7 +119,8 @@ def test_every_file_of_the_source_that_is_mentioned_exists(page: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "page", ["cli.md", "marks.md", "python.md", "reasons.md", "snapshot.md", "../how-to/what-if.md"]
+    "page",
+    ["cli.md", "fields.md", "marks.md", "python.md", "reasons.md", "snapshot.md", "../how-to/what-if.md"],
 )
 def test_the_pages_that_are_made_from_the_code_say_what_it_says(page: str) -> None:
     wanted = generate().PAGES[page]()

@@ -1,0 +1,121 @@
+"""What becomes of each field of a spec, as data (fields.yaml): read, passed on, warned or refused.
+
+Admission asks the table for the fields that have no effect, and for those that no object may have. Both are told when a
+write brings the field, or another value of it: an object that was stored before goes on as it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+from typing import Any
+
+import yaml
+
+from fleet.admission.causes import forbidden
+from fleet.admission.operators import asked_anew
+from fleet.engine.status import Cause
+from fleet.kinds import interpreter_for
+from fleet.model.untyped import mapping, rows
+from fleet.objects.writing import Review
+from fleet.ports import Body
+
+POD_TEMPLATE = "pod template"
+READ, PASSED_ON, WARNED, REFUSED, OF = "read", "passed on", "warned", "refused", "of"
+_REFUSED_BY = "refused by"
+_WARNINGS_MAX = 10
+_Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """`about`: the module that reads or refuses it, the words for its writer, or the table that has what is below.
+    `told`: admission tells these words by this table. `unless`: values that are told nothing."""
+
+    path: str  # spec.rules[].name
+    word: str
+    about: str = ""
+    told: bool = False
+    unless: tuple[Any, ...] = ()
+
+
+@cache
+def tables() -> Mapping[str, tuple[Field, ...]]:
+    """The fields by kind ("batch Job"), and by the name of a part that several kinds have."""
+    text = yaml.load(files("fleet.admission").joinpath("fields.yaml").read_bytes(), Loader=_Loader)
+    found = {name: _fields(listed) for names, listed in text["kinds"].items() for name in names.split(", ")}
+    return {**found, **{name: _fields(listed) for name, listed in text["tables"].items()}}
+
+
+def _fields(listed: Mapping[str, Any]) -> tuple[Field, ...]:
+    return tuple(_field(path, entry) for path, entry in listed.items())
+
+
+def _field(path: str, entry: Mapping[str, Any]) -> Field:
+    word = next(iter(entry))
+    if word == PASSED_ON:
+        return Field(path, word)
+    by_code = word == _REFUSED_BY
+    told = word in (WARNED, REFUSED)
+    return Field(path, REFUSED if by_code else word, str(entry[word]), told, tuple(entry.get("unless", ())))
+
+
+@cache
+def _told(table: str) -> tuple[tuple[Field, tuple[str, ...]], ...]:
+    return tuple((field, tuple(field.path.split("."))) for field in tables().get(table, ()) if field.told)
+
+
+def unread(review: Review) -> Sequence[Cause]:
+    """The check of any object: refuses what no object may have, and warns of what has no effect."""
+    of_table = _told(f"{review.kind.group} {review.kind.kind}")
+    if not of_table and interpreter_for(review.kind) is None:
+        return ()
+    if review.new is None or review.user.hub or not asked_anew(review):
+        return ()
+    causes, warnings = list[Cause](), list[str]()
+    for field, place, value in _new(review, review.new):
+        if value in field.unless:
+            continue
+        if field.word == REFUSED:
+            causes.append(forbidden(place, field.about))
+        else:
+            warnings.append(f"{place}: {field.about}")
+    review.warnings.extend(warnings[:_WARNINGS_MAX])
+    return causes
+
+
+def _new(review: Review, body: Body) -> Iterator[tuple[Field, str, Any]]:
+    """The fields to be told of that this write brings, each with its place and its value."""
+    before = {place: value for _, place, value in _set(review, review.old)} if review.old is not None else {}
+    for field, place, value in _set(review, body):
+        if before.get(place) != value:
+            yield field, place, value
+
+
+def _set(review: Review, body: Body) -> Iterator[tuple[Field, str, Any]]:
+    for field, steps in _told(f"{review.kind.group} {review.kind.kind}"):
+        for place, value in _values(body, steps, ""):
+            yield field, place, value
+    interpreter = interpreter_for(review.kind)
+    for template in interpreter.templates(body) if interpreter is not None else ():
+        for field, steps in _told(POD_TEMPLATE):
+            for place, value in _values(template.template if template.own else {}, steps, template.path):
+                yield field, place, value
+
+
+def _values(value: Any, steps: Sequence[str], place: str) -> Iterator[tuple[str, Any]]:
+    """The values at a path that are set. A place names the items of lists by number."""
+    if not steps:
+        if value:
+            yield place, value
+        return
+    name, many = (steps[0][:-2], steps[0][-2:]) if steps[0][-2:] in ("[]", "{}") else (steps[0], "")
+    inner, here = mapping(value).get(name), f"{place}.{name}".removeprefix(".")
+    if not many:
+        yield from _values(inner, steps[1:], here)
+    for index, item in enumerate(rows(inner) if many == "[]" else ()):
+        yield from _values(item, steps[1:], f"{here}[{index}]")
+    for key, item in mapping(inner).items() if many == "{}" else ():
+        yield from _values(item, steps[1:], f"{here}.{key}")
