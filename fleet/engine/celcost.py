@@ -16,6 +16,8 @@ _STEPS_OF_MATCH = 20  # RE2 takes so many characters × instructions in one step
 _PATTERN_SIZE = 50  # assumed of a pattern until it is known; the match itself is charged by what it is
 _ENDLESS = 10**15
 _ALTERNATIVES_MAX = 8
+_ONE_OF = frozenset({"or", "orValue", "value", "greatest"})  # their outcome is one of their parts, as it is
+_NUMBERS = frozenset({"int", "uint", "double", "size", "hasValue", "jvmBytes"})  # or true or false
 
 
 class Size(Protocol):
@@ -151,6 +153,10 @@ class _Estimate:
         parts = [self.of(part, names) for part in node[2]]
         weight = sum(size.weight for _, size in parts)
         cost = 1 + weight + sum(part[0] for part in parts)
+        if node[1] in _ONE_OF:
+            return cost - weight, either([size for _, size in parts])
+        if node[1] in _NUMBERS:
+            return cost, ONE
         if node[1] == "matches" and parts:
             cost += parts[0][1].length * _PATTERN_SIZE // _STEPS_OF_MATCH
         return cost, Made(sum(size.length for _, size in parts), weight)

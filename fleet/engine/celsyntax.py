@@ -109,7 +109,10 @@ class _Reader:
         base = self.primary(depth)
         steps: list[Node] = []
         while self.kind == "sign" and self.word in (".", "["):
-            if self.take() == "[":
+            step = self.take()
+            if self.word == "?" and self.kind == "sign":
+                self.take()  # a step that gives an optional value reads what the plain one does
+            if step == "[":
                 steps.append(("[", self.expression(depth + 1)))
                 self.take("]")
                 continue

@@ -201,12 +201,14 @@ class _Library:
 
     def __call__(self, values: Values) -> Any:
         from fleet.engine.cel.program import Budget, Fault
+        from fleet.engine.cel.values import Optional
 
         try:
             program = _compiled(self._text, tuple(sorted(self._places)))
-            return program.evaluate(_project(values, self._places), Budget(STEPS_MAX))
+            value = program.evaluate(_project(values, self._places), Budget(STEPS_MAX))
         except (BadExpression, Fault):
             return None
+        return next(iter(value.given), None) if isinstance(value, Optional) else value
 
 
 @lru_cache(maxsize=256)

@@ -52,6 +52,10 @@ def flaws(**more: Any) -> list[str]:
         ("jvmBytes(object.spec.m)", {"m": "2g"}, 2 << 30),
         ("jvmBytes(object.spec.m)", {"m": "lots"}, None),
         ("object.spec.l.map(x, x)", {"l": list(range(100_000))}, None),  # it would take too long
+        ('object.spec.?m[?"a.b"].orValue(1)', {"m": {"a.b": 2}}, 2),
+        ('object.spec.?m[?"a.b"].orValue(1)', {}, 1),
+        ('object.spec.?m[?"a.b"].or(object.spec.?n)', {"n": 3}, 3),
+        ("object.spec.?n", {}, None),
     ],
 )
 def test_expressions(expression: str, job: Body, value: Any) -> None:

@@ -154,6 +154,55 @@ def test_spark_requests_are_what_spark_asks_for() -> None:
     assert [component.replicas for component in reader.components(body)] == [1, 9]
 
 
+EXECUTORS = {
+    "spark.executor.instances": "8", "spark.executor.memory": "20g", "spark.kubernetes.executor.request.cores": "4",
+    "spark.memory.offHeap.enabled": "true", "spark.memory.offHeap.size": "10g",
+    "spark.executor.resource.gpu.amount": "2", "spark.executor.resource.gpu.vendor": "nvidia.com",
+}  # fmt: skip
+DRIVER = {"spark.driver.cores": "2", "spark.driver.memory": "4g", "spark.driver.memoryOverhead": "1g"}
+GIB = 1 << 30
+
+
+@pytest.mark.parametrize(
+    ("spec", "replicas", "cpu", "memory", "gpus"),
+    [
+        pytest.param({"sparkConf": EXECUTORS}, 8, 4000, 32 * GIB, 2, id="all of sparkConf"),
+        pytest.param({"sparkConf": EXECUTORS, "executor": {"instances": 3, "memory": "10g", "cores": 7}},
+                     3, 4000, 21 * GIB, 2, id="a field wins over its key"),
+        pytest.param({"sparkConf": EXECUTORS, "executor": {"coreRequest": "1500m"}}, 8, 1500, 32 * GIB, 2,
+                     id="the field of the request wins"),
+        pytest.param({"sparkConf": {"spark.executor.cores": "3"}}, 1, 3000, (1 << 30) + (384 << 20), 0, id="cores"),
+        pytest.param({"sparkConf": {"spark.dynamicAllocation.enabled": "true",
+                                    "spark.dynamicAllocation.maxExecutors": "9", "spark.executor.instances": "2"}},
+                     9, 1000, (1 << 30) + (384 << 20), 0, id="the most of a dynamic allocation"),
+        pytest.param({"sparkConf": {"spark.dynamicAllocation.maxExecutors": "9"},
+                      "dynamicAllocation": {"enabled": True, "maxExecutors": 5}},
+                     5, 1000, (1 << 30) + (384 << 20), 0, id="the field of the most wins"),
+        pytest.param({"sparkConf": {"spark.kubernetes.memoryOverheadFactor": "1"}, "memoryOverheadFactor": "0.5"},
+                     1, 1000, 2 * GIB, 0, id="the operator writes the factor before sparkConf"),
+        pytest.param({"sparkConf": {"spark.memory.offHeap.enabled": "true", "spark.memory.offHeap.size": "1073741824"}},
+                     1, 1000, 2 * GIB + (384 << 20), 0, id="off the heap in bytes"),
+    ],
+)  # fmt: skip
+def test_spark_executors_are_sized_by_their_fields_and_else_by_spark_conf(
+    spec: Body, replicas: int, cpu: int, memory: int, gpus: int
+) -> None:
+    reader = kind_of("sparkoperator.k8s.io/v1beta2", "SparkApplication")
+    (_, executor) = reader.components({"metadata": {}, "spec": {"type": "Scala", "driver": {}, "executor": {}, **spec}})
+    asked = executor.requests
+    assert (executor.replicas, asked["cpu"], asked["memory"]) == (replicas, cpu, memory)
+    assert asked["nvidia.com/gpu"] == gpus
+
+
+def test_the_memory_of_python_counts_in_executors_of_python_applications() -> None:
+    reader = kind_of("sparkoperator.k8s.io/v1beta2", "SparkApplication")
+    conf = {**DRIVER, "spark.executor.pyspark.memory": "2g", "spark.executor.memoryOverheadFactor": "1"}
+    spec = {"type": "Python", "driver": {}, "executor": {}, "sparkConf": conf}
+    driver, executor = reader.components({"metadata": {}, "spec": spec})
+    assert (driver.requests["cpu"], driver.requests["memory"]) == (2000, 5 * GIB)
+    assert executor.requests["memory"] == 4 * GIB
+
+
 def test_a_job_may_say_its_size_by_annotation() -> None:
     train = kind_of("trainer.kubeflow.org/v1alpha1", "TrainJob")
 
