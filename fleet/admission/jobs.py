@@ -17,18 +17,18 @@ from fleet.admission.finished import over_stays_over
 from fleet.admission.holding import held_later
 from fleet.admission.jobnames import fits_its_pods
 from fleet.admission.named import known_classes, used_by_pods
-from fleet.admission.operators import OPERATORS, taken_by_operator
+from fleet.admission.operators import OPERATORS, asked_anew, taken_by_operator
 from fleet.admission.quotalabels import stays_in_queue
 from fleet.admission.rule import Check, of_new
 from fleet.admission.statuses import status_by_hub
 from fleet.engine.status import Cause
 from fleet.kinds import interpreter_for
-from fleet.kinds.interpreter import Interpreter, Template
+from fleet.kinds.interpreter import Fault, Interpreter, Template
 from fleet.kinds.sizes import declared_size
 from fleet.kinds.topology import topologies
 from fleet.model.names import qualified_name_problems
 from fleet.model.quantity import BadQuantity, quantity
-from fleet.model.untyped import at
+from fleet.model.untyped import at, mapping
 from fleet.objects.writing import Review
 from fleet.ports import Body
 from fleet.wellknown import ANNOTATION_MIN_REPLICAS, ANNOTATION_SIZE, KUBEFLOW, MANAGED_BY
@@ -65,10 +65,27 @@ def _checks(interpreter: Interpreter) -> tuple[Check, ...]:
         pods_within_bounds(interpreter),
         _managed_by(interpreter),
         *_of_kind(interpreter),
+        partial(_taken_there, interpreter),
         fits_its_pods(interpreter),
         known_classes(interpreter),
         used_by_pods(interpreter),
     )
+
+
+def _taken_there(interpreter: Interpreter, review: Review) -> Sequence[Cause]:
+    """What the operator of its kind would refuse. A job that was stored before goes on as it is."""
+    if review.new is None or not asked_anew(review):
+        return []
+    faults = list(interpreter.faults(review.new))
+    review.warnings.extend(f"{fault.path}: {fault.message}" for fault in faults if fault.warns)
+    return [_as_cause(review.new, fault) for fault in faults if not fault.warns]
+
+
+def _as_cause(body: Body, fault: Fault) -> Cause:
+    value: Any = body
+    for step in fault.steps:
+        value = value[step] if isinstance(step, int) else mapping(value).get(step)
+    return required(fault.path, fault.message) if value is None else invalid(fault.path, value, fault.message)
 
 
 def _min_replicas(interpreter: Interpreter, body: Body) -> Sequence[Cause]:

@@ -108,6 +108,27 @@ NO_MANAGER = ManagedBy()
 
 
 @dataclass(frozen=True, slots=True)
+class JobRule:
+    """What the kind's operator requires of a job. `field`: below the entry, where there is `each`. `rule` is false for
+    a job that it refuses, or, with `warns`, that its user is warned of."""
+
+    field: str
+    rule: Expression
+    message: str
+    each: Place | None = None
+    warns: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class JobDefault:
+    """The value of a field that a job leaves out. `place`: below the entry, where there is `each`."""
+
+    place: Place
+    value: Expression
+    each: Place | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Declaration:
     group: str
     kind: str
@@ -127,6 +148,8 @@ class Declaration:
     drop: tuple[Dropped, ...] = ()
     times_to_live: tuple[TimeToLive, ...] = ()
     managed_by: ManagedBy = NO_MANAGER
+    rules: tuple[JobRule, ...] = ()
+    defaults: tuple[JobDefault, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,6 +230,16 @@ class _Reader:
             managed_by=ManagedBy(
                 self._steps("spec.managedBy.path", managed.get("path")), texts(managed.get("controllers"))
             ),
+            rules=tuple(
+                required
+                for i, entry in enumerate(rows(spec.get("rules")))
+                if (required := self._rule(f"spec.rules[{i}]", entry)) is not None
+            ),
+            defaults=tuple(
+                default
+                for i, entry in enumerate(rows(spec.get("defaults")))
+                if (default := self._default(f"spec.defaults[{i}]", entry)) is not None
+            ),
         )
 
     # -- parts
@@ -285,6 +318,20 @@ class _Reader:
         when = self._expression(f"{where}.when", said.get("when"), ("object", "status"))
         return TimeToLive(self._steps(f"{where}.path", said.get("path")), when, said.get("stays") is True)
 
+    def _rule(self, where: str, said: Mapping[str, Any]) -> JobRule | None:
+        each = self._place(f"{where}.forEach", said.get("forEach"), _OBJECT)
+        roots = _OBJECT if each is None else _RANGE
+        rule = self._expression(f"{where}.rule", said.get("rule"), roots, once=True)
+        if rule is None:
+            return None
+        return JobRule(text(said.get("field")), rule, text(said.get("message")), each, said.get("warns") is True)
+
+    def _default(self, where: str, said: Mapping[str, Any]) -> JobDefault | None:
+        each = self._place(f"{where}.forEach", said.get("forEach"), _OBJECT)
+        place = self._place(f"{where}.path", said.get("path"), _OBJECT if each is None else ("item",))
+        value = self._expression(f"{where}.value", said.get("value"), _OBJECT if each is None else _RANGE)
+        return JobDefault(place, value, each) if place is not None and value is not None else None
+
     def _names_differ(self, components: tuple[ComponentRule, ...]) -> None:
         seen: set[str] = set()
         for index, component in enumerate(components):
@@ -298,12 +345,12 @@ class _Reader:
 
     # -- words
 
-    def _expression(self, where: str, source: object, roots: Keys) -> Expression | None:
+    def _expression(self, where: str, source: object, roots: Keys, *, once: bool = False) -> Expression | None:
         if source is None:
             return None
         said = str(source).lower() if isinstance(source, bool) else str(source)
         try:
-            expression = Expression(said)
+            expression = Expression(said, once=once)
             if self._compiles:
                 expression.checked()
         except BadExpression as problem:

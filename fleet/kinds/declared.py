@@ -8,8 +8,9 @@ from typing import Any, NamedTuple
 from fleet.kinds import pods
 from fleet.kinds.declaration import ComponentRule, Declaration, Dropped, Keys, PodsFrom
 from fleet.kinds.expressions import Expression
-from fleet.kinds.interpreter import Body, Dependency, Health, PodLabels, Range, Standing, State, Template
+from fleet.kinds.interpreter import Body, Dependency, Fault, Health, PodLabels, Range, Standing, State, Template
 from fleet.kinds.paths import Step, Steps, drop, getter, placed, put, spelled
+from fleet.kinds.rules import Default, Rule, entries_of
 from fleet.kinds.sizes import annotation, declared_size
 from fleet.model.quantity import BadQuantity
 from fleet.model.unit import Component
@@ -32,6 +33,8 @@ class DeclaredKind:
         self._lives = tuple((getter("object", rule.steps), rule) for rule in declaration.times_to_live)
         self._managed = getter("object", declaration.managed_by.steps)
         self._ranged = any(rule.minimum is not None for rule in declaration.components)
+        self._rules = tuple(map(Rule, declaration.rules))
+        self._defaults = tuple(map(Default, declaration.defaults))
         self._over_time = frozenset(rule.name for rule in declaration.components if not rule.together)
 
     @property
@@ -166,6 +169,14 @@ class DeclaredKind:
     def retryable(self, body: Body) -> bool:
         rule = self.declaration.retryable
         return rule is None or rule.read({"object": body, "status": mapping(body.get("status"))}) is not False
+
+    def faults(self, body: Body) -> Iterable[Fault]:
+        return (fault for rule in self._rules for fault in rule.faults(body))
+
+    def filled(self, body: Body) -> Body:
+        for one in self._defaults:
+            body = one.filled(body)
+        return body
 
     def dependencies(self, body: Body, *, optional: bool = True) -> frozenset[Dependency]:
         namespace = body["metadata"].get("namespace", "")
@@ -334,20 +345,7 @@ class _Reader:
     def _entries(self, body: Body) -> list[tuple[dict[str, Any], Step]]:
         """The entries of the list or map, each as the values that expressions see, with its key or position."""
         assert self._each is not None
-        found = self._each({"object": body})
-        if found.__class__ is dict:
-            keys = sorted(found, key=self._rank) if len(found) > 1 else found
-            return [
-                ({"object": body, "item": mapping(found[key]), "key": key, "index": i}, key)
-                for i, key in enumerate(keys)
-            ]
-        if found.__class__ is list:
-            return [
-                ({"object": body, "item": entry, "key": str(i), "index": i}, i)
-                for i, entry in enumerate(found)
-                if entry.__class__ is dict
-            ]
-        return []
+        return entries_of(body, self._each({"object": body}), self._rank)
 
     def _rank(self, key: str) -> tuple[int, str]:
         return self.rule.order.get(key.lower(), self._last), key

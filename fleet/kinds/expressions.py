@@ -28,6 +28,7 @@ if TYPE_CHECKING:  # it takes a tenth of a second to load, and most commands run
 
 STEPS_MAX = 100_000  # of one expression over one job, about ten milliseconds
 NOMINAL_ITEMS = 64  # of each list of the job that an expression must be affordable for
+ONCE_ITEMS = 32  # the same of an expression that is asked once a write
 _NOMINAL_WEIGHT = 32  # of each item, in units of fleet.engine.celcost
 _JVM_UNITS = {"": 1 << 20, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40, "p": 1 << 50}
 
@@ -45,9 +46,12 @@ _CONDITION = re.compile(
 
 
 class Nominal:
-    """The size of a job as an expression has to be affordable for: lists of some hundred small items."""
+    """The size of a job as an expression has to be affordable for: lists of some dozen small items."""
 
-    length, weight = NOMINAL_ITEMS, NOMINAL_ITEMS * _NOMINAL_WEIGHT
+    __slots__ = ("length", "weight")
+
+    def __init__(self, items: int = NOMINAL_ITEMS) -> None:
+        self.length, self.weight = items, items * _NOMINAL_WEIGHT
 
     def field(self, name: str) -> Nominal:
         return self
@@ -60,7 +64,10 @@ class Nominal:
 
 
 class _NominalItem(Nominal):
-    length, weight = _NOMINAL_WEIGHT, _NOMINAL_WEIGHT
+    __slots__ = ()
+
+    def __init__(self) -> None:
+        self.length = self.weight = _NOMINAL_WEIGHT
 
     def field(self, name: str) -> Nominal:
         return self
@@ -76,17 +83,19 @@ class Expression:
 
     __slots__ = ("condition", "example", "places", "read", "text")
 
-    def __init__(self, source: str) -> None:
-        """Raises BadExpression."""
+    def __init__(self, source: str, *, once: bool = False) -> None:
+        """Raises BadExpression. `once`: it is asked once a write. So it needs no short way, in which a field that is
+        missing differs from everything, and must be affordable for smaller lists only."""
+        items = ONCE_ITEMS if once else NOMINAL_ITEMS
         self.text = source.strip()
         found = _CONDITION.fullmatch(self.text)
         self.condition = found["type"] if found else ""
         self.example = _example(self.text)
         tree = read(self.text)
         self.places = _places(tree.tree)
-        if cost_of(tree, {root: Nominal() for root, _ in self.places}) > STEPS_MAX:
-            raise BadExpression(f"may take too long: a loop over lists of {NOMINAL_ITEMS} items must be affordable")
-        self.read: Read = _shaped(self.text) or _Library(self.text, self.places)
+        if cost_of(tree, {root: Nominal(items) for root, _ in self.places}) > STEPS_MAX:
+            raise BadExpression(f"may take too long: a loop over lists of {items} items must be affordable")
+        self.read: Read = (None if once else _shaped(self.text)) or _Library(self.text, self.places)
 
     def checked(self) -> None:
         """Compile it in the library. Raises BadExpression."""

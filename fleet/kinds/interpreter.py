@@ -7,7 +7,7 @@ be propagated as an object without pods; a gang needs one.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from enum import StrEnum
 from typing import Any, NamedTuple, Protocol
 
@@ -72,6 +72,15 @@ class Range(NamedTuple):
 
     least: int
     step: int = 1
+
+
+class Fault(NamedTuple):
+    """A rule of the kind's operator that a job does not keep. `steps` and `path` are the place of the field."""
+
+    path: str
+    steps: Steps
+    message: str
+    warns: bool = False
 
 
 class PodLabels(NamedTuple):
@@ -186,6 +195,14 @@ class Interpreter(Protocol):
 
     def retryable(self, body: Body) -> bool:
         """Whether a job that failed may be tried again in another member."""
+        ...
+
+    def faults(self, body: Body) -> Iterable[Fault]:
+        """What the kind's operator would refuse of the job, beyond the schema."""
+        ...
+
+    def filled(self, body: Body) -> Body:
+        """The body with the defaults of the kind's operator; the very body where it leaves none out."""
         ...
 
     def dependencies(self, body: Body, *, optional: bool = True) -> frozenset[Dependency]:

@@ -7,10 +7,17 @@ from dataclasses import replace
 
 from fleet.engine.kind import Kind
 from fleet.engine.write import Author, Prepared, prepare_create, prepare_update
+from fleet.kinds import interpreter_for
 from fleet.objects.hooking import Asked, Hooks, Make, Way
 from fleet.objects.refusing import fitting, name_in
 from fleet.objects.writing import Options
 from fleet.ports import Body, Clock, Ids
+
+
+def filled(kind: Kind, body: Body) -> Body:
+    """The body of a job with the values that the webhook of its operator would fill in, before its schema is asked."""
+    interpreter = interpreter_for(kind)
+    return body if interpreter is None or body.__class__ is not dict else interpreter.filled(body)
 
 
 class Making:
@@ -24,7 +31,7 @@ class Making:
         managed: Sequence[Body] | None = None,
     ) -> Prepared:  # fmt: skip
         return prepare_create(
-            kind, namespace, body, Author(options.manager), now=self._clock.now(), uid=self._ids.uid(),
+            kind, namespace, filled(kind, body), Author(options.manager), now=self._clock.now(), uid=self._ids.uid(),
             suffix="" if name_in(body) else self._ids.suffix(), field_validation=options.field_validation,
             with_status=with_status, draft=draft, managed=None if managed is None else [*managed],
         )  # fmt: skip
@@ -34,7 +41,7 @@ class Making:
         sent: str = "", draft: bool = False, managed: Sequence[Body] | None = None,
     ) -> Prepared:  # fmt: skip
         prepared = prepare_update(
-            kind, old, new, Author(options.manager, subresource), now=self._clock.now(),
+            kind, old, filled(kind, new), Author(options.manager, subresource), now=self._clock.now(),
             field_validation=options.field_validation, patched=patched, sent=sent, draft=draft,
             managed=None if managed is None else [*managed],
         )  # fmt: skip

@@ -31,7 +31,7 @@ from fleet.engine.strategic import go_text
 from fleet.engine.write import Author, Prepared, need_version, prepare_update
 from fleet.objects.apart import LARGE_BYTES, apart, made
 from fleet.objects.hooking import Asked, Hooks, Make, Way
-from fleet.objects.making import Making
+from fleet.objects.making import Making, filled
 from fleet.objects.patching import patcher
 from fleet.objects.refusing import LastFinalizer, fitting, name_in, need_namespace, refuse
 from fleet.objects.rewrite import Rewrite, Turns
@@ -181,6 +181,7 @@ class Objects:
         def checked() -> tuple[Body, bytes]:
             config: Body = orjson.loads(sent)
             check_configuration(kind, namespace, name, config)  # which also fills in what a client may leave out
+            config = filled(kind, config)
             return config, encoded(config)
 
         config, data = await apart(checked) if len(sent) > LARGE_BYTES else checked()

@@ -106,6 +106,10 @@ def test_flaws_name_their_field() -> None:
     assert flaw.startswith("spec.inTurn: ") and "knows object here" in flaw
     [flaw] = flaws(dependencies=[{"kind": "Node", "name": "object.spec.node"}])
     assert flaw.startswith("spec.dependencies[0].kind: must be one of ConfigMap")
+    [flaw] = flaws(rules=[{"field": "spec.n", "rule": "item.n > 1", "message": "m"}])
+    assert flaw == "spec.rules[0].rule: knows object here, and not item"
+    [flaw] = flaws(defaults=[{"forEach": "object.spec.l", "path": "object.spec.n", "value": "1"}])
+    assert flaw == "spec.defaults[0].path: must be a path that begins with item."
     with pytest.raises(BadDeclaration, match="components"):
         read_declaration({})
 
@@ -119,6 +123,34 @@ def test_a_declaration_of_a_user_replaces_a_shipped_one_and_leaves_again() -> No
     assert interpreter_of("ray.io/v1", "RayJob") is mine
     INTERPRETERS.declare(())
     assert interpreter_of("ray.io/v1", "RayJob") is shipped and interpreter_of("example.com/v1", "Widget") is None
+
+
+def test_rules_name_the_field_and_are_kept_by_a_job_that_has_no_such_field() -> None:
+    widget = DeclaredKind(read_declaration(spec(
+        rules=[{"field": "spec.n", "rule": "object.spec.n > 1", "message": "too few"},
+               {"forEach": "object.spec.parts", "field": "a.b", "rule": 'item.a.b == "x"', "message": "no x"},
+               {"forEach": "object.spec.groups", "field": "n", "rule": "item.n > 1", "message": "few", "warns": True}],
+    )))  # fmt: skip
+    assert list(widget.faults({"spec": {}})) == []
+    body: Body = {"spec": {"n": 1, "parts": [{"a": {"b": "x"}}, {"a": {"b": "y"}}, {}], "groups": {"g": {"n": 1}}}}
+    found = [(fault.path, fault.message, fault.warns) for fault in widget.faults(body)]
+    assert found == [
+        ("spec.n", "too few", False),
+        ("spec.parts[1].a.b", "no x", False),
+        ("spec.groups.g.n", "few", True),
+    ]
+
+
+def test_defaults_fill_what_a_job_leaves_out_and_change_nothing_else() -> None:
+    widget = DeclaredKind(read_declaration(spec(
+        defaults=[{"path": "object.spec.mode", "value": '"cluster"'},
+                  {"forEach": "object.spec.parts", "path": "item.name", "value": '"part" + string(index)'}],
+    )))  # fmt: skip
+    body: Body = {"spec": {"mode": "", "parts": [{"name": "a"}, {"n": 1}]}}
+    filled = widget.filled(body)
+    assert filled == {"spec": {"mode": "cluster", "parts": [{"name": "a"}, {"n": 1, "name": "part1"}]}}
+    assert body == {"spec": {"mode": "", "parts": [{"name": "a"}, {"n": 1}]}}
+    assert widget.filled(filled) is filled
 
 
 def test_a_widget_is_read_as_its_declaration_says() -> None:

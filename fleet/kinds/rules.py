@@ -1,0 +1,76 @@
+"""What the webhook of a kind's operator would do to a job: its rules, and the values that it fills in."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+from fleet.kinds.declaration import JobDefault, JobRule, Place
+from fleet.kinds.interpreter import Body, Fault
+from fleet.kinds.paths import Step, Steps, getter, parsed, placed, spelled
+from fleet.model.untyped import mapping
+
+Entry = tuple[dict[str, Any], Step]
+
+
+def entries_of(body: Body, found: Any, rank: Callable[[str], Any] | None = None) -> list[Entry]:
+    """The entries of a list or map, each as the values that expressions see, with its key or position."""
+    if found.__class__ is dict:
+        keys = sorted(found, key=rank) if len(found) > 1 else found
+        return [
+            ({"object": body, "item": mapping(found[key]), "key": key, "index": i}, key) for i, key in enumerate(keys)
+        ]
+    if found.__class__ is list:
+        return [
+            ({"object": body, "item": entry, "key": str(i), "index": i}, i)
+            for i, entry in enumerate(found)
+            if entry.__class__ is dict
+        ]
+    return []
+
+
+class _Ranged:
+    """Something that is said of a job, or of each entry of a list or a map in it."""
+
+    def __init__(self, each: Place | None) -> None:
+        self._base: Steps = each.steps if each is not None else ()
+        self._each = getter(each.root, each.steps) if each is not None else None
+
+    def _entries(self, body: Body) -> Iterator[tuple[Mapping[str, Any], Steps]]:
+        """The values that expressions see, and the steps to what they are about."""
+        if self._each is None:
+            yield {"object": body}, ()
+            return
+        for values, step in entries_of(body, self._each({"object": body})):
+            yield values, (*self._base, step)
+
+
+class Rule(_Ranged):
+    """A rule of a declaration, compiled."""
+
+    def __init__(self, rule: JobRule) -> None:
+        super().__init__(rule.each)
+        self._rule = rule
+        self._field = parsed(f"x.{rule.field}")[1] if rule.field else ()
+
+    def faults(self, body: Body) -> Iterator[Fault]:
+        """A rule that reads what the job does not have is kept."""
+        for values, base in self._entries(body):
+            if self._rule.rule.read(values) is False:
+                steps = (*base, *self._field)
+                yield Fault(spelled(steps), steps, self._rule.message, self._rule.warns)
+
+
+class Default(_Ranged):
+    """A default of a declaration, compiled."""
+
+    def __init__(self, default: JobDefault) -> None:
+        super().__init__(default.each)
+        self._default = default
+        self._read = getter(default.place.root, default.place.steps)
+
+    def filled(self, body: Body) -> Body:
+        for values, base in list(self._entries(body)):
+            if self._read(values) in (None, "") and (value := self._default.value.read(values)) is not None:
+                body = placed(body, (*base, *self._default.place.steps), value)
+        return body
