@@ -43,7 +43,7 @@ async def has_what_it_asks(review: Review, objects: Objects) -> Sequence[Cause]:
     interpreter = interpreter_for(review.kind)
     if interpreter is None or review.new is None or review.old is None or review.subresource == "status":
         return ()
-    if not has_room(review.old, interpreter):
+    if not has_room(review.old, interpreter) or interpreter.suspended(review.old):
         return ()
     try:
         before, after = interpreter.components(review.old), interpreter.components(review.new)

@@ -16,7 +16,7 @@ from fleet.wellknown import ANNOTATION_HOLD
 def held_later(interpreter: Interpreter) -> Callable[[Review], Sequence[Cause]]:
     """The check of one job, which only warns."""
     field = interpreter.suspend_field
-    stop = f"set {field}: true" if field else "delete it"
+    stop = f"set {field}: true" if field else "scale it to 0"
 
     def check(review: Review) -> Sequence[Cause]:
         if review.new is None or review.old is None or review.subresource:

@@ -148,11 +148,23 @@ def _pods(interpreter: Interpreter, field: str) -> Callable[[Body], Sequence[Cau
         causes: list[Cause] = [cause for template in templates for cause in _template(template)]
         causes += _topology(body, templates)
         if not causes and sum(template.replicas for template in templates) == 0:
-            or_size = f", or says its size by the annotation {ANNOTATION_SIZE}" if sized else ""
-            causes.append(required(field, f"a job has at least one pod{or_size}"))
+            causes += _no_pods(interpreter, field, body, sized=sized)
         return causes
 
     return validate
+
+
+def _no_pods(interpreter: Interpreter, field: str, body: Body, *, sized: bool) -> Iterator[Cause]:
+    """Of a job without pods: its size lacks, or it is to be stopped. A kind without a field for that is stopped so."""
+    stop = interpreter.suspend_field
+    if sized:
+        lacking = [name for name in interpreter.size_fields if not at(body, *name.split("."))]
+        why = "the hub does not know the defaults of its controller" if lacking else "a job has at least one pod"
+        yield required(lacking[0] if lacking else field, f"{why}; the annotation {ANNOTATION_SIZE} says a size, too")
+    elif stop:
+        yield required(field, f"a job has at least one pod; to stop it, set {stop}: true")
+    elif not interpreter.suspended(body):
+        yield required(field, "a job has at least one pod")
 
 
 def _topology(body: Body, templates: Sequence[Template]) -> Iterator[Cause]:

@@ -57,7 +57,7 @@ def priority(session: Session, job: JobLike, value: int, *, namespace: str | Non
 def _suspended(session: Session, job: JobLike, namespace: str | None, suspended: bool) -> Steps[None]:
     found = yield from looked_at(session, job, namespace=namespace)
     if not found.suspend_field:
-        raise _cannot(found, "cannot be suspended: its kind has no field for that; hold keeps it from starting")
+        raise _cannot(found, "cannot be suspended: its kind has no field for that; scale it to 0")
     patch: Any = suspended
     for step in reversed(found.suspend_field.split(".")):
         patch = {step: patch}

@@ -9,7 +9,7 @@ from fleet.kinds import pods
 from fleet.kinds.declaration import ComponentRule, Declaration, Dropped, Keys, PodsFrom
 from fleet.kinds.expressions import Expression
 from fleet.kinds.interpreter import Body, Dependency, Fault, Health, PodLabels, Range, Standing, State, Template
-from fleet.kinds.paths import Step, Steps, drop, getter, placed, put, spelled
+from fleet.kinds.paths import Step, Steps, drop, getter, is_path, placed, put, spelled
 from fleet.kinds.rules import Default, Rule, entries_of
 from fleet.kinds.sizes import annotation, declared_size
 from fleet.model.quantity import BadQuantity
@@ -103,6 +103,11 @@ class DeclaredKind:
 
     def health(self, body: Body) -> Health:
         return self.state(body.get("status")).health
+
+    @property
+    def size_fields(self) -> tuple[str, ...]:
+        made = (rule.pods.resources for rule in self.declaration.components if rule.pods is not None)
+        return tuple(one.text.partition(".")[2] for one in made if one is not None and is_path(one.text))
 
     @property
     def takes_min_replicas(self) -> bool:
@@ -240,7 +245,10 @@ class DeclaredKind:
         return placed(body, steps, suspended) if steps else body
 
     def suspended(self, body: Body) -> bool:
-        return bool(self.declaration.suspend and self._suspend({"object": body}))
+        if self.declaration.suspend:
+            return bool(self._suspend({"object": body}))
+        templates = self.templates(body)
+        return bool(templates) and all(template.own and not template.replicas for template in templates)
 
     def condition(self, type_: str, status: str, reason: str, message: str, at: str) -> Body:
         whole_ = {**pods.condition(type_, status, reason, message, at), "lastUpdateTime": at}

@@ -160,6 +160,11 @@ class Interpreter(Protocol):
         ...
 
     @property
+    def size_fields(self) -> tuple[str, ...]:
+        """Where a job of a kind without pod templates says what each of its pods asks for, beside the annotation."""
+        ...
+
+    @property
     def takes_min_replicas(self) -> bool:
         """Whether the annotation fleet.io/min-replicas of a job says with how few replicas it may run."""
         ...
@@ -227,7 +232,9 @@ class Interpreter(Protocol):
         """The body as it is, for a kind that cannot be suspended."""
         ...
 
-    def suspended(self, body: Body) -> bool: ...
+    def suspended(self, body: Body) -> bool:
+        """Whether its user has stopped the job: by its field for that, or, where its kind has none, by no pods."""
+        ...
 
     def condition(self, type_: str, status: str, reason: str, message: str, at: str) -> Body:
         """A condition of the hub's own, in the form that the kind's status has; `at` is RFC 3339. Empty for a kind

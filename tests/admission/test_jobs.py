@@ -6,7 +6,11 @@ from typing import Any
 
 import pytest
 
-from tests.admission.conftest import Body, Hub
+from fleet.admission.jobs import job as check_of_jobs
+from fleet.engine.kind import Kind
+from fleet.kinds import interpreter_of
+from fleet.objects.writing import Review
+from tests.admission.conftest import USER, Body, Hub
 
 TEMPLATE = "spec.pytorchReplicaSpecs.Worker.template.spec"
 
@@ -159,3 +163,33 @@ async def test_a_job_that_nobody_would_run_is_refused_for_its_manager(hub: Hub) 
 @pytest.mark.parametrize("by", ["fleet.io/hub", "kubernetes.io/job-controller"])
 async def test_the_hub_and_the_kinds_own_controller_may_manage_a_job(hub: Hub, by: str) -> None:
     assert (await hub.create(managed(by)))["spec"]["managedBy"] == by
+
+
+STOPPED = {"parallelism": 0, "template": {"spec": {**pod()["spec"], "restartPolicy": "Never"}}}
+
+
+async def test_a_job_without_pods_is_told_how_it_is_stopped(hub: Hub) -> None:
+    paused = {"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "j"}, "spec": STOPPED}
+    (cause,) = (await hub.refused(paused)).causes
+    assert cause.field == "spec.parallelism" and "to stop it, set spec.suspend: true" in cause.message
+
+
+async def test_a_kind_that_cannot_be_suspended_is_stopped_by_no_replicas(hub: Hub) -> None:
+    labels = {"app": "a"}
+    spec = {"replicas": 0, "selector": {"matchLabels": labels}, "template": {"metadata": {"labels": labels}, **pod()}}
+    for kind in ("Deployment", "StatefulSet"):
+        await hub.create({"apiVersion": "apps/v1", "kind": kind, "metadata": {"name": "s"}, "spec": spec})
+
+
+@pytest.mark.parametrize(("trainer", "field"), [
+    ({"numNodes": 3}, "spec.trainer.resourcesPerNode"), ({"resourcesPerNode": {"limits": {"cpu": 1}}}, "spec"),
+])  # fmt: skip
+def test_a_job_of_a_kind_without_templates_is_told_which_field_says_its_size(trainer: Body, field: str) -> None:
+    interpreter = interpreter_of("trainer.kubeflow.org/v1alpha1", "TrainJob")
+    assert interpreter is not None
+    body = {"apiVersion": "trainer.kubeflow.org/v1alpha1", "kind": "TrainJob", "metadata": {"name": "j"},
+            "spec": {"trainer": trainer}}  # fmt: skip
+    kind = Kind("trainer.kubeflow.org", "v1alpha1", "TrainJob", "trainjobs", "trainjob", True, {})
+    review = Review("CREATE", kind, "", "default", "j", body, None, USER.user, dry_run=False)
+    (cause,) = check_of_jobs(review)
+    assert cause.field == field and "fleet.io/size" in cause.message

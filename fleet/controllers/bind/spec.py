@@ -131,6 +131,8 @@ def _settle_components(binding: Body, wanted: Wanted) -> None:
     that asks for more keeps the components that it has, and decide gives it the others: nobody else adds to what is
     charged. A gang that leaves its member asks anew."""
     spec = binding["spec"]
+    if wanted.suspended and not wanted.components and spec.get("components"):
+        return  # stopped by having no pods: it keeps the size that it had, and asks anew when it has some
     if b.clusters_of(binding) or b.tasks_of(binding):
         had = components_of(binding)
         if beyond(map(from_body, wanted.components), had):

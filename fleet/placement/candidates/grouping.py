@@ -47,11 +47,11 @@ def defect(components: tuple[Component, ...]) -> tuple[str, str] | None:
 
 def early(unit: Unit, tree: QuotaTree | None, now: float) -> Reason | None:
     """The reason that is known before anything is placed, or None."""
+    if unit.suspended:  # first, since a job may be stopped by having no pods
+        return Reason(Code.SUSPENDED)
     bad = defect(unit.components)
     if bad is not None:
         return Reason(Code.BAD_UNIT, {"field": bad[0], "problem": bad[1]})
-    if unit.suspended:
-        return Reason(Code.SUSPENDED)
     if unit.held and unit.waits_turn:
         return Reason(Code.NOT_ITS_TURN, {"why": unit.held_why})
     if unit.held:
