@@ -21,6 +21,7 @@ from fleet.simulate.wall import RandomIds, WallClock
 
 if TYPE_CHECKING:
     from fleet.cli.exposition import Gate
+    from fleet.controllers.decide.process import ProcessDecider
     from fleet.controllers.runtime.heartbeat import Heartbeat
     from fleet.controllers.runtime.hub import ControllerConfig, Hub
     from fleet.controllers.runtime.metrics import Metrics
@@ -36,7 +37,7 @@ DATABASE_RETRY_S = 0.2
 KINDS_WAIT_S = 10.0
 STAND_AGAIN_S = 0.2  # after the leadership was lost
 STAND_AGAIN_MAX_S = 30.0  # after it could not even be asked for, again and again
-SOLVER_KEPT_S = 5.0  # by a process that leads no more: it may be the next to lead, and a new one takes seconds
+CHILDREN_KEPT_S = 5.0  # by a process that leads no more: it may be the next to lead, and new ones take seconds
 LED = ("fleet.controllers.manager", "fleet.controllers.runtime.heartbeat", "fleet.members.clusters")  # by a leader
 
 
@@ -52,6 +53,24 @@ class Base:
     registry: Registry
     objects: Objects
     traces: Traces | None = None
+
+
+@dataclass(frozen=True)
+class Children:
+    """The processes of a leader's decisions. They write nothing, so the next turn may have them."""
+
+    decider: ProcessDecider
+    solver: ProcessSolver
+
+    def warm(self) -> None:
+        """Start those that do not run, without waiting for them."""
+        self.decider.warm()
+        self.solver.warm()
+
+    def close(self) -> None:
+        """End them."""
+        self.decider.close()
+        self.solver.close()
 
 
 @dataclass(frozen=True)
@@ -221,6 +240,7 @@ async def _lead(
     """Stand for election, lead, and stand again, until `stop` (docs/decisions/0016). `gate`: of its metrics."""
     import structlog
 
+    from fleet.controllers.decide.process import ProcessDecider
     from fleet.controllers.runtime.terms import end_term
     from fleet.kinds.lookup import shipped
     from fleet.solver.process import ProcessSolver
@@ -241,12 +261,12 @@ async def _lead(
         for module in LED:  # before it leads: a hub without a leader waits for nothing that could be done ahead
             importlib.import_module(module)
         shipped()
-        solver = ProcessSolver()
-        stack.callback(solver.close)
+        children = Children(ProcessDecider(), ProcessSolver())
+        stack.callback(children.close)
         pause, history = STAND_AGAIN_S, urls.history or dsn
         while not stop.is_set():
             try:
-                led = await _lead_once(hub, history, stop, on_ready, config, metrics, solver)
+                led = await _lead_once(hub, history, stop, on_ready, config, metrics, children)
             except Exception:  # a bug, or a database that refuses: nothing of this turn is left, so try another
                 log.exception("leading failed", again_in_s=pause)
                 led = False
@@ -264,12 +284,12 @@ async def _lead_once(
     on_ready: Callable[[], None],
     config: ControllerConfig,
     metrics: Metrics,
-    solver: ProcessSolver,
+    children: Children,
 ) -> bool:
     """Wait for the leadership and run every loop until it is lost, or until `stop`; whether it led. On return nothing
     that this turn began runs any more: its loops have ended, and its members are disconnected. A write of a thread of
-    it is refused, since its epoch is over and its `leadership` sure of nothing. The solver writes nothing, and is the
-    next turn's, too, if that comes soon."""
+    it is refused, since its epoch is over and its `leadership` sure of nothing. The next turn has the same `children`,
+    if it comes soon."""
     import os
     import socket as sockets
 
@@ -285,11 +305,11 @@ async def _lead_once(
     leading = asyncio.create_task(leadership.acquire("controllers", holder))
     stopping = asyncio.create_task(stop.wait())
     try:
-        for patience in (SOLVER_KEPT_S, None):
+        for patience in (CHILDREN_KEPT_S, None):
             await asyncio.wait({leading, stopping}, timeout=patience, return_when=asyncio.FIRST_COMPLETED)
             if leading.done() or stopping.done():
                 break
-            await asyncio.to_thread(solver.close)
+            await asyncio.to_thread(children.close)
         if not leading.done():
             return False
         dialer = dialer_of(hub)
@@ -310,7 +330,7 @@ async def _lead_once(
             leadership.show(Sign(lambda: heartbeat.beat(writer.commit), RENEW_S, writer.close))
 
         try:
-            await _run_loops(parts, holder, solver, over, on_ready, show)
+            await _run_loops(parts, holder, children, over, on_ready, show)
         finally:
             await cancelled(lost)
             await members.stop()
@@ -323,7 +343,7 @@ async def _lead_once(
 
 
 async def _run_loops(
-    parts: Hub, holder: str, solver: ProcessSolver, over: asyncio.Event, on_ready: Callable[[], None],
+    parts: Hub, holder: str, children: Children, over: asyncio.Event, on_ready: Callable[[], None],
     show: Callable[[Heartbeat], None],
 ) -> None:  # fmt: skip
     """Run every loop of the leader `holder` until `over`; `show` begins its sign of life."""
@@ -336,12 +356,12 @@ async def _run_loops(
     from fleet.ports import Fenced
 
     metrics = parts.metrics
-    warming = asyncio.create_task(asyncio.to_thread(solver.warm))
+    warming = asyncio.create_task(asyncio.to_thread(children.warm))
     try:
         structlog.get_logger(__name__).info("this process leads", epoch=parts.epoch)
         metrics.leader.set(1)
         on_ready()
-        loops = build_loops(parts, solver)
+        loops = build_loops(parts, children.solver, children.decider)
         decide = next(loop for loop in loops if isinstance(loop, DecideLoop))
         heartbeat = Heartbeat(parts, holder, decide.look_again)
         show(heartbeat)

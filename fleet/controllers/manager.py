@@ -11,6 +11,7 @@ from fleet.controllers.cluster.gpuuse import GpuUse
 from fleet.controllers.cluster.taints import TaintTimes
 from fleet.controllers.decide.admission_checks import AdmissionChecksLoop
 from fleet.controllers.decide.loop import DecideLoop
+from fleet.controllers.decide.process import ProcessDecider
 from fleet.controllers.dispatch.loop import DispatchLoop
 from fleet.controllers.dispatch.sweep import SweepLoop
 from fleet.controllers.fields.evictor import Evictor
@@ -44,9 +45,9 @@ class _Reconciling(Loop, Protocol):
     controller: Controller
 
 
-def build_loops(hub: Hub, solver: Solver | None) -> list[Loop]:
+def build_loops(hub: Hub, solver: Solver | None, process: ProcessDecider | None = None) -> list[Loop]:
     """Every loop, for `runtime.run_all`; that of joining clusters only where there is something to join. All of them
-    write under `hub.epoch`, and each may be run once."""
+    write under `hub.epoch`, and each may be run once. `process`: where decisions are made; None: in this process."""
     events, index, terms = EventRecorder(hub), BindingIndex(hub), Terms(hub)
     aside = Aside(hub, events)
     evictor = Evictor(hub, events)
@@ -57,7 +58,7 @@ def build_loops(hub: Hub, solver: Solver | None) -> list[Loop]:
         UntakenLoop(hub, events),
         EnqueueLoop(hub),
         AfterLoop(hub),
-        DecideLoop(hub, events, solver, aside),
+        DecideLoop(hub, events, solver, aside, process),
         AdmissionChecksLoop(hub, events),
         RoomLoop(hub, index, dispatch.dependencies),
         dispatch,

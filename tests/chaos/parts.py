@@ -37,7 +37,7 @@ def hit(data: Path, part: str, number: int = signal.SIGKILL) -> int:
 
 
 def all_of(data: Path) -> list[psutil.Process]:
-    """Every process of the hub, the postmaster's children and the solver included."""
+    """Every process of the hub, the postmaster's children, the decider and the solver included."""
     found: dict[int, psutil.Process] = {}
     for part in ("up", *PARTS, "postgres"):
         process = process_of(data, part)

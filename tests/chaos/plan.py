@@ -23,8 +23,8 @@ class Kind(StrEnum):
     DISK = "disk"  # the database's disk is full for `seconds`
 
 
-KILLED = {"api": 3, "leader": 3, "standby": 1, "solver": 2, "postgres": 2, "backend": 1}
-STOPPED = {"api": 3, "leader": 3, "solver": 1, "postgres": 2, "sim": 1}
+KILLED = {"api": 3, "leader": 3, "standby": 1, "decider": 2, "solver": 2, "postgres": 2, "backend": 1}
+STOPPED = {"api": 3, "leader": 3, "decider": 1, "solver": 1, "postgres": 2, "sim": 1}
 KINDS = {Kind.STOP: 6, Kind.HOLD: 2, Kind.CLOCK: 3, Kind.DISK: 1}
 LONG_S = {Kind.STOP: 14.0, Kind.HOLD: 24.0}  # a leader that is stopped is deposed after 10, one that is held after 20
 KILLS_FOR_OTHERS = 6  # kills for each fault of another kind

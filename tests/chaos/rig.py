@@ -31,7 +31,8 @@ from tests.testbed.processes import Processes, free_port, wait_for
 
 RESTART_S = 0.1
 READY_S = 120.0
-SOLVER_S = 10.0  # one that was killed is started again when it is needed
+CHILD_S = 10.0  # one that was killed is started again when it is needed
+CHILDREN = {"solver": "fleet.solver.process", "decider": "fleet.controllers.decide.process"}  # of the leader
 LEASE = "/apis/coordination.k8s.io/v1/namespaces/fleet-system/leases/fleet-controllers"
 TUNING = ("--protection-seconds", "2", "--head-after-seconds", "60")
 CONTROLLERS = ("controllers-0", "controllers-1")
@@ -239,16 +240,17 @@ class Rig:
             return next((name for name in CONTROLLERS if holder.endswith(f"-{self.keeper.pid(name)}")), None)
         return None
 
-    def _solver(self) -> psutil.Process | None:
+    def _child(self, target: str) -> psutil.Process | None:
+        """The leader's child that plays a part."""
         for name in CONTROLLERS:
             with suppress(psutil.Error, KeyError):
                 for child in psutil.Process(self.keeper.pid(name)).children():
-                    if any("fleet.solver.process" in word for word in child.cmdline()):
+                    if any(CHILDREN[target] in word for word in child.cmdline()):
                         return child
         return None
 
     def named(self, target: str, dice: random.Random) -> str:
-        """The process that plays a part now; "" for those of PostgreSQL and the solver, which others keep."""
+        """The process that plays a part now; "" for those that others keep: PostgreSQL's, and the leader's children."""
         if target == "api":
             return dice.choice(self.api_names)
         if target in ("leader", "standby"):
@@ -260,8 +262,8 @@ class Rig:
         """The ids of the processes that a signal to the part goes to."""
         if name:
             return [self.keeper.pid(name)]
-        if target == "solver":
-            return [wait_for("a solver", self._solver, SOLVER_S).pid]
+        if target in CHILDREN:
+            return [wait_for(f"a {target}", lambda: self._child(target), CHILD_S).pid]
         server = wait_for("PostgreSQL runs", lambda: process_of(self.data, "postgres"))
         if target == "backend":
             children = wait_for("backends", server.children)

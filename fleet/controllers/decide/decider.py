@@ -1,10 +1,12 @@
-"""Deciding although deciding fails: an exception out of `decide` is a bug, and must not stop the whole fleet.
+"""Deciding although deciding fails: an exception out of `decide` is a bug, and must not stop the whole fleet. So is a
+decision that does not end, where `decide` has a deadline (process.py).
 
 A unit that a plan names as too costly is left out for the same time, without a search: nobody's job may make each
 decision slow for all others.
 
 Three resorts are tried in this order, each with a name that metrics and Events say: the decision without the solver;
-without the waiting units (few) that it fails on, found by leaving out halves; without taking back. The resort that
+without the waiting units (few) that it fails on, found by leaving out halves; without taking back. Those that came or
+changed since the last plan are suspected first: they are few, so the search is short. The resort that
 helped stays for ASIDE_S, so that a bug costs its search once. A unit that is left out comes back when it changes, or
 then. Running units are never left out: their room would be given away. Everything is bounded, by trials and by time;
 where it does not suffice more units are left out than need be. A failure that no resort helps against stays an
@@ -66,13 +68,21 @@ class Decided:
 class Decider:
     """Decides, and remembers what helped. One decision at a time."""
 
-    def __init__(self, clock: Callable[[], float], decide: Callable[..., Plan] = decide) -> None:
-        """`clock`: seconds that only grow. `decide`: only tests give another."""
+    def __init__(
+        self,
+        clock: Callable[[], float],
+        decide: Callable[..., Plan] = decide,
+        trial: Callable[..., Plan] | None = None,
+    ) -> None:
+        """`clock`: seconds that only grow. `decide`: makes the decisions. `trial`: makes those of a search, which are
+        many, and some of which may not end; None: `decide`."""
         self._clock = clock
         self._decide = decide
+        self._trial = trial or decide
         self._way: Resort | None = None  # how decisions are made until `_way_until`
         self._way_until = 0.0
         self._suspects: frozenset[str] = frozenset()  # that were left out before
+        self._sound = Snapshot()  # there was a plan for it
         self.aside: dict[str, Aside] = {}
 
     def heard(self, snapshot: Snapshot, now: float) -> Snapshot:
@@ -90,6 +100,7 @@ class Decider:
             plan = self._decide(_as(snapshot, way), now=now, seed=SEED, solver=None if way else solver, mark=mark)
         except Exception as error:
             return self._resorted(snapshot, now, way, error)
+        self._sound = snapshot
         self._leave_out_costly(snapshot, plan, now)
         return Decided(plan)
 
@@ -106,16 +117,21 @@ class Decider:
             if plan is not None:
                 return self._kept_to(Resort.WITHOUT_SOLVER, plan, now, error)
         if way is not Resort.WITHOUT_RECLAIM:
-            found = _Search(self, snapshot, now, Resort.WITHOUT_SOLVER, FEW).run(self._suspects)
+            found = self._search(snapshot, now, Resort.WITHOUT_SOLVER, FEW)
             if found is not None:
                 return self._left_out(snapshot, found, now, error)
             plan = self._tried(snapshot, now, Resort.WITHOUT_RECLAIM)
             if plan is not None:
                 return self._kept_to(Resort.WITHOUT_RECLAIM, plan, now, error)
-        found = _Search(self, snapshot, now, Resort.WITHOUT_RECLAIM, len(snapshot.units)).run(self._suspects)
+        found = self._search(snapshot, now, Resort.WITHOUT_RECLAIM, len(snapshot.units))
         if found is None:
             raise error
         return self._left_out(snapshot, found, now, error)
+
+    def _search(self, snapshot: Snapshot, now: float, way: Resort, most: int) -> frozenset[str] | None:
+        sound = self._sound.units
+        new = {key for key, unit in snapshot.units.items() if sound.get(key) is not unit}
+        return _Search(self, snapshot, now, way, most).run(self._suspects, self._suspects | new)
 
     def _kept_to(self, way: Resort, plan: Plan, now: float, error: Exception) -> Decided:
         self._way, self._way_until = way, now + ASIDE_S
@@ -131,7 +147,7 @@ class Decider:
     def _tried(self, snapshot: Snapshot, now: float, way: Resort) -> Plan | None:
         """The plan, or None when it is not to be had in this way."""
         try:
-            return self._decide(_as(snapshot, way), now=now, seed=SEED, solver=None)
+            return self._trial(_as(snapshot, way), now=now, seed=SEED, solver=None)
         except Exception:
             return None
 
@@ -154,14 +170,16 @@ class _Search:
         self._ends = decider.clock() + SEARCH_S
         self._found: list[str] = []
 
-    def run(self, suspects: Iterable[str]) -> frozenset[str] | None:
-        """None when leaving out at most `most` does not help."""
-        waiting = sorted(unit.id for unit in self._snapshot.units.values() if unit.phase is Phase.WAITING)
-        again = sorted(set(suspects) & set(waiting))
-        for out in (again, waiting):
-            if out and self._fine(out):
+    def run(self, *suspects: Collection[str]) -> frozenset[str] | None:
+        """None when leaving out at most `most` does not help. `suspects`: sets of units to look among first."""
+        waiting = {unit.id for unit in self._snapshot.units.values() if unit.phase is Phase.WAITING}
+        tried: set[str] = set()
+        for some in (*suspects, waiting):
+            out = sorted(waiting.intersection(some))
+            if len(out) > len(tried) and self._fine(out):
                 self._narrow(out, [])
                 return frozenset(self._found) if len(self._found) <= self._most else None
+            tried.update(out)
         return None
 
     def _narrow(self, out: Sequence[str], others: Sequence[str]) -> None:

@@ -73,7 +73,9 @@ class Faults:
     def _news(self, error: Exception, resort: Resort) -> bool:
         """Whether it was not kept a moment ago."""
         frames = traceback.extract_tb(error.__traceback__)
+        told = getattr(error, "__notes__", ())  # by the decider's process, whose frames these are
         where = f"{type(error).__name__} {frames[-1].filename}:{frames[-1].lineno}" if frames else text_of(error)
+        where = "\n".join((where, *told))
         clock = self._hub.clock.monotonic()
         key = (where, resort.value)
         if key in self._known and clock < self._known[key] + AGAIN_S:

@@ -33,6 +33,7 @@ from fleet.controllers.decide.faults import Faults
 from fleet.controllers.decide.growing import Growing
 from fleet.controllers.decide.latest import LatestSnapshot
 from fleet.controllers.decide.nodesnow import NodesNow
+from fleet.controllers.decide.process import ProcessDecider
 from fleet.controllers.decide.queueitems import QueueItems
 from fleet.controllers.decide.reasons import ReasonWriter
 from fleet.controllers.decide.record import DecisionRecorder
@@ -69,10 +70,19 @@ class DecideLoop:
 
     name = "decide"
 
-    def __init__(self, hub: Hub, events: EventRecorder, solver: Solver | None, aside: Teller) -> None:
+    def __init__(
+        self,
+        hub: Hub,
+        events: EventRecorder,
+        solver: Solver | None,
+        aside: Teller,
+        process: ProcessDecider | None = None,
+    ) -> None:
+        """`process`: where decisions are made; None: here."""
         self._hub = hub
         self._solver = Counted(solver, hub.metrics) if solver is not None else None
-        self._decider = Decider(hub.clock.monotonic)
+        clock = hub.clock.monotonic
+        self._decider = Decider(clock) if process is None else Decider(clock, process.decide, process.trial)
         tuned = hub.config
         config = Config(
             reclaim=tuned.reclaim, protection_s=tuned.protection_s, claim_s=tuned.claim_s,

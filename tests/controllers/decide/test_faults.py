@@ -112,6 +112,25 @@ def test_who_was_left_out_comes_back_when_it_changes_or_its_time_is_over_and_cos
     assert "u007" in decider.heard(changed, 11.0 + ASIDE_S).units
 
 
+def test_those_that_came_since_the_last_plan_are_suspected_first() -> None:
+    buggy = Buggy(has("u500"))
+    decider = Decider(lambda: 0.0, buggy)
+    later = units(502)
+    first = Snapshot(units=dict(list(later.units.items())[:500]))
+    decider.decide(first, now=10.0, solver=None, mark=lambda part: None)
+    before = len(buggy.asked)
+    found = decider.decide(later, now=11.0, solver=None, mark=lambda part: None)
+    assert [unit.id for unit in found.left_out] == ["u500"]
+    assert len(buggy.asked) - before == 4  # with it, twice; without both; without one
+
+
+def test_trials_are_made_by_a_decide_of_their_own() -> None:
+    buggy, trial = Buggy(has("u001")), Buggy(has("u001"))
+    found = Decider(lambda: 0.0, buggy, trial).decide(units(4), now=10.0, solver=None, mark=lambda part: None)
+    assert [unit.id for unit in found.left_out] == ["u001"]
+    assert len(buggy.asked) == 1 and len(trial.asked) > 1
+
+
 def test_where_the_solver_is_the_bug_decisions_go_on_without_it_for_a_while() -> None:
     buggy = Buggy(lambda _, solver: solver is not None)
     decider, solver = Decider(lambda: 0.0, buggy), NoAnswer()
