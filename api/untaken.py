@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 
 from fleet.admission import misspelt
-from fleet.admission.selecting import best_policy, policies_for, policy_claim, untaken
+from fleet.admission.selecting import best_policy, policies_for, policy_claim, untaken, why_untaken
 from fleet.admission.workloads import carries_pods, known
 from fleet.bindings import binding as b
 from fleet.bindings.trees import TreeReader
@@ -57,9 +57,10 @@ class Untaken:
 
     def _texts(self, review: Review, new: Body) -> Iterator[str]:
         kind, key = review.kind, Key(review.kind.group, review.kind.resource, review.namespace, review.name)
-        policy = best_policy(new, policies_for(self._store, kind, key, new))
+        policies = policies_for(self._store, kind, key, new)
+        policy = best_policy(new, policies)
         if policy is None:
-            yield untaken(kind, key) if review.operation == "CREATE" else ""
+            yield untaken(kind, key, why_untaken(new, policies)) if review.operation == "CREATE" else ""
             return
         reader = interpreter_for(kind)
         if reader is None:

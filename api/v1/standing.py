@@ -85,6 +85,7 @@ class Stands:
     silence: str = ""  # since when there is no decider, and why; "" while there is one
     selected_by: str = ""  # the policy that selects a job without a binding
     in_the_way: str = ""  # why it has no binding yet: that of an earlier job of its name stays with its copy
+    untaken: str = UNTAKEN  # why none does
 
 
 def waits(unit: Body) -> bool:
@@ -160,7 +161,7 @@ def reason_of(job: Stands, state: State) -> dict[str, Any] | None:
         return _reason(NAME_TAKEN, job.in_the_way)
     if state is State.UNCLAIMED:
         taken = f"{job.selected_by} selects it and has not taken it yet; if that lasts, its events say why"
-        return _reason(NO_POLICY, taken if job.selected_by else f"no policy takes it: {UNTAKEN}")
+        return _reason(NO_POLICY, taken if job.selected_by else f"no policy takes it: {job.untaken}")
     if job.binding is None or state in (State.DELETING, State.SUCCEEDED):
         return None
     said, reason = message_of(job.unit), unit_reason(job.unit)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from api.v1.standing import Stands
-from fleet.admission.selecting import best_policy, policies_for, policy_claim
+from fleet.admission.selecting import best_policy, policies_for, policy_claim, why_untaken
 from fleet.bindings import binding as b
 from fleet.bindings.ownerless import in_the_way, let_go
 from fleet.bindings.unit import queue_of, unit_of
@@ -27,11 +27,13 @@ def stands(
     binding = peek(Key(WORK, "resourcebindings", namespace, name))
     if binding is None or b.labels_of(binding.body).get(LABEL_JOB_UID, uid) != uid:
         key = Key(kind.group, kind.resource, namespace, metadata["name"])
-        policy = best_policy(body, policies_for(store, kind, key, body))
-        claim = policy_claim(policy) if policy is not None else ""
+        policies = policies_for(store, kind, key, body)
+        policy = best_policy(body, policies)
         taken = binding is not None and let_go(binding.body)
         way = in_the_way(binding.body, kind.group_resource) if binding is not None and taken else ""
-        return Stands(kind, body, silence=silence, selected_by=claim, in_the_way=way)
+        if policy is not None:
+            return Stands(kind, body, silence=silence, selected_by=policy_claim(policy), in_the_way=way)
+        return Stands(kind, body, silence=silence, untaken=why_untaken(body, policies), in_the_way=way)
     unit = unit_of(peek, binding.key, binding.uid)
     if unit is None:
         return Stands(kind, body, binding.body)

@@ -53,6 +53,9 @@ async def has_what_it_asks(review: Review, objects: Objects) -> Sequence[Cause]:
     if not more:
         return ()
     why = await _desk_of(objects.store).why_not(review, after, objects.clock)
+    if why and (less := beyond(before, after)):
+        names = ", ".join(sorted({excess.component for excess in less}))
+        why = f"{why.rstrip('.')}. What {names} gives back counts once its pods are gone: make it smaller first, alone"
     return _causes(review.new, interpreter, more, why) if why else ()
 
 

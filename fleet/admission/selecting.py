@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from fleet.admission.travel import propagatable, why_not
+from fleet.admission.workloads import INSTEAD, stays_with_its_pods
 from fleet.engine.kind import Kind
 from fleet.model.untyped import mapping, pairs, rows, text, texts, whole
 from fleet.ports import Body, Key, Store
@@ -108,12 +109,26 @@ def best_policy(body: Body, policies: Iterable[Body], claim: str = "") -> Body |
     return ranked[0][1]
 
 
-def untaken(kind: Kind, key: Key) -> str:
+def why_untaken(body: Body, policies: Iterable[Body]) -> str:
+    """Why none of the policies selects the object: one may name its kind in a version that is served no more."""
+    api_version, group = text(body.get("apiVersion")), text(body.get("apiVersion")).rpartition("/")[0]
+    for policy in policies:
+        for selector in rows(mapping(policy.get("spec")).get("resourceSelectors")):
+            named = text(selector.get("apiVersion"))
+            if named == api_version or named.rpartition("/")[0] != group:
+                continue
+            if selects([{**selector, "apiVersion": api_version}], body, policy["metadata"].get("namespace", "")):
+                return f"{policy_claim(policy)} names {named} {body['kind']}, and the hub has it as {api_version}"
+    return UNTAKEN
+
+
+def untaken(kind: Kind, key: Key, why: str = UNTAKEN) -> str:
     """The text about an object with pods that no policy takes."""
     name = f"{kind.kind} {key.namespace}/{key.name}" if key.namespace else f"{kind.kind} {key.name}"
-    if not propagatable(kind):
-        return f"no policy takes {name}: objects of this kind stay on the hub, where nothing runs them; submit a job"
-    return f"no policy takes {name}: {UNTAKEN}"
+    if not propagatable(kind) or stays_with_its_pods(kind):
+        instead = INSTEAD.get((kind.group, kind.kind), "submit a job").format(name=key.name)
+        return f"no policy takes {name}: objects of this kind stay on the hub, where nothing runs them; {instead}"
+    return f"no policy takes {name}: {why}"
 
 
 def policies_for(store: Store, kind: Kind, key: Key, body: Body) -> list[Body]:

@@ -13,7 +13,8 @@ from typing import Any
 from fleet.admission.causes import invalid
 from fleet.admission.travel import GRANTS_RIGHTS
 from fleet.engine.status import Cause
-from fleet.kinds import INTERPRETERS, interpreter_of
+from fleet.kinds import INTERPRETERS, interpreter_for, interpreter_of
+from fleet.kinds.lookup import Named
 
 WITH_PODS = frozenset(
     {
@@ -36,12 +37,21 @@ _WITHOUT_PODS = frozenset(
         ("storage.k8s.io", "VolumeAttributesClass"),
     }
 )  # fmt: skip
+# The way out for a user of a kind that nothing on the hub acts on.
+INSTEAD = {
+    ("batch", "CronJob"): "schedules do not run on the hub: kubectl create job NAME --from=cronjob/{name} makes one job"
+}
 DECLARE = "a WorkloadInterpreter (config.fleet.io) declares another kind"
 
 
 def gang_kinds() -> list[str]:
     """The kinds that have an interpreter now, by name."""
     return sorted({kind for _, kind in INTERPRETERS})
+
+
+def stays_with_its_pods(kind: Named) -> bool:
+    """Whether it is a kind with pods that no policy can take, since no interpreter reads it."""
+    return (kind.group, kind.kind) in WITH_PODS and interpreter_for(kind) is None
 
 
 def known() -> str:
@@ -64,7 +74,9 @@ def wrong_kinds(selectors: Sequence[Mapping[str, Any]], *, gang: bool) -> Iterat
             continue
         where = f"spec.resourceSelectors[{index}].kind"
         if (group, kind) in WITH_PODS:
-            yield invalid(where, kind, f"its pods would start in no queue, or in every member: {known()}")
+            instead = INSTEAD.get((group, kind), "")
+            why = f"its pods would start in no queue, or in every member: {known()}"
+            yield invalid(where, kind, f"{why}; {instead.format(name='NAME')}" if instead else why)
         elif gang and not may_stay_beside_gangs(api_version, kind):
             near = difflib.get_close_matches(kind, gang_kinds(), n=1, cutoff=0.8)
             meant = f"did you mean {near[0]}? " if near else ""

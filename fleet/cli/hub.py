@@ -35,6 +35,14 @@ PAGES_MAX = 4000
 WARNINGS_MOST = 20  # that one command shows
 _FORBIDDEN = re.compile(r'cannot (?P<verb>\w+) resource "(?P<resource>[^"]+)" in API group "(?P<group>[^"]*)"')
 
+# A number or a truth value where a text is asked for, in the words of apply, of a schema and of Kubernetes' own types.
+_NO_TEXT = re.compile(
+    r"expected string, got &value\.valueUnstructured\{Value:(true|false|[-0-9.])"
+    r'|must be of type string: "(boolean|integer|number)"'
+    r"|cannot unmarshal (bool|number) into Go (struct field \S+|value) of type string"
+)
+_QUOTES = " (YAML reads yes, no, on, off, true, false and numbers as no text: put the value in quotes)"
+
 
 class Refused(Failure):
     """The hub has answered, and no; `status` is the code of HTTP."""
@@ -45,8 +53,9 @@ class Refused(Failure):
 
 
 def refused(message: str, status: int) -> Refused:
-    """With the role that has the right which lacks."""
-    return Refused(message + (_role(message) if status == 403 else ""), status)
+    """With the role that has the right which lacks, or the way out of a text that YAML takes for something else."""
+    hint = _QUOTES if _NO_TEXT.search(message) else ""
+    return Refused(message + (_role(message) if status == 403 else hint), status)
 
 
 class Hub:

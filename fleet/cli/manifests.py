@@ -42,7 +42,7 @@ def documents(path: Path) -> list[Body]:
     except OSError as error:
         raise Failure(f"cannot read {path}: {error.strerror or error}") from error
     found: list[Body] = []
-    for number, text in enumerate(several(data), start=1):
+    for number, text in enumerate(_texts(several(data)), start=1):
         where, twice = f"{path}: document {number}", list[str]()
         try:
             document = load_yaml(text, twice)
@@ -56,6 +56,17 @@ def documents(path: Path) -> list[Body]:
     if not found:
         raise Failure(f"{path} is empty: no object in it")
     return found
+
+
+def _texts(parts: Iterable[bytes]) -> Iterator[bytes]:
+    """The documents of a stream: those that lines of dashes part, and JSON objects after each other."""
+    from fleet.submission.documents import json_objects
+
+    for part in parts:
+        try:
+            yield from (text.encode() for text in json_objects(part.decode()))
+        except UnicodeDecodeError:  # told of where it is read
+            yield part
 
 
 def _objects(document: Any, where: str) -> Iterator[Body]:

@@ -10,6 +10,7 @@ from typing import Any
 import yaml
 
 from fleet.client.errors import BadManifest
+from fleet.submission.documents import json_objects
 
 Body = dict[str, Any]
 Manifests = Mapping[str, Any] | str | Path | Iterable[Mapping[str, Any]]
@@ -56,7 +57,8 @@ def objects(manifests: Manifests) -> list[Body]:
 def _documents(path: Path) -> list[Any]:
     try:
         text = path.expanduser().read_text(encoding="utf-8")
-        return [document for document in yaml.load_all(text, _Loader) if document is not None]
+        parts = json_objects(text)
+        return [document for part in parts for document in yaml.load_all(part, _Loader) if document is not None]
     except (OSError, UnicodeDecodeError) as error:
         raise BadManifest(f"cannot read {path}: {getattr(error, 'strerror', None) or error}") from error
     except (yaml.YAMLError, ValueError) as error:

@@ -135,6 +135,17 @@ async def test_a_kind_that_the_hub_does_not_act_on_is_stored_with_a_warning(hub:
     assert text.startswith(f"{kind} default/small has no effect on jobs on the hub: ") and instead in text
 
 
+async def test_a_schedule_is_told_that_it_does_not_run_and_of_the_way_out(hub: Hub) -> None:
+    untaken.install(hub.objects)
+    template = {"spec": {"restartPolicy": "Never", "containers": [{"name": "m", "image": "x"}]}}
+    spec = {"schedule": "* * * * *", "jobTemplate": {"spec": {"template": template}}}
+    (text,) = await warned(hub, {"apiVersion": "batch/v1", "kind": "CronJob", "metadata": {"name": "n"}, "spec": spec})
+    assert text == (
+        "no policy takes CronJob default/n: objects of this kind stay on the hub, where nothing runs them; schedules do"
+        " not run on the hub: kubectl create job NAME --from=cronjob/n makes one job"
+    )
+
+
 async def test_an_object_of_an_unknown_kind_with_pods_is_told_at_each_write(hub: Hub) -> None:
     made = kind_of(RAY, definitions())
     assert made is not None

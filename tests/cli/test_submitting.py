@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from fleet.cli.failure import Failure
 from fleet.cli.series import Goal, goal_of
@@ -101,6 +102,24 @@ def test_a_job_that_would_not_be_taken_keeps_the_one_that_it_is_to_replace(up: U
     assert told == "pytorchjob.kubeflow.org/kept replaced (dry run)\n"
     assert (up.hub.find(f"{JOBS}/kept") or {})["metadata"]["uid"] == first["metadata"]["uid"]
     assert state(up, "kept") == "Succeeded"
+
+
+def test_json_objects_after_each_other_are_submitted_like_documents(up: Up, tmp_path: Path) -> None:
+    path = tmp_path / "two.json"
+    path.write_text("\n".join(json.dumps(short(name)) for name in ("js-a", "js-b")))
+    told = run(up, "submit", str(path)).stdout.splitlines()
+    assert [line.split()[:2] for line in told] == [[f"pytorchjob.kubeflow.org/js-{one}", "created,"] for one in "ab"]
+
+
+@pytest.mark.parametrize("value", ["yes", "8"])
+def test_a_value_that_yaml_takes_for_no_text_is_told_with_the_way_out(up: Up, tmp_path: Path, value: str) -> None:
+    body = short("quotes")
+    container = body["spec"]["pytorchReplicaSpecs"]["Worker"]["template"]["spec"]["containers"][0]
+    container["env"] = [{"name": "A", "value": "VALUE"}]
+    path = tmp_path / "a.yaml"
+    path.write_text(yaml.safe_dump(body).replace("VALUE", value))
+    said = refusal(run(up, "submit", str(path)))
+    assert said.endswith("(YAML reads yes, no, on, off, true, false and numbers as no text: put the value in quotes)")
 
 
 def test_a_job_starts_after_others(up: Up, tmp_path: Path) -> None:

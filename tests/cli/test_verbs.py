@@ -164,7 +164,8 @@ def test_jobs_are_held_stopped_cloned_and_cancelled_by_name_and_by_label(up: Up)
 
 def test_what_cannot_be_done_is_said_in_one_line(up: Up) -> None:
     assert "Deployment" not in refusal(run(up, "suspend", "served"))
-    assert "deployment/served cannot be suspended" in refusal(run(up, "suspend", "served"))
+    assert "deployment/served cannot be suspended: its kind" in refusal(run(up, "suspend", "served"))
+    assert "scale it to 0" in refusal(run(up, "suspend", "served"))
     assert "name the jobs" in refusal(run(up, "hold"))
     assert "not both" in refusal(run(up, "hold", "one", "-l", "a=b"))
     assert "has the labels a=b" in refusal(run(up, "cancel", "-l", "a=b"))

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from fleet.admission.selecting import best_policy, policies_for, untaken
+from fleet.admission.selecting import best_policy, policies_for, untaken, why_untaken
 from fleet.admission.travel import NEVER_GROUPS
 from fleet.admission.workloads import WITH_PODS, carries_pods
 from fleet.bindings import binding as b
@@ -65,7 +65,8 @@ class UntakenLoop:
         self._judged.add(stored.uid)
         if b.deleting(stored.body) or self._taken(kind, key, stored.body):
             return None
-        await self._events.once(stored.body, NO_POLICY, untaken(kind, key))
+        why = why_untaken(stored.body, policies_for(self._hub.store, kind, key, stored.body))
+        await self._events.once(stored.body, NO_POLICY, untaken(kind, key, why))
         return None
 
     def _taken(self, kind: Kind, key: Key, body: dict[str, object]) -> bool:

@@ -59,6 +59,17 @@ async def test_a_job_that_no_policy_takes_says_so_once() -> None:
         assert [e["count"] for e in world.events("one", "NoPolicy")] == [1]
 
 
+async def test_a_policy_that_names_a_version_which_is_served_no_more_is_named() -> None:
+    async with hub(member("cfa")) as world:
+        await world.apply(policy(resourceSelectors=[{"apiVersion": "kubeflow.org/v1beta2", "kind": "PyTorchJob"}]))
+        await world.apply(pytorchjob("one"))
+        (event,) = await eventually(lambda: world.events("one", "NoPolicy"))
+        assert event["message"] == (
+            "no policy takes PyTorchJob default/one: PropagationPolicy default/example-policy names"
+            " kubeflow.org/v1beta2 PyTorchJob, and the hub has it as kubeflow.org/v1"
+        )
+
+
 async def test_a_policy_that_comes_in_the_same_batch_is_waited_for() -> None:
     async with hub(member("cfa")) as world:
         await world.apply(pytorchjob("one"))

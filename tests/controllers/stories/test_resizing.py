@@ -154,11 +154,16 @@ async def test_a_job_that_shrinks_needs_no_answer_and_what_it_gives_up_is_free_f
         await world.apply(pytorchjob("two", workers=1))
         await settle(2)
         assert world.state("two") == "Queuing"  # the pods of the first run on
-        pods = world.members.by_name["cfa"].pods
-        for uid in [uid for uid, pod in pods.items() if pod.name in ("one-worker-1", "one-worker-2")]:
-            del pods[uid]
-        world.members._tell("cfa", "pod", world.members.job("cfa", "default", "one"))
+        leave(world, "one-worker-1", "one-worker-2")
         await world.running("two")
+
+
+def leave(world: World, *names: str) -> None:
+    """The pods of job one leave the member, as its operator has them do."""
+    pods = world.members.by_name["cfa"].pods
+    for uid in [uid for uid, pod in pods.items() if pod.name in names]:
+        del pods[uid]
+    world.members._tell("cfa", "pod", world.members.job("cfa", "default", "one"))
 
 
 async def test_without_a_living_decider_no_job_is_made_larger() -> None:
@@ -344,6 +349,23 @@ def _asks_for_less(binding: Body) -> None:
 
 def _tight(body: Body) -> None:
     body["spec"]["root"]["children"][0]["max"][GPU] = 7
+
+
+async def test_a_growth_beside_a_shrink_names_the_way_out() -> None:
+    async with asked(member("cfa")) as world:
+        await runs(world, "one", workers=6)
+
+        def moved(job: Body) -> None:
+            master, worker = (job["spec"]["pytorchReplicaSpecs"][name] for name in ("Master", "Worker"))
+            worker["replicas"] = 2
+            master["template"]["spec"]["containers"][0]["resources"]["limits"][GPU] = "4"
+
+        said = await refused(world, "one", moved)
+        assert "What worker gives back counts once its pods are gone: make it smaller first, alone" in said
+        await world.edit("PyTorchJob", "one", replicas(2))
+        leave(world, "one-worker-2", "one-worker-3", "one-worker-4", "one-worker-5")
+        await settle(5)
+        await world.edit("PyTorchJob", "one", moved)
 
 
 async def test_a_job_without_a_policy_is_not_made_larger() -> None:
