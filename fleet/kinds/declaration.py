@@ -58,6 +58,7 @@ class ComponentRule:
     replicas: Expression | None = None
     at_most: Expression | None = None
     minimum: Expression | None = None
+    maximum: Expression | None = None
     count: Place | None = None  # the field that says how many replicas it has
     per: Expression | None = None  # pods of each replica
     template: Place | None = None
@@ -256,9 +257,11 @@ class _Reader:
             self._flaw(where, text(said.get("name")), "needs either template or pods, and not both")
         replicas = self._expression(f"{where}.replicas", said.get("replicas"), roots)
         minimum = self._expression(f"{where}.minimum", said.get("minimum"), roots)
+        maximum = self._expression(f"{where}.maximum", said.get("maximum"), roots)
         count = self._count(f"{where}.replicasPath", said, roots)
-        if minimum is not None and count is None:
-            self._flaw(f"{where}.minimum", minimum.text, "needs replicasPath, the field for its replicas")
+        for name, bound in (("minimum", minimum), ("maximum", maximum)):
+            if bound is not None and count is None:
+                self._flaw(f"{where}.{name}", bound.text, "needs replicasPath, the field for its replicas")
         together = said.get("atOnce") is not False
         if not together and each is not None:
             self._flaw(f"{where}.atOnce", "false", "is for a component without forEach")
@@ -271,6 +274,7 @@ class _Reader:
             replicas=replicas,
             at_most=self._expression(f"{where}.atMost", said.get("atMost"), roots),
             minimum=minimum,
+            maximum=maximum,
             count=count,
             per=self._expression(f"{where}.podsPerReplica", said.get("podsPerReplica"), roots),
             template=template,

@@ -133,13 +133,26 @@ class DeclaredKind:
         return {name: range_ for name, range_ in found.items() if range_.least < sizes[name]}
 
     def sized(self, body: Body, most: Mapping[str, int]) -> Body:
-        parts = [part for reader in self._components for part in reader.parts(body)]
-        if len({part.name for part in parts}) < len(parts):
-            return body
-        for part in parts:
-            if part.place and part.pods > most.get(part.name, part.pods):
+        for part in self._countable(body):
+            if part.pods > most.get(part.name, part.pods):
                 body = placed(body, part.place, most[part.name] // part.per)
         return body
+
+    def sizes(self, body: Body) -> Mapping[str, int]:
+        return {part.name: part.pods for part in self._countable(body)}
+
+    def as_large_as(self, body: Body, sizes: Mapping[str, int]) -> Body:
+        for part in self._countable(body, ranged=True):
+            wanted = sizes.get(part.name, part.pods)
+            if wanted != part.pods:
+                size = max(part.least, wanted if part.most is None else min(wanted, part.most))
+                body = placed(body, part.place, size // part.per)
+        return body
+
+    def _countable(self, body: Body, *, ranged: bool = False) -> list[_Part]:
+        """Its components of which a field of the body says the number; none where two have one name."""
+        parts = [part for reader in self._components for part in reader.parts(body, ranged=ranged)]
+        return [part for part in parts if part.place] if len({part.name for part in parts}) == len(parts) else []
 
     def together(self, component: str) -> bool:
         return component not in self._over_time
@@ -288,6 +301,8 @@ class _Part(NamedTuple):
     per: int
     place: Steps
     range: Range | None
+    least: int = 0
+    most: int | None = None  # that an autoscaler of the member may give it
 
 
 class _Reader:
@@ -348,7 +363,9 @@ class _Reader:
                 steps = (*self._base, step, *rule.count.steps) if rule.count.root == "item" else rule.count.steps
             said = rule.minimum.read(values) if ranged and rule.minimum is not None and rule.together else None
             least = -(-(digits(said) or whole(said)) // per) * per  # whole replicas
-            yield _Part(name, pods, per, steps, Range(least, per) if 0 < least < pods else None)
+            most = whole(rule.maximum.read(values), -1) if ranged and rule.maximum is not None else -1
+            found = Range(least, per) if 0 < least < pods else None
+            yield _Part(name, pods, per, steps, found, least, most if most > 0 else None)
 
     def _entries(self, body: Body) -> list[tuple[dict[str, Any], Step]]:
         """The entries of the list or map, each as the values that expressions see, with its key or position."""

@@ -178,6 +178,14 @@ class Interpreter(Protocol):
         component whose declaration names no field for the number stays as it is."""
         ...
 
+    def sizes(self, body: Body) -> Mapping[str, int]:
+        """How many pods the components have of which a field of the body says the number, by name."""
+        ...
+
+    def as_large_as(self, body: Body, sizes: Mapping[str, int]) -> Body:
+        """The body with so many pods of these components, within the fewest and the most that the job names."""
+        ...
+
     def together(self, component: str) -> bool:
         """Whether all replicas of the component run at the same time. The others come and go, up to their number."""
         ...

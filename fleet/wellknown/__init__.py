@@ -43,6 +43,7 @@ ANNOTATION_HEARTBEAT = "fleet.io/heartbeat"  # on the Lease of the controllers: 
 ANNOTATION_TUNNEL = "fleet.io/tunnel-address"  # on the Lease of an agent: HOST:PORT of the API that holds its tunnel
 ANNOTATION_JOB = "fleet.io/job"  # namespace/name of the job on the hub
 ANNOTATION_HASH = "fleet.io/hash"  # digest of what was applied: an equal one need not be applied again
+ANNOTATION_SIZES = "fleet.io/sizes"  # on jobs in members: JSON, the pods by component that the hub asked for
 ANNOTATION_SENT = "fleet.io/sent-on"  # on objects in members, not on pods: TERM/REVISION of the hub when it was sent
 
 # -- taints of a Cluster
@@ -134,6 +135,7 @@ SCHEDULE_FAILED = "ScheduleBindingFailed"
 RESERVE_SUCCEED = "QuotaReserved"
 SYNC_SUCCEED = "SyncSucceed"
 SYNC_FAILED = "SyncFailed"
+PUT_BACK = "PutBack"
 EVICT_SUCCEED = "EvictWorkloadFromClusterSucceed"
 EVICT_FAILED = "EvictWorkloadFromClusterFailed"
 PRIORITY_CLASS_DIFFERS = "PriorityClassDiffers"  # a member has its own of that name, of another value

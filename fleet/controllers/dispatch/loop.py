@@ -26,6 +26,7 @@ from fleet.controllers.dispatch.applied import applied, tasks_done
 from fleet.controllers.dispatch.classes import classes_of
 from fleet.controllers.dispatch.data import without_data
 from fleet.controllers.dispatch.dependencies import Dependencies
+from fleet.controllers.dispatch.drift import Drift, as_there, with_sizes
 from fleet.controllers.dispatch.manifests import DEPENDENCIES, hash_of, manifest, marks, pod_group
 from fleet.controllers.dispatch.outgoing import Unsafe
 from fleet.controllers.dispatch.overdue import Overdue
@@ -96,6 +97,7 @@ class DispatchLoop:
             *(Source(POLICY, resource, self._on_override) for resource in OVERRIDES),
         ]
         self.controller = Controller(self.name, hub.store, sources, self.reconcile, workers=64)
+        self._drift = Drift(hub, events, self.controller.queue.add_after)
         self._resources: set[tuple[str, str]] = set()
 
     @property
@@ -321,16 +323,21 @@ class DispatchLoop:
                 outcome, missing = await self._dependencies.send(stored, member, wanted, optional, cluster, overrides)
                 if outcome is not None:
                     return outcome, missing
-            if there is not None and hash_of(there) == hash_of(body) and not b.deleting(there):
+            standing = as_there(body, there if sent else None, interpreter, binding)
+            as_sent = there if there is not None and hash_of(there) == hash_of(body) else None
+            changed = self._drift.look(stored, member, standing, as_sent, interpreter)
+            if as_sent is not None and not b.deleting(as_sent) and not changed:
                 return Outcome(Did.DONE), missing
             refused = await self._send_group(stored, member, body)
             if refused is not None:
                 return refused, missing
-            body = stamped(body, await self._terms.stamp(stored.revision))
+            body = stamped(with_sizes(standing, body, interpreter), await self._terms.stamp(stored.revision))
             sending = self._hub.members.apply(member, body, overwrite=b.overwrites(binding))
             outcome = await told(self._hub, binding, member, sending)
             if outcome.did is Did.UNREACHABLE:
                 self._withdrawal.uncertain(binding, member)
+            elif changed and outcome.did is Did.DONE and outcome.body is not None:
+                await self._drift.put_back(stored, member, standing, outcome.body, interpreter, changed)
             return outcome, missing
         except BadOverride as error:
             return Outcome(Did.OVERRIDE, str(error)), missing
@@ -378,6 +385,7 @@ class DispatchLoop:
         )
         self._tries.pop(stored.key, None)
         self._withdrawal.forget(stored.uid)
+        self._drift.forget(stored.uid)
 
     # -- bounds
 

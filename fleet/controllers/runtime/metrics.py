@@ -124,6 +124,14 @@ class Metrics:
             "fleet_member_dispatch_seconds", "From the choice of a member to a job that is stored there.", ("member",),
             registry=registry, buckets=_LAGS,
         )  # fmt: skip
+        self._drifted = Counter(
+            "fleet_member_copies_put_back", "Copies that somebody changed in their member, and that were put back.",
+            ("member",), registry=registry,
+        )  # fmt: skip
+        self._above = Counter(
+            "fleet_member_requests_above_charge", "Copies that asked for more in their member than their job was"
+            " admitted with.", ("member",), registry=registry,
+        )  # fmt: skip
         self._finished = Counter(
             "fleet_jobs_finished", "Jobs that ended, by leaf and outcome.", ("leaf", "outcome"), registry=registry
         )
@@ -255,6 +263,14 @@ class Metrics:
     def dispatched(self, member: str, seconds: float) -> None:
         """An attempt of a job is stored in its member, so long after the choice of the member."""
         self._dispatches.labels(self._member(member)).observe(max(0.0, seconds))
+
+    def drifted(self, member: str) -> None:
+        """A copy in the member was changed there, and put back."""
+        self._drifted.labels(self._member(member)).inc()
+
+    def above_charge(self, member: str) -> None:
+        """A copy in the member began to ask for more than its job was admitted with."""
+        self._above.labels(self._member(member)).inc()
 
     def ended_job(self, leaf: str, outcome: str) -> None:
         """A job is over. `outcome`: its state in the history."""
