@@ -21,6 +21,7 @@ from fleet.model.unit import AffinityGroup, Toleration, Unit
 from fleet.quota.tree import MAX_JOBS, QuotaNode, QuotaTree
 from fleet.quota.users import USER_MAX_BY_NAME, user_caps
 from fleet.snapshot import Changes, Snapshot
+from fleet.wellknown import TAINT_CORDON, TAINT_DRAIN
 
 _LIFTS_MOST = 8  # taints and the like that one member may have to be cleared of
 
@@ -234,6 +235,8 @@ def text(change: Change) -> str:
             return f"{change.nodes} more node{'s' if change.nodes != 1 else ''} of {what} in member {change.member}"
 
 
+# Nobody is advised to tolerate these: who cordoned or drains the member does not want the job there.
+OUT_OF_SERVICE = frozenset({TAINT_CORDON, TAINT_DRAIN, "node.kubernetes.io/unschedulable"})
 _UNITS = {"cpu": "CPU"}
 _LIFTED = {
     Lift.AFFINITY: "add it to the policy's cluster affinity",
@@ -332,7 +335,10 @@ def _user_raised(node: QuotaNode, given: Raise) -> QuotaNode:
 
 
 def lifts_for(unit: Unit, member: Member) -> tuple[Lift, ...] | None:
-    """The obstacles to lift for the unit to go there; () for nothing; None when no lifting helps."""
+    """The obstacles to lift for the unit to go there; () for nothing; None when no lifting helps, or somebody has taken
+    the member out of service."""
+    if repelled_by((taint for taint in member.taints if taint.key in OUT_OF_SERVICE), unit.tolerations) is not None:
+        return None
     lifts: set[Lift] = set() if member.ready else {Lift.NOT_READY}
     for _ in range(_LIFTS_MOST):
         bar = _bar(unit, member)

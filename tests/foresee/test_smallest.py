@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
 from hypothesis import HealthCheck, given, settings
 
 from fleet.decide import decide
@@ -31,8 +32,10 @@ from fleet.foresee.smallest import least, smallest
 from fleet.foresee.tried import edits_of
 from fleet.model.member import Taint
 from fleet.model.reason import Code
+from fleet.model.unit import Toleration
 from fleet.quota.users import USER_MAX
 from fleet.snapshot import Config, Snapshot
+from fleet.wellknown import TAINT_CORDON, TAINT_DRAIN
 from tests.builders import GIB, GPU, NOW, NodeClaim, member, snapshot, tree, unit
 from tests.worlds import worlds
 
@@ -241,6 +244,20 @@ def test_a_member_that_would_have_to_grow_or_to_be_cleared_counts_as_another_one
         unit("u").gpus(8).queue("root/a").only_in("full"),
     )
     assert of_kind(smallest(cleared, "u", now=NOW), AnotherMember) == [AnotherMember("lent", (Lift.AFFINITY,))]
+
+
+@pytest.mark.parametrize("key", [TAINT_CORDON, TAINT_DRAIN, "node.kubernetes.io/unschedulable"])
+def test_nobody_is_advised_to_tolerate_a_cordon_or_a_drain(key: str) -> None:
+    taints = Taint("team", "ml"), Taint(key, effect="NoExecute" if key == TAINT_DRAIN else "NoSchedule")
+    free = snapshot(
+        member("full").nodes(1, free_gpu=0),
+        member("cordoned").nodes(1).having(taints=taints),
+        unit("u").gpus(8),
+    )
+    assert of_kind(smallest(free, "u", now=NOW), AnotherMember) == []
+    tolerating = unit("u").gpus(8).having(tolerations=(Toleration(key, "Exists"),))
+    free = snapshot(*(member("cordoned").nodes(1).having(taints=taints), tolerating))
+    assert of_kind(smallest(free, "u", now=NOW), AnotherMember) == [AnotherMember("cordoned", (Lift.TAINT,))]
 
 
 def test_nodes_more_come_beside_all_that_a_pool_names() -> None:
