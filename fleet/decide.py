@@ -82,8 +82,9 @@ def _plan(situation: Situation, outcome: Outcome, certificate: Certificate, foun
     placed = [*situation.first, *outcome.placed]
     crossing = {head.candidate.unit.id for head in situation.chosen.heads if head.crossing}
     crossing |= {candidate.unit.id for candidate, _ in situation.first if candidate.tier > Tier.SHARE}
+    grows = situation.growing(outcome.placed)
     placements = tuple(
-        Placement(unit.id, member, _share_until(situation, unit) if unit.id in crossing else None)
+        Placement(unit.id, member, _share_until(situation, unit) if unit.id in crossing else None, unit.id in grows)
         for unit, member in ((candidate.unit, member) for candidate, member in placed)
     )
     started = {candidate.unit.id for candidate, _ in placed} | situation.new

@@ -28,6 +28,7 @@ class Nomination:
     domain: str = ""  # the value of its topology label that it should lie in, if it has one
     share_until: float | None = None  # as of the placement that it will be
     replicas: tuple[tuple[str, int], ...] = ()  # by component, of an elastic job that starts at its smallest
+    grows: bool = False  # its member has to add nodes for it
 
 
 def nomination_of(unit: Body | None) -> Nomination | None:
@@ -42,7 +43,8 @@ def nomination_of(unit: Body | None) -> Nomination | None:
     where, domain = (str(said.get(name) or "") for name in ("queue", "domain"))
     share_until = seconds(said.get("shareUntil") or "")
     replicas = tuple((str(name), whole(count)) for name, count in mapping(said.get("replicas")).items())
-    return Nomination(str(said["member"]), since, until, generation, where, domain, share_until, replicas)
+    grows = said.get("grows") is True
+    return Nomination(str(said["member"]), since, until, generation, where, domain, share_until, replicas, grows)
 
 
 def to_body(nomination: Nomination) -> Body:
@@ -56,4 +58,5 @@ def to_body(nomination: Nomination) -> Body:
         **({"domain": nomination.domain} if nomination.domain else {}),
         **({"shareUntil": rfc3339(nomination.share_until)} if nomination.share_until is not None else {}),
         **({"replicas": dict(nomination.replicas)} if nomination.replicas else {}),
+        **({"grows": True} if nomination.grows else {}),
     }

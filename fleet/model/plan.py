@@ -13,11 +13,13 @@ from fleet.model.unit import Nomination
 @dataclass(frozen=True, slots=True)
 class Placement:
     """Unit `unit` starts whole in `member`. `share_until`: where it starts from a head's reservation, the epoch second
-    until which it then counts as within its leaf's share."""
+    until which it then counts as within its leaf's share. `grows`: some of its pods need nodes that an autoscaler of
+    the member has to add."""
 
     unit: str
     member: str
     share_until: float | None = None
+    grows: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -245,6 +245,7 @@ _UNLENT = ", {kept} guaranteed to others and not lent"
 _RESERVED = ", reserved {reserved} for {preemptor}"
 _RESERVED_JOBS = ", and {reserved} reserved for {preemptor}; waits for them to finish"
 _BACK_OFF_AFTER = "backs off until {until} after attempt {attempts}: {why}"
+_NODES_COME = "Reserved resources success, waiting for nodes that the autoscaler of member {member} has to add"
 _HELD_FOR = "held: {why}; starts after it is released"
 _NO_JOBS_AT_ALL = "{node} may run no jobs at all: its max {resource} is 0"
 LEAST = "least"  # a number of any reason: the replicas that are enough for an elastic job to start
@@ -344,6 +345,8 @@ class Reason:
     def _template(self) -> str:
         if self.code is Code.HELD and self.numbers.get("why"):
             return _HELD_FOR
+        if self.code is Code.ADMISSION_CHECKS and self.numbers.get("grows"):
+            return _NODES_COME
         if self.code is Code.BACK_OFF and self.numbers.get("why"):
             return _BACK_OFF_AFTER
         if self.code is Code.NO_LEAF and self.numbers.get("tree") == "none":

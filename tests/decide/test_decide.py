@@ -32,3 +32,12 @@ def test_an_empty_fleet_decides_nothing() -> None:
 def test_the_plan_does_not_depend_on_the_order_in_which_the_snapshot_was_filled() -> None:
     parts = [unit(f"u{i}").gpus(1 + i % 4) for i in range(12)] + [member(name).nodes(1) for name in "abc"]
     assert plan_of(snapshot(*parts)) == plan_of(snapshot(*reversed(parts)))
+
+
+def test_a_start_says_whether_its_member_has_to_add_nodes() -> None:
+    world = snapshot(
+        member("x").nodes(2).could_add(2),
+        *(unit(name).gpus(8, pods=2).since(100 - at) for at, name in enumerate(("first", "second"))),
+    )
+    plan = decide(world, now=NOW, seed=0, solver=None)
+    assert [(one.unit, one.grows) for one in plan.placements] == [("first", False), ("second", True)]

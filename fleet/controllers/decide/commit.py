@@ -300,9 +300,10 @@ class PlanCommitter:
         self, binding: Stored, unit: Stored, placement: Placement, domain: str, checks: Sequence[str], patience_s: float
     ) -> list[Write]:
         now, member = self._hub.clock.now(), placement.member
+        patience_s += self._hub.config.nodes_added_s if placement.grows else 0.0
         until, where = now + patience_s, queue_of(unit.body)
-        share_until, size = placement.share_until, start_size(binding.body)
-        nomination = Nomination(member, now, until, _generation(binding) or 0, where, domain, share_until, size)
+        share_until, size, grows = placement.share_until, start_size(binding.body), placement.grows
+        nomination = Nomination(member, now, until, _generation(binding) or 0, where, domain, share_until, size, grows)
 
         def tell(body: Body) -> Body:
             if not waits(body):

@@ -123,7 +123,8 @@ def reserve(unit: Body, nomination: Nomination, names: Sequence[str], now: float
 
 def reason_of(nomination: Nomination, names: Sequence[str]) -> Reason:
     numbers = {"member": nomination.member, "checks": ", ".join(names), "until": instant(nomination.until)}
-    return Reason(Code.ADMISSION_CHECKS, numbers)
+    grows = {"grows": "true"} if nomination.grows and rooms.CHECK in names else {}
+    return Reason(Code.ADMISSION_CHECKS, {**numbers, **grows})
 
 
 def tell_reserved(binding: Body, nomination: Nomination, names: Sequence[str], now: float) -> Body:

@@ -172,7 +172,9 @@ class RoomLoop:
         there = {place.name: place for place in self._places(stored.uid, wanted) if not place.over}
         if all(name in there and there[name].held for name in bodies):
             return await self._answer(unit, nomination, READY, f"held by {len(bodies)} {KIND[wanted.driver]}")
-        why = trouble(bodies, there, now, nomination.since, config.room_held_s, config.room_refused_s)
+        grows = (config.nodes_added_s, config.nodes_added_s)  # the pending placeholders are what makes nodes come
+        held_s, refused_s = grows if nomination.grows else (config.room_held_s, config.room_refused_s)
+        why = trouble(bodies, there, now, nomination.since, held_s, refused_s)
         if why:
             return await self._answer(unit, nomination, RETRY, why)
         put = self._hub.members.put_pod if wanted.driver is Driver.PLACEHOLDERS else self._hub.members.apply
@@ -182,8 +184,12 @@ class RoomLoop:
         for outcome in outcomes:
             if outcome.did in (Did.REFUSED, Did.CONFLICT):
                 return await self._answer(unit, nomination, RETRY, outcome.message)
-        await self._answer(unit, nomination, PENDING, "")
-        return min(nomination.since + config.room_held_s - now, AGAIN_S) + 0.01
+        held = sum(place.held for place in there.values())
+        waits = (
+            f"{held} of {len(bodies)} {KIND[wanted.driver]} have a node; member {nomination.member} has to add others"
+        )
+        await self._answer(unit, nomination, PENDING, waits if nomination.grows else "")
+        return min(nomination.since + held_s - now, AGAIN_S) + 0.01
 
     def _places(self, uid: str, wanted: Wanted) -> list[Place]:
         """The places of this attempt that its member shows."""

@@ -111,6 +111,19 @@ class Situation:
             rooms[member].hold(self.space.shapes[candidate.shape], self.space.devices)
         return rooms
 
+    def growing(self, placed: Iterable[tuple[Candidate, str]]) -> frozenset[str]:
+        """The units of `placed` that find room only on nodes that could be added, beside those ahead of them."""
+        rooms: dict[str, MemberRoom] = {}
+        found: set[str] = set()
+        for candidate, member in placed:
+            if not self.snapshot.members[member].potential:
+                continue
+            room = rooms.setdefault(member, self.rooms[member].copy())
+            fit = room.hold(self.space.shapes[candidate.shape], self.space.devices)
+            if fit is not None and fit.potential:
+                found.add(candidate.unit.id)
+        return frozenset(found)
+
     def reserving_beside(self, leaving: Iterable[str]) -> Situation:
         """The situation whose reservations count on these units as gone, since this plan evicts them."""
         choosing, heads = self.choosing, self.chosen.heads
