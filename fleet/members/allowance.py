@@ -7,7 +7,7 @@ unreachable (member.py). Above its share of the loop's time it is read later, so
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Hashable
+from collections.abc import Awaitable, Callable, Hashable, Iterable
 from time import perf_counter
 from typing import Any
 
@@ -25,20 +25,19 @@ class TooMuch(Exception):
 
 def weight(value: Any) -> int:
     """About how many bytes of memory the value takes, of dicts, lists, tuples, texts and numbers."""
-    total, left = 0, [value]
+    total, left = 0, list[Iterable[Any]]([(value,)])
     while left:
-        one = left.pop()
-        if one.__class__ is str:
-            total += 50 + len(one)
-        elif one.__class__ is dict:
-            total += 64 + 100 * len(one)
-            left += one
-            left += one.values()
-        elif one.__class__ is list or one.__class__ is tuple:
-            total += 56 + 8 * len(one)
-            left += one
-        else:
-            total += 32
+        for one in left.pop():
+            if one.__class__ is str:
+                total += 50 + len(one)
+            elif one.__class__ is dict:
+                total += 64 + 100 * len(one) + sum(map(len, one))
+                left.append(one.values())
+            elif one.__class__ is list or one.__class__ is tuple:
+                total += 56 + 8 * len(one)
+                left.append(one)
+            else:
+                total += 32
     return total
 
 

@@ -18,6 +18,7 @@ from fleet.admission.travel import why_not
 from fleet.bindings import binding as b
 from fleet.controllers.cluster.matching import Candidate
 from fleet.controllers.dispatch import classes
+from fleet.controllers.dispatch.drift import Drift
 from fleet.controllers.dispatch.manifests import (
     CLAIM,
     DEPENDENCIES,
@@ -53,7 +54,8 @@ from fleet.wellknown import (
 )
 
 NAMED_MAX = 3  # keys that a warning names
-# The dependencies whose content the pods read: a foreign one of other content is never taken for the hub's in silence.
+# The dependencies whose content the pods read: a foreign one of other content is never taken for the hub's in silence,
+# and one of the hub's that the member changes is put back. Others it may have reasons to change.
 _CONTENT = {"ConfigMap": ("binaryData", "data"), "Secret": ("data",)}
 TOLD_MAX = 10_000  # warnings that are kept in mind, so that none is said at each look
 
@@ -62,8 +64,9 @@ class Dependencies:
     """Sends and withdraws what pod templates name: ConfigMaps, Secrets, claims, accounts, Services,
     PriorityClasses."""
 
-    def __init__(self, hub: Hub, index: BindingIndex, terms: Terms, events: EventRecorder) -> None:
+    def __init__(self, hub: Hub, index: BindingIndex, terms: Terms, events: EventRecorder, drift: Drift) -> None:
         self._hub = hub
+        self._drift = drift
         self._index = index
         self._terms = terms
         self._events = events
@@ -129,7 +132,9 @@ class Dependencies:
                     continue  # propagated there by a binding of its own
                 users = {stored.uid, *(self._users(there) if there is not None else ())}
                 body = dependency(source.body, self._hub.hub_id, users, cluster, overrides)
-                if there is not None and hash_of(there) == hash_of(body) and not b.deleting(there):
+                as_sent = there if there is not None and hash_of(there) == hash_of(body) else None
+                changed = self._drift.look(stored, member, body, as_sent if kind in _CONTENT else None)
+                if as_sent is not None and not b.deleting(as_sent) and not changed:
                     continue
                 if kind == classes.KIND and there is not None and classes.difference(body, there):
                     outcome = await self._hub.members.delete(member, there)  # such a change is refused
@@ -137,6 +142,8 @@ class Dependencies:
                 sent = stamped(body, await self._stamp(there, stored.revision))
                 overwrite = kind in _CONTENT and b.overwrites(stored.body)
                 outcome = await self._hub.members.apply(member, sent, overwrite=overwrite)
+                if changed and outcome.did is Did.DONE and outcome.body is not None:
+                    await self._drift.put_back(stored, member, body, outcome.body, changed)
             if outcome.did is Did.CONFLICT and outcome.body is not None:
                 missing += await self._foreign(stored, member, body, outcome.body)
             if kind == classes.KIND and outcome.cause is Code.MEMBER_FORBIDS:

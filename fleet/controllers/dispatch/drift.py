@@ -28,6 +28,7 @@ from fleet.wellknown import ANNOTATION_SIZES, PUT_BACK
 
 PAUSE_FIRST_S, PAUSE_MAX_S = 1.0, 300.0  # until the next time that the same copy is put back
 PATHS_MAX = 3  # that an event names
+KNOWN_MAX = 10_000  # copies that are kept in mind
 _NOT_COMPARED = frozenset({"apiVersion", "kind", "status", "stringData"})
 
 
@@ -62,16 +63,17 @@ def _asked(there: Body) -> Mapping[str, int]:
     return {name: whole(size, -1) for name, size in said.items()}
 
 
-def differences(wanted: Body, there: Body, besides: str = "") -> tuple[str, ...]:
-    """The paths of what the hub asks for and the copy has otherwise. What the copy has in addition is none.
-    `besides`: a path that is left out."""
-    found: list[str] = []
+def differences(wanted: Body, there: Body, besides: str = "") -> dict[str, object]:
+    """What the hub asks for and the copy has otherwise: the paths, with the values that the copy has. What the copy has
+    in addition is none. `besides`: a path that is left out."""
+    found: dict[str, object] = {}
     for name in sorted(wanted.keys() - _NOT_COMPARED):
         _compare(wanted[name], there.get(name), name, found)
-    return tuple(path for path in found if path != besides)
+    found.pop(besides, None)
+    return found
 
 
-def _compare(wanted: Any, there: Any, path: str, found: list[str]) -> None:
+def _compare(wanted: Any, there: Any, path: str, found: dict[str, object]) -> None:
     if wanted.__class__ is dict and (there.__class__ is dict or not there):
         for key, value in wanted.items():
             _compare(value, mapping(there).get(key), f"{path}.{key}", found)
@@ -79,7 +81,7 @@ def _compare(wanted: Any, there: Any, path: str, found: list[str]) -> None:
         for place, value, other in _matched(wanted, there):
             _compare(value, other, f"{path}[{place}]", found)
     elif (wanted or there) and not _same(wanted, there):
-        found.append(path)
+        found[path] = there
 
 
 def _matched(wanted: list[Any], there: list[Any]) -> Iterable[tuple[int, Any, Any]]:
@@ -103,77 +105,75 @@ def _same(wanted: Any, there: Any) -> bool:
 
 @dataclass(slots=True)
 class _Known:
-    """A copy that was put back before."""
+    """A copy that was put back before, or asks for more than it is charged."""
 
-    uid: str
-    stays: tuple[str, ...] = ()  # as its member writes it, whatever is sent
+    stays: Mapping[str, object] = field(default_factory=dict)  # as its member writes it, whatever is sent
     times: int = 0
     until: float = 0.0  # no sooner again; monotonic
     above: bool = False
 
 
-@dataclass
 class Drift:
-    """What was found, by binding and member: it is learnt again after a restart, by one write that changes nothing."""
+    """`again`: have a binding looked at after so many seconds. What is known of a copy is learnt again after a restart,
+    by one write that changes nothing."""
 
-    hub: Hub
-    events: EventRecorder
-    again: Callable[[Key, float], None]  # have a binding looked at after so many seconds
-    _known: dict[tuple[str, str], _Known] = field(default_factory=dict)
+    def __init__(self, hub: Hub, events: EventRecorder, again: Callable[[Key, float], None]) -> None:
+        self._hub, self._events, self._again = hub, events, again
+        self._known: dict[tuple[str, str], _Known] = {}  # by member and uid of the copy
 
-    def _of(self, uid: str, member: str, there: Body) -> _Known:
-        known = self._known.get((uid, member))
-        if known is None or known.uid != there["metadata"].get("uid"):
-            known = self._known[uid, member] = _Known(str(there["metadata"].get("uid")))
+    def _of(self, member: str, there: Body) -> _Known:
+        key = member, str(there["metadata"].get("uid"))
+        known = self._known.pop(key, None) or _Known()
+        while len(self._known) >= KNOWN_MAX:
+            del self._known[next(iter(self._known))]
+        self._known[key] = known  # the newest last
         return known
 
-    def forget(self, uid: str) -> None:
-        for key in [key for key in self._known if key[0] == uid]:
-            del self._known[key]
-
     def look(
-        self, stored: Stored, member: str, wanted: Body, there: Body | None, interpreter: Interpreter | None
-    ) -> tuple[str, ...]:
-        """The paths that are to be put back now; () for a copy that stands as it should, or is put back later."""
+        self, stored: Stored, member: str, wanted: Body, there: Body | None, interpreter: Interpreter | None = None
+    ) -> Mapping[str, object]:
+        """The fields that are to be put back now; none for a copy that stands as it should, or is put back later."""
         if there is None:
-            return ()
-        known = self._of(stored.uid, member, there)
-        self._count_above(stored, member, there, interpreter, known)
-        paths = differences(wanted, there, interpreter.suspend_field if interpreter is not None else "")
-        if not paths or paths == known.stays:
-            return ()
-        left = known.until - self.hub.clock.monotonic()
+            return {}
+        self._count_above(stored, member, there, interpreter)
+        changed = differences(wanted, there, _besides(interpreter))
+        if not changed or changed == (known := self._of(member, there)).stays:
+            return {}
+        left = known.until - self._hub.clock.monotonic()
         if left > 0:
-            self.again(stored.key, left)
-            return ()
-        return paths
+            self._again(stored.key, left)
+        return changed if left <= 0 else {}
 
     async def put_back(
-        self, stored: Stored, member: str, wanted: Body, there: Body, interpreter: Interpreter | None,
-        paths: tuple[str, ...],
+        self, stored: Stored, member: str, wanted: Body, there: Body, changed: Mapping[str, object],
+        interpreter: Interpreter | None = None,
     ) -> None:  # fmt: skip
         """Note the answer of a member that was sent a copy again. `there`: the copy as it stands now."""
-        known = self._of(stored.uid, member, there)
-        known.stays = differences(wanted, there, interpreter.suspend_field if interpreter is not None else "")
+        known = self._of(member, there)
+        known.stays = differences(wanted, there, _besides(interpreter))
+        known.until = self._hub.clock.monotonic() + min(PAUSE_MAX_S, PAUSE_FIRST_S * 2.0 ** min(known.times, 10))
         known.times += 1
-        pause = min(PAUSE_MAX_S, PAUSE_FIRST_S * 2.0 ** min(known.times - 1, 10))
-        known.until = self.hub.clock.monotonic() + pause
-        if paths == known.stays:
+        if known.stays == changed:
             return
-        self.hub.metrics.drifted(member)
+        self._hub.metrics.drifted(member)
+        paths = list(changed)
         named = ", ".join(paths[:PATHS_MAX]) + (f" and {len(paths) - PATHS_MAX} more" if len(paths) > PATHS_MAX else "")
-        text = f"was changed in member {member}, and is put back: {named}"
-        await self.events.record(stored.body["spec"]["resource"], PUT_BACK, text, warning=True)
+        what = f"{wanted['kind']} {wanted['metadata']['name']}"
+        text = f"{what} was changed in member {member}, and is put back: {named}"
+        await self._events.record(stored.body["spec"]["resource"], PUT_BACK, text, warning=True)
 
-    def _count_above(
-        self, stored: Stored, member: str, there: Body, interpreter: Interpreter | None, known: _Known
-    ) -> None:
-        if interpreter is None:
-            return
+    def _count_above(self, stored: Stored, member: str, there: Body, interpreter: Interpreter | None) -> None:
         try:
-            above = bool(beyond(interpreter.components(there), components_of(stored.body)))
+            asked = interpreter.components(there) if interpreter is not None else ()
+            above = bool(beyond(asked, components_of(stored.body)))
         except BadQuantity:
-            above = False
-        if above and not known.above:
-            self.hub.metrics.above_charge(member)
-        known.above = above
+            return
+        was = self._known.get((member, str(there["metadata"].get("uid"))))
+        if above != (was is not None and was.above):
+            self._of(member, there).above = above
+            if above:
+                self._hub.metrics.above_charge(member)
+
+
+def _besides(interpreter: Interpreter | None) -> str:
+    return interpreter.suspend_field if interpreter is not None else ""

@@ -81,7 +81,8 @@ class DispatchLoop:
         self._evictor = evictor
         self._index = index
         self._terms = terms
-        self._dependencies = Dependencies(hub, index, terms, events)
+        self._drift = Drift(hub, events, lambda key, seconds: self.controller.queue.add_after(key, seconds))
+        self._dependencies = Dependencies(hub, index, terms, events, self._drift)
         self._withdrawal = Withdrawal(hub, self._dependencies, events)
         self._overdue = Overdue(hub, events)
         self._in_flight: dict[str, int] = {}
@@ -97,7 +98,6 @@ class DispatchLoop:
             *(Source(POLICY, resource, self._on_override) for resource in OVERRIDES),
         ]
         self.controller = Controller(self.name, hub.store, sources, self.reconcile, workers=64)
-        self._drift = Drift(hub, events, self.controller.queue.add_after)
         self._resources: set[tuple[str, str]] = set()
 
     @property
@@ -337,7 +337,7 @@ class DispatchLoop:
             if outcome.did is Did.UNREACHABLE:
                 self._withdrawal.uncertain(binding, member)
             elif changed and outcome.did is Did.DONE and outcome.body is not None:
-                await self._drift.put_back(stored, member, standing, outcome.body, interpreter, changed)
+                await self._drift.put_back(stored, member, standing, outcome.body, changed, interpreter)
             return outcome, missing
         except BadOverride as error:
             return Outcome(Did.OVERRIDE, str(error)), missing
@@ -385,7 +385,6 @@ class DispatchLoop:
         )
         self._tries.pop(stored.key, None)
         self._withdrawal.forget(stored.uid)
-        self._drift.forget(stored.uid)
 
     # -- bounds
 

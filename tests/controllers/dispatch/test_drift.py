@@ -126,7 +126,7 @@ def filled_in(body: Any) -> Any:
 @given(Bodies)
 def test_what_a_member_fills_in_or_leaves_out_is_no_difference(body: Body) -> None:
     wanted = {"spec": orjson.loads(orjson.dumps(body))}
-    assert differences(wanted, {**filled_in(wanted), "status": {"x": 1}}) == ()
+    assert differences(wanted, {**filled_in(wanted), "status": {"x": 1}}) == {}
 
 
 def test_differences_are_named_by_their_paths() -> None:
@@ -135,12 +135,13 @@ def test_differences_are_named_by_their_paths() -> None:
     pod = there["spec"]["template"]["spec"]
     pod["containers"].insert(0, {"name": "sidecar", "image": "y"})
     pod["containers"][1]["resources"]["limits"]["nvidia.com/gpu"] = "1000m"
-    assert differences(wanted, there) == ()
+    assert differences(wanted, there) == {}
     pod["containers"][1]["image"] = "evil"
     there["metadata"]["labels"] = {}
     there["spec"]["replicas"] = 3
-    assert differences(wanted, there) == ("spec.replicas", "spec.template.spec.containers[0].image")
-    assert differences(wanted, there, "spec.replicas") == ("spec.template.spec.containers[0].image",)
+    image = {"spec.template.spec.containers[0].image": "evil"}
+    assert differences(wanted, there) == {"spec.replicas": 3, **image}
+    assert differences(wanted, there, "spec.replicas") == image
 
 
 # -- the loop
@@ -208,9 +209,28 @@ async def test_all_else_is_put_back_and_counted_and_told() -> None:
         await eventually(lambda: image() == "x")
         await eventually(lambda: world.events("scaled", "PutBack"))
         (told,) = world.events("scaled", "PutBack")
-        assert told["message"] == ("was changed in member cfa, and is put back: spec.template.spec.containers[0].image")
+        assert told["message"] == (
+            "Deployment scaled was changed in member cfa, and is put back: spec.template.spec.containers[0].image"
+        )
         found = world.hub.metrics.registry.get_sample_value("fleet_member_copies_put_back_total", {"member": "cfa"})
         assert found == 1
+
+
+async def test_the_data_of_a_dependency_is_put_back() -> None:
+    async with hub(member("cfa")) as world:
+        config = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "c", "namespace": "default"}}
+        job = pytorchjob("one", volumes=[{"name": "c", "configMap": {"name": "c"}}])
+        await world.apply(tree(), policy(queue=True), {**config, "data": {"depth": "3"}}, job)
+        await world.running("one")
+        cfa, key = world.members.by_name["cfa"], Key("", "configmaps", "default", "c")
+        body = copy.deepcopy(cfa.objects[key])
+        body["data"] = {"depth": "9", "more": "1"}
+        cfa.objects[key] = body
+        world.members._tell("cfa", "job", body)
+        await eventually(lambda: cfa.objects[key]["data"]["depth"] == "3")
+        await eventually(lambda: world.events("one", "PutBack"))
+        (told,) = world.events("one", "PutBack")
+        assert told["message"] == "ConfigMap c was changed in member cfa, and is put back: data.depth"
 
 
 async def test_a_member_that_writes_a_field_its_own_way_is_not_fought_with(monkeypatch: pytest.MonkeyPatch) -> None:
