@@ -24,14 +24,14 @@ log = structlog.get_logger(__name__)
 
 class Acceptor:
     """One listening socket, in the shape of an asyncio server. `make` gets the connection's slot; its protocol gives
-    the slot back when the connection is lost."""
+    the slot back when the connection is lost. `tls` may be set anew, for the connections to come."""
 
     def __init__(
         self, sock: socket.socket, make: Callable[[Slot], asyncio.Protocol], connections: Connections, bounds: Bounds,
         *, tls: ssl.SSLContext | None, backlog: int,
     ) -> None:  # fmt: skip
         self._socket, self._make, self._connections, self._bounds = sock, make, connections, bounds
-        self._tls, self._backlog = tls, backlog
+        self.tls, self._backlog = tls, backlog
         self._loop = asyncio.get_running_loop()
         self._handshakes: set[asyncio.Task[None]] = set()
         self._pause: asyncio.TimerHandle | None = None
@@ -97,10 +97,10 @@ class Acceptor:
 
     async def _handshake(self, connection: socket.socket, slot: Slot) -> None:
         """The TLS handshake, and then the protocol; a handshake that fails is nobody's error but the client's."""
-        handshake_s = self._bounds.handshake_s if self._tls is not None else None
+        handshake_s = self._bounds.handshake_s if self.tls is not None else None
         try:
             await self._loop.connect_accepted_socket(
-                lambda: self._make(slot), connection, ssl=self._tls, ssl_handshake_timeout=handshake_s
+                lambda: self._make(slot), connection, ssl=self.tls, ssl_handshake_timeout=handshake_s
             )
         except (OSError, asyncio.CancelledError):
             slot.leave()

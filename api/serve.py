@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import socket
+import ssl
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -24,6 +25,7 @@ from api.edge import Bounds, Connections, EdgeMetrics, Slot
 from api.fairness.reading import Reader
 from api.http import ASGIApp
 from api.protocol import BoundedProtocol
+from api.tls import Certificates, Pair
 
 STOP_S = 1.0
 HANDSHAKES_S = 1.0
@@ -35,11 +37,12 @@ class _Uvicorn(uvicorn.Server):
     """A uvicorn that leaves the signals of the process to its caller, and has bounds on its connections."""
 
     def __init__(
-        self, config: uvicorn.Config, bounds: Bounds, metrics: EdgeMetrics, authorities: tuple[Path, ...],
-        reader: Callable[[], Reader] | None,
+        self, config: uvicorn.Config, bounds: Bounds, metrics: EdgeMetrics, certificates: Certificates | None,
+        authorities: tuple[Path, ...], reader: Callable[[], Reader] | None,
     ) -> None:  # fmt: skip
         super().__init__(config)
-        self._bounds, self._metrics, self._authorities, self._reader = bounds, metrics, authorities, reader
+        self._bounds, self._metrics, self._reader = bounds, metrics, reader
+        self._certificates, self._authorities = certificates, authorities
 
     @contextlib.contextmanager
     def capture_signals(self):  # type: ignore[no-untyped-def]
@@ -47,17 +50,29 @@ class _Uvicorn(uvicorn.Server):
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await self.lifespan.startup()
-        if self.config.ssl is not None and self._authorities:
-            ask_for_certificates(self.config.ssl, self._authorities)
+        tls = self._tls()
         connections = Connections(self._bounds, self._metrics)
         acceptors = [
-            Acceptor(sock, self._protocol, connections, self._bounds, tls=self.config.ssl, backlog=self.config.backlog)
+            Acceptor(sock, self._protocol, connections, self._bounds, tls=tls, backlog=self.config.backlog)
             for sock in sockets or ()
         ]
         for acceptor in acceptors:
             acceptor.start()
         self.servers = acceptors  # type: ignore[assignment]
         self.started = True
+
+    def _tls(self) -> ssl.SSLContext | None:
+        if self._certificates is None:
+            return None
+        context = self._certificates.context()
+        if self._authorities:
+            ask_for_certificates(context, self._authorities)
+        return context
+
+    def renew(self) -> None:
+        tls = self._tls()
+        for acceptor in self.servers:
+            acceptor.tls = tls  # type: ignore[attr-defined]
 
     def dismiss(self) -> None:
         """From now on each answer ends its connection, and says so."""
@@ -98,6 +113,7 @@ def bind(host: str, port: int) -> socket.socket:
 class Server:
     """One listening server in this event loop.
 
+    `certificates`: those of TLS; `cert` and `key`: one of them, in short; without either it speaks plain HTTP.
     `close_streams` is called when it takes no new connection any more (`Api.close_streams`). `listener`: a bound socket
     to take over, in place of binding host and port. `metrics`: where it is counted what the bounds refused
     (`Api.metrics.edge`). `client_authorities`: files of the authorities whose client certificates are credentials.
@@ -111,23 +127,25 @@ class Server:
         listener: socket.socket | None = None, bounds: Bounds | None = None, metrics: EdgeMetrics | None = None,
         client_authorities: tuple[Path, ...] = (), drain_s: float = 0.0, on_drain: Callable[[], None] | None = None,
         finish_s: float = STOP_S, reader: Callable[[], Reader] | None = None,
+        certificates: Certificates | None = None,
     ) -> None:  # fmt: skip
         self._drain_s, self._on_drain, self._finish_s = drain_s, on_drain, finish_s
         self._socket = listener or bind(host, port)
         self.host = host
         self.port: int = self._socket.getsockname()[1]
         self._close_streams = close_streams
-        self._tls = cert is not None
+        if cert is not None and key is not None:
+            certificates = Certificates(Pair(cert, key))
+        self._tls = certificates is not None
         config = uvicorn.Config(
             app, host=host, port=self.port, http=BoundedProtocol, ws="none", lifespan="off", log_config=None,
             access_log=False, server_header=False, date_header=True, proxy_headers=False,
             timeout_keep_alive=75, timeout_graceful_shutdown=int(finish_s), backlog=BACKLOG,
-            ssl_certfile=str(cert) if cert else None, ssl_keyfile=str(key) if key else None,
         )  # fmt: skip
         bounds = bounds or Bounds()
         bounds = replace(bounds, connections=room_for(bounds.connections))
         metrics = metrics or EdgeMetrics(CollectorRegistry())
-        self._server = _Uvicorn(config, bounds, metrics, client_authorities, reader)
+        self._server = _Uvicorn(config, bounds, metrics, certificates, client_authorities, reader)
         self._task: asyncio.Task[None] | None = None
 
     @property
@@ -143,6 +161,11 @@ class Server:
                 await self._task
                 raise RuntimeError("the server ended before it served")
             await asyncio.sleep(0.005)
+
+    def renew(self) -> None:
+        """Show new connections the certificates as their files are now. OSError where they cannot be used: those from
+        before are shown then."""
+        self._server.renew()
 
     async def stop(self) -> None:
         """Drain, stop listening, close streams, wait for the rest for `finish_s`. Safe to call twice: the

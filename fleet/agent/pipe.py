@@ -65,13 +65,15 @@ def session(*, trust_env: bool = False) -> aiohttp.ClientSession:
     return aiohttp.ClientSession(cookie_jar=aiohttp.DummyCookieJar(), trust_env=trust_env)
 
 
-async def connect(client: aiohttp.ClientSession, url: str, token: str, tls: ssl.SSLContext | None) -> Pipe:
-    """Raises Refused, or OSError."""
+async def connect(
+    client: aiohttp.ClientSession, url: str, token: str, tls: ssl.SSLContext | None, server_name: str = ""
+) -> Pipe:
+    """`server_name`: to ask for in place of the URL's host. Raises Refused, or OSError."""
     try:
         socket = await client.ws_connect(
             url, headers={"authorization": f"Bearer {token}", "user-agent": "fleet"}, ssl=tls or True, compress=0,
             max_msg_size=MESSAGE_MAX, autoping=True, autoclose=False,
-            timeout=aiohttp.ClientWSTimeout(ws_close=0.5),
+            timeout=aiohttp.ClientWSTimeout(ws_close=0.5), server_hostname=server_name or None,
         )  # fmt: skip
     except aiohttp.WSServerHandshakeError as error:
         raise Refused(error.status) from error

@@ -13,6 +13,7 @@ import typer
 
 from fleet.cli.failure import Failure
 from fleet.cli.options import OutgoingOption
+from fleet.cli.serving import CertificateOption, Given, KeyOption
 
 if TYPE_CHECKING:
     from api.console.login import Client
@@ -99,6 +100,8 @@ ConsoleOption = Annotated[bool, typer.Option("--console/--no-console", help="Ser
 class Access:
     """The options of one hub. Each field is the option of its name."""
 
+    tls_cert_file: CertificateOption = None
+    tls_private_key_file: KeyOption = None
     client_ca_file: ClientCaOption = None
     authentication_config: AuthenticationOption = None
     outgoing_allow: OutgoingOption = None
@@ -137,6 +140,11 @@ class Access:
             for item in value if isinstance(value, list) else [value]:
                 words += [name, str(item.absolute() if isinstance(item, Path) else item)]
         return words
+
+    @property
+    def certificate(self) -> Given:
+        """The certificate to serve with."""
+        return Given(self.tls_cert_file, self.tls_private_key_file)
 
     def issuers(self) -> tuple[Issuer, ...]:
         """The issuer that flags name; none without them. Raises Failure."""
@@ -200,8 +208,9 @@ class Access:
         from fleet.cli import audit
 
         self.allowed()
+        self.certificate.check()
         if self.client_ca_file is not None:
-            _check_certificates(self.client_ca_file)
+            certificates_in(self.client_ca_file, "--client-ca-file")
         if self.console:
             self.client()
         self.issuers()
@@ -229,15 +238,18 @@ def takes_access(command: Callable[..., None]) -> Callable[..., None]:
     return run
 
 
-def _check_certificates(path: Path) -> None:
+def certificates_in(path: Path, option: str) -> bytes:
+    """The certificates (PEM) in the file that an option names. Raises Failure."""
     from cryptography import x509
 
     try:
-        x509.load_pem_x509_certificates(path.read_bytes())
+        content = path.read_bytes()
+        x509.load_pem_x509_certificates(content)
     except OSError as error:
-        raise Failure(f"--client-ca-file {path}: {error.strerror or error}") from error
+        raise Failure(f"{option} {path}: {error.strerror or error}") from error
     except ValueError as error:
-        raise Failure(f"--client-ca-file {path}: no certificates in PEM") from error
+        raise Failure(f"{option} {path}: no certificates in PEM") from error
+    return content
 
 
 def _check_configuration(path: Path) -> None:

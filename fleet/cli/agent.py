@@ -59,16 +59,19 @@ def agent(
 
     async def main(stop: asyncio.Event) -> None:
         served = Agent(hub, name, lambda: _read(token_file), tls, at)
+        tasks = [asyncio.create_task(served.run(), name="agent")]
         if metrics is not None and metrics_token_file and metrics_cert_file and metrics_key_file:
+            from api.tls import Certificates, Pair, follow
             from fleet.cli.agentmetrics import OneToken, registry_of
             from fleet.cli.exposition import Exposition
 
             guard = OneToken(lambda: _read(metrics_token_file))
             try:
-                Exposition(registry_of(served), metrics, guard, metrics_cert_file, metrics_key_file)
+                certificates = Certificates(Pair(metrics_cert_file, metrics_key_file))
+                exposition = Exposition(registry_of(served), metrics, guard, certificates)
             except OSError as error:
                 raise Failure(f"cannot use {metrics_cert_file} with {metrics_key_file}: {error}") from error
-        tasks = [asyncio.create_task(served.run(), name="agent")]
+            tasks.append(asyncio.create_task(follow(certificates.files, exposition.renew), name="certificates"))
         if listener is not None:
             tasks.append(asyncio.create_task(Health(served, listener).run(), name="health"))
         stopping: asyncio.Task[object] = asyncio.create_task(stop.wait())

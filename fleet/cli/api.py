@@ -43,9 +43,9 @@ def api(
     import asyncio
     import socket
 
-    from fleet.cli import composeapi, intact, logs
+    from fleet.cli import composeapi, intact, logs, serving
     from fleet.cli.compose import Databases, run
-    from fleet.cli.datadir import create_root, locate, prepare
+    from fleet.cli.datadir import create_root, locate, prepare, public_names
     from fleet.cli.parent import say_ready
     from fleet.cli.tracing import endpoint_of
     from fleet.cli.up import bind, parse_listen
@@ -58,10 +58,12 @@ def api(
         host, port = parse_listen(listen)
         intact.check(data, embedded=not database_url)
         create_root(data)
-        if not (data.hub_id_file.exists() and data.server_key.exists()):
+        if not (data.hub_id_file.exists() and data.ca_certificate.exists() and serving.own(data).key.exists()):
             prepare(data, host)
+        if lack := serving.lacks(data, access.certificate, public_names(host)):
+            logs.say(lack)
         listener = bind(host, port)
-    if not data.server_key.exists():
+    if not serving.own(data).key.exists():
         raise Failure(f"{data.root} holds no server certificate")
 
     async def main(stop: asyncio.Event) -> None:

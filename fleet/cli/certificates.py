@@ -27,13 +27,14 @@ class Certificate:
 @dataclass(frozen=True, slots=True)
 class Certificates:
     """Files are read at each question, since they are renewed beside the process. `authorities`: the files that
-    clients' certificates are checked with."""
+    clients' certificates are checked with. `served`: the one that is shown, where it is not that of the directory."""
 
     data: DataDir
     authorities: Sequence[Path]
+    served: Path | None = None
 
     def read(self) -> list[Certificate]:
-        named = {CA: [self.data.ca_certificate], SERVER: [self.data.server_certificate]}
+        named = {CA: [self.data.ca_certificate], SERVER: [self.served or self.data.server_certificate]}
         named[CLIENT] = [path for path in self.authorities if path != self.data.ca_certificate]
         return [
             Certificate(name, path, until) for name, paths in named.items() for path in paths for until in _ends(path)

@@ -21,6 +21,7 @@ from fleet.simulate.wall import RandomIds, WallClock
 
 if TYPE_CHECKING:
     from fleet.cli.exposition import Gate
+    from fleet.cli.serving import Given
     from fleet.controllers.decide.process import ProcessDecider
     from fleet.controllers.runtime.heartbeat import Heartbeat
     from fleet.controllers.runtime.hub import ControllerConfig, Hub
@@ -205,10 +206,11 @@ async def run_controllers(
     config: ControllerConfig,
     listener: socket.socket | None = None,
     otlp: str = "",
+    certificate: Given | None = None,
 ) -> None:
     """The controllers' process: wait until it leads, then run every loop; when the leadership is lost, end all of them
     and wait again. The process ends with `stop` alone. `listener`: for its metrics, which it serves from the
-    beginning. `otlp`: where its traces go, "" for nowhere."""
+    beginning, with `certificate` or that of the directory. `otlp`: where its traces go, "" for nowhere."""
     from fleet.cli.tracing import traces_of
     from fleet.controllers.runtime.metrics import Metrics
 
@@ -220,10 +222,13 @@ async def run_controllers(
         if listener is not None:
             from api.auth import TokenFile
             from fleet.cli.exposition import Exposition, Gate
+            from fleet.cli.serving import Given, followed, shown
 
             gate = Gate(TokenFile(data.tokens, WallClock()))
-            served = Exposition(metrics.registry, listener, gate, data.server_certificate, data.server_key)
+            certificates = shown(data, certificate or Given())
+            served = Exposition(metrics.registry, listener, gate, certificates)
             stack.callback(served.stop)
+            await stack.enter_async_context(followed(certificates, served.renew))
         await _lead(data, urls, stop, on_ready, config, metrics, gate, traces)
 
 

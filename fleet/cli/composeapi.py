@@ -60,6 +60,7 @@ async def serve_api(
     from fleet.cli.authentication import users_of
     from fleet.cli.console import console_of
     from fleet.cli.parts import Parts
+    from fleet.cli.serving import followed, shown
     from fleet.cli.tokenfile import TokenLines
     from fleet.cli.tracing import traces_of
     from fleet.cli.tunnels import address_of, dialer_of, holder_of
@@ -85,7 +86,8 @@ async def serve_api(
         dialer = dialer_of(hub, tunnels)
         parts = component_checks(hub.store, hub.clock)
         relays = Relays(hub.objects, hub.data.hub_id, dial=dialer.dial, outgoing=outgoing)
-        certificates = Certificates(data, access.authorities(data.ca_certificate))
+        served = shown(data, access.certificate)
+        certificates = Certificates(data, access.authorities(data.ca_certificate), served.shown.certificate)
         own = Parts(data, dsn, hub.clock, certificates, history)
         kept.audit.requests = RequestLog(hub.clock, traces)
         lines = Lines(hub.store)
@@ -118,15 +120,16 @@ async def serve_api(
         await app.start()
         host, port = listener.getsockname()[:2]
         server = Server(
-            app, host=host, port=port, cert=data.server_certificate, key=data.server_key,
-            close_streams=app.close_streams, listener=listener, metrics=app.metrics.edge,
+            app, host=host, port=port, certificates=served, close_streams=app.close_streams,
+            listener=listener, metrics=app.metrics.edge,
             client_authorities=access.authorities(data.ca_certificate),
             drain_s=drain_s, on_drain=app.drain, finish_s=FINISH_S, reader=fairness.reader,
         )  # fmt: skip
         try:
             await server.start()
             on_ready()
-            await stop.wait()
+            async with followed(served, server.renew):
+                await stop.wait()
         finally:
             await server.stop()
             await app.stop()

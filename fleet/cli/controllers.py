@@ -24,6 +24,7 @@ from fleet.cli.options import (
     ReclaimOption,
     UsageDaysOption,
 )
+from fleet.cli.serving import CertificateOption, Given, KeyOption
 from fleet.cli.tracing import OtlpOption
 from fleet.wellknown import PLACEHOLDER_IMAGE
 
@@ -43,6 +44,8 @@ def controllers(
     usage_days: UsageDaysOption = HISTORY_DAYS,
     outgoing_allow: OutgoingOption = None,
     metrics_listen: MetricsOption = None,
+    tls_cert_file: CertificateOption = None,
+    tls_private_key_file: KeyOption = None,
     otlp_endpoint: OtlpOption = None,
     metrics_fd: Annotated[int | None, typer.Option(hidden=True, help="A listening socket to use instead.")] = None,
 ) -> None:
@@ -59,6 +62,8 @@ def controllers(
     from fleet.controllers.runtime.hub import ControllerConfig
 
     Access(outgoing_allow=outgoing_allow).allowed()  # a wrong one is named before anything starts
+    certificate = Given(tls_cert_file, tls_private_key_file)
+    certificate.check()
     data, otlp = locate(data_dir), endpoint_of(otlp_endpoint)
     intact.check(data, embedded=not database_url)
     data.need()
@@ -77,7 +82,7 @@ def controllers(
 
     async def main(stop: asyncio.Event) -> None:
         urls = compose.Databases(database_url or None, history_database_url or None)
-        await compose.run_controllers(data, urls, stop, say_ready, config, metrics, otlp)
+        await compose.run_controllers(data, urls, stop, say_ready, config, metrics, otlp, certificate)
 
     logs.configure(data.logs / "controllers.log")
     buffers.keep_apart()

@@ -1,6 +1,7 @@
 """The data directory: everything that a hub on one machine keeps, and how its first start makes it.
 
     pki/ca.{crt,key}  pki/server.{crt,key}  pki/service-account.key
+    pki/local.{crt,key}  the hub's own certificate, where pki/server.crt is one of somebody else (serving.py)
     secrets.key       encrypts Secret objects in the database; the store makes and rotates it
     tokens.csv        token,user,uid,"group,group",end: the first line is the administrator's
     kubeconfig        what kubectl needs, administrator's token inside
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     from fleet.simulate.cluster import Tls
 
 ENV_DATA_DIR = "FLEET_DATA_DIR"
+LOOPBACK = ("localhost", "127.0.0.1", "::1")
 
 
 @dataclass(frozen=True)
@@ -56,6 +58,15 @@ class DataDir:
     @property
     def server_key(self) -> Path:
         return self.root / "pki" / "server.key"
+
+    @property
+    def local_certificate(self) -> Path:
+        """The hub's own, where `server_certificate` is not."""
+        return self.root / "pki" / "local.crt"
+
+    @property
+    def local_key(self) -> Path:
+        return self.root / "pki" / "local.key"
 
     @property
     def service_account_key(self) -> Path:
@@ -160,11 +171,12 @@ def create_root(data: DataDir) -> None:
 
 
 def prepare(data: DataDir, host: str) -> bool:
-    """Make what is missing, and a server certificate for `host`. True on the first start.
+    """Make what is missing, and a server certificate for `host`, or for the hub's own use where another one is there.
+    True on the first start.
 
     The caller holds the Lock. The kubeconfig is written apart, once the port is known.
     """
-    from fleet.cli import pki
+    from fleet.cli import pki, serving
     from fleet.store.secrets import SecretBox
 
     first = not data.hub_id_file.exists()
@@ -173,15 +185,10 @@ def prepare(data: DataDir, host: str) -> bool:
     now = pki.utcnow()
     if not (data.ca_certificate.exists() and data.ca_key.exists()):
         pki.make_ca(data.ca_certificate, data.ca_key, now=now)
-        data.server_certificate.unlink(missing_ok=True)
-    hosts = ["localhost", "127.0.0.1", "::1"]
-    if host not in (*hosts, "0.0.0.0", "::", ""):
-        hosts.append(host)
-    hosts += _own_names()
-    if not (data.server_key.exists() and pki.server_certificate_serves(data.server_certificate, hosts, now=now)):
-        pki.make_server_certificate(
-            data.ca_certificate, data.ca_key, data.server_certificate, data.server_key, hosts, now=now
-        )
+    hosts = [*LOOPBACK, *public_names(host)]
+    certificate, key = serving.own(data)
+    if not key.exists() or pki.flaws(certificate, hosts, now=now):
+        pki.make_server_certificate(data.ca_certificate, data.ca_key, certificate, key, hosts, now=now)
     if not data.service_account_key.exists():
         pki.write_private(data.service_account_key, pki.new_key())
     if not data.tokens.exists():
@@ -205,6 +212,11 @@ def members_tls(data: DataDir) -> Tls:
     certificate, key = folder / "server.crt", folder / "server.key"
     pki.make_server_certificate(ca, ca_key, certificate, key, ["127.0.0.1", "localhost"], now=now)
     return Tls(certificate, key, ca.read_bytes())
+
+
+def public_names(host: str) -> list[str]:
+    """The names by which others reach a hub that listens on `host`."""
+    return [*([host] if host not in (*LOOPBACK, "0.0.0.0", "::", "") else []), *_own_names()]
 
 
 def _own_names() -> list[str]:
@@ -233,11 +245,15 @@ def add_token(data: DataDir, user: str, groups: tuple[str, ...], uid: str = "", 
     return token
 
 
-def write_kubeconfig(data: DataDir, server: str) -> None:
-    """Write DIR/kubeconfig for the address that is served now, unless it says so already."""
+def write_kubeconfig(data: DataDir, server: str, server_name: str = "") -> None:
+    """Write DIR/kubeconfig for the address that is served now, unless it says so already. `server_name`: for which the
+    hub shows the certificate of its CA; "" where it shows no other."""
     from fleet.cli import pki
     from fleet.engine.kubeconfig import write
 
-    text = write(server, name="fleet", user="admin", ca=data.ca_certificate.read_bytes(), token=data.admin_token())
+    text = write(
+        server, name="fleet", user="admin", ca=data.ca_certificate.read_bytes(), server_name=server_name,
+        token=data.admin_token(),
+    )  # fmt: skip
     if not data.kubeconfig.exists() or data.kubeconfig.read_bytes() != text.encode():
         pki.write_private(data.kubeconfig, text.encode())

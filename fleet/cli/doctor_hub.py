@@ -31,7 +31,8 @@ GIVEN_UP_MOST = 1000  # notifications that are counted
 OLDEST_KUBECTL = 27  # the minor version of the oldest kubectl that works
 _REMEDY = {
     "the hub's CA": "make a new hub, or bring your own CA: all clients trust this one",
-    "the server": "restart the API process, which makes a new one (a certificate of your own: put a new one there)",
+    "the server": "restart the API process, which makes a new one (a certificate of your own: put a new one there, and"
+    " it is shown without a restart)",
     "a client authority": "put a new one into --client-ca-file, and restart the API process",
 }
 

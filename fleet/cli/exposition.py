@@ -15,7 +15,6 @@ import socket
 import ssl
 import threading
 from collections.abc import Iterable
-from pathlib import Path
 from socketserver import ThreadingMixIn
 from typing import TYPE_CHECKING, Any, Protocol
 from wsgiref.simple_server import WSGIRequestHandler, WSGIServer
@@ -27,6 +26,7 @@ if TYPE_CHECKING:
 
     from api.auth import TokenFile
     from api.rbac import Rbac
+    from api.tls import Certificates
 
 PATH = "/metrics"
 CLIENT_LIMIT_S = 10.0  # for a client to shake hands, to ask and to read, each
@@ -120,10 +120,10 @@ class _Server(ThreadingMixIn, WSGIServer):
 
 
 class Exposition:
-    """Serves `registry` on `listener`, which listens already, with this certificate, until `stop`."""
+    """Serves `registry` on `listener`, which listens already, with these certificates, until `stop`."""
 
     def __init__(
-        self, registry: CollectorRegistry, listener: socket.socket, gate: Guard, certificate: Path, key: Path
+        self, registry: CollectorRegistry, listener: socket.socket, gate: Guard, certificates: Certificates
     ) -> None:
         from prometheus_client import make_wsgi_app
 
@@ -146,8 +146,8 @@ class Exposition:
 
         host, self.port = listener.getsockname()[:2]
         self._server = _Server((host, self.port), _Handler, bind_and_activate=False)
-        self._server.tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-        self._server.tls.load_cert_chain(certificate, key)
+        self._certificates = certificates
+        self.renew()
         self._server.socket.close()
         self._server.socket = listener
         self._server.server_name, self._server.server_port = host, self.port
@@ -155,6 +155,10 @@ class Exposition:
         self._server.set_app(app)
         self._thread = threading.Thread(target=self._server.serve_forever, name="metrics", daemon=True)
         self._thread.start()
+
+    def renew(self) -> None:
+        """Show new connections the certificates as their files are now. OSError where they cannot be used."""
+        self._server.tls = self._certificates.context()
 
     def stop(self) -> None:
         self._server.shutdown()

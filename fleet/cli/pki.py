@@ -11,6 +11,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from cryptography import x509
+from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
@@ -73,14 +74,34 @@ def _san(host: str) -> x509.GeneralName:
         return x509.DNSName(host)
 
 
-def server_certificate_serves(certificate: Path, hosts: list[str], *, now: datetime) -> bool:
-    """Whether the certificate is there, names all `hosts`, and stays valid for a while."""
+def signed_by(certificate: Path, ca: Path) -> bool:
+    """Whether this CA has signed the certificate. ValueError or OSError where one of them cannot be read."""
+    issued, issuer = (x509.load_pem_x509_certificate(path.read_bytes()) for path in (certificate, ca))
+    try:
+        issued.verify_directly_issued_by(issuer)
+    except (ValueError, TypeError, InvalidSignature):
+        return False
+    return True
+
+
+def flaws(certificate: Path, hosts: list[str], *, now: datetime) -> list[str]:
+    """Why the certificate does not serve `hosts`, or soon will not; empty where it does."""
     try:
         loaded = x509.load_pem_x509_certificate(certificate.read_bytes())
         names = loaded.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
-    except (OSError, ValueError, x509.ExtensionNotFound):
-        return False
-    return all(_san(host) in names for host in hosts) and loaded.not_valid_after_utc > now + RENEW_BEFORE
+    except (OSError, ValueError):
+        return ["it cannot be read"]
+    except x509.ExtensionNotFound:
+        return ["it names no host"]
+    missing = [host for host in hosts if not _names(names, host)]
+    until = loaded.not_valid_after_utc
+    found = [f"it does not name {', '.join(missing)}"] if missing else []
+    return found + ([f"it ends on {until:%Y-%m-%d %H:%M} UTC"] if until <= now + RENEW_BEFORE else [])
+
+
+def _names(names: x509.SubjectAlternativeName, host: str) -> bool:
+    """Whether one of the names is the host, or a wildcard for it."""
+    return _san(host) in names or _san(f"*.{host.partition('.')[2]}") in names
 
 
 def make_server_certificate(

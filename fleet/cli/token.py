@@ -7,6 +7,7 @@ import time
 from collections.abc import Iterator
 from enum import StrEnum
 from math import inf, isfinite
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -55,6 +56,13 @@ def create(
     server: Annotated[
         str | None, typer.Option(help="https://HOST:PORT for the kubeconfig (default: as in DATA-DIR/kubeconfig).")
     ] = None,
+    certificate_authority: Annotated[
+        Path | None,
+        typer.Option(
+            help="Certificates (PEM) that the kubeconfig checks the hub's with (default: the hub's CA). Give it with"
+            " --server where the hub has a certificate of another authority for that address."
+        ),
+    ] = None,
     namespace: Annotated[
         str | None, typer.Option("--namespace", "-n", help="Namespace that the kubeconfig's context is in.")
     ] = None,
@@ -65,6 +73,7 @@ def create(
 ) -> None:
     """Make a token for a user, and print it or a whole kubeconfig. Run it where the data directory is."""
     from fleet.amc.kubeconfig import load
+    from fleet.cli.access import certificates_in
     from fleet.cli.datadir import locate
     from fleet.cli.tokenfile import TokenLines, ttl_seconds
     from fleet.engine.kubeconfig import BadKubeconfig, write
@@ -74,9 +83,12 @@ def create(
     data.need()
     if not all(_is_name(name) for name in (user, *(group or ()))):
         raise Failure("names of users and groups are printable text without commas, quotes and spaces around them")
+    ca = certificates_in(certificate_authority, "--certificate-authority") if certificate_authority else None
+    server_name = ""
     if server is None and output is As.kubeconfig:
         try:
-            server = load([data.kubeconfig], must_exist=True).server
+            known = load([data.kubeconfig], must_exist=True)
+            server, server_name = known.server, known.server_name if ca is None else ""
         except BadKubeconfig as error:
             raise Failure(f"the hub's address is not known: {error} (else give --server)") from error
     if server is not None and not re.fullmatch(r"https://[^\s/]+", server):
@@ -88,8 +100,11 @@ def create(
     if output is As.token or server is None:
         print(token)
         return
-    ca = data.ca_certificate.read_bytes()
-    print(write(server, name="fleet", user=user, namespace=namespace or "", ca=ca, token=token), end="")
+    text = write(
+        server, name="fleet", user=user, namespace=namespace or "", ca=ca or data.ca_certificate.read_bytes(),
+        server_name=server_name, token=token,
+    )  # fmt: skip
+    print(text, end="")
 
 
 @app.command("list", epilog=of("token list"))

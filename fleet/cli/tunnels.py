@@ -12,6 +12,8 @@ import socket
 import ssl
 from typing import TYPE_CHECKING
 
+from api.tls import LOCAL
+from fleet.cli import serving
 from fleet.cli.datadir import DataDir
 
 if TYPE_CHECKING:
@@ -59,7 +61,9 @@ def dialer_of(hub: Base, own: Tunnels | None = None) -> Dialer:
 
         if not clients:
             clients.append(session())
-        return await connect(clients[0], f"https://{address}{path_of(name, 'dial')}", tokens.issue(), _tls(hub.data))
+        return await connect(
+            clients[0], f"https://{address}{path_of(name, 'dial')}", tokens.issue(), _tls(hub.data), LOCAL
+        )
 
     async def close() -> None:
         for client in clients:
@@ -69,11 +73,11 @@ def dialer_of(hub: Base, own: Tunnels | None = None) -> Dialer:
 
 
 def _tls(data: DataDir) -> ssl.SSLContext:
-    """Read at each connection, since certificates are renewed."""
+    """Read at each connection, since certificates are renewed. All processes show who asks for LOCAL the hub's own."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname = False
     context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN  # the server's certificate itself is enough
-    context.load_verify_locations(cafile=str(data.server_certificate))
-    if data.ca_certificate.exists():
-        context.load_verify_locations(cafile=str(data.ca_certificate))
+    for path in (serving.own(data).certificate, data.ca_certificate):
+        if path.exists():
+            context.load_verify_locations(cafile=str(path))
     return context

@@ -20,10 +20,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from fleet.cli import intact
+from fleet.cli import intact, serving
 from fleet.cli.access import Access, takes_access
 from fleet.cli.console import hint
-from fleet.cli.datadir import DataDir, Lock, create_root, locate, prepare, write_kubeconfig
+from fleet.cli.datadir import DataDir, Lock, create_root, locate, prepare, public_names, write_kubeconfig
 from fleet.cli.failure import Failure
 from fleet.cli.options import (
     FINISHED_JOB_TTL_S,
@@ -243,6 +243,7 @@ class _Hub:
         metrics = (self._metrics.fileno(),) if self._metrics is not None else ()
         controllers = ["controllers", *where, *self._plan.tuning]
         controllers += [word for number in metrics for word in ("--metrics-fd", str(number))]
+        controllers += self._plan.access.certificate.words()
         advertised = self._server.removeprefix("https://")
         # There is no other API process to go to, and the listening socket stays open for the next one.
         api = ["api", *where, "--fd", str(descriptor), "--advertise", advertised, "--drain-seconds", "0"]
@@ -262,7 +263,10 @@ class _Hub:
         data, members = self._plan.data, self._plan.members
         if prepare(data, self._plan.host):
             progress(f"first start: made certificates, a token and a kubeconfig in {data.root}")
-        write_kubeconfig(data, self._server)
+        given = self._plan.access.certificate
+        if lack := serving.lacks(data, given, public_names(self._plan.host)):
+            progress(lack)
+        write_kubeconfig(data, self._server, serving.server_name(data, given))
         self.supervisor.start()  # the children load while the database starts
         if self._plan.database_url is None:
             await self._start_postgres()

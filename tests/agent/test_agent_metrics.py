@@ -10,6 +10,7 @@ import httpx
 from prometheus_client import CollectorRegistry, generate_latest
 
 from api.serve import bind
+from api.tls import Certificates, Pair
 from fleet.cli.agentmetrics import OneToken, registry_of
 from fleet.cli.exposition import Exposition
 from fleet.cli.failure import Failure
@@ -57,7 +58,7 @@ async def test_an_agent_serves_its_own_to_the_token_that_it_was_given(tmp_path: 
     async with agent_hub(tmp_path) as hub, member() as cluster:
         agent = hub.agent(hub.processes[0], "m1", await hub.join("m1"), cluster)
         registry = registry_of(agent)
-        served = Exposition(registry, listener, OneToken(token), pki.certificate, pki.key)
+        served = Exposition(registry, listener, OneToken(token), Certificates(Pair(pki.certificate, pki.key)))
         trust = ssl.create_default_context(cafile=str(pki.ca))
         try:
             async with httpx.AsyncClient(

@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from api.tls import Certificates, Pair
 from fleet.cli import pki
 from fleet.cli.exposition import Exposition
 from fleet.controllers.decide.decider import Decider
@@ -58,7 +59,7 @@ def watched(world: World, folder: Path) -> Iterator[Watch]:
     (folder / "token").write_text("anybody")
     with ExitStack() as stack:
         listener = socket.create_server(("127.0.0.1", 0))
-        exposition = Exposition(world.hub.metrics.registry, listener, Anybody(), server, server_key)
+        exposition = Exposition(world.hub.metrics.registry, listener, Anybody(), Certificates(Pair(server, server_key)))
         stack.callback(exposition.stop)
         targets = {"fleet-controllers": f"127.0.0.1:{exposition.port}"}
         yield Watch(folder, stack, targets, token=folder / "token", authority=ca)

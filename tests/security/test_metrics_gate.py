@@ -17,6 +17,7 @@ import pytest
 from api.auth import TokenFile
 from api.kindfiles import load_kinds
 from api.rbac import Rbac
+from api.tls import Certificates, Pair
 from fleet.cli import exposition, pki
 from fleet.cli.exposition import CONNECTIONS_MAX, Exposition, Gate
 from fleet.controllers.runtime.metrics import Metrics
@@ -54,7 +55,7 @@ class Served:
         metrics = Metrics()
         metrics.leader.set(1)
         listener = socket.create_server(("127.0.0.1", 0))
-        self.exposition = Exposition(metrics.registry, listener, self.gate, *server)
+        self.exposition = Exposition(metrics.registry, listener, self.gate, Certificates(Pair(*server)))
 
     def ask(self, token: str | None, path: str = "/metrics") -> tuple[int, str]:
         context = ssl.create_default_context(cafile=str(self.ca))
