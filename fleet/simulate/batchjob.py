@@ -13,6 +13,7 @@ from fleet.simulate.world import World, going, phase_of
 
 _ALPHABET = "bcdfghjklmnpqrstvwxz2456789"
 BACKOFF_LIMIT = 6
+_ENDS = {"SuccessCriteriaMet": "Complete", "FailureTarget": "Failed"}  # decided, and told when the last pod has ended
 
 
 class BatchJobs(Operator):
@@ -23,48 +24,56 @@ class BatchJobs(Operator):
     async def reconcile(self, job: Body, pods: list[Body]) -> float | None:
         status = copy.deepcopy(job.get("status") or {})
         spec, uid = job["spec"], job["metadata"]["uid"]
-        if _ended(status):
+        if _true(status, *_ENDS.values()):
             return await self._after_the_end(job, status)
         parallelism = 1 if spec.get("parallelism") is None else int(spec["parallelism"])
         completions = spec.get("completions")
         succeeded = [pod for pod in pods if phase_of(pod) == "Succeeded"]
         failed = [pod for pod in pods if phase_of(pod) == "Failed"]
-        live = [pod for pod in pods if phase_of(pod) in ("Pending", "Running") and not going(pod)]
+        unended = [pod for pod in pods if phase_of(pod) in ("Pending", "Running")]
+        live = [pod for pod in unended if not going(pod)]
         limit = spec.get("backoffLimit")
         again = None
-        if spec.get("suspend"):
+        if _true(status, *_ENDS):
+            live = await self._stop(live)
+        elif spec.get("suspend"):
             live = await self._stop(live)
             status.pop("startTime", None)
             self._condition(status, "Suspended", "JobSuspended", "Job suspended")
         else:
-            if any(c["type"] == "Suspended" and c["status"] == "True" for c in status.get("conditions") or ()):
+            if _true(status, "Suspended"):
                 self._condition(status, "Suspended", "JobResumed", "Job resumed", "False")
             status.setdefault("startTime", self.world.now())
             again = self._deadline(status, spec)
             enough = len(succeeded) >= int(completions) if completions is not None else bool(succeeded) and not live
             if len(failed) > (BACKOFF_LIMIT if limit is None else int(limit)):
                 live = await self._end(
-                    status, live, "Failed", "BackoffLimitExceeded", "Job has reached the specified backoff limit"
+                    status, live, "FailureTarget", "BackoffLimitExceeded", "Job has reached the specified backoff limit"
                 )
             elif again is not None and again <= 0:
                 live = await self._end(
-                    status, live, "Failed", "DeadlineExceeded", "Job was active longer than specified deadline"
+                    status, live, "FailureTarget", "DeadlineExceeded", "Job was active longer than specified deadline"
                 )
             elif enough:
                 live = await self._end(
-                    status, live, "Complete", "CompletionsReached", "Reached expected number of succeeded pods"
+                    status,
+                    live,
+                    "SuccessCriteriaMet",
+                    "CompletionsReached",
+                    "Reached expected number of succeeded pods",
                 )
-                status["completionTime"] = self.world.now()
             else:
                 wanted = parallelism if completions is None else min(parallelism, int(completions) - len(succeeded))
-                if completions is None and succeeded:
-                    wanted = 0
+                if completions is None and succeeded:  # a work queue: who works on ends by itself
+                    wanted = min(parallelism, len(live))
                 await self._scale(job, live, wanted)
+        if not unended:
+            self._over(status)
         status.update(
-            active=len(live), succeeded=len(succeeded), failed=len(failed), terminating=sum(map(going, pods)),
+            active=len(live), succeeded=len(succeeded), failed=len(failed), terminating=len(unended) - len(live),
             ready=sum(phase_of(pod) == "Running" for pod in live),
         )  # fmt: skip
-        if _ended(status):
+        if _true(status, *_ENDS.values()):
             self._made.pop(uid, None)
             again = 0.0
         await self.world.change_status(self.kind, job, status)
@@ -101,10 +110,15 @@ class BatchJobs(Operator):
         return []
 
     async def _end(self, status: Body, live: list[Body], type_: str, reason: str, message: str) -> list[Body]:
-        before = "SuccessCriteriaMet" if type_ == "Complete" else "FailureTarget"
-        self._condition(status, before, reason, message)
         self._condition(status, type_, reason, message)
         return await self._stop(live)
+
+    def _over(self, status: Body) -> None:
+        """The end of a job is told when its last pod has ended."""
+        for decided in [c for c in status.get("conditions") or () if c["type"] in _ENDS and c["status"] == "True"]:
+            self._condition(status, _ENDS[decided["type"]], decided["reason"], decided["message"])
+            if _ENDS[decided["type"]] == "Complete":
+                status["completionTime"] = self.world.now()
 
     def _deadline(self, status: Body, spec: Body) -> float | None:
         limit = spec.get("activeDeadlineSeconds")
@@ -135,8 +149,8 @@ class BatchJobs(Operator):
         conditions.append({**new, "lastTransitionTime": now})
 
 
-def _ended(status: Body) -> bool:
-    return any(c["type"] in ("Complete", "Failed") and c["status"] == "True" for c in status.get("conditions") or ())
+def _true(status: Body, *types: str) -> bool:
+    return any(c["type"] in types and c["status"] == "True" for c in status.get("conditions") or ())
 
 
 def _index(pod: Body) -> str:

@@ -68,6 +68,7 @@ class NodeShape:
     gpus: int = 8
     cpu: str = "64"
     memory: str = "256Gi"
+    disk: str = "1Ti"
     pods: int = 110
     prefix: str = "node"
     labels: Mapping[str, str] = field(default_factory=dict)
@@ -75,7 +76,7 @@ class NodeShape:
 
     def node(self, number: int, now: str) -> Body:
         name = f"{self.prefix}-{number}"
-        room = {"cpu": self.cpu, "memory": self.memory, "pods": str(self.pods)}
+        room = {"cpu": self.cpu, "memory": self.memory, "ephemeral-storage": self.disk, "pods": str(self.pods)}
         if self.gpus:
             room["nvidia.com/gpu"] = str(self.gpus)
         base = {"kubernetes.io/hostname": name, "kubernetes.io/arch": "amd64", "kubernetes.io/os": "linux"}

@@ -20,20 +20,26 @@ class Operator(ABC):
 
     def __init__(self, world: World, kind: Kind) -> None:
         self.name = f"operator:{kind.resource}"
-        self.world, self.kind = world, kind
+        self.world, self._first = world, kind
         self._controller = Controller(
             self.name, world.store, [Source(kind.group, kind.resource)], self._reconcile, workers=1
         )
         world.pods.listen(self._pod)
 
+    @property
+    def kind(self) -> Kind:
+        """In the version that the member serves now: its definition may have been replaced by another one."""
+        return self.world.registry.resource(self._first.group, self._first.resource) or self._first
+
     async def run(self) -> None:
         await self._controller.run()
 
     def _pod(self, pod: Body, gone: bool) -> None:
+        kind = self._first  # whose names are the same in all versions
         for reference in pod["metadata"].get("ownerReferences") or ():
-            if reference.get("controller") and reference["kind"] == self.kind.kind:
+            if reference.get("controller") and reference["kind"] == kind.kind:
                 namespace = pod["metadata"]["namespace"]
-                self._controller.queue.add(Key(self.kind.group, self.kind.resource, namespace, reference["name"]))
+                self._controller.queue.add(Key(kind.group, kind.resource, namespace, reference["name"]))
 
     async def _reconcile(self, key: Key) -> float | None:
         stored = self.world.store.peek(key)

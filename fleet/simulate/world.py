@@ -7,6 +7,7 @@ the scheduler hears of each change once, and the kubelet too.
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -16,6 +17,7 @@ from fleet.model.times import rfc3339
 from fleet.objects.objects import Objects
 from fleet.objects.writing import Options, User
 from fleet.ports import Body, Clock, EventType, Expired, Ids, Store
+from fleet.simulate.required import completed
 
 OPERATOR = User("system:simulated", ("system:masters",))
 PodListener = Callable[[Body, bool], None]  # (pod, whether it is gone)
@@ -42,13 +44,15 @@ class World:
         )
 
     async def change_status(self, kind: Kind, body: Body, status: Mapping[str, Any]) -> None:
-        """Replace the status when it differs."""
+        """Replace the status when it differs. What the kind's schema requires beside it is filled in."""
         meta = body["metadata"]
+        schema = (kind.schema or {}).get("properties", {}).get("status") or {}
+        wanted = completed(schema, copy.deepcopy(dict(status)), self.now())
 
         def change(current: Body) -> Body | None:
-            if current.get("status") == status:
+            if current.get("status") == wanted:
                 return None
-            current["status"] = dict(status)
+            current["status"] = wanted
             return current
 
         await self.objects.change(

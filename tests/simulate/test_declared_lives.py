@@ -117,6 +117,43 @@ async def test_a_gang_queues_runs_and_leaves_when_it_is_deleted(kind: str) -> No
         assert ours == {"second"}
 
 
+async def test_a_status_has_all_that_the_definition_of_its_kind_requires() -> None:
+    strict = crds("SparkApplication")[0]
+    state_of = {"type": "object", "required": ["state"], "properties": {
+        "state": {"type": "string"}, "errorMessage": {"type": "string"}}}  # fmt: skip
+    status = {"type": "object", "required": ["driverInfo", "seenAt"], "properties": {
+        "applicationState": state_of,
+        "driverInfo": {"type": "object", "required": ["port", "names"], "properties": {
+            "port": {"type": "integer"}, "names": {"type": "array", "items": {"type": "string"}}}},
+        "seenAt": {"type": "string", "format": "date-time"},
+    }}  # fmt: skip
+    spec = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+    (version,) = strict["spec"]["versions"]
+    version["schema"] = {"openAPIV3Schema": {"type": "object", "properties": {"spec": spec, "status": status}}}
+    async with whole("cfa", crds=[strict]) as world:
+        await queue(world, (JOBS["SparkApplication"][0], "SparkApplication"))
+        await world.create(job("SparkApplication", "first"))
+        await runs(world, "SparkApplication", "first")
+        told = world.members["cfa"].world.store.scan("sparkoperator.k8s.io", "sparkapplications")[0].body["status"]
+        assert told["driverInfo"] == {"port": 0, "names": []}
+        await world.end_pods()
+        await world.until(lambda: world.phase("SparkApplication", "first") == "Succeed", "its unit is over")
+
+
+async def test_an_operator_follows_its_kind_to_another_version() -> None:
+    other = crd("kubeflow.org", "v2beta1", "MPIJob", "mpijobs")
+    async with whole("cfa", crds=[other]) as world:
+        await queue(world, ("kubeflow.org/v2beta1", "MPIJob"))
+        template = no_end()
+        template["spec"]["containers"][0]["name"] = "mpi"
+        specs = {"Launcher": {"replicas": 1, "template": template}, "Worker": {"replicas": 2, "template": template}}
+        meta, spec = {"name": "first"}, {"mpiReplicaSpecs": specs}
+        await world.create({"apiVersion": "kubeflow.org/v2beta1", "kind": "MPIJob", "metadata": meta, "spec": spec})
+        await runs(world, "MPIJob", "first")
+        await world.end_pods()
+        await world.until(lambda: world.phase("MPIJob", "first") == "Succeed", "its unit is over")
+
+
 @pytest.mark.parametrize("kind", BATCHES)
 async def test_a_gang_succeeds_and_leaves_its_quota_to_the_next_which_fails(kind: str) -> None:
     async with whole("cfa", crds=crds(kind)) as world:

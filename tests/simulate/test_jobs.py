@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.simulate.conftest import KUBEFLOW, Member, kubeflow_job, replicas, template
+from tests.simulate.conftest import KUBEFLOW, PODS, Member, kubeflow_job, replicas, template
 
 PT = f"{KUBEFLOW}/pytorchjobs"
 
@@ -190,6 +190,52 @@ async def test_a_batch_job_gives_up_after_its_backoff_limit(member: Member) -> N
     failing = template(run_for="50ms", exit_code=3, restartPolicy="Never")
     await member.post(BATCH, batch_job("job", completions=1, backoffLimit=1, template=failing))
     await member.until(lambda: _batch(member), (0, 0, 2, "Failed"))
+
+
+async def test_the_pods_of_a_work_queue_end_by_themselves_when_one_has_succeeded(member: Member) -> None:
+    await member.post(BATCH, batch_job("job", parallelism=3, template=template(restartPolicy="Never")))
+    await member.until(lambda: _count(member, "Running"), 3)
+    first, *others = sorted(await member.pods())
+    await _succeed(member, first)
+    await member.until(lambda: _batch(member), (2, 1, 0, ""))
+    assert sorted(await member.pods()) == [first, *others]
+    for name in others:
+        await _succeed(member, name)
+    await member.until(lambda: _batch(member), (0, 3, 0, "Complete"))
+
+
+async def test_a_batch_job_says_that_it_is_over_when_its_last_pod_has_ended(member: Member) -> None:
+    await member.post(BATCH, batch_job("job", parallelism=3, completions=3, backoffLimit=0,
+                                       template=template(restartPolicy="Never")))  # fmt: skip
+    await member.until(lambda: _count(member, "Running"), 3)
+    seen: list[tuple[int, list[str]]] = []
+
+    async def over() -> bool:
+        job = await member.get(f"{BATCH}/job")
+        status = (job or {})["status"]
+        types = [condition["type"] for condition in status.get("conditions") or ()]
+        seen.append((status["terminating"], types))
+        return "Failed" in types and not await _count(member, "Running")
+
+    await _end(member, sorted(await member.pods())[0], "Failed")
+    await member.until(over)
+    told = [one for one in seen if "Failed" in one[1]]
+    assert told == [(0, ["FailureTarget", "Failed"])], "no pod runs any more when it is told"
+
+
+async def test_a_node_has_room_for_files(member: Member) -> None:
+    asks = template(restartPolicy="Never")
+    asks["spec"]["containers"][0]["resources"]["requests"] = {"ephemeral-storage": "10Gi"}
+    await member.post(BATCH, batch_job("job", template=asks))
+    await member.until(lambda: _count(member, "Running"), 1)
+
+
+async def _succeed(member: Member, name: str) -> None:
+    await _end(member, name, "Succeeded")
+
+
+async def _end(member: Member, name: str, phase: str) -> None:
+    await member.call("PATCH", f"{PODS}/{name}/status", {"status": {"phase": phase}}, "application/merge-patch+json")
 
 
 async def _batch(member: Member) -> tuple[int, int, int, str]:
