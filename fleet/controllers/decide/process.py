@@ -123,7 +123,7 @@ class ProcessDecider:
         return self._twice(_Asked(snapshot, now, seed, solver, lambda part: None), self.trial_s, DeciderEnded)
 
     def _twice(self, asked: _Asked, limit_s: float, *again: type[Exception]) -> Plan:
-        """The plan, of a second try after one of the exceptions `again`."""
+        """The plan, of a second try after one of the exceptions `again`, which counts where that is too long, too."""
         with self._lock:
             closed = self._closed
             try:
@@ -132,8 +132,11 @@ class ProcessDecider:
                 if self._closed != closed:
                     raise
                 log.warning("the decider's process is replaced", why=str(error))
-                limit_s = self.trial_s if isinstance(error, DecisionTooLong) else limit_s
-            return self._plan(asked, limit_s)
+                first = error
+            try:
+                return self._plan(asked, self.trial_s if isinstance(first, DecisionTooLong) else limit_s)
+            except DecisionTooLong:
+                raise first from None
 
     def _plan(self, asked: _Asked, limit_s: float) -> Plan:
         try:
