@@ -1,17 +1,17 @@
-"""How long a job's name may be: operators make labels, host names and Services of it, and all of them end at 63.
+"""The names of a job and of its components: operators make labels, host names and Services of them, which end at 63.
 
 A longer name would be placed, half made in the member, withdrawn, and placed again.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from fleet.admission.causes import invalid
 from fleet.admission.operators import OPERATORS, asked_anew
 from fleet.engine.status import Cause
-from fleet.kinds.interpreter import Interpreter
-from fleet.model.names import LABEL_MAX, label_problems, starts_with_letter
+from fleet.kinds.interpreter import Interpreter, Template
+from fleet.model.names import LABEL_MAX, label_problems, label_value_problems, starts_with_letter
 from fleet.objects.writing import Review
 from fleet.wellknown import KUBEFLOW
 
@@ -27,6 +27,9 @@ def fits_its_pods(interpreter: Interpreter) -> Callable[[Review], Sequence[Cause
             return ()
         if len(review.name) > LABEL_MAX:
             return [_too_long(review.name, "the label of its pods", review.name)]
+        wrong = _wrong_parts(interpreter.templates(review.new or {}))
+        if wrong:
+            return wrong
         if operator is None or not operator.services:
             return ()
         if label_problems(review.name) or not starts_with_letter(review.name):
@@ -36,6 +39,16 @@ def fits_its_pods(interpreter: Interpreter) -> Callable[[Review], Sequence[Cause
         return [_too_long(review.name, "the Service of its last pod", longest)] if len(longest) > LABEL_MAX else ()
 
     return check
+
+
+def _wrong_parts(templates: Iterable[Template]) -> list[Cause]:
+    """The components whose names no label of their pods can have."""
+    found = ((template, label_value_problems(template.name)) for template in templates)
+    return [
+        invalid(template.path or "spec", template.name, f"the label of its pods is made of it: {problems[0]}")
+        for template, problems in found
+        if problems
+    ]
 
 
 def _last_pod(job: str, role: str, replicas: int) -> str:

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from fleet.admission.extents import pods_within_bounds
+from fleet.admission.jobnames import fits_its_pods
 from fleet.bindings.extent import LIMITS
 from fleet.engine.kind import Kind
 from fleet.kinds import interpreter_of
@@ -145,6 +146,18 @@ def test_a_kind_of_nested_parts_is_counted_as_one_gang(body: Body, text: str) ->
     kind = Kind("", "v1", body["kind"], "things", "thing", True, {})
     review = Review("CREATE", kind, "", "default", "j", body, None, USER.user, dry_run=False)
     assert [text in cause.message for cause in pods_within_bounds(interpreter)(review)] == [True]
+
+
+@pytest.mark.parametrize("name", ["gpu group", "视觉", "x" * 64])
+def test_a_component_whose_name_no_label_can_have_is_refused(name: str) -> None:
+    body = ray()
+    body["spec"]["workerGroupSpecs"] = [{"groupName": name, "replicas": 1, "template": pod()}]
+    interpreter = interpreter_of("ray.io/v1", "RayCluster")
+    assert interpreter is not None
+    kind = Kind("ray.io", "v1", "RayCluster", "rayclusters", "raycluster", True, {})
+    review = Review("CREATE", kind, "", "default", "j", body, None, USER.user, dry_run=False)
+    (cause,) = fits_its_pods(interpreter)(review)
+    assert cause.field == "spec.workerGroupSpecs[0].template" and "the label of its pods is made of it" in cause.message
 
 
 def policy(placement: Body, selectors: int = 1, name: str = "p") -> Body:

@@ -12,6 +12,7 @@ from typing import Any
 
 from fleet.kinds.interpreter import Interpreter, Template
 from fleet.kinds.requests import pod_requests
+from fleet.model.names import label_problems
 from fleet.model.quantity import text_of
 from fleet.model.untyped import at, mapping, pairs, rows
 from fleet.ports import Body
@@ -32,13 +33,18 @@ def placeholders(manifest: Body, interpreter: Interpreter, ttl_s: int, image: st
     """One pod for each replica of the manifest, which is the job as its member will get it. After `ttl_s` seconds the
     kubelet ends the pod, whether or not the hub is still there. Raises BadQuantity."""
     return [
-        _placeholder(manifest, template, number, ttl_s, image)
-        for template in interpreter.templates(manifest)
+        _placeholder(manifest, template, _in_names(template.name, index), number, ttl_s, image)
+        for index, template in enumerate(interpreter.templates(manifest))
         for number in range(template.replicas)
     ]
 
 
-def _placeholder(manifest: Body, template: Template, number: int, ttl_s: int, image: str) -> Body:
+def _in_names(component: str, index: int) -> str:
+    """The component as part of a pod's name: a name that no pod may have gives way to its place."""
+    return f"part{index}" if label_problems(component) else component
+
+
+def _placeholder(manifest: Body, template: Template, part: str, number: int, ttl_s: int, image: str) -> Body:
     labels, annotations = pairs(manifest["metadata"].get("labels")), pairs(manifest["metadata"].get("annotations"))
     marks = {key: labels[key] for key in (LABEL_HUB, LABEL_BINDING, ATTEMPT)}
     spec = mapping(template.template.get("spec"))
@@ -51,7 +57,7 @@ def _placeholder(manifest: Body, template: Template, number: int, ttl_s: int, im
         "apiVersion": "v1",
         "kind": "Pod",
         "metadata": {
-            "name": f"fleet-{marks[LABEL_BINDING][:8]}-{marks[ATTEMPT]}-{template.name}-{number}",
+            "name": f"fleet-{marks[LABEL_BINDING][:8]}-{marks[ATTEMPT]}-{part}-{number}",
             "namespace": manifest["metadata"]["namespace"],
             "labels": {**marks, LABEL_COMPONENT: template.name, LABEL_PLACEHOLDER: "true"},
             "annotations": {ANNOTATION_JOB: annotations.get(ANNOTATION_JOB, "")},

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from fleet.controllers.room.placeholders import placeholders
 from fleet.controllers.room.swap import exchange
+from fleet.kinds import interpreter_of
 from fleet.members.members import PodView
 from fleet.model.amounts import Amounts
+from fleet.wellknown import ATTEMPT, LABEL_BINDING, LABEL_COMPONENT, LABEL_HUB
 
 
 def pod(name: str, node: str = "", *, component: str = "worker", placeholder: bool = False, **how: object) -> PodView:
@@ -86,3 +90,20 @@ def test_every_seat_is_guarded_at_every_line_and_all_pods_are_let_go_in_the_end(
                 assert guards >= seats.count(node), f"a seat on {node} is anybody's after {what} {name}"
     assert not placeholders
     assert sorted(p.node for p in pods.values()) == sorted(seats)
+
+
+@pytest.mark.parametrize(("group", "part"), [("gpus", "gpus"), ("gpu_group", "part1")])
+def test_a_placeholder_has_a_name_that_a_pod_may_have(group: str, part: str) -> None:
+    interpreter = interpreter_of("ray.io/v1", "RayCluster")
+    assert interpreter is not None
+    template = {"spec": {"containers": [{"name": "ray", "image": "x"}]}}
+    groups = [{"groupName": group, "replicas": 1, "template": template}]
+    job = {
+        "apiVersion": "ray.io/v1", "kind": "RayCluster",
+        "metadata": {"name": "r", "namespace": "default", "labels": {}},
+        "spec": {"headGroupSpec": {"template": template}, "workerGroupSpecs": groups},
+    }  # fmt: skip
+    marks = {LABEL_HUB: "hub", LABEL_BINDING: "0123456789", ATTEMPT: "1"}
+    pods = placeholders(interpreter.stamp(job, marks, {}), interpreter, 60, "pause")
+    assert [pod["metadata"]["name"] for pod in pods] == ["fleet-01234567-1-head-0", f"fleet-01234567-1-{part}-0"]
+    assert [pod["metadata"]["labels"][LABEL_COMPONENT] for pod in pods] == ["head", group]
