@@ -26,7 +26,7 @@ from fleet.engine.patch import json_patch, merge_patch
 from fleet.engine.status import Cause, StatusError, bad_request, conflict, invalid, not_found
 from fleet.engine.validate import shown
 from fleet.model.times import rfc3339
-from fleet.model.untyped import mapping, rows
+from fleet.model.untyped import at, mapping, rows
 from fleet.objects.apart import LARGE_BYTES, made
 from fleet.objects.hooking import annotate
 from fleet.objects.objects import Objects
@@ -131,6 +131,8 @@ class Subresources:
             patched = json_patch if media == JSON_PATCH else merge_patch
             data = encoded(patch)
             wanted = await made(len(data) > LARGE_BYTES, lambda: patched(scale, orjson.loads(data)))
+            if wanted.__class__ is dict and not _names_version(patch):  # it holds for whatever is stored by then
+                wanted = {**wanted, "metadata": {}}
         refuse_strict(strict, options)
         replicas = _part(wanted, "spec", "Scale").get("replicas", 0)
         if replicas.__class__ is not int or not 0 <= replicas < 2**31:
@@ -247,6 +249,13 @@ def scale_of(served: Served, body: Mapping[str, Any]) -> Body:
         "kind": "Scale", "apiVersion": "autoscaling/v1", "metadata": shown,
         "spec": {"replicas": _at(body, scale.spec_replicas_path) or 0}, "status": status,
     }  # fmt: skip
+
+
+def _names_version(patch: Any) -> bool:
+    """Whether the patch itself says which version of the object it is for."""
+    if patch.__class__ is list:
+        return any(str(step.get("path")).startswith("/metadata") for step in rows(patch))
+    return at(patch, "metadata", "resourceVersion") is not None
 
 
 def _part(body: Mapping[str, Any], field: str, kind: str) -> Body:

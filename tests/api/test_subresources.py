@@ -8,6 +8,8 @@ from typing import Any
 import pytest
 
 from fleet.engine.kind import Kind, Scale
+from fleet.objects.objects import Objects
+from fleet.objects.writing import Written
 from tests.api.conftest import KUBECTL, Hub
 
 PODS = "/api/v1/namespaces/default/pods"
@@ -42,6 +44,26 @@ async def test_status_and_the_rest_are_written_apart(hub: Hub) -> None:
         patched = await client.patch(f"{path}/status", content=b'{"status":{"reason":"r"}}', headers=MERGE)
         assert patched.json()["status"] == {"phase": "Running", "reason": "r"}
         assert (await client.get(f"{path}/status")).json()["status"]["reason"] == "r"
+
+
+@pytest.mark.parametrize(("version", "code"), [({}, 200), ({"metadata": {"resourceVersion": "now"}}, 409)])
+async def test_a_scale_waits_for_nobody_who_writes_at_the_same_moment_unless_it_names_its_version(
+    hub: Hub, monkeypatch: pytest.MonkeyPatch, version: dict[str, Any], code: int
+) -> None:
+    hub.registry.put(scaled())
+    sound = Objects.patch
+
+    async def patch(self: Objects, kind: Kind, namespace: str, name: str, change: Any, *how: Any) -> Written:
+        monkeypatch.setattr(Objects, "patch", sound)
+        async with hub.client() as other:  # a controller, between the look at the object and the write
+            await other.patch(f"{THINGS}/t/status", content=b'{"status":{"phase":"Running"}}', headers=MERGE)
+        return await sound(self, kind, namespace, name, change, *how)
+
+    async with hub.client() as client:
+        now = (await client.post(THINGS, json=THING)).json()["metadata"]["resourceVersion"]
+        asked = json.dumps({"spec": {"replicas": 2}, **version}).replace('"now"', f'"{now}"')
+        monkeypatch.setattr(Objects, "patch", patch)
+        assert (await client.patch(f"{THINGS}/t/scale", content=asked.encode(), headers=MERGE)).status_code == code
 
 
 async def test_kubectl_scales_what_has_a_scale(hub: Hub) -> None:

@@ -162,6 +162,25 @@ def test_jobs_are_held_stopped_cloned_and_cancelled_by_name_and_by_label(up: Up)
     assert gone.returncode == 0, gone.stderr
 
 
+def test_a_deployment_is_stopped_by_no_replicas_and_started_by_some(up: Up, tmp_path: Path) -> None:
+    served = {**policy(), "metadata": {"name": "served", "namespace": "default"}}
+    served["spec"] = {
+        **served["spec"],
+        "resourceSelectors": [{"apiVersion": "apps/v1", "kind": "Deployment", "name": "web"}],
+    }
+    web = {**BATCH, "metadata": {"name": "web"}}
+    assert run(up, "submit", written(tmp_path / "web.yaml", served, web)).returncode == 0
+    scale = "/apis/apps/v1/namespaces/default/deployments/web/scale"
+
+    def stands() -> str:
+        return str((up.hub.find("/fleet/v1/jobs/default/Deployment/web") or {}).get("state"))
+
+    for replicas, state in ((1, "Running"), (0, "Suspended"), (2, "Running")):
+        up.hub.request("PATCH", scale, {"spec": {"replicas": replicas}}, content_type="application/merge-patch+json")
+        until(f"it is {state} with {replicas}", lambda state=state: stands() == state)
+    assert said(up, "delete", "deployment/web") and said(up, "delete", "propagationpolicy/served")
+
+
 def test_what_cannot_be_done_is_said_in_one_line(up: Up) -> None:
     assert "Deployment" not in refusal(run(up, "suspend", "served"))
     assert "deployment/served cannot be suspended: its kind" in refusal(run(up, "suspend", "served"))
