@@ -11,6 +11,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Mapping
 
+from fleet.kinds import interpreter_of
 from fleet.members.connection import BAD_ANSWERS, Answer, Connection, Unreachable
 from fleet.members.discovery import Served
 from fleet.members.inventory import attempt_of
@@ -65,6 +66,12 @@ def why_not(existing: Body, wanted: Body, overwrite: bool) -> str:
     return ""
 
 
+def _sizes(body: Body) -> Mapping[str, int]:
+    """The numbers of pods that an autoscaler of the member may change, and that the caller has read."""
+    interpreter = interpreter_of(text(body.get("apiVersion")), text(body.get("kind")))
+    return interpreter.sizes(body) if interpreter is not None else {}
+
+
 def _shared(body: Body) -> bool:
     return ANNOTATION_USERS in (body["metadata"].get("annotations") or {})
 
@@ -105,7 +112,8 @@ class Dispatcher:
         return found if isinstance(found, Outcome) else Outcome(Did.DONE, body=found)
 
     async def apply(self, served: Served, body: Body, known: Body | None, *, overwrite: bool) -> Outcome:
-        """`known`: the cached object at this key, which spares the look. The outcome's body is the stored object."""
+        """`known`: the cached object at this key, which spares the look. The outcome's body is the stored object. An
+        object with another number of pods than the cached one is left as it is: the manifest was made beside that."""
         meta = body["metadata"]
         path = served.path(meta.get("namespace") or "", meta["name"])
         outcome = Outcome(Did.UNREACHABLE, "not tried")
@@ -116,6 +124,9 @@ class Dispatcher:
                     return existing
                 if existing is not None and (refusal := why_not(existing, body, overwrite)):
                     return Outcome(Did.CONFLICT, f"{served.kind} {meta['name']} {refusal}", existing)
+                if existing is not None and known is not None and _sizes(existing) != _sizes(known):
+                    text = f"the number of pods of {served.kind} {meta['name']} changed meanwhile"
+                    return Outcome(Did.UNREACHABLE, text, existing)
                 if existing is not None and existing["metadata"].get("deletionTimestamp"):
                     return Outcome(Did.UNREACHABLE, f"{served.kind} {meta['name']} is still being deleted", existing)
                 outcome = await self._apply_once(path, body, existing)

@@ -218,7 +218,7 @@ class OneMember:
             return self._life.why_lost()
         if not self._complete():
             errors = [f.error for f in (*self._inventory, *self._needed) if not f.synced and f.error]
-            return "InventoryIncomplete", "; ".join(errors) or "the first lists are not complete"
+            return "InventoryIncomplete", one_line("; ".join(errors)) or "the first lists are not complete"
         return "ClusterReady", "cluster is healthy and ready to accept workloads"
 
     # -- the kinds that it serves
