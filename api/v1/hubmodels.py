@@ -50,7 +50,7 @@ class Queue(Model):
     borrowed: Amounts = Field(description="Used beyond min; empty for the root.")
     lenders: list[Lender] = Field(description="Of what it borrowed, three of a resource at most, the nearest first.")
     waiting: int
-    running: int = Field(description="Jobs that are placed and not finished; what max-jobs counts.")
+    running: int = Field(description="Jobs that are placed and not over, or have pods left; what max-jobs counts.")
     heads: list[Head] = Field(description="Of a leaf: the first of those that wait, as far as the user may list them.")
 
 

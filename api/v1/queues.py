@@ -1,7 +1,7 @@
 """Queues under /fleet/v1/queues: the quota tree with usage, waiting jobs, and the first of each queue.
 
-Usage is derived from the units, as the decider derives it: a job is charged from being placed until it is finished. The
-hub's API does not follow the members' pods, so the last seconds of a finished job's pods are not seen here.
+Usage is derived from the units, as the decider derives it: a job is charged from being placed until it is over, and
+after that for the pods that it has left. The hub's API does not follow the members' pods: their units say of them.
 """
 
 from __future__ import annotations

@@ -56,6 +56,7 @@ from fleet.wellknown import (
 )
 
 NOBODY_DECIDES = "NobodyDecides"
+PODS_REMAIN = "PodsRemain"
 _OF_MEMBER = {
     interpreter.State.CREATED: State.CREATED,
     interpreter.State.RUNNING: State.RUNNING,
@@ -105,8 +106,14 @@ def tier(unit: Body) -> str | None:
 
 
 def charged(binding: Body, unit: Body | None = None) -> bool:
-    """Whether it uses quota: Reserved, placed and not finished, or on its way out. The hub's API sees no pods."""
-    return phase_of(unit) == RESERVED or b.charged(binding, ())
+    """Whether it uses quota: Reserved, placed and not over, on its way out, or over with pods that still run. The hub's
+    API sees no pods: its unit says of them."""
+    return phase_of(unit) == RESERVED or b.charged(binding, ()) or remaining(binding, unit)
+
+
+def remaining(binding: Body, unit: Body | None) -> bool:
+    """Whether the job is over, and pods of it still run."""
+    return b.finished(binding) and bool(b.status_of(unit).get("charged"))
 
 
 def charged_amounts(unit: Body) -> dict[str, int]:
@@ -162,12 +169,16 @@ def reason_of(job: Stands, state: State) -> dict[str, Any] | None:
     if state is State.UNCLAIMED:
         taken = f"{job.selected_by} selects it and has not taken it yet; if that lasts, its events say why"
         return _reason(NO_POLICY, taken if job.selected_by else f"no policy takes it: {job.untaken}")
-    if job.binding is None or state in (State.DELETING, State.SUCCEEDED):
+    if job.binding is None or state is State.DELETING:
         return None
     said, reason = message_of(job.unit), unit_reason(job.unit)
+    left = _left(job.binding, job.unit)
+    if state is State.SUCCEEDED:
+        return _reason(PODS_REMAIN, left) if left else None
     if state is State.FAILED:
         told = condition(job.binding, b.FINISHED) or {}
-        return _reason("JobFailed", said or text(told.get("message")) or _in_member(job).message or "it has failed")
+        why = said or text(told.get("message")) or _in_member(job).message or "it has failed"
+        return _reason("JobFailed", f"{why}; {left}" if left else why)
     for task in b.tasks_of(job.binding):
         return _reason(text(task.get("reason")) or "Evicted", text(task.get("message")))
     if reason.get("code"):
@@ -176,6 +187,14 @@ def reason_of(job: Stands, state: State) -> dict[str, Any] | None:
         troubles = (_unless_true(job.binding, type_) for type_ in (b.REACHABLE, RESIZED, FULLY_APPLIED))
         return next((trouble for trouble in troubles if trouble is not None), None)
     return _unless_true(job.binding, SCHEDULED)
+
+
+def _left(binding: Body, unit: Body | None) -> str:
+    """The charge of a job that is over while its pods run; "" for none."""
+    if unit is None or not remaining(binding, unit):
+        return ""
+    amounts = ", ".join(f"{amount} {name}" for name, amount in quantities(charged_amounts(unit)).items())
+    return f"its pods still run in {b.member_of(binding)}, and are charged: {amounts}"
 
 
 def row(job: Stands, position: int | None) -> dict[str, Any]:

@@ -8,9 +8,9 @@ import { Clone } from "./clone";
 import { Confirm } from "./confirm";
 import { Move } from "./move";
 import { useRights } from "./rights";
+import { OVER } from "./shown";
 import { cancel, hold, prioritize, release } from "./verbs";
 
-const OVER = ["Succeeded", "Failed"];
 const GOES = ["Deleting", "Deleted"];
 const WAITS = ["Queued", "BackOff", "Held"];
 

@@ -19,6 +19,8 @@ const TONES: Record<string, string> = {
   Deleting: "held",
 };
 
+export const OVER = ["Succeeded", "Failed"]; // states of jobs that have ended
+
 export function State({ state }: { state: string }) {
   return <span className={`state ${TONES[state] ?? "waits"}`}>{state}</span>;
 }

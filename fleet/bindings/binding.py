@@ -192,15 +192,18 @@ def outcome_of(binding: Body) -> str:
     return text(told.get("reason")) if told is not None and told.get("status") == "True" else ""
 
 
-def charged_components(admitted: tuple[Component, ...], pods: Iterable[PodView]) -> tuple[Component, ...]:
+def charged_components(
+    admitted: tuple[Component, ...], pods: Iterable[PodView], *, over: bool
+) -> tuple[Component, ...]:
     """The charge of a gang in its member: the amount that it was admitted with, or the requests of its pods there where
-    these are more. A pod that is on its way out counts no second time beside the one that comes for it."""
+    these are more. A pod that is on its way out counts no second time beside the one that comes for it. `over`: no more
+    pods come, so those that are left are the whole charge."""
     live = [
         (pod.component, pod.requests)
         for pod in pods
-        if pod.phase in LIVE_PHASES and not pod.terminating and not pod.placeholder
+        if pod.phase in LIVE_PHASES and not pod.placeholder and (over or not pod.terminating)
     ]
-    return tuple(running(admitted, live))
+    return tuple(running(() if over else admitted, live))
 
 
 def charged(binding: Body, pods: Iterable[PodView]) -> bool:

@@ -7,7 +7,7 @@ import { type Cluster, type ClusterList, found, get, jobPath, type PastJobList }
 import { LastHour } from "../changes";
 import { cordoned } from "../cordon";
 import { NodeMap } from "../nodemap";
-import { Bar, Empty, Figure, Loaded, State } from "../shown";
+import { Bar, Empty, Figure, Loaded, OVER, State } from "../shown";
 import { Ago } from "../times";
 import { UseChart } from "../usechart";
 
@@ -111,7 +111,7 @@ function Models({ items }: { items: Cluster[] }) {
 function Member({ member }: { member: Cluster }) {
   const all = gpus(member.allocatable);
   const used = gpus(member.allocated);
-  const jobs = Object.values(member.jobs).reduce((sum, number) => sum + number, 0);
+  const jobs = Object.entries(member.jobs).reduce((sum, [state, jobs]) => sum + (OVER.includes(state) ? 0 : jobs), 0);
   return (
     <article className="card" aria-label={`Member ${member.name}`}>
       <h3>

@@ -181,7 +181,8 @@ def now_unit(
     member = tasks[0]["fromCluster"] if tasks else placed[0] if placed else pods[0].member
     copy_there = any(name == member for name, _ in copies)
     there = [pod for pod in pods if pod.member == member]
-    charged = b.charged_components(within_domain(base, b.annotation(binding, ANNOTATION_DOMAIN)), there)
+    admitted = within_domain(base, b.annotation(binding, ANNOTATION_DOMAIN))
+    charged = b.charged_components(admitted, there, over=b.finished(binding) and not tasks) or admitted
     return replace(
         _as_queued(base, binding, queue_unit),
         components=charged,

@@ -178,7 +178,7 @@ class ObserveLoop:
         job_key = object_key(self._hub.registry, binding["spec"]["resource"])
         unit = unit_of(self._hub.store.peek, key, stored.uid)
         edits = [(key, stored.uid, lambda body: _settle_binding(body, sight, now))]
-        if unit is not None and sight is not None and (sight.copy is not None or sight.lost):
+        if unit is not None and sight is not None and (sight.copy is not None or sight.lost or b.finished(binding)):
             edits.append((unit.key, unit.uid, lambda body: _settle_unit(body, binding, sight, now)))
         uid = str(binding["spec"]["resource"].get("uid"))
         job = self._hub.store.peek(job_key) if job_key is not None else None
@@ -297,9 +297,11 @@ def _settle_resized(binding: Body, sight: Sight, now: float) -> bool:
 
 
 def _settle_charged(status: Body, binding: Body, sight: Sight) -> bool:
-    """`status.charged`, only while the member runs more than the unit was admitted with: the hub's API has no pods."""
-    admitted = components_of(binding)
-    found = b.charged_components(admitted, sight.pods)
+    """`status.charged`, only while the member runs more than the unit was admitted with, or pods of a job that is over:
+    the hub's API has no pods."""
+    over = bool(sight.over) if sight.copy is not None or sight.lost else b.finished(binding)
+    admitted = () if over else components_of(binding)
+    found = b.charged_components(admitted, sight.pods, over=over)
     told = {"charged": total([to_body(component) for component in found])} if found != admitted else {}
     if status.get("charged") == told.get("charged"):
         return False
@@ -312,6 +314,8 @@ def _settle_unit(unit: Body, binding: Body, sight: Sight, now: float) -> bool:
     status = unit.setdefault("status", {})
     if phase_of(unit) in QUEUED_PHASES:
         return False  # put back meanwhile
+    if sight.copy is None and not sight.lost:  # over, and cleaned away; its pods may be left
+        return _settle_charged(status, binding, sight)
     phase = {"Succeeded": SUCCEEDED, "Failed": FAILED}.get(sight.over)
     if phase is None:
         phase = RUNNING if sight.state is State.RUNNING else DEQUEUED
