@@ -81,7 +81,7 @@ Made by `docs/generate.py` from `fleet/admission/fields.yaml`: what becomes of e
 | warned | it has no effect; its writer gets a warning with these words, when the field comes or changes |
 | refused | 403 or 422, with these words or by the module that is named |
 
-Of a job kind whose CustomResourceDefinition a user brings, everything is passed on; its [declaration](kinds.md#a-declaration-workloadinterpreter) says what is read, and its pod templates are as below.
+Of a job kind that a user declares everything is passed on; its [declaration](kinds.md#a-declaration-workloadinterpreter) says what is read, and its pod templates are as below.
 """  # noqa: E501
 
 
@@ -90,22 +90,28 @@ def fields_page() -> str:
     sections: dict[tuple[Field, ...], list[str]] = {}
     for name, fields in tables().items():
         sections.setdefault(fields, []).append(name)
+    kinds = [name.split()[1] for name in tables() if " " in name]
     parts = [FIELDS_HEAD]
     for fields, names in sections.items():
-        title = ", ".join(
-            name.split()[1] if "." in name or name.split()[0] in ("apps", "batch") else name for name in names
-        )
-        parts.append(f"\n## {title[0].upper()}{title[1:]}\n\n| field | | |\n|---|---|---|\n")
-        parts += [
-            f"| {f'`{field.path}`' if field.path else 'the rest'} | {field.word} | {_about(field)} |\n"
-            for field in fields
-        ]
+        title = ", ".join(_title(name, kinds) for name in names)
+        parts.append(f"\n## {title}\n\n| field | | |\n|---|---|---|\n")
+        for field in fields:
+            path, word = f"`{field.path}`" if field.path else "the rest", "see" if field.word == OF else field.word
+            parts.append(f"| {path} | {word} | {_about(field)} |\n")
     return "".join(parts)
+
+
+def _title(name: str, kinds: list[str]) -> str:
+    """Of a kind or a part; the group tells kinds of one name apart."""
+    group, _, kind = name.partition(" ")
+    if "." not in group and group not in ("apps", "batch"):
+        return name[0].upper() + name[1:]
+    return f"{kind} ({group})" if kinds.count(kind) > 1 else kind
 
 
 def _about(field: Field) -> str:
     if field.word == OF:
-        return f"[{field.about}](#{field.about.replace(' ', '-')})"
+        return f"[{field.about}](#{field.about.replace(' ', '-').lower()})"
     but = f" (but for `{', '.join(map(json.dumps, field.unless))}`)" if field.unless else ""
     return "" if field.word == PASSED_ON else f"{_cell(field.about)}{but}" if field.told else f"`{field.about}`"
 

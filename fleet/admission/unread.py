@@ -62,9 +62,25 @@ def _field(path: str, entry: Mapping[str, Any]) -> Field:
     return Field(path, REFUSED if by_code else word, str(entry[word]), told, tuple(entry.get("unless", ())))
 
 
+def fields_of(name: str) -> dict[str, Field]:
+    """By path: the fields of a kind or of a part, with those of the parts that it names."""
+    found: dict[str, Field] = {}
+    for field in tables().get(name, ()):
+        found.setdefault(field.path, field)
+        if field.word == OF:
+            found |= {f"{field.path}.{path}".rstrip("."): inner for path, inner in fields_of(field.about).items()}
+    return found
+
+
 @cache
 def _told(table: str) -> tuple[tuple[Field, tuple[str, ...]], ...]:
-    return tuple((field, tuple(field.path.split("."))) for field in tables().get(table, ()) if field.told)
+    """The fields of which admission tells, with their steps; those of pod templates are asked for by template."""
+    parts = {path for path, field in fields_of(table).items() if field.word == OF and field.about == POD_TEMPLATE}
+    return tuple(
+        (field, tuple(path.split(".")))
+        for path, field in fields_of(table).items()
+        if field.told and not any(path.startswith(f"{part}.") for part in parts)
+    )
 
 
 def unread(review: Review) -> Sequence[Cause]:

@@ -5,22 +5,25 @@ The table is fleet/admission/fields.yaml. It is complete for the schemas in both
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from copy import deepcopy
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from api.kindfiles import load_kinds
-from fleet.admission.unread import OF, PASSED_ON, POD_TEMPLATE, READ, REFUSED, WARNED, Field, tables
+from fleet.admission.unread import OF, PASSED_ON, POD_TEMPLATE, READ, REFUSED, WARNED, Field, fields_of, tables
 from fleet.kinds import interpreter_for
+from fleet.kinds.lookup import shipped
 from fleet.kinds.paths import Steps, put
 from fleet.model.untyped import at
 from fleet.objects.definitions import definitions
 from fleet.wellknown import CLUSTER, CONFIG, POLICY, QUEUE, QUOTA, WORK
 from tests.admission.conftest import USER, Body, Hub
-from tests.kinds.bodies import CASES
+from tests.kinds.bodies import CASES, Case
 
 ROOT = Path(__file__).parents[2]
 OURS = (CLUSTER, CONFIG, POLICY, QUEUE, QUOTA, WORK)
@@ -34,17 +37,6 @@ PLAIN: dict[str, Body] = {
     "ClusterPropagationPolicy": {"resourceSelectors": [{"apiVersion": "v1", "kind": "ConfigMap"}]},
 }
 Schema = dict[str, Any]
-
-
-def fields_of(name: str) -> dict[str, Field]:
-    """Of one kind, with those of the tables that it names, at their places."""
-    found: dict[str, Field] = {}
-    for field in tables()[name]:
-        found[field.path] = field
-        if field.word == OF:
-            for path, inner in fields_of(field.about).items():
-                found[f"{field.path}.{path}".rstrip(".")] = inner
-    return found
 
 
 def schema_of(name: str) -> Schema:
@@ -143,20 +135,37 @@ def test_every_field_of_a_kind_is_in_the_table(name: str) -> None:
     assert list(uncovered(schema, "spec", fields_of(name), covered=False)) == []
 
 
-@pytest.mark.parametrize("name", [name for name in tables() if name in KINDS])
+@pytest.mark.parametrize("name", KINDS)
 def test_every_entry_of_the_table_is_a_field(name: str) -> None:
     strange = [path for path in fields_of(name) if found_at(schema_of(name), path) is None]
     assert strange == []
 
 
-def test_the_table_has_no_kind_that_the_hub_does_not_serve() -> None:
+DECLARED = {f"{group} {kind}": one for (group, kind), one in shipped().items()}
+
+
+def test_the_table_has_the_kinds_that_the_hub_serves_or_declares_and_no_others() -> None:
     named = {field.about for name in tables() for field in tables()[name] if field.word == OF}
-    assert set(tables()) - named - set(KINDS) == set()
+    assert set(tables()) - named == set(KINDS) | set(DECLARED)
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case.api_version} {case.kind}")
+def test_every_pod_template_of_a_kind_is_in_its_table(case: Case) -> None:
+    name = f"{case.api_version.partition('/')[0]} {case.kind}"
+    parts = {path for path, field in fields_of(name).items() if field.word == OF and field.about == POD_TEMPLATE}
+    for template in DECLARED[name].templates(case.body):
+        if template.own:
+            assert any(re.fullmatch(_as_pattern(part), template.path) for part in parts), template.path
+
+
+def _as_pattern(path: str) -> str:
+    """Of a path, for the places in bodies: `a[]` is `a[0]`, `a{}` is `a.key`."""
+    return re.escape(path).replace(r"\[\]", r"\[\d+\]").replace(r"\{\}", r"\.\w+")
 
 
 def test_a_module_that_reads_or_refuses_a_field_names_it() -> None:
-    for name in KINDS:
-        for field in fields_of(name).values():
+    for name in tables():
+        for field in tables()[name]:
             if field.word == READ or (field.word == REFUSED and not field.told):
                 last = field.path.split(".")[-1].removesuffix("[]")
                 text = (ROOT / field.about).read_text()
@@ -187,7 +196,7 @@ async def test_a_field_without_effect_is_warned_of_when_it_comes(hub: Hub, name:
 
 POD = definitions().resolve("io.k8s.api.core.v1.PodTemplateSpec")
 JOBS = [name for name, kind in KINDS.items() if interpreter_for(kind) is not None]
-OF_PODS = [field for field in tables()[POD_TEMPLATE] if field.told]
+OF_PODS = [replace(field, path=path) for path, field in fields_of(POD_TEMPLATE).items() if field.told]
 
 
 @pytest.mark.parametrize("name", ["kubeflow.org PyTorchJob", "batch Job"])
@@ -231,8 +240,10 @@ def test_what_is_passed_on_arrives_in_the_member(name: str) -> None:
     kind = KINDS[name]
     interpreter = interpreter_for(kind)
     assert interpreter is not None
-    fields = {field.path: field for field in tables()[name]}
+    fields = fields_of(name)
     for path, schema in leaves(schema_of(name)["properties"]["spec"], "spec", fields, ""):
+        if "{}" in path or path.startswith("spec.template."):
+            continue  # pods, of which the next test is
         body = body_of(name)
         steps = steps_of(path.removesuffix("[]"))
         value = [example(schema)] if path.endswith("[]") else example(schema)
@@ -246,7 +257,7 @@ def test_what_is_passed_on_of_a_pod_arrives_in_the_member(name: str) -> None:
     interpreter = interpreter_for(kind)
     assert interpreter is not None
     first = interpreter.templates(body_of(name))[0]
-    fields = {field.path: field for field in tables()[POD_TEMPLATE]}
+    fields = fields_of(POD_TEMPLATE)
     for written, child in children(POD["properties"]["spec"]).values():
         if fields.get(field := f"spec.{written.removesuffix('[]')}", fields["spec"]).word != PASSED_ON:
             continue

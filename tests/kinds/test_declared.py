@@ -128,6 +128,10 @@ def test_what_a_kind_names_travels_with_its_jobs() -> None:
     spark = {"apiVersion": "sparkoperator.k8s.io/v1beta2", "metadata": {"namespace": "team"}, "spec": SPARK}
     found = kind_of("sparkoperator.k8s.io/v1beta2", "SparkApplication").dependencies(spark)
     assert found == {("ServiceAccount", "team", "spark")}
+    more = {"sparkConfigMap": "conf", "driver": {"configMaps": [{"name": "a", "path": "/a"}]},
+            "executor": {"secrets": [{"name": "b", "path": "/b", "secretType": "Generic"}]}}  # fmt: skip
+    found = kind_of("sparkoperator.k8s.io/v1beta2", "SparkApplication").dependencies({**spark, "spec": more})
+    assert found == {("ConfigMap", "team", "conf"), ("ConfigMap", "team", "a"), ("Secret", "team", "b")}
     volumes = [
         {"mountPath": "/data", "volumeClaimName": "data"},
         {"mountPath": "/made", "volumeClaimName": "made", "volumeClaim": {}},
