@@ -79,6 +79,7 @@ class Decider:
         self._clock = clock
         self._decide = decide
         self._trial = trial or decide
+        self.ended = False  # whether nobody waits for a search any more: it then ends with the trial that it makes
         self._way: Resort | None = None  # how decisions are made until `_way_until`
         self._way_until = 0.0
         self._suspects: frozenset[str] = frozenset()  # that were left out before
@@ -146,6 +147,8 @@ class Decider:
 
     def _tried(self, snapshot: Snapshot, now: float, way: Resort) -> Plan | None:
         """The plan, or None when it is not to be had in this way."""
+        if self.ended:
+            return None
         try:
             return self._trial(_as(snapshot, way), now=now, seed=SEED, solver=None)
         except Exception:

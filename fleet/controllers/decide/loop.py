@@ -81,6 +81,7 @@ class DecideLoop:
         """`process`: where decisions are made; None: here."""
         self._hub = hub
         self._solver = Counted(solver, hub.metrics) if solver is not None else None
+        self._process = process
         clock = hub.clock.monotonic
         self._decider = Decider(clock) if process is None else Decider(clock, process.decide, process.trial)
         tuned = hub.config
@@ -121,9 +122,13 @@ class DecideLoop:
 
     async def run(self) -> None:
         self._hub.members.subscribe(self._on_member)
+        self._decider.ended = False
         try:
             await self.controller.run()
-        finally:  # tasks that it began beside its cycles end with it
+        finally:  # what it began beside its cycles ends with it, a decision too, which may be the next leader's to make
+            self._decider.ended = True
+            if self._process is not None:
+                self._process.interrupt()
             for part in (self._items, self._latest, self._nodes, self._recorder):
                 await part.close()
 

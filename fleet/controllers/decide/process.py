@@ -79,7 +79,7 @@ class ProcessDecider:
         self._limit_s = limit_s
         self._took_s = 0.0  # by the decision that was made last
         self._lately: deque[float] = deque(maxlen=LATELY)  # the same, without trials, which are about fewer units
-        self._closed = 0  # times
+        self._interrupts = 0
         self._number = 0  # of the child that knows:
         self._sender = Sender()
         self._reasons: Mapping[str, Reason] = {}  # of the child's last plan
@@ -90,10 +90,15 @@ class ProcessDecider:
         with self._lock:
             self._child.start()
 
+    def interrupt(self) -> None:
+        """End the decision that is made now, if one is: its caller gets a DeciderEnded."""
+        if self._lock.locked():
+            self._interrupts += 1
+            self._child.kill()
+
     def close(self) -> None:
         """End the child, and the decision that it makes. The next one starts a new child."""
-        self._closed += 1
-        self._child.kill()
+        self.interrupt()
         with self._lock:
             self._child.end()
 
@@ -125,11 +130,11 @@ class ProcessDecider:
     def _twice(self, asked: _Asked, limit_s: float, *again: type[Exception]) -> Plan:
         """The plan, of a second try after one of the exceptions `again`, which counts where that is too long, too."""
         with self._lock:
-            closed = self._closed
+            interrupts = self._interrupts
             try:
                 return self._plan(asked, limit_s)
             except again as error:
-                if self._closed != closed:
+                if self._interrupts != interrupts:
                     raise
                 log.warning("the decider's process is replaced", why=str(error))
                 first = error

@@ -290,6 +290,28 @@ def test_closing_ends_the_decision_that_is_made(standin: Makes) -> None:
     assert caught and not thread.is_alive()
 
 
+def test_a_leader_that_leads_no_more_lets_go_of_its_decision(standin: Makes) -> None:
+    process = standin("by_units", limit_s=600.0)
+    decider = Decider(time.monotonic, process.decide, process.trial)
+    caught: list[BaseException] = []
+
+    def decides() -> None:
+        try:
+            decider.decide(named("hangs", "a"), now=10.0, solver=None, mark=lambda part: None)
+        except DeciderEnded as error:
+            caught.append(error)
+
+    thread = threading.Thread(target=decides)
+    thread.start()
+    while not process.sent:
+        time.sleep(0.02)
+    decider.ended = True
+    process.interrupt()
+    thread.join(ENDS_S)
+    assert caught and not thread.is_alive()
+    assert call(process, named("a")).placements, "the next leader has the process"
+
+
 def test_the_child_ends_with_its_parent_even_while_it_decides() -> None:
     script = (
         "import os, threading, time\n"
