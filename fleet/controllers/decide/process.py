@@ -38,7 +38,7 @@ from fleet.solver.child import START_LIMIT_S, Child, from_parent
 log = structlog.get_logger(__name__)
 
 LIMIT_S = 20.0  # of a decision, beside its solver; one about a million waiting units takes two to five
-STEP_S = 10.0  # for a piece of the snapshot or of the plan, for an answer
+STEP_S = 10.0  # for a piece of the snapshot, for an answer
 TRIAL_TIMES = 3.0  # so many times the longest of the last decisions is the limit of a trial,
 TRIAL_LEAST_S = 2.0  # and at least this;
 TRIAL_FIRST_S = 6.0  # where there was no decision yet
@@ -191,13 +191,11 @@ class ProcessDecider:
         while True:
             began = time.monotonic()
             with child.within(max(0.0, left_s)):
-                message = self._received()
+                message = self._after_marks(asked.mark)
             left_s -= time.monotonic() - began
             match message:
                 case ("begins", None):
                     left_s = limit_s
-                case ("mark", str(part)):
-                    asked.mark(part)
                 case ("solve", (problem, seed, seconds)) if asked.solver is not None:
                     answer = asked.solver.solve(problem, seed=seed, limit_s=seconds)
                     with child.within(STEP_S):
@@ -207,17 +205,25 @@ class ProcessDecider:
                     return error
                 case ("plan", Plan() as plan):
                     self._took_s = limit_s - left_s
-                    return replace(plan, reasons=self._told())
+                    with child.within(self._limit_s):
+                        return replace(plan, reasons=self._told())
                 case _:
                     raise _nonsense(message)
+
+    def _after_marks(self, mark: Callable[[str], None]) -> Any:
+        """The next message that is not about a mark."""
+        while True:
+            match self._received():
+                case ("mark", str(part)):
+                    mark(part)
+                case message:
+                    return message
 
     def _told(self) -> Mapping[str, Reason]:
         """The reasons of the plan, which come after it."""
         reasons = dict(self._reasons)
         while True:
-            with self._child.within(STEP_S):
-                message = self._received()
-            match message:
+            match self._received():
                 case ("reasons", list(piece)):
                     merged(reasons, piece)
                 case ("gone", list(keys)):
@@ -225,7 +231,7 @@ class ProcessDecider:
                         del reasons[key]
                     self._reasons = reasons
                     return reasons
-                case _:
+                case message:
                     raise _nonsense(message)
 
     def _received(self) -> Any:
