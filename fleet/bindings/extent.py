@@ -137,12 +137,13 @@ def excess_of(binding: Body) -> Excess | None:
 
 
 def set_aside(binding: Body) -> Body:
-    """A gang that passes a bound, without what is too much of it. In its member it keeps all that it is charged for;
-    what waits is not decided, and keeps a few resources for its QueueUnit."""
-    spec, most = b.spec_of(binding), None if b.clusters_of(binding) or b.tasks_of(binding) else LIMITS.resources
-    bodies = rows(spec.get("components"))
-    components = [_charged(body, most) for body in (bodies if most is None else bodies[: LIMITS.components])]
-    return {**binding, "spec": {**spec, "components": components, "placement": {}}}
+    """A gang that passes a bound, without what is too much of it. In its member it keeps all that it is charged for.
+    One that waits keeps a few resources, and may go to no member, so that nobody is told to release it."""
+    spec, waits = b.spec_of(binding), not (b.clusters_of(binding) or b.tasks_of(binding))
+    bodies = rows(spec.get("components"))[: LIMITS.components if waits else None]
+    components = [_charged(body, LIMITS.resources if waits else None) for body in bodies]
+    placement = {"clusterAffinity": {"clusterNames": [""]}} if waits else {}
+    return {**binding, "spec": {**spec, "components": components, "placement": placement}}
 
 
 def _charged(body: Mapping[str, Any], most: int | None) -> Body:
