@@ -199,11 +199,24 @@ class MemberStatus(Model):
     silent_s: int | None = Field(description="Seconds since it last showed life to the leader; null when it never has.")
 
 
+class HubWarning(Model):
+    """A trouble that the hub works on with, and that a person has to mend."""
+
+    check: str = Field(description="Which: nodes-not-ready, jobs-refused, user-floods or webhook-fails.")
+    kind: str
+    namespace: str
+    name: str
+    why: str
+    what_to_do: str
+    member: str = Field(description="The member that it is in, or empty.")
+
+
 class HubStatus(Model):
     """Whether the hub works, as far as this API process sees it."""
 
     healthy: bool
     problems: list[str] = Field(description="What is wrong, each in a sentence.")
+    warnings: list[HubWarning] = Field(description="They leave the hub healthy.")
     leader: Leader | None = Field(description="Null when none has ever led.")
     looked: str | None = Field(description="The decider's last look at the fleet.")
     decided: str | None = Field(description="The last look that made a decision, since the leader's process began.")

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from typing import Any, Protocol
 
 from fastapi import APIRouter, Request
@@ -13,6 +14,7 @@ from api.v1.clusters import cluster
 from api.v1.context import Hub, answer, need, spared
 from api.v1.hubmodels import HubParts, HubStatus
 from fleet.bindings.heartbeat import LEASE, report_of, silence
+from fleet.bindings.warnings import warnings
 from fleet.engine.status import StatusError
 from fleet.model.untyped import mapping, rows, text, texts, whole
 from fleet.ports import Body, StoreUnavailable
@@ -26,6 +28,10 @@ class Parts(Protocol):
 
     async def write_trouble(self) -> str:
         """Why the database takes no write now; "" where it does."""
+        ...
+
+    def failing_webhooks(self) -> Sequence[Mapping[str, Any]]:
+        """Those whose last calls by this process failed."""
         ...
 
 
@@ -43,10 +49,10 @@ def router(hub: Hub, parts: Parts | None = None) -> APIRouter:
         try:
             await hub.store.revision()
         except StoreUnavailable as error:
-            return answer(found(hub, f"does not answer: {error}"))
-        told = found(hub, "")
+            return answer(found(hub, f"does not answer: {error}", parts))
+        told = found(hub, "", parts)
         if told["silent"] and parts is not None and (trouble := await parts.write_trouble()):
-            told = found(hub, f"takes no writes: {trouble}")
+            told = found(hub, f"takes no writes: {trouble}", parts)
         return answer(told)
 
     @routes.get("/parts", response_model=HubParts, summary="Database, disk, certificates, clock and version")
@@ -61,7 +67,7 @@ def router(hub: Hub, parts: Parts | None = None) -> APIRouter:
     return routes
 
 
-def found(hub: Hub, trouble: str) -> dict[str, Any]:
+def found(hub: Hub, trouble: str, parts: Parts | None) -> dict[str, Any]:
     """`trouble`: what the database does not do and why, "" when it works."""
     stored, now = hub.store.peek(LEASE), hub.objects.clock.now()
     lease = stored.body if stored is not None else None
@@ -95,6 +101,13 @@ def found(hub: Hub, trouble: str) -> dict[str, Any]:
         "aside": {"count": whole(aside.get("count")), "first": list(texts(aside.get("first")))},
         "members": members, "database": trouble or "ok", "version": text(report.get("version")) or None,
         "silent": silent is not None,
+        "warnings": [
+            asdict(warned)
+            for warned in warnings(
+                (stored.body for stored in hub.store.scan(CLUSTER, "clusters")), report if silent is None else {},
+                parts.failing_webhooks() if parts is not None else (),
+            )
+        ],
     }  # fmt: skip
 
 

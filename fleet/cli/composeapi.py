@@ -54,6 +54,7 @@ async def serve_api(
     from api.v1.line import Lines
     from api.v1.mount import PREFIX, RestFace
     from fleet.admission.dynamic import Dynamic
+    from fleet.admission.dynamic.failing import Failing
     from fleet.admission.seed import seed
     from fleet.bindings.heartbeat import component_checks
     from fleet.cli.audit import audit_of
@@ -77,7 +78,8 @@ async def serve_api(
         traces_of(otlp, "fleet-api", data.hub_id) as traces,
     ):  # fmt: skip
         rbac = Rbac(hub.store)
-        hub.objects.hooks = Dynamic(hub.store, hub.registry, hub.ids, outgoing, answering(rbac))
+        failing = Failing(hub.clock)
+        hub.objects.hooks = hooks = Dynamic(hub.store, hub.registry, hub.ids, outgoing, answering(rbac), failing)
         hub.objects.versions.converter = Conversions(outgoing, hub.store, hub.ids)
         await seed(hub.objects, load_kinds())
         await same_hub(hub, record=True)
@@ -88,7 +90,7 @@ async def serve_api(
         relays = Relays(hub.objects, hub.data.hub_id, dial=dialer.dial, outgoing=outgoing)
         served = shown(data, access.certificate)
         certificates = Certificates(data, access.authorities(data.ca_certificate), served.shown.certificate)
-        own = Parts(data, dsn, hub.clock, certificates, history)
+        own = Parts(data, dsn, hub.clock, certificates, history, hooks.failing)
         kept.audit.requests = RequestLog(hub.clock, traces)
         lines = Lines(hub.store)
         views = RestFace(
@@ -113,6 +115,7 @@ async def serve_api(
         users.show(app.metrics.registry)
         kept.show(app.metrics.registry)
         certificates.show(app.metrics.registry)
+        failing.show(app.metrics.registry)
         if traces is not None:
             traces.show(app.metrics.registry)
         relays.show(app.metrics.registry)

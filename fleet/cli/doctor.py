@@ -25,6 +25,7 @@ from fleet.cli.doctor_hub import (
     nobody_decides,
     receivers,
     set_aside,
+    troubles,
     versions,
 )
 from fleet.cli.doctor_members import credentials, failing_nodes, idle_kinds, member_clocks, old_members, silent_members
@@ -51,8 +52,8 @@ def doctor(
 ) -> None:
     """List what is wrong with hub and members, and what to do. The exit status is 1 when there is something.
 
-    Checks: decisions, database, history, disk, certificates, credentials, clocks, versions, loops, policies,
-    notifications and members.
+    Checks: decisions, database, history, disk, certificates, credentials, clocks, versions, loops, refused jobs,
+    webhooks, users, policies, notifications and members.
     """
     from fleet.cli.hub import connect
     from fleet.cli.output import show
@@ -163,6 +164,7 @@ CHECKS: tuple[Callable[[Patient], Iterator[Finding]], ...] = (
     versions,
     failing_loops,
     set_aside,
+    troubles,
     receivers,
     given_up,
     passing_policies,

@@ -47,9 +47,10 @@ def full(patient: Patient) -> bool:
 
 
 def stopped(patient: Patient) -> bool:
-    """Whether nothing can be written, by a full disk or since the database takes no writes. False as above."""
+    """Whether nothing can be written: the disk is full, or the database is away or takes no writes. False as above."""
     try:
-        return full(patient) or bool((patient.parts["database"] or {}).get("writeTrouble"))
+        database = patient.parts["database"]
+        return full(patient) or database is None or bool(database.get("writeTrouble"))
     except Failure:
         return False
 
@@ -82,6 +83,13 @@ def failing_loops(patient: Patient) -> Iterator[Finding]:
             "loop-fails", "Loop", "", entry["loop"], why,
             "correct the object that is named; for a report of a bug, the log of fleet controllers has the trace",
         )  # fmt: skip
+
+
+def troubles(patient: Patient) -> Iterator[Finding]:
+    """What concerns many jobs at once: nodes that are not ready, jobs that are not sent, webhooks that fail, and a user
+    who has most of the jobs that wait."""
+    for one in patient.status.get("warnings", ()):
+        yield Finding(**one)
 
 
 def set_aside(patient: Patient) -> Iterator[Finding]:

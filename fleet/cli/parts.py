@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import shutil
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -28,6 +29,7 @@ class Parts:
     clock: Clock
     certificates: Certificates
     history: History
+    webhooks: Callable[[], list[dict[str, Any]]] = list
 
     async def __call__(self) -> dict[str, Any]:
         from fleet.store.facts import facts
@@ -49,6 +51,10 @@ class Parts:
         from fleet.store.writable import trial
 
         return (await trial(self.dsn)).trouble
+
+    def failing_webhooks(self) -> list[dict[str, Any]]:
+        """Those whose last calls by this process failed."""
+        return self.webhooks()
 
     async def _past(self, now: float) -> dict[str, Any]:
         """How far the history is written, beside the log that it is made of."""

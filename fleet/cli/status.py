@@ -61,11 +61,19 @@ def _watch(hub: Hub) -> NoReturn:
 
 
 def gathered(hub: Hub) -> dict[str, Any]:
-    """The answer of /fleet/v1/status, with `jobs`, `gpus` and `decision` as far as the user may see them."""
+    """The answer of /fleet/v1/status, with `jobs`, `gpus` and `decision` as far as the user may see them; None
+    where the hub cannot tell, for what is wrong with it."""
+    from fleet.cli.hub import Refused
+
     found: dict[str, Any] = hub.request("GET", STATUS).body
-    members = _if_allowed(hub, CLUSTERS, "items") or []
-    queues = _if_allowed(hub, QUEUES, "items")
-    decisions = _if_allowed(hub, f"{DECISIONS}?limit=1", "items")
+    try:
+        members = _if_allowed(hub, CLUSTERS, "items") or []
+        queues = _if_allowed(hub, QUEUES, "items")
+        decisions = _if_allowed(hub, f"{DECISIONS}?limit=1", "items")
+    except Refused as refused:
+        if refused.status != 503 or found["healthy"]:
+            raise
+        return found | {"jobs": None, "gpus": None, "decision": None}  # what is wrong is known, and why
     states = Counter[str]()
     for member in members:
         states.update(member["jobs"])
@@ -116,12 +124,15 @@ def lines(found: dict[str, Any], now: float) -> list[str]:
     for member in members:
         silent = f", last heard of {member['silent_s']}s ago" if member["silent_s"] is not None else ""
         shown.append(f"  {member['name']:<{width}}  {'ready' if member['ready'] else 'not ready'}{silent}")
-    return shown + ([f"Wrong:      {text}" for text in found["problems"]])
+    shown += [f"Wrong:      {text}" for text in found["problems"]]
+    return shown + [f"Look at:    {one['kind']} {one['name']}: {one['why']}" for one in found.get("warnings", ())]
 
 
 def _jobs(found: dict[str, Any]) -> str:
     """waiting in queues: 4; in members: 3 Running, 1 Succeeded; GPUs in use: 24 of 128"""
     jobs, gpus = found["jobs"], found["gpus"]
+    if jobs is None:
+        return "not known now"
     told = [f"waiting in queues: {jobs['waiting']}"] if jobs["waiting"] is not None else []
     there = ", ".join(f"{count} {state}" for state, count in jobs["members"].items())
     told += [f"in members: {there or 'none'}", f"GPUs in use: {gpus['used']} of {gpus['total']}"]

@@ -101,6 +101,22 @@ ALERTS = (
         "2m", "warning", "A member shows no life", "The hub has not heard of {{ $labels.member }} for a minute.",
     ),
     Alert(
+        "FleetNodesNotReady",
+        f'sum by (member) (fleet_member_nodes{{state="not_ready"}} {LEADS})'
+        f" / sum by (member) (fleet_member_nodes {LEADS})",
+        "> 0.2", "1m", "warning", "Many nodes of a member are not ready",
+        "More than a fifth of the nodes of {{ $labels.member }} take no pods, since they are not ready.",
+    ),
+    Alert(
+        "FleetJobsRefused", f"sum by (code) (fleet_jobs_refused {LEADS})", "> 2", "1m", "warning",
+        "Jobs cannot be sent to their members", "Several jobs were refused of late: {{ $labels.code }}.",
+    ),
+    Alert(
+        "FleetUserFloods", f"max by (user) (fleet_user_units_waiting {LEADS})",
+        '> scalar(clamp_min(0.5 * sum(fleet:units:sum{phase="waiting"}), 1000))', "1m", "info",
+        "One user has most of the jobs that wait", "{{ $labels.user }} has more waiting jobs than all others.",
+    ),
+    Alert(
         "FleetGpuSourceDown", f"min by (member) (fleet_member_gpu_source_up {LEADS})", "== 0", "15m", "warning",
         "A member tells no GPU figures", "The source of GPU figures that the Cluster {{ $labels.member }} names tells"
         " none.",
@@ -146,6 +162,13 @@ ALERTS = (
     Alert(
         "FleetApiSlow", "fleet:api_request_seconds:p99_5m", "> 2", "10m", "warning", "The API is slow",
         "One in a hundred requests with the verb {{ $labels.verb }} takes longer than two seconds.",
+    ),
+    Alert(
+        "FleetWebhookFails",
+        'sum by (webhook) (increase(fleet_api_webhook_calls_total{outcome="failed"}[5m])'
+        ' unless on (webhook) increase(fleet_api_webhook_calls_total{outcome="answered"}[5m]) > 0)', "> 2", "0s",
+        "critical", "An admission webhook fails", "Each call of the webhook {{ $labels.webhook }} failed of late. Where"
+        " its failurePolicy is Fail, users cannot write what it is about.",
     ),
     Alert(
         "FleetNeedlessEvictions", "sum(increase(fleet_decider_needless_evictions_total[1h]))", "> 3", "0s", "warning",

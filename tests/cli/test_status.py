@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from fleet.amc.client import Answer
-from fleet.cli.hub import Hub
+from fleet.cli.hub import Hub, Refused
 from fleet.cli.status import CLUSTERS, DECISIONS, QUEUES, STATUS, gathered, lines
 from fleet.model.times import rfc3339
 from tests.cli.hub import fleet, refusal
@@ -52,6 +52,16 @@ def test_the_parts_that_a_user_may_not_see_are_left_out(path: str, missing: str)
     assert any(missing in line for line in screen())
     shown = screen(**{path: 403})
     assert shown[0] == "Healthy:    yes" and not any(missing in line for line in shown)
+
+
+def test_a_hub_that_cannot_tell_its_jobs_says_what_is_wrong_all_the_same() -> None:
+    """Without its database an API process knows neither decisions nor the newest jobs."""
+    sick = WELL | {"healthy": False, "database": "does not answer: x", "problems": ["the database does not answer: x"]}
+    for path in (CLUSTERS, QUEUES, f"{DECISIONS}?limit=1"):
+        shown = screen(**{STATUS: sick, path: 503})
+        assert "Wrong:      the database does not answer: x" in shown and "Jobs:       not known now" in shown
+        with pytest.raises(Refused):
+            screen(**{path: 503})
 
 
 def test_a_screen_is_watched_as_a_table_alone() -> None:

@@ -70,6 +70,23 @@ CASES = {
     "FleetMemberSilent": Case(
         of_leader('fleet_member_last_heard_timestamp_seconds{member="cfa"}', "0+60x20 1200x80"), {"member": "cfa"}
     ),
+    "FleetNodesNotReady": Case(
+        {
+            **of_leader('fleet_member_nodes{member="cfa",state="ready"}', "8x20 4x80"),
+            **of_leader('fleet_member_nodes{member="cfa",state="not_ready"}', "1x20 5x80"),
+        },
+        {"member": "cfa"},
+    ),
+    "FleetJobsRefused": Case(
+        of_leader('fleet_jobs_refused{code="OverrideFailed"}', "2x20 9x80", left="9x100"), {"code": "OverrideFailed"}
+    ),
+    "FleetUserFloods": Case(
+        {
+            **of_leader('fleet_user_units_waiting{user="ada"}', "999x20 5000x80"),
+            **of_leader('fleet_units{leaf="root/a",phase="waiting"}', "1000x20 5001x80"),
+        },
+        {"user": "ada"},
+    ),
     "FleetGpuSourceDown": Case(
         of_leader('fleet_member_gpu_source_up{member="cfa"}', "1x20 0x80"), {"member": "cfa"}
     ),
@@ -119,6 +136,14 @@ CASES = {
             for le, samples in (("1", "0+60x20 1200x80"), ("5", "0+60x100"), ("+Inf", "0+60x100"))
         },
         {"verb": "get"},
+    ),
+    "FleetWebhookFails": Case(
+        {
+            'fleet_api_webhook_calls_total{job="fleet-api",instance="a",webhook="w",outcome="answered"}':
+                "0+9x20 180x80",
+            'fleet_api_webhook_calls_total{job="fleet-api",instance="a",webhook="w",outcome="failed"}': "0x20 9+9x80",
+        },
+        {"webhook": "w"},
     ),
     "FleetNeedlessEvictions": Case(
         of_leader("fleet_decider_needless_evictions_total", "0x20 5x80"), {}, by=25

@@ -18,6 +18,7 @@ from fleet.admission.dynamic import policies
 from fleet.admission.dynamic.again import Again
 from fleet.admission.dynamic.calling import CallFailed, Calls
 from fleet.admission.dynamic.expressions import ConditionFailed, holding
+from fleet.admission.dynamic.failing import Failing
 from fleet.admission.dynamic.matching import GROUP, Resource, as_resource, exempt
 from fleet.admission.dynamic.mutating import Changing
 from fleet.admission.dynamic.names import Authorize, Surroundings
@@ -44,11 +45,14 @@ class Dynamic:
     """Answers, for each request, who is to be asked about it. Install it as `Objects.hooks`."""
 
     def __init__(
-        self, store: Store, registry: Registry, ids: Ids, outgoing: Outgoing, authorize: Authorize | None = None
-    ) -> None:
-        """`authorize`: what `authorizer` in an expression asks; without it there is none."""
+        self, store: Store, registry: Registry, ids: Ids, outgoing: Outgoing, authorize: Authorize | None = None,
+        failing: Failing | None = None,
+    ) -> None:  # fmt: skip
+        """`authorize`: what `authorizer` in an expression asks; without it there is none. `failing`: is told of each
+        call."""
         self._store, self._registry, self._ids, self._authorize = store, registry, ids, authorize
         self._calls = Calls(outgoing, store)
+        self._failing = failing
         self._converter = Conversions(outgoing, store, ids)
         self._mutating = Registered(store, MUTATING)
         self._validating = Registered(store, VALIDATING)
@@ -70,8 +74,13 @@ class Dynamic:
             asked, self._store, self._ids, self._calls, mutating, validating,
             Changing(asked, self._store, self._registry, changing, self._authorize),
             Judging(asked, self._store, self._registry, judging, self._authorize, warnings), self._authorize, warnings,
-            self._converter,
+            self._converter, self._failing,
         )  # fmt: skip
+
+    def failing(self) -> list[dict[str, Any]]:
+        """The webhooks whose last calls by this process failed."""
+        registered = (*self._mutating.all(), *self._validating.all())
+        return self._failing.now(registered) if self._failing is not None else []
 
 
 _Concerned = Sequence[tuple[Webhook, Resource]]
@@ -100,6 +109,7 @@ class _Chain:
     authorize: Authorize | None
     warnings: list[str]
     converter: Converter
+    failing: Failing | None
     again: Again = field(default_factory=Again)  # of the webhooks
 
     async def mutate(self, new: Body | None, old: Body | None) -> Body | None:
@@ -205,18 +215,24 @@ class _Chain:
         try:
             verdict = await self.calls.ask(hook, request, new, old, mutating=which == _MUTATING)
         except CallFailed as problem:
+            self._note(hook, which, str(problem))
             why = f'failed calling webhook "{hook.name}": {problem}'
             log.warning("a webhook failed", webhook=hook.name, ignored=hook.ignores_failures, why=str(problem))
             if hook.ignores_failures:
                 annotate(f"failed-open.{which}.webhook.admission.k8s.io/{place}", hook.name)
                 return None
             raise internal(why) from None
+        self._note(hook, which, "")
         for key, value in verdict.annotations.items():
             annotate(f"{hook.name}/{key}", value)
         self.warnings += verdict.warnings
         if not verdict.allowed:
             raise denial(hook.name, verdict.result)
         return verdict
+
+    def _note(self, hook: Webhook, which: str, error: str) -> None:
+        if self.failing is not None:
+            self.failing.note(hook, f"{which.capitalize()}WebhookConfiguration", error)
 
 
 def _patched(hook: Webhook, body: Body | None, patch: list[Any]) -> Body:

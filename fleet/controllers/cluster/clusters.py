@@ -161,6 +161,7 @@ class ClustersLoop:
         self._identities.forget(name)
         self._kubeconfigs.pop(name, None)
         self._hub.metrics.see_credentials(name, None)
+        self._hub.metrics.see_nodes(name, None)
 
     async def _leave(self, key: Key, cluster: Body) -> float | None:
         """None when the Cluster is gone; otherwise when to look again."""
@@ -247,6 +248,7 @@ class ClustersLoop:
             known = self._enablements[name] = (state.catalogue, state.catalogue.enablements())
         changes: Body = {"kubernetesVersion": state.version, "apiEnablements": known[1]}
         if state.ready:
+            self._hub.metrics.see_nodes(name, (state.nodes_ready, state.nodes))
             changes["nodeSummary"] = {"totalNum": state.nodes, "readyNum": state.nodes_ready}
             changes["resourceSummary"] = {
                 "allocatable": texts_of(state.allocatable),

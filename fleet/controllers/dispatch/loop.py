@@ -160,6 +160,7 @@ class DispatchLoop:
         stored = self._hub.store.peek(key)
         if stored is None:
             self._tries.pop(key, None)
+            self._hub.metrics.refused.forget(key)
             return None
         try:
             return await self._settle(stored)
@@ -252,6 +253,7 @@ class DispatchLoop:
         again = False
         for member, outcome in outcomes.items():
             if outcome.did in (Did.DONE, Did.SUSPENDED):
+                self._hub.metrics.refused.forget(stored.key)
                 continue
             again = True
             now, bound = self._hub.clock.now(), self._hub.config.member_fails_s
@@ -259,6 +261,7 @@ class DispatchLoop:
             reason = reason_in(member, outcome, stored.body, foreign=foreign, now=now, bound_s=bound)
             if reason.code is Code.MEMBER_UNREACHABLE:
                 continue
+            self._hub.metrics.refused.note(stored.key, stored.body["spec"]["resource"], reason, now)
             code, message = str(reason.code), reason.text
             await self._events.record(stored.body["spec"]["resource"], SYNC_FAILED, message, warning=True)
             # Running work is not stopped because a change of it was refused: FullyApplied says so.

@@ -25,6 +25,7 @@ from fleet.snapshot import Snapshot
 from fleet.snapshot.shares import fair_shares
 
 LEAVES_MOST = 200
+USERS_MOST = 5
 QUEUES_MOST = 200
 RESOURCES_MOST = 5
 MEMBERS_MOST = 1_000
@@ -53,6 +54,11 @@ def of_units(snapshot: Snapshot) -> Iterator[Metric]:
         rows[leaf if leaf in shown else OTHERS, phase.value.lower()] += count
     yield gauge("fleet_units", "Units by leaf of the quota tree and phase.", ("leaf", "phase"), sorted(rows.items()))
     waiting = [unit for unit in units if unit.phase is Phase.WAITING]
+    users = Tally(unit.user for unit in waiting if unit.user).most_common(USERS_MOST)
+    yield gauge(
+        "fleet_user_units_waiting", "Waiting units of the users who have most.", ("user",),
+        (((user,), count) for user, count in users),
+    )  # fmt: skip
     claims = sum(unit.claim is not None for unit in waiting)
     yield GaugeMetricFamily("fleet_units_claiming", "Waiting units that room is kept for.", value=claims)
     heads = sum(unit.head is not None for unit in waiting)

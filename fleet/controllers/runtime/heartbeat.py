@@ -6,6 +6,7 @@ leader's epoch. The leadership's thread calls that, so that a loop that is busy 
 
 from __future__ import annotations
 
+from collections import Counter as Tally
 from collections.abc import Callable, Sequence
 from itertools import count
 from typing import Any, Protocol
@@ -16,7 +17,9 @@ from fleet import __version__
 from fleet.bindings.heartbeat import LATE_S, LEASE, LOOKS_S, RENEW_S
 from fleet.controllers.runtime.hub import Hub
 from fleet.model.times import rfc3339, rfc3339_micro
+from fleet.model.unit import Phase
 from fleet.ports import Body, Committed, Conflict, Fenced, StoreUnavailable, Write
+from fleet.snapshot import Snapshot
 from fleet.wellknown import ANNOTATION_HEARTBEAT
 
 LOOK_EACH = int(LOOKS_S // RENEW_S)  # beats
@@ -42,6 +45,7 @@ class Heartbeat:
         self._hub, self._holder, self._look_again = hub, holder, look_again
         self._acquired = hub.clock.now()
         self._counted: dict[str, tuple[int, float]] = {}  # loop -> failures and restarts, and when they last grew
+        self._waiting: dict[str, Any] = {}
         self.note()
         self._refused: Exception | None = None  # of the last renewal that no database and no other leader explains
 
@@ -49,6 +53,7 @@ class Heartbeat:
         for number in count():
             if number % LOOK_EACH == 0:
                 self._look_again()
+                self._waiting = waiting_of(self._hub.metrics.snapshot)
             self.note()
             await self._hub.clock.sleep(RENEW_S)
             refused, self._refused = self._refused, None
@@ -101,6 +106,8 @@ class Heartbeat:
             "looked": rfc3339(metrics.looked_at) if metrics.looked_at > self._acquired else None,
             "decided": rfc3339(metrics.decided_at) if metrics.decided_at else None,
             "failing": self._failing(now)[:LOOPS_MAX],
+            "refused": metrics.refused.causes(now),
+            "waiting": self._waiting,
             "aside": {"count": len(aside), "first": [name[:200] for name in aside[:NAMES_MAX]]},
             "members": {
                 name: {"ready": hub.members.ready(name), "silent_s": _whole(hub.members.silent_s(name))}
@@ -126,6 +133,15 @@ class Heartbeat:
                     }
                 )  # fmt: skip
         return found
+
+
+def waiting_of(snapshot: Snapshot) -> dict[str, Any]:
+    """How many jobs wait, and the user who has most of them."""
+    users = Tally(unit.user for unit in snapshot.units.values() if unit.phase is Phase.WAITING)
+    jobs = users.total()
+    del users[""]
+    user, most = max(users.items(), key=lambda item: item[1], default=("", 0))
+    return {"jobs": jobs, "user": user, "most": most}
 
 
 def _whole(seconds: float | None) -> int | None:

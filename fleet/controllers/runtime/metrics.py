@@ -36,6 +36,7 @@ from fleet.controllers.runtime.gauges import (
     of_units,
 )
 from fleet.controllers.runtime.gpus import gpus_in
+from fleet.controllers.runtime.refusals import Refusals
 from fleet.members.members import Closed, Members
 from fleet.model.bounded import Bounded
 from fleet.model.plan import Plan
@@ -187,6 +188,8 @@ class Metrics:
         self._member = Bounded(MEMBERS_MOST, OTHERS)
         self._reason = Bounded(REASONS_MOST, OTHERS)
         self._reasons: Mapping[str, Reason] = {}
+        self.refused = Refusals()
+        self._nodes: dict[str, tuple[int, int]] = {}  # by member: ready, and all
         self.loops: list[Loop] = []  # that the metrics tell of; tests read the list
         registry.register(_Scraped(self._now))
         self._begin()
@@ -234,6 +237,13 @@ class Metrics:
             self._credentials_end.pop(member, None)
         else:
             self._credentials_end[member] = end
+
+    def see_nodes(self, member: str, nodes: tuple[int, int] | None) -> None:
+        """The nodes of a member that are ready, and all of them; None: it is gone."""
+        if nodes is None:
+            self._nodes.pop(member, None)
+        else:
+            self._nodes[member] = nodes
 
     def looked(self, outcome: str, now: float) -> None:
         """The decider looked, and did not fail. `now`: epoch seconds."""
@@ -299,6 +309,14 @@ class Metrics:
         yield gauge("fleet_jobs_waiting", "Waiting jobs by the code of their reason.", ("code",), waiting)
         ready = (((name,), float(snapshot.members[name].ready)) for name in sorted(snapshot.members)[:MEMBERS_MOST])
         yield gauge("fleet_member_ready", "1 for a member that is ready, else 0.", ("member",), ready)
+        nodes = [
+            ((name, state), float(count))
+            for name, (nodes_ready, total) in sorted(self._nodes.items())[:MEMBERS_MOST]
+            for state, count in (("ready", nodes_ready), ("not_ready", total - nodes_ready))
+        ]
+        yield gauge("fleet_member_nodes", "Nodes of a member that is ready, by state.", ("member", "state"), nodes)
+        refused = (((code,), float(count)) for code, count in sorted(self.refused.by_code().items()))
+        yield gauge("fleet_jobs_refused", "Jobs that could not be sent of late, by the code.", ("code",), refused)
         yield gauge(
             "fleet_member_last_heard_timestamp_seconds", "When a member last showed life, in epoch seconds.",
             ("member",), (((name,), at) for name, at in sorted(self._heard.items())),

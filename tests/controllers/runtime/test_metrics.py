@@ -13,6 +13,7 @@ from api.audit.metrics import AuditMetrics
 from api.health import Metrics as ApiMetrics
 from api.oidc.metrics import OidcMetrics
 from api.relays.relays import Relays
+from fleet.admission.dynamic.failing import Failing
 from fleet.cli.certificates import Certificates
 from fleet.cli.datadir import DataDir
 from fleet.controllers.runtime.gauges import LEAVES_MOST, OTHERS, OUTSIDE, UNKNOWN
@@ -180,7 +181,7 @@ def test_the_page_lists_the_metrics_of_the_api() -> None:
     metrics.count("get", "pods", 200, 0.1)
     clock = WallClock()
     relays = Relays(Objects(MemoryStore(clock), Registry([]), clock, RandomIds()), "hub")
-    for others in (OidcMetrics(), AuditMetrics(), relays, Certificates(DataDir(Path("nowhere")), ())):
+    for others in (OidcMetrics(), AuditMetrics(), relays, Certificates(DataDir(Path("nowhere")), ()), Failing(clock)):
         others.show(metrics.registry)
     listed = {name: row for name, row in listed_metrics().items() if name.startswith("fleet_api_")}
     assert_told(generate_latest(metrics.registry).decode(), listed)
