@@ -15,6 +15,7 @@ from api.relays.pods import Found, Pods, pods_path
 from api.routing import Route
 from api.served import find
 from fleet.bindings.binding import labels_of, places_of
+from fleet.bindings.named import binding_of
 from fleet.engine.kind import Kind
 from fleet.engine.registry import Registry
 from fleet.engine.status import StatusError, bad_request, not_found
@@ -22,7 +23,7 @@ from fleet.kinds.declared import DeclaredKind
 from fleet.kinds.lookup import interpreter_for
 from fleet.model.untyped import digits, mapping, rows, text, whole
 from fleet.ports import Body, Key, Store, Stored
-from fleet.wellknown import LABEL_BINDING, LABEL_COMPONENT, LABEL_HUB, WORK, binding_name
+from fleet.wellknown import LABEL_BINDING, LABEL_COMPONENT, LABEL_HUB
 
 # Where controllers note the number of a pod among those of its role.
 INDEXES = (
@@ -92,7 +93,7 @@ class JobPods:
         job = await self._store.get(Key(kind.group, kind.resource, route.namespace, route.name))
         if job is None:
             raise not_found(kind.group, kind.resource, route.name)
-        binding = self._store.peek(Key(WORK, "resourcebindings", route.namespace, binding_name(kind.kind, route.name)))
+        binding = binding_of(self._store.peek, kind.group, kind.kind, route.namespace, route.name)
         members = list(dict.fromkeys(places_of(binding.body))) if binding is not None else []
         if binding is None or not members:
             raise bad_request(f'{kind.kind} "{route.name}" is in no member: it has no pods yet, or none any more')

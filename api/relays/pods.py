@@ -15,18 +15,22 @@ from urllib.parse import quote
 from api.relays.clients import MemberClients
 from fleet.bindings.binding import places_of, resource_of
 from fleet.bindings.conditions import condition
+from fleet.bindings.named import binding_of, group_of, key_of
 from fleet.engine.registry import Registry
 from fleet.engine.status import StatusError, not_found, unavailable
 from fleet.kinds.lookup import INTERPRETERS
 from fleet.model.untyped import mapping, rows, text
 from fleet.ports import Body, Key, Store
-from fleet.wellknown import CLUSTER, LABEL_BINDING, LABEL_HUB, WORK, binding_name
+from fleet.wellknown import CLUSTER, LABEL_BINDING, LABEL_HUB, WORK
 
 OWNERS_MAX = 8  # between a pod and its job; the longest that we know are three
 ASKED_AT_ONCE = 16  # members
 LOST = "ClusterNotReachable"  # reason of the Cluster's condition Ready
 # Kinds beside those of jobs whose controllers name pods after them.
-_OTHERS = frozenset({"pod", "deployment", "statefulset", "daemonset", "replicaset", "cronjob", "job"})
+_OTHERS = (
+    ("", "Pod"), ("apps", "Deployment"), ("apps", "StatefulSet"), ("apps", "DaemonSet"), ("apps", "ReplicaSet"),
+    ("batch", "CronJob"),
+)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,11 +116,10 @@ class Pods:
         """Members of the bindings of jobs that the pod could be named after."""
         steps = name.split("-")
         jobs = ["-".join(steps[:count]) for count in range(1, len(steps) + 1)]
-        kinds = {kind.lower() for _, kind in INTERPRETERS} | _OTHERS
         members: dict[str, None] = {}
-        for kind in kinds:
+        for group, kind in (*INTERPRETERS, *_OTHERS):
             for job in jobs:
-                binding = self._store.peek(Key(WORK, "resourcebindings", namespace, binding_name(kind, job)))
+                binding = binding_of(self._store.peek, group, kind, namespace, job)
                 members.update(dict.fromkeys(places_of(binding.body) if binding is not None else ()))
         return list(members)
 
@@ -148,7 +151,7 @@ class Pods:
 
     async def _binding_of(self, member: str, namespace: str, pod: Body) -> tuple[Key, str] | None:
         """Key and uid of the binding that the pod's owners lead to; None where they lead to none of this hub's."""
-        body, kind = pod, "Pod"
+        body, group, kind = pod, "", "Pod"
         for _ in range(OWNERS_MAX):
             owner = controller_of(body)
             if owner is None:
@@ -157,20 +160,20 @@ class Pods:
             parent = await self.clients.read(member, path) if path else None
             if parent is None or mapping(parent.get("metadata")).get("uid") != owner.get("uid"):
                 return None
-            body, kind = parent, text(owner.get("kind"))
+            body, group, kind = parent, text(owner.get("apiVersion")).rpartition("/")[0], text(owner.get("kind"))
         else:
             return None
         meta = mapping(body.get("metadata"))
         if meta.get("namespace") != namespace:
             return None
         labels, name = mapping(meta.get("labels")), text(meta.get("name"))
-        key = Key(WORK, "resourcebindings", namespace, binding_name(kind, name))
+        key = key_of(self._store.peek, group, kind, namespace, name)
         binding = await self._store.get(key) if labels.get(LABEL_HUB) == self._hub_id else None
         if binding is None or binding.uid != labels.get(LABEL_BINDING) or member not in places_of(binding.body):
             return None
         resource = resource_of(binding.body)
-        same = (resource.get("kind"), resource.get("name"), resource.get("namespace")) == (kind, name, namespace)
-        return (key, binding.uid) if same else None
+        placed = group_of(binding.body), resource.get("kind"), resource.get("name"), resource.get("namespace")
+        return (key, binding.uid) if placed == (group, kind, name, namespace) else None
 
     async def _path_of(self, member: str, namespace: str, owner: Body) -> str:
         """Where the member serves the owner; "" for nowhere below a namespace."""

@@ -29,6 +29,7 @@ from fleet.foresee.edits import BadEdit, Submit
 from fleet.foresee.estimate import never
 from fleet.foresee.fits import fits
 from fleet.foresee.whatif import Comparison
+from fleet.kinds import kind_word
 from fleet.model.reason import Reason
 from fleet.model.times import instant
 from fleet.model.unit import Unit
@@ -76,7 +77,7 @@ class Checks:
         key = Key(read.kind.group, read.kind.resource, read.namespace, written.body["metadata"]["name"])
         policy = best_policy(written.body, policies_for(self._hub.store, read.kind, key, written.body))
         found: dict[str, Any] = {
-            "namespace": read.namespace, "kind": read.kind.kind, "name": key.name,
+            "namespace": read.namespace, "kind": kind_word(read.kind.group, read.kind.kind), "name": key.name,
             "policy": policy_claim(policy) if policy is not None else None, "queue": None, "verdict": "unknown",
             "start": None, "reason": None, "member": None, "members": [], "why": None,
         }  # fmt: skip

@@ -14,6 +14,7 @@ from typing import Any
 
 import orjson
 
+from fleet.kinds import named_kind
 from fleet.model.plan import Stage
 from fleet.model.times import rfc3339
 
@@ -54,7 +55,7 @@ def detail(row: Row, record: bytes, most: int | None, job: str, code: str) -> Js
 
     def named(unit: str) -> Json:
         found = units.get(unit, {})
-        kind = found.get("needs_kind", "").rpartition("/")[2]
+        kind = named_kind(found.get("needs_kind", ""))
         return {"unit": unit, "job": found.get("name", unit), "kind": kind}
 
     reasons = [

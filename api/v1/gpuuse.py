@@ -16,6 +16,7 @@ from api.v1.context import Hub, allowed, answer
 from api.v1.hubmodels import GpuUse
 from api.v1.models import Model
 from fleet.bindings.gpuuse import IdleJob, LatestGpuUse
+from fleet.kinds import named_kind
 from fleet.model.times import rfc3339
 from fleet.wellknown import CLUSTER
 
@@ -88,7 +89,7 @@ def _seen(hub: Hub, request: Request) -> Callable[[IdleJob], bool]:
 def _job(job: IdleJob, level: int) -> dict[str, Any]:
     namespace, _, name = job.name.partition("/")
     return {
-        "namespace": namespace, "kind": job.kind.rpartition("/")[2], "name": name, "queue": job.leaf or None,
+        "namespace": namespace, "kind": named_kind(job.kind), "name": name, "queue": job.leaf or None,
         "user": job.user, "member": job.member, "gpus": job.gpus, "utilization": job.use,
         "since": rfc3339(job.since[level]),
     }  # fmt: skip

@@ -30,6 +30,7 @@ from api.v1.sight import spaces
 from api.v1.states import State
 from api.v1.targets import job_kind, job_kinds
 from fleet.engine.status import StatusError, not_found
+from fleet.kinds import kind_word
 from fleet.model.times import moment, rfc3339
 
 if TYPE_CHECKING:
@@ -234,7 +235,7 @@ class Past:
         for kind in job_kinds(self._hub.registry):
             there = spaces(request, "list", kind)
             mine = None if there == [None] else frozenset(space for space in there if space is not None)
-            seen[kind.kind] = both(seen[kind.kind], mine) if kind.kind in seen else mine
+            seen[kind_word(kind.group, kind.kind)] = mine
         if all(there is None for there in seen.values()):
             return None
         return {kind: there for kind, there in seen.items() if there is None or there}
@@ -242,23 +243,16 @@ class Past:
     def _spelled(self, name: str) -> str:
         """The kind as the history spells it. Of a kind that is served no more the name is taken as it is."""
         try:
-            return job_kind(self._hub.registry, name, "kind").kind
+            kind = job_kind(self._hub.registry, name, "kind")
         except StatusError:
             return name
+        return kind_word(kind.group, kind.kind)
 
 
 def asked(request: Request, chosen: Chosen) -> Hashable:
     """What an answer of the history follows from: users who may see the same, and ask the same, share it."""
     sight = None if chosen.sight is None else frozenset(chosen.sight.items())
     return request.url.query, sight
-
-
-def both(one: frozenset[str] | None, other: frozenset[str] | None) -> frozenset[str] | None:
-    """The namespaces in both; None: all. The history knows a kind by its name: of two groups with a kind of one name, a
-    reader sees what she may list of both."""
-    if one is None or other is None:
-        return other if one is None else one
-    return one & other
 
 
 def encoded(mark: Mark) -> str:

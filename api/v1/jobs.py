@@ -41,6 +41,7 @@ from fleet.bindings.heartbeat import silence_of
 from fleet.engine.kind import Kind
 from fleet.engine.status import StatusError, not_found
 from fleet.foresee.explanation import document
+from fleet.kinds import kind_word
 from fleet.objects.writing import Options
 from fleet.ports import Body, Key, Stored
 from fleet.slices import unhurried
@@ -229,7 +230,11 @@ class Jobs:
         job = self._stands(kind, stored.body, stored.uid, {})
         if job.binding is None:
             raise StatusError(
-                404, "NotFound", job.silence or job.in_the_way or f"no policy has taken {kind.kind} {namespace}/{name}"
+                404,
+                "NotFound",
+                job.silence
+                or job.in_the_way
+                or f"no policy has taken {kind_word(kind.group, kind.kind)} {namespace}/{name}",
             )
         now = self._hub.objects.clock.now()
         found = await self._explanations.of(str(job.binding["metadata"]["uid"]), now, user_of(request).name)
@@ -308,7 +313,7 @@ class _Rows:
         among: Collection[Key] | None,
         after: Place | None,
     ) -> None:
-        self._kind = kind
+        self._kind, self._word = kind, kind_word(kind.group, kind.kind)
         if among is not None and len(among) < len(stored) / 2:  # else most of the jobs are shown anyway
             stored = [s for s in stored if s.key in among]
         if asked_for is not None or names:
@@ -319,7 +324,7 @@ class _Rows:
         self._start = bisect_right(stored, after, key=self._place) if after is not None else 0
 
     def _place(self, stored: Stored) -> Place:
-        return stored.key.namespace, stored.key.name, self._kind.kind
+        return stored.key.namespace, stored.key.name, self._word
 
     def __len__(self) -> int:
         return len(self._stored) - self._start

@@ -26,6 +26,7 @@ from api.v1.line import Lines
 from api.v1.targets import job_kind, job_kinds
 from fleet.engine.kind import Kind
 from fleet.engine.status import StatusError, expired
+from fleet.kinds import kind_word
 from fleet.objects.writing import User
 from fleet.ports import Body, Expired, Key, StoreUnavailable
 
@@ -200,7 +201,7 @@ class _Stream:
                 self._job("PLACE", one.kind, key, one.uid, position=place)
 
     def _job(self, type_: str, kind: Kind, key: Key, uid: str, **more: int) -> None:
-        named = {"namespace": key.namespace, "kind": kind.kind, "name": key.name}
+        named = {"namespace": key.namespace, "kind": kind_word(kind.group, kind.kind), "name": key.name}
         self._line({"type": type_, "uid": uid, "job": {**named, **more}})
 
     def _bookmark(self, revision: int) -> None:

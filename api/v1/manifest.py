@@ -85,10 +85,11 @@ def manifest_of(body: Body, registry: Registry, namespace: str | None, warnings:
     if not isinstance(metadata, dict):
         raise wrong("metadata", "Required value: an object with a name", "FieldValueRequired")
     api_version: str = body["apiVersion"]
-    kind = next((kind for kind in job_kinds(registry) if kind.kind == body["kind"]), None)
-    if kind is None:
-        raise wrong("kind", unsupported(registry, body["kind"]), "FieldValueNotSupported")
     group, _, version = api_version.rpartition("/")
+    named = [kind for kind in job_kinds(registry) if kind.kind == body["kind"]]
+    if not named:
+        raise wrong("kind", unsupported(registry, body["kind"]), "FieldValueNotSupported")
+    kind = next((kind for kind in named if kind.group == group), named[0])
     served = find(registry, group, version, kind.resource)
     if served is None or served.kind.group_resource != kind.group_resource:
         text = f'Unsupported value: "{api_version[:100]}": supported values: "{kind.api_version}"'

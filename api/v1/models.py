@@ -30,7 +30,10 @@ class Job(Model):
     """A training job, and where it stands. Times are RFC 3339 in UTC."""
 
     namespace: str
-    kind: str = Field(description="PyTorchJob, TFJob, MPIJob or Job.")
+    kind: str = Field(
+        description="PyTorchJob, TFJob, MPIJob, Job, …; with its group where the name alone means the kind of another"
+        " group: Job is of batch, and the other one is Job.batch.volcano.sh."
+    )
     name: str
     state: State
     queue: str | None = Field(description="Full path of its quota leaf, such as root/team-a; null outside quota.")
@@ -102,6 +105,8 @@ class JobDetail(Job):
     checks: list[Check] = Field(description="What it waits for while it is Reserved.")
     failures: list[Attempt] = Field(description="Newest last.")
     object: str = Field(description="Path of the object itself in the Kubernetes API.")
+    binding: str | None = Field(description="Path of its ResourceBinding; null before a policy has taken the job.")
+    unit: str | None = Field(description="Path of its QueueUnit; null for a job that waits in no queue.")
     suspend_field: str | None = Field(
         description="The field of the object that suspends the job, such as spec.runPolicy.suspend; null for a kind"
         " without one."

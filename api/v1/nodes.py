@@ -20,6 +20,7 @@ from api.v1.hubmodels import NodeList
 from api.v1.models import Model
 from api.v1.sight import jobs_seen
 from fleet.bindings.latest import NODES
+from fleet.kinds import named_kind
 from fleet.model.times import rfc3339
 from fleet.model.unit import Unit
 from fleet.ports import Store
@@ -91,7 +92,7 @@ def router(hub: Hub) -> APIRouter:
 
 def _job(kind: str, name: str, leaf: str | None) -> dict[str, Any]:
     namespace, _, job = name.partition("/")
-    return {"namespace": namespace, "kind": kind.rpartition("/")[2], "name": job, "queue": leaf}
+    return {"namespace": namespace, "kind": named_kind(kind), "name": job, "queue": leaf}
 
 
 def _node(member: str, row: list[Any], jobs: Mapping[str, dict[str, Any]]) -> dict[str, Any]:

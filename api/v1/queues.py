@@ -25,12 +25,11 @@ from api.v1.quantities import add, quantities
 from api.v1.shares import FairShares, Shares
 from api.v1.sight import READ_QUEUES, READ_TREE, homes, nodes_seen, seen_of
 from api.v1.standing import Stands, charged, charged_amounts, reason_of, state_of
-from api.v1.targets import job_kind
 from fleet.bindings import binding as b
 from fleet.bindings.stopping import held_by, in_force, stops_of
 from fleet.bindings.trees import read_tree, tree_object
 from fleet.bindings.unit import priority_of, queue_of
-from fleet.engine.status import StatusError
+from fleet.kinds import kind_word
 from fleet.ports import Stored
 from fleet.quota.lending import Lenders, borrowed
 from fleet.quota.tree import MAX_JOBS, QuotaTree
@@ -169,17 +168,16 @@ def _head(hub: Hub, entry: Waiting, position: int, path: str, request: Request) 
     """None for one that the user may not see."""
     binding = entry.binding.body
     resource = b.resource_of(binding)
-    try:
-        kind = job_kind(hub.registry, str(resource.get("kind", "")), "kind")
-    except StatusError:
-        return None  # its kind is not served any more
+    kind = hub.registry.kind_of(str(resource.get("apiVersion", "")), str(resource.get("kind", "")))
+    if kind is None:
+        return None  # it is not served any more
     if not allowed(request, Attributes("list", kind.group, kind.resource, namespace=entry.unit.key.namespace)):
         return None
     metadata = {"namespace": entry.unit.key.namespace, "name": str(resource.get("name", ""))}
     job = Stands(kind, {"metadata": metadata}, binding, entry.unit.body, path)
     return {
         **metadata,
-        "kind": kind.kind,
+        "kind": kind_word(kind.group, kind.kind),
         "position": position if entry.in_line else None,
         "priority": priority_of(entry.unit.body, binding),
         "enqueued": b.enqueued(binding) or None,

@@ -36,7 +36,7 @@ from fleet.bindings.unit import (
 )
 from fleet.engine.kind import Kind
 from fleet.foresee.position import NOT_IN_LINE, tier_of
-from fleet.kinds import interpreter
+from fleet.kinds import interpreter, kind_word
 from fleet.kinds.lookup import interpreter_for
 from fleet.model.quantity import BadQuantity
 from fleet.model.reason import Code
@@ -55,6 +55,8 @@ from fleet.wellknown import (
     SCHEDULED,
 )
 
+BINDINGS = "/apis/work.karmada.io/v1alpha2/namespaces/{namespace}/resourcebindings"
+UNITS = "/apis/scheduling.x-k8s.io/v1alpha1/namespaces/{namespace}/queueunits"
 NOBODY_DECIDES = "NobodyDecides"
 PODS_REMAIN = "PodsRemain"
 _OF_MEMBER = {
@@ -207,7 +209,7 @@ def row(job: Stands, position: int | None) -> dict[str, Any]:
     place = position if state is State.QUEUED else None
     return {
         "namespace": metadata.get("namespace", ""),
-        "kind": job.kind.kind,
+        "kind": kind_word(job.kind.group, job.kind.kind),
         "name": metadata["name"],
         "state": str(state),
         "queue": job.queue,
@@ -232,11 +234,20 @@ def unreadable(kind: Kind, key: Key) -> dict[str, Any]:
     """A row for a job of which something that is stored cannot be read."""
     why = "what is stored of it cannot be read: its conditions and Events may say why"
     return {
-        "namespace": key.namespace, "kind": kind.kind, "name": key.name, "state": str(State.WAITING), "queue": None,
+        "namespace": key.namespace, "kind": kind_word(kind.group, kind.kind), "name": key.name,
+        "state": str(State.WAITING), "queue": None,
         "position": None, "tier": None, "priority": None, "member": None, "attempt": 0,
         "reason": _reason(HANDLING_FAILED, why), "gpus": 0, "pods": 0, "user": None, "created": None,
         "enqueued": None, "placed": None, "started": None, "finished": None,
     }  # fmt: skip
+
+
+def _path(collection: str, body: Body | None) -> str | None:
+    """In the Kubernetes API."""
+    if body is None:
+        return None
+    metadata = body["metadata"]
+    return f"{collection.format(namespace=metadata.get('namespace', ''))}/{metadata['name']}"
 
 
 def detail(job: Stands, position: int | None) -> dict[str, Any]:
@@ -257,6 +268,8 @@ def detail(job: Stands, position: int | None) -> dict[str, Any]:
         "checks": _checks(job.unit),
         "failures": _failures(binding) if binding is not None else [],
         "object": f"{group_path}/namespaces/{metadata.get('namespace', '')}/{job.kind.resource}/{metadata['name']}",
+        "binding": _path(BINDINGS, job.binding),
+        "unit": _path(UNITS, job.unit),
         "suspend_field": (reader.suspend_field or None) if reader is not None else None,
     }
 

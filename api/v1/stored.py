@@ -7,11 +7,12 @@ from collections.abc import Callable, Mapping
 from api.v1.standing import Stands
 from fleet.admission.selecting import best_policy, policies_for, policy_claim, why_untaken
 from fleet.bindings import binding as b
+from fleet.bindings.named import binding_of
 from fleet.bindings.ownerless import in_the_way, let_go
 from fleet.bindings.unit import queue_of, unit_of
 from fleet.engine.kind import Kind
 from fleet.ports import Body, Key, Store, Stored
-from fleet.wellknown import LABEL_JOB_UID, WORK, binding_name
+from fleet.wellknown import LABEL_JOB_UID
 
 
 def stands(
@@ -23,8 +24,8 @@ def stands(
     another time than now."""
     peek = peek or store.peek
     metadata = body["metadata"]
-    namespace, name = metadata.get("namespace", ""), binding_name(kind.kind, metadata["name"])
-    binding = peek(Key(WORK, "resourcebindings", namespace, name))
+    namespace = metadata.get("namespace", "")
+    binding = binding_of(peek, kind.group, kind.kind, namespace, metadata["name"])
     if binding is None or b.labels_of(binding.body).get(LABEL_JOB_UID, uid) != uid:
         key = Key(kind.group, kind.resource, namespace, metadata["name"])
         policies = policies_for(store, kind, key, body)

@@ -7,7 +7,7 @@ from difflib import get_close_matches
 from api.v1.context import wrong
 from fleet.engine.kind import Kind
 from fleet.engine.registry import Registry
-from fleet.kinds.lookup import INTERPRETERS
+from fleet.kinds.lookup import INTERPRETERS, kind_word
 
 
 def job_kinds(registry: Registry) -> list[Kind]:
@@ -17,16 +17,21 @@ def job_kinds(registry: Registry) -> list[Kind]:
 
 
 def job_kind(registry: Registry, name: str, field: str) -> Kind:
-    """By kind, plural or singular, with or without its group, in any case. StatusError 422 names `field`."""
+    """By kind, plural or singular, with or without its group, in any case. Of several kinds of that name the one that
+    the name alone means: `Job` is of batch. StatusError 422 names `field`."""
     wanted, _, group = name.lower().partition(".")
-    for kind in job_kinds(registry):
-        if wanted in (kind.kind.lower(), kind.resource, kind.singular) and group in ("", kind.group):
-            return kind
-    raise wrong(field, unsupported(registry, name), "FieldValueNotSupported")
+    found = [
+        kind
+        for kind in job_kinds(registry)
+        if wanted in (kind.kind.lower(), kind.resource, kind.singular) and group in ("", kind.group)
+    ]
+    if not found:
+        raise wrong(field, unsupported(registry, name), "FieldValueNotSupported")
+    return min(found, key=lambda kind: kind_word(kind.group, kind.kind) != kind.kind)
 
 
 def unsupported(registry: Registry, value: str) -> str:
-    names = {kind.kind.lower(): kind.kind for kind in job_kinds(registry)}
+    names = {word.lower(): word for kind in job_kinds(registry) for word in (kind_word(kind.group, kind.kind),)}
     near = get_close_matches(value[:63].partition(".")[0].lower(), names, n=1)
     supported = ", ".join(f'"{name}"' for name in names.values())
     meant = f"; did you mean {names[near[0]]}?" if near else ""

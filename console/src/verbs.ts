@@ -10,9 +10,6 @@ interface Unit {
   spec?: { active?: boolean };
 }
 
-const unitPath = (job: JobDetail) =>
-  `/apis/scheduling.x-k8s.io/v1alpha1/namespaces/${encodeURIComponent(job.namespace)}/queueunits/${encodeURIComponent(`${job.name}-${job.kind}`.toLowerCase())}-rb-qu`;
-
 const annotate = (job: JobDetail, name: string, value: string | null) =>
   patch(job.object, { metadata: { annotations: { [name]: value } } });
 
@@ -21,12 +18,15 @@ export const hold = (job: JobDetail) => annotate(job, HOLD, "true");
 /** `order`: whether the user may order the queue, in which somebody may hold the unit itself. */
 export async function release(job: JobDetail, order: boolean): Promise<void> {
   await annotate(job, HOLD, null);
-  if (!order || job.state !== "Held") return;
-  const unit = (await patch(unitPath(job), {})) as Unit;
-  if (unit.spec?.active === false) await patch(unitPath(job), { spec: { active: true } });
+  if (!order || job.state !== "Held" || job.unit === null) return;
+  const unit = (await patch(job.unit, {})) as Unit;
+  if (unit.spec?.active === false) await patch(job.unit, { spec: { active: true } });
 }
 
-export const prioritize = (job: JobDetail, priority: number) => patch(unitPath(job), { spec: { priority } });
+export async function prioritize(job: JobDetail, priority: number): Promise<void> {
+  if (job.unit === null) throw new Error(`${job.name} waits in no queue`);
+  await patch(job.unit, { spec: { priority } });
+}
 
 /** A newer job of the same name is left alone. */
 export const cancel = (job: JobDetail) =>

@@ -17,7 +17,7 @@ from fleet.bindings import binding as b
 from fleet.bindings.components import components_of
 from fleet.bindings.conditions import condition, is_true
 from fleet.bindings.unit import BACKING_OFF, RESERVED, active, in_queue, phase_of, priority_of, queue_of, reason_of
-from fleet.kinds import State, interpreter_of
+from fleet.kinds import State, interpreter_of, word_of
 from fleet.model.quantity import BadQuantity
 from fleet.model.reason import Code
 from fleet.model.times import seconds
@@ -98,7 +98,7 @@ def job_seen(life: Life | None, seen: Seen) -> Life:
         submitted = seconds(text(metadata.get("creationTimestamp"))) or seen.at
         life = Life(
             uid=metadata["uid"], submitted=submitted, namespace=text(metadata.get("namespace")),
-            name=metadata["name"], kind=text(seen.body.get("kind")),
+            name=metadata["name"], kind=word_of(seen.body),
             user=_user(seen.body), spell=(NO_POLICY, submitted),
         )  # fmt: skip
     if life.run is None or life.run.ended is not None:
@@ -173,7 +173,7 @@ def _of_binding(binding: Body, seen: Seen) -> Life:
     submitted = seconds(text(binding["metadata"].get("creationTimestamp"))) or seen.at
     return Life(
         uid=text(resource.get("uid")), submitted=submitted, namespace=text(resource.get("namespace")),
-        name=text(resource.get("name")), kind=text(resource.get("kind")),
+        name=text(resource.get("name")), kind=word_of(resource),
         user=_user(binding), spell=(UNDECIDED, submitted),
     )  # fmt: skip
 

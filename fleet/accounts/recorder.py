@@ -83,6 +83,7 @@ class Recorder:
         self._store, self._registry, self._engine, self._clock = store, registry, engine, clock
         self._models, self._tell = models, tell
         self._units: dict[tuple[str, str], str] = {}  # (namespace, name of the unit) -> uid of the job
+        self._living: set[str] = set()  # uids of the jobs that are not over
         self._paths: dict[str, str] = {}  # of the quota tree, by name of the Queue
         self._state: dict[str, Any] = {}
         self._cursor = -1  # as it was read or written last
@@ -90,7 +91,7 @@ class Recorder:
 
     async def begin(self) -> None:
         """Read the cursor; begin with the objects of now where there is none."""
-        self._units, self.revision = {}, -1
+        self._units, self._living, self.revision = {}, set(), -1
         async with self._engine.connect() as connection:
             cursor = (await connection.execute(sa.select(Cursor.revision, Cursor.state))).first()
             self._cursor = cursor.revision if cursor is not None else -1
@@ -98,7 +99,12 @@ class Recorder:
                 sa.or_(Job.ended.is_(None), Job.uid.in_(sa.select(Attempt.job).where(Attempt.ended.is_(None))))
             )
             for row in await connection.execute(living):
-                self._units[row.namespace, _unit_of(row.kind, row.name)] = row.uid
+                self._living.add(row.uid)
+                name = binding_name(row.kind.partition(".")[0], row.name)  # but where two kinds have jobs of the name
+                self._units[row.namespace, unit_name(name)] = row.uid
+        for stored in self._store.scan(*BINDINGS):
+            if (uid := self._uid(BINDINGS, stored.body)) in self._living:
+                self._units[stored.key.namespace, unit_name(stored.key.name)] = uid
         self._state = dict(cursor.state or {}) if cursor is not None else {}
         self.at = float(self._state.get("at", 0.0))
         for stored in self._store.scan(*QUEUES, namespace=QUEUE_NAMESPACE):
@@ -233,11 +239,13 @@ class Recorder:
             now = job_seen(life, one)
         if now != life:
             lives[uid] = now
-        unit = now.namespace, _unit_of(now.kind, now.name)
-        if not now.over:
-            self._units[unit] = uid
-        elif self._units.get(unit) == uid:
-            del self._units[unit]
+        (self._living.discard if now.over else self._living.add)(uid)
+        if resource == BINDINGS:
+            unit = now.namespace, unit_name(one.body["metadata"]["name"])
+            if not now.over and not one.gone:
+                self._units[unit] = uid
+            elif self._units.get(unit) == uid:
+                del self._units[unit]
         return Change(life, now, one.body, one.at) if now != life else None
 
     # -- where the log does not reach
@@ -255,12 +263,13 @@ class Recorder:
         there = self._uids(seen)
         for start in range(0, len(seen), BATCH):
             await self._record(seen[start : start + BATCH], None)
-        lost = [uid for uid in set(self._units.values()) - there if _is_uuid(uid)]
+        lost = [uid for uid in self._living - there if _is_uuid(uid)]
         for start in range(0, len(lost), BATCH):
             async with self._engine.begin() as connection:
                 lives = await rows.load(connection, lost[start : start + BATCH])
                 await self._write(connection, [vanished(life, self.at or life.submitted) for life in lives.values()])
         gone = set(lost)
+        self._living -= gone
         self._units = {unit: uid for unit, uid in self._units.items() if uid not in gone}
         self.at = self._clock.now()
         async with self._engine.begin() as connection:
@@ -286,10 +295,6 @@ def _seen(event: Event) -> tuple[tuple[str, str], Seen]:
 def _of_job(binding: Body) -> bool:
     resource = b.resource_of(binding)
     return (text(resource.get("apiVersion")).rpartition("/")[0], text(resource.get("kind"))) in INTERPRETERS
-
-
-def _unit_of(kind: str, name: str) -> str:
-    return unit_name(binding_name(kind, name))
 
 
 def _is_uuid(uid: str) -> bool:

@@ -12,12 +12,12 @@ from typing import Any
 
 from fleet.admission.causes import forbidden
 from fleet.bindings.faults import moves_again
+from fleet.bindings.named import binding_of
 from fleet.engine.status import Cause
 from fleet.kinds.interpreter import Interpreter, State
 from fleet.model.untyped import at, mapping, rows, text
 from fleet.objects.writing import Review
-from fleet.ports import Body, Key
-from fleet.wellknown import WORK, binding_name
+from fleet.ports import Body
 from fleet.wellknown.marks import TABLE
 
 _AFTER_THE_END = ("cleanPodPolicy",)  # beside the times to live of the kind
@@ -88,6 +88,5 @@ def _moves(review: Review) -> bool:
     """Whether its policy takes a failed job to another member, and may do so once more."""
     if review.store is None:
         return False
-    key = Key(WORK, "resourcebindings", review.namespace, binding_name(review.kind.kind, review.name))
-    stored = review.store.peek(key)
+    stored = binding_of(review.store.peek, review.kind.group, review.kind.kind, review.namespace, review.name)
     return stored is not None and moves_again(stored.body)

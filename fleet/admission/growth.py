@@ -19,6 +19,7 @@ from fleet.bindings import binding as b
 from fleet.bindings.components import WANTED, components_of, wanted_of
 from fleet.bindings.heartbeat import silence_of
 from fleet.bindings.latest import Latest, LatestSnapshots
+from fleet.bindings.named import binding_of
 from fleet.engine.status import Cause, StatusError
 from fleet.kinds import interpreter_for
 from fleet.kinds.interpreter import Interpreter, State
@@ -29,9 +30,9 @@ from fleet.model.untyped import at, rows, text
 from fleet.objects.objects import Objects
 from fleet.objects.writing import Review
 from fleet.placement.growing import lacks, larger
-from fleet.ports import Body, Clock, Key, Store, Stored
+from fleet.ports import Body, Clock, Store, Stored
 from fleet.snapshot import Snapshot
-from fleet.wellknown import ANNOTATION_POLICY, PENDING, QUEUING, WORK, binding_name
+from fleet.wellknown import ANNOTATION_POLICY, PENDING, QUEUING, WORK
 
 WAITING_MOST = 20  # requests that wait for their answer; more are told to come again
 LOOKS, LOOK_S = 6, 0.5  # for a snapshot that shows the job, which may just have started, and the pause between two
@@ -87,8 +88,9 @@ class _Desk:
     async def why_not(self, review: Review, asked: Sequence[Component], clock: Clock) -> str:
         """The obstacle to these components; "" where there is none. StatusError 429 when too many ask."""
         now = clock.now()
-        key = Key(WORK, "resourcebindings", review.namespace, binding_name(review.kind.kind, review.name))
-        stored, silent = self._store.peek(key), silence_of(self._store, now)
+        kind = review.kind
+        stored = binding_of(self._store.peek, kind.group, kind.kind, review.namespace, review.name)
+        silent = silence_of(self._store, now)
         if stored is None or not b.annotation(stored.body, ANNOTATION_POLICY):
             return "it is not made larger: no policy takes it any more"
         if silent:

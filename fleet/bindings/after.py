@@ -14,6 +14,7 @@ from typing import TypeVar
 import orjson
 
 from fleet.bindings import binding as b
+from fleet.kinds import kind_word
 from fleet.model.reason import Code, Reason
 from fleet.model.untyped import mapping, text, texts
 from fleet.ports import Body
@@ -31,7 +32,8 @@ _WORDS = {OK: "has succeeded", ANY: "is over"}
 
 @dataclass(frozen=True, slots=True)
 class After:
-    """One job to wait for: NAME, or KIND/NAME. `outcome`: OK until it has succeeded, ANY until it is over."""
+    """One job to wait for: NAME, KIND/NAME or KIND.GROUP/NAME. `outcome`: OK until it has succeeded, ANY until it is
+    over."""
 
     job: str
     outcome: str = OK
@@ -47,6 +49,10 @@ class After:
     @property
     def name(self) -> str:
         return self.job.rpartition("/")[2]
+
+    def takes(self, group: str, kind: str) -> bool:
+        """Whether a job of this kind is meant: by the name that people use, or with its group."""
+        return self.kind.lower() in ("", kind_word(group, kind).lower(), f"{kind}.{group}".lower())
 
     @property
     def wanted(self) -> str:

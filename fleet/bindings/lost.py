@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping
 import orjson
 
 from fleet.bindings import binding as b
+from fleet.kinds import word_of
 from fleet.model.untyped import mapping, rows, text
 from fleet.ports import Body, Key, Store
 from fleet.wellknown import SYSTEM_NAMESPACE, UNKNOWN_COPIES
@@ -55,6 +56,6 @@ def newer_copy(binding: Body, copies: Iterable[tuple[str, Body]]) -> str:
 def why_held(binding: Body, copies: Iterable[tuple[str, Body]], lost: Mapping[Named, str]) -> str:
     """Why the job of a waiting binding must not start; "" when it may."""
     resource = b.resource_of(binding)
-    name = (text(resource.get("kind")), text(resource.get("namespace")), text(resource.get("name")))
+    name = (word_of(resource), text(resource.get("namespace")), text(resource.get("name")))
     member = newer_copy(binding, copies) or lost.get(name, "")
     return f"a copy of it that a restored backup does not know is in {member}: {WAY_OUT}" if member else ""

@@ -21,14 +21,14 @@ JobsArgument = Annotated[
     list[str] | None,
     typer.Argument(
         metavar="[JOB]...",
-        help="NAME, or KIND/NAME when several kinds have a job of that name.",
+        help="NAME, or KIND[.GROUP]/NAME when several kinds have a job of that name.",
         autocompletion=completers.jobs,
     ),
 ]
 TargetsArgument = Annotated[
     list[str] | None,
     typer.Argument(
-        metavar="[JOB|queue/NAME]...", help="NAME, KIND/NAME or queue/NAME.", autocompletion=completers.held
+        metavar="[JOB|queue/NAME]...", help="NAME, KIND[.GROUP]/NAME or queue/NAME.", autocompletion=completers.held
     ),
 ]
 

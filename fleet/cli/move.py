@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from fleet.cli.hub import Hub
     from fleet.model.reason import Reason
 
-BINDINGS = "/apis/work.karmada.io/v1alpha2/namespaces/{namespace}/resourcebindings/{name}"
+UNBOUND = " follows no policy, so it goes to no member (fleet explain {})"
 POLL_S = 0.5
 LOOKS = 6  # for a snapshot that shows the job, which may just have been submitted
 MERGE = "application/merge-patch+json"
@@ -44,7 +44,7 @@ class _Job:
         """Its binding. Raises Failure."""
         found = self.hub.find(self.binding)
         if found is None:
-            raise Failure(f"{self} follows no policy, so it goes to no member (fleet explain {self.name})")
+            raise Failure(f"{self}{UNBOUND.format(self.name)}")
         return found
 
     def mark(self, member: str | None) -> None:
@@ -119,10 +119,12 @@ def move(
 def _found(hub: Hub, namespace: str, job: str) -> _Job:
     """The one job of this name. Raises Failure."""
     from fleet.cli.chosen import job_of
-    from fleet.wellknown import binding_name
+    from fleet.cli.joblist import JOBS
 
     one = job_of(hub, namespace, job)
-    bound = BINDINGS.format(namespace=namespace, name=binding_name(one.kind, one.name))
+    bound = hub.request("GET", f"{JOBS}/{namespace}/{one.kind}/{one.name}").body["binding"]
+    if bound is None:
+        raise Failure(f"{namespace}/{one.name}{UNBOUND.format(one.name)}")
     return _Job(hub, namespace, one.name, bound, one.path)
 
 

@@ -90,7 +90,7 @@ NamespaceOption = Annotated[
 ]
 AllNamespacesOption = Annotated[bool, typer.Option("--all-namespaces", "-A", help="All namespaces.")]
 JOB = typer.Argument(
-    help="NAME, or KIND/NAME when several kinds have a job of that name.", autocompletion=completers.jobs
+    help="NAME, or KIND[.GROUP]/NAME when several kinds have a job of that name.", autocompletion=completers.jobs
 )
 JobArgument = Annotated[str, JOB]
 MemberArgument = Annotated[str, typer.Argument(help="The member.", autocompletion=completers.members)]

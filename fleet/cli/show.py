@@ -30,7 +30,7 @@ def show(
     job: Annotated[
         str,
         typer.Argument(
-            help="NAME, KIND/NAME when several kinds had a job of that name, or its uid.",
+            help="NAME, KIND[.GROUP]/NAME when several kinds had a job of that name, or its uid.",
             autocompletion=completers.jobs,
         ),
     ],

@@ -23,7 +23,8 @@ Words = str | Sequence[str]
 
 
 def job(session: Session, job: JobLike, *, namespace: str | None = None) -> Steps[JobDetail]:
-    """One job in detail, by NAME, KIND/NAME or a value that names it. Raises NotFound and Ambiguous."""
+    """One job in detail, by NAME, KIND/NAME or KIND.GROUP/NAME, or by a value that names it. Raises NotFound and
+    Ambiguous."""
     if not isinstance(job, str):
         return JobDetail.of((yield from got(session, f"{JOBS}/{job.namespace}/{job.kind}/{job.name}")))
     where = namespace or session.namespace

@@ -25,7 +25,7 @@ class Named(Protocol):
     def name(self) -> str: ...
 
 
-JobLike = str | Named  # NAME, KIND/NAME, or a value with namespace, kind and name
+JobLike = str | Named  # NAME, KIND/NAME, KIND.GROUP/NAME, or a value with namespace, kind and name
 
 
 @dataclass(frozen=True, repr=False, kw_only=True)
@@ -108,7 +108,8 @@ class Job(Record):
 
 @dataclass(frozen=True, repr=False, kw_only=True)
 class JobDetail(Job):
-    """A job with everything that the hub knows of it. `object`: the path of the object itself in the Kubernetes API;
+    """A job with everything that the hub knows of it. `object`, `binding` and `unit`: the paths of the
+    object itself, of its ResourceBinding and of its QueueUnit in the Kubernetes API, None where there is none;
     `suspend_field`: the field of it that suspends the job, None for a kind without one."""
 
     READ: ClassVar[Readers] = {**Job.READ, "components": _components}
@@ -120,6 +121,8 @@ class JobDetail(Job):
     checks: tuple[Mapping[str, Any], ...] = ()
     failures: tuple[Mapping[str, Any], ...] = ()
     object: str = ""
+    binding: str | None = None
+    unit: str | None = None
     suspend_field: str | None = None
 
 

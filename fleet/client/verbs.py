@@ -9,9 +9,7 @@ from fleet.client.errors import BadRequest
 from fleet.client.jobs import job as looked_at
 from fleet.client.jobvalues import JobDetail, JobLike
 from fleet.client.steps import Request, Session, Steps, asked, changed, got
-from fleet.wellknown import ANNOTATION_HOLD, binding_name, unit_name
-
-UNITS = "/apis/scheduling.x-k8s.io/v1alpha1/namespaces/{namespace}/queueunits/{name}"
+from fleet.wellknown import ANNOTATION_HOLD
 
 
 def hold(session: Session, job: JobLike, *, namespace: str | None = None) -> Steps[None]:
@@ -24,9 +22,11 @@ def release(session: Session, job: JobLike, *, namespace: str | None = None) -> 
     """Let a held job start again."""
     found = yield from looked_at(session, job, namespace=namespace)
     yield from changed(session, found.object, {"metadata": {"annotations": {ANNOTATION_HOLD: None}}})
-    unit = yield from got(session, _unit(found), missing=True)
+    if found.unit is None:
+        return
+    unit = yield from got(session, found.unit, missing=True)
     if unit is not None and (unit.get("spec") or {}).get("active") is False:
-        yield from changed(session, _unit(found), {"spec": {"active": True}})
+        yield from changed(session, found.unit, {"spec": {"active": True}})
 
 
 def suspend(session: Session, job: JobLike, *, namespace: str | None = None) -> Steps[None]:
@@ -49,9 +49,9 @@ def cancel(session: Session, job: JobLike, *, namespace: str | None = None) -> S
 def priority(session: Session, job: JobLike, value: int, *, namespace: str | None = None) -> Steps[None]:
     """Change the priority of a waiting job. Needs the right to patch QueueUnits (role queue-admin)."""
     found = yield from looked_at(session, job, namespace=namespace)
-    if (yield from got(session, _unit(found), missing=True)) is None:
+    if found.unit is None:
         raise _cannot(found, "waits in no queue")
-    yield from changed(session, _unit(found), {"spec": {"priority": value}})
+    yield from changed(session, found.unit, {"spec": {"priority": value}})
 
 
 def _suspended(session: Session, job: JobLike, namespace: str | None, suspended: bool) -> Steps[None]:
@@ -66,7 +66,3 @@ def _suspended(session: Session, job: JobLike, namespace: str | None, suspended:
 
 def _cannot(job: JobDetail, why: str) -> BadRequest:
     return BadRequest(400, "BadRequest", f"{job.kind.lower()}/{job.name} {why}")
-
-
-def _unit(job: JobDetail) -> str:
-    return UNITS.format(namespace=job.namespace, name=unit_name(binding_name(job.kind, job.name)))

@@ -13,6 +13,7 @@ from enum import StrEnum
 from typing import Any
 
 from fleet.foresee.position import first_in_line
+from fleet.kinds import named_kind
 from fleet.model.matching import member_bars
 from fleet.model.plan import Plan
 from fleet.model.reason import OF_QUOTA, Code, Reason, Severity, human
@@ -109,7 +110,7 @@ def awaited(snapshot: Snapshot, plan: Plan, unit: Unit, reason: Reason | None) -
 
 def kind_of(unit: Unit) -> str | None:
     """The kind of its job; None where nothing says it, as in files written by hand."""
-    return unit.needs_kind.rpartition("/")[2] or None
+    return named_kind(unit.needs_kind) or None
 
 
 def document(found: Awaited, seen: Callable[[Unit], bool] | None = None) -> dict[str, Any] | None:

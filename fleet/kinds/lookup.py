@@ -16,6 +16,7 @@ import yaml
 from fleet.kinds.declaration import read_declaration
 from fleet.kinds.declared import DeclaredKind
 from fleet.kinds.interpreter import Interpreter
+from fleet.model.untyped import text
 
 _Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 Target = tuple[str, str]  # (group, kind)
@@ -49,6 +50,7 @@ class Interpreters(Mapping[Target, Interpreter]):
 
     def __init__(self) -> None:
         self._all: dict[Target, Interpreter] | None = None
+        self._plain: tuple[dict[Target, Interpreter], dict[str, str]] | None = None
         self._by_labels: tuple[dict[Target, Interpreter], tuple[Interpreter, ...]] | None = None
 
     def declare(self, users: Iterable[Interpreter]) -> None:
@@ -60,6 +62,15 @@ class Interpreters(Mapping[Target, Interpreter]):
             mine.setdefault((interpreter.group, interpreter.kind), interpreter)
         table.update(mine)
         self._all = table  # one assignment, so that no reader sees half of it
+
+    def plain(self, kind: str) -> str | None:
+        """The group that the name of a kind means without one: of several the first of the shipped ones, `batch` for
+        Job, else the first of the declared ones. None for a kind without an interpreter."""
+        table = self._table
+        if self._plain is None or self._plain[0] is not table:
+            order = sorted(table, key=lambda target: (target not in shipped(), target))
+            self._plain = table, {name: group for group, name in reversed(order)}
+        return self._plain[1].get(kind)
 
     def by_labels(self) -> tuple[Interpreter, ...]:
         """The interpreters of kinds whose pods carry no labels of the job, and are known by those of a controller."""
@@ -89,6 +100,22 @@ class Interpreters(Mapping[Target, Interpreter]):
 
 
 INTERPRETERS = Interpreters()
+
+
+def kind_word(group: str, kind: str) -> str:
+    """The kind as people name it: with its group where the name alone means the kind of another group."""
+    return kind if INTERPRETERS.plain(kind) in (None, group) else f"{kind}.{group}"
+
+
+def named_kind(group_kind: str) -> str:
+    """The same for "group/Kind"."""
+    group, _, kind = group_kind.rpartition("/")
+    return kind_word(group, kind)
+
+
+def word_of(reference: Mapping[str, Any]) -> str:
+    """The same for what has `apiVersion` and `kind`: an object, or a reference to one."""
+    return kind_word(text(reference.get("apiVersion")).rpartition("/")[0], text(reference.get("kind")))
 
 
 def interpreter_for(kind: Named) -> Interpreter | None:

@@ -19,6 +19,7 @@ from fleet.admission.workloads import carries_pods, known, may_stay_beside_gangs
 from fleet.bindings import binding as b
 from fleet.bindings.components import to_body
 from fleet.bindings.elastic import with_ranges
+from fleet.bindings.named import key_of
 from fleet.bindings.ownerless import in_the_way, let_go
 from fleet.bindings.trees import TreeReader
 from fleet.controllers.bind.awaiting import tell, waiting_for, why_waits
@@ -50,7 +51,6 @@ from fleet.wellknown import (
     QUOTA,
     SYSTEM_NAMESPACE,
     WORK,
-    binding_name,
 )
 
 POLICIES = ("propagationpolicies", "clusterpropagationpolicies")
@@ -194,9 +194,7 @@ class BindLoop:
         kind = self._hub.registry.resource(key.group, key.resource)
         if kind is None or (stored is not None and b.deleting(stored.body)):
             return None
-        binding_key = Key(
-            WORK, "resourcebindings", key.namespace or SYSTEM_NAMESPACE, binding_name(kind.kind, key.name)
-        )
+        binding_key = key_of(self._hub.store.peek, kind.group, kind.kind, key.namespace, key.name)
         binding = self._hub.store.peek(binding_key)
         if stored is None:
             if binding is not None and let_go(binding.body) and key in self._object_of(binding):

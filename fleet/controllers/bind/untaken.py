@@ -12,6 +12,7 @@ from fleet.admission.selecting import best_policy, policies_for, untaken, why_un
 from fleet.admission.travel import NEVER_GROUPS
 from fleet.admission.workloads import WITH_PODS, carries_pods
 from fleet.bindings import binding as b
+from fleet.bindings.named import binding_of
 from fleet.controllers.runtime.controller import Controller, Source
 from fleet.controllers.runtime.events import EventRecorder
 from fleet.controllers.runtime.hub import Hub
@@ -20,7 +21,7 @@ from fleet.kinds import interpreter_for
 from fleet.model.times import seconds
 from fleet.model.untyped import text
 from fleet.ports import Event, EventType, Key
-from fleet.wellknown import NO_POLICY, SYSTEM_NAMESPACE, WORK, binding_name
+from fleet.wellknown import NO_POLICY
 
 PATIENCE_S = 5.0  # after its creation, for its policy to come
 _REFRESH = Key("", "", "", "which kinds there are")
@@ -70,8 +71,7 @@ class UntakenLoop:
         return None
 
     def _taken(self, kind: Kind, key: Key, body: dict[str, object]) -> bool:
-        binding = binding_name(kind.kind, key.name)
-        if self._hub.peek(WORK, "resourcebindings", key.namespace or SYSTEM_NAMESPACE, binding) is not None:
+        if binding_of(self._hub.store.peek, kind.group, kind.kind, key.namespace, key.name) is not None:
             return True
         return best_policy(body, policies_for(self._hub.store, kind, key, body)) is not None
 

@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from itertools import islice
 from typing import Any
 
+from fleet.kinds import named_kind
 from fleet.model.plan import Plan
 from fleet.snapshot import Snapshot
 
@@ -21,7 +22,7 @@ def listed(snapshot: Snapshot, plan: Plan, *, now: float, took_s: float) -> dict
 
     def job(unit: str) -> dict[str, str]:
         found = snapshot.units.get(unit)
-        kind = found.needs_kind.rpartition("/")[2] if found is not None else ""
+        kind = named_kind(found.needs_kind) if found is not None else ""
         return {"kind": kind, "job": found.name if found is not None else unit}
 
     def named(changes: Iterable[dict[str, str]]) -> list[dict[str, str]]:

@@ -16,6 +16,7 @@ from functools import partial
 from fleet.admission.selecting import best_policy, policies_for
 from fleet.bindings import binding as b
 from fleet.bindings.conditions import drop_condition
+from fleet.bindings.named import key_of, names
 from fleet.bindings.unit import unit_of
 from fleet.controllers.bind.loop import wanted_of_job
 from fleet.controllers.bind.spec import new_binding
@@ -37,7 +38,6 @@ from fleet.wellknown import (
     GANG_WHOLE,
     LABEL_BINDING,
     WORK,
-    binding_name,
 )
 from fleet.wellknown.marks import HUB_KEYS
 
@@ -109,8 +109,8 @@ class Adoption:
         kind, key = kind_of(hub.registry, job), object_key(hub.registry, {**job, **job["metadata"]})
         if kind is None or key is None:
             raise NotAdopted(f"the hub has no kind {job['kind']}")
-        name = binding_name(kind.kind, key.name)
-        if hub.store.peek(key) is not None or hub.peek(WORK, "resourcebindings", namespace, name) is not None:
+        bound = key_of(hub.store.peek, kind.group, kind.kind, namespace, key.name)
+        if hub.store.peek(key) is not None or hub.store.peek(bound) is not None:
             raise NotAdopted("the hub has another job of this name: delete one of the two")
         if hub.peek("", "namespaces", "", namespace) is None:
             raise NotAdopted(f'the hub has no namespace "{namespace}": create it')
@@ -120,7 +120,7 @@ class Adoption:
         create = hub.objects.prepare_new(kind, namespace, job, hub.options)
         classes = hub.bodies("scheduling.k8s.io", "priorityclasses")
         wanted = wanted_of_job(create.body, policy, interpreter, classes)
-        binding = new_binding(create.body, wanted, namespace, name, now)
+        binding = new_binding(create.body, wanted, namespace, bound.name, now)
         began = seconds(there["metadata"].get("creationTimestamp")) or now
         binding["metadata"]["annotations"][ANNOTATION_ENQUEUED] = rfc3339_micro(min(began, now))
         made = hub.new(WORK, "resourcebindings", namespace, place(binding))
@@ -143,8 +143,9 @@ def _placed_at(binding: Body, *, member: str, attempt: int, way: Way, now: float
 def job_of(there: Body, interpreter: Interpreter) -> tuple[Body, Way]:
     """The job as the hub sends it, made of a copy of it in a member, and how it went there."""
     sent = copy.deepcopy(there)
-    named = {"metadata": {"name": binding_name(str(there["kind"]), str(there["metadata"]["name"]))}}
-    gang = unmarked(at_once(interpreter, sent), gang_name(named))
+    gangs = names(interpreter.group, interpreter.kind, str(there["metadata"]["name"]))
+    marks = (unmarked(at_once(interpreter, sent), gang_name({"metadata": {"name": name}})) for name in gangs)
+    gang = next(filter(None, marks), "")
     job = copy.deepcopy(interpreter.stamp(sent, {}, {}))
     templates = [template for template in interpreter.templates(job) if template.own]
     domain, room = "", ""

@@ -18,6 +18,7 @@ from fleet.bindings.lost import COPIES, entries
 from fleet.controllers.dispatch.manifests import is_dependency, users_of
 from fleet.controllers.runtime.hub import Hub
 from fleet.controllers.runtime.terms import Terms
+from fleet.kinds import word_of
 from fleet.model.times import rfc3339
 from fleet.ports import Body, Key
 from fleet.wellknown import ANNOTATION_JOB, CLUSTER, LABEL_BINDING, SYSTEM_NAMESPACE, UNKNOWN_COPIES
@@ -135,7 +136,7 @@ def _name(record: Body, unknown: Sequence[Body], now: str, problems: Mapping[str
 def _entry(copy_: Body, since: str) -> dict[str, str]:
     meta = copy_["metadata"]
     return {
-        "kind": str(copy_.get("kind")), "namespace": str(meta.get("namespace") or ""), "name": str(meta["name"]),
+        "kind": word_of(copy_), "namespace": str(meta.get("namespace") or ""), "name": str(meta["name"]),
         "uid": str(meta["uid"]), "job": b.annotation(copy_, ANNOTATION_JOB), "since": since,
     }  # fmt: skip
 

@@ -24,6 +24,7 @@ from fleet.accounts.schema import engine_of, prepare
 from fleet.bindings.conditions import set_condition
 from fleet.controllers.notify.receivers import RESOURCE, Receivers, long_waits
 from fleet.controllers.runtime.hub import Hub
+from fleet.kinds import kind_word
 from fleet.model.times import rfc3339, seconds
 from fleet.model.untyped import mapping, text
 from fleet.notify import outbox
@@ -150,9 +151,11 @@ class NotifyLoop:
             await outbox.enter(connection, found, now)
 
     def _job_named(self, kind: str, namespace: str, name: str, uid: str) -> Body | None:
-        """The job, by the name of its kind: two groups may have kinds of one name."""
+        """The job, by its kind as people name it."""
         for found in self._hub.registry:
-            body = self._hub.peek(found.group, found.resource, namespace, name) if found.kind == kind else None
+            if kind_word(found.group, found.kind) != kind:
+                continue
+            body = self._hub.peek(found.group, found.resource, namespace, name)
             if body is not None and mapping(body.get("metadata")).get("uid") == uid:
                 return body
         return None

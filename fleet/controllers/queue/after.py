@@ -12,12 +12,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from fleet.bindings import binding as b
 from fleet.bindings.after import ANY, OK, After, Seen, asked, circle, left, seen, waits_for_itself, wanted
 from fleet.bindings.faults import moves_again
+from fleet.bindings.named import binding_of, group_of
 from fleet.controllers.runtime.controller import Controller, Source
 from fleet.controllers.runtime.hub import Hub
-from fleet.kinds.lookup import INTERPRETERS
+from fleet.kinds import INTERPRETERS, word_of
 from fleet.model.untyped import text
 from fleet.ports import Body, Event, EventType, Key
-from fleet.wellknown import ANNOTATION_AFTER, ANNOTATION_AFTER_SEEN, WORK, binding_name
+from fleet.wellknown import ANNOTATION_AFTER, ANNOTATION_AFTER_SEEN, WORK
 
 _Job = tuple[str, str]  # namespace, name
 
@@ -71,13 +72,13 @@ class AfterLoop:
         found = self._binding(key)
         if found is None or b.clusters_of(found) or b.finished(found):
             return []
-        kind, name = _job(found)
+        resource = b.resource_of(found)
+        group, kind, name = group_of(found), text(resource.get("kind")), text(resource.get("name"))
         waiting = ((one, self._binding(one)) for one in sorted(self._waiting.get((key.namespace, name), ()), key=str))
         return [
             one
             for one, body in waiting
-            if body is not None
-            and any(entry.name == name and entry.kind.lower() in ("", kind.lower()) for entry in left(body))
+            if body is not None and any(entry.name == name and entry.takes(group, kind) for entry in left(body))
         ]
 
     def _binding(self, key: Key) -> Body | None:
@@ -85,15 +86,14 @@ class AfterLoop:
 
     def _bindings(self, key: Key, one: After) -> list[Body]:
         """Of the jobs with this name; of its kind alone, where one is said."""
-        kinds = {kind for _, kind in INTERPRETERS if one.kind.lower() in ("", kind.lower())}
-        names = {binding_name(kind, one.name) for kind in kinds} - {key.name}
-        found = (self._hub.peek(WORK, "resourcebindings", key.namespace, name) for name in sorted(names))
-        return [body for body in found if body is not None and b.resource_of(body).get("name") == one.name]
+        kinds = [target for target in sorted(INTERPRETERS) if one.takes(*target)]
+        found = [binding_of(self._hub.store.peek, *target, key.namespace, one.name) for target in kinds]
+        return [stored.body for stored in found if stored is not None and stored.key.name != key.name]
 
 
 def _job(binding: Body) -> tuple[str, str]:
     resource = b.resource_of(binding)
-    return text(resource.get("kind")), text(resource.get("name"))
+    return word_of(resource), text(resource.get("name"))
 
 
 def _noted(binding: Body, others: Mapping[After, Sequence[Body]], itself: str) -> bool:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from fleet.bindings import binding as b
+from fleet.bindings.named import binding_of
 from fleet.controllers.runtime.hub import Hub, object_key
 from fleet.ports import Key, Stored
-from fleet.wellknown import SYSTEM_NAMESPACE, WORK, binding_name
 
 
 class BindingIndex:
@@ -36,8 +36,7 @@ class BindingIndex:
         kind = self._hub.registry.resource(key.group, key.resource)
         if kind is None:
             return ()
-        name = binding_name(kind.kind, key.name)
-        found = self._hub.store.peek(Key(WORK, "resourcebindings", key.namespace or SYSTEM_NAMESPACE, name))
+        found = binding_of(self._hub.store.peek, kind.group, kind.kind, key.namespace, key.name)
         if found is None or object_key(self._hub.registry, b.resource_of(found.body)) != key:
             return ()
         return (found.key,)
