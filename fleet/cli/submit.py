@@ -165,9 +165,11 @@ def _agree(bodies: Sequence[Body], namespace: str | None) -> None:
 
 def _over(applier: Applier, body: Body) -> Body | None:
     """The job of this name, where it is over or on its way out; None else."""
+    from fleet.kinds.lookup import word_of
+
     name = body["metadata"].get("name")
     namespace = body["metadata"].get("namespace") or applier.namespace
-    job = applier.hub.find(f"/fleet/v1/jobs/{namespace}/{body['kind']}/{name}") if name else None
+    job = applier.hub.find(f"/fleet/v1/jobs/{namespace}/{word_of(body)}/{name}") if name else None
     return job if job is not None and job.get("state") in (*OVER, DELETING) else None
 
 
@@ -235,12 +237,12 @@ def taken(hub: Hub, body: Body, ends: float) -> str:
     """The policy that has taken a job, for its line: waits for it, but not past `ends` (monotonic). "" for what is no
     job."""
     from fleet.cli.hub import Refused
-    from fleet.kinds.lookup import interpreter_of
+    from fleet.kinds.lookup import interpreter_of, word_of
 
     if interpreter_of(body["apiVersion"], body["kind"]) is None:
         return ""
     metadata = body["metadata"]
-    path = f"/fleet/v1/jobs/{metadata['namespace']}/{body['kind']}/{metadata['name']}"
+    path = f"/fleet/v1/jobs/{metadata['namespace']}/{word_of(body)}/{metadata['name']}"
     while True:
         try:
             job = hub.find(path) or {}

@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Any
 
 from fleet.client.errors import Ambiguous, NotFound
-from fleet.client.jobvalues import Event, Explanation, Job, JobDetail, JobLike
+from fleet.client.jobvalues import Event, Explanation, Job, JobDetail, JobLike, Named
 from fleet.client.steps import Flow, Give, Now, Pause, Request, Session, Steps, asked, got, with_query
 from fleet.client.tables import Rows, moment
 
@@ -26,7 +26,7 @@ def job(session: Session, job: JobLike, *, namespace: str | None = None) -> Step
     """One job in detail, by NAME, KIND/NAME or KIND.GROUP/NAME, or by a value that names it. Raises NotFound and
     Ambiguous."""
     if not isinstance(job, str):
-        return JobDetail.of((yield from got(session, f"{JOBS}/{job.namespace}/{job.kind}/{job.name}")))
+        return JobDetail.of((yield from got(session, f"{JOBS}/{job.namespace}/{_kind(job)}/{job.name}")))
     where = namespace or session.namespace
     kind, _, name = job.rpartition("/")
     if not kind:
@@ -38,6 +38,12 @@ def job(session: Session, job: JobLike, *, namespace: str | None = None) -> Step
             raise Ambiguous(f'"{job}" names several jobs: {", ".join(f"{one}/{name}" for one in kinds)}')
         kind = kinds[0]
     return JobDetail.of((yield from got(session, f"{JOBS}/{where}/{kind}/{name}")))
+
+
+def _kind(job: Named) -> str:
+    """The kind with its group, where the value says the group beside the kind: what `submit` returns does."""
+    group = str(getattr(job, "api_version", "")).rpartition("/")[0]
+    return f"{job.kind}.{group}" if group else job.kind
 
 
 def jobs(

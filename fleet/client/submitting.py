@@ -53,6 +53,10 @@ class Submission(Rows[Object]):
         return self.job.namespace
 
     @property
+    def api_version(self) -> str:
+        return self.job.api_version
+
+    @property
     def kind(self) -> str:
         return self.job.kind
 

@@ -175,6 +175,14 @@ def test_the_first_of_the_two_may_be_of_either_group(up: Up) -> None:
     assert hub.find(f"{PATHS['bindings']}/other-job-batch") is not None
 
 
+def test_what_python_submits_is_of_the_group_of_its_manifest(up: Up) -> None:
+    with Fleet(kubeconfig=up.folder / "kubeconfig") as client:
+        for body, path in ((batch("twice"), "/apis/batch/v1/"), (volcano("twice"), f"/apis/{VOLCANO}/")):
+            submitted = client.submit(body)
+            for named in (submitted, submitted.job):
+                assert path in client.job(named).object
+
+
 def test_a_manifest_of_either_group_is_submitted_over_rest(up: Up, tmp_path: Path) -> None:
     for body, kind in ((batch("rest"), "Job"), (volcano("rest"), "Job.batch.volcano.sh")):
         made = up.hub.request("POST", "/fleet/v1/jobs", body)
