@@ -64,10 +64,12 @@ def for_this_server(user: User | None, audiences: Sequence[str]) -> Checked | No
 
 class TokenFile:
     """A file of `token,user,uid,"group1,group2",end` lines, read again within a second of its change, and at once for a
-    token that was not in it before. Groups and end (a time such as 2027-01-01T00:00:00Z) may be missing."""
+    token that was not in it before. Groups and end (a time such as 2027-01-01T00:00:00Z) may be missing. `most`: so
+    many tokens count, the first ones."""
 
-    def __init__(self, path: Path, clock: Clock, *, check_every_s: float = 1.0) -> None:
+    def __init__(self, path: Path, clock: Clock, *, check_every_s: float = 1.0, most: int | None = None) -> None:
         self._path = path
+        self._most = most
         self._clock = clock
         self._check_every_s = check_every_s
         self._checked = float("-inf")
@@ -104,7 +106,7 @@ class TokenFile:
         # A file's times have a grain: of one that has just changed, the next change might not show.
         settled = self._clock.now() - max(stat.st_mtime, stat.st_ctime) > SETTLED_S
         self._seen = seen if settled else None
-        self._users, bad = parse_tokens(text)
+        self._users, bad = parse_tokens(text, self._most)
         if bad and seen != self._complained:
             self._complained = seen
             log.warning("lines of the token file are passed over", file=str(self._path), lines=bad[:20])
@@ -123,11 +125,14 @@ class Line:
 
 @dataclass(frozen=True, slots=True)
 class TokenName:
-    """A token of the file by a name that tells nothing of it. `own`: the administrator's, which the data directory's
-    kubeconfig has."""
+    """A token by an id that tells nothing of it. `expires`: as of a Line; `own`: the administrator's, which the data
+    directory's kubeconfig has."""
 
     id: str
-    line: Line
+    user: str
+    uid: str
+    groups: tuple[str, ...]
+    expires: float
     own: bool = False
 
 
@@ -154,12 +159,15 @@ def read_line(text: str) -> Line | None:
     return None if expires is None else Line(columns[0], columns[1], columns[2], groups, expires)
 
 
-def parse_tokens(text: str) -> tuple[dict[bytes, tuple[User, float]], list[int]]:
-    """Digest of token -> user and end, and the numbers of lines that are broken, or whose token stands above with
-    another user. Each line is read by itself, so that a broken one takes no other user's token."""
+def parse_tokens(text: str, most: int | None = None) -> tuple[dict[bytes, tuple[User, float]], list[int]]:
+    """Digest of token -> user and end, of `most` tokens at most, and the numbers of lines that are broken, or whose
+    token stands above with another user. Each line is read by itself, so that a broken one takes no other user's
+    token."""
     users: dict[bytes, tuple[User, float]] = {}
     bad: list[int] = []
     for number, raw in enumerate(text.split("\n"), 1):
+        if len(users) == most:
+            break
         line = read_line(raw)
         if line is None:
             if raw.strip() and not raw.strip().startswith("#"):

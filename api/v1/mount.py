@@ -31,7 +31,7 @@ log = structlog.get_logger(__name__)
 class RestFace:
     """The ASGI application to mount at PREFIX; wants `fleet.user` and `fleet.authorizer` in the scope. `unit_of`: the
     unit that a manifest would become; `history`: None where none is kept;
-    `tokens`: the file of tokens, None where the process has none; `lines`: shared with the watch of jobs."""
+    `tokens`: those of the hub, None where it keeps none; `lines`: shared with the watch of jobs."""
 
     open_paths = frozenset({PREFIX, f"{PREFIX}/docs", f"{PREFIX}/openapi.json"})  # for browsers: the same on every hub
 

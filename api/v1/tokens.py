@@ -6,10 +6,9 @@ secret of a token is in the answer that made it and nowhere else.
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Sequence
-from math import isfinite
-from typing import Annotated, Any, Protocol
+from collections.abc import Awaitable, Sequence
+from math import inf, isfinite
+from typing import Annotated, Any, Protocol, TypeVar
 
 from fastapi import APIRouter, Path, Request
 from fastapi.exceptions import RequestValidationError
@@ -26,21 +25,21 @@ from fleet.engine.status import StatusError
 from fleet.model.times import rfc3339
 
 PATH = "/fleet/v1/tokens"
-TTL_S, TTL_MIN_S, TTL_MAX_S = 30 * 86_400, 60, 365 * 86_400
+TTL_S, TTL_MIN_S, TTL_MAX_S = 30 * 86_400, 1, 36_500 * 86_400
+T = TypeVar("T")
 GROUPS_MAX, TOKENS_MAX, NAME_MAX = 64, 10_000, 253
 
 
 class Tokens(Protocol):
-    """The file of tokens. The methods block: they read and write a file, and wait for its lock for a bounded time.
-    OSError where that fails."""
+    """The tokens of the hub. OSError where the administrator's own cannot be read."""
 
-    def listed(self) -> Sequence[TokenName]: ...
+    async def listed(self) -> Sequence[TokenName]: ...
 
-    def add(self, user: str, groups: Sequence[str], expires: float) -> tuple[TokenName, str]:
+    async def add(self, user: str, groups: Sequence[str], expires: float) -> tuple[TokenName, str]:
         """A new token with its name, and its secret."""
         ...
 
-    def end(self, name: str) -> TokenName | None:
+    async def end(self, name: str) -> TokenName | None:
         """The token of this id, which ends; None where there is none. AdministratorsToken for the administrator's."""
         ...
 
@@ -50,6 +49,7 @@ class Token(Model):
 
     id: str = Field(description="Names the token, and tells nothing of it.")
     user: str
+    uid: str
     groups: list[str]
     expires: str | None = Field(description="RFC 3339; null for a token without an end.")
     expired: bool
@@ -63,7 +63,9 @@ class TokenList(Model):
 class NewToken(Model):
     user: str = Field(min_length=1, max_length=NAME_MAX, description="Name of the user, as RBAC objects name it.")
     groups: list[Annotated[str, Field(min_length=1, max_length=NAME_MAX)]] = Field([], max_length=GROUPS_MAX)
-    ttlSeconds: int = Field(TTL_S, ge=TTL_MIN_S, le=TTL_MAX_S, description="The token ends after this time.")
+    ttlSeconds: int | None = Field(
+        TTL_S, ge=TTL_MIN_S, le=TTL_MAX_S, description="The token ends after this time; null: never."
+    )
 
 
 class MadeToken(Token):
@@ -75,14 +77,13 @@ _BODY = {"requestBody": {"required": True, "content": {JSON: {"schema": NewToken
 
 def router(hub: Hub, tokens: Tokens | None) -> APIRouter:
     routes = APIRouter(tags=["tokens"])
-    turn = asyncio.Lock()
 
     @routes.get("/tokens", response_model=TokenList, summary="The tokens of users, without their secrets")
     async def list_tokens(request: Request) -> Response:
         """Those of `fleet token list`: tokens of service accounts and ID tokens are not among them. Needs `get` on the
         path /fleet/v1/tokens, as ClusterRoles name paths under `nonResourceURLs`."""
         need(request, Attributes("get", path=PATH))
-        found = await _done(turn, _of(tokens).listed)
+        found = await _done(_of(tokens).listed())
         now = hub.objects.clock.now()
         return answer({"items": [_shown(one, now) for one in found]})
 
@@ -107,22 +108,23 @@ def router(hub: Hub, tokens: Tokens | None) -> APIRouter:
             need(request, attributes)
         held = _of(tokens)
         now = hub.objects.clock.now()
-        if len(await _done(turn, held.listed)) >= TOKENS_MAX:
+        if len(await _done(held.listed())) >= TOKENS_MAX:
             raise StatusError(
                 403, "Forbidden", f"the hub has {TOKENS_MAX:,} tokens already: revoke those that are over"
             )
-        name, secret = await _done(turn, held.add, body.user, tuple(body.groups), now + body.ttlSeconds)
-        return answer({**_shown(name, now), "token": secret}, 201, headers={"cache-control": "no-store"})
+        expires = now + body.ttlSeconds if body.ttlSeconds is not None else inf
+        made, secret = await held.add(body.user, tuple(body.groups), expires)
+        return answer({**_shown(made, now), "token": secret}, 201, headers={"cache-control": "no-store"})
 
     @routes.delete("/tokens/{id}", response_model=Token, summary="End a token")
     async def end_token(
         request: Request, id: Annotated[str, Path(min_length=1, max_length=64, description="Id of the token.")]
     ) -> Response:
-        """The token ends within two seconds, and its open watches and sessions of the console within ten more. Needs
-        `delete` on the path /fleet/v1/tokens/ID."""
+        """The token ends at once, in other API processes within a second, and its open watches and sessions of the
+        console within ten more. Needs `delete` on the path /fleet/v1/tokens/ID."""
         need(request, Attributes("delete", path=f"{PATH}/{id}"))
         try:
-            gone = await _done(turn, _of(tokens).end, id)
+            gone = await _done(_of(tokens).end(id))
         except AdministratorsToken:
             raise StatusError(
                 409, "Conflict", f"{id} is the administrator's own token: change it in the data directory of the hub"
@@ -136,27 +138,26 @@ def router(hub: Hub, tokens: Tokens | None) -> APIRouter:
 
 def _of(tokens: Tokens | None) -> Tokens:
     if tokens is None:
-        raise StatusError(404, "NotFound", "this process has no file of tokens")
+        raise StatusError(404, "NotFound", "this process keeps no tokens")
     return tokens
 
 
-async def _done(turn: asyncio.Lock, work: Any, *arguments: Any) -> Any:
-    """The answer of a method of the file, in a thread: one at a time in a process. StatusError 500 where it fails."""
+async def _done(work: Awaitable[T]) -> T:
+    """Its outcome. StatusError 500 where the administrator's file cannot be read."""
     try:
-        async with turn:
-            return await asyncio.to_thread(work, *arguments)
+        return await work
     except OSError as error:
         raise StatusError(500, "InternalError", f"the file of tokens: {error.strerror or error}") from error
 
 
 def _shown(token: TokenName, now: float) -> dict[str, Any]:
-    ends = token.line.expires
+    ends = token.expires
     return {
-        "id": token.id, "user": token.line.user, "groups": list(token.line.groups),
+        "id": token.id, "user": token.user, "uid": token.uid, "groups": list(token.groups),
         "expires": rfc3339(ends) if isfinite(ends) else None, "expired": ends <= now, "own": token.own,
     }  # fmt: skip
 
 
 def _is_name(name: str) -> bool:
-    """Whether the name reads back from the token file as it was given."""
+    """Whether the name is one that RBAC objects can hold and people can tell."""
     return name.isprintable() and name == name.strip() and not any(c in ',"' for c in name)

@@ -13,11 +13,13 @@ from fleet.cli.failure import Failure
 if TYPE_CHECKING:
     from prometheus_client import CollectorRegistry
 
-    from api.auth import AnyOf, Authenticator, ServiceAccountTokens
+    from api.auth import AnyOf, Authenticator, ServiceAccountTokens, TokenFile
     from api.oidc.keys import Fetch
     from api.oidc.metrics import OidcMetrics
     from fleet.cli.compose import Base
+    from fleet.cli.datadir import DataDir
     from fleet.outgoing.outgoing import Outgoing
+    from fleet.ports import Clock
 
 
 @dataclass(frozen=True)
@@ -36,15 +38,17 @@ class Users:
 
 @contextlib.asynccontextmanager
 async def users_of(hub: Base, access: Access, outgoing: Outgoing) -> AsyncIterator[Users]:
-    """Users by the token file, service accounts, the hub's own parts, and the issuers of the configuration. Raises
+    """Users by the hub's tokens, service accounts, the hub's own parts, and the issuers of the configuration. Raises
     Failure for a configuration that cannot be used."""
-    from api.auth import AnyOf, ServiceAccountTokens, TokenFile
+    from api.auth import AnyOf, ServiceAccountTokens
     from api.peers import AgentTokens, PeerTokens
+    from api.storedtokens import StoredTokens
 
     key = hub.data.service_account_key.read_bytes()
     accounts = ServiceAccountTokens(key, hub.store, hub.clock)
     sources: list[Authenticator] = [
-        TokenFile(hub.data.tokens, hub.clock), accounts, AgentTokens(hub.store), PeerTokens(key, hub.clock),
+        administrator(hub.data, hub.clock), StoredTokens(hub.store, hub.clock), accounts, AgentTokens(hub.store),
+        PeerTokens(key, hub.clock),
     ]  # fmt: skip
     named = access.issuers()
     if access.authentication_config is None and not named:
@@ -74,6 +78,13 @@ async def users_of(hub: Base, access: Access, outgoing: Outgoing) -> AsyncIterat
         yield Users(AnyOf(*sources, tokens), accounts, metrics)
     finally:
         await watched.stop()
+
+
+def administrator(data: DataDir, clock: Clock) -> TokenFile:
+    """The administrator's own token, which works whatever the database holds."""
+    from api.auth import TokenFile
+
+    return TokenFile(data.tokens, clock, most=1)
 
 
 def fetch_by(outgoing: Outgoing) -> Fetch:

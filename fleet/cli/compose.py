@@ -220,11 +220,11 @@ async def run_controllers(
             traces.show(metrics.registry)
         gate = None
         if listener is not None:
-            from api.auth import TokenFile
+            from fleet.cli.authentication import administrator
             from fleet.cli.exposition import Exposition, Gate
             from fleet.cli.serving import Given, followed, shown
 
-            gate = Gate(TokenFile(data.tokens, WallClock()))
+            gate = Gate(administrator(data, WallClock()))
             certificates = shown(data, certificate or Given())
             served = Exposition(metrics.registry, listener, gate, certificates)
             stack.callback(served.stop)
@@ -254,9 +254,11 @@ async def _lead(
     async with database(data, urls.hub) as dsn, base(data, dsn) as hub, contextlib.AsyncExitStack() as stack:
         if gate is not None:
             from api.rbac import Rbac
+            from api.storedtokens import StoredTokens
             from fleet.store.metrics import StoreMetrics
 
             StoreMetrics(hub.store).show(metrics.registry)
+            gate.tokens = StoredTokens(hub.store, hub.clock)
             gate.rbac = Rbac(hub.store)
             await gate.rbac.start()
             stack.push_async_callback(gate.rbac.stop)

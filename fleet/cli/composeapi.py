@@ -46,6 +46,7 @@ async def serve_api(
     from api.rbac import Rbac, answering
     from api.relays.relays import Relays
     from api.serve import Server
+    from api.storedtokens import StoredTokens
     from api.v1.columns import JobColumns
     from api.v1.context import Hub
     from api.v1.historydb import History
@@ -62,7 +63,6 @@ async def serve_api(
     from fleet.cli.console import console_of
     from fleet.cli.parts import Parts
     from fleet.cli.serving import followed, shown
-    from fleet.cli.tokenfile import TokenLines
     from fleet.cli.tracing import traces_of
     from fleet.cli.tunnels import address_of, dialer_of, holder_of
     from fleet.controllers.decide.submitted import unit_in
@@ -93,9 +93,9 @@ async def serve_api(
         own = Parts(data, dsn, hub.clock, certificates, history, hooks.failing)
         kept.audit.requests = RequestLog(hub.clock, traces)
         lines = Lines(hub.store)
-        views = RestFace(
-            hub.objects, hub.store, hub.registry, partial(unit_in, hub.store), history, own, TokenLines(data), lines
-        )
+        tokens = StoredTokens(hub.store, hub.clock, data.tokens)
+        await tokens.take_over()
+        views = RestFace(hub.objects, hub.store, hub.registry, partial(unit_in, hub.store), history, own, tokens, lines)
         fairness = Fairness(hub.objects)
         app = build_app(
             hub.objects, hub.store, hub.registry, clock=hub.clock,

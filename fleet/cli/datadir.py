@@ -3,7 +3,7 @@
     pki/ca.{crt,key}  pki/server.{crt,key}  pki/service-account.key
     pki/local.{crt,key}  the hub's own certificate, where pki/server.crt is one of somebody else (serving.py)
     secrets.key       encrypts Secret objects in the database; the store makes and rotates it
-    tokens.csv        token,user,uid,"group,group",end: the first line is the administrator's
+    tokens.csv        token,user,uid,"group,group",end: the administrator's; those of others are in the database
     kubeconfig        what kubectl needs, administrator's token inside
     hub-id            what the hub signs its objects in members with
     postgres/         the embedded database
@@ -230,17 +230,15 @@ def _own_names() -> list[str]:
     return [name] if usable and name != "localhost" else []
 
 
-def add_token(data: DataDir, user: str, groups: tuple[str, ...], uid: str = "", expires: str = "") -> str:
-    """Append a new token for `user` and return it; the API sees it when it reads the file again. `expires`: a time, ""
-    for a token without an end."""
+def add_token(data: DataDir, user: str, groups: tuple[str, ...], uid: str = "") -> str:
+    """Append a new token for `user` and return it; the API sees it when it reads the file again."""
     from fleet.cli import pki
 
     token = secrets.token_urlsafe(32)
     before = data.tokens.read_bytes() if data.tokens.exists() else b""
     if before and not before.endswith(b"\n"):  # a file edited by hand: two tokens on one line are none
         before += b"\n"
-    end = f",{expires}" if expires else ""
-    line = f'{token},{user},{uid or user},"{",".join(groups)}"{end}\n'
+    line = f'{token},{user},{uid or user},"{",".join(groups)}"\n'
     pki.write_private(data.tokens, before + line.encode())
     return token
 

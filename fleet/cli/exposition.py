@@ -1,9 +1,9 @@
 """Serving the metrics of a process over HTTPS, on an address that is for nothing else, to users with the right to read
 them.
 
-In threads of its own: an event loop that is busy or stuck is when metrics are wanted most. Whom a token stands for is
-read from the hub's token file there; administrators need no more. Others need a role that lets them `get` the path
-/metrics, and roles are asked for on the event loop, within a bound.
+In threads of its own: an event loop that is busy or stuck is when metrics are wanted most. The administrator's token is
+read from the data directory there, and needs no more. Of others the event loop is asked, within a bound: for the user,
+who needs a role that lets her `get` the path /metrics.
 """
 
 from __future__ import annotations
@@ -24,9 +24,10 @@ from fleet.engine.status import StatusError, unauthorized, unavailable
 if TYPE_CHECKING:
     from prometheus_client import CollectorRegistry
 
-    from api.auth import TokenFile
+    from api.auth import Authenticator
     from api.rbac import Rbac
     from api.tls import Certificates
+    from fleet.objects.writing import User
 
 PATH = "/metrics"
 CLIENT_LIMIT_S = 10.0  # for a client to shake hands, to ask and to read, each
@@ -44,43 +45,46 @@ class Guard(Protocol):
 
 
 class Gate:
-    """The right to read the metrics. `rbac` is set while this process has a store to read roles from. Made on the event
-    loop; asked in any thread but that loop's."""
+    """The right to read the metrics. `rbac` and `tokens` are set while this process has a store to read roles and
+    tokens from. Made on the event loop; asked in any thread but that loop's."""
 
-    def __init__(self, tokens: TokenFile) -> None:
+    def __init__(self, own: Authenticator) -> None:
         self.rbac: Rbac | None = None
-        self._tokens = tokens
+        self.tokens: Authenticator | None = None
+        self._own = own
         self._loop = asyncio.get_running_loop()
         self._one_at_a_time = threading.Lock()
 
     def refusal(self, authorization: str) -> StatusError | None:
         """The answer to a request with this header; None where it may read."""
         from api.auth import MASTERS
-        from api.rbac import Attributes
 
         scheme, _, token = authorization.partition(" ")
-        if scheme.lower() != "bearer" or not token.strip() or len(token) > TOKEN_MAX:
+        token = token.strip()
+        if scheme.lower() != "bearer" or not token or len(token) > TOKEN_MAX:
             return unauthorized()
         with self._one_at_a_time:
-            user = asyncio.run(self._tokens.user(token.strip()))
-        if user is None:
-            return unauthorized()
-        if MASTERS in user.groups:
+            user = asyncio.run(self._own.user(token))
+        if user is not None and MASTERS in user.groups:
             return None
-        wanted = Attributes("get", path=PATH)
-
-        async def allowed() -> bool | None:
-            return self.rbac.allowed(user, wanted) if self.rbac is not None else None
-
-        asked = asyncio.run_coroutine_threadsafe(allowed(), self._loop)
+        asked = asyncio.run_coroutine_threadsafe(self._judged(user, token), self._loop)
         try:
-            answer = asked.result(ASK_S)
+            return asked.result(ASK_S)
         except (concurrent.futures.TimeoutError, concurrent.futures.CancelledError):
             asked.cancel()
-            answer = None
-        if answer is None:
             return unavailable("the roles cannot be read now")
-        return None if answer else wanted.refusal(user)
+
+    async def _judged(self, user: User | None, token: str) -> StatusError | None:
+        from api.rbac import Attributes
+
+        if user is None and self.tokens is not None:
+            user = await self.tokens.user(token)
+        if self.rbac is None:
+            return unavailable("the roles cannot be read now")
+        if user is None:
+            return unauthorized()
+        wanted = Attributes("get", path=PATH)
+        return None if self.rbac.allowed(user, wanted) else wanted.refusal(user)
 
 
 class _Handler(WSGIRequestHandler):

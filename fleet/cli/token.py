@@ -1,14 +1,12 @@
-"""`fleet token`: credentials of users, in the data directory."""
+"""`fleet token`: credentials of users, which the hub keeps by their digests."""
 
 from __future__ import annotations
 
 import re
-import time
 from collections.abc import Iterator
 from enum import StrEnum
-from math import inf, isfinite
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -16,11 +14,23 @@ from fleet.cli import lists
 from fleet.cli.colors import Color
 from fleet.cli.examples import of
 from fleet.cli.failure import Failure
-from fleet.cli.options import ColorOption, DataDirOption, ListOutput, ListOutputOption, WatchOption
+from fleet.cli.options import (
+    ColorOption,
+    ContextOption,
+    DataDirOption,
+    KubeconfigOption,
+    ListOutput,
+    ListOutputOption,
+    WatchOption,
+)
 
 if TYPE_CHECKING:
-    from fleet.cli.datadir import DataDir
+    from fleet.cli.hub import Hub
 
+PATH = "/fleet/v1/tokens"
+TTL_DAYS_MAX = 36_500
+_SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
+_TTL = re.compile(r"(?:(\d{1,6})([dhms]))+")
 STATES = ("valid", "over")
 LIST = lists.Listing(
     columns=("id", "user", "groups", "expires"),
@@ -54,13 +64,13 @@ def create(
     group: Annotated[list[str] | None, typer.Option("--group", help="A group of the user; may be repeated.")] = None,
     output: Annotated[As, typer.Option("--output", "-o", help="The output.")] = As.token,
     server: Annotated[
-        str | None, typer.Option(help="https://HOST:PORT for the kubeconfig (default: as in DATA-DIR/kubeconfig).")
+        str | None, typer.Option(help="https://HOST:PORT of the hub for the kubeconfig (default: where it is asked).")
     ] = None,
     certificate_authority: Annotated[
         Path | None,
         typer.Option(
-            help="Certificates (PEM) that the kubeconfig checks the hub's with (default: the hub's CA). Give it with"
-            " --server where the hub has a certificate of another authority for that address."
+            help="Certificates (PEM) that the kubeconfig checks the hub's with (default: those that it is asked with)."
+            " Give it with --server where the hub has a certificate of another authority for that address."
         ),
     ] = None,
     namespace: Annotated[
@@ -69,40 +79,37 @@ def create(
     ttl: Annotated[
         str | None, typer.Option(metavar="TIME", help="The token ends after this time, such as 12h or 30d.")
     ] = None,
+    kubeconfig: KubeconfigOption = None,
+    context: ContextOption = None,
     data_dir: DataDirOption = None,
 ) -> None:
-    """Make a token for a user, and print it or a whole kubeconfig. Run it where the data directory is."""
-    from fleet.amc.kubeconfig import load
+    """Make a token for a user, and print it or a whole kubeconfig.
+
+    Whoever asks must be allowed to impersonate the user and each group. Where the hub's data directory has no
+    kubeconfig, its administrator asks at --server.
+    """
     from fleet.cli.access import certificates_in
-    from fleet.cli.datadir import locate
-    from fleet.cli.tokenfile import TokenLines, ttl_seconds
-    from fleet.engine.kubeconfig import BadKubeconfig, write
+    from fleet.engine.kubeconfig import write
     from fleet.model.names import label_problems
 
-    data = locate(data_dir)
-    data.need()
     if not all(_is_name(name) for name in (user, *(group or ()))):
         raise Failure("names of users and groups are printable text without commas, quotes and spaces around them")
-    ca = certificates_in(certificate_authority, "--certificate-authority") if certificate_authority else None
-    server_name = ""
-    if server is None and output is As.kubeconfig:
-        try:
-            known = load([data.kubeconfig], must_exist=True)
-            server, server_name = known.server, known.server_name if ca is None else ""
-        except BadKubeconfig as error:
-            raise Failure(f"the hub's address is not known: {error} (else give --server)") from error
     if server is not None and not re.fullmatch(r"https://[^\s/]+", server):
         raise Failure(f"--server {server}: not https://HOST:PORT")
     if namespace and label_problems(namespace):
         raise Failure(f"--namespace {namespace}: is no name of a namespace")
-    expires = time.time() + ttl_seconds(ttl) if ttl is not None else inf
-    _, token = TokenLines(data).add(user, tuple(group or ()), expires)
-    if output is As.token or server is None:
+    ca = certificates_in(certificate_authority, "--certificate-authority") if certificate_authority else None
+    body = {"user": user, "groups": group or [], "ttlSeconds": ttl_seconds(ttl) if ttl is not None else None}
+    hub = _hub(kubeconfig, data_dir, context, server, ca)
+    token = hub.request("POST", PATH, body).body["token"]
+    if output is As.token:
         print(token)
         return
+    access = hub.client.access
+    same = server in (None, access.server) and ca is None
     text = write(
-        server, name="fleet", user=user, namespace=namespace or "", ca=ca or data.ca_certificate.read_bytes(),
-        server_name=server_name, token=token,
+        server or access.server, name="fleet", user=user, namespace=namespace or "", ca=ca or access.ca,
+        insecure=access.insecure and ca is None, server_name=access.server_name if same else "", token=token,
     )  # fmt: skip
     print(text, end="")
 
@@ -115,40 +122,31 @@ def list_(
     watch: WatchOption = False,
     output: ListOutputOption = ListOutput.table,
     color: ColorOption = Color.auto,
+    kubeconfig: KubeconfigOption = None,
+    context: ContextOption = None,
     data_dir: DataDirOption = None,
 ) -> None:
-    """List the tokens by their ids. Run it where the data directory is.
+    """List the tokens by their ids.
 
     An id tells nothing of its token. Tokens of service accounts and ID tokens are not in the list.
     """
-    from fleet.cli.datadir import locate
-
     how = lists.asked(LIST, output, sort, watch, color)
     states = lists.spelt("--state", state, STATES) or STATES
-    data = locate(data_dir)
-    data.need()
+    hub = _hub(kubeconfig, data_dir, context)
 
     def fetch() -> Iterator[list[lists.Record]]:
-        found = _records(data, people=output not in (ListOutput.json, ListOutput.yaml))
+        found = _records(hub, people=output not in (ListOutput.json, ListOutput.yaml))
         yield [one for one in found if user in (None, one["user"]) and one["state"] in states]
 
     lists.show(how, fetch, nothing=NOTHING)
 
 
-def _records(data: DataDir, *, people: bool) -> list[lists.Record]:
+def _records(hub: Hub, *, people: bool) -> list[lists.Record]:
     """The tokens, for people or for programs."""
-    from fleet.cli.tokenfile import TokenLines
-    from fleet.model.times import rfc3339
-
-    now = time.time()
+    shown = ("id", "user", "uid", "groups", "expires", "expired")
     records: list[lists.Record] = [
-        {
-            "id": token.id, "user": token.line.user, "uid": token.line.uid, "groups": list(token.line.groups),
-            "expires": rfc3339(token.line.expires) if isfinite(token.line.expires) else None,
-            "expired": token.line.expires <= now, "state": STATES[token.line.expires <= now],
-        }
-        for token in TokenLines(data).listed()
-    ]  # fmt: skip
+        {**{name: token[name] for name in shown}, "state": STATES[token["expired"]]} for token in _tokens(hub)
+    ]
     for record in records if people else ():
         end = record["expires"] or "never"
         record |= {"groups": ",".join(record["groups"]), "expires": f"{end} (over)" if record["expired"] else end}
@@ -158,21 +156,72 @@ def _records(data: DataDir, *, people: bool) -> list[lists.Record]:
 @app.command("revoke", epilog=of("token revoke"))
 def revoke(
     name: Annotated[str, typer.Argument(help="Id of a token, or name of a user whose tokens all end.")],
+    kubeconfig: KubeconfigOption = None,
+    context: ContextOption = None,
     data_dir: DataDirOption = None,
 ) -> None:
-    """End a token, or all tokens of a user. Run it where the data directory is.
+    """End a token, or all tokens of a user.
 
-    The token ends within two seconds, and its open watches within ten more.
+    The token ends within a second, and its open watches within ten more.
     """
+    hub = _hub(kubeconfig, data_dir, context)
+    tokens = _tokens(hub)
+    gone = [token for token in tokens if token["id"] == name] or [token for token in tokens if token["user"] == name]
+    if not gone:
+        raise Failure(f"{name}: no token has this id or this user (fleet token list)")
+    for token in gone:
+        if token["own"]:
+            raise Failure(
+                f"{name}: {token['id']} is the administrator's token, which the kubeconfig of the hub's data directory"
+                " is made with: make another user of system:masters, and take the first line out of tokens.csv by hand"
+            )
+    for token in gone:
+        hub.request("DELETE", f"{PATH}/{token['id']}", missing=True)
+        print(f"revoked {token['id']} of {token['user']}")
+
+
+def _tokens(hub: Hub) -> list[dict[str, Any]]:
+    items: list[dict[str, Any]] = hub.request("GET", PATH).body["items"]
+    return items
+
+
+def _hub(
+    kubeconfig: Path | None, data_dir: Path | None, context: str | None, server: str | None = None,
+    ca: bytes | None = None,
+) -> Hub:  # fmt: skip
+    """The hub as other commands find it. Where its data directory has no kubeconfig, since no `fleet up` has run there,
+    the administrator of the directory asks, at `server`. Raises Failure."""
+    from fleet.amc.client import Client
+    from fleet.amc.kubeconfig import Access
     from fleet.cli.datadir import locate
-    from fleet.cli.tokenfile import revoke as revoked
+    from fleet.cli.hub import Hub, connect
 
     data = locate(data_dir)
-    data.need()
-    for token in revoked(data, name):
-        print(f"revoked {token.id} of {token.line.user}")
+    if server is None or kubeconfig is not None or context is not None or not data.tokens.exists():
+        return connect(kubeconfig, data_dir, context)
+    if data.kubeconfig.exists():
+        return connect(data.kubeconfig)
+    from api.tls import LOCAL
+
+    access = Access(
+        server=server, token=data.admin_token(), ca=ca or data.ca_certificate.read_bytes(),
+        server_name="" if ca else LOCAL,
+    )  # fmt: skip
+    return Hub(Client(access), str(data.root))
+
+
+def ttl_seconds(text: str) -> int:
+    """The seconds of 90s, 12h, 30d or 1d12h. Raises Failure."""
+    seconds = 0
+    if _TTL.fullmatch(text):
+        seconds = sum(int(amount) * _SECONDS[unit] for amount, unit in re.findall(r"(\d+)([dhms])", text))
+    if not seconds:
+        raise Failure(f"--ttl {text[:50]}: not a time such as 12h or 30d")
+    if seconds > TTL_DAYS_MAX * _SECONDS["d"]:
+        raise Failure(f"--ttl {text[:50]}: longer than {TTL_DAYS_MAX}d; leave --ttl out for a token without an end")
+    return seconds
 
 
 def _is_name(name: str) -> bool:
-    """Whether the name reads back from the token file as it was given."""
+    """Whether the name is one that RBAC objects can hold and people can tell."""
     return bool(name) and name.isprintable() and name == name.strip() and not any(c in ',"' for c in name)

@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import httpx
@@ -14,6 +15,7 @@ import httpx
 from api.app import Api, build_app
 from api.auth import StaticTokens
 from api.rbac import Rbac
+from api.storedtokens import StoredTokens
 from api.v1.columns import JobColumns
 from api.v1.context import Hub as ApiHub
 from api.v1.historydb import History
@@ -21,7 +23,6 @@ from api.v1.jobwatch import PATH as WATCHED
 from api.v1.jobwatch import JobWatches
 from api.v1.line import Lines
 from api.v1.mount import PREFIX, RestFace
-from api.v1.tokens import Tokens
 from fleet.admission import rules
 from fleet.controllers.decide.submitted import unit_in
 from fleet.model.times import rfc3339
@@ -140,9 +141,9 @@ async def rest(
     start: bool = True,
     objects: Sequence[Body] = (),
     history: History | None = None,
-    tokens: Tokens | None = None,
+    tokens: Path | None = None,
 ) -> AsyncIterator[Rest]:
-    """A hub with these members, `objects` in it, and its REST face."""
+    """A hub with these members, `objects` in it, and its REST face. `tokens`: the file with the administrator's."""
     async with controlled(*members, start=start) as world:
         world.objects.rules.update(rules())
         lines = Lines(world.store)
@@ -152,7 +153,7 @@ async def rest(
             world.registry,
             partial(unit_in, world.store),
             history,
-            tokens=tokens,
+            tokens=StoredTokens(world.store, world.clock, tokens) if tokens is not None else None,
             lines=lines,
         )
         rbac, views = Rbac(world.store), ApiHub(world.objects, world.store, world.registry)

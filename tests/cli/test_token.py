@@ -1,119 +1,107 @@
-"""`fleet token`: tokens made, listed, ended and revoked, also for a hub that `fleet up` has never run."""
+"""`fleet token`: tokens made, listed and ended, by way of the hub; also where `fleet up` has never run."""
 
 from __future__ import annotations
 
 import json
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 import yaml
 
-from api.auth import TokenFile
-from fleet.cli.datadir import DataDir, add_token, create_root, prepare
+from api.storedtokens import ID_CHARACTERS
+from fleet.amc.client import Client
+from fleet.amc.kubeconfig import load
 from fleet.cli.failure import Failure
-from fleet.cli.tokenfile import ID_CHARACTERS, TokenLines, id_of, revoke, ttl_seconds
-from fleet.model.times import rfc3339, seconds
-from fleet.simulate.wall import WallClock
-from tests.cli.hub import fleet, refusal
+from fleet.cli.token import ttl_seconds
+from fleet.model.times import seconds
+from tests.cli.hub import Up, fleet, refusal
 
 
-@pytest.fixture
-def data(tmp_path: Path) -> DataDir:
-    """As the first `fleet api` makes it: no kubeconfig."""
-    data = DataDir(tmp_path / "hub")
-    create_root(data)
-    prepare(data, "127.0.0.1")
-    return data
+@pytest.fixture(scope="module")
+def up(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Up]:
+    started = Up(tmp_path_factory.mktemp("tokens") / "hub")
+    yield started
+    started.stop()
 
 
-def create(data: DataDir, *arguments: str) -> list[str]:
-    return ["token", "create", "ann", *arguments, "--data-dir", str(data.root)]
+def run(up: Up, *arguments: str) -> str:
+    done = fleet("token", *arguments, "--data-dir", str(up.folder))
+    assert done.returncode == 0, done.stderr
+    return done.stdout
 
 
-def test_a_token_is_printed_and_stands_in_the_file(data: DataDir) -> None:
-    done = fleet(*create(data, "--group", "a", "--group", "b"))
-    assert done.returncode == 0
-    assert data.tokens.read_text().splitlines()[-1] == f'{done.stdout.strip()},ann,ann,"a,b"'
+def whoami(kubeconfig: Path) -> str | int:
+    path = "/apis/authentication.k8s.io/v1/selfsubjectreviews"
+    answer = Client(load([kubeconfig])).request("POST", path, {"metadata": {}})
+    return str(answer.body["status"]["userInfo"]["username"]) if answer.ok else answer.status
 
 
-def test_a_kubeconfig_holds_the_address_and_the_namespace_that_were_given(data: DataDir) -> None:
-    done = fleet(*create(data, "-o", "kubeconfig", "--server", "https://hub.example:6440", "-n", "team-a"))
-    made = yaml.safe_load(done.stdout)
-    assert made["contexts"][0]["context"]["namespace"] == "team-a"
+def test_a_token_works_is_listed_by_its_id_and_revoked_without_being_shown(up: Up, tmp_path: Path) -> None:
+    mine, made = tmp_path / "kubeconfig", ("--group", "a", "--group", "b", "--ttl", "1d12h")
+    mine.write_text(run(up, "create", "ann", *made, "-o", "kubeconfig", "-n", "team-a"))
+    token = yaml.safe_load(mine.read_text())["users"][0]["user"]["token"]
+    assert whoami(mine) == "ann" and load([mine]).namespace == "team-a"
+    records = {record["user"]: record for record in json.loads(run(up, "list", "-o", "json"))}
+    assert records["ann"]["groups"] == ["a", "b"] and records["ann"]["expired"] is False
+    assert abs(seconds(records["ann"]["expires"]) - time.time() - 129_600) < 600
+    table = run(up, "list")
+    assert "never" in table and token not in table
+    assert token not in (up.folder / "tokens.csv").read_text()
+    assert run(up, "revoke", records["ann"]["id"]) == f"revoked {records['ann']['id']} of ann\n"
+    assert whoami(mine) == 401
+    assert [record["user"] for record in json.loads(run(up, "list", "-o", "json"))] == ["admin"]
+
+
+def test_a_kubeconfig_holds_the_address_that_was_given(up: Up) -> None:
+    made = yaml.safe_load(run(up, "create", "eve", "-o", "kubeconfig", "--server", "https://hub.example:6440"))
     assert made["clusters"][0]["cluster"]["server"] == "https://hub.example:6440"
-    assert made["users"][0]["user"]["token"] in data.tokens.read_text()
+    assert len(run(up, "revoke", "eve").splitlines()) == 1
+
+
+def test_revoking_a_user_ends_all_her_tokens_and_no_other(up: Up) -> None:
+    for user in ("bob", "eve", "bob"):
+        run(up, "create", user)
+    assert len(run(up, "revoke", "bob").splitlines()) == 2
+    assert [record["user"] for record in json.loads(run(up, "list", "-o", "json"))] == ["admin", "eve"]
+    run(up, "revoke", "eve")
 
 
 @pytest.mark.parametrize(
     ("arguments", "why"),
     [
-        pytest.param(("-o", "kubeconfig"), "the hub's address is not known: ", id="no address is known"),
-        pytest.param(
-            ("-o", "kubeconfig", "--server", "hub:6440"), "--server hub:6440: not https://HOST:PORT", id="bad"
-        ),
+        pytest.param(("--server", "hub:6440"), "--server hub:6440: not https://HOST:PORT", id="bad"),
         pytest.param(("--group", "a,b"), "names of users and groups are printable text", id="comma"),
+        pytest.param(("--ttl", "5"), "--ttl 5: not a time", id="ttl"),
+        pytest.param(("--certificate-authority", "/none"), "--certificate-authority /none: No such file", id="ca"),
     ],
 )
-def test_what_cannot_be_made_leaves_no_token(data: DataDir, arguments: tuple[str, ...], why: str) -> None:
-    before = data.tokens.read_text()
-    assert why in refusal(fleet(*create(data, *arguments)))
-    assert data.tokens.read_text() == before
+def test_what_cannot_be_made_is_refused_before_the_hub_is_asked(
+    tmp_path: Path, arguments: tuple[str, ...], why: str
+) -> None:
+    assert why in refusal(fleet("token", "create", "ann", *arguments, "--data-dir", str(tmp_path)))
 
 
-def run(data: DataDir, *arguments: str) -> str:
-    done = fleet("token", *arguments, "--data-dir", str(data.root))
-    assert done.returncode == 0, done.stderr
-    return done.stdout
+@pytest.mark.parametrize("name", ["nobody", "0" * ID_CHARACTERS, "admin"])
+def test_what_cannot_be_revoked_changes_nothing(up: Up, name: str) -> None:
+    before = run(up, "list")
+    said = refusal(fleet("token", "revoke", name, "--data-dir", str(up.folder)))
+    assert ("the administrator's token" in said) == (name == "admin")
+    assert run(up, "list") == before
 
 
-def test_a_token_with_a_time_is_listed_and_revoked_without_being_shown(data: DataDir) -> None:
-    token = run(data, "create", "ann", "--group", "a", "--group", "b", "--ttl", "1d12h").strip()
-    records = json.loads(run(data, "list", "-o", "json"))
-    assert [record["user"] for record in records] == ["admin", "ann"]
-    mine = records[1]
-    assert mine["id"] == id_of(token) and mine["groups"] == ["a", "b"] and mine["expired"] is False
-    assert abs(seconds(mine["expires"]) - time.time() - 129_600) < 600
-    table = run(data, "list")
-    assert "never" in table and token not in table and data.admin_token() not in table
-    assert run(data, "revoke", mine["id"]) == f"revoked {mine['id']} of ann\n"
-    assert [record.line.user for record in TokenLines(data).listed()] == ["admin"]
-
-
-async def test_a_token_ends_at_its_time(data: DataDir) -> None:
-    over, later = add_token(data, "ann", (), expires=rfc3339(time.time() - 1)), add_token(data, "ann", ())
-    last = add_token(data, "bob", ("x",), expires=rfc3339(time.time() + 600))
-    tokens = TokenFile(data.tokens, WallClock(), check_every_s=0)
-    users = [await tokens.user(token) for token in (over, later, last)]
-    assert [user.name if user else "" for user in users] == ["", "ann", "bob"]
-
-
-async def test_an_end_that_is_no_time_makes_no_token(data: DataDir) -> None:
-    data.tokens.write_text(data.tokens.read_text() + 'abc,ann,1,"",tomorrow\n')
-    tokens = TokenFile(data.tokens, WallClock(), check_every_s=0)
-    assert await tokens.user("abc") is None
-
-
-async def test_revoking_a_user_ends_all_her_tokens_and_no_other(data: DataDir) -> None:
-    first, other, second = (add_token(data, user, ()) for user in ("ann", "bob", "ann"))
-    data.tokens.write_text("# people\n" + data.tokens.read_text().replace("\n", "\n\n"))
-    assert [token.id for token in revoke(data, "ann")] == [id_of(first), id_of(second)]
-    tokens = TokenFile(data.tokens, WallClock(), check_every_s=0)
-    assert await tokens.user(first) is None and await tokens.user(second) is None
-    assert await tokens.user(other) is not None and await tokens.user(data_admin(data)) is not None
-    assert data.tokens.read_text().startswith("# people\n") and data.tokens.stat().st_mode & 0o777 == 0o600
-
-
-def data_admin(data: DataDir) -> str:
-    return TokenLines(data).listed()[0].line.token
-
-
-@pytest.mark.parametrize("name", ["nobody", "", "0" * ID_CHARACTERS, "admin"])
-def test_what_cannot_be_revoked_changes_nothing(data: DataDir, name: str) -> None:
-    before = data.tokens.read_text()
-    with pytest.raises(Failure):
-        revoke(data, name)
-    assert data.tokens.read_text() == before
+def test_the_administrator_of_a_directory_without_a_kubeconfig_asks_at_the_server(up: Up, tmp_path: Path) -> None:
+    server, own = load([up.folder / "kubeconfig"]).server, up.folder / "kubeconfig"
+    kept = own.rename(tmp_path / "kubeconfig")
+    try:
+        made = tmp_path / "ops"
+        made.write_text(run(up, "create", "ops", "-o", "kubeconfig", "--server", server))
+        assert whoami(made) == "ops"
+        assert "no hub found" in refusal(fleet("token", "list", "--data-dir", str(up.folder)))
+    finally:
+        kept.rename(own)
+    run(up, "revoke", "ops")
 
 
 @pytest.mark.parametrize(("text", "found"), [("90s", 90), ("5m", 300), ("12h", 43_200), ("1d1h", 90_000)])

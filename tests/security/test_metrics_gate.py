@@ -10,6 +10,7 @@ import time
 import urllib.error
 import urllib.request
 from collections.abc import AsyncIterator
+from math import inf
 from pathlib import Path
 
 import pytest
@@ -17,6 +18,7 @@ import pytest
 from api.auth import TokenFile
 from api.kindfiles import load_kinds
 from api.rbac import Rbac
+from api.storedtokens import StoredTokens
 from api.tls import Certificates, Pair
 from fleet.cli import exposition, pki
 from fleet.cli.exposition import CONNECTIONS_MAX, Exposition, Gate
@@ -88,6 +90,7 @@ async def served(tmp_path: Path) -> AsyncIterator[Served]:
 
 @pytest.mark.parametrize("token", [None, "", "wrong", "x" * 20_000, "root\x7f"])
 async def test_nobody_without_a_token_that_is_good(served: Served, token: str | None) -> None:
+    served.gate.rbac = served.rbac  # without a store nobody knows whose tokens it has
     status, body = await served.asked(token)
     assert status == 401 and isinstance(body, dict) and (body["kind"], body["reason"]) == ("Status", "Unauthorized")
 
@@ -106,6 +109,16 @@ async def test_an_administrator_may_and_another_with_a_role(served: Served) -> N
             await asyncio.sleep(0.05)
     assert (await served.asked("prom", "/other"))[0] == 404
     assert (await served.asked("nobody", "/other"))[0] == 401
+
+
+async def test_a_token_of_the_database_counts(served: Served) -> None:
+    served.gate.rbac = served.rbac
+    served.gate.tokens = tokens = StoredTokens(served.objects.store, served.objects.clock)
+    _, root = await tokens.add("ops", ("system:masters",), inf)
+    name, other = await tokens.add("ann", (), inf)
+    assert [(await served.asked(token))[0] for token in (root, other)] == [200, 403]
+    await tokens.end(name.id)
+    assert (await served.asked(other))[0] == 401
 
 
 async def test_an_event_loop_that_is_stuck_keeps_no_administrator_out(
