@@ -117,7 +117,7 @@ def _lines(hub: Hub, where: str | None, which: dict[str, str | list[str]]) -> It
             now = time.time()
             yield [record(job, now) for job in found]
         if which.keys() <= {"kind", "member"}:  # of the rest nothing is known without the job
-            yield [record(job, time.time()) for job in ownerless.jobs(hub, where, which)]
+            yield [record(job, time.time()) for job in ownerless.jobs(hub, where, which) if job["pods"]]
     except Refused as refused:
         raise Failure(f"{refused}{ELSEWHERE}" if where and refused.status == 403 else str(refused)) from refused
 
