@@ -11,6 +11,7 @@ from typing import Any
 from fleet.controllers.runtime.controller import Controller, Source
 from fleet.engine.kind import Kind
 from fleet.engine.status import StatusError
+from fleet.kinds import interpreter_for
 from fleet.ports import Body, Key
 from fleet.simulate.world import World
 
@@ -47,6 +48,9 @@ class Operator(ABC):
             return None
         if stored.body["metadata"].get("deletionTimestamp"):
             return None  # the garbage collector takes the pods
+        interpreter = interpreter_for(self.kind)
+        if interpreter is not None and interpreter.manager(stored.body):
+            return None  # another controller is to run it
         return await self.reconcile(stored.body, self.world.pods.owned_by(stored.uid))
 
     @abstractmethod

@@ -126,6 +126,15 @@ async def test_a_job_past_its_deadline_fails_and_past_its_ttl_goes(member: Membe
     await member.until(member.pods, {})
 
 
+async def test_a_job_of_another_manager_is_left_alone(member: Member) -> None:
+    specs = {"Master": replicas(1)}
+    await member.post(PT, kubeflow_job("PyTorchJob", "left", specs, managedBy="kueue.x-k8s.io/multikueue"))
+    await member.post(PT, kubeflow_job("PyTorchJob", "own", specs, managedBy="kubeflow.org/training-operator"))
+    await member.until(member.phases, {"own-master-0": "Running"})
+    job = await member.get(f"{PT}/left")
+    assert job is not None and not job.get("status")
+
+
 async def test_a_tfjob_without_a_chief_ends_with_its_first_worker(member: Member) -> None:
     path = f"{KUBEFLOW}/tfjobs/tf"
     specs = {"PS": replicas(1), "Worker": replicas(2, run_for="200ms")}
