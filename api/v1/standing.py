@@ -180,7 +180,7 @@ def reason_of(job: Stands, state: State) -> dict[str, Any] | None:
     if state is State.FAILED:
         told = condition(job.binding, b.FINISHED) or {}
         why = said or text(told.get("message")) or _in_member(job).message or "it has failed"
-        return _reason("JobFailed", f"{why}; {left}" if left else why)
+        return _reason("JobFailed", f"{why.rstrip('.')}; {left}" if left else why)
     for task in b.tasks_of(job.binding):
         return _reason(text(task.get("reason")) or "Evicted", text(task.get("message")))
     if reason.get("code"):

@@ -25,7 +25,7 @@ def ways_out(binding: Body, resource: str) -> str:
     meta, name = binding["metadata"], text(b.resource_of(binding).get("name"))
     where = f"-n {meta.get('namespace')}"
     over = f"`kubectl annotate {resource} {name} {where} {ANNOTATION_TAKES_OVER}=true`"
-    return f"{over} has a job of that name take it over, `kubectl delete rb {meta['name']} {where}` ends it"
+    return f"{over} has a new job of that name take it over, `kubectl delete rb {meta['name']} {where}` ends it"
 
 
 def in_the_way(binding: Body, resource: str) -> str:

@@ -109,17 +109,24 @@ def _lines(hub: Hub, where: str | None, which: dict[str, str | list[str]]) -> It
     from fleet.cli.hub import Refused
 
     try:
+        beside = _ownerless(hub, where, which)
         for found, part in pages(hub, where, **which):
             if part:
                 hub.note(PART)
-            if not found:
+            if not found and not beside:
                 _must_exist(hub, which)
             now = time.time()
-            yield [record(job, now) for job in found]
-        if which.keys() <= {"kind", "member"}:  # of the rest nothing is known without the job
-            yield [record(job, time.time()) for job in ownerless.jobs(hub, where, which) if job["pods"]]
+            yield [record(job, now) for job in (*found, *beside)]
+            beside = []
     except Refused as refused:
         raise Failure(f"{refused}{ELSEWHERE}" if where and refused.status == 403 else str(refused)) from refused
+
+
+def _ownerless(hub: Hub, where: str | None, which: dict[str, str | list[str]]) -> list[dict[str, Any]]:
+    """The copies without jobs, where the question asks for nothing that only a job tells."""
+    if not which.keys() <= {"kind", "member"}:
+        return []
+    return [job for job in ownerless.jobs(hub, where, which) if job["pods"]]
 
 
 def _looks(hub: Hub, where: str | None, which: dict[str, str | list[str]]) -> Iterator[list[dict[str, Any]]]:
