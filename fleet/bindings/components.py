@@ -6,13 +6,13 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from fleet.bindings import binding as b
+from fleet.kinds.lookup import SIZE_MAX
 from fleet.model.amounts import Amounts
 from fleet.model.quantity import BadQuantity, quantity, texts_of
 from fleet.model.unit import Component, NodeClaim, Requirement, Toleration
 from fleet.ports import Body
 
 WANTED = "wantedComponents"  # in spec, while the job asks for more than `components`, which it has
-REPLICAS_MAX = 2**31 - 1  # of a component, as in every job kind
 
 
 def to_body(component: Component, priority_class: str = "") -> dict[str, Any]:
@@ -104,7 +104,7 @@ def _amount(value: object, resource: str) -> int:
 
 
 def _replicas(value: object) -> int:
-    if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value <= REPLICAS_MAX:
+    if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value <= SIZE_MAX:
         raise BadQuantity(f"{str(value)[:40]} is no number of replicas")
     return value
 

@@ -16,6 +16,7 @@ import yaml
 from fleet.kinds.declaration import read_declaration
 from fleet.kinds.declared import DeclaredKind
 from fleet.kinds.interpreter import Interpreter
+from fleet.model.quantity import BadQuantity
 from fleet.model.untyped import text
 
 _Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
@@ -30,6 +31,10 @@ class Named(Protocol):
 
     @property
     def kind(self) -> str: ...
+
+
+SIZE_MAX = 2**31 - 1  # pods of a component, as in every job kind
+UNREADABLE = (BadQuantity, ArithmeticError, AttributeError, LookupError, TypeError, ValueError)  # a body of a member
 
 
 @cache
@@ -131,3 +136,14 @@ def interpreter_of(api_version: object, kind: object) -> Interpreter | None:
     group = api_version.rsplit("/", 1)[0] if "/" in api_version else ""
     found: Interpreter | None = INTERPRETERS.get((group, kind))
     return found
+
+
+def sizes_of(copy: Mapping[str, Any]) -> dict[str, int]:
+    """How many pods the components of a member's copy have of which a field says the number; none of a copy that
+    cannot be read."""
+    interpreter = interpreter_of(text(copy.get("apiVersion")), text(copy.get("kind")))
+    try:
+        found = interpreter.sizes(dict(copy)) if interpreter is not None else {}
+    except UNREADABLE:
+        return {}
+    return {name: size for name, size in found.items() if 0 <= size <= SIZE_MAX}

@@ -11,7 +11,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Mapping
 
-from fleet.kinds import interpreter_of
+from fleet.kinds.lookup import sizes_of
 from fleet.members.connection import BAD_ANSWERS, Answer, Connection, Unreachable
 from fleet.members.discovery import Served
 from fleet.members.inventory import attempt_of
@@ -66,12 +66,6 @@ def why_not(existing: Body, wanted: Body, overwrite: bool) -> str:
     return ""
 
 
-def _sizes(body: Body) -> Mapping[str, int]:
-    """The numbers of pods that an autoscaler of the member may change, and that the caller has read."""
-    interpreter = interpreter_of(text(body.get("apiVersion")), text(body.get("kind")))
-    return interpreter.sizes(body) if interpreter is not None else {}
-
-
 def _shared(body: Body) -> bool:
     return ANNOTATION_USERS in (body["metadata"].get("annotations") or {})
 
@@ -124,7 +118,7 @@ class Dispatcher:
                     return existing
                 if existing is not None and (refusal := why_not(existing, body, overwrite)):
                     return Outcome(Did.CONFLICT, f"{served.kind} {meta['name']} {refusal}", existing)
-                if existing is not None and known is not None and _sizes(existing) != _sizes(known):
+                if existing is not None and known is not None and sizes_of(existing) != sizes_of(known):
                     text = f"the number of pods of {served.kind} {meta['name']} changed meanwhile"
                     return Outcome(Did.UNREACHABLE, text, existing)
                 if existing is not None and existing["metadata"].get("deletionTimestamp"):

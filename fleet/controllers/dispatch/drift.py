@@ -20,8 +20,10 @@ from fleet.controllers.dispatch.manifests import hash_of
 from fleet.controllers.runtime.events import EventRecorder
 from fleet.controllers.runtime.hub import Hub
 from fleet.kinds import Interpreter
+from fleet.kinds.lookup import UNREADABLE, sizes_of
 from fleet.model.charge import beyond
 from fleet.model.quantity import BadQuantity, quantity
+from fleet.model.unit import Component
 from fleet.model.untyped import mapping, rows, text, whole
 from fleet.ports import Body, Key, Stored
 from fleet.wellknown import ANNOTATION_SIZES, PUT_BACK
@@ -48,7 +50,7 @@ def as_there(body: Body, there: Body | None, interpreter: Interpreter | None, bi
     held = WANTED in b.spec_of(binding) and ranges_of(binding)
     if there is None or interpreter is None or held:
         return body
-    wanted, has = interpreter.sizes(body), interpreter.sizes(there)
+    wanted, has = interpreter.sizes(body), sizes_of(there)
     asked = wanted if hash_of(there) == hash_of(body) else _asked(there)
     kept = {name: has[name] for name, size in wanted.items() if name in has and asked.get(name) == size}
     return interpreter.as_large_as(body, kept)
@@ -163,16 +165,20 @@ class Drift:
         await self._events.record(stored.body["spec"]["resource"], PUT_BACK, text, warning=True)
 
     def _count_above(self, stored: Stored, member: str, there: Body, interpreter: Interpreter | None) -> None:
-        try:
-            asked = interpreter.components(there) if interpreter is not None else ()
-            above = bool(beyond(asked, components_of(stored.body)))
-        except BadQuantity:
-            return
+        above = asks_above(there, interpreter, components_of(stored.body))
         was = self._known.get((member, str(there["metadata"].get("uid"))))
         if above != (was is not None and was.above):
             self._of(member, there).above = above
             if above:
                 self._hub.metrics.above_charge(member)
+
+
+def asks_above(there: Body, interpreter: Interpreter | None, charged: Iterable[Component]) -> bool:
+    """Whether the copy asks for more than its job is charged; False for one that cannot be read."""
+    try:
+        return bool(beyond(interpreter.components(there) if interpreter is not None else (), charged))
+    except UNREADABLE:
+        return False
 
 
 def _besides(interpreter: Interpreter | None) -> str:

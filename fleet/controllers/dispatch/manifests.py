@@ -179,7 +179,7 @@ def is_dependency(copy_: Body) -> bool:
 
 
 def hash_of(body: Body) -> str:
-    return str((body["metadata"].get("annotations") or {}).get(ANNOTATION_HASH, ""))
+    return b.annotation(body, ANNOTATION_HASH)
 
 
 def hashed(body: Body) -> Body:

@@ -11,12 +11,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fleet.controllers.dispatch.drift import as_there, differences, with_sizes
+from fleet.controllers.dispatch.drift import as_there, asks_above, differences, with_sizes
 from fleet.kinds import interpreter_of
+from fleet.kinds.lookup import sizes_of
 from fleet.ports import Body, Key
 from fleet.wellknown import ANNOTATION_HASH, ANNOTATION_SIZES
 from tests.controllers.fastloop import eventually, settle
 from tests.controllers.world import World, hub, member, policy, pytorchjob, tree
+from tests.security.loops.malformed import mutants
 
 TEMPLATE = {"metadata": {"labels": {"app": "s"}}, "spec": {"containers": [{"name": "m", "image": "x"}]}}
 
@@ -263,3 +265,14 @@ async def test_a_fight_is_slow(monkeypatch: pytest.MonkeyPatch) -> None:
             )  # type: ignore[misc]
             await settle(1)
         assert 3 <= len(world.members.by_name["cfa"].applies) - begun <= 12
+
+
+@pytest.mark.parametrize("make", [deployment, raycluster, elastic])
+def test_a_copy_that_cannot_be_read_has_no_numbers_and_is_put_back(make: Callable[[int], Body]) -> None:
+    wanted = make(2)
+    for what, there in mutants(sent(make(4), asked=make(2))):
+        kept = standing(wanted, there)
+        assert 0 <= size_of(kept) < 2**31, what
+        assert isinstance(differences(kept, there), dict)
+        assert isinstance(sizes_of(there), dict)
+        assert isinstance(asks_above(there, interpreter_of(there["apiVersion"], there["kind"]), ()), bool)
