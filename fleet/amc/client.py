@@ -15,14 +15,18 @@ import socket
 import ssl
 import tempfile
 import threading
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import islice
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-from fleet.amc.kubeconfig import Access
+from fleet.amc.kubeconfig import Access, Credential
 from fleet.engine.kubeconfig import BadKubeconfig
+
+if TYPE_CHECKING:
+    from fleet.amc.program import Executed
 
 TIMEOUT_S = 10.0
 WARNINGS_MOST, WARNING_MOST_CHARS = 50, 1000  # of one answer
@@ -91,18 +95,47 @@ class Client:
         self._timeout_s = timeout_s
         self._local = threading.local()
         self._parts = urlsplit(access.server)
-        self._tls = _tls(access) if self._parts.scheme == "https" else None
+        self._own = Credential(access.token, access.certificate, access.key)
+        self._executed: Executed | None = None
+        if access.program is not None:
+            from fleet.amc.program import Executed
+
+            self._executed = Executed(access.program)
+        self._one_at_a_time = threading.Lock()
+        self._shown: tuple[Credential, ssl.SSLContext] | None = None
+        self._context(self._credential())  # what is wrong with either is known at once
+
+    def _credential(self) -> Credential:
+        """Raises BadKubeconfig."""
+        if self._executed is None:
+            return self._own
+        with self._one_at_a_time:
+            return self._executed.credential(time.time())
+
+    def _context(self, credential: Credential) -> ssl.SSLContext | None:
+        if self._parts.scheme != "https":
+            return None
+        if self._shown is None or self._shown[0] is not credential:
+            self._shown = credential, _tls(self.access, credential)
+        return self._shown[1]
+
+    def _valid(self) -> Credential:
+        """The credential of a request. Raises NoAnswer."""
+        try:
+            return self._credential()
+        except BadKubeconfig as error:
+            raise NoAnswer(str(error)) from error
 
     def headers(self, accept: str = "*/*") -> dict[str, str]:
-        """Of each request: what is accepted, and the user."""
+        """Of each request: what is accepted, and the user. Raises NoAnswer."""
         found = {"Accept": accept, "User-Agent": "kubectl-amc"}
-        if self.access.token:
-            found["Authorization"] = f"Bearer {self.access.token}"
+        if token := self._valid().token:
+            found["Authorization"] = f"Bearer {token}"
         return found
 
     @property
     def tls(self) -> ssl.SSLContext | None:
-        return self._tls
+        return self._context(self._valid())
 
     def get(self, path: str, accept: str = "application/json") -> Answer:
         return self.request("GET", path, accept=accept)
@@ -116,13 +149,15 @@ class Client:
         accept: str = "application/json",
         content_type: str = "application/json",
     ) -> Answer:
-        """One request; a kept connection that the server has closed meanwhile is opened again once. Raises NoAnswer."""
+        """One request; a kept connection that the server has closed meanwhile is opened again once, and a program that
+        gives credentials is asked again once, when they are refused. Raises NoAnswer."""
         headers = self.headers(accept)
         payload = None
         if body is not None:
             payload = json.dumps(body).encode()
             headers["Content-Type"] = content_type
         for attempt in (1, 2):
+            credential = self._valid()
             connection: http.client.HTTPConnection | None = getattr(self._local, "connection", None)
             fresh = connection is None
             if connection is None:
@@ -138,6 +173,11 @@ class Client:
                 if attempt == 1 and not fresh and gone:
                     continue
                 raise self._no_answer(error) from error
+            if response.status == 401 and attempt == 1 and self._executed is not None:
+                self._executed.refused(credential)
+                self.close()
+                headers |= self.headers(accept)
+                continue
             return Answer(response.status, _parse(raw), raw, _warnings(response.headers.get_all("Warning") or ()))
         raise AssertionError("unreachable")
 
@@ -182,9 +222,10 @@ class Client:
 
     def _connect(self) -> http.client.HTTPConnection:
         host, port = self._parts.hostname or "", self._parts.port
-        if self._tls is None:
+        tls = self.tls
+        if tls is None:
             return http.client.HTTPConnection(host, port, timeout=self._timeout_s)
-        connection = _NamedHTTPSConnection(host, port, timeout=self._timeout_s, context=self._tls)
+        connection = _NamedHTTPSConnection(host, port, timeout=self._timeout_s, context=tls)
         connection.server_name = self.access.server_name
         return connection
 
@@ -209,14 +250,14 @@ class _NamedHTTPSConnection(http.client.HTTPSConnection):
         self.sock = context.wrap_socket(self.sock, server_hostname=self.server_name)
 
 
-def _tls(access: Access) -> ssl.SSLContext:
+def _tls(access: Access, credential: Credential) -> ssl.SSLContext:
     try:
         context = ssl.create_default_context(cadata=access.ca.decode() if access.ca else None)
         if access.insecure:
             context.check_hostname = False
             context.verify_mode = ssl.CERT_NONE
-        if access.certificate and access.key:
-            _load_pair(context, access.certificate, access.key)
+        if credential.certificate and credential.key:
+            _load_pair(context, credential.certificate, credential.key)
     except (ssl.SSLError, ValueError) as error:
         raise BadKubeconfig("", f"certificates of {access.server} cannot be used: {error}") from error
     return context

@@ -9,12 +9,27 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from math import inf
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from fleet.engine.kubeconfig import SECTIONS, BadKubeconfig, Chosen, Config, choose, inline, parse
 
+if TYPE_CHECKING:
+    from fleet.amc.program import Program
+
 _FILES = {"clusters": ("certificate-authority",), "users": ("client-certificate", "client-key", "tokenFile")}
+
+
+@dataclass(frozen=True)
+class Credential:
+    """`until`: epoch seconds. The certificate and its key are PEM."""
+
+    token: str = ""
+    certificate: bytes | None = None
+    key: bytes | None = None
+    until: float = inf
 
 
 @dataclass(frozen=True)
@@ -31,6 +46,7 @@ class Access:
     key: bytes | None = None
     context: str = ""
     user: str = ""
+    program: Program | None = None  # whose credential it is, in place of token and certificate
 
 
 def paths(explicit: str | None, environment: Mapping[str, str]) -> list[Path]:
@@ -41,8 +57,12 @@ def paths(explicit: str | None, environment: Mapping[str, str]) -> list[Path]:
     return [Path(part) for part in listed] or [Path.home() / ".kube" / "config"]
 
 
-def load(files: Sequence[Path], *, context: str | None = None, must_exist: bool = False) -> Access:
-    """Return the access that the (current) context names. Raises BadKubeconfig."""
+def load(
+    files: Sequence[Path], *, context: str | None = None, must_exist: bool = False, programs: bool = False,
+    token: str = "",
+) -> Access:  # fmt: skip
+    """Return the access that the (current) context names. `programs`: its credentials may come from one; `token`: in
+    place of its user's credentials. Raises BadKubeconfig."""
     merged: Config = {section: [] for section in SECTIONS}  # of entries with one name, the first is taken
     for path in files:
         if must_exist or path.exists():
@@ -56,7 +76,7 @@ def load(files: Sequence[Path], *, context: str | None = None, must_exist: bool 
     if context and not any(isinstance(e, dict) and e.get("name") == context for e in merged["contexts"]):
         raise BadKubeconfig("", f'context "{context}" does not exist', shown)
     try:
-        return _access(choose(merged, context or ""))
+        return _access(choose(merged, context or "", programs=programs or bool(token)), token)
     except BadKubeconfig as error:
         raise BadKubeconfig(error.field, error.message, shown) from error
 
@@ -75,26 +95,39 @@ def _read(path: Path) -> Config:
             for name in names:
                 if isinstance(part, dict) and part.get(name):
                     part[name] = str(path.parent / Path(str(part[name])).expanduser())
+            program = part.get("exec") if isinstance(part, dict) else None
+            if isinstance(program, dict) and os.sep in str(program.get("command") or ""):  # else it is found on PATH
+                program["command"] = str(path.parent / Path(str(program["command"])))
     return config
 
 
-def _access(chosen: Chosen) -> Access:
-    user = chosen.user
-    token = str(user.get("token") or "")
-    if not token and user.get("tokenFile"):
-        token = _content(f"{chosen.user_at}.tokenFile", user["tokenFile"]).decode().strip()
-    return Access(
+def _access(chosen: Chosen, instead: str) -> Access:
+    """`instead`: a token in place of the user's credentials."""
+    access = Access(
         server=chosen.server,
         namespace=chosen.namespace,
         ca=_pem(chosen.cluster_at, chosen.cluster, "certificate-authority"),
         insecure=bool(chosen.cluster.get("insecure-skip-tls-verify")),
         server_name=str(chosen.cluster.get("tls-server-name") or ""),
-        token=token,
-        certificate=_pem(chosen.user_at, user, "client-certificate"),
-        key=_pem(chosen.user_at, user, "client-key"),
+        token=instead,
         context=chosen.context,
         user=chosen.user_name,
     )
+    user = chosen.user
+    if instead:
+        return access
+    token = str(user.get("token") or "")
+    if not token and user.get("tokenFile"):
+        token = _content(f"{chosen.user_at}.tokenFile", user["tokenFile"]).decode().strip()
+    program = None
+    if user.get("exec"):
+        from fleet.amc.program import program_of
+
+        program = program_of(f"{chosen.user_at}.exec", user["exec"], chosen.cluster)
+    return replace(
+        access, token=token, certificate=_pem(chosen.user_at, user, "client-certificate"),
+        key=_pem(chosen.user_at, user, "client-key"), program=program,
+    )  # fmt: skip
 
 
 def _pem(where: str, part: Config, name: str) -> bytes | None:

@@ -49,7 +49,9 @@ def run(options: argparse.Namespace) -> int:
 
     try:
         files = kubeconfig.paths(options.kubeconfig, os.environ)
-        access = kubeconfig.load(files, context=options.context, must_exist=bool(options.kubeconfig))
+        access = kubeconfig.load(
+            files, context=options.context, must_exist=bool(options.kubeconfig), programs=True, token=_token(options)
+        )
         client = Client(access, timeout_s=options.member_timeout)
         options.namespace = options.namespace or access.namespace
         return _COMMANDS[options.command](client, options)
@@ -58,6 +60,10 @@ def run(options: argparse.Namespace) -> int:
     except get.Refused as error:
         print(error, file=sys.stderr)
     return 1
+
+
+def _token(options: argparse.Namespace) -> str:
+    return str(options.token or os.environ.get("FLEET_TOKEN") or "")
 
 
 def _get(client: Client, options: argparse.Namespace) -> int:
@@ -80,6 +86,7 @@ def _describe(client: Client, options: argparse.Namespace) -> int:
 
     how = [f"--kubeconfig={options.kubeconfig}"] if options.kubeconfig else []
     how += [f"--context={options.context}"] if options.context else []
+    how += [f"--token={token}"] if (token := _token(options)) else []
     return _shown(*describe(client, _query(options), how, options.member_timeout))
 
 

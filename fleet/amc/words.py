@@ -153,3 +153,4 @@ def _hub(command: argparse.ArgumentParser) -> None:
     )  # fmt: skip
     command.add_argument("--kubeconfig", help="default: $KUBECONFIG, then ~/.kube/config")
     command.add_argument("--context", help="context of the kubeconfig")
+    command.add_argument("--token", help="bearer token in place of the user's credentials; default: $FLEET_TOKEN")

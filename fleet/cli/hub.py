@@ -20,7 +20,7 @@ from fleet.amc.client import Answer, Client, NoAnswer
 from fleet.amc.kubeconfig import load
 from fleet.cli.datadir import locate
 from fleet.cli.failure import Failure
-from fleet.client.config import ENV_KUBECONFIG, OWN_VERSION, kubeconfig_files
+from fleet.client.config import ENV_KUBECONFIG, ENV_TOKEN, OWN_VERSION, kubeconfig_files
 from fleet.engine.kubeconfig import BadKubeconfig
 
 if TYPE_CHECKING:
@@ -174,17 +174,20 @@ def _role(refusal: str) -> str:
 
 
 def connect(
-    kubeconfig: Path | None = None, data_dir: Path | None = None, context: str | None = None, *, timeout_s: float = 30.0
-) -> Hub:
-    """The hub that the options, or the environment, name. Raises Failure."""
+    kubeconfig: Path | None = None, data_dir: Path | None = None, context: str | None = None, *,
+    timeout_s: float = 30.0, token: str | None = None,
+) -> Hub:  # fmt: skip
+    """The hub that the options, or the environment, name. `token`: in place of the credentials of the kubeconfig, None
+    for that of the environment. Raises Failure."""
     files, sure = kubeconfig_files(kubeconfig, data_dir, context, os.environ)
     shown = os.pathsep.join(map(str, files))
+    instead = os.environ.get(ENV_TOKEN, "") if token is None else token
     if not any(path.exists() for path in files):
         raise Failure(
             f"no hub found: {shown} does not exist (is `fleet up` running? else give --kubeconfig or --data-dir)"
         )
     try:
-        access = load(files, context=context)
+        access = load(files, context=context, programs=True, token=instead)
         hub = Hub(Client(access, timeout_s=timeout_s), shown, access.namespace)
     except BadKubeconfig as error:
         raise Failure(str(error)) from error

@@ -105,8 +105,14 @@ def _group(
     version: Annotated[
         bool, typer.Option("--version", callback=_said, is_eager=True, help="Print the version of this program.")
     ] = False,
+    token: Annotated[
+        str | None,
+        typer.Option(help="Bearer token, in place of the credentials of the kubeconfig's user (default: FLEET_TOKEN)."),
+    ] = None,
 ) -> None:
-    """Nothing: it makes one command alone a group."""
+    """For all commands; and one command alone is a group so."""
+    if token:
+        os.environ["FLEET_TOKEN"] = token
 
 
 def _nothing() -> None: ...

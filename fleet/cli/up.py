@@ -320,7 +320,7 @@ def _check_ready(data: DataDir) -> None:
     deadline = time.monotonic() + MEMBERS_LIMIT_S
     while True:
         try:
-            connect(data.kubeconfig).request("GET", "/readyz")
+            connect(data.kubeconfig, token="").request("GET", "/readyz")
             return
         except Failure:
             if time.monotonic() > deadline:
@@ -348,7 +348,7 @@ def _join_members(data: DataDir, names: list[str], *, only_known: bool = False) 
     from fleet.cli.hub import connect
     from fleet.cli.joining import Member, join, wait_ready
 
-    hub = connect(data.kubeconfig)
+    hub = connect(data.kubeconfig, token="")
     if only_known:
         names = [name for name in names if hub.find(f"{CLUSTERS}/{name}") is not None]
     for name in names:

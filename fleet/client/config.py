@@ -15,6 +15,7 @@ from typing import Any
 from fleet.client.errors import BadConfiguration
 
 ENV_KUBECONFIG, ENV_DATA_DIR = "FLEET_KUBECONFIG", "FLEET_DATA_DIR"
+ENV_TOKEN = "FLEET_TOKEN"  # in place of the credentials of the kubeconfig's user
 OWN_VERSION = "-fleet."  # in what /version of a hub says
 POD_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 
@@ -37,12 +38,13 @@ def access(
     token: str | Callable[[], str] | None, ca: str | Path | bytes | None,
 ) -> Access:  # fmt: skip
     """The access that the arguments, or the environment, name. Raises BadConfiguration."""
+    token = token or os.environ.get(ENV_TOKEN) or None
     if server is not None:
         return _given(server, token, ca)
     files, sure = kubeconfig_files(kubeconfig, data_dir, context, os.environ)
     there = [path for path in files if path.exists()]
     if there:
-        return _of_files(there, context, sure)
+        return _of_files(there, context, sure, token)
     if kubeconfig is None and data_dir is None and os.environ.get("KUBERNETES_SERVICE_HOST"):
         return _of_pod()
     raise BadConfiguration(
@@ -72,13 +74,18 @@ def kubeconfig_files(
     return ([own], True) if own.exists() and not context else ([theirs], False)
 
 
-def _given(server: str, token: str | Callable[[], str] | None, ca: str | Path | bytes | None) -> Access:
+def _bearer(token: str | Callable[[], str] | None) -> Callable[[], str]:
+    """The header of a token, read at each request."""
     read = token if callable(token) else lambda: str(token or "")
 
     def credentials() -> str:
         now = read()
         return f"Bearer {now}" if now else ""
 
+    return credentials
+
+
+def _given(server: str, token: str | Callable[[], str] | None, ca: str | Path | bytes | None) -> Access:
     try:
         if isinstance(ca, bytes):
             tls = ssl.create_default_context(cadata=ca.decode())
@@ -86,10 +93,10 @@ def _given(server: str, token: str | Callable[[], str] | None, ca: str | Path | 
             tls = ssl.create_default_context(cafile=str(Path(ca).expanduser()) if ca is not None else None)
     except (OSError, ValueError) as error:
         raise BadConfiguration(f"ca: certificates cannot be read: {error}") from error
-    return Access(_https(server), tls, credentials)
+    return Access(_https(server), tls, _bearer(token))
 
 
-def _of_files(files: Sequence[Path], context: str | None, sure: bool) -> Access:
+def _of_files(files: Sequence[Path], context: str | None, sure: bool, token: str | Callable[[], str] | None) -> Access:
     from kubernetes import config
     from kubernetes.client import Configuration
 
@@ -103,7 +110,7 @@ def _of_files(files: Sequence[Path], context: str | None, sure: bool) -> Access:
         raise BadConfiguration(f"kubeconfig {shown}: {error}") from error
     chosen = next((one for one in contexts if one["name"] == context), active) or {}
     namespace = (chosen.get("context") or {}).get("namespace") or "default"
-    return _of_library(loaded, namespace, sure)
+    return _of_library(loaded, namespace, sure, token)
 
 
 def _of_pod() -> Access:
@@ -120,13 +127,13 @@ def _of_pod() -> Access:
     return _of_library(loaded, namespace or "default", sure=False)
 
 
-def _of_library(loaded: Any, namespace: str, sure: bool) -> Access:
-    """What the library has read; its hook renews a token that has expired."""
+def _of_library(loaded: Any, namespace: str, sure: bool, token: str | Callable[[], str] | None = None) -> Access:
+    """What the library has read; its hook renews a token that has expired. `token`: in place of its credentials."""
     try:
         tls = ssl.create_default_context(cafile=loaded.ssl_ca_cert)
         if not loaded.verify_ssl:
             tls.check_hostname, tls.verify_mode = False, ssl.CERT_NONE
-        if loaded.cert_file:
+        if loaded.cert_file and not token:
             tls.load_cert_chain(loaded.cert_file, loaded.key_file)
     except (OSError, ValueError) as error:
         raise BadConfiguration(f"certificates of {loaded.host} cannot be used: {error}") from error
@@ -137,7 +144,7 @@ def _of_library(loaded: Any, namespace: str, sure: bool) -> Access:
         )
 
     name = loaded.tls_server_name or ""
-    return Access(_https(loaded.host), tls, credentials, namespace, name, sure)
+    return Access(_https(loaded.host), tls, _bearer(token) if token else credentials, namespace, name, sure)
 
 
 def _https(server: str) -> str:

@@ -85,7 +85,8 @@ class _Client:
         token: str | Callable[[], str] | None = None, ca: str | Path | bytes | None = None,
         timeout: float = 30.0, tries: int = 5,
     ) -> None:  # fmt: skip
-        """Find the hub as `fleet` does, or by `server`, `token` (or a function that returns it) and `ca`.
+        """Find the hub as `fleet` does, or by `server` and `ca`. `token` (or a function that returns it) stands for the
+        credentials of a kubeconfig's user, as FLEET_TOKEN does.
 
         `namespace`: of operations that name none. `timeout`: seconds that one request may take. `tries`: how often a
         request is sent at most, where that is safe. Nothing is asked yet. Raises BadConfiguration."""

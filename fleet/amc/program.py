@@ -1,0 +1,146 @@
+"""Credentials from a program that a kubeconfig names (`users[].user.exec`), as kubectl runs it: for people whose tokens
+an identity provider gives (kubelogin and others).
+
+What the program gave is kept until the end that it named, or until the server refuses it.
+"""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from math import inf
+from pathlib import Path
+from typing import Any
+
+from fleet.amc.kubeconfig import Credential
+from fleet.engine.kubeconfig import BadKubeconfig
+from fleet.model.times import seconds
+
+VERSIONS = ("client.authentication.k8s.io/v1", "client.authentication.k8s.io/v1beta1")
+WAIT_S = 300.0  # for a person who logs in
+EARLY_S = 10.0  # before its end a credential is asked for anew
+OUTPUT_MAX = 1 << 20
+
+
+@dataclass(frozen=True)
+class Program:
+    """`where`: the field of the kubeconfig that names it; `cluster`: what the program is told of the server, None where
+    it does not ask for that."""
+
+    where: str
+    version: str
+    command: tuple[str, ...]
+    environment: tuple[tuple[str, str], ...] = ()
+    hint: str = ""
+    mode: str = "IfAvailable"
+    cluster: Mapping[str, Any] | None = None
+
+    def run(self) -> Credential:
+        """A new credential. Raises BadKubeconfig."""
+        terminal = sys.stdin is not None and sys.stdin.isatty()
+        if self.mode == "Always" and not terminal:
+            raise self._bad(f"{self.command[0]} needs a terminal (interactiveMode: Always)")
+        interactive = terminal and self.mode != "Never"
+        spec = {"interactive": interactive, **({"cluster": self.cluster} if self.cluster is not None else {})}
+        told = json.dumps({"apiVersion": self.version, "kind": "ExecCredential", "spec": spec})
+        try:
+            done = subprocess.run(
+                self.command, stdin=None if interactive else subprocess.DEVNULL, stdout=subprocess.PIPE, check=False,
+                env={**os.environ, **dict(self.environment), "KUBERNETES_EXEC_INFO": told}, timeout=WAIT_S,
+            )  # fmt: skip
+        except subprocess.TimeoutExpired:
+            raise self._bad(f"{self.command[0]} has not ended within {WAIT_S:.0f} s") from None
+        except (OSError, ValueError) as error:
+            hint = f"\n{self.hint}" if self.hint else ""
+            raise self._bad(
+                f"cannot run {self.command[0]}: {getattr(error, 'strerror', None) or error}{hint}"
+            ) from error
+        if done.returncode:
+            raise self._bad(f"{self.command[0]} failed with exit status {done.returncode}")
+        return self._read(done.stdout)
+
+    def _read(self, output: bytes) -> Credential:
+        try:
+            document = json.loads(output[:OUTPUT_MAX])
+            version, status = document["apiVersion"], document["status"]
+            token, certificate, key = (
+                str(status.get(name) or "") for name in ("token", "clientCertificateData", "clientKeyData")
+            )
+            end = status.get("expirationTimestamp")
+        except (ValueError, TypeError, LookupError, AttributeError):
+            raise self._bad(f"{self.command[0]} has printed no ExecCredential with a status") from None
+        if version != self.version:
+            raise self._bad(f"{self.command[0]} has printed {version!s:.60}, and not {self.version}")
+        if bool(certificate) != bool(key) or not (token or certificate):
+            raise self._bad(f"{self.command[0]} gives neither a token nor a certificate with its key")
+        until = seconds(str(end)) if end else inf
+        if until is None:
+            raise self._bad(f"expirationTimestamp of {self.command[0]} is no time: {end!s:.40}")
+        return Credential(token, certificate.encode() or None, key.encode() or None, until)
+
+    def _bad(self, why: str) -> BadKubeconfig:
+        return BadKubeconfig(self.where, why)
+
+
+def program_of(where: str, given: object, cluster: Mapping[str, Any]) -> Program:
+    """What `users[].user.exec` says. `cluster`: as the kubeconfig has it. Raises BadKubeconfig."""
+    if not isinstance(given, Mapping):
+        raise BadKubeconfig(where, "must be a mapping")
+    version, command = given.get("apiVersion"), given.get("command")
+    if version not in VERSIONS:
+        raise BadKubeconfig(f"{where}.apiVersion", f"must be one of {', '.join(VERSIONS)}")
+    if not isinstance(command, str) or not command:
+        raise BadKubeconfig(f"{where}.command", "required")
+    arguments, environment = given.get("args") or [], given.get("env") or []
+    mode = given.get("interactiveMode") or "IfAvailable"
+    if not isinstance(arguments, list) or not all(isinstance(one, str) for one in arguments):
+        raise BadKubeconfig(f"{where}.args", "must be a list of texts")
+    if mode not in ("Never", "IfAvailable", "Always"):
+        raise BadKubeconfig(f"{where}.interactiveMode", "must be Never, IfAvailable or Always")
+    pairs = []
+    for index, one in enumerate(environment if isinstance(environment, list) else [None]):
+        if not isinstance(one, Mapping) or not isinstance(one.get("name"), str):
+            raise BadKubeconfig(f"{where}.env[{index}]", "must have a name and a value")
+        pairs.append((one["name"], str(one.get("value") or "")))
+    told = _told(cluster) if given.get("provideClusterInfo") else None
+    return Program(where, version, (command, *arguments), tuple(pairs), str(given.get("installHint") or ""), mode, told)
+
+
+def _told(cluster: Mapping[str, Any]) -> dict[str, Any]:
+    """A cluster of a kubeconfig as an ExecCredential has it."""
+    names = ("server", "tls-server-name", "insecure-skip-tls-verify", "certificate-authority-data", "proxy-url")
+    found = {name: cluster[name] for name in names if cluster.get(name)}
+    if "certificate-authority-data" not in found and cluster.get("certificate-authority"):
+        with contextlib.suppress(OSError):  # whoever connects says so
+            content = Path(cluster["certificate-authority"]).read_bytes()
+            found["certificate-authority-data"] = base64.b64encode(content).decode()
+    for extension in cluster.get("extensions") or ():
+        with contextlib.suppress(TypeError, LookupError):
+            if extension["name"] == "client.authentication.k8s.io/exec":
+                found["config"] = extension["extension"]
+    return found
+
+
+class Executed:
+    """The credential of a program, while it holds."""
+
+    def __init__(self, program: Program) -> None:
+        self._program = program
+        self._held: Credential | None = None
+
+    def credential(self, now: float) -> Credential:
+        """At this time (epoch seconds). Raises BadKubeconfig."""
+        if self._held is None or now >= self._held.until - EARLY_S:
+            self._held = self._program.run()
+        return self._held
+
+    def refused(self, credential: Credential) -> None:
+        """The server does not take it: the next one is asked for anew."""
+        if credential is self._held:
+            self._held = None
