@@ -213,6 +213,9 @@ SPARK = (
     Example("nodes in sparkConf", spark(sparkConf={"spark.kubernetes.node.selector.a": "b"}), warned="spec.sparkConf"),
     Example("two node selectors", spark(nodeSelector={"a": "b"}, driver={"nodeSelector": {"a": "c"}}),
             "spec.nodeSelector"),
+    Example("memory that is none", spark(executor={"memory": "lots"}), "spec.executor.memory"),
+    Example("memory of sparkConf that is none", spark(sparkConf={"spark.driver.memory": "1.5g"}), "spec.sparkConf"),
+    Example("instances that are no number", spark(sparkConf={"spark.executor.instances": "many"}), "spec.sparkConf"),
     Example("a template for Spark 2", spark(driver={"template": pod()}, sparkVersion="2.4.5"), "spec.sparkVersion"),
 )  # fmt: skip
 
