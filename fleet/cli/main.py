@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import functools
 import importlib
+import os
 import signal
 import sys
 from collections.abc import Iterable
