@@ -19,6 +19,7 @@ from fleet.ports import Body
 
 _REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 _TERMS = f"affinity.nodeAffinity.{_REQUIRED}.nodeSelectorTerms"
+_PLACEMENT = "spec.placement"
 _LISTS = ("matchExpressions", "matchFields")
 
 
@@ -82,6 +83,8 @@ class Excess(NamedTuple):
     @property
     def held_why(self) -> str:
         """Why a stored gang is set aside, and the way out."""
+        if self.field.startswith(_PLACEMENT):
+            return f"the placement of its policy is too large to be decided, {self.text}: change the policy"
         return f"it is too large to be decided, {self.text}: cancel it, and submit it again with fewer"
 
 
@@ -132,7 +135,7 @@ def excess_of(binding: Body) -> Excess | None:
         found = excesses(_of_components(f"spec.{field}", rows(spec.get(field))))
         if found:
             return found[0]
-    found = excesses(of_placement("spec.placement", mapping(spec.get("placement"))))
+    found = excesses(of_placement(_PLACEMENT, mapping(spec.get("placement"))))
     return found[0] if found else None
 
 

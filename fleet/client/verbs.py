@@ -57,7 +57,9 @@ def priority(session: Session, job: JobLike, value: int, *, namespace: str | Non
 def _suspended(session: Session, job: JobLike, namespace: str | None, suspended: bool) -> Steps[None]:
     found = yield from looked_at(session, job, namespace=namespace)
     if not found.suspend_field:
-        raise _cannot(found, "cannot be suspended: its kind has no field for that; scale it to 0")
+        raise _cannot(
+            found, "cannot be suspended: its kind has no field for that; no replicas stop it, and some start it"
+        )
     patch: Any = suspended
     for step in reversed(found.suspend_field.split(".")):
         patch = {step: patch}

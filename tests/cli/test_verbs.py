@@ -184,7 +184,7 @@ def test_a_deployment_is_stopped_by_no_replicas_and_started_by_some(up: Up, tmp_
 def test_what_cannot_be_done_is_said_in_one_line(up: Up) -> None:
     assert "Deployment" not in refusal(run(up, "suspend", "served"))
     assert "deployment/served cannot be suspended: its kind" in refusal(run(up, "suspend", "served"))
-    assert "scale it to 0" in refusal(run(up, "suspend", "served"))
+    assert "no replicas stop it" in refusal(run(up, "suspend", "served"))
     assert "name the jobs" in refusal(run(up, "hold"))
     assert "not both" in refusal(run(up, "hold", "one", "-l", "a=b"))
     assert "has the labels a=b" in refusal(run(up, "cancel", "-l", "a=b"))

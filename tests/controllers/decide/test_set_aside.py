@@ -48,6 +48,20 @@ async def test_a_waiting_gang_beyond_a_bound_is_set_aside_and_others_start() -> 
         }  # fmt: skip
 
 
+async def test_a_policy_beyond_a_bound_holds_its_jobs_until_it_is_changed() -> None:
+    async with hub(member("cfa")) as world:
+        scheduling = policy()["spec"]["placement"]["replicaScheduling"]
+        tolerations = [{"key": f"k{number}", "operator": "Exists"} for number in range(65)]
+        placement = {"replicaScheduling": scheduling, "clusterTolerations": tolerations}
+        await world.apply(tree(max_jobs=9), policy(queue=True, placement=placement), pytorchjob("one"))
+        said = (
+            "the placement of its policy is too large to be decided, 65 tolerations, of at most 64: change the policy"
+        )
+        await eventually(lambda: said in told(world, "one"))
+        await world.apply(policy(queue=True))
+        await world.running("one")
+
+
 def told(world: World, job: str) -> str:
     return str(world.condition(world.binding(job), "Scheduled").get("message", ""))
 
