@@ -150,9 +150,11 @@ def set_aside(binding: Body) -> Body:
 
 
 def _charged(body: Mapping[str, Any], most: int | None) -> Body:
-    requests = mapping(at(body, "replicaRequirements", "resourceRequest")).items()
+    requirements = mapping(body.get("replicaRequirements"))
+    requests = mapping(requirements.get("resourceRequest")).items()
     asked = islice(((name, amount) for name, amount in requests if amount not in ("0", 0)), most)
-    return {**body, "replicaRequirements": {"resourceRequest": dict(asked)}}
+    kept = {name: value for name, value in requirements.items() if name != "nodeClaim"}
+    return {**body, "replicaRequirements": {**kept, "resourceRequest": dict(asked)}}
 
 
 def _of_components(where: str, bodies: list[dict[str, Any]]) -> Iterator[Count]:

@@ -13,6 +13,7 @@ from functools import partial
 from fleet.bindings import binding as b
 from fleet.bindings import claims
 from fleet.bindings.components import requests_of, total
+from fleet.bindings.extent import excess_of, set_aside
 from fleet.bindings.trees import TreeReader
 from fleet.bindings.unit import (
     BACKING_OFF,
@@ -179,7 +180,7 @@ def _settle(unit: Body, wanted: Body) -> bool:
 
 
 def unit_spec(binding: Body, stored: Stored, queue: str) -> Body:
-    components = b.component_bodies(binding)
+    components = b.component_bodies(binding if excess_of(binding) is None else set_aside(binding))
     try:
         resource = total(components)
     except BadQuantity:

@@ -42,6 +42,8 @@ async def test_a_waiting_gang_beyond_a_bound_is_set_aside_and_others_start() -> 
             True
         ]
         assert not world.placed("wide") and not world.placed("choosy")
+        (part, _) = (world.unit("wide") or {})["spec"]["podSet"]
+        assert len(part["requests"]) == 64
         waiting = SnapshotBuilder(world.store, world.members).build().waiting
         assert {unit.name: [set(group.members) for group in unit.affinity_groups] for unit in waiting} == {
             "default/wide": [set()], "default/choosy": [set()],
