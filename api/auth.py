@@ -12,7 +12,7 @@ import uuid
 from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from math import inf, isfinite
+from math import inf
 from pathlib import Path
 from typing import Protocol
 
@@ -21,7 +21,7 @@ import structlog
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
 
-from fleet.model.times import seconds
+from fleet.model.times import in_calendar, seconds
 from fleet.objects.writing import User
 from fleet.ports import Clock, Key, Store
 
@@ -312,8 +312,8 @@ def credential_of(jti: str) -> str:
 
 
 def time_of(value: object) -> float:
-    """A NumericDate. ValueError for anything but a finite number."""
-    if isinstance(value, bool) or not isinstance(value, int | float) or not isfinite(value):
+    """A NumericDate. ValueError for anything but a number of the calendar."""
+    if isinstance(value, bool) or not isinstance(value, int | float) or not in_calendar(value):
         raise ValueError("a time is a number of seconds")
     return float(value)
 

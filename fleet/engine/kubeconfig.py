@@ -14,6 +14,8 @@ from urllib.parse import urlsplit
 
 import yaml
 
+from fleet.model.times import in_calendar
+
 BYTES_MAX = 1 << 20  # of a kubeconfig: far above any real one, far below what hurts
 DEPTH_MAX = 100
 Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
@@ -136,9 +138,10 @@ def _token_end(token: str) -> float | None:
     try:
         middle = token.split(".")[1]
         said = json.loads(base64.urlsafe_b64decode(middle + "=" * (-len(middle) % 4)))
-        return float(said["exp"])
-    except (IndexError, KeyError, TypeError, ValueError):
+        end = float(said["exp"])
+    except (IndexError, KeyError, TypeError, ValueError, OverflowError):
         return None
+    return end if in_calendar(end) else None
 
 
 def write(

@@ -12,7 +12,7 @@ from functools import lru_cache
 
 RFC3339 = re.compile(r"\d{4}-\d\d-\d\d[Tt]\d\d:\d\d:\d\d(\.\d+)?([Zz]|[+-]\d\d:\d\d)", re.ASCII)
 _MICROS = 7  # characters of a fraction of six digits
-_END = 253_402_300_800.0  # the year 10000
+_FIRST, _END = -62_135_596_800.0, 253_402_300_800.0  # the years 1 and 10000
 
 
 def rfc3339(now: float) -> str:
@@ -42,6 +42,11 @@ def instant(now: float) -> str:
         return str(now)
 
 
+def in_calendar(now: float) -> bool:
+    """Return whether the calendar has this time."""
+    return _FIRST <= now < _END
+
+
 def moment(text: object) -> datetime | None:
     """Return a time as text in UTC, to the microsecond, or None for anything else. A time without an offset is in
     UTC."""
@@ -58,7 +63,7 @@ def in_utc(at: datetime) -> datetime | None:
         there = at.astimezone(UTC)
     except OverflowError:
         return None
-    return there if there.timestamp() < _END else None  # the last microseconds have the number of the next year
+    return there if in_calendar(there.timestamp()) else None  # the last microseconds have the number of the next year
 
 
 def seconds(text: object) -> float | None:

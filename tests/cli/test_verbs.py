@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -212,9 +213,9 @@ def test_since_is_a_duration_or_a_time(text: str, at: str) -> None:
     assert moment(text, 1767312000.0) == at  # 2026-01-02T00:00:00Z
 
 
-@pytest.mark.parametrize("text", ["yesterday", "2026-31-01", "0s", "-"])
+@pytest.mark.parametrize("text", ["yesterday", "2026-31-01", "0s", "-", "999999999d", "0001-01-01T00:00:00+14:00"])
 def test_since_that_is_neither_is_refused_by_name(text: str) -> None:
-    with pytest.raises(Failure, match=f"--since {text}: is n"):
+    with pytest.raises(Failure, match=re.escape(f"--since {text}: is n")):
         moment(text, 1767312000.0)
 
 
