@@ -15,10 +15,10 @@ import orjson
 import structlog
 
 from api.http import Answer, Request, Stream
+from api.places import Place, Places
 from api.rbac import Authorizer
 from api.routing import method_not_allowed
 from fleet.engine.registry import Registry
-from fleet.engine.status import StatusError
 from fleet.objects.writing import User
 from fleet.ports import Clock, Expired, Store, StoreUnavailable
 from fleet.wellknown import CLUSTER, CONFIG, POLICY, QUEUE, QUOTA, WORK
@@ -76,6 +76,7 @@ class Changes:
     def __init__(self, store: Store, registry: Registry, authorizer: Authorizer, clock: Clock) -> None:
         self._store, self._registry, self._authorizer, self._clock = store, registry, authorizer, clock
         self._readers: set[_Reader] = set()
+        self._places = Places(STREAMS_MAX, STREAMS_MAX // 2, "streams of changes")
         self._task: asyncio.Task[None] | None = None
         self._starting = asyncio.Lock()
         self._at = 0  # the revision up to which the log is read
@@ -86,8 +87,14 @@ class Changes:
         """A stream for the request's user. StatusError 429 where there are too many."""
         if request.method != "GET":
             raise method_not_allowed()
-        if len(self._readers) >= STREAMS_MAX:
-            raise StatusError(429, "TooManyRequests", "too many streams are open", retry_after_s=5)
+        place = self._places.take(request.user.name)
+        try:
+            return await self._opened(request, place)
+        except BaseException:
+            place.leave()
+            raise
+
+    async def _opened(self, request: Request, place: Place) -> Stream:
         await asyncio.to_thread(import_module, "api.v1.changesseen")
         async with self._starting:  # a second task would send everything once more
             if self._task is None or self._task.done():
@@ -100,6 +107,7 @@ class Changes:
 
         async def done() -> None:
             self._readers.discard(reader)
+            place.leave()
 
         async def pump(send: Callable[[bytes], Awaitable[None]]) -> None:
             await self._pump(reader, send)

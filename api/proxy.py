@@ -16,7 +16,7 @@ from api.http import Answer, Request, Stream, warning_headers
 from api.relays.asking import SPDY, options_of, query_of, switch_of
 from api.relays.carrying import Carrier
 from api.relays.clients import MemberClients
-from api.relays.places import Limits, Places
+from api.relays.places import Limits, places_of
 from api.relays.pods import member_ended
 from api.relays.switching import relayed, switched
 from api.routing import Route, connects_below
@@ -51,7 +51,7 @@ class ClusterProxy:
         """`dial` reaches members that only their agents reach."""
         self._objects, self.clients = objects, MemberClients(objects.store, dial=dial)
         self._limits = Limits()
-        self.places = Places(self._limits)
+        self.places = places_of(self._limits)
 
     async def aclose(self) -> None:
         await self.clients.aclose()

@@ -23,7 +23,7 @@ from api.relays.carrying import Carrier
 from api.relays.clients import MemberAnswer, MemberClients
 from api.relays.gpus import Gpus
 from api.relays.joblog import JobPods
-from api.relays.places import Limits, Places
+from api.relays.places import Limits, places_of
 from api.relays.pods import Found, Pods
 from api.relays.switching import refusal, relayed, switched
 from api.routing import Route
@@ -55,7 +55,7 @@ class Relays:
         self.pods = Pods(objects.store, objects.registry, self.clients, hub_id)
         self._jobs = JobPods(objects.store, objects.registry, self.pods, hub_id)
         self._gpus = Gpus(objects.store, self.clients, objects.clock, outgoing)
-        self.places = Places(self._limits)
+        self.places = places_of(self._limits)
 
     async def aclose(self) -> None:
         await self._gpus.aclose()

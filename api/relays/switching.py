@@ -7,10 +7,10 @@ from typing import Any
 import orjson
 
 from api.http import Request, Upgrade, warning_headers
+from api.places import Place
 from api.relays.asking import Switch
 from api.relays.carrying import Carrier
 from api.relays.clients import MemberAnswer, MemberClients
-from api.relays.places import Place
 from fleet.engine.status import StatusError, unavailable
 
 SAID_MOST = 300  # characters of a member's refusal

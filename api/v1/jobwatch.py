@@ -18,6 +18,7 @@ import orjson
 from starlette.requests import Request as Asked
 
 from api.http import Answer, Request, Stream
+from api.places import Places
 from api.rbac import Authorizer
 from api.routing import method_not_allowed
 from api.v1.context import Hub
@@ -60,17 +61,16 @@ class JobWatches:
     def __init__(self, hub: Hub, authorizer: Authorizer, lines: Lines) -> None:
         self._hub, self._authorizer = hub, authorizer
         self._events = JobEvents(hub, lines)
-        self._open = 0
+        self._places = Places(STREAMS_MAX, STREAMS_MAX // 2, "watches of jobs")
 
     async def answer(self, request: Request) -> Answer:
         if request.method != "GET":
             raise method_not_allowed()
-        if self._open >= STREAMS_MAX:
-            raise StatusError(429, "TooManyRequests", "too many streams are open", retry_after_s=5)
         filters = await asyncio.to_thread(import_module, "api.v1.jobfilter")
         query: JobWatch = filters.watch_of(request.scope.get("query_string", b"").decode("latin-1"))
         stream = _Stream(self._events, self._hub, query, request.user, self._authorizer)
         with ExitStack() as opened:
+            opened.callback(self._places.take(request.user.name).leave)
             reader = opened.enter_context(self._events.reading())
             await self._events.current()
             begun, changed = self._events.at, None
@@ -80,10 +80,8 @@ class JobWatches:
                 except Expired:
                     raise expired(f"too old resource version: {query.resourceVersion}") from None
             closing = opened.pop_all()
-        self._open += 1
 
         async def done() -> None:
-            self._open -= 1
             closing.close()
 
         async def pump(send: Send) -> None:

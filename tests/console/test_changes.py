@@ -13,7 +13,8 @@ from typing import Any
 import httpx
 import pytest
 
-from api.changes import KINDS, PATH, TOGETHER_S
+from api.changes import KINDS, PATH, TOGETHER_S, Changes
+from api.places import Places
 from fleet.ports import Key, Put
 from fleet.wellknown import CLUSTER, CONFIG, KUBEFLOW, POLICY, QUEUE
 from tests.console.hub import World
@@ -132,6 +133,22 @@ async def test_a_browser_that_comes_back_hears_of_everything_once(world: World) 
             assert await kinds(found) == list(KINDS)
         async with stream(url, **{"last-event-id": "rubbish"}) as found:
             assert await kinds(found) == list(KINDS)
+
+
+async def test_one_user_leaves_streams_for_the_others(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    face = next(mounted for prefix, mounted in world.app._mounts if prefix == PATH)
+    assert isinstance(face, Changes)
+    monkeypatch.setattr(face, "_places", Places(2, 1, "streams of changes"))
+    async with world.served() as url, httpx.AsyncClient(base_url=url) as client:
+        for _ in range(2):  # a stream that has ended gives its place back
+            async with stream(url, "alice-token"):
+                headers = {"authorization": "Bearer alice-token"}
+                assert (await client.get(PATH, headers=headers)).status_code == 429
+                async with stream(url, "admin-token"):
+                    pass
+            async with asyncio.timeout(LIMIT_S):
+                while len(face._places):  # noqa: ASYNC110  # the server sees the end of a stream a moment later
+                    await asyncio.sleep(0.01)
 
 
 async def test_a_stream_needs_a_user_and_get(world: World) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
-from api.relays.places import Limits, Places
+from api.relays.places import Limits, places_of
 from tests.api.test_auth import binding, cluster_role
 from tests.api.test_proxy import PROXY
 from tests.api.wait import eventually, expect_line
@@ -138,7 +138,7 @@ async def test_a_member_says_what_it_does_not_have(world: World) -> None:
 
 
 async def test_each_user_has_a_number_of_connections(world: World) -> None:
-    world.hub.app._proxy.places = Places(Limits(relays_by_user=1))
+    world.hub.app._proxy.places = places_of(Limits(relays_by_user=1))
     process = world.hub.start_kubectl(OWN, there(world, "exec", "alone", "--", "sh", "-c", "echo begun; sleep 600"))
     try:
         await expect_line(process, "begun")
