@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from fleet.kinds import pods
 from fleet.kinds.declaration import ComponentRule, Declaration, Dropped, Keys, PodsFrom
-from fleet.kinds.expressions import Expression
+from fleet.kinds.expressions import ONCE_STEPS_MAX, Expression, budget_of
 from fleet.kinds.interpreter import Body, Dependency, Fault, Health, PodLabels, Range, Standing, State, Template
 from fleet.kinds.paths import Step, Steps, drop, getter, is_path, placed, put, spelled
 from fleet.kinds.rules import Default, Rule, entries_of
@@ -189,7 +189,10 @@ class DeclaredKind:
         return rule is None or rule.read({"object": body, "status": mapping(body.get("status"))}) is not False
 
     def faults(self, body: Body) -> Iterable[Fault]:
-        return (fault for rule in self._rules for fault in rule.faults(body))
+        if not self._rules:
+            return ()
+        budget = budget_of(ONCE_STEPS_MAX)
+        return (fault for rule in self._rules for fault in rule.faults(body, budget))
 
     def filled(self, body: Body) -> Body:
         for one in self._defaults:

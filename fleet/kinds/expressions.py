@@ -23,12 +23,13 @@ from fleet.model.untyped import text
 
 if TYPE_CHECKING:  # it takes a tenth of a second to load, and most commands run no expression
     from fleet.engine.cel.declare import Overload
-    from fleet.engine.cel.program import Program
+    from fleet.engine.cel.program import Budget, Program
     from fleet.engine.cel.values import Run
 
 STEPS_MAX = 100_000  # of one expression over one job, about ten milliseconds
 NOMINAL_ITEMS = 64  # of each list of the job that an expression must be affordable for
 ONCE_ITEMS = 32  # the same of an expression that is asked once a write
+ONCE_STEPS_MAX = 200_000  # of all expressions that are asked of one write
 _NOMINAL_WEIGHT = 32  # of each item, in units of fleet.engine.celcost
 _JVM_UNITS = {"": 1 << 20, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40, "p": 1 << 50}
 
@@ -43,6 +44,13 @@ _CONDITION = re.compile(
     r"""status\.conditions\.exists\(\s*(?P<name>\w+)\s*,\s*(?P=name)\.type\s*==\s*["'](?P<type>\w+)["']\s*"""
     r"""&&\s*(?P=name)\.status\s*==\s*["']True["']\s*\)"""
 )
+
+
+def budget_of(most: int) -> Budget:
+    """What several expressions may cost together."""
+    from fleet.engine.cel.program import Budget
+
+    return Budget(most)
 
 
 class Nominal:
@@ -81,7 +89,7 @@ class Expression:
     for, where it does nothing else. `places`: the names and paths that it reads. `example`: of a comparison, the path
     and a value with which it holds."""
 
-    __slots__ = ("condition", "example", "places", "read", "text")
+    __slots__ = ("_library", "condition", "example", "places", "read", "text")
 
     def __init__(self, source: str, *, once: bool = False) -> None:
         """Raises BadExpression. `once`: it is asked once a write. So it needs no short way, in which a field that is
@@ -95,7 +103,12 @@ class Expression:
         self.places = _places(tree.tree)
         if cost_of(tree, {root: Nominal(items) for root, _ in self.places}) > STEPS_MAX:
             raise BadExpression(f"may take too long: a loop over lists of {items} items must be affordable")
-        self.read: Read = (None if once else _shaped(self.text)) or _Library(self.text, self.places)
+        self._library = _Library(self.text, self.places)
+        self.read: Read = (None if once else _shaped(self.text)) or self._library
+
+    def within(self, values: Values, budget: Budget) -> Any:
+        """Its value, of what several expressions may cost together; None when that is spent."""
+        return self._library(values, budget)
 
     def checked(self) -> None:
         """Compile it in the library. Raises BadExpression."""
@@ -208,13 +221,16 @@ class _Library:
         for root, steps in places:
             _grow(self._places, (root, *steps))
 
-    def __call__(self, values: Values) -> Any:
-        from fleet.engine.cel.program import Budget, Fault
+    def __call__(self, values: Values, budget: Budget | None = None) -> Any:
+        from fleet.engine.cel.program import Fault
         from fleet.engine.cel.values import Optional
 
+        budget = budget_of(STEPS_MAX) if budget is None else budget
+        if budget.left <= 0:
+            return None
         try:
             program = _compiled(self._text, tuple(sorted(self._places)))
-            value = program.evaluate(_project(values, self._places), Budget(STEPS_MAX))
+            value = program.evaluate(_project(values, self._places), budget)
         except (BadExpression, Fault):
             return None
         return next(iter(value.given), None) if isinstance(value, Optional) else value

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from fleet.kinds.declaration import JobDefault, JobRule, Place
 from fleet.kinds.interpreter import Body, Fault
-from fleet.kinds.paths import Step, Steps, getter, parsed, placed, spelled
+from fleet.kinds.paths import Step, Steps, getter, parsed, put, spelled
 from fleet.model.untyped import mapping
+
+if TYPE_CHECKING:
+    from fleet.engine.cel.program import Budget
 
 Entry = tuple[dict[str, Any], Step]
 
@@ -53,10 +56,11 @@ class Rule(_Ranged):
         self._rule = rule
         self._field = parsed(f"x.{rule.field}")[1] if rule.field else ()
 
-    def faults(self, body: Body) -> Iterator[Fault]:
-        """A rule that reads what the job does not have is kept."""
+    def faults(self, body: Body, budget: Budget) -> Iterator[Fault]:
+        """A rule that reads what the job does not have is kept, and so is one when the budget is spent: then the member
+        asks it."""
         for values, base in self._entries(body):
-            if self._rule.rule.read(values) is False:
+            if self._rule.rule.within(values, budget) is False:
                 steps = (*base, *self._field)
                 yield Fault(spelled(steps), steps, self._rule.message, self._rule.warns)
 
@@ -70,7 +74,10 @@ class Default(_Ranged):
         self._read = getter(default.place.root, default.place.steps)
 
     def filled(self, body: Body) -> Body:
-        for values, base in list(self._entries(body)):
+        copied: Body | None = None
+        fresh: set[int] = set()
+        for values, base in self._entries(body):
             if self._read(values) in (None, "") and (value := self._default.value.read(values)) is not None:
-                body = placed(body, (*base, *self._default.place.steps), value)
-        return body
+                copied = dict(body) if copied is None else copied
+                put(copied, (*base, *self._default.place.steps), value, fresh)
+        return body if copied is None else copied

@@ -95,6 +95,15 @@ async def test_a_job_that_was_stored_before_its_rule_goes_on(known: Hub) -> None
     assert "successPolicy" in (await known.refused(suspended, "update")).message
 
 
+def test_the_rules_of_a_large_job_have_a_bound_together() -> None:
+    """Of 4,000 rules that each look through 4,000 names, as many are asked as the steps allow, and no fault is seen."""
+    body = failing(*({**FAIL, "name": f"r{i}", "targetReplicatedJobs": ["nobody"]} for i in range(4_000)))
+    body["spec"]["replicatedJobs"] = [{"name": f"job{i}", "template": {}} for i in range(4_000)]
+    interpreter = interpreter_of(body["apiVersion"], body["kind"])
+    assert interpreter is not None
+    assert len(list(interpreter.faults(body))) < 100
+
+
 def test_a_job_on_a_cluster_that_is_there_is_the_pod_that_submits_it() -> None:
     body = rayjob(clusterSelector={"ray.io/cluster": "shared"})
     interpreter = interpreter_of(body["apiVersion"], body["kind"])
