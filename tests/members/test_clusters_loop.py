@@ -32,6 +32,7 @@ async def test_a_joined_cluster_shows_what_its_member_has(world: World, simulate
     assert status["nodeSummary"] == {"totalNum": 4, "readyNum": 4}
     assert status["resourceSummary"]["allocatable"] == {
         "cpu": "256",
+        "ephemeral-storage": "4Ti",
         "memory": "1Ti",
         "nvidia.com/gpu": "32",
         "pods": "440",

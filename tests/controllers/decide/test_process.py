@@ -338,7 +338,7 @@ def test_the_unit_that_holds_decisions_is_found_and_left_out_and_the_others_are_
     assert decided(named(*names)).plan is not None
     found = decided(named(*names, "hangs"))
     assert (found.plan, found.resort, [unit.id for unit in found.left_out]) == (None, Resort.LEFT_OUT, ["hangs"])
-    assert "DecisionTooLong: it takes too long to decide about" in decider.aside["hangs"].error
+    assert "DecisionTooLong: it takes too long to decide about" in str(decider.aside["hangs"].reason.numbers["error"])
     again = decided(named(*names, "hangs"))
     assert again.fault is None and again.plan is not None
 

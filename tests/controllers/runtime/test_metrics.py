@@ -13,6 +13,7 @@ from api.audit.metrics import AuditMetrics
 from api.health import Metrics as ApiMetrics
 from api.oidc.metrics import OidcMetrics
 from api.relays.relays import Relays
+from api.unsent import Unsent
 from fleet.admission.dynamic.failing import Failing
 from fleet.cli.certificates import Certificates
 from fleet.cli.datadir import DataDir
@@ -179,6 +180,7 @@ async def test_the_page_lists_every_metric_with_its_labels_and_no_other() -> Non
 def test_the_page_lists_the_metrics_of_the_api() -> None:
     metrics = ApiMetrics()
     metrics.count("get", "pods", 200, 0.1)
+    Unsent(metrics.registry)
     clock = WallClock()
     relays = Relays(Objects(MemoryStore(clock), Registry([]), clock, RandomIds()), "hub")
     for others in (OidcMetrics(), AuditMetrics(), relays, Certificates(DataDir(Path("nowhere")), ()), Failing(clock)):
