@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from dataclasses import field as dataclass_field
 from functools import cache
 from importlib.resources import files
 from typing import Any
@@ -18,7 +19,7 @@ from fleet.admission.causes import forbidden
 from fleet.admission.operators import asked_anew
 from fleet.engine.status import Cause
 from fleet.kinds import interpreter_for
-from fleet.model.untyped import mapping, rows
+from fleet.model.untyped import mapping
 from fleet.objects.writing import Review
 from fleet.ports import Body
 
@@ -72,15 +73,27 @@ def fields_of(name: str) -> dict[str, Field]:
     return found
 
 
+@dataclass(slots=True)
+class _Branch:
+    """A field, and those below it by the next step of their paths."""
+
+    field: Field | None = None
+    below: dict[str, _Branch] = dataclass_field(default_factory=dict)
+
+
 @cache
-def _told(table: str) -> tuple[tuple[Field, tuple[str, ...]], ...]:
-    """The fields of which admission tells, with their steps; those of pod templates are asked for by template."""
+def _told(table: str) -> dict[str, _Branch]:
+    """The fields of which admission tells, none of which is in a list; those of pod templates are asked for by
+    template."""
     parts = {path for path, field in fields_of(table).items() if field.word == OF and field.about == POD_TEMPLATE}
-    return tuple(
-        (field, tuple(path.split(".")))
-        for path, field in fields_of(table).items()
-        if field.told and not any(path.startswith(f"{part}.") for part in parts)
-    )
+    root = _Branch()
+    for path, field in fields_of(table).items():
+        if field.told and not any(path.startswith(f"{part}.") for part in parts):
+            branch = root
+            for step in path.split("."):
+                branch = branch.below.setdefault(step, _Branch())
+            branch.field = field
+    return root.below
 
 
 def unread(review: Review) -> Sequence[Cause]:
@@ -111,27 +124,19 @@ def _new(review: Review, body: Body) -> Iterator[tuple[Field, str, Any]]:
 
 
 def _set(review: Review, body: Body) -> Iterator[tuple[Field, str, Any]]:
-    for field, steps in _told(f"{review.kind.group} {review.kind.kind}"):
-        for place, value in _values(body, steps, ""):
-            yield field, place, value
+    yield from _found(body, _told(f"{review.kind.group} {review.kind.kind}"), "")
     interpreter = interpreter_for(review.kind)
     for template in interpreter.templates(body) if interpreter is not None else ():
-        for field, steps in _told(POD_TEMPLATE):
-            for place, value in _values(template.template if template.own else {}, steps, template.path):
-                yield field, place, value
+        if template.own:
+            yield from _found(template.template, _told(POD_TEMPLATE), f"{template.path}.")
 
 
-def _values(value: Any, steps: Sequence[str], place: str) -> Iterator[tuple[str, Any]]:
-    """The values at a path that are set. A place names the items of lists by number."""
-    if not steps:
-        if value:
-            yield place, value
-        return
-    name, many = (steps[0][:-2], steps[0][-2:]) if steps[0][-2:] in ("[]", "{}") else (steps[0], "")
-    inner, here = mapping(value).get(name), f"{place}.{name}".removeprefix(".")
-    if not many:
-        yield from _values(inner, steps[1:], here)
-    for index, item in enumerate(rows(inner) if many == "[]" else ()):
-        yield from _values(item, steps[1:], f"{here}[{index}]")
-    for key, item in mapping(inner).items() if many == "{}" else ():
-        yield from _values(item, steps[1:], f"{here}.{key}")
+def _found(body: Body, told: Mapping[str, _Branch], place: str) -> Iterator[tuple[Field, str, Any]]:
+    """The fields that are set, each with its place and its value."""
+    for name, branch in told.items():
+        value = body.get(name)
+        if not value:
+            continue
+        if branch.field is not None:
+            yield branch.field, f"{place}{name}", value
+        yield from _found(mapping(value), branch.below, f"{place}{name}.")
