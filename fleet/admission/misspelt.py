@@ -1,4 +1,5 @@
-"""Names that nothing on the hub has: the client is warned, with the nearest name that there is.
+"""Names that nothing on the hub has, and fields without effect beside others: the client is warned, of a name with the
+nearest one that there is.
 
 Never a refusal: a member may join later, a kind and a namespace may come.
 """
@@ -10,6 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 from fleet.admission.named import unknown_class
+from fleet.bindings.notice import purge_mode
 from fleet.engine.status import Cause
 from fleet.model.untyped import at, mapping, rows, text, texts
 from fleet.objects.objects import Objects
@@ -30,7 +32,7 @@ Names = Iterator[tuple[str, str]]  # a field, and the text about it
 async def of_policy(review: Review, objects: Objects) -> Sequence[Cause]:
     """An `ask` of propagation and override policies."""
     return _warn(
-        review, lambda body: [*_kinds(body, objects), *_members(body, objects), *_class(review, body), *_copies(body)]
+        review, lambda body: [*_kinds(body, objects), *_members(body, objects), *_class(review, body), *_without(body)]
     )
 
 
@@ -88,13 +90,18 @@ def _class(review: Review, body: Body) -> Names:
         yield "spec.schedulePriority.priorityClassName", wrong
 
 
-def _copies(body: Body) -> Names:
+def _without(body: Body) -> Names:
+    """Fields that have no effect without another one, or beside it."""
     scheduling = mapping(at(body, "spec", "placement", "replicaScheduling"))
     if scheduling.get("customSchedulingType") == "Gang" and scheduling.get("replicaSchedulingType") == "Duplicated":
         yield (
             "spec.placement.replicaScheduling.replicaSchedulingType",
             "Duplicated has no effect on jobs, each of which goes to one member, whole",
         )
+    for part in ("application", "cluster"):
+        failover = mapping(at(body, "spec", "failover", part))
+        if failover.get("gracePeriodSeconds") is not None and purge_mode(failover.get("purgeMode")) != "Gracefully":
+            yield f"spec.failover.{part}.gracePeriodSeconds", "has no effect without purgeMode Gracefully"
 
 
 def _members(body: Body, objects: Objects) -> Names:

@@ -57,6 +57,17 @@ WARNED = [
         "spec.schedulePriority.priorityClassName: the hub has no PriorityClass of this name", id="a PriorityClass",
     ),
     pytest.param(
+        policy(resourceSelectors=[JOBS], propagateDeps=True, failover={"application": {"gracePeriodSeconds": 9}},
+               **gang()),
+        "spec.failover.application.gracePeriodSeconds: has no effect without purgeMode Gracefully", id="a grace",
+    ),
+    pytest.param(
+        policy(resourceSelectors=[JOBS], placement={"replicaScheduling": {
+            "replicaSchedulingType": "Duplicated", "customSchedulingType": "Gang"}}),
+        "spec.placement.replicaScheduling.replicaSchedulingType: Duplicated has no effect on jobs, each of which goes"
+        " to one member, whole", id="copies of a job",
+    ),
+    pytest.param(
         override({"clusterNames": ["bejing-1"]}),
         'spec.overrideRules[0].targetCluster.clusterNames[0]: no member has the name "bejing-1"; did you mean'
         ' "beijing-1"?', id="an override's target",
