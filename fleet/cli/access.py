@@ -100,8 +100,6 @@ ConsoleOption = Annotated[bool, typer.Option("--console/--no-console", help="Ser
 class Access:
     """The options of one hub. Each field is the option of its name."""
 
-    tls_cert_file: CertificateOption = None
-    tls_private_key_file: KeyOption = None
     client_ca_file: ClientCaOption = None
     authentication_config: AuthenticationOption = None
     outgoing_allow: OutgoingOption = None
@@ -123,6 +121,8 @@ class Access:
     audit_log_maxbackup: MaxBackupOption = 100
     audit_log_maxage: MaxAgeOption = 366
     audit_webhook_config_file: WebhookOption = None
+    tls_cert_file: CertificateOption = None
+    tls_private_key_file: KeyOption = None
 
     def words(self) -> list[str]:
         """The options, for the command line of an API process."""
