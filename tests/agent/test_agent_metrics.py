@@ -34,7 +34,7 @@ async def test_streams_and_bytes_of_an_agent_are_told_while_it_is_connected(tmp_
         async with running(agent), connection(hub, "m1", cluster.kubeconfig) as made, asyncio.timeout(30):
             await agent.connected.wait()
             async with made.lines("/api/v1/nodes", {"watch": "true"}, silence_s=20) as (head, lines):
-                assert head.ok and b"ADDED" in await anext(lines)
+                assert head.ok and b"ADDED" in (await anext(lines))[0]
                 assert (said("fleet_agent_streams", m1) or 0) >= 1
                 assert (said("fleet_agent_sent_bytes_total", m1) or 0) > 20
                 assert (said("fleet_agent_received_bytes_total", m1) or 0) > 100

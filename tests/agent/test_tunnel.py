@@ -62,7 +62,7 @@ async def test_the_hub_reaches_the_api_server_of_a_member_through_its_agent(
             answer = await made.request("GET", "/api/v1/nodes")
             assert len(answer.body["items"]) > 0
             async with made.lines("/api/v1/nodes", {"watch": "true"}, silence_s=10) as (head, lines):
-                assert head.ok and b"ADDED" in await anext(lines)
+                assert head.ok and b"ADDED" in (await anext(lines))[0]
             dialer = hub.dialer()
             relay = await asyncio.to_thread(client_from_kubeconfig, cluster.kubeconfig, lambda: dialer.dial("m1"))
             listed = await relay.get("/api/v1/nodes")

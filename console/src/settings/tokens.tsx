@@ -98,7 +98,7 @@ function Row({ token, may }: { token: Token; may: boolean }) {
               danger
               small
             >
-              <p>Its requests are refused within two seconds, and its sessions of the console end.</p>
+              <p>Its requests are refused within a second, and its sessions of the console end.</p>
             </Confirm>
           )
         )}
