@@ -59,13 +59,16 @@ def _data(body: Body) -> Sequence[Cause]:
     return causes
 
 
-def _bytes(value: str) -> int:
+def _bytes(value: str | None) -> int:
+    """None: in an object that was stored before the hub dropped such values."""
+    if value is None:
+        return 0
     return len(value) if value.isascii() else len(value.encode())
 
 
-def _decoded(entries: Mapping[str, str]) -> int:
+def _decoded(entries: Mapping[str, str | None]) -> int:
     """The bytes of values in base64."""
-    return sum(len(value) // 4 * 3 - value[-2:].count("=") for value in entries.values())
+    return sum(len(value) // 4 * 3 - value[-2:].count("=") for value in entries.values() if value is not None)
 
 
 def _typed(body: Body) -> Sequence[Cause]:
@@ -79,7 +82,7 @@ def _typed(body: Body) -> Sequence[Cause]:
         if key not in data:
             return [_missing(f"data[{key}]")]
         try:
-            sound = isinstance(orjson.loads(b64decode(data[key])), dict)
+            sound = isinstance(orjson.loads(b64decode(data[key] or "")), dict)
         except ValueError:
             sound = False
         return [] if sound else [invalid(f"data[{key}]", "<secret contents redacted>", "must be a JSON object")]

@@ -41,9 +41,10 @@ def job(session: Session, job: JobLike, *, namespace: str | None = None) -> Step
 
 
 def _kind(job: Named) -> str:
-    """The kind with its group, where the value says the group beside the kind: what `submit` returns does."""
+    """The kind with its group, where the value says the group: what `submit` returns says it beside the kind, and a job
+    of the hub's in the kind, where the kind alone means another."""
     group = str(getattr(job, "api_version", "")).rpartition("/")[0]
-    return f"{job.kind}.{group}" if group else job.kind
+    return f"{job.kind}.{group}" if group and "." not in job.kind else job.kind
 
 
 def jobs(

@@ -92,11 +92,12 @@ def test_simulated_members_that_die_come_back_empty_and_only_failover_runs_work_
 
 
 def test_a_hub_killed_whole_goes_on_where_it_was(start_hub: StartHub) -> None:
-    """kill -9 of every process at once, PostgreSQL's included; then `fleet up` again on the same directory."""
+    """kill -9 of every process at once, PostgreSQL's included; then `fleet up` again on the same directory. Its
+    simulated members come back empty, so what ran is lost there, and starts anew by its policy."""
     world = start_hub("--members", "2", members=("cfa", "cfb"))
     data = world.hub.folder
     client = Client(world.hub.kubeconfig)
-    set_up(client, leaf("a", "a", **{"kube-queue/max-jobs": 2}))
+    set_up(client, leaf("a", "a", **{"kube-queue/max-jobs": 2}), policy=gang_policy(queue=True, toleration_s=1))
     submitter = Submitter(world, short_jobs(("a",), 8, run_for="2s"), every_s=0.1)
     submitter.start()
     world.until("some are submitted", lambda: len(submitter.acknowledged) >= 5)

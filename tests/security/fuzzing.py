@@ -64,6 +64,10 @@ _BASES: dict[str, dict[str, Any]] = {
             "target": {"group": "fuzz.example.com", "kind": "Thing"},
             "components": [{"name": "main", "replicas": "object.spec.size", "template": "object.spec.template"}],
             "state": [{"state": "Running", "when": "status.ready > 0"}],
+            "timeToLive": [{"path": "object.spec.ttl"}],
+            "managedBy": {"path": "object.spec.managedBy"},
+            "rules": [{"field": "spec.size", "rule": "object.spec.size > 0", "message": "must be above 0"}],
+            "defaults": [{"path": "object.spec.size", "value": "1"}],
         },
     },
     "notificationreceivers": {

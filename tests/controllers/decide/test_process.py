@@ -259,7 +259,8 @@ def test_a_process_that_dies_while_it_decides_is_replaced_once(standin: Makes) -
     ["os.write(0, b'\\0\\0\\0\\4nope')", "hub.send('hello')", "hub.send('ready'); hub.send(('plan', 7))"],
 )
 def test_a_process_that_talks_nonsense_makes_no_plan(said: str) -> None:
-    script = f"import os; from multiprocessing.connection import Connection; hub = Connection(0); {said}; input()"
+    script = f"import os, time; from multiprocessing.connection import Connection; hub = Connection(0); {said}"
+    script += "; time.sleep(60)"  # it is ended before, and reads nothing of what comes
     decider = ProcessDecider([sys.executable, "-c", script])
     with pytest.raises(DeciderEnded, match="sent nonsense"):
         call(decider, named("a"))
