@@ -21,20 +21,17 @@ class Effort:
         self._total = 0
 
     def left(self, kind: Hashable) -> int:
-        """The steps that a search for gangs of this kind may take now; 0, with the bound noted, where none are left."""
-        own = BOUNDS.gang_steps - self._spent.get(kind, 0)
-        if own <= 0:
-            self.reached.add("gang_steps")
-            return 0
-        if self._total >= BOUNDS.search_steps:
-            self.reached.add("search_steps")
-            return 0
-        return min(own, BOUNDS.search_steps - self._total)
+        """The steps that a search for gangs of this kind may take now; 0 where none are left."""
+        return max(0, min(BOUNDS.gang_steps - self._spent.get(kind, 0), BOUNDS.search_steps - self._total))
 
     def spend(self, kind: Hashable, steps: int) -> None:
-        """Count the steps of a search."""
+        """Count the steps of a search, and note a bound that they reach."""
         self._spent[kind] = self._spent.get(kind, 0) + steps
         self._total += steps
+        if self._spent[kind] >= BOUNDS.gang_steps:
+            self.reached.add("gang_steps")
+        if self._total >= BOUNDS.search_steps:
+            self.reached.add("search_steps")
 
     def costly(self) -> dict[Hashable, int]:
         """The kinds to decide without next time, with their steps: each that had no steps left; and where all steps

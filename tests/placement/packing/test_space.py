@@ -89,6 +89,7 @@ def test_the_kinds_of_gangs_that_take_too_many_steps(spent: dict[str, int], cost
     for kind, steps in spent.items():
         effort.spend(kind, steps)
     assert set(effort.costly()) == set(costly)
+    assert bool(effort.reached) == bool(costly), "the certificate names a bound wherever a kind is left out"
 
 
 def test_no_search_begins_past_a_bound_and_the_bound_is_named() -> None:
