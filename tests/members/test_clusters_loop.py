@@ -153,7 +153,7 @@ async def test_forced_removal_waits_for_nothing(world: World, simulated: Simulat
 
 async def test_new_credentials_in_the_secret_are_taken_up(world: World, simulated: SimulatedTarget) -> None:
     await world.join(simulated.kubeconfig.replace(simulated.cluster.token, "wrong"))
-    await eventually(lambda: world.ready() == ("False", "ClusterNotReachable"))
+    await eventually(lambda: world.ready() == ("False", "CredentialsRefused"))
     await world.lead_to(simulated.kubeconfig)
     await eventually(lambda: world.ready() == ("True", "ClusterReady"))
 
