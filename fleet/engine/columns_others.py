@@ -90,8 +90,8 @@ def job_status(body: Body, now: float) -> str:
             return type_
     if body["metadata"].get("deletionTimestamp"):
         return "Terminating"
-    # The first two are the hub's own: a job that waits there has no pods, and must not be called running.
-    for type_ in ("Queuing", "Pending", "Suspended", "FailureTarget"):
+    # Queuing and Pending are the hub's own: a job that waits there has no pods, and must not be called running.
+    for type_ in ("Suspended", "Queuing", "Pending", "FailureTarget"):
         if type_ in true:
             return type_
     return "SuccessCriteriaMet" if "SuccessCriteriaMet" in true else "Running"

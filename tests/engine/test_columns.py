@@ -79,6 +79,12 @@ def test_the_state_of_a_job_is_its_last_condition() -> None:
     assert shown("kubeflow.org", "pytorchjobs", {})["State"] is None
 
 
+def test_a_batch_job_that_is_suspended_says_so_before_it_says_that_it_waits() -> None:
+    queuing, suspended = ({"type": each, "status": "True"} for each in ("Queuing", "Suspended"))
+    for conditions, status in (([queuing], "Queuing"), ([queuing, suspended], "Suspended")):
+        assert shown("batch", "jobs", {"status": {"conditions": conditions}})["Status"] == status
+
+
 def test_a_binding_shows_its_conditions_by_type() -> None:
     conditions = [{"type": "FullyApplied", "status": "False"}, {"type": "Scheduled", "status": "True"}]
     row = shown("work.karmada.io", "resourcebindings", {"status": {"conditions": conditions}})

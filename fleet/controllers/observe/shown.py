@@ -16,14 +16,16 @@ def job_status(binding: Body, interpreter: Interpreter, sight: Sight | None, now
     shown: Body | None = None
     if sight is not None:
         shown = (sight.copy or {}).get("status") or next((item.get("status") for item in b.copies_of(binding)), None)
-    own = _own_condition(binding, interpreter)
+    own, stopped = _own_condition(binding, interpreter), _suspended(binding, interpreter)
     if own and own["type"] == PENDING:
-        return {**interpreter.first_status, "conditions": [own]}
+        return {**interpreter.first_status, "conditions": [one for one in (own, stopped) if one]}
     merged = interpreter.merge_status({"conditions": [own]} if own else {}, shown)
     if running := _shown_by_pods(binding, interpreter, sight):
         merged["conditions"] = [*(merged.get("conditions") or ()), running]
     if lost := _shown_lost(binding, interpreter, sight, now):
         merged["conditions"] = _ended(merged.get("conditions"), lost)
+    if stopped:
+        merged["conditions"] = [*(merged.get("conditions") or ()), stopped]
     for type_ in (RESIZED, b.REACHABLE):
         told = condition(binding, type_)
         if told is None or told["status"] != "False":
@@ -54,6 +56,18 @@ def _own_condition(binding: Body, interpreter: Interpreter) -> Body | None:
     if waiting and why is not None:
         return interpreter.condition(PENDING, "True", why["reason"], why["message"], why["lastTransitionTime"])
     return None
+
+
+def _suspended(binding: Body, interpreter: Interpreter) -> Body | None:
+    """The condition Suspended that tools wait for, of a job that its user suspended and that has left its member. Its
+    controller would write it, and is in no member that has the job."""
+    if not b.suspended(binding) or b.clusters_of(binding) or b.tasks_of(binding) or b.finished(binding):
+        return None
+    told = condition(binding, SCHEDULED) or condition(binding, QUEUING)
+    if told is None:
+        return None
+    message = "its user suspended the job"
+    return interpreter.condition("Suspended", "True", "JobSuspended", message, told["lastTransitionTime"])
 
 
 def _shown_lost(binding: Body, interpreter: Interpreter, sight: Sight | None, now: float) -> Body | None:

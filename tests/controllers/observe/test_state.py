@@ -271,3 +271,25 @@ async def test_the_time_that_an_eviction_takes_counts_in_the_cost_of_its_victim(
         units = SnapshotBuilder(world.store, world.members).build(world.clock.now()).snapshot.units.values()
         assert [unit.checkpoint_at for unit in units] == [seconds("2025-06-15T16:00:00Z")]
         assert [unit.leaving_s for unit in units] == [60]
+
+
+async def test_a_suspended_job_says_so_as_its_controller_would_until_it_is_resumed() -> None:
+    """Tools wait for the condition (`kubectl wait --for=condition=Suspended`)."""
+
+    async def suspend(yes: bool) -> None:
+        await world.edit("PyTorchJob", "one", lambda job: job["spec"].update(runPolicy={"suspend": yes}))
+
+    def suspended() -> tuple[str, str]:
+        found = world.condition(world.see("PyTorchJob", "one"), "Suspended")
+        return str(found.get("status", "")), str(found.get("reason", ""))
+
+    async with hub(member("cfa")) as world:
+        await world.apply(tree(), policy(queue=True), pytorchjob("one"))
+        await world.running("one")
+        assert suspended() == ("", "")
+        await suspend(True)
+        await eventually(lambda: world.members.where("one") == [] and world.state("one") == "Suspended")
+        assert suspended() == ("True", "JobSuspended")
+        await suspend(False)
+        await world.running("one")
+        assert suspended() == ("", "")

@@ -38,7 +38,7 @@ async def test_a_job_that_is_created_suspended_waits_uncharged_until_it_is_resum
 async def test_a_suspended_job_outside_quota_says_so_itself() -> None:
     async with hub(member("cfa")) as world:
         await world.apply(policy(), suspended(pytorchjob("one")))
-        await eventually(lambda: world.state("one") == "Pending")
+        await eventually(lambda: world.state("one") == "Suspended")
         assert "suspended" in world.condition(world.see("PyTorchJob", "one"), "Pending")["message"]
         assert world.members.where("one") == []
         await world.edit("PyTorchJob", "one", suspend(False))
