@@ -31,7 +31,7 @@ def stands(
         policies = policies_for(store, kind, key, body)
         policy = best_policy(body, policies)
         taken = binding is not None and let_go(binding.body)
-        way = in_the_way(binding.body, kind.group_resource) if binding is not None and taken else ""
+        way = in_the_way(binding.body) if binding is not None and taken else ""
         if policy is not None:
             return Stands(kind, body, silence=silence, selected_by=policy_claim(policy), in_the_way=way)
         return Stands(kind, body, silence=silence, untaken=why_untaken(body, policies), in_the_way=way)

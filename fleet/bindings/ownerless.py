@@ -20,16 +20,18 @@ def is_ownerless(binding: Body) -> bool:
     return b.labels_of(binding).get(LABEL_OWNERLESS) == "true" and not b.deleting(binding)
 
 
-def ways_out(binding: Body, resource: str) -> str:
-    """The commands for it. `resource`: the name of its kind for kubectl."""
-    meta, name = binding["metadata"], text(b.resource_of(binding).get("name"))
+def ways_out(binding: Body) -> str:
+    """The commands for it."""
+    meta, job = binding["metadata"], b.resource_of(binding)
+    name, group = text(job.get("name")), text(job.get("apiVersion")).rpartition("/")[0]
+    kind = f"{text(job.get('kind'))}.{group}".lower().rstrip(".")
     where = f"-n {meta.get('namespace')}"
-    over = f"`kubectl annotate {resource} {name} {where} {ANNOTATION_TAKES_OVER}=true`"
+    over = f"`kubectl annotate {kind} {name} {where} {ANNOTATION_TAKES_OVER}=true`"
     return f"{over} has a new job of that name take it over, `kubectl delete rb {meta['name']} {where}` ends it"
 
 
-def in_the_way(binding: Body, resource: str) -> str:
+def in_the_way(binding: Body) -> str:
     """Why a new job of its name waits."""
     members = ", ".join(b.clusters_of(binding)) or "no member"
     runs = f"the copy of an earlier job of this name is in {members}, without its job"
-    return f"its name is taken: {runs}: {ways_out(binding, resource)}"
+    return f"its name is taken: {runs}: {ways_out(binding)}"

@@ -62,13 +62,9 @@ def _charge(binding: dict[str, Any]) -> tuple[int, int]:
 
 
 def _why(binding: dict[str, Any]) -> str:
-    from fleet.bindings.binding import resource_of
     from fleet.bindings.ownerless import ways_out
 
-    resource = resource_of(binding)
-    group = str(resource.get("apiVersion", "")).rpartition("/")[0]
-    kind = f"{resource['kind']}.{group}".lower().rstrip(".")
-    return f"runs on without its job, which was deleted with --cascade=orphan: {ways_out(binding, kind)}"
+    return f"runs on without its job, which was deleted with --cascade=orphan: {ways_out(binding)}"
 
 
 def ownerless_copies(patient: Patient) -> Iterator[Finding]:

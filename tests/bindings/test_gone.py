@@ -81,7 +81,7 @@ def test_a_binding_without_an_owner_is_let_go_and_ownerless_once_it_is_marked() 
 
 def test_the_commands_for_a_name_that_is_taken_can_be_pasted() -> None:
     orphan = binding()
-    told = in_the_way(orphan, "jobs.batch")
+    told = in_the_way(orphan)
     assert "is in cfa, without its job" in told
-    assert "`kubectl annotate jobs.batch j -n team fleet.io/takes-over=true`" in told
+    assert "`kubectl annotate job.batch j -n team fleet.io/takes-over=true`" in told
     assert "`kubectl delete rb j-job -n team`" in told

@@ -40,7 +40,7 @@ def test_an_orphaned_copy_is_listed_with_its_charge_and_a_new_job_takes_it_over(
 
     world.until("the new job says what is in its way", why)
     command = why().split("`")[1]
-    assert command.startswith("kubectl annotate jobs.batch left -n ")
+    assert command.startswith("kubectl annotate job.batch left -n ")
     assert "its name is taken" in fleet(world, "jobs", *here)
     world.kubectl.run(*command.split()[1:])
     world.until("it runs", lambda: "Running" in fleet(world, "jobs", *here))

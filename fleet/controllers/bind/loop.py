@@ -233,7 +233,7 @@ class BindLoop:
         """An object whose name has the binding of another one, which is gone: it leaves, is taken over, or stays with
         its copy."""
         if let_go(binding.body) and not await taken_over(self._hub, binding, stored):
-            why = in_the_way(binding.body, kind.group_resource)
+            why = in_the_way(binding.body)
             await tell(self._hub, self._events, stored, interpreter_for(kind), why, NAME_TAKEN)
         return _RETRY_S
 

@@ -62,7 +62,7 @@ async def test_a_new_job_of_the_name_says_what_is_in_its_way_and_takes_it_over_w
         await world.apply(pytorchjob("one"))
         pending = await eventually(lambda: world.condition(world.see("PyTorchJob", "one"), "Pending"))
         assert pending["reason"] == "NameTaken"
-        assert "kubectl annotate pytorchjobs.kubeflow.org one -n default fleet.io/takes-over=true" in pending["message"]
+        assert "kubectl annotate pytorchjob.kubeflow.org one -n default fleet.io/takes-over=true" in pending["message"]
         assert "kubectl delete rb one-pytorchjob -n default" in pending["message"]
         [event] = world.events("one", "NameTaken")
         assert event["message"] == pending["message"]
