@@ -40,6 +40,7 @@ if TYPE_CHECKING:
 
 POLICIES = "/apis/policy.one.alibabacloud.com/v1alpha1"
 TREES = "/apis/scheduling.sigs.k8s.io/v1beta1/namespaces/kube-system/elasticquotatrees"
+NOTHING, IN_SIGHT = "Nothing is wrong", " in what you may see"
 HUB_CONFIG = "/api/v1/namespaces/fleet-system/configmaps/hub"
 
 
@@ -62,17 +63,19 @@ def doctor(
     if member is not None and all(one["name"] != member for one in patient.status["members"]):
         raise Failure(f'no member is called "{member}": fleet clusters lists them')
     found = [one for check in CHECKS for one in looked(check, patient) if member in (None, one.member)]
+    for refusal, checks in patient.unseen.items():
+        print(f"not looked at: {', '.join(checks)}: {refusal}", file=sys.stderr)
     if found and output is Output.table:
         print("\n\n".join(map(told, found)))
     else:
-        show([asdict(finding) for finding in found], (), output, nothing="Nothing is wrong")
+        show([asdict(finding) for finding in found], (), output, nothing=NOTHING + (IN_SIGHT if patient.unseen else ""))
     if found:
         raise typer.Exit(1)
 
 
 def looked(check: Callable[[Patient], Iterator[Finding]], patient: Patient) -> list[Finding]:
-    """The findings of a check. One that the user has no right to is left out, and says so. The first that the hub
-    cannot answer, since its database is away, is the last that is asked: each such answer takes seconds."""
+    """The findings of a check. One that the user has no right to is left out, and counts as unseen. The first that the
+    hub cannot answer, since its database is away, is the last that is asked: each such answer takes seconds."""
     from fleet.cli.hub import Refused
 
     if patient.away:
@@ -84,7 +87,7 @@ def looked(check: Callable[[Patient], Iterator[Finding]], patient: Patient) -> l
             raise
         patient.away = refused.status == 503
         what = check.__name__.replace("_", " ") + (" and the checks after it" if patient.away else "")
-        print(f"not looked at: {what}: {refused}", file=sys.stderr)
+        patient.unseen.setdefault(str(refused), []).append(what)
         return []
 
 

@@ -15,6 +15,7 @@ import typer
 
 from fleet.cli.failure import Failure, TimeIsOver
 from fleet.cli.options import ContextOption, DataDirOption, KubeconfigOption, MembersArgument, Output, OutputOption
+from fleet.cli.when import timeout_option
 
 if TYPE_CHECKING:
     from fleet.cli.cordon import Taints
@@ -35,7 +36,7 @@ def drain(
         bool, typer.Option("--force", help="Jobs leave, too, that are not preemptible or whose policy says Never.")
     ] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="List the jobs in the order in which they leave.")] = False,
-    timeout: Annotated[float, typer.Option(min=0, help="Seconds to wait until the members are empty.")] = 3600.0,
+    timeout: Annotated[float, timeout_option("until the members are empty")] = 3600.0,
     output: OutputOption = Output.table,
     kubeconfig: KubeconfigOption = None,
     context: ContextOption = None,

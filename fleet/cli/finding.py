@@ -31,12 +31,14 @@ class Finding:
 
 
 class Patient:
-    """The hub that is looked at. `now`: this machine's time in epoch seconds. `away`: its database does not answer."""
+    """The hub that is looked at. `now`: this machine's time in epoch seconds. `away`: its database does not answer.
+    `unseen`: the checks that the hub did not answer, by its refusal."""
 
     def __init__(self, hub: Hub, now: float) -> None:
         self.hub = hub
         self.now = now
         self.away = False
+        self.unseen: dict[str, list[str]] = {}
 
     @cached_property
     def status(self) -> dict[str, Any]:

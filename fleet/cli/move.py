@@ -16,6 +16,7 @@ import typer
 from fleet.cli import completers
 from fleet.cli.failure import Failure, TimeIsOver
 from fleet.cli.options import ContextOption, DataDirOption, JobArgument, KubeconfigOption, NamespaceOption
+from fleet.cli.when import timeout_option
 
 if TYPE_CHECKING:
     from fleet.cli.hub import Hub
@@ -74,7 +75,7 @@ def move(
     ] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would happen, and change nothing.")] = False,
     wait: Annotated[bool, typer.Option("--wait/--no-wait", help="Wait until the job is there.")] = True,
-    timeout: Annotated[float, typer.Option(min=0, help="Seconds to wait until the job is there.")] = 600.0,
+    timeout: Annotated[float, timeout_option("until the job is there")] = 600.0,
     kubeconfig: KubeconfigOption = None,
     context: ContextOption = None,
     data_dir: DataDirOption = None,

@@ -23,6 +23,7 @@ from fleet.cli.options import (
     SinceOption,
     WatchOption,
 )
+from fleet.cli.when import timeout_option
 
 if TYPE_CHECKING:
     from fleet.cli.hub import Hub
@@ -97,7 +98,7 @@ def adopt(
     namespace: InNamespaceOption = None,
     member: OfMemberOption = None,
     all_: AllOption = False,
-    timeout: Annotated[float, typer.Option(min=0, help="Seconds to wait until they are adopted.")] = 60.0,
+    timeout: Annotated[float, timeout_option("until they are adopted")] = 60.0,
     kubeconfig: KubeconfigOption = None,
     context: ContextOption = None,
     data_dir: DataDirOption = None,
@@ -121,7 +122,7 @@ def remove(
     namespace: InNamespaceOption = None,
     member: OfMemberOption = None,
     all_: AllOption = False,
-    timeout: Annotated[float, typer.Option(min=0, help="Seconds to wait until they are gone.")] = 60.0,
+    timeout: Annotated[float, timeout_option("until they are gone")] = 60.0,
     kubeconfig: KubeconfigOption = None,
     context: ContextOption = None,
     data_dir: DataDirOption = None,

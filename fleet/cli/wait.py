@@ -12,6 +12,7 @@ import typer
 from fleet.cli.chosen import Job, JobsArgument, jobs_of
 from fleet.cli.failure import TimeIsOver
 from fleet.cli.options import ContextOption, DataDirOption, KubeconfigOption, NamespaceOption, SelectorOption
+from fleet.cli.when import timeout_option
 
 if TYPE_CHECKING:
     from fleet.cli.hub import Hub
@@ -33,7 +34,7 @@ def wait(
     jobs: JobsArgument = None,
     selector: SelectorOption = None,
     until: Annotated[For, typer.Option("--for", help="What to wait for.")] = For.finished,
-    timeout: Annotated[float, typer.Option(min=0, help="Seconds to wait at most; 0: without a limit.")] = 0.0,
+    timeout: Annotated[float, timeout_option("at most; 0: without a limit")] = 0.0,
     namespace: NamespaceOption = None,
     kubeconfig: KubeconfigOption = None,
     context: ContextOption = None,

@@ -5,9 +5,11 @@ from __future__ import annotations
 from datetime import UTC, datetime
 
 import pytest
+import typer
 
 from fleet.cli.failure import Failure
 from fleet.cli.periods import bounds
+from fleet.cli.when import patience
 
 NOW = datetime(2026, 12, 15, 10, 30, tzinfo=UTC).timestamp()
 
@@ -58,3 +60,14 @@ def test_a_period_that_means_nothing_is_refused_by_its_option(from_: str | None,
     with pytest.raises(Failure) as refused:
         bounds(from_, to, NOW)
     assert str(refused.value).startswith(says)
+
+
+def test_a_timeout_is_seconds_or_a_duration() -> None:
+    given = {"600": 600.0, "2.5": 2.5, "0": 0.0, "90s": 90.0, "10m": 600.0, "2h": 7200.0, "1d": 86400.0}
+    assert {text: patience(text) for text in given} == given
+
+
+@pytest.mark.parametrize("text", ["", "-1", "10x", "s", "1e400", "inf", "nan", "ten minutes"])
+def test_a_timeout_that_is_neither_is_refused(text: str) -> None:
+    with pytest.raises(typer.BadParameter, match="neither seconds"):
+        patience(text)
