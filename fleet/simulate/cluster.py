@@ -1,8 +1,8 @@
 """One simulated member: the hub's own API face over a store in memory, with the loops that bring a cluster to life.
 
 To an HTTP client it is a cluster with nodes, a scheduler, kubelets, job operators, garbage collection and namespaces.
-Nothing is kept when it stops. The same `identity` gives the same cluster again, emptied. `pause_serving` is how tests
-cut it off.
+The same `identity` gives the same cluster again: with its objects where it has a file for them (kept.py), else emptied.
+`pause_serving` is how tests cut it off.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import ipaddress
 import secrets
 import uuid
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 import structlog
@@ -28,14 +28,15 @@ from fleet.controllers.lifecycle.namespaces import Namespaces
 from fleet.controllers.runtime.controller import Loop, run_all
 from fleet.engine.kubeconfig import write
 from fleet.engine.registry import Registry
-from fleet.objects.crds import follow_crds
+from fleet.objects.crds import follow_crds, load_crds
 from fleet.objects.objects import Objects
 from fleet.objects.writing import User
-from fleet.ports import Body, Clock, Ids
+from fleet.ports import Body, Clock, Ids, Key
 from fleet.simulate.batchjob import BatchJobs
 from fleet.simulate.declared import DeclaredKinds
 from fleet.simulate.exporter import PodMetrics
 from fleet.simulate.jaxjob import JAXJobs
+from fleet.simulate.kept import Kept
 from fleet.simulate.kubelet import Kubelet
 from fleet.simulate.logs import PodLogs
 from fleet.simulate.mpijob import MPIJobs
@@ -154,8 +155,10 @@ class SimulatedCluster:
         identity: str = "",
         tls: Tls | None = None,
         token: str = "",
+        file: Path | None = None,
     ) -> None:
-        """`identity`: the uid of its kube-system namespace. `tls` None: plain HTTP."""
+        """`identity`: the uid of its kube-system namespace. `tls` None: plain HTTP. `file`: keeps its objects over
+        restarts."""
         if host != "localhost" and not ipaddress.ip_address(host).is_loopback:
             raise ValueError(f"a simulated member listens on loopback only, not on {host}")
         clock, ids = clock or WallClock(), ids or RandomIds()
@@ -176,6 +179,7 @@ class SimulatedCluster:
                 **dict.fromkeys(SHELLS, PodShells(self.world)),
             },
         )  # fmt: skip
+        self._kept = None if file is None else Kept(store, file, [asdict(shape) for shape in self._nodes])
         self._kubelet = (pod_start_s, pod_stop_s)
         self._server: Server | None = None
         self._stop = asyncio.Event()
@@ -196,8 +200,12 @@ class SimulatedCluster:
 
     async def start(self) -> None:
         """Returns when requests are answered and the nodes are there."""
-        await self._app.start()
         world = self.world
+        if self._kept is not None:
+            await asyncio.to_thread(self._kept.restore)
+            await load_crds(world.store, world.registry)  # else objects of these kinds would seem to be gone
+            await world.pods.load()  # else operators would make pods anew
+        await self._app.start()
         for name in NAMESPACES:
             body: Body = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}
             await self._create("namespaces", body, self.identity if name == IDENTIFYING else "")
@@ -210,7 +218,7 @@ class SimulatedCluster:
             PyTorchJobs(world), TFJobs(world), MPIJobs(world), JAXJobs(world), PaddleJobs(world), XGBoostJobs(world),
             BatchJobs(world), DeclaredKinds(world),
             GarbageCollector(world.objects, world.options, workers=1), Namespaces(world.objects, world.options),
-            world.pods, _CustomKinds(world),
+            world.pods, _CustomKinds(world), *([self._kept] if self._kept is not None else ()),
         ]  # fmt: skip
         self._stop.clear()
         self._running = asyncio.create_task(run_all(loops, self._stop), name=f"simulated:{self.name}")
@@ -220,7 +228,8 @@ class SimulatedCluster:
         objects = world.objects
         if uid:
             objects = Objects(world.store, world.registry, world.clock, _OneUid(uid, world.ids))
-        await objects.create(world.registry.need("", resource), "", body, world.options, with_status=True)
+        if world.store.peek(Key("", resource, "", body["metadata"]["name"])) is None:
+            await objects.create(world.registry.need("", resource), "", body, world.options, with_status=True)
 
     async def wait(self) -> None:
         """Until it is stopped; raises what ended it otherwise."""
@@ -234,6 +243,8 @@ class SimulatedCluster:
             with contextlib.suppress(asyncio.CancelledError):
                 await self._running
             self._running = None
+            if self._kept is not None:
+                await asyncio.to_thread(self._kept.save)
         await self._app.stop()
 
     async def pause_serving(self) -> None:

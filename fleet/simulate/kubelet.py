@@ -13,6 +13,7 @@ import re
 import structlog
 
 from fleet.engine.status import StatusError
+from fleet.model.times import seconds as seconds_of
 from fleet.model.untyped import digits
 from fleet.ports import Body, EventType, Expired
 from fleet.simulate.world import World, going, node_of, phase_of, set_condition
@@ -74,7 +75,13 @@ class Kubelet:
         elif phase == "Running":
             seconds = duration_s((pod["metadata"].get("annotations") or {}).get(RUN_FOR, ""))
             if seconds is not None:
-                self._after("end", pod, seconds)
+                self._after("end", pod, max(0.0, seconds - self._ran_s(pod)))
+
+    def _ran_s(self, pod: Body) -> float:
+        """The time since the start of a pod that was there before this member began; 0 for a new one, whose start is
+        written in whole seconds."""
+        began = seconds_of(pod["status"].get("startTime"))
+        return 0.0 if began is None else max(0.0, self._world.clock.now() - began - 1.0)
 
     def _after(self, what: str, pod: Body, seconds: float) -> None:
         at = (what, pod["metadata"]["uid"])

@@ -52,12 +52,18 @@ async def run_simulated(
     """Run one simulated member per name until `stop` is set or the task is cancelled.
 
     Each member's kubeconfig is `directory/NAME.kubeconfig` (mode 0600), written once the member serves; the port is any
-    free one. `on_ready` is called when all serve. Raises what ends a member unexpectedly.
+    free one. `directory/NAME.objects` keeps its objects over restarts. `on_ready` is called when all serve. Raises what
+    ends a member unexpectedly.
     """
     stop = stop or asyncio.Event()
     await asyncio.to_thread(directory.mkdir, 0o700, True, True)
     shapes, seed = (NodeShape(nodes, gpus, cpu, memory),), _seed(directory)
-    clusters = [SimulatedCluster(name, shapes, host=host, identity=identity_of(seed, name), tls=tls) for name in names]
+    clusters = [
+        SimulatedCluster(
+            name, shapes, host=host, identity=identity_of(seed, name), tls=tls, file=directory / f"{name}.objects"
+        )
+        for name in names
+    ]
     started: list[SimulatedCluster] = []
     try:
         for cluster in clusters:

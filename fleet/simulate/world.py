@@ -88,13 +88,7 @@ class PodIndex:
 
     async def run(self) -> None:
         while True:
-            page = await self._store.list("", "pods")
-            present = {stored.uid for stored in page.items}
-            for uid in self._pods.keys() - present:
-                self._take(self._pods[uid], gone=True)
-            for stored in page.items:
-                self._take(stored.body, gone=False)
-            watch = await self._store.watch("", "pods", since=page.revision)
+            watch = await self._store.watch("", "pods", since=await self.load())
             try:
                 async for event in watch:
                     self._take(event.stored.body, gone=event.type is EventType.DELETED)
@@ -102,6 +96,16 @@ class PodIndex:
                 continue  # fell behind the log: list again
             finally:
                 await watch.aclose()
+
+    async def load(self) -> int:
+        """Take in the pods as they are now; the revision that they have."""
+        page = await self._store.list("", "pods")
+        present = {stored.uid for stored in page.items}
+        for uid in self._pods.keys() - present:
+            self._take(self._pods[uid], gone=True)
+        for stored in page.items:
+            self._take(stored.body, gone=False)
+        return page.revision
 
     def _take(self, pod: Body, *, gone: bool) -> None:
         uid = pod["metadata"]["uid"]

@@ -128,6 +128,14 @@ class MemoryStore:
     async def revision(self) -> int:
         return self._view.revision
 
+    def everything(self) -> tuple[int, Sequence[Stored]]:
+        """The revision, and all objects at it."""
+        return self._view.revision, self._view.everything()
+
+    def restore(self, revision: int, objects: Sequence[Stored]) -> None:
+        """Begin with these objects, which `everything` gave."""
+        self._view.reset(revision, objects)
+
     async def compact(self, before: int) -> None:
         self._view.forget(before)
 

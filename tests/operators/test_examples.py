@@ -71,11 +71,15 @@ def definitions(name: str) -> list[tuple[str, Body]]:
     return found
 
 
+# Fields of releases after the one that is built here: Trainer 2.2, and what its proposal 2899 has for later.
+LATER = {"trainer.kubeflow.org TrainJob": {"spec.activeDeadlineSeconds", "spec.ttlSecondsAfterFinished"}}
+
+
 @pytest.mark.parametrize("name", ["jobset", "kuberay", "lws", "mpi", "trainer", "volcano"])
 def test_the_table_of_fields_fits_the_definitions(name: str) -> None:
     kinds = definitions(name)
     assert kinds
     for kind, schema in kinds:
         fields = {path: field for path, field in fields_of(kind).items() if "emplate." not in path}
-        assert [path for path in fields if found_at(schema, path) is None] == [], kind
+        assert {path for path in fields if found_at(schema, path) is None} == LATER.get(kind, set()), kind
         assert list(uncovered(schema["properties"]["spec"], "spec", fields, covered=False)) == [], kind

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import stat
+from collections.abc import Callable
 from pathlib import Path
 
 import httpx
@@ -231,3 +232,59 @@ async def test_pods_that_require_each_others_rack_share_one_and_the_preferred_on
     await member.until(where, ["node-1", "node-1", ""])
     told = "0/2 nodes are available: 1 Insufficient nvidia.com/gpu, 1 node(s) didn't match pod affinity rules."
     await member.until(lambda: unscheduled(member, "p2"), f"Unschedulable: {told}")
+
+
+async def restarted(file: Path, *shapes: NodeShape) -> Member:
+    cluster = SimulatedCluster("cfa", shapes, pod_start_s=0.02, pod_stop_s=0.02, identity="one", file=file)
+    await cluster.start()
+    return Member(cluster)
+
+
+async def running_two(member: Member) -> dict[str, str]:
+    """The uids of the pods of a job, once both run."""
+    await member.until(member.phases, {"runs-worker-0": "Running", "runs-worker-1": "Running"})
+    return {name: pod["metadata"]["uid"] for name, pod in (await member.pods()).items()}
+
+
+async def stopped(member: Member) -> None:
+    await member.client.aclose()
+    await member.cluster.stop()
+
+
+async def test_a_member_with_a_file_goes_on_after_a_restart(tmp_path: Path) -> None:
+    file, shape = tmp_path / "cfa.objects", NodeShape(count=1, gpus=4)
+    member = await restarted(file, shape)
+    await member.post(f"{KUBEFLOW}/pytorchjobs", kubeflow_job("PyTorchJob", "runs", {"Worker": replicas(2)}))
+    before = await running_two(member)
+    await stopped(member)
+    member = await restarted(file, shape)
+    assert await running_two(member) == before
+    await member.call("DELETE", f"{KUBEFLOW}/pytorchjobs/runs")
+    await member.until(member.pods, {}, within_s=20)
+    await stopped(member)
+    assert stat.S_IMODE(file.stat().st_mode) == 0o600
+
+
+def cut(file: Path) -> int:
+    file.write_bytes(file.read_bytes()[:-40])
+    return 1
+
+
+def spoilt(file: Path) -> int:
+    file.write_bytes(b"\x00" * 100)
+    return 1
+
+
+@pytest.mark.parametrize("damage", [cut, spoilt, pytest.param(lambda file: 2, id="other nodes")])
+async def test_a_member_whose_file_does_not_fit_begins_empty(tmp_path: Path, damage: Callable[[Path], int]) -> None:
+    file = tmp_path / "cfa.objects"
+    member = await restarted(file, NodeShape(count=1, gpus=4))
+    await member.post(f"{KUBEFLOW}/pytorchjobs", kubeflow_job("PyTorchJob", "runs", {"Worker": replicas(2)}))
+    await running_two(member)
+    await stopped(member)
+    nodes = damage(file)
+    member = await restarted(file, NodeShape(count=nodes, gpus=4))
+    assert await member.pods() == {}
+    listed = await member.get("/api/v1/nodes")
+    assert listed is not None and len(listed["items"]) == nodes
+    await stopped(member)

@@ -18,17 +18,19 @@ async def runs(world: Whole, life: Life, name: str) -> None:
                       f"{name} runs: {world.conditions(life.kind, name)}")  # fmt: skip
 
 
-async def queues(world: Whole, life: Life, name: str) -> None:
-    """It waits, and says so in the form of its kind."""
+async def queues(world: Whole, life: Life, name: str, shown: str = "Queuing") -> None:
+    """It waits, and says so in the form of its kind. `shown`: its state for `kubectl get`."""
     await world.until(
         lambda: (
-            world.conditions(life.kind, name).get("Queuing") == "True" and world.phase(life.kind, name) == "Enqueued"
+            world.conditions(life.kind, name).get("Queuing") == "True"
+            and world.phase(life.kind, name) == "Enqueued"
+            and world.column(life.kind, name) == shown
         ),
         f"{name} is queued: {world.conditions(life.kind, name)}",
     )
-    assert world.column(life.kind, name) == "Queuing"
-    [queuing] = world.see(life.kind, name)["status"]["conditions"]
-    assert ("lastUpdateTime" in queuing) == bool(life.field)
+    conditions = world.see(life.kind, name)["status"]["conditions"]
+    assert [condition["type"] for condition in conditions] == ["Queuing", *([] if shown == "Queuing" else [shown])]
+    assert {"lastUpdateTime" in condition for condition in conditions} == {bool(life.field)}
 
 
 @EVERY_KIND
@@ -84,7 +86,7 @@ async def test_a_job_that_is_suspended_leaves_its_member_and_runs_again_when_it_
         await runs(world, life, "first")
         await world.patch(life.kind, "first", life.suspension(True))
         await runs(world, life, "second")
-        await queues(world, life, "first")
+        await queues(world, life, "first", shown="Suspended")
         unit = world.see("QueueUnit", f"first-{life.kind.lower()}-rb-qu")
         assert unit["status"]["reason"]["code"] == "Suspended" and world.copies(life.kind) == ["second"]
         await world.patch(life.kind, "first", life.suspension(False))
@@ -96,6 +98,6 @@ async def test_a_job_that_is_suspended_leaves_its_member_and_runs_again_when_it_
 async def test_a_job_that_is_created_suspended_waits_until_it_is_resumed(life: Life) -> None:
     async with whole("cfa") as world:
         await world.create(life.job("first", suspend=True))
-        await queues(world, life, "first")
+        await queues(world, life, "first", shown="Suspended")
         await world.patch(life.kind, "first", life.suspension(False))
         await runs(world, life, "first")
