@@ -7,7 +7,7 @@
     kubeconfig        what kubectl needs, administrator's token inside
     hub-id            what the hub signs its objects in members with
     postgres/         the embedded database
-    members/          kubeconfigs of simulated members, what they serve with, and what their identities are made of
+    members/          of simulated members: kubeconfigs, objects, what they serve with and have their identities of
     logs/             one file a process
     lock              held by the running `fleet up`, names its pid
 

@@ -318,12 +318,12 @@ def _give(directory: Path, account: pwd.struct_passwd | None) -> None:
 
 
 def _socket_directory(directory: Path) -> Path:
-    """The directory itself, or a short one of ours where the path of a socket in it would be too long."""
-    if len(os.fsencode(directory / SOCKET_NAME)) <= SOCKET_PATH_MAX:
+    """The directory itself, or a short one of ours where no socket can be reached by its path."""
+    if _reachable(directory):
         return directory
     digest = hashlib.sha256(os.fsencode(directory.resolve())).hexdigest()[:12]
     short = Path(tempfile.gettempdir()) / f"fleet-{os.geteuid()}-{digest}"
-    if len(os.fsencode(short / SOCKET_NAME)) > SOCKET_PATH_MAX:
+    if not _reachable(short):
         short = Path("/tmp") / short.name
     short.mkdir(mode=0o700, exist_ok=True)
     found = short.lstat()
@@ -331,6 +331,11 @@ def _socket_directory(directory: Path) -> Path:
     if short.is_symlink() or found.st_uid not in trusted or found.st_mode & 0o077:
         raise EmbeddedFailed(f"{short} belongs to somebody else: choose a --data-dir with a shorter path")
     return short
+
+
+def _reachable(directory: Path) -> bool:
+    """Whether a socket in it has a path that is short enough, and that no client takes for several: at a comma."""
+    return len(os.fsencode(directory / SOCKET_NAME)) <= SOCKET_PATH_MAX and "," not in str(directory)
 
 
 def _environment() -> dict[str, str]:

@@ -180,6 +180,12 @@ async def test_an_initdb_that_was_cut_short_is_done_again(tmp_path: Path) -> Non
         assert await ask(server.dsn, "SELECT 1") == 1
 
 
+@pytest.mark.parametrize("name", ["a,b", "it's 100% mine"])
+async def test_a_directory_with_signs_in_its_name_works(tmp_path: Path, name: str) -> None:
+    async with EmbeddedPostgres(tmp_path / name / "pg") as server:
+        assert await ask(server.dsn, "SELECT 1") == 1
+
+
 async def test_a_directory_too_long_for_a_socket_path_works(tmp_path: Path) -> None:
     long = tmp_path / ("x" * 120) / "pg"
     async with EmbeddedPostgres(long) as server:
