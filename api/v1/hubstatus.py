@@ -49,7 +49,7 @@ def router(hub: Hub, parts: Parts | None = None) -> APIRouter:
         try:
             await hub.store.revision()
         except StoreUnavailable as error:
-            return answer(found(hub, f"does not answer: {error}", parts))
+            return answer(found(hub, str(error).removeprefix("the database "), parts))
         told = found(hub, "", parts)
         if told["silent"] and parts is not None and (trouble := await parts.write_trouble()):
             told = found(hub, f"takes no writes: {trouble}", parts)

@@ -18,6 +18,7 @@ from fleet.model.times import seconds
 
 CLOCK_S = 5.0  # that two clocks may differ
 ROUND_TRIP_MS = 100.0
+AWAY = "start PostgreSQL; where it runs, look at its log, its load and its disk; else correct --database-url"
 WRITE_MS = 1000.0
 TRANSACTION_S = 300.0
 CONNECTIONS_PART = 0.8  # of those that the server takes
@@ -120,7 +121,7 @@ def database(patient: Patient) -> Iterator[Finding]:
 
     parts, facts = patient.parts, patient.parts["database"]
     if facts is None:
-        yield found("database", parts["databaseTrouble"], "start PostgreSQL, or correct --database-url")
+        yield found("database", parts["databaseTrouble"], AWAY)
         return
     if facts.get("writeTrouble") and not full(patient):
         yield found(

@@ -13,7 +13,7 @@ import asyncpg
 from fleet.ports import Clock, Committed, Conflict, Fenced, Key, Stored, StoreFull, StoreUnavailable, Write
 from fleet.store import sql
 from fleet.store.evaluate import evaluate
-from fleet.store.link import BROKEN, Link
+from fleet.store.link import BROKEN, Link, why_away
 from fleet.store.secrets import SecretBox
 from fleet.store.writer import no_space
 
@@ -37,7 +37,7 @@ class ApartWriter:
                 raise StoreFull(f"the database has no space left: {error}") from error
             if not isinstance(error, BROKEN):
                 raise
-            raise StoreUnavailable(f"the database cannot be reached: {error!r}") from error
+            raise StoreUnavailable(why_away(error)) from error
 
     async def _written(
         self, connection: asyncpg.Connection, writes: Sequence[Write], epoch: int | None

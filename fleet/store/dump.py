@@ -17,7 +17,7 @@ from typing import IO, Any
 import asyncpg
 
 from fleet.ports import Key, SchemaTooNew
-from fleet.store.link import BROKEN, CONNECT_TIMEOUT_S
+from fleet.store.link import BROKEN, CONNECT_TIMEOUT_S, why_away
 from fleet.store.migrate import migrate, version_of
 from fleet.store.sql import COMMIT_LOCK
 
@@ -144,7 +144,7 @@ async def _connected(dsn: str) -> AsyncIterator[asyncpg.Connection]:
         settings = {"application_name": NAME, "statement_timeout": "0"}
         connection = await asyncpg.connect(dsn, timeout=CONNECT_TIMEOUT_S, server_settings=settings)
     except (asyncpg.PostgresError, ValueError, *BROKEN) as error:
-        raise CannotDump(f"the database cannot be reached: {error}") from error
+        raise CannotDump(why_away(error)) from error
     try:
         yield connection
     except (asyncpg.PostgresError, *BROKEN) as error:

@@ -11,7 +11,7 @@ from typing import Any
 import asyncpg
 
 from fleet.ports import StoreUnavailable
-from fleet.store.link import BROKEN
+from fleet.store.link import BROKEN, why_away
 from fleet.store.migrate import HEAD, version_of
 from fleet.store.writable import trial
 
@@ -37,7 +37,7 @@ async def _connected(dsn: str) -> AsyncIterator[asyncpg.Connection]:
         finally:
             await connection.close(timeout=TIMEOUT_S)
     except (*BROKEN, asyncpg.PostgresError) as error:
-        raise StoreUnavailable(f"the database cannot be reached: {error!r}") from error
+        raise StoreUnavailable(why_away(error)) from error
 
 
 async def facts(dsn: str, wall: float) -> dict[str, Any]:

@@ -17,7 +17,7 @@ import structlog
 
 from fleet.ports import ALONE, Stored, StoreUnavailable
 from fleet.store import sql
-from fleet.store.link import BROKEN, Link, connect
+from fleet.store.link import BROKEN, Link, connect, why_away
 from fleet.store.secrets import SecretBox
 from fleet.store.view import View
 
@@ -148,7 +148,7 @@ class Follower:
         try:
             return await question.reader()
         except BROKEN as error:
-            raise StoreUnavailable(f"the database does not answer: {error!r}") from error
+            raise StoreUnavailable(why_away(error)) from error
 
     async def _ask_alone(self) -> int | None:
         """The newest revision; None where the shared question has to find it."""
@@ -158,7 +158,7 @@ class Follower:
         try:
             return await self._ask(self.own_link, FRESH_TIMEOUT_S)
         except TimeoutError as error:
-            raise StoreUnavailable("the database does not answer") from error
+            raise StoreUnavailable(why_away(error)) from error
         except BROKEN:
             return None
         except BaseException:  # the connection ends with the question, and a new one costs the database a process

@@ -28,6 +28,13 @@ BROKEN = (
 )
 
 
+def why_away(error: BaseException) -> str:
+    """The sentence about a database that gave this error, one of BROKEN, in place of an answer."""
+    if isinstance(error, TimeoutError):
+        return "the database does not answer in time"
+    return f"the database cannot be reached: {str(error) or type(error).__name__}"
+
+
 class Link:
     """`async with link.use() as connection`: the connection, for this task alone until the block ends.
 

@@ -36,7 +36,7 @@ from fleet.store import sql
 from fleet.store.apart import ApartWriter
 from fleet.store.bodies import PLAIN_BYTES, Bodies
 from fleet.store.follower import Follower
-from fleet.store.link import BROKEN, Link
+from fleet.store.link import BROKEN, Link, why_away
 from fleet.store.log import Log, LogWatch
 from fleet.store.maintenance import Maintenance, Retention
 from fleet.store.migrate import migrate
@@ -101,7 +101,7 @@ class PostgresStore:
             await migrate(self._dsn)
             await self._follower.load()
         except BROKEN as error:
-            raise StoreUnavailable(f"the database cannot be reached: {error}") from error
+            raise StoreUnavailable(why_away(error)) from error
         self._tasks = [
             asyncio.create_task(self._writer.run(), name="store-writer"),
             asyncio.create_task(self._follower.run(), name="store-follower"),
@@ -172,7 +172,7 @@ class PostgresStore:
             async with self._reader.use() as connection:
                 snapshot = await rebuild(connection, self._box, self._view, group, resource, at)
         except BROKEN as error:
-            raise StoreUnavailable(f"the database cannot be reached: {error!r}") from error
+            raise StoreUnavailable(why_away(error)) from error
         self._view.remember(group, resource, snapshot)
 
     def scan(self, group: str, resource: str, *, namespace: str | None = None) -> Sequence[Stored]:
@@ -193,7 +193,7 @@ class PostgresStore:
                 rows = await connection.fetch(sql.EVENTS_OF_SOME, since, newest, groups, names, limit)
                 compacted = await connection.fetchval("SELECT compacted FROM log_state")  # after reading, as in _older
         except BROKEN as error:
-            raise StoreUnavailable(f"the database cannot be reached: {error!r}") from error
+            raise StoreUnavailable(why_away(error)) from error
         if since < compacted:
             raise Expired(f"the log no longer reaches back to revision {since}")
         found = [sql.event_of(row, self._box) for row in rows]
@@ -225,7 +225,7 @@ class PostgresStore:
                 compacted: int = await connection.fetchval("SELECT compacted FROM log_state")
                 return compacted
         except BROKEN as error:
-            raise StoreUnavailable(f"the database cannot be reached: {error!r}") from error
+            raise StoreUnavailable(why_away(error)) from error
 
     async def _older(self, group: str, resource: str, since: int) -> tuple[Sequence[Event], int]:
         """The events that a watch missed and that are no longer in memory (log.Older)."""
@@ -238,7 +238,7 @@ class PostgresStore:
                 # Asked after reading: events from before the compaction have been read.
                 compacted = await connection.fetchval("SELECT compacted FROM log_state")
         except BROKEN as error:
-            raise StoreUnavailable(f"the database cannot be reached: {error!r}") from error
+            raise StoreUnavailable(why_away(error)) from error
         if since < compacted:
             raise Expired(f"the log no longer reaches back to revision {since}")
         events = [sql.event_of(row, self._box) for row in rows]
@@ -257,7 +257,7 @@ class PostgresStore:
         try:
             compacted = await self._maintenance.compact(before)
         except BROKEN as error:
-            raise StoreUnavailable(f"the database cannot be reached: {error!r}") from error
+            raise StoreUnavailable(why_away(error)) from error
         await self._reach(compacted)
         self._view.forget(compacted)
 
@@ -265,7 +265,7 @@ class PostgresStore:
         try:
             await self._maintenance.raise_to(revision)
         except BROKEN as error:
-            raise StoreUnavailable(f"the database cannot be reached: {error!r}") from error
+            raise StoreUnavailable(why_away(error)) from error
         await self._follower.fresh()
 
     async def reencrypt(self) -> int:
@@ -304,7 +304,7 @@ class PostgresStore:
                     kind, before, limit,
                 )  # fmt: skip
         except BROKEN as error:
-            raise StoreUnavailable(f"the database cannot be reached: {error!r}") from error
+            raise StoreUnavailable(why_away(error)) from error
         return [{**orjson.loads(row["body"]), "id": row["id"], "at": row["at"]} for row in rows]
 
 

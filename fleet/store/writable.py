@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import asyncpg
 
 from fleet.store import sql
-from fleet.store.link import BROKEN, connect
+from fleet.store.link import BROKEN, connect, why_away
 
 BOUND_S = 2.0
 BLOCKERS_MOST = 5
@@ -65,7 +65,7 @@ async def trial(dsn: str, bound_s: float = BOUND_S) -> Trial:
     try:
         connection = await connect(dsn, NAME, SETTINGS)
     except (*BROKEN, asyncpg.PostgresError) as error:
-        return Trial(None, f"the database cannot be reached: {error!r}")
+        return Trial(None, why_away(error))
     began = time.monotonic()
     writing = asyncio.create_task(_write(connection))
     try:

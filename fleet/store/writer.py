@@ -41,7 +41,7 @@ from fleet.ports import (
 from fleet.store import sql
 from fleet.store.evaluate import Evaluated, evaluate
 from fleet.store.follower import Follower
-from fleet.store.link import BROKEN, Link
+from fleet.store.link import BROKEN, Link, why_away
 from fleet.store.memory import count
 from fleet.store.secrets import SecretBox
 from fleet.store.view import View
@@ -183,7 +183,7 @@ class Writer:
                 if isinstance(error, ValueError):
                     raise  # an argument that cannot be sent: the connection is well, the commit is not
                 if pause is None:
-                    raise StoreUnavailable(f"the database cannot be reached: {error!r}") from error
+                    raise StoreUnavailable(why_away(error)) from error
                 log.warning("the database cannot be reached, trying again", error=repr(error), pause_s=pause)
                 await asyncio.sleep(pause)
                 continue
