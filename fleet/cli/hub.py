@@ -42,6 +42,9 @@ _NO_TEXT = re.compile(
     r"|cannot unmarshal (bool|number) into Go (struct field \S+|value) of type string"
 )
 _QUOTES = " (YAML reads yes, no, on, off, true, false and numbers as no text: put the value in quotes)"
+_UNKNOWN = (
+    "the hub does not know these credentials, or they have ended; an administrator makes others (fleet token create)"
+)
 
 
 class Refused(Failure):
@@ -53,7 +56,10 @@ class Refused(Failure):
 
 
 def refused(message: str, status: int) -> Refused:
-    """With the role that has the right which lacks, or the way out of a text that YAML takes for something else."""
+    """With the way out: other credentials, the role that has the right which lacks, or quotes around a text that YAML
+    takes for something else."""
+    if status == 401:
+        return Refused(f"{message}: {_UNKNOWN}", status)
     hint = _QUOTES if _NO_TEXT.search(message) else ""
     return Refused(message + (_role(message) if status == 403 else hint), status)
 

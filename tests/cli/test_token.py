@@ -51,6 +51,7 @@ def test_a_token_works_is_listed_by_its_id_and_revoked_without_being_shown(up: U
     assert token not in (up.folder / "tokens.csv").read_text()
     assert run(up, "revoke", records["ann"]["id"]) == f"revoked {records['ann']['id']} of ann\n"
     assert whoami(mine) == 401
+    assert "an administrator makes others (fleet token create)" in refusal(fleet("jobs", "--kubeconfig", str(mine)))
     assert [record["user"] for record in json.loads(run(up, "list", "-o", "json"))] == ["admin"]
 
 
