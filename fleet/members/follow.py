@@ -31,6 +31,8 @@ SILENCE_S = WATCH_S + 30.0
 PAUSE_FIRST_S = 0.2
 PAUSE_MAX_S = 5.0  # a member that is back is found by its probe, so pauses need not be long
 LIST_S = 60.0
+TELL_AFTER = 8  # failures in a row: about 20 s
+_pause = asyncio.timeout  # until the next try
 
 
 class Sink(Protocol):
@@ -60,13 +62,14 @@ class NotServed(Exception):
 class Follower:
     """`contact` is called whenever the member showed that it lives. `kick` cuts pauses and streams short: used when
     the member is back after a loss, since an old stream may be dead without knowing. `time`: the member's on the event
-    loop."""
+    loop. `member`: its name, for the log."""
 
     def __init__(
         self, connection: Connection, path: str, sink: Sink, *, selector: str = "", contact: Callable[[], None],
-        time: LoopTime | None = None,
+        time: LoopTime | None = None, member: str = "",
     ) -> None:  # fmt: skip
         self.path = path
+        self._member = member
         self.synced = False
         self.error = ""
         self.unread = 0  # objects that could not be read so far
@@ -77,6 +80,7 @@ class Follower:
         self._time = time or LoopTime()
         self._page = PAGE
         self._revision = ""
+        self._failures = 0  # in a row, since a watch brought something
         self._kick = asyncio.Event()
 
     def forget(self) -> None:
@@ -88,29 +92,30 @@ class Follower:
 
     async def run(self) -> None:
         """Until cancelled. Raises NotServed when the collection does not exist, and TooMuch."""
-        failures = 0
         while True:
             self._kick.clear()
             try:
                 if not self._revision:
                     await self._list_in_time()
-                failures = 0
                 await self._watch_until_kicked()
+                self._failures = 0
                 continue
             except _Relist:
                 self._revision = ""
-                failures += 1
-                if failures == 1:
+                self._failures += 1
+                if self._failures == 1:
                     continue
             except Unreachable as error:
                 self.error = str(error)
-                failures += 1
+                self._failures += 1
+                if self._failures == TELL_AFTER and not self._connection.lost():
+                    log.warning("a member is not followed", member=self._member, path=self.path, error=self.error)
                 if isinstance(error, TooLarge) and self._page > 1 and not self._revision:
                     self._page = max(1, self._page // SMALLER)
                     continue
-            pause = min(PAUSE_MAX_S, PAUSE_FIRST_S * 2 ** min(failures - 1, 10)) * random.uniform(0.7, 1.3)
+            pause = min(PAUSE_MAX_S, PAUSE_FIRST_S * 2 ** min(self._failures - 1, 10)) * random.uniform(0.7, 1.3)
             try:
-                async with asyncio.timeout(pause):
+                async with _pause(pause):
                     await self._kick.wait()
             except TimeoutError:
                 pass
@@ -188,7 +193,7 @@ class Follower:
             self._contact()
             started = asyncio.get_running_loop().time()
             async for some in lines:
-                received = True
+                received, self._failures = True, 0
                 self._contact()
                 await self._take_all(some)
         # A server that ends every watch at once would otherwise be asked without a pause.

@@ -78,8 +78,8 @@ class OneMember:
         self._rediscover = asyncio.Event()
         self._catalogue: Catalogue | None = None
         self._inventory = (
-            Follower(connection, "/api/v1/nodes", self._node_sink, contact=self._contact, time=time),
-            Follower(connection, "/api/v1/pods", self._pods, contact=self._contact, time=time),
+            Follower(connection, "/api/v1/nodes", self._node_sink, contact=self._contact, time=time, member=name),
+            Follower(connection, "/api/v1/pods", self._pods, contact=self._contact, time=time, member=name),
         )
         self._kinds: dict[tuple[str, str], Follower] = {}
         self._needed: tuple[Follower, ...] = ()  # of `_kinds`: the kinds that were there at the first look
@@ -266,8 +266,9 @@ class OneMember:
         selector = f"{LABEL_HUB}={self.hub}"
         sink = KindSink(self.dispatched, served)
         follower = Follower(
-            self.connection, served.collection, sink, selector=selector, contact=self._contact, time=self._time
-        )
+            self.connection, served.collection, sink, selector=selector, contact=self._contact, time=self._time,
+            member=self.name,
+        )  # fmt: skip
         self._kinds[at] = follower
 
         async def run() -> None:
