@@ -28,9 +28,23 @@ from fleet.store.migrate import migrate
 TEMPLATE = "fleet_template"
 
 
-def pytest_configure() -> None:
+def pytest_configure(config: pytest.Config) -> None:
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, signal.default_int_handler)
+    if not hasattr(config, "workerinput") and config.option.verbose < 1:
+        config.pluginmanager.register(_NamedFailures(config))
+
+
+class _NamedFailures:
+    """Each failure is named when it happens: half an hour is long to wait for the summary, and a run may be killed."""
+
+    def __init__(self, config: pytest.Config) -> None:
+        self._config = config
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        reporter = self._config.pluginmanager.get_plugin("terminalreporter")
+        if report.failed and reporter is not None:
+            reporter.write_line(f"\n{report.nodeid} fails ({report.when}, {report.duration:.0f} s)")
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
