@@ -59,6 +59,12 @@ class NotServed(Exception):
     """The member does not (any longer) serve this collection."""
 
 
+def _is_of_the_future(answer: Answer) -> bool:
+    """Whether the member refuses a revision as one that it has not reached: its data went back, as after a restore."""
+    causes = rows(mapping(answer.body.get("details")).get("causes"))
+    return answer.status == 504 and any(cause.get("reason") == "ResourceVersionTooLarge" for cause in causes)
+
+
 class Follower:
     """`contact` is called whenever the member showed that it lives. `kick` cuts pauses and streams short: used when
     the member is back after a loss, since an old stream may be dead without knowing. `time`: the member's on the event
@@ -127,7 +133,7 @@ class Follower:
         """Raise NotServed, _Relist, or Unreachable, for an answer that is none."""
         if answer.status == 404:
             raise NotServed(self.path)
-        if answer.status == 410:
+        if answer.status == 410 or _is_of_the_future(answer):
             raise _Relist
         if not answer.ok:
             raise Unreachable(f"cannot {what} {self.path}: {answer.message}")

@@ -46,7 +46,7 @@ def test_a_job_of_every_kind_queues_runs_ends_and_leaves_nothing(world: World, t
     jobs.until("bad", "Failed", "Failed")  # the first left its quota to it
     jobs.until("gone", "Running", "Running")
     jobs.suspend("gone", True)
-    jobs.until("gone", "Queuing", "Enqueued")
+    jobs.until("gone", "Suspended", "Enqueued")
     jobs.suspend("gone", False)
     jobs.until("gone", "Running", "Running")
     jobs.delete("gone", "good", "bad")

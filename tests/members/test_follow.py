@@ -36,7 +36,9 @@ class Refusing:
     async def lines(self, *_: Any, **__: Any) -> AsyncIterator[tuple[Answer, AsyncIterator[list[bytes]]]]:
         self.asked.append("watch")
         status = self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]
-        yield Answer(status, {"message": "not allowed"}), self._events()
+        cause = {"reason": "ResourceVersionTooLarge", "message": "Too large resource version"}
+        details = {"details": {"causes": [cause]}} if status == 504 else {}
+        yield Answer(status, {"message": "not allowed", **details}), self._events()
 
     async def _events(self) -> AsyncIterator[list[bytes]]:
         yield [b'{"type": "BOOKMARK", "object": {"metadata": {"resourceVersion": "8"}}}']
@@ -79,8 +81,11 @@ async def test_a_watch_that_is_refused_is_asked_for_after_growing_pauses(pauses:
     assert pauses[:7] == [0.2, 0.4, 0.8, 1.6, 3.2, 5.0, 5.0]
 
 
-async def test_a_revision_that_is_gone_again_and_again_is_listed_after_pauses(pauses: list[float]) -> None:
-    connection = Refusing(410)
+@pytest.mark.parametrize("status", [pytest.param(410, id="gone"), pytest.param(504, id="of the future")])
+async def test_a_revision_that_the_member_does_not_have_is_listed_after_pauses(
+    pauses: list[float], status: int
+) -> None:
+    connection = Refusing(status)
     await ran(connection, lambda: len(pauses) >= 3)
     assert connection.asked[:4] == ["list", "watch", "list", "watch"], "the first is listed again at once"
     assert pauses[:3] == [0.4, 0.8, 1.6]
