@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import json
 import re
 import signal
 import socket
 import stat
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import psutil
 import pytest
 
 from tests.cli.hub import Up, fleet, processes_of, refusal, until
 
+EXAMPLES = Path(__file__).parents[2] / "examples" / "walkthrough"
+PODS_IN_CFA = "/apis/cluster.karmada.io/v1alpha1/clusters/cfa/proxy/api/v1/namespaces/default/pods"
 CONFIG_MAPS = "/api/v1/namespaces/default/configmaps"
 
 
@@ -47,6 +51,30 @@ def test_the_first_start_makes_everything_and_the_second_keeps_it(tmp_path: Path
     assert second.stop() == 0
     again = (folder / "kubeconfig").read_text()
     assert re.sub("server: .*", "", again) == re.sub("server: .*", "", kubeconfig)
+
+
+def test_a_job_in_a_simulated_member_runs_on_after_a_restart(tmp_path: Path) -> None:
+    folder = tmp_path / "hub"
+    first = Up(folder, "--members", "1")
+    files = (str(EXAMPLES / f"{name}.yaml") for name in ("quota-tree", "policy-gang-queue", "pytorchjob"))
+    done = fleet("submit", *files, "--data-dir", str(folder))
+    assert done.returncode == 0, done.stderr
+
+    def job() -> dict[str, Any]:
+        [one] = json.loads(fleet("jobs", "-o", "json", "--data-dir", str(folder)).stdout)
+        return dict(one)
+
+    def pods(up: Up) -> set[str]:
+        return {pod["metadata"]["uid"] for pod in up.hub.list(PODS_IN_CFA)}
+
+    until("it runs", lambda: job()["state"] == "Running")
+    running = pods(first)
+    assert first.stop() == 0 and len(running) == 3
+    second = Up(folder, "--members", "1")
+    until("the member is there", lambda: "1 of 1 ready" in fleet("status", "--data-dir", str(folder)).stdout)
+    assert (job()["state"], job()["attempt"], job()["member"]) == ("Running", 1, "cfa")
+    assert pods(second) == running
+    assert second.stop() == 0
 
 
 def test_ctrl_c_and_sigterm_leave_nothing_running(tmp_path: Path) -> None:
