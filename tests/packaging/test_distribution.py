@@ -58,6 +58,15 @@ def test_the_wheel_has_the_programs_and_nothing_of_the_tests(wheel: Path) -> Non
     assert f"{PAGES}/index.html" in names and any(name.startswith(f"{PAGES}/assets/index-") for name in names)
 
 
+def test_the_wheel_brings_its_licence(wheel: Path) -> None:
+    with zipfile.ZipFile(wheel) as archive:
+        (about,) = [name for name in archive.namelist() if name.endswith(".dist-info/METADATA")]
+        fields = archive.read(about).decode()
+        text = archive.read(about.replace("METADATA", "licenses/LICENSE"))
+    assert "\nLicense-Expression: Apache-2.0\n" in fields and "\nLicense-File: LICENSE\n" in fields
+    assert text == (ROOT / "LICENSE").read_bytes()
+
+
 @pytest.mark.timeout(300)
 def test_a_hub_starts_from_the_wheel_alone(wheel: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     site = tmp_path / "site"
