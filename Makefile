@@ -72,13 +72,25 @@ console-test: $(CONSOLE) chromium ## Use all of the console of a real hub in a b
 screenshots: $(CONSOLE) chromium ## Take the pictures of the console's pages in docs/images/console anew
 	@FLEET_SCREENSHOTS=docs/images/console $(BIN)/python -m pytest -q tests/console/screenshots.py $(PYTEST_ARGS)
 
-.PHONY: lint
-lint: $(CONSOLE) ## Check style, types and the direction of imports
+.PHONY: lint lint-style lint-types lint-imports lint-console lint-changelog
+lint: lint-style lint-types lint-imports lint-console lint-changelog ## Check style, types, the direction of imports, and that a change brings a note
+
+# One target for each check: .pre-commit-config.yaml runs the same ones.
+lint-style: $(STAMP)
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .
+
+lint-types: $(STAMP)
 	@$(BIN)/mypy
+
+lint-imports: $(STAMP)
 	@$(BIN)/lint-imports
+
+lint-console: $(CONSOLE)
 	@$(NPM) run --silent check
+
+lint-changelog: $(STAMP)
+	@$(BIN)/python docs/changelog.py check
 
 .PHONY: bench
 bench: $(STAMP) ## Measure latency, throughput, memory (PARTS="api …" for some; a table, and JSON in build/bench.json)
@@ -171,6 +183,10 @@ lock: $(STAMP) ## Pin the newest versions that pyproject.toml allows, with hashe
 	@uv=$$(command -v $(BIN)/uv || command -v uv) || { echo "lock needs uv: pip install uv" >&2; exit 1; }; \
 	$$uv pip compile --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-emit-find-links \
 		--no-header --extra dev pyproject.toml -o requirements.lock
+
+.PHONY: changelog
+changelog: $(STAMP) ## Move the notes of changelog/ into CHANGELOG.md as those of a release (VERSION=1.2.3)
+	@$(BIN)/python docs/changelog.py release "$(VERSION)"
 
 .PHONY: clean
 clean: ## Remove what the other targets made in this checkout (data of `make up` included)

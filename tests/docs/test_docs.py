@@ -57,12 +57,17 @@ def anchors(page: Path) -> set[str]:
 
 
 @functools.cache
-def generate() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("generate", DOCS / "generate.py")
+def script(path: str) -> ModuleType:
+    """A script of the project that belongs to no package, by its path from the root."""
+    spec = importlib.util.spec_from_file_location(path.replace("/", "_").removesuffix(".py"), ROOT / path)
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
+
+
+def generate() -> ModuleType:
+    return script("docs/generate.py")
 
 
 def commands() -> dict[str, Any]:
