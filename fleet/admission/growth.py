@@ -12,8 +12,8 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from dataclasses import replace
-from weakref import WeakKeyDictionary
 
+from fleet.admission.perstore import once_per_store
 from fleet.admission.quotalabels import holds_quota
 from fleet.bindings import binding as b
 from fleet.bindings.components import WANTED, components_of, wanted_of
@@ -119,14 +119,7 @@ class _Desk:
         return await asyncio.to_thread(_obstacle, latest, bindings, stored, asked, now)
 
 
-_desks: WeakKeyDictionary[Store, _Desk] = WeakKeyDictionary()
-
-
-def _desk_of(store: Store) -> _Desk:
-    desk = _desks.get(store)
-    if desk is None:
-        desk = _desks[store] = _Desk(store)
-    return desk
+_desk_of = once_per_store(_Desk)
 
 
 def _obstacle(

@@ -11,9 +11,9 @@ import asyncio
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
-from weakref import WeakKeyDictionary
 
 from fleet.admission.growth import has_room
+from fleet.admission.perstore import once_per_store
 from fleet.bindings import binding as b
 from fleet.bindings.trees import TreeReader, tree_object
 from fleet.engine.status import Cause, forbidden
@@ -167,14 +167,7 @@ class _Desk:
             del self._count[before]
 
 
-_desks: WeakKeyDictionary[Store, _Desk] = WeakKeyDictionary()
-
-
-def _desk_of(store: Store) -> _Desk:
-    desk = _desks.get(store)
-    if desk is None:
-        desk = _desks[store] = _Desk(store)
-    return desk
+_desk_of = once_per_store(_Desk)
 
 
 def _kinds(objects: Objects) -> dict[Resource, Interpreter]:
