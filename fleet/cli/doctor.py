@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from fleet.bindings.finding import Finding
 from fleet.cli.doctor_hub import (
     certificates,
     clocks,
@@ -30,9 +31,9 @@ from fleet.cli.doctor_hub import (
 )
 from fleet.cli.doctor_members import credentials, failing_nodes, idle_kinds, member_clocks, old_members, silent_members
 from fleet.cli.failure import Failure
-from fleet.cli.finding import Finding, Patient
 from fleet.cli.options import ContextOption, DataDirOption, KubeconfigOption, Output, OutputOption
 from fleet.cli.ownerless import ownerless_copies
+from fleet.cli.patient import Patient
 
 if TYPE_CHECKING:
     from fleet.cli.hub import Hub

@@ -11,9 +11,10 @@ from collections.abc import Iterator
 from typing import Any
 
 from fleet import __version__
+from fleet.bindings.finding import Finding
 from fleet.cli.failure import Failure
-from fleet.cli.finding import DAY_S, Finding, Patient, days, size
 from fleet.cli.notifications import NOTIFICATIONS
+from fleet.cli.patient import DAY_S, Patient, days, size
 from fleet.model.times import seconds
 
 CLOCK_S = 5.0  # that two clocks may differ

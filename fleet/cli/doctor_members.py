@@ -8,9 +8,10 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
+from fleet.bindings.finding import Finding
 from fleet.cli.doctor_hub import CLOCK_S, EXPIRY_S
 from fleet.cli.failure import Failure
-from fleet.cli.finding import Finding, Patient, days
+from fleet.cli.patient import Patient, days
 from fleet.model.times import rfc3339, seconds
 
 if TYPE_CHECKING:

@@ -6,7 +6,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
-from fleet.cli.finding import Finding, Patient
+from fleet.bindings.finding import Finding
+from fleet.cli.patient import Patient
 
 if TYPE_CHECKING:
     from fleet.cli.hub import Hub

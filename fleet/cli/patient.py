@@ -1,8 +1,7 @@
-"""One trouble that `fleet doctor` finds, and a hub whose state is asked for once."""
+"""A hub whose state `fleet doctor` asks for once, and the words of its findings."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -14,20 +13,6 @@ if TYPE_CHECKING:
 
 PARTS = "/fleet/v1/parts"
 DAY_S = 86_400.0
-
-
-@dataclass(frozen=True, slots=True)
-class Finding:
-    """One object that is not as it should be. `check`: the name of the check that found it. `member`: the member that
-    it is about, if any."""
-
-    check: str
-    kind: str
-    namespace: str
-    name: str
-    why: str
-    what_to_do: str
-    member: str = ""
 
 
 class Patient:

@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from fleet.bindings.warnings import Warned, warnings
+from fleet.bindings.finding import Finding
+from fleet.bindings.warnings import warnings
 
 
 def cluster(total: object, ready: object) -> dict[str, Any]:
@@ -20,7 +21,7 @@ def test_a_member_may_lack_a_fifth_of_its_nodes(total: object, ready: object, to
 
 def test_nodes_that_are_not_ready_are_counted_with_the_command_that_shows_them() -> None:
     assert warnings([cluster(8, 4)], {}, ()) == [
-        Warned(
+        Finding(
             "nodes-not-ready", "Cluster", "", "cfa", "4 of 8 nodes are not ready",
             "see which, and why: kubectl amc get nodes -m cfa", "cfa",
         )

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from fleet.bindings.finding import Finding
 from fleet.cli.clusters import record
-from fleet.cli.doctor import Finding, failing_nodes, idle_kinds
+from fleet.cli.doctor import failing_nodes, idle_kinds
 from fleet.controllers.cluster.idle import AVOIDED_S, avoid, settle
 from fleet.ports import Body
 
