@@ -141,7 +141,7 @@ def excess_of(binding: Body) -> Excess | None:
 
 def set_aside(binding: Body) -> Body:
     """A gang that passes a bound, without what is too much of it. In its member it keeps all that it is charged for.
-    One that waits keeps a few resources, and may go to no member, so that nobody is told to release it."""
+    One that waits keeps a few resources, and may go to no member, so that no place is shown for it."""
     spec, waits = b.spec_of(binding), not (b.clusters_of(binding) or b.tasks_of(binding))
     bodies = rows(spec.get("components"))[: LIMITS.components if waits else None]
     components = [_charged(body, LIMITS.resources if waits else None) for body in bodies]

@@ -149,7 +149,9 @@ def applied(snapshot: Snapshot, unit: str, change: Change, now: float) -> tuple[
         case Wait():
             return snapshot, max(now, change.until)
         case Release():
-            mine = replace(mine, held=False, held_why="", suspended=False)
+            mine = replace(mine, suspended=False)
+            if mine.release_helps:
+                mine = replace(mine, held=False, held_why="")
         case FewerReplicas():
             parts = list(mine.components)
             parts[change.component] = replace(parts[change.component], replicas=change.replicas)

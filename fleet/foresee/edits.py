@@ -202,7 +202,9 @@ def _changes(snapshot: Snapshot, edit: Edit) -> Changes:
         case Remove():
             return _removed(snapshot, _unit(snapshot, edit.unit))
         case Hold():
-            return Changes(put_units=(replace(_waiting(snapshot, edit.unit), held=edit.held, suspended=False),))
+            unit = _waiting(snapshot, edit.unit)
+            held = edit.held or (unit.held and not unit.release_helps)
+            return Changes(put_units=(replace(unit, held=held, suspended=False),))
         case Prioritize():
             if abs(edit.priority) > PRIORITY_MOST:
                 raise BadEdit(f"is not between -{PRIORITY_MOST} and {PRIORITY_MOST}", "priority")

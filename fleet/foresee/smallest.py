@@ -209,6 +209,8 @@ class _Search:
         return self._let_go(Wait(self.unit.backoff_until or self.now))
 
     def release(self) -> Change | None:
+        if not (self.unit.suspended or self.unit.release_helps):
+            return None
         return self._let_go(Release("suspended" if self.unit.suspended else "held"))
 
     def _let_go(self, change: Change) -> Change | None:

@@ -247,6 +247,7 @@ _RESERVED_JOBS = ", and {reserved} reserved for {preemptor}; waits for them to f
 _BACK_OFF_AFTER = "backs off until {until} after attempt {attempts}: {why}"
 _NODES_COME = "Reserved resources success, waiting for nodes that the autoscaler of member {member} has to add"
 _HELD_FOR = "held: {why}; starts after it is released"
+_HELD_ANYWAY = "held: {why}"  # a release changes nothing
 _NO_JOBS_AT_ALL = "{node} may run no jobs at all: its max {resource} is 0"
 LEAST = "least"  # a number of any reason: the replicas that are enough for an elastic job to start
 NAMESPACE = "namespace "  # the name of the leaf that a namespace should have, and has not
@@ -344,7 +345,7 @@ class Reason:
 
     def _template(self) -> str:
         if self.code is Code.HELD and self.numbers.get("why"):
-            return _HELD_FOR
+            return _HELD_ANYWAY if self.numbers.get("release") == "no" else _HELD_FOR
         if self.code is Code.ADMISSION_CHECKS and self.numbers.get("grows"):
             return _NODES_COME
         if self.code is Code.BACK_OFF and self.numbers.get("why"):

@@ -144,6 +144,7 @@ class Unit:
     held: bool = False  # never starts: a person holds it, or `held_why` names the cause
     held_why: str = ""
     waits_turn: bool = False  # held since its queue does not consider it yet, which `held_why` explains
+    release_helps: bool = True  # False: only the way out that `held_why` names ends the hold
     suspended: bool = False  # held since its own user suspended it
     walltime_s: float | None = None
     attempts: int = 0

@@ -149,7 +149,9 @@ def lot_key(unit: Unit) -> Key:
         unit.excluded,
         unit.avoid,
         unit.preferences,
-        (unit.held, unit.held_why, unit.waits_turn, unit.suspended) if unit.held or unit.suspended else (),
+        (unit.held, unit.held_why, unit.waits_turn, unit.release_helps, unit.suspended)
+        if unit.held or unit.suspended
+        else (),
     )
 
 

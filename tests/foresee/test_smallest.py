@@ -197,6 +197,14 @@ def test_a_unit_that_backs_off_or_is_held_is_told_what_comes_after() -> None:
     assert answer.then is not None and answer.then.code is Code.TOO_LARGE
 
 
+def test_a_release_is_not_offered_where_it_changes_nothing() -> None:
+    world = snapshot(member("m").nodes(1), unit("large").having(held=True, held_why="too large", release_helps=False))
+    answer = smallest(world, "large", now=NOW)
+    assert answer.changes == () and answer.without == ((Kind.RELEASE, Why.NONE),)
+    assert answer.reason is not None and answer.reason.text == "held: too large"
+    assert answer.then is None
+
+
 def test_a_unit_that_starts_needs_no_change() -> None:
     answer = smallest(snapshot(member("m").nodes(1), unit("u")), "u", now=NOW)
     assert answer == Answer(True, None, decisions=2, certain=frozenset({None}))

@@ -82,7 +82,7 @@ ODD: dict[str, Any] = {
     "backoff_until": 1.0, "claim": Claim("x", 1.0), "head": Nomination("x", 1.0, 2.0),
 }  # fmt: skip
 TURN = {"id", "name", "enqueued_at"}
-OF_THE_HELD = {"held_why", "waits_turn"}
+OF_THE_HELD = {"held_why", "waits_turn", "release_helps"}
 NOT_ASKED = {  # of a waiting unit that is not odd
     "created_at", "member", "placed_at", "share_until", "visible", "failed_why", "attempts", "seats", "checkpoint_at",
     "generation", "phase", "leaving_at", "leaving_s",
@@ -102,7 +102,8 @@ def test_units_that_differ_in_what_is_asked_are_not_alike() -> None:
     for name, value in ODD.items():
         assert is_odd(replace(plain, **{name: value})), name
     held = replace(plain, held=True)
-    for other in (replace(held, held_why="full"), replace(held, waits_turn=True)):
+    others: tuple[dict[str, Any], ...] = ({"held_why": "full"}, {"waits_turn": True}, {"release_helps": False})
+    for other in (replace(held, **values) for values in others):
         assert lot_key(other) != lot_key(held)
     assert lot_key(replace(plain, user="alice", walltime_s=1.0)) == lot_key(replace(plain, user="bob"))
 

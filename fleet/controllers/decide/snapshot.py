@@ -267,7 +267,7 @@ class SnapshotBuilder:
             unit = now_unit(base, body, unit_body, pods, copies)
             if unit is not None and unit.phase is Phase.WAITING and not unit.held:
                 why = why_held(body, copies, self._lost)
-                unit = replace(unit, held=True, held_why=why) if why else unit
+                unit = replace(unit, held=True, held_why=why, release_helps=False) if why else unit
             asked = known.asked if known and sound else asked_of_nodes(base, wanted_of(body))
         except Exception as error:  # this one alone is left out
             base, asked = unreadable_unit(of.stored, body, error), _NO_LABELS

@@ -90,6 +90,7 @@ def base_unit(binding: Body, tree: QuotaTree | None, clusters: Sequence[Candidat
         held=bool(over) or obstacle is not None,
         held_why=over if obstacle is None else obstacle.why,
         waits_turn=obstacle is not None and not obstacle.never,
+        release_helps=excess is None and (obstacle is None or not obstacle.never),
         user=b.annotation(binding, ANNOTATION_CREATOR),
         topology=b.annotation(binding, ANNOTATION_TOPOLOGY),
     )
@@ -108,8 +109,8 @@ def unreadable_unit(binding: Stored, body: Body, error: Exception) -> Unit:
     """A unit that says so and never starts, for a binding that a person wrote by hand, or that a bug meets."""
     why = f"its ResourceBinding cannot be read, {type(error).__name__}: {error}"[:300]
     name = text(b.resource_of(body).get("name")) or binding.key.name
-    stands_for = Component("unknown", 1, NOTHING)
-    return Unit(binding.uid, f"{binding.key.namespace}/{name}", (stands_for,), None, held=True, held_why=why)
+    unit = Unit(binding.uid, f"{binding.key.namespace}/{name}", (Component("unknown", 1, NOTHING),), None)
+    return replace(unit, held=True, held_why=why, release_helps=False)
 
 
 def asked_of_nodes(unit: Unit, wanted: Sequence[Component] = ()) -> frozenset[tuple[str, str]]:
@@ -212,7 +213,7 @@ def _as_queued(base: Unit, binding: Body, queue_unit: Body | None) -> Unit:
     if not (suspended or stopped or b.held(binding)) and priority == base.priority and limit is None:
         return base
     told = evicted(queue_unit) if stopped else None
-    over = told is not None and told.get("reason") == b.OVER_TIME
+    over = told is not None and told.get("reason") == b.OVER_TIME and base.release_helps
     if stopped or b.held(binding):
         base = replace(base, held_why="" if base.waits_turn else base.held_why, waits_turn=False)  # that comes first
     return replace(

@@ -55,7 +55,8 @@ def early(unit: Unit, tree: QuotaTree | None, now: float) -> Reason | None:
     if unit.held and unit.waits_turn:
         return Reason(Code.NOT_ITS_TURN, {"why": unit.held_why})
     if unit.held:
-        return Reason(Code.HELD, {"why": unit.held_why} if unit.held_why else {})
+        other_way = {} if unit.release_helps else {"release": "no"}
+        return Reason(Code.HELD, {"why": unit.held_why, **other_way} if unit.held_why else {})
     if unit.backoff_until is not None and unit.backoff_until > now:
         numbers: dict[str, str | int] = {"until": instant(unit.backoff_until), "attempts": unit.attempts}
         return Reason(Code.BACK_OFF, numbers | ({"why": unit.failed_why} if unit.failed_why else {}))

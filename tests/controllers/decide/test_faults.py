@@ -274,6 +274,7 @@ async def test_a_binding_that_cannot_be_read_is_told_of_once_and_the_others_star
         await world.running("one")
         await eventually(lambda: "cannot be read, KeyError: 'fromCluster'" in world.message("poison"))
         assert (world.unit("poison") or {})["status"]["reason"]["code"] == "Held"
+        assert not world.message("poison").endswith("released")
         (event,) = world.events("fleet-system", DECISION_FAILED)
         assert "without default/poison-pytorchjob, whose ResourceBinding cannot be read" in event["message"]
         told = sample(world, "fleet_decision_faults_total", outcome="unread")
