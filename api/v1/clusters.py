@@ -13,7 +13,7 @@ from starlette.responses import Response
 from api.rbac import Attributes
 from api.v1.context import Hub, encoded, encoded_answer, need, spared
 from api.v1.followed import Shared, Sums
-from api.v1.hubmodels import ClusterList
+from api.v1.membermodels import ClusterList
 from api.v1.quantities import amounts_of, gpus, quantities
 from api.v1.standing import Stands, state_of
 from fleet.bindings import binding as b

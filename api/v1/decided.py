@@ -30,7 +30,7 @@ def record_bytes(row: Row) -> bytes:
 
 
 def short(row: Row) -> Json:
-    """A row as hubmodels.Decision describes it. An older release wrote rows without all that came later."""
+    """A row as decisionmodels.Decision describes it. An older release wrote rows without all that came later."""
     return {
         "id": row["id"],
         "at": rfc3339(float(row["now"])),
@@ -47,8 +47,8 @@ def changes(row: Row, change: str | None, job: str) -> bool:
 
 
 def detail(row: Row, record: bytes, most: int | None, job: str, code: str) -> Json:
-    """A row and its record as hubmodels.DecisionDetail describes it, with at most so many reasons: those with `job` in
-    the name and with this code ("": any). The work of a thread."""
+    """A row and its record as decisionmodels.DecisionDetail describes it, with at most so many reasons: those with
+    `job` in the name and with this code ("": any). The work of a thread."""
     document = orjson.loads(record)
     snapshot, plan = document["snapshot"], document["plan"]
     units = {unit["id"]: unit for unit in snapshot["units"]}

@@ -19,7 +19,7 @@ from api.fairness.questions import Questions
 from api.rbac import Attributes
 from api.v1.context import JSON, Hub, answer, need, user_of, wrong
 from api.v1.decided import Row, changes, detail, record_bytes, short
-from api.v1.hubmodels import DecisionDetail, DecisionList, Replay
+from api.v1.decisionmodels import DecisionDetail, DecisionList, Replay
 from api.v1.models import Model
 from fleet.engine.status import StatusError, not_found
 

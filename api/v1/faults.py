@@ -17,8 +17,8 @@ from starlette.responses import Response
 
 from api.rbac import Attributes
 from api.v1.context import JSON, Hub, answer, need
+from api.v1.decisionmodels import FaultList
 from api.v1.decisions import ID_MAX
-from api.v1.hubmodels import FaultList
 from fleet.engine.status import not_found
 from fleet.model.times import rfc3339
 

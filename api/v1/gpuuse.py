@@ -13,7 +13,7 @@ from starlette.responses import Response
 
 from api.rbac import Attributes
 from api.v1.context import Hub, allowed, answer
-from api.v1.hubmodels import GpuUse
+from api.v1.membermodels import GpuUse
 from api.v1.models import Model
 from fleet.bindings.gpuuse import IdleJob, LatestGpuUse
 from fleet.kinds import named_kind

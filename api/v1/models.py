@@ -1,4 +1,4 @@
-"""The answers of /fleet/v1 about jobs, and its refusals. With hubmodels.py the source of its OpenAPI document."""
+"""The answers of /fleet/v1 about jobs, and its refusals. Other answers are in the other files *models.py here."""
 
 from __future__ import annotations
 

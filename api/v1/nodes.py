@@ -16,7 +16,7 @@ from starlette.responses import Response
 from api.rbac import Attributes
 from api.v1.context import Hub, answer, need
 from api.v1.followed import Recent
-from api.v1.hubmodels import NodeList
+from api.v1.membermodels import NodeList
 from api.v1.models import Model
 from api.v1.sight import jobs_seen
 from fleet.bindings.latest import NODES

@@ -19,9 +19,9 @@ from starlette.responses import Response
 from api.rbac import Attributes
 from api.v1.context import Hub, allowed, answer, encoded, need, spared
 from api.v1.followed import Sums
-from api.v1.hubmodels import QueueList
 from api.v1.line import BINDINGS, UNITS, Lines, Waiting, binding_key, queue_paths, unit_key
 from api.v1.quantities import add, quantities
+from api.v1.queuemodels import QueueList
 from api.v1.shares import FairShares, Shares
 from api.v1.sight import READ_QUEUES, READ_TREE, homes, nodes_seen, seen_of
 from api.v1.standing import Stands, charged, charged_amounts, reason_of, state_of

@@ -11,8 +11,10 @@ from typing import Any
 import pytest
 
 from api.v1.clusters import cluster as described
-from api.v1.hubmodels import ClusterList, DecisionDetail, DecisionList, QueueList, Replay
+from api.v1.decisionmodels import DecisionDetail, DecisionList, Replay
+from api.v1.membermodels import ClusterList
 from api.v1.mount import PREFIX
+from api.v1.queuemodels import QueueList
 from fleet.controllers.decide.listed import listed
 from fleet.controllers.decide.record import Packer
 from fleet.decide import decide
