@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 from fleet.kinds import pods
-from fleet.kinds.declaration import ComponentRule, Declaration, Dropped, Keys, PodsFrom
+from fleet.kinds.declaration import Declaration, Dropped, Keys
 from fleet.kinds.expressions import ONCE_STEPS_MAX, Expression, budget_of
 from fleet.kinds.interpreter import Body, Dependency, Fault, Health, PodLabels, Range, Standing, State, Template
-from fleet.kinds.paths import Step, Steps, drop, getter, is_path, placed, put, spelled
-from fleet.kinds.rules import Default, Rule, entries_of
-from fleet.kinds.sizes import annotation, declared_size
-from fleet.model.quantity import BadQuantity
+from fleet.kinds.paths import Steps, drop, getter, is_path, placed, put, spelled
+from fleet.kinds.reader import Part, Reader
+from fleet.kinds.rules import Default, Rule
 from fleet.model.unit import Component
-from fleet.model.untyped import digits, mapping, rows, text, whole
-from fleet.wellknown import ANNOTATION_MIN_REPLICAS, ANNOTATION_SIZE
+from fleet.model.untyped import mapping, rows, text, whole
+from fleet.wellknown import ANNOTATION_MIN_REPLICAS
 
 
 class DeclaredKind:
@@ -24,7 +23,7 @@ class DeclaredKind:
     def __init__(self, declaration: Declaration) -> None:
         self.declaration = declaration
         self.group, self.kind = declaration.group, declaration.kind
-        self._components = tuple(map(_Reader, declaration.components))
+        self._components = tuple(map(Reader, declaration.components))
         self._only = self._components[0] if len(self._components) == 1 else None
         self._drop = _by_condition((*declaration.drop, *(Dropped(t.steps, None) for t in declaration.times_to_live)))
         self._suspend = getter("object", declaration.suspend)
@@ -149,7 +148,7 @@ class DeclaredKind:
                 body = placed(body, part.place, size // part.per)
         return body
 
-    def _countable(self, body: Body, *, ranged: bool = False) -> list[_Part]:
+    def _countable(self, body: Body, *, ranged: bool = False) -> list[Part]:
         """Its components of which a field of the body says the number; none where two have one name."""
         parts = [part for reader in self._components for part in reader.parts(body, ranged=ranged)]
         return [part for part in parts if part.place] if len({part.name for part in parts}) == len(parts) else []
@@ -294,142 +293,3 @@ def _apart(found: list[Template]) -> Iterator[Template]:
         name = template.name if template.name not in taken else f"{template.name}-{position}"
         taken.add(name)
         yield template if name == template.name else template._replace(name=name)
-
-
-class _Part(NamedTuple):
-    """One component of a body. `place`: where the body says how many replicas, of `per` pods each, it has."""
-
-    name: str
-    pods: int
-    per: int
-    place: Steps
-    range: Range | None
-    least: int = 0
-    most: int | None = None  # that an autoscaler of the member may give it
-
-
-class _Reader:
-    """One component of a declaration, compiled."""
-
-    def __init__(self, rule: ComponentRule) -> None:
-        self.rule = rule
-        self._last = len(rule.order)
-        self._each = getter(rule.each.root, rule.each.steps) if rule.each is not None else None
-        self._base = rule.each.steps if rule.each is not None else ()
-        place = rule.template if rule.template is not None else rule.pods.labels if rule.pods is not None else None
-        self._read = getter(place.root, place.steps) if place is not None else None
-        self._steps: Steps = place.steps if place is not None else ()
-        self._below = place is not None and place.root == "item"
-        self.plain = rule.template is not None and rule.when is None and rule.name_from is None
-        # The ends of a template's path in words, which are joined for every job.
-        self._head, self._tail = spelled(self._base), f".{spelled(self._steps)}" if self._steps else ""
-
-    def templates(self, body: Body) -> list[Template]:
-        rule = self.rule
-        if self._each is None:
-            values: dict[str, Any] = {"object": body}
-            if rule.when is not None and rule.when.read(values) is not True:
-                return []
-            return [self._template(body, rule.name, values, ())]
-        return [
-            self._template(body, self._name(values), values, (step,))
-            for values, step in self._entries(body)
-            if rule.when is None or rule.when.read(values) is True
-        ]
-
-    def places(self, body: Body) -> list[tuple[str, Body, Steps, bool]]:
-        """The name, template and place of each component, where all of them have templates: without their sizes."""
-        assert self._read is not None
-        if self._each is None:
-            return [(self.rule.name, mapping(self._read({"object": body})), self._steps, True)]
-        entries = self._each({"object": body})
-        if entries.__class__ is not dict or not self._below:
-            return [(t.name, t.template, t.steps, True) for t in self.templates(body)]
-        keys = sorted(entries, key=self._rank) if len(entries) > 1 else entries
-        return [
-            (key.lower(), mapping(self._read({"item": entries[key]})), (*self._base, key, *self._steps), True)
-            for key in keys
-        ]
-
-    def parts(self, body: Body, *, ranged: bool = False) -> Iterator[_Part]:
-        """Its components in this body, without their templates. `ranged`: with the range of each."""
-        rule = self.rule
-        entries = self._entries(body) if self._each is not None else [({"object": body}, "")]
-        for values, step in entries:
-            if rule.when is not None and rule.when.read(values) is not True:
-                continue
-            name = self._name(values) if self._each is not None else rule.name
-            pods = self._replicas(values)
-            per = max(1, whole(rule.per.read(values), 1)) if rule.per is not None else 1
-            steps: Steps = ()
-            if rule.count is not None:
-                steps = (*self._base, step, *rule.count.steps) if rule.count.root == "item" else rule.count.steps
-            said = rule.minimum.read(values) if ranged and rule.minimum is not None and rule.together else None
-            least = -(-(digits(said) or whole(said)) // per) * per  # whole replicas
-            most = whole(rule.maximum.read(values), -1) if ranged and rule.maximum is not None else -1
-            found = Range(least, per) if 0 < least < pods else None
-            yield _Part(name, pods, per, steps, found, least, most if most > 0 else None)
-
-    def _entries(self, body: Body) -> list[tuple[dict[str, Any], Step]]:
-        """The entries of the list or map, each as the values that expressions see, with its key or position."""
-        assert self._each is not None
-        return entries_of(body, self._each({"object": body}), self._rank)
-
-    def _rank(self, key: str) -> tuple[int, str]:
-        return self.rule.order.get(key.lower(), self._last), key
-
-    def _name(self, values: Mapping[str, Any]) -> str:
-        if self.rule.name_from is None:
-            return str(values["key"]).lower()
-        return text(self.rule.name_from.read(values)).lower() or f"{self.rule.name}{values['index']}"
-
-    def _template(self, body: Body, name: str, values: Mapping[str, Any], step: tuple[Step, ...]) -> Template:
-        if self.rule.pods is not None:
-            return self._made(body, name, values, self.rule.pods, step)
-        assert self._read is not None
-        template, replicas = self._read(values), self._replicas(values)
-        if template.__class__ is not dict:
-            template = {}
-        if not self._below:
-            return Template(name, replicas, template, self._tail[1:], self._steps)
-        at = step[0]
-        entry = f"{self._head}[{at}]" if at.__class__ is int else f"{self._head}.{at}"
-        return Template(name, replicas, template, entry + self._tail, (*self._base, at, *self._steps))
-
-    def _made(
-        self, body: Body, name: str, values: Mapping[str, Any], made: PodsFrom, step: tuple[Step, ...]
-    ) -> Template:
-        """The template of pods that the kind describes otherwise."""
-        replicas, resources = self._replicas(values), _resources(made, values)
-        if made.sized:
-            try:
-                size = declared_size(body)
-            except BadQuantity:  # which the amounts of `components` raise again
-                size = 1, {ANNOTATION_SIZE: f"no size: {annotation(body, ANNOTATION_SIZE)}"}
-            if size is not None:
-                replicas, resources = size[0], {"requests": size[1]}
-            elif not resources.get("requests") and not resources.get("limits"):
-                replicas = 0  # the job says no size at all
-        spec = {name: value for name, one in made.fields if (value := one.read(values)) is not None}
-        template: Body = {"spec": {"containers": [{"name": name, "resources": resources}], **spec}}
-        labels = (*self._base, *step, *self._steps) if self._below else self._steps
-        if labels and self._read is not None:
-            template["metadata"] = {"labels": mapping(self._read(values))}
-        path = spelled(labels[:-1]) or spelled((*self._base, *step)) or "spec"
-        return Template(name, replicas, template, path, own=False, labels=labels)
-
-    def _replicas(self, values: Mapping[str, Any]) -> int:
-        rule = self.rule
-        replicas = 1
-        if rule.replicas is not None:
-            said = rule.replicas.read(values)
-            replicas = said if said.__class__ is int else whole(said, 1)
-        return replicas if rule.at_most is None else min(replicas, whole(rule.at_most.read(values), replicas))
-
-
-def _resources(made: PodsFrom, values: Mapping[str, Any]) -> Body:
-    if made.resources is not None:
-        return mapping(made.resources.read(values))
-    said = {name: expression.read(values) for name, expression in made.requests}
-    requests = {name: amount for name, amount in said.items() if amount is not None}
-    return {"requests": requests} if requests else {}
