@@ -170,6 +170,7 @@ $(CONSOLE): $(STAMP) $(shell find console api/v1 -name node_modules -prune -o -n
 	@$(NPM) run --silent types >/dev/null
 	@$(NPM) run --silent build -- --logLevel warn
 	@$(BIN)/python console/pack.py $(@D)/assets
+	@$(BIN)/python console/notices.py $(@D)
 	@touch $@
 
 .PHONY: chromium

@@ -55,6 +55,7 @@ def test_the_wheel_has_the_programs_and_nothing_of_the_tests(wheel: Path) -> Non
     assert {name.split("/")[0] for name in names if ".dist-info/" not in name} == {"api", "fleet"}
     assert "fleet = fleet.cli.main:main" in programs
     assert "kubectl-amc = fleet.amc.main:main" in programs
+    assert f"{PAGES}/THIRD-PARTY-NOTICES.txt" in names
     assert f"{PAGES}/index.html" in names and any(name.startswith(f"{PAGES}/assets/index-") for name in names)
 
 
