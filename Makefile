@@ -185,6 +185,11 @@ lock: $(STAMP) ## Pin the newest versions that pyproject.toml allows, with hashe
 	$$uv pip compile --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-emit-find-links \
 		--no-header --extra dev pyproject.toml -o requirements.lock
 
+.PHONY: sbom
+sbom: $(STAMP) ## Write what the image installs as a CycloneDX document into build/sbom.cdx.json
+	@$(BIN)/python deploy/sbom.py requirements.lock build/sbom.cdx.json
+	@echo "build/sbom.cdx.json"
+
 .PHONY: changelog
 changelog: $(STAMP) ## Move the notes of changelog/ into CHANGELOG.md as those of a release (VERSION=1.2.3)
 	@$(BIN)/python docs/changelog.py release "$(VERSION)"
