@@ -1,25 +1,23 @@
 """Brings the PostgreSQL schema `accounts` of a database up to date.
 
-Migrations are forward-only and lie in `migrations` of this package. Their version is kept in
+Migrations are forward-only and lie in `migrations/accounts`. Their version is kept in
 `accounts.alembic_version`, apart from the store's, so that the history may lie in a database of its own.
 """
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import asyncpg
 
+from fleet import schemas
 from fleet.accounts.models import SCHEMA
 from fleet.ports import SchemaTooNew
 
 if TYPE_CHECKING:
-    from sqlalchemy.engine import Connection
     from sqlalchemy.ext.asyncio import AsyncEngine
 
-HEAD = "0003_pre"  # the newest revision in migrations/versions of this package; a test holds the two together
-MIGRATIONS = Path(__file__).resolve().parent / "migrations"
+HEAD = "0003_pre"  # the newest revision in migrations/accounts; a test holds the two together
 MIGRATION_LOCK = 0x666C6565_0004  # advisory lock; another number than the store's
 CONNECT_TIMEOUT_S = 10.0
 COMMAND_TIMEOUT_S = 60.0
@@ -77,19 +75,8 @@ def _number(version: str) -> int:
 
 
 async def _upgrade(dsn: str) -> None:
-    from alembic import command
-    from alembic.config import Config
-
-    config = Config()
-    config.set_main_option("script_location", str(MIGRATIONS).replace("%", "%%"))
-
-    def upgrade(connection: Connection) -> None:
-        config.attributes["connection"] = connection
-        command.upgrade(config, "head")
-
     engine = engine_of(dsn)
     try:
-        async with engine.begin() as connection:
-            await connection.run_sync(upgrade)
+        await schemas.upgrade("accounts", engine)
     finally:
         await engine.dispose()

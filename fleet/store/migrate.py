@@ -7,21 +7,15 @@ is nearly every start, neither Alembic nor SQLAlchemy is imported.
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import TYPE_CHECKING
-
 import asyncpg
 import structlog
 
+from fleet import schemas
 from fleet.ports import SchemaTooNew
-
-if TYPE_CHECKING:
-    from sqlalchemy.engine import Connection
 
 log = structlog.get_logger(__name__)
 
-HEAD = "0001_pre"  # the newest revision in migrations/versions of this package; a test holds the two together
-MIGRATIONS = Path(__file__).resolve().parent / "migrations"
+HEAD = "0001_pre"  # the newest revision in migrations/store; a test holds the two together
 MIGRATION_LOCK = 0x666C6565_0001  # advisory lock; another number than the writers'
 
 
@@ -58,33 +52,20 @@ async def version_of(connection: asyncpg.Connection) -> str | None:
 
 
 def _known() -> set[str]:
-    from alembic.config import Config
     from alembic.script import ScriptDirectory
 
-    config = Config()
-    config.set_main_option("script_location", str(MIGRATIONS).replace("%", "%%"))
-    return {script.revision for script in ScriptDirectory.from_config(config).walk_revisions()}
+    return {script.revision for script in ScriptDirectory.from_config(schemas.config("store")).walk_revisions()}
 
 
 async def _upgrade(dsn: str) -> None:
-    from alembic import command
-    from alembic.config import Config
     from sqlalchemy.ext.asyncio import create_async_engine
     from sqlalchemy.pool import NullPool
-
-    config = Config()
-    config.set_main_option("script_location", str(MIGRATIONS).replace("%", "%%"))
-
-    def upgrade(connection: Connection) -> None:
-        config.attributes["connection"] = connection
-        command.upgrade(config, "head")
 
     # asyncpg reads the DSN, not SQLAlchemy, so that both connect to the same place by the same rules.
     engine = create_async_engine(
         "postgresql+asyncpg://", async_creator=lambda: asyncpg.connect(dsn, timeout=10), poolclass=NullPool
     )
     try:
-        async with engine.begin() as connection:
-            await connection.run_sync(upgrade)
+        await schemas.upgrade("store", engine)
     finally:
         await engine.dispose()

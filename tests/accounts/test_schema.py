@@ -8,17 +8,16 @@ from uuid import UUID
 
 import pytest
 import sqlalchemy as sa
-from alembic import command
 from alembic.autogenerate import compare_metadata
-from alembic.config import Config
 from alembic.migration import MigrationContext
 from alembic.script import ScriptDirectory
 from sqlalchemy.engine import Connection
 from sqlalchemy.ext.asyncio import AsyncEngine
 
+from fleet import schemas
 from fleet.accounts import partitions
 from fleet.accounts.models import SCHEMA, Base, Job, Wait
-from fleet.accounts.schema import HEAD, MIGRATIONS, engine_of, prepare
+from fleet.accounts.schema import HEAD, engine_of, prepare
 from fleet.ports import SchemaTooNew
 
 
@@ -41,9 +40,7 @@ async def test_several_processes_prepare_at_once_and_one_does_it(database_url: s
 
 
 def test_the_head_that_the_code_names_is_the_newest_migration() -> None:
-    config = Config()
-    config.set_main_option("script_location", str(MIGRATIONS))
-    assert ScriptDirectory.from_config(config).get_heads() == [HEAD]
+    assert ScriptDirectory.from_config(schemas.config("accounts")).get_heads() == [HEAD]
 
 
 @pytest.mark.parametrize(("stored", "refused"), [("9999_pre", False), ("9999_post", True)])
@@ -136,15 +133,8 @@ def uid_of(number: int) -> str:
 
 async def upgrade(dsn: str, revision: str) -> None:
     """An empty database as an older release has made it."""
-    config = Config()
-    config.set_main_option("script_location", str(MIGRATIONS))
-
-    def run(connection: Connection) -> None:
-        config.attributes["connection"] = connection
-        command.upgrade(config, revision)
-
     engine = engine_of(dsn)
     async with engine.begin() as connection:
         await connection.execute(sa.text(f"CREATE SCHEMA {SCHEMA}"))
-        await connection.run_sync(run)
+    await schemas.upgrade("accounts", engine, revision)
     await engine.dispose()

@@ -17,10 +17,8 @@ from typing import Any
 
 import asyncpg
 import pytest
-from alembic import command
-from alembic.config import Config
-from sqlalchemy.engine import Connection
 
+from fleet import schemas
 from fleet.accounts import partitions, schema
 from fleet.accounts.models import SCHEMA
 from fleet.accounts.schema import engine_of
@@ -64,9 +62,9 @@ async def fill(dsn: str, made_by: dict[str, Any], rows: list[dict[str, Any]]) ->
     """Migrate an empty database as far as the earlier release did, and write its rows."""
     await execute(dsn, f"CREATE SCHEMA {SCHEMA}")
     engine = engine_of(dsn)
+    for name in ("store", "accounts"):
+        await schemas.upgrade(name, engine, made_by[name])
     async with engine.begin() as connection:
-        for migrations, revision in ((migrate.MIGRATIONS, made_by["store"]), (schema.MIGRATIONS, made_by["accounts"])):
-            await connection.run_sync(upgrade, migrations, revision)
         await partitions.ensure(connection, date(2026, 11, 1))
         await connection.exec_driver_sql("DELETE FROM log_state")
     await engine.dispose()
@@ -78,13 +76,6 @@ async def fill(dsn: str, made_by: dict[str, Any], rows: list[dict[str, Any]]) ->
         statement = f"INSERT INTO {table} SELECT * FROM json_populate_record(NULL::{table}, $1)"
         await target.execute(statement, json.dumps(row))
     await target.close()
-
-
-def upgrade(connection: Connection, migrations: Path, revision: str) -> None:
-    config = Config()
-    config.set_main_option("script_location", str(migrations))
-    config.attributes["connection"] = connection
-    command.upgrade(config, revision)
 
 
 @pytest.fixture(scope="module")

@@ -9,14 +9,14 @@ from collections.abc import AsyncIterator
 import asyncpg
 import pytest
 from alembic.autogenerate import compare_metadata
-from alembic.config import Config
 from alembic.migration import MigrationContext
 from alembic.script import ScriptDirectory
 from sqlalchemy.engine import Connection
 from sqlalchemy.ext.asyncio import create_async_engine
 
+from fleet import schemas
 from fleet.ports import SchemaTooNew
-from fleet.store.migrate import HEAD, MIGRATIONS, migrate
+from fleet.store.migrate import HEAD, migrate
 from fleet.store.tables import metadata
 from tests.conftest import Server
 
@@ -55,9 +55,7 @@ async def test_several_processes_migrate_at_once_and_one_does_it(empty_database:
 
 
 def test_the_head_that_the_code_names_is_the_newest_migration() -> None:
-    config = Config()
-    config.set_main_option("script_location", str(MIGRATIONS))
-    scripts = ScriptDirectory.from_config(config)
+    scripts = ScriptDirectory.from_config(schemas.config("store"))
     assert scripts.get_heads() == [HEAD]
     for script in scripts.walk_revisions():
         number, phase = script.revision.split("_")

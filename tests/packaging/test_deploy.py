@@ -6,7 +6,6 @@ import configparser
 import json
 import re
 import shlex
-import tomllib
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -48,8 +47,7 @@ def options(unit: Path) -> configparser.SectionProxy:
 def test_the_image_gets_all_that_its_steps_need() -> None:
     copied = [word for name, rest in instructions() if name == "COPY" for word in rest.split()[:-1]]
     assert [word for word in copied if not (ROOT / word).exists()] == []
-    packages = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["setuptools"]["packages"]["find"]["include"]
-    assert {name.rstrip("*") for name in packages} <= set(copied)
+    assert {"pyproject.toml", "setup.py", "api", "fleet", "migrations"} <= set(copied)
 
 
 def test_the_image_starts_a_hub_that_its_health_check_asks() -> None:

@@ -1,0 +1,9 @@
+"""Alembic's way into the migrations of the history: for a hub that starts, and for `alembic -n accounts`."""
+
+from __future__ import annotations
+
+from fleet.accounts.models import SCHEMA, Base
+from fleet.accounts.schema import MIGRATION_LOCK
+from fleet.schemas import run
+
+run(Base.metadata, lock=MIGRATION_LOCK, variables=("FLEET_HISTORY_DATABASE_URL", "FLEET_DATABASE_URL"), schema=SCHEMA)

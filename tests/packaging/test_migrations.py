@@ -1,0 +1,137 @@
+"""The migrations at the top of the tree: for Alembic's own command, from a checkout and from the wheel; and for a hub
+that is installed from the wheel in an environment without a checkout.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import sysconfig
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+
+import asyncpg
+import pytest
+
+from fleet import schemas
+from fleet.accounts import schema
+from fleet.store import migrate
+from tests.conftest import Server, run_apart
+from tests.docs.test_docs import ROOT
+
+HEADS = {"store": migrate.HEAD, "accounts": schema.HEAD}
+# Of databases that were made while the migrations lay in packages of fleet.
+RELEASED = {"store": "0001_pre", "accounts": "0003_pre"}
+TABLES = ("public.alembic_version", "accounts.alembic_version")
+NEW_DATABASE = """
+import asyncio, sys
+from pathlib import Path
+import asyncpg, fleet
+from fleet.accounts.schema import prepare
+from fleet.store.embedded import EmbeddedPostgres
+from fleet.store.migrate import migrate
+
+async def main():
+    async with EmbeddedPostgres(Path(sys.argv[1])) as server:
+        print(fleet.__file__, await migrate(server.dsn), await prepare(server.dsn), await migrate(server.dsn))
+
+asyncio.run(main())
+"""
+
+
+@pytest.fixture(scope="session")
+def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The Python of an environment that the wheel is installed in. Its dependencies are those of this environment."""
+    folder = tmp_path_factory.mktemp("installed")
+    subprocess.run([sys.executable, "-m", "venv", str(folder)], check=True, timeout=120)
+    python = folder / "bin" / "python"
+    site = Path(sysconfig.get_path("purelib", vars={"base": str(folder)}))
+    done = subprocess.run(
+        [str(python), "-m", "pip", "install", "-q", "--no-deps", "--no-index", str(wheel)],
+        capture_output=True, text=True, timeout=120,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    # After the install: pip would otherwise find Fleet in this environment.
+    (site / "dependencies.pth").write_text(f"{sysconfig.get_path('purelib')}\n")
+    return python
+
+
+@pytest.fixture
+def empty(postgres_server: Server) -> Iterator[str]:
+    name = f"empty_{uuid.uuid4().hex}"
+    run_apart(execute(postgres_server.dsn_of("postgres"), f"CREATE DATABASE {name}"))
+    yield postgres_server.dsn_of(name)
+    run_apart(execute(postgres_server.dsn_of("postgres"), f"DROP DATABASE {name} WITH (FORCE)"))
+
+
+async def execute(dsn: str, statement: str) -> None:
+    connection = await asyncpg.connect(dsn)
+    try:
+        await connection.execute(statement)
+    finally:
+        await connection.close()
+
+
+def alembic(python: Path, folder: Path, name: str, *words: str, **variables: str) -> subprocess.CompletedProcess[str]:
+    clean = {key: value for key, value in os.environ.items() if not key.startswith("FLEET_")}
+    return subprocess.run(
+        [str(python), "-m", "alembic", "-c", str(folder / "alembic.ini"), "-n", name, *words],
+        cwd="/", env={**clean, **variables}, capture_output=True, text=True, timeout=60,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("name", HEADS)
+@pytest.mark.parametrize("place", ["checkout", "wheel"])
+def test_alembic_migrates_a_database_as_a_hub_does(
+    place: str, name: str, empty: str, request: pytest.FixtureRequest
+) -> None:
+    python, folder = Path(sys.executable), ROOT / "migrations"
+    if place == "wheel":
+        python = request.getfixturevalue("installed")
+        folder = next(python.parent.parent.glob("lib/python3*/site-packages/fleet/migrations"))
+    for words in (("upgrade", "head"), ("check",), ("current",)):
+        done = alembic(python, folder, name, *words, FLEET_DATABASE_URL=empty)
+        assert done.returncode == 0, done.stderr
+    assert done.stdout.split() == [HEADS[name], "(head)"]
+
+    async def again() -> None:
+        assert not await {"store": migrate.migrate, "accounts": schema.prepare}[name](empty)
+
+    run_apart(again())
+
+
+@pytest.mark.parametrize(
+    ("name", "words", "told"),
+    [
+        ("store", ("current",), "no database: set FLEET_DATABASE_URL to postgresql://USER:PASSWORD@HOST/DATABASE"),
+        ("accounts", ("current",), "no database: set FLEET_HISTORY_DATABASE_URL or FLEET_DATABASE_URL to postgresql:"),
+        ("store", ("upgrade", "head", "--sql"), "the migrations read the database that they change: leave out --sql"),
+    ],
+)
+def test_what_alembic_cannot_do_is_one_sentence(name: str, words: tuple[str, ...], told: str) -> None:
+    done = alembic(Path(sys.executable), schemas.MIGRATIONS, name, *words)
+    assert done.returncode != 0 and told in done.stderr + done.stdout and "Traceback" not in done.stderr
+
+
+def test_a_hub_from_the_wheel_migrates_a_new_database(installed: Path, tmp_path: Path) -> None:
+    done = subprocess.run(
+        [str(installed), "-c", NEW_DATABASE, str(tmp_path / "pg")],
+        cwd=tmp_path, capture_output=True, text=True, timeout=120,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    file, *migrated = done.stdout.split()
+    assert Path(file).is_relative_to(installed.parent.parent) and migrated == ["True", "True", "False"]
+
+
+async def test_released_revisions_keep_their_names_and_tables(empty: str) -> None:
+    await execute(empty, "CREATE SCHEMA accounts")
+    engine = schema.engine_of(empty)
+    for (name, revision), table in zip(RELEASED.items(), TABLES, strict=True):
+        await schemas.upgrade(name, engine, revision)
+        async with engine.connect() as connection:
+            assert (await connection.exec_driver_sql(f"SELECT version_num FROM {table}")).scalars().all() == [revision]
+    await engine.dispose()
+    await migrate.migrate(empty)
+    await schema.prepare(empty)
