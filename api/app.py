@@ -61,7 +61,7 @@ from api.unsent import Unsent
 from api.watch import Watches, parse_watch
 from api.websocket import send_upgrade
 from api.writes import Writes
-from fleet import __version__
+from fleet import release
 from fleet.engine.registry import Registry
 from fleet.engine.status import StatusError
 from fleet.members.kubeconfig import Dial
@@ -70,7 +70,7 @@ from fleet.objects.writing import User
 from fleet.ports import Clock, Store
 from fleet.wellknown import CLUSTER
 
-VERSION = f"v1.36.3-fleet.{__version__}"
+VERSION = f"v1.36.3-fleet.{release.running().version}"
 log = structlog.get_logger(__name__)
 
 # Answers a subresource in place of the built-in answer: (route, request, user) -> answer.
@@ -99,7 +99,7 @@ class Api:
         self._clock = clock
         self._authenticator = authenticator
         self._openapi = openapi
-        self._health = Health(store, version_document(version), checks)
+        self._health = Health(store, version_document(version, release.running().commit), checks)
         self._mounts = tuple(sorted(mounts.items(), key=lambda item: -len(item[0])))
         self._extra = dict(extra_routes)
         self._proxy = ClusterProxy(objects, dial=dial)

@@ -20,6 +20,7 @@ from prometheus_client.exposition import CONTENT_TYPE_LATEST
 
 from api.edge import EdgeMetrics
 from api.http import Message, Request, Response, Send, json_response, text_response
+from fleet import release
 from fleet.model.bounded import Bounded
 from fleet.ports import Store, StoreUnavailable
 
@@ -34,6 +35,7 @@ class Metrics:
 
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
+        release.show(self.registry)
         self._requests = Counter(
             "fleet_api_requests_total", "Requests by verb, resource and code.", ("verb", "resource", "code"),
             registry=self.registry,
@@ -89,13 +91,13 @@ class Metrics:
         return Response(generate_latest(self.registry), content_type=CONTENT_TYPE_LATEST)
 
 
-def version_document(version: str) -> dict[str, str]:
+def version_document(version: str, commit: str = "") -> dict[str, str]:
     """GET /version for a semantic version such as v1.36.3-fleet.0.1.0; ValueError for anything else."""
     match = _SEMVER.fullmatch(version)
     if match is None:
         raise ValueError(f"not a semantic version: {version}")
     return {
-        "major": match[1], "minor": match[2], "gitVersion": version, "gitCommit": "", "gitTreeState": "clean",
+        "major": match[1], "minor": match[2], "gitVersion": version, "gitCommit": commit, "gitTreeState": "clean",
         "buildDate": "1970-01-01T00:00:00Z", "goVersion": "none", "compiler": "CPython",
         "platform": f"linux/{platform.machine().replace('x86_64', 'amd64').replace('aarch64', 'arm64')}",
     }  # fmt: skip

@@ -41,6 +41,7 @@ def agent(
     from fleet.agent.health import Health
     from fleet.agent.serving import Agent
     from fleet.cli import compose, logs
+    from fleet.cli.starting import say_start
     from fleet.cli.up import bind, parse_listen
 
     if not hub.startswith("https://"):
@@ -84,6 +85,7 @@ def agent(
                 task.result()  # a bug: the process ends with it, and is started again
 
     logs.configure()
+    say_start("agent")
     compose.run(main)
 
 

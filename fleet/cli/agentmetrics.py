@@ -10,6 +10,7 @@ import hmac
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
+from fleet import release
 from fleet.cli.failure import Failure
 from fleet.engine.status import StatusError, unauthorized, unavailable
 
@@ -60,5 +61,6 @@ def registry_of(agent: Agent) -> CollectorRegistry:
 
     registry = CollectorRegistry()
     ProcessCollector(registry=registry)
+    release.show(registry)
     registry.register(Scraped())
     return registry

@@ -47,6 +47,7 @@ def api(
     from fleet.cli.compose import Databases, run
     from fleet.cli.datadir import create_root, locate, prepare, public_names
     from fleet.cli.parent import say_ready
+    from fleet.cli.starting import place_of, say_start
     from fleet.cli.tracing import endpoint_of
     from fleet.cli.up import bind, parse_listen
 
@@ -71,4 +72,5 @@ def api(
         await composeapi.serve_api(data, urls, listener, stop, say_ready, access, advertise or "", drain_seconds, otlp)
 
     logs.configure(data.logs / "api.log")
+    say_start("api", data=str(data.root), database=place_of(database_url))
     run(main)

@@ -57,6 +57,7 @@ def controllers(
     from fleet.cli.access import Access
     from fleet.cli.datadir import locate
     from fleet.cli.parent import say_ready
+    from fleet.cli.starting import place_of, say_start
     from fleet.cli.tracing import endpoint_of
     from fleet.cli.up import bind, parse_listen
     from fleet.controllers.runtime.hub import ControllerConfig
@@ -85,5 +86,6 @@ def controllers(
         await compose.run_controllers(data, urls, stop, say_ready, config, metrics, otlp, certificate)
 
     logs.configure(data.logs / "controllers.log")
+    say_start("controllers", data=str(data.root), database=place_of(database_url))
     buffers.keep_apart()
     compose.run(main)

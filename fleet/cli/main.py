@@ -96,9 +96,9 @@ def _empty() -> typer.Typer:
 
 def _said(wanted: bool) -> None:
     if wanted:
-        from fleet import __version__
+        from fleet.release import running
 
-        print(f"fleet {__version__}")
+        print(f"fleet {running()}")
         raise typer.Exit
 
 

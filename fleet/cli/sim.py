@@ -24,6 +24,7 @@ def sim(
     from fleet.cli import compose, logs
     from fleet.cli.datadir import create_root, locate
     from fleet.cli.parent import say_ready
+    from fleet.cli.starting import say_start
 
     data = locate(data_dir)
     create_root(data)
@@ -32,4 +33,5 @@ def sim(
         await compose.simulate(data, members, nodes, gpus, stop, say_ready)
 
     logs.configure(data.logs / "sim.log")
+    say_start("sim", data=str(data.root))
     compose.run(main)

@@ -172,6 +172,7 @@ def bind(host: str, port: int) -> socket.socket:
 
 async def _run(plan: Plan) -> None:
     from fleet.cli import logs
+    from fleet.cli.starting import place_of, say_start
 
     began = time.monotonic()
     stop = asyncio.Event()
@@ -188,6 +189,7 @@ async def _run(plan: Plan) -> None:
         logs.keep(plan.data.logs / "up.log")
     else:
         logs.configure(plan.data.logs / "up.log")
+        say_start("up", data=str(plan.data.root), database=place_of(plan.database_url))
     hub = _Hub(plan, listener, metrics)
     try:
         starting = asyncio.create_task(hub.start(began))

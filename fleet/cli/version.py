@@ -17,16 +17,17 @@ def version(
 
     Without an answer of a hub, stderr says why. `fleet --version` asks no hub.
     """
-    from fleet import __version__
     from fleet.cli.hub import connect
     from fleet.client.config import OWN_VERSION
+    from fleet.release import Release, running
 
-    print(f"fleet {__version__}", flush=True)
+    print(f"fleet {running()}", flush=True)
     try:
         hub = connect(kubeconfig, data_dir, context, timeout_s=WITHIN_S)
-        said = str(hub.request("GET", "/version").body["gitVersion"])
+        answer = hub.request("GET", "/version").body
     except Failure as failure:
         print(f"fleet: {failure}", file=sys.stderr)
         return
-    kubernetes, _, own = said.partition(OWN_VERSION)
-    print(f"hub {own or 'unknown'} (Kubernetes API {kubernetes}, {hub.client.access.server})")
+    kubernetes, _, own = str(answer["gitVersion"]).partition(OWN_VERSION)
+    theirs = Release(own or "unknown", str(answer["gitCommit"]))
+    print(f"hub {theirs} (Kubernetes API {kubernetes}, {hub.client.access.server})")

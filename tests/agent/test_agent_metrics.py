@@ -81,6 +81,8 @@ async def test_an_agent_serves_its_own_to_the_token_that_it_was_given(tmp_path: 
                 assert (await client.get("/metrics", headers=right)).status_code == 503
         finally:
             await asyncio.to_thread(served.stop)
-    listed = {name: row for name, row in listed_metrics().items() if name.startswith("fleet_tunnel_")}
+    listed = {
+        name: row for name, row in listed_metrics().items() if name.startswith(("fleet_tunnel_", "fleet_build_info"))
+    }
     assert_told(text, listed)
     assert [found for metric in registry.collect() for found in faults(metric)] == []

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from fleet import __version__
 from fleet.cli import main
+from fleet.release import running
 from tests.cli.hub import fleet
 
 COMMANDS = (
@@ -82,9 +82,9 @@ def loaded_by(*words: str) -> set[str]:
 
 
 def test_the_version_is_an_option_and_a_command_that_needs_no_hub(tmp_path: Path) -> None:
-    assert (fleet("--version").stdout, fleet("--version").returncode) == (f"fleet {__version__}\n", 0)
+    assert (fleet("--version").stdout, fleet("--version").returncode) == (f"fleet {running()}\n", 0)
     alone = fleet("version", "--data-dir", str(tmp_path))
-    assert (alone.returncode, alone.stdout) == (0, f"fleet {__version__}\n") and "no hub found" in alone.stderr
+    assert (alone.returncode, alone.stdout) == (0, f"fleet {running()}\n") and "no hub found" in alone.stderr
 
 
 @pytest.mark.parametrize("arguments", [["--help"], ["get", "--help"]])

@@ -22,6 +22,8 @@ from fleet import schemas
 from fleet.accounts import partitions, schema
 from fleet.accounts.models import SCHEMA
 from fleet.accounts.schema import engine_of
+from fleet.cli.starting import place_of
+from fleet.release import running
 from fleet.store import migrate
 from tests.cli.hub import Up, fleet
 from tests.conftest import Server, run_apart
@@ -144,7 +146,10 @@ def test_no_process_starts_on_the_database_of_a_later_release(database_url: str,
     where = ("--data-dir", str(tmp_path / "hub"), "--database-url", database_url)
     for process in (("api", "--listen", "127.0.0.1:0"), ("controllers",)):
         done = fleet(*process, *where)
-        assert done.returncode == 1 and json.loads(done.stderr)["event"] == (
+        first, last = map(json.loads, done.stderr.splitlines())
+        assert first["event"] == f"fleet {process[0]} starts" and first["database"] == place_of(database_url)
+        assert (first["version"], first["commit"], first["data"]) == (*running(), str(tmp_path / "hub"))
+        assert done.returncode == 1 and last["event"] == (
             "fleet: the database has the schema 9999_post of a newer release, and this release knows"
             f" {migrate.HEAD}: run that release, or restore a backup from before the upgrade"
         )

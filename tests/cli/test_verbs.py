@@ -13,7 +13,6 @@ from typing import Any
 import pytest
 
 from api.v1.models import State
-from fleet import __version__
 from fleet.amc.get import CLUSTERS
 from fleet.bindings.conditions import condition
 from fleet.cli.clone import put
@@ -21,6 +20,7 @@ from fleet.cli.failure import Failure
 from fleet.cli.jobs import LIST, STATES
 from fleet.cli.queueverbs import QUEUES
 from fleet.cli.when import moment
+from fleet.release import running
 from fleet.wellknown import ANNOTATION_QUOTA_FULLNAME
 from tests.cli.hub import Up, fleet, refusal, until
 from tests.cli.test_drain import QUOTA
@@ -246,5 +246,5 @@ def test_the_version_is_that_of_the_program_and_of_the_hub(up: Up) -> None:
     done = run(up, "version")
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.splitlines() == [
-        f"fleet {__version__}", f"hub {__version__} (Kubernetes API v1.36.3, {up.hub.client.access.server})",
+        f"fleet {running()}", f"hub {running()} (Kubernetes API v1.36.3, {up.hub.client.access.server})",
     ]  # fmt: skip

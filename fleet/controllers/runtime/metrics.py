@@ -22,6 +22,7 @@ from prometheus_client import (
 from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
+from fleet import release
 from fleet.controllers.runtime.gauges import (
     LEAVES_MOST,
     MEMBERS_MOST,
@@ -91,6 +92,7 @@ class Metrics:
     def __init__(self) -> None:
         self.registry = registry = CollectorRegistry()
         ProcessCollector(registry=registry)
+        release.show(registry)
         self.leader = Gauge("fleet_leader", "1 while this process leads, 0 while it stands by.", registry=registry)
         self.cycles = Counter(
             "fleet_decision_cycles", "Looks of the decider: decided, unchanged (the plan before stands), idle (nobody"

@@ -16,6 +16,7 @@ from fleet.controllers.runtime.metrics import Metrics
 
 TYPES = ("counter", "gauge", "histogram", "summary")
 RESERVED = ("_total", "_sum", "_count", "_bucket", "_created", "_info")
+INFO = "fleet_build_info"  # its name is a convention of its own, and its type in the text format is gauge
 NO_BASE_UNITS = {
     "ms", "milliseconds", "us", "microseconds", "minutes", "hours", "days", "kb", "mb", "gb", "kilobytes", "megabytes",
     "percent", "millicores", "mib", "gib", "secs", "sec",
@@ -29,7 +30,7 @@ def faults(metric: Metric) -> Iterable[str]:
         yield "is not in small letters with single underscores"
     if not metric.documentation.strip().endswith("."):
         yield "has no text, or one that does not end"
-    if metric.type != "counter" and metric.name.endswith(RESERVED):
+    if metric.type != "counter" and metric.name != INFO and metric.name.endswith(RESERVED):
         yield "ends as a counter or as a part of another metric does"
     if NO_BASE_UNITS & set(words):
         yield "is not in a base unit"

@@ -185,5 +185,7 @@ def test_the_page_lists_the_metrics_of_the_api() -> None:
     relays = Relays(Objects(MemoryStore(clock), Registry([]), clock, RandomIds()), "hub")
     for others in (OidcMetrics(), AuditMetrics(), relays, Certificates(DataDir(Path("nowhere")), ()), Failing(clock)):
         others.show(metrics.registry)
-    listed = {name: row for name, row in listed_metrics().items() if name.startswith("fleet_api_")}
+    listed = {
+        name: row for name, row in listed_metrics().items() if name.startswith(("fleet_api_", "fleet_build_info"))
+    }
     assert_told(generate_latest(metrics.registry).decode(), listed)
