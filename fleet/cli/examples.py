@@ -4,7 +4,7 @@ from __future__ import annotations
 
 EXAMPLES: dict[str, tuple[str, ...]] = {
     "up": ("fleet up --members 2", "fleet up --data-dir /srv/fleet --listen 0.0.0.0:6440"),
-    "demo": ("fleet demo",),
+    "demo": ("fleet demo", "fleet demo --keep"),
     "join": (
         "fleet join east --kubeconfig east.kubeconfig --label pool=h100 --region eu",
         "fleet join west --kubeconfig west.kubeconfig --enable-reservation",

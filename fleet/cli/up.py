@@ -58,6 +58,7 @@ READY_POLL_S = 0.1
 REJOIN_S = 2.0  # after an attempt that failed
 MEMBERS_MAX = 676
 BACKLOG = 1024
+PROGRAM_CHARACTERS_MAX = 120
 
 
 @dataclass(frozen=True)
@@ -166,8 +167,20 @@ def bind(host: str, port: int) -> socket.socket:
     except (OSError, UnicodeError) as error:
         listener.close()
         why = getattr(error, "strerror", None) or str(error)
-        raise Failure(f"cannot listen on {host}:{port}: {why}") from error
+        raise Failure(f"cannot listen on {host}:{port}: {why}{_listening(port)}") from error
     return listener
+
+
+def _listening(port: int) -> str:
+    """The process of this machine that has the port and what to do about it; "" where none is seen."""
+    import psutil
+
+    with contextlib.suppress(psutil.Error):  # other systems show only the own processes, or none
+        for one in psutil.net_connections("tcp"):
+            if one.status == psutil.CONN_LISTEN and one.laddr and one.laddr.port == port and one.pid:
+                program = " ".join(psutil.Process(one.pid).cmdline())[:PROGRAM_CHARACTERS_MAX]
+                return f", by process {one.pid} ({program}): stop it, or take another port with --listen"
+    return ""
 
 
 async def _run(plan: Plan) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import signal
 import socket
@@ -133,7 +134,11 @@ def test_a_port_in_use_is_one_line_and_starts_nothing(tmp_path: Path) -> None:
         port = taken.getsockname()[1]
         done = fleet("up", "--data-dir", str(folder), "--listen", f"127.0.0.1:{port}")
     assert done.returncode == 1 and done.stdout == ""
-    assert done.stderr.splitlines()[-1] == f"fleet: cannot listen on 127.0.0.1:{port}: Address already in use"
+    why = done.stderr.splitlines()[-1]
+    assert why.startswith(
+        f"fleet: cannot listen on 127.0.0.1:{port}: Address already in use, by process {os.getpid()} ("
+    )
+    assert why.endswith("): stop it, or take another port with --listen")
     assert processes_of(folder) == []
 
 
