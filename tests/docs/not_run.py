@@ -11,9 +11,6 @@ FAULT = "needs a decider that fails: tests/controllers"
 
 # By page: patterns of commands, or of SECTION: COMMAND.
 NOT_RUN: dict[str, dict[str, str]] = {
-    "../../README.md": dict.fromkeys(
-        ("make *", "export *", "fleet up *", "Every day: *"), "starts a hub, or names no job: tests/cli/test_up.py"
-    ),
     "../tutorial.md": {"make up": STARTS},
     "../reference/kubectl-amc.md": {"kubectl amc get events *": "a member with fewer rights: tests/amc"},
     "logs-and-shells.md": dict.fromkeys(

@@ -18,6 +18,7 @@ CHANCE = (
     (re.compile(r'"id":\d+'), '"id":NUMBER'),
     (re.compile(r"(Starts: +probably) in .*"), r"\1"),
     (QUEUE, r"\1-SUFFIX"),
+    (re.compile(r"\(\d+(?:\.\d+)? s\)"), "(SECONDS)"),
     (re.compile(r"\b(?:\d+(?:\.\d+)?(?:ms|[smhd]))+\b"), "AGE"),
 )
 

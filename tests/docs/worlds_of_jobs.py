@@ -13,7 +13,6 @@ from tests.docs.world import (
     World,
     file_of,
     labelled,
-    shown_files,
     shown_object,
 )
 from tests.e2e.manifests import gang_policy, pytorchjob
@@ -80,7 +79,6 @@ AMC = World(
 )
 
 WORLDS = {
-    "../../README.md": World(files=endless() | shown_files("../../README.md")),
     "../tutorial.md": TUTORIAL,
     "../reference/kubectl-amc.md": AMC,
     HELD: HOLD,
