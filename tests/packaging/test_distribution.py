@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.hub import Up
+from tests.docs.test_docs import ROOT
 from tests.packaging.conftest import PAGES
 
 
