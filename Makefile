@@ -8,6 +8,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
+UNREACHED := Connection (refused|reset)|Name or service not known|Temporary failure in name resolution|[A-Z][a-z ]+ timed out|Network is unreachable|No route to host
 DATA_DIR ?= build/up
 MEMBERS ?= 3
 LISTEN ?= 127.0.0.1:6440
@@ -154,18 +155,24 @@ setup: $(CONSOLE) ## Make .venv with everything locked in requirements.lock, and
 # The lock names every file by hash, build tools included, so nothing is resolved here and pip builds nothing.
 # The project itself is linked, not copied: a changed source needs no new install.
 $(STAMP): pyproject.toml requirements.lock
+	@command -v $(PYTHON) >/dev/null || { echo "no program $(PYTHON): install Python 3.11 or newer, or name yours: make PYTHON=python3.x" >&2; exit 1; }
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Fleet needs Python 3.11 or newer, and $(PYTHON) is %d.%d: make PYTHON=python3.x" % sys.version_info[:2])'
-	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV) || { rm -rf $(VENV); \
+	@$(BIN)/python -c 'import pip, sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || $(PYTHON) -m venv --clear $(VENV) || { rm -rf $(VENV); \
 		echo "$(PYTHON) cannot make a virtual environment (on Debian and Ubuntu: apt-get install python3-venv)" >&2; exit 1; }
 	@echo "setting up $(VENV) …" >&2
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock 2>$(VENV)/pip.log || { \
+		if grep -q "connection broken" $(VENV)/pip.log; then echo "no network: pip cannot reach its package index ($$(grep -oE '$(UNREACHED)' \
+			$(VENV)/pip.log | head -1)). Connect this machine, or name a mirror (PIP_INDEX_URL=…) or a proxy (HTTPS_PROXY=…), and make again" >&2; \
+		else echo "pip cannot install requirements.lock, all it said is in $(VENV)/pip.log: $$(tail -1 $(VENV)/pip.log)" >&2; fi; exit 1; }
 	@$(BIN)/python -m pip install -qq --disable-pip-version-check --no-deps --no-build-isolation --no-index --editable .
 	@touch $@
 
 # Its types come from the REST API, so it is built again when the one or the other has changed.
 $(CONSOLE): $(STAMP) $(shell find console api/v1 -name node_modules -prune -o -name fleet.d.ts -o -type f -not -name '*.pyc' -not -name README.md -print)
 	@echo "building the console …" >&2
-	@$(NPM) install --silent --no-save --no-audit --no-fund  # not ci: npm leaves other platforms' packages out of its lock
+	@$(NPM) install --silent --no-save --no-audit --no-fund || { \
+		echo "npm cannot install the packages of the console: connect this machine, or name a mirror (npm_config_registry=…), and make again" >&2; \
+		exit 1; }  # not ci: npm leaves other platforms' packages out of its lock
 	@$(BIN)/python console/openapi.py build/console/openapi.json
 	@$(NPM) run --silent types >/dev/null
 	@$(NPM) run --silent build -- --logLevel warn
