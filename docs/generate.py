@@ -113,7 +113,7 @@ def _about(field: Field) -> str:
     if field.word == OF:
         return f"[{field.about}](#{field.about.replace(' ', '-').lower()})"
     but = f" (but for `{', '.join(map(json.dumps, field.unless))}`)" if field.unless else ""
-    return "" if field.word == PASSED_ON else f"{_cell(field.about)}{but}" if field.told else f"`{field.about}`"
+    return "" if field.word == PASSED_ON else f"{_cell(field.about)}{but}" if field.reports else f"`{field.about}`"
 
 
 def marks_page() -> str:

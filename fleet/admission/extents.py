@@ -25,11 +25,12 @@ def pods_within_bounds(interpreter: Interpreter) -> Check:
         if review.new is None or not asked_anew(review):
             return ()
         templates = interpreter.templates(review.new)
-        found = excesses(_of_job(templates))
-        if found and review.old is not None:
+        beyond = excesses(_of_job(templates))
+        if beyond and review.old is not None:
             before = interpreter.templates(review.old)
-            found = [] if [one.template for one in before] == [one.template for one in templates] else found
-        return _causes(found)
+            if [one.template for one in before] == [one.template for one in templates]:
+                return ()
+        return _causes(beyond)
 
     return check
 
@@ -51,5 +52,5 @@ def _of_policy(policy: Body) -> Iterator[Count]:
     yield from of_placement("spec.placement", mapping(dig(policy, "spec.placement")))
 
 
-def _causes(found: Sequence[Excess]) -> list[Cause]:
-    return [Cause(one.field, f"Too many: {one.text}", "FieldValueTooMany") for one in found]
+def _causes(beyond: Sequence[Excess]) -> list[Cause]:
+    return [Cause(one.field, f"Too many: {one.text}", "FieldValueTooMany") for one in beyond]

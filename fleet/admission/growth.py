@@ -69,11 +69,11 @@ def _causes(new: Body, interpreter: Interpreter, more: Sequence[Excess], why: st
 
 
 def has_room(job: Body, interpreter: Interpreter) -> bool:
-    """Whether its status says that it left its queue, or runs outside of one, and is not over."""
-    told = {text(c.get("type")): c.get("status") for c in rows(at(job, "status", "conditions"))}
-    if QUEUING in told:
+    """Whether the status of the job says that it left its queue, or runs outside of one, and is not over."""
+    conditions = {text(c.get("type")): c.get("status") for c in rows(at(job, "status", "conditions"))}
+    if QUEUING in conditions:
         return holds_quota(job)
-    return told.get(PENDING) != "True" and interpreter.state(job.get("status")).state in _PLACED
+    return conditions.get(PENDING) != "True" and interpreter.state(job.get("status")).state in _PLACED
 
 
 class _Desk:

@@ -1,7 +1,7 @@
 """What becomes of each field of a spec, as data (fields.yaml): read, passed on, warned or refused.
 
-Admission asks the table for the fields that have no effect, and for those that no object may have. Both are told when a
-write brings the field, or another value of it: an object that was stored before goes on as it is.
+Admission asks the table for the fields that have no effect, and for those that no object may have. The
+writer hears of both when a write brings the field, or another value of it: a stored object goes on as it is.
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ _Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 @dataclass(frozen=True, slots=True)
 class Field:
     """`about`: the module that reads or refuses it, the words for its writer, or the table that has what is below.
-    `told`: admission tells these words by this table. `unless`: values that are told nothing."""
+    `reports`: whether admission reports the field to its writer, by this table. `unless`: values without a report."""
 
     path: str  # spec.rules[].name
     word: str
     about: str = ""
-    told: bool = False
+    reports: bool = False
     unless: tuple[Any, ...] = ()
 
 
@@ -58,9 +58,9 @@ def _field(path: str, entry: Mapping[str, Any]) -> Field:
     word = next(iter(entry))
     if word == PASSED_ON:
         return Field(path, word)
-    by_code = word == _REFUSED_BY
-    told = word in (WARNED, REFUSED)
-    return Field(path, REFUSED if by_code else word, str(entry[word]), told, tuple(entry.get("unless", ())))
+    reports = word in (WARNED, REFUSED)
+    word_of_table = REFUSED if word == _REFUSED_BY else word
+    return Field(path, word_of_table, str(entry[word]), reports, tuple(entry.get("unless", ())))
 
 
 def fields_of(name: str) -> dict[str, Field]:
@@ -82,13 +82,13 @@ class _Branch:
 
 
 @cache
-def _told(table: str) -> dict[str, _Branch]:
-    """The fields of which admission tells, none of which is in a list; those of pod templates are asked for by
-    template."""
+def _reports(table: str) -> dict[str, _Branch]:
+    """The fields of this table that admission reports; none of them is in a list. Pod templates have a table of their
+    own."""
     parts = {path for path, field in fields_of(table).items() if field.word == OF and field.about == POD_TEMPLATE}
     root = _Branch()
     for path, field in fields_of(table).items():
-        if field.told and not any(path.startswith(f"{part}.") for part in parts):
+        if field.reports and not any(path.startswith(f"{part}.") for part in parts):
             branch = root
             for step in path.split("."):
                 branch = branch.below.setdefault(step, _Branch())
@@ -98,13 +98,13 @@ def _told(table: str) -> dict[str, _Branch]:
 
 def unread(review: Review) -> Sequence[Cause]:
     """The check of any object: refuses what no object may have, and warns of what has no effect."""
-    of_table = _told(f"{review.kind.group} {review.kind.kind}")
+    of_table = _reports(f"{review.kind.group} {review.kind.kind}")
     if not of_table and interpreter_for(review.kind) is None:
         return ()
     if review.new is None or review.user.hub or not asked_anew(review):
         return ()
     causes, warnings = list[Cause](), list[str]()
-    for field, place, value in _new(review, review.new):
+    for field, place, value in _changes(review, review.new):
         if value in field.unless:
             continue
         if field.word == REFUSED:
@@ -115,28 +115,28 @@ def unread(review: Review) -> Sequence[Cause]:
     return causes
 
 
-def _new(review: Review, body: Body) -> Iterator[tuple[Field, str, Any]]:
-    """The fields to be told of that this write brings, each with its place and its value."""
-    before = {place: value for _, place, value in _set(review, review.old)} if review.old is not None else {}
-    for field, place, value in _set(review, body):
+def _changes(review: Review, body: Body) -> Iterator[tuple[Field, str, Any]]:
+    """The fields to report that this write sets or changes, each with its place and its value."""
+    before = {place: value for _, place, value in _values(review, review.old)} if review.old is not None else {}
+    for field, place, value in _values(review, body):
         if before.get(place) != value:
             yield field, place, value
 
 
-def _set(review: Review, body: Body) -> Iterator[tuple[Field, str, Any]]:
-    yield from _found(body, _told(f"{review.kind.group} {review.kind.kind}"), "")
+def _values(review: Review, body: Body) -> Iterator[tuple[Field, str, Any]]:
+    yield from _below(body, _reports(f"{review.kind.group} {review.kind.kind}"), "")
     interpreter = interpreter_for(review.kind)
     for template in interpreter.templates(body) if interpreter is not None else ():
         if template.own:
-            yield from _found(template.template, _told(POD_TEMPLATE), f"{template.path}.")
+            yield from _below(template.template, _reports(POD_TEMPLATE), f"{template.path}.")
 
 
-def _found(body: Body, told: Mapping[str, _Branch], place: str) -> Iterator[tuple[Field, str, Any]]:
+def _below(body: Body, branches: Mapping[str, _Branch], place: str) -> Iterator[tuple[Field, str, Any]]:
     """The fields that are set, each with its place and its value."""
-    for name, branch in told.items():
+    for name, branch in branches.items():
         value = body.get(name)
         if not value:
             continue
         if branch.field is not None:
             yield branch.field, f"{place}{name}", value
-        yield from _found(mapping(value), branch.below, f"{place}{name}.")
+        yield from _below(mapping(value), branch.below, f"{place}{name}.")

@@ -42,7 +42,7 @@ _OVER = (State.SUCCEEDED, State.FAILED)
 
 
 async def may_wait(review: Review, objects: Objects) -> Sequence[Cause]:
-    """The check of an object of any kind that has an interpreter now. StatusError 403 when too many wait already."""
+    """The check of a new object of any kind that has an interpreter now. StatusError 403 when too many jobs wait."""
     interpreter = interpreter_for(review.kind)
     if review.operation != "CREATE" or interpreter is None or review.new is None or review.user.hub:
         return ()
@@ -54,7 +54,7 @@ async def may_wait(review: Review, objects: Objects) -> Sequence[Cause]:
 
 
 class _Owner(NamedTuple):
-    """What says to whom a job that waits is counted. `label`: the leaf that it names."""
+    """The user, namespace and leaf for which a waiting job counts. `label`: the leaf that the job names."""
 
     user: str
     namespace: str
@@ -62,7 +62,7 @@ class _Owner(NamedTuple):
 
 
 class _Limit(NamedTuple):
-    """`node` "": the whole hub; `user` "": all users together."""
+    """The most jobs that may wait. `node` "": on the whole hub; `user` "": of all users together."""
 
     most: int
     node: str
@@ -111,14 +111,14 @@ class _Desk:
         if tree is not None:
             limits = self._limits_now()
             for node in tree.ancestors(self._leaf(mine)):
-                found = limits.get(node, WaitingLimits())
-                if found.all is not None:
-                    yield _Limit(found.all, node, "")
-                if (most := found.of(mine.user)) is not None:
+                of_node = limits.get(node, WaitingLimits())
+                if of_node.all is not None:
+                    yield _Limit(of_node.all, node, "")
+                if (most := of_node.of(mine.user)) is not None:
                     yield _Limit(most, node, mine.user)
         stored = self._store.peek(_CONFIG)
-        said = digits(at(stored.body, "data", MAX_WAITING_BY_USER)) if stored is not None else None
-        most = DEFAULT_BY_USER if said is None else said
+        configured = digits(at(stored.body, "data", MAX_WAITING_BY_USER)) if stored is not None else None
+        most = DEFAULT_BY_USER if configured is None else configured
         if most and mine.user:
             yield _Limit(most, "", mine.user)
 
@@ -149,7 +149,7 @@ class _Desk:
         changed, upto = await changed_keys(self._store, kinds.keys(), since, revision)
         if changed is None:
             self._owners, self._count = {}, Counter()
-            self._upto = -1  # one that is broken off leaves a half
+            self._upto = -1  # a count that is broken off is incomplete
             changed = {stored.key for resource in kinds for stored in self._store.scan(*resource)}
         async for key in unhurried(changed):
             self._take(key, kinds[key.group, key.resource])

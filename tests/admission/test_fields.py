@@ -166,7 +166,7 @@ def _as_pattern(path: str) -> str:
 def test_a_module_that_reads_or_refuses_a_field_names_it() -> None:
     for name in tables():
         for field in tables()[name]:
-            if field.word == READ or (field.word == REFUSED and not field.told):
+            if field.word == READ or (field.word == REFUSED and not field.reports):
                 last = field.path.split(".")[-1].removesuffix("[]")
                 text = (ROOT / field.about).read_text()
                 assert field.path == "spec" or last in text, f"{name} {field.path}: {field.about} does not name it"
@@ -176,7 +176,7 @@ TOLD = [
     pytest.param(name, field, id=f"{name.split()[1]} {field.path}")
     for name in KINDS
     for field in tables()[name]
-    if field.told
+    if field.reports
 ]
 
 
@@ -196,7 +196,7 @@ async def test_a_field_without_effect_is_warned_of_when_it_comes(hub: Hub, name:
 
 POD = definitions().resolve("io.k8s.api.core.v1.PodTemplateSpec")
 JOBS = [name for name, kind in KINDS.items() if interpreter_for(kind) is not None]
-OF_PODS = [replace(field, path=path) for path, field in fields_of(POD_TEMPLATE).items() if field.told]
+OF_PODS = [replace(field, path=path) for path, field in fields_of(POD_TEMPLATE).items() if field.reports]
 
 
 @pytest.mark.parametrize("name", ["kubeflow.org PyTorchJob", "batch Job"])
