@@ -1,4 +1,4 @@
-"""Tokens of users in the store: each API process sees one that is made or revoked as soon as it sees the write.
+"""Tokens of users in the store: an API process knows a new or a revoked token as soon as it sees the write.
 
 A token is stored by its digest, so a dump of the database opens nothing. The administrator's own token is not among
 them: it is the first line of `tokens.csv` in the data directory, and lets somebody in whatever the database holds.
@@ -23,7 +23,7 @@ GROUP, TOKENS, IMPORTS = "tokens.fleet.io", "tokens", "imports"
 ID_CHARACTERS = 12  # of a digest: it names a token, and tells nothing of it
 ASK_S = 0.05  # between two questions to the database about tokens that this process has not seen
 AT_ONCE = 50  # of an import
-_MADE = re.compile(r"[A-Za-z0-9_-]{43}")  # as `add` makes them
+_FORM = re.compile(r"[A-Za-z0-9_-]{43}")  # of the tokens that `add` makes
 log = structlog.get_logger(__name__)
 
 
@@ -33,13 +33,13 @@ class StoredTokens:
 
     def __init__(self, store: Store, clock: Clock, own: Path | None = None) -> None:
         self._store, self._clock, self._own = store, clock, own
-        self._asked = float("-inf")
+        self._last_question = float("-inf")
 
     async def user(self, token: str) -> User | None:
         key = _key(token)
         stored = self._store.peek(key)
-        if stored is None and _MADE.fullmatch(token) and self._clock.monotonic() - self._asked >= ASK_S:
-            self._asked = self._clock.monotonic()
+        if stored is None and _FORM.fullmatch(token) and self._clock.monotonic() - self._last_question >= ASK_S:
+            self._last_question = self._clock.monotonic()
             try:
                 stored = await self._store.get(key)  # another process may just have made it
             except StoreUnavailable:
@@ -71,11 +71,11 @@ class StoredTokens:
         if any(one.id == name for one in (await asyncio.to_thread(self._read))[:1]):
             raise AdministratorsToken(name)
         await self._store.revision()
-        found = next((one for one in self._store.scan(GROUP, TOKENS) if _id(one.key.name) == name), None)
-        if found is None:
+        stored = next((one for one in self._store.scan(GROUP, TOKENS) if _id(one.key.name) == name), None)
+        if stored is None:
             return None
-        await self._store.commit([Delete(found.key)])
-        return _name(found)
+        await self._store.commit([Delete(stored.key)])
+        return _name(stored)
 
     async def take_over(self) -> None:
         """Store the tokens of the file, but for the administrator's: once for the hub, since one that was revoked
