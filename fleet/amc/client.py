@@ -26,7 +26,7 @@ from fleet.amc.kubeconfig import Access, Credential
 from fleet.engine.kubeconfig import BadKubeconfig
 
 if TYPE_CHECKING:
-    from fleet.amc.program import Executed
+    from fleet.amc.program import ProgramCredential
 
 TIMEOUT_S = 10.0
 WARNINGS_MOST, WARNING_MOST_CHARS = 50, 1000  # of one answer
@@ -96,21 +96,21 @@ class Client:
         self._local = threading.local()
         self._parts = urlsplit(access.server)
         self._own = Credential(access.token, access.certificate, access.key)
-        self._executed: Executed | None = None
+        self._program_credential: ProgramCredential | None = None
         if access.program is not None:
-            from fleet.amc.program import Executed
+            from fleet.amc.program import ProgramCredential
 
-            self._executed = Executed(access.program)
+            self._program_credential = ProgramCredential(access.program)
         self._one_at_a_time = threading.Lock()
         self._shown: tuple[Credential, ssl.SSLContext] | None = None
         self._context(self._credential())  # what is wrong with either is known at once
 
     def _credential(self) -> Credential:
         """Raises BadKubeconfig."""
-        if self._executed is None:
+        if self._program_credential is None:
             return self._own
         with self._one_at_a_time:
-            return self._executed.credential(time.time())
+            return self._program_credential.credential(time.time())
 
     def _context(self, credential: Credential) -> ssl.SSLContext | None:
         if self._parts.scheme != "https":
@@ -173,8 +173,8 @@ class Client:
                 if attempt == 1 and not fresh and gone:
                     continue
                 raise self._no_answer(error) from error
-            if response.status == 401 and attempt == 1 and self._executed is not None:
-                self._executed.refused(credential)
+            if response.status == 401 and attempt == 1 and self._program_credential is not None:
+                self._program_credential.refused(credential)
                 self.close()
                 headers |= self.headers(accept)
                 continue

@@ -48,11 +48,11 @@ class Program:
             raise self._bad(f"{self.command[0]} needs a terminal (interactiveMode: Always)")
         interactive = terminal and self.mode != "Never"
         spec = {"interactive": interactive, **({"cluster": self.cluster} if self.cluster is not None else {})}
-        told = json.dumps({"apiVersion": self.version, "kind": "ExecCredential", "spec": spec})
+        request = json.dumps({"apiVersion": self.version, "kind": "ExecCredential", "spec": spec})
         try:
             done = subprocess.run(
                 self.command, stdin=None if interactive else subprocess.DEVNULL, stdout=subprocess.PIPE, check=False,
-                env={**os.environ, **dict(self.environment), "KUBERNETES_EXEC_INFO": told}, timeout=WAIT_S,
+                env={**os.environ, **dict(self.environment), "KUBERNETES_EXEC_INFO": request}, timeout=WAIT_S,
             )  # fmt: skip
         except subprocess.TimeoutExpired:
             raise self._bad(f"{self.command[0]} has not ended within {WAIT_S:.0f} s") from None
@@ -88,17 +88,17 @@ class Program:
         return BadKubeconfig(self.where, why)
 
 
-def program_of(where: str, given: object, cluster: Mapping[str, Any]) -> Program:
-    """What `users[].user.exec` says. `cluster`: as the kubeconfig has it. Raises BadKubeconfig."""
-    if not isinstance(given, Mapping):
+def program_of(where: str, entry: object, cluster: Mapping[str, Any]) -> Program:
+    """The program of this entry `users[].user.exec`. `cluster`: as the kubeconfig has it. Raises BadKubeconfig."""
+    if not isinstance(entry, Mapping):
         raise BadKubeconfig(where, "must be a mapping")
-    version, command = given.get("apiVersion"), given.get("command")
+    version, command = entry.get("apiVersion"), entry.get("command")
     if version not in VERSIONS:
         raise BadKubeconfig(f"{where}.apiVersion", f"must be one of {', '.join(VERSIONS)}")
     if not isinstance(command, str) or not command:
         raise BadKubeconfig(f"{where}.command", "required")
-    arguments, environment = given.get("args") or [], given.get("env") or []
-    mode = given.get("interactiveMode") or "IfAvailable"
+    arguments, environment = entry.get("args") or [], entry.get("env") or []
+    mode = entry.get("interactiveMode") or "IfAvailable"
     if not isinstance(arguments, list) or not all(isinstance(one, str) for one in arguments):
         raise BadKubeconfig(f"{where}.args", "must be a list of texts")
     if mode not in ("Never", "IfAvailable", "Always"):
@@ -108,39 +108,39 @@ def program_of(where: str, given: object, cluster: Mapping[str, Any]) -> Program
         if not isinstance(one, Mapping) or not isinstance(one.get("name"), str):
             raise BadKubeconfig(f"{where}.env[{index}]", "must have a name and a value")
         pairs.append((one["name"], str(one.get("value") or "")))
-    told = _told(cluster) if given.get("provideClusterInfo") else None
-    return Program(where, version, (command, *arguments), tuple(pairs), str(given.get("installHint") or ""), mode, told)
+    info = _cluster_info(cluster) if entry.get("provideClusterInfo") else None
+    return Program(where, version, (command, *arguments), tuple(pairs), str(entry.get("installHint") or ""), mode, info)
 
 
-def _told(cluster: Mapping[str, Any]) -> dict[str, Any]:
-    """A cluster of a kubeconfig as an ExecCredential has it."""
+def _cluster_info(cluster: Mapping[str, Any]) -> dict[str, Any]:
+    """The cluster of a kubeconfig, in the form of an ExecCredential."""
     names = ("server", "tls-server-name", "insecure-skip-tls-verify", "certificate-authority-data", "proxy-url")
-    found = {name: cluster[name] for name in names if cluster.get(name)}
-    if "certificate-authority-data" not in found and cluster.get("certificate-authority"):
+    info = {name: cluster[name] for name in names if cluster.get(name)}
+    if "certificate-authority-data" not in info and cluster.get("certificate-authority"):
         with contextlib.suppress(OSError):  # whoever connects says so
             content = Path(cluster["certificate-authority"]).read_bytes()
-            found["certificate-authority-data"] = base64.b64encode(content).decode()
+            info["certificate-authority-data"] = base64.b64encode(content).decode()
     for extension in cluster.get("extensions") or ():
         with contextlib.suppress(TypeError, LookupError):
             if extension["name"] == "client.authentication.k8s.io/exec":
-                found["config"] = extension["extension"]
-    return found
+                info["config"] = extension["extension"]
+    return info
 
 
-class Executed:
+class ProgramCredential:
     """The credential of a program, while it holds."""
 
     def __init__(self, program: Program) -> None:
         self._program = program
-        self._held: Credential | None = None
+        self._current: Credential | None = None
 
     def credential(self, now: float) -> Credential:
-        """At this time (epoch seconds). Raises BadKubeconfig."""
-        if self._held is None or now >= self._held.until - EARLY_S:
-            self._held = self._program.run()
-        return self._held
+        """The credential to use at this time (epoch seconds). Raises BadKubeconfig."""
+        if self._current is None or now >= self._current.until - EARLY_S:
+            self._current = self._program.run()
+        return self._current
 
     def refused(self, credential: Credential) -> None:
-        """The server does not take it: the next one is asked for anew."""
-        if credential is self._held:
-            self._held = None
+        """Drop a credential that the server refused: the next use runs the program again."""
+        if credential is self._current:
+            self._current = None

@@ -15,7 +15,7 @@ import yaml
 
 from fleet.amc import kubeconfig
 from fleet.amc.client import Client, NoAnswer
-from fleet.amc.program import EARLY_S, Executed, Program, program_of
+from fleet.amc.program import EARLY_S, Program, ProgramCredential, program_of
 from fleet.client.config import access
 from fleet.engine.kubeconfig import BadKubeconfig
 from fleet.model.times import rfc3339
@@ -123,7 +123,7 @@ def test_a_credential_that_is_refused_is_asked_for_anew_once(tmp_path: Path, ser
 def test_a_credential_is_kept_until_shortly_before_its_end(tmp_path: Path) -> None:
     end = 1_900_000_000.0
     login = Login(tmp_path, expirationTimestamp=rfc3339(end))
-    held = Executed(Program("users[0].user.exec", V1, (str(login.path),)))
+    held = ProgramCredential(Program("users[0].user.exec", V1, (str(login.path),)))
     assert [held.credential(now).token for now in (0.0, end - EARLY_S - 1, end - EARLY_S + 1)] == ["0-", "0-", "1-"]
 
 
