@@ -70,7 +70,7 @@ class Count(NamedTuple):
 
 
 class Excess(NamedTuple):
-    """The first field with which a bound is passed."""
+    """A bound that is passed, with the first field that passes it."""
 
     field: str
     kind: str
@@ -115,8 +115,8 @@ def of_pod(where: str, spec: Mapping[str, Any]) -> Iterator[Count]:
 def of_placement(where: str, placement: Mapping[str, Any]) -> Iterator[Count]:
     """The counts of a policy's placement, which stands at `where`."""
     for name in ("clusterAffinity", "clusterAffinities"):
-        given = placement.get(name)
-        affinities = rows([given] if name == "clusterAffinity" else given)
+        value = placement.get(name)
+        affinities = rows([value] if name == "clusterAffinity" else value)
         yield Count(f"{where}.{name}", "terms", len(affinities))
         for affinity in affinities:
             yield from _of_affinity(f"{where}.{name}", affinity)
@@ -198,8 +198,8 @@ def _of_expressions(where: str, expressions: list[dict[str, Any]]) -> Iterator[C
         yield _longest(where, (text(expression.get("key")), *values))
 
 
-def _tolerations(where: str, given: Any) -> Iterator[Count]:
-    tolerations = rows(given)
+def _tolerations(where: str, value: Any) -> Iterator[Count]:
+    tolerations = rows(value)
     yield Count(where, "tolerations", len(tolerations))
     yield _longest(where, (text(entry.get(name)) for entry in tolerations for name in ("key", "value")))
 
@@ -209,8 +209,8 @@ def _named(where: str, names: set[str]) -> Iterator[Count]:
     yield _longest(where, names)
 
 
-def _longest(where: str, given: Iterable[str]) -> Count:
-    return Count(where, "characters", max(map(len, given), default=0))
+def _longest(where: str, names: Iterable[str]) -> Count:
+    return Count(where, "characters", max(map(len, names), default=0))
 
 
 def _asked(resources: Any) -> set[str]:
