@@ -26,15 +26,15 @@ class Patience:
 
 
 class Turning(StrEnum):
-    """How the loop does."""
+    """The state of the loop."""
 
     TURNS = "turns"
     LATE = "late"  # no sign of life is given for it
     STANDS = "stands"  # it leads no more
 
 
-def judged(since_s: float, patience: Patience) -> Turning:
-    """How a loop does that turned `since_s` ago."""
+def state_of_loop(since_s: float, patience: Patience) -> Turning:
+    """The state of a loop that turned `since_s` ago."""
     if since_s >= patience.stands_s:
         return Turning.STANDS
     return Turning.LATE if since_s >= patience.turned_s else Turning.TURNS
@@ -59,7 +59,7 @@ class Stamps:
 
     @property
     def turning(self) -> Turning:
-        return judged(self.age_s, self._patience)
+        return state_of_loop(self.age_s, self._patience)
 
     def end(self) -> None:
         self._timer.cancel()

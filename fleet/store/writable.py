@@ -47,7 +47,7 @@ class Blocker:
     state: str
     open_s: float
 
-    def told(self) -> str:
+    def text(self) -> str:
         return f"process {self.pid} (user {self.user}, {self.application or 'no name'}, {self.state})"
 
 
@@ -61,7 +61,7 @@ class Trial:
 
 
 async def trial(dsn: str, bound_s: float = BOUND_S) -> Trial:
-    """One write. Never raises for a database that does not take it."""
+    """The outcome of one write. Never raises for a database that does not take it."""
     try:
         connection = await connect(dsn, NAME, SETTINGS)
     except (*BROKEN, asyncpg.PostgresError) as error:
@@ -90,7 +90,7 @@ async def _write(connection: asyncpg.Connection) -> None:
 
 
 async def _late(dsn: str, pid: int, bound_s: float) -> Trial:
-    """Of a write that waits. `pid`: the process of the database that it waits in."""
+    """The outcome of a write that waits. `pid`: the process of the database that it waits in."""
     text = f"a write has not happened within {bound_s:g} s"
     try:
         connection = await connect(dsn, NAME)
@@ -103,6 +103,6 @@ async def _late(dsn: str, pid: int, bound_s: float) -> Trial:
     blockers = tuple(Blocker(**dict(row)) for row in rows)
     if not blockers:
         return Trial(None, f"{text}, and no session has a lock that it waits for")
-    first = f"{blockers[0].told()} has had a lock in a transaction that is open for {blockers[0].open_s:.0f} s"
+    first = f"{blockers[0].text()} has had a lock in a transaction that is open for {blockers[0].open_s:.0f} s"
     more = f", and {len(blockers) - 1} more" if len(blockers) > 1 else ""
     return Trial(None, f"{text}: {first}{more}", blockers)

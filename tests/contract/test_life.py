@@ -1,4 +1,4 @@
-"""How the event loop of a leader is judged by its stamps; no thread, and a clock of the test's own."""
+"""How the event loop of a leader is state_of_loop by its stamps; no thread, and a clock of the test's own."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from fleet.store.life import Patience, Stamps, Turning, judged
+from fleet.store.life import Patience, Stamps, Turning, state_of_loop
 
 
 @pytest.mark.parametrize(
@@ -15,7 +15,7 @@ from fleet.store.life import Patience, Stamps, Turning, judged
      (30, Turning.STANDS), (3600, Turning.STANDS)],
 )  # fmt: skip
 def test_ten_seconds_are_late_and_thirty_lose_the_leadership(since_s: float, turning: Turning) -> None:
-    assert judged(since_s, Patience()) is turning
+    assert state_of_loop(since_s, Patience()) is turning
 
 
 def test_who_is_sure_cannot_have_been_deposed() -> None:
