@@ -12,6 +12,9 @@ FAULT = "needs a decider that fails: tests/controllers"
 # By page: patterns of commands, or of SECTION: COMMAND.
 NOT_RUN: dict[str, dict[str, str]] = {
     "../tutorial.md": {"make up": STARTS},
+    "../../CONTRIBUTING.md": dict.fromkeys(
+        ("make setup", "make lint", "make test", "make slow"), "all of it: .ci/run, and make slow before a release"
+    ),
     "../reference/kubectl-amc.md": {"kubectl amc get events *": "a member with fewer rights: tests/amc"},
     "logs-and-shells.md": dict.fromkeys(
         ("fleet exec *", "fleet attach *", "fleet port-forward *", "kubectl exec *", "kubectl port-forward *"), KEYS
@@ -55,9 +58,10 @@ BY_CHANCE = {
     "kubectl get queue -n kube-queue",
 }  # fmt: skip
 
-# Pages that are made by running their commands, and one that only starts a hub.
+# Pages that are made by running their commands, one that only starts a hub, and one of a checkout.
 ANOTHER_RUN = {
     "what-if.md": "tests/docs/test_docs.py",
     "../reference/snapshot.md": "tests/docs/test_docs.py",
     "use-the-console.md": "tests/console",
+    "../../CONTRIBUTING.md": "tests/project/test_contributing.py",
 }
