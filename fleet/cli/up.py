@@ -179,7 +179,7 @@ def _listening(port: int) -> str:
         for one in psutil.net_connections("tcp"):
             if one.status == psutil.CONN_LISTEN and one.laddr and one.laddr.port == port and one.pid:
                 program = " ".join(psutil.Process(one.pid).cmdline())[:PROGRAM_CHARACTERS_MAX]
-                return f", by process {one.pid} ({program}): stop it, or take another port with --listen"
+                return f", by process {one.pid} ({program}): stop that program or hub, or give another --listen"
     return ""
 
 

@@ -138,7 +138,7 @@ def test_a_port_in_use_is_one_line_and_starts_nothing(tmp_path: Path) -> None:
     assert why.startswith(
         f"fleet: cannot listen on 127.0.0.1:{port}: Address already in use, by process {os.getpid()} ("
     )
-    assert why.endswith("): stop it, or take another port with --listen")
+    assert why.endswith("): stop that program or hub, or give another --listen")
     assert processes_of(folder) == []
 
 
