@@ -11,8 +11,12 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from fleet.release import running
+
 if TYPE_CHECKING:
+    import asyncpg
     from alembic.config import Config
+    from alembic.migration import MigrationContext
     from sqlalchemy import MetaData
     from sqlalchemy.engine import Connection
     from sqlalchemy.ext.asyncio import AsyncEngine
@@ -37,16 +41,30 @@ async def upgrade(name: str, engine: AsyncEngine, revision: str = "head") -> Non
         await connection.run_sync(lambda one: command.upgrade(config(name, one), revision))
 
 
+async def too_new(connection: asyncpg.Connection, table: str, version: str, known: str) -> str:
+    """Whose schema this is, for one that this release does not know. The release that migrated last has left its number
+    as the comment on the table of versions."""
+    writer = await connection.fetchval("SELECT obj_description(to_regclass($1), 'pg_class')", table)
+    release = f"the release {writer}" if writer else "a newer release"
+    return f"has the schema {version} of {release}, and this release, {running().version}, knows {known}"
+
+
 def run(metadata: MetaData, *, lock: int, variables: tuple[str, ...], schema: str | None = None) -> None:
     """Run what Alembic was asked for, in an `env.py`: on the connection that a hub hands over, else under the lock on
     the database that the first set of the environment variables names. `schema` holds the version table."""
     from alembic import context
     from alembic.util import CommandError
+    from sqlalchemy import text
+
+    def name_writer(ctx: MigrationContext, *_: object, **__: object) -> None:
+        statement = f"COMMENT ON TABLE {f'{schema}.' if schema else ''}alembic_version IS '{running().version}'"
+        ctx.impl.execute(text(statement))
 
     def migrate(connection: Connection) -> None:
         context.configure(
             connection=connection, target_metadata=metadata, version_table_schema=schema, include_schemas=bool(schema),
             include_name=lambda name, kind, _: kind != "schema" or name == schema,
+            on_version_apply=name_writer,
         )  # fmt: skip
         with context.begin_transaction():
             context.run_migrations()

@@ -50,10 +50,8 @@ async def prepare(dsn: str) -> bool:
             return False
         if version is not None and _number(version) > _number(HEAD):
             if version.endswith("_post"):
-                raise SchemaTooNew(
-                    f"the history has the schema {version} of a newer release, and this release knows {HEAD}: run that"
-                    " release, or give the history a database of its own"
-                )
+                schema = await schemas.too_new(connection, f"{SCHEMA}.alembic_version", version, HEAD)
+                raise SchemaTooNew(f"the history {schema}: run that release, or give the history a database of its own")
             return False
         await connection.execute(f"CREATE SCHEMA IF NOT EXISTS {SCHEMA}")
         await _upgrade(dsn)

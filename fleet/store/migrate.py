@@ -31,9 +31,10 @@ async def migrate(dsn: str) -> bool:
             return False
         if version is not None and version not in _known():
             if version.endswith("_post"):
+                schema = await schemas.too_new(connection, "alembic_version", version, HEAD)
                 raise SchemaTooNew(
-                    f"the database has the schema {version} of a newer release, and this release knows {HEAD}: run that"
-                    " release, or restore a backup from before the upgrade"
+                    f"the database {schema}: run that release, or restore a backup from before the upgrade"
+                    " (fleet restore)"
                 )
             log.warning("the database is newer than this release, and still carries it", schema=version, known=HEAD)
             return False

@@ -17,6 +17,7 @@ import pytest
 
 from fleet import schemas
 from fleet.accounts import schema
+from fleet.release import running
 from fleet.store import migrate
 from tests.conftest import Server, run_apart
 from tests.docs.test_docs import ROOT
@@ -132,6 +133,8 @@ async def test_released_revisions_keep_their_names_and_tables(empty: str) -> Non
         await schemas.upgrade(name, engine, revision)
         async with engine.connect() as connection:
             assert (await connection.exec_driver_sql(f"SELECT version_num FROM {table}")).scalars().all() == [revision]
+            comment = f"SELECT obj_description('{table}'::regclass)"
+            assert (await connection.exec_driver_sql(comment)).scalars().all() == [running().version]
     await engine.dispose()
     await migrate.migrate(empty)
     await schema.prepare(empty)
