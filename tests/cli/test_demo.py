@@ -18,6 +18,8 @@ from fleet.cli.demo_story import STORY
 from tests.cli.hub import BIN, fleet, processes_of, refusal
 from tests.docs.test_docs import ROOT
 
+pytestmark = [pytest.mark.xdist_group("demo"), pytest.mark.timeout(600)]  # one whole demo for most of them
+
 WITHIN_S = 240.0
 STEP = re.compile(r"^── Step (\d+) of (\d+) · (.+) · (\d+) s ──$", re.MULTILINE)
 

@@ -8,6 +8,8 @@ import sys
 from pathlib import Path
 from xml.etree import ElementTree
 
+import pytest
+
 from tests.docs.shown import missing
 from tests.docs.test_docs import ROOT
 
@@ -20,6 +22,7 @@ def lines() -> list[str]:
     return [text.text or "" for text in ElementTree.parse(PICTURE).getroot().iter(f"{SVG}text")]
 
 
+@pytest.mark.slow  # tests/docs/test_pages_run.py runs the same commands, as the tutorial shows them
 def test_the_picture_shows_what_is_printed_now(tmp_path: Path) -> None:
     recorded = subprocess.run(
         [sys.executable, "-c", RECORD, str(tmp_path)], cwd=ROOT, capture_output=True, text=True, timeout=280
