@@ -75,6 +75,7 @@ def agent(
             tasks.append(asyncio.create_task(follow(certificates.files, exposition.renew), name="certificates"))
         if listener is not None:
             tasks.append(asyncio.create_task(Health(served, listener).run(), name="health"))
+        say_start("agent", hub=hub, member=name)
         stopping: asyncio.Task[object] = asyncio.create_task(stop.wait())
         done, _ = await asyncio.wait({stopping, *tasks}, return_when=asyncio.FIRST_COMPLETED)
         for task in (stopping, *tasks):
@@ -85,7 +86,6 @@ def agent(
                 task.result()  # a bug: the process ends with it, and is started again
 
     logs.configure()
-    say_start("agent")
     compose.run(main)
 
 
