@@ -204,7 +204,6 @@ class SimulatedCluster:
         if self._kept is not None:
             await asyncio.to_thread(self._kept.restore)
             await load_crds(world.store, world.registry)  # else objects of these kinds would seem to be gone
-            await world.pods.load()  # else operators would make pods anew
         await self._app.start()
         for name in NAMESPACES:
             body: Body = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}
@@ -220,6 +219,8 @@ class SimulatedCluster:
             GarbageCollector(world.objects, world.options, workers=1), Namespaces(world.objects, world.options),
             world.pods, _CustomKinds(world), *([self._kept] if self._kept is not None else ()),
         ]  # fmt: skip
+        if self._kept is not None:
+            await world.pods.load()  # the loops are told of what runs, and no operator makes it anew
         self._stop.clear()
         self._running = asyncio.create_task(run_all(loops, self._stop), name=f"simulated:{self.name}")
 

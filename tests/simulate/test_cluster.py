@@ -246,6 +246,10 @@ async def running_two(member: Member) -> dict[str, str]:
     return {name: pod["metadata"]["uid"] for name, pod in (await member.pods()).items()}
 
 
+async def nodes_of(member: Member) -> dict[str, str]:
+    return {name: pod["spec"].get("nodeName", "") for name, pod in (await member.pods()).items()}
+
+
 async def stopped(member: Member) -> None:
     await member.client.aclose()
     await member.cluster.stop()
@@ -263,6 +267,20 @@ async def test_a_member_with_a_file_goes_on_after_a_restart(tmp_path: Path) -> N
     await member.until(member.pods, {}, within_s=20)
     await stopped(member)
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
+
+
+async def test_pods_that_run_wait_or_start_go_on_after_a_restart(tmp_path: Path) -> None:
+    file, shape = tmp_path / "cfa.objects", NodeShape(count=1, gpus=4)
+    cluster = SimulatedCluster("cfa", [shape], pod_start_s=600, identity="one", file=file)
+    await cluster.start()
+    member = Member(cluster)
+    await member.post(PODS, pod("starts", gpus=4, run_for="1s"))
+    await member.post(PODS, pod("waits", gpus=4))
+    await member.until(lambda: nodes_of(member), {"starts": "node-0", "waits": ""})
+    await stopped(member)
+    member = await restarted(file, shape)
+    await member.until(member.phases, {"starts": "Succeeded", "waits": "Running"})
+    await stopped(member)
 
 
 def cut(file: Path) -> int:
