@@ -111,7 +111,7 @@ BEYOND = [
 
 @pytest.mark.parametrize("body", JUST)
 async def test_a_job_at_its_bounds_is_accepted(hub: Hub, body: Body) -> None:
-    await hub.create(body)
+    assert (await hub.create(body))["metadata"]["name"] == body["metadata"]["name"]
 
 
 @pytest.mark.parametrize(("body", "field", "text"), BEYOND)

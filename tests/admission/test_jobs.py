@@ -178,7 +178,8 @@ async def test_a_kind_that_cannot_be_suspended_is_stopped_by_no_replicas(hub: Hu
     labels = {"app": "a"}
     spec = {"replicas": 0, "selector": {"matchLabels": labels}, "template": {"metadata": {"labels": labels}, **pod()}}
     for kind in ("Deployment", "StatefulSet"):
-        await hub.create({"apiVersion": "apps/v1", "kind": kind, "metadata": {"name": "s"}, "spec": spec})
+        made = await hub.create({"apiVersion": "apps/v1", "kind": kind, "metadata": {"name": "s"}, "spec": spec})
+        assert made["spec"]["replicas"] == 0
 
 
 @pytest.mark.parametrize(("trainer", "field"), [

@@ -220,7 +220,8 @@ async def test_a_name_of_which_no_queue_can_be_made_is_refused_with_the_rule(hub
 
 @pytest.mark.parametrize("name", ["Vision", "a_b", "a.b", "-a", "9", "x" * 300])
 async def test_a_name_of_which_a_queue_can_be_made_is_accepted(hub: Hub, name: str) -> None:
-    await hub.create(manifest(tree(leaf(name))))
+    made = await hub.create(manifest(tree(leaf(name))))
+    assert [child["name"] for child in made["spec"]["root"]["children"]] == [name]
 
 
 async def test_a_name_that_was_stored_before_the_rule_may_stay_but_no_other_comes(hub: Hub) -> None:

@@ -133,7 +133,7 @@ async def test_a_job_that_comes_back_into_a_full_queue_is_not_refused(teams: Hub
     await teams.create(tree({"fleet.io/max-waiting-jobs": 1}))
     made = await submit(teams, job("one", suspend=True))
     made["spec"]["runPolicy"]["suspend"] = False
-    await teams.update(made)
+    assert (await teams.update(made))["spec"]["runPolicy"]["suspend"] is False
 
 
 async def test_the_count_is_made_anew_where_the_log_tells_of_too_much(
