@@ -121,17 +121,33 @@ def running_hub(folder: Path, listen: str = "127.0.0.1:0") -> Iterator[tuple[str
     """`fleet up` for the length of a `with` block; gives its `ready` line, and its process."""
     command = [sys.executable, "-P", "-m", "fleet.cli.main", "up", "--data-dir", str(folder), "--listen", listen]
     environment = {**os.environ, ENV_PARENT: str(os.getpid()), "FLEET_DATABASE_URL": ""}
-    process = subprocess.Popen(
-        [*command, "--members", str(MEMBERS)], stdout=subprocess.PIPE, stdin=subprocess.DEVNULL, text=True,
-        env=environment, start_new_session=True,
-    )  # fmt: skip
+    process: subprocess.Popen[str] | None = None
     try:
+        with _afterwards():  # else Ctrl-C may come where the hub runs already and nobody knows of it yet
+            process = subprocess.Popen(
+                [*command, "--members", str(MEMBERS)], stdout=subprocess.PIPE, stdin=subprocess.DEVNULL, text=True,
+                env=environment, start_new_session=True,
+            )  # fmt: skip
         yield _ready_line(process), process
     finally:
         with _uninterrupted():
-            status = _stop(process)
+            status = _stop(process) if process else 0
     if status != 0:
         raise Failure(f"the hub did not stop cleanly: exit status {status}")
+
+
+@contextlib.contextmanager
+def _afterwards() -> Iterator[None]:
+    """A short block at whose end a Ctrl-C that came meanwhile is raised."""
+    came: list[int] = []
+    before = {number: signal.signal(number, lambda number, _: came.append(number)) for number in ENDS}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+    if came:
+        raise KeyboardInterrupt
 
 
 @contextlib.contextmanager

@@ -105,6 +105,36 @@ def test_a_demo_that_is_stopped_while_its_hub_starts_leaves_nothing_behind(tmp_p
     assert processes_of(tmp_path) == [] and list(tmp_path.iterdir()) == []
 
 
+IN_BETWEEN = """
+import os, signal, subprocess, sys
+from pathlib import Path
+from fleet.cli.demo import ENDS, running_hub
+
+class Interrupted(subprocess.Popen):
+    def __init__(self, *arguments, **options):
+        super().__init__(*arguments, **options)
+        os.kill(os.getpid(), int(sys.argv[2]))
+
+subprocess.Popen = Interrupted
+for number in ENDS:
+    signal.signal(number, signal.default_int_handler)
+with running_hub(Path(sys.argv[1])):
+    pass
+"""
+
+
+@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_a_demo_that_is_stopped_the_moment_its_hub_is_there_leaves_no_process(
+    tmp_path: Path, how: signal.Signals
+) -> None:
+    command = [str(BIN / "python"), "-c", IN_BETWEEN, str(tmp_path), str(int(how))]
+    errors = tmp_path.with_suffix(".errors")
+    with errors.open("w") as file:  # not a pipe, which a hub that is left behind would hold open
+        subprocess.run(command, stderr=file, timeout=100)
+    assert processes_of(tmp_path) == []
+    assert "KeyboardInterrupt" in errors.read_text()
+
+
 def test_a_terminal_shows_that_a_step_goes_on(tmp_path: Path) -> None:
     ours, theirs = pty.openpty()
     demo = Demo(tmp_path, terminal=theirs)
