@@ -54,6 +54,7 @@ class BypassRule:
             _keep_mark(review)
         causes = await self._first(review, objects) if self._first is not None else ()
         if looked_at and not causes:
+            await self._leaves.refresh()
             self._settle(review)
         return causes
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from fleet.bindings import binding as b
-from fleet.bindings.trees import TreeReader
+from fleet.bindings.trees import tree_reader
 from fleet.ports import Store
 from fleet.quota.tree import QuotaTree
 from fleet.wellknown import ANNOTATION_QUOTA_FULLNAME, QUEUE, QUEUE_NAMESPACE
@@ -14,11 +14,15 @@ class Leaves:
 
     def __init__(self, store: Store) -> None:
         self._store = store
-        self._tree = TreeReader(store)
+        self._tree = tree_reader(store)
 
     def tree(self) -> QuotaTree | None:
         """None without a tree that can be read: then no job is charged anywhere."""
         return self._tree.read()
+
+    async def refresh(self) -> None:
+        """Parse a large tree that is new beside the event loop, before `tree()` would do so on it."""
+        await self._tree.read_apart()
 
     def queue_of(self, leaf: str) -> str:
         """The name of the leaf's Queue; "" while it has none."""

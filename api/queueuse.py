@@ -38,6 +38,7 @@ class QueueUse:
             self.pure = lambda review: [*self._check(review), *(behind(review) if behind is not None else ())]
 
     async def __call__(self, review: Review, objects: Objects) -> Sequence[Cause]:
+        await self._leaves.refresh()
         causes = self._check(review)
         return [*causes, *(await self._then(review, objects) if self._then is not None else ())]
 

@@ -13,18 +13,20 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from fleet.admission.growth import has_room
-from fleet.admission.perstore import once_per_store
 from fleet.bindings import binding as b
-from fleet.bindings.trees import TreeReader, tree_object
+from fleet.bindings.trees import tree_object, tree_reader
 from fleet.engine.status import Cause, forbidden
 from fleet.kinds import INTERPRETERS, Interpreter, State, interpreter_for
 from fleet.model.untyped import at, digits
+from fleet.objects.apart import apart
 from fleet.objects.changes import Resource, changed_keys
 from fleet.objects.objects import Objects
+from fleet.objects.perstore import once_per_store
 from fleet.objects.writing import Review
 from fleet.ports import Body, Key, Store
 from fleet.quota.leaf import leaf_for
 from fleet.quota.parse import BadTree, limits_of_waiting
+from fleet.quota.tree import QuotaTree
 from fleet.quota.users import USER_MAX
 from fleet.quota.waiting import MAX_WAITING, WaitingLimits
 from fleet.slices import unhurried
@@ -86,7 +88,7 @@ class _Desk:
 
     def __init__(self, store: Store) -> None:
         self._store = store
-        self._tree = TreeReader(store)
+        self._tree = tree_reader(store)
         self._limits: tuple[int, Mapping[str, WaitingLimits]] = (0, {})  # of the tree of a revision
         self._owners: dict[Key, _Owner] = {}
         self._count: Counter[_Owner] = Counter()
@@ -96,7 +98,7 @@ class _Desk:
 
     async def why_not(self, mine: _Owner, objects: Objects) -> str:
         """The limit that one more job of this owner would pass; "" for none."""
-        limits = list(self._limits_of(mine))
+        limits = list(self._limits_of(mine, await self._tree.read_apart(), await self._limits_now()))
         kinds = _kinds(objects)
         there = sum(len(self._store.scan(*resource)) for resource in kinds)
         limits = [limit for limit in limits if limit.most <= there]
@@ -106,10 +108,8 @@ class _Desk:
             await self._follow(kinds)
             return next((limit.text(count) for limit in limits if (count := self._waiting(limit)) >= limit.most), "")
 
-    def _limits_of(self, mine: _Owner) -> Iterator[_Limit]:
-        tree = self._tree.read()
+    def _limits_of(self, mine: _Owner, tree: QuotaTree | None, limits: Mapping[str, WaitingLimits]) -> Iterator[_Limit]:
         if tree is not None:
-            limits = self._limits_now()
             for node in tree.ancestors(self._leaf(mine)):
                 of_node = limits.get(node, WaitingLimits())
                 if of_node.all is not None:
@@ -122,11 +122,11 @@ class _Desk:
         if most and mine.user:
             yield _Limit(most, "", mine.user)
 
-    def _limits_now(self) -> Mapping[str, WaitingLimits]:
+    async def _limits_now(self) -> Mapping[str, WaitingLimits]:
         stored = tree_object(self._store)
         if stored is not None and stored.revision != self._limits[0]:
             try:
-                self._limits = stored.revision, limits_of_waiting(stored.body.get("spec"))
+                self._limits = stored.revision, await apart(limits_of_waiting, stored.body.get("spec"))
             except BadTree:
                 self._limits = stored.revision, {}
         return self._limits[1] if stored is not None else {}
