@@ -15,6 +15,7 @@ import gc
 # 10 to 40 ms, and up to 100 with (10_000, 2, 5). With the default of 700 objects, collecting was measured to take a
 # fifth of the processor time.
 AFTER = (10_000, 1, 1)
+PER_LOOK = 70_000  # net new objects from one full look to the next, by these numbers
 LEAST = 500_000  # objects set aside before their number counts
 
 
@@ -24,17 +25,22 @@ class SettingAside:
     def __init__(self) -> None:
         self._known = LEAST  # objects after the last look at all of them
         self._all = False  # the next full look is at all of them
+        self._uncounted = 0  # full looks until the objects are counted
 
     def __call__(self, phase: str, info: dict[str, int]) -> None:
         if phase != "stop" or info["generation"] != 2:
             return
         gc.freeze()
-        count = gc.get_freeze_count()
+        if self._uncounted and not self._all:
+            self._uncounted -= 1
+            return
+        count = gc.get_freeze_count()  # this walks over all of them, as slow as a full look
         if self._all:
             self._all, self._known = False, max(count, LEAST)
         elif count > 2 * self._known:
             self._all = True
             gc.unfreeze()
+        self._uncounted = max(2 * self._known - count, self._known // 4) // PER_LOOK
 
 
 def collect_seldom() -> None:

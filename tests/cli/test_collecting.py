@@ -40,3 +40,27 @@ def test_what_lives_long_is_set_aside_and_looked_at_again_once_its_number_has_do
         "found once the number has doubled: True",
         "set aside again: True",
     ]
+
+
+COUNTED = """
+import gc
+from fleet.cli import collecting
+
+class Counting:
+    counts = 0
+    freeze, unfreeze, set_threshold, callbacks = gc.freeze, gc.unfreeze, gc.set_threshold, gc.callbacks
+    def get_freeze_count(self):
+        self.counts += 1
+        return gc.get_freeze_count()
+
+collecting.gc = Counting()
+collecting.collect_seldom()
+kept = [[] for _ in range(2 * collecting.LEAST)]
+print(gc.get_stats()[2]["collections"] > 10, collecting.gc.counts)
+"""
+
+
+def test_what_is_set_aside_is_seldom_counted_since_that_walks_over_all_of_it() -> None:
+    done = subprocess.run([sys.executable, "-c", COUNTED], capture_output=True, text=True, check=True, timeout=60)
+    many, counts = done.stdout.split()
+    assert many == "True" and int(counts) <= 5
