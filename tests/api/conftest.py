@@ -14,6 +14,7 @@ from datetime import UTC, datetime, timedelta
 from hashlib import sha256
 from ipaddress import ip_address
 from pathlib import Path
+from typing import Any
 
 import httpx
 import pytest
@@ -37,6 +38,7 @@ from fleet.engine.registry import Registry
 from fleet.objects.objects import Objects
 from fleet.objects.writing import Options, User
 from fleet.ports import Store
+from fleet.simulate.virtual import VirtualLoop as FastLoop
 from fleet.simulate.wall import RandomIds, WallClock
 from fleet.store.memory import MemoryStore
 from fleet.store.postgres import PostgresStore
@@ -50,6 +52,12 @@ ADMIN = User("admin", ("system:masters",))
 KUBECTLS = kubectls()
 KUBECTL = KUBECTLS[OWN]
 TOKENS = 'admin-token,admin,1,"system:masters"\nalice-token,alice,2,"dev"\nbob-token,bob,3,""\n'
+
+
+def pytest_asyncio_loop_factories(config: Any, item: Any) -> dict[str, Any]:
+    """Time jumps for a hub that lives in the process of its test; a real database answers on a real clock."""
+    jumps = item.path.name.startswith("test_v1_") and "database_url" not in item.fixturenames
+    return {"fast": FastLoop} if jumps else {"real": asyncio.new_event_loop}
 
 
 def key_pem() -> bytes:
