@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from fleet.admission.latesttree import latest_tree
 from fleet.bindings import binding as b
-from fleet.bindings.trees import tree_reader
 from fleet.ports import Store
 from fleet.quota.tree import QuotaTree
 from fleet.wellknown import ANNOTATION_QUOTA_FULLNAME, QUEUE, QUEUE_NAMESPACE
@@ -14,7 +14,7 @@ class Leaves:
 
     def __init__(self, store: Store) -> None:
         self._store = store
-        self._tree = tree_reader(store)
+        self._tree = latest_tree(store)
 
     def tree(self) -> QuotaTree | None:
         """None without a tree that can be read: then no job is charged anywhere."""

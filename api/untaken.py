@@ -11,10 +11,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 
 from fleet.admission import misspelt
+from fleet.admission.latesttree import latest_tree
 from fleet.admission.selecting import best_policy, policies_for, policy_claim, untaken, why_untaken
 from fleet.admission.workloads import carries_pods, known
 from fleet.bindings import binding as b
-from fleet.bindings.trees import tree_reader
 from fleet.engine.status import Cause
 from fleet.kinds import interpreter_for
 from fleet.model.quantity import BadQuantity
@@ -37,7 +37,7 @@ class Untaken:
 
     def __init__(self, store: Store, first: Rule | None) -> None:
         self._store = store
-        self._tree = tree_reader(store)
+        self._tree = latest_tree(store)
         self._first = first
         pure = getattr(first, "pure", None)
         if pure is not None:

@@ -13,6 +13,7 @@ import asyncio
 from collections.abc import Sequence
 from dataclasses import replace
 
+from fleet.admission.perstore import once_per_store
 from fleet.admission.quotalabels import holds_quota
 from fleet.bindings import binding as b
 from fleet.bindings.components import WANTED, components_of, wanted_of
@@ -27,7 +28,6 @@ from fleet.model.quantity import BadQuantity
 from fleet.model.unit import Component, Phase, Unit
 from fleet.model.untyped import at, rows, text
 from fleet.objects.objects import Objects
-from fleet.objects.perstore import once_per_store
 from fleet.objects.writing import Review
 from fleet.placement.growing import lacks, larger
 from fleet.ports import Body, Clock, Store, Stored

@@ -13,15 +13,16 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from fleet.admission.growth import has_room
+from fleet.admission.latesttree import latest_tree
+from fleet.admission.perstore import once_per_store
 from fleet.bindings import binding as b
-from fleet.bindings.trees import tree_object, tree_reader
+from fleet.bindings.trees import tree_object
 from fleet.engine.status import Cause, forbidden
 from fleet.kinds import INTERPRETERS, Interpreter, State, interpreter_for
 from fleet.model.untyped import at, digits
 from fleet.objects.apart import apart
 from fleet.objects.changes import Resource, changed_keys
 from fleet.objects.objects import Objects
-from fleet.objects.perstore import once_per_store
 from fleet.objects.writing import Review
 from fleet.ports import Body, Key, Store
 from fleet.quota.leaf import leaf_for
@@ -88,7 +89,7 @@ class _Desk:
 
     def __init__(self, store: Store) -> None:
         self._store = store
-        self._tree = tree_reader(store)
+        self._tree = latest_tree(store)
         self._limits: tuple[int, Mapping[str, WaitingLimits]] = (0, {})  # of the tree of a revision
         self._owners: dict[Key, _Owner] = {}
         self._count: Counter[_Owner] = Counter()

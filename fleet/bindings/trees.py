@@ -7,8 +7,6 @@ from collections.abc import Sequence
 
 from fleet.bindings import binding as b
 from fleet.model.untyped import text
-from fleet.objects.apart import apart
-from fleet.objects.perstore import once_per_store
 from fleet.ports import Body, Store, Stored
 from fleet.quota.parse import BadTree, parse_tree
 from fleet.quota.tree import QuotaTree
@@ -47,8 +45,7 @@ def read_tree(stored: Stored | None, queues: Sequence[Body] = ()) -> QuotaTree |
 
 
 class TreeReader:
-    """The tree of one store, parsed again only when its object is another. `tree_reader` gives the one that all checks
-    of a process share."""
+    """The tree of one store, parsed again only when its object is another."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
@@ -65,16 +62,6 @@ class TreeReader:
         if self._read[0] != self.revision:
             self._read = (self.revision, read_tree(tree_object(self._store)))
         return self._read[1]
-
-    async def read_apart(self) -> QuotaTree | None:
-        """The same; a large tree that is new does not hold the event loop."""
-        revision, stored = self.revision, tree_object(self._store)
-        if self._read[0] != revision:
-            self._read = (revision, await apart(read_tree, stored))
-        return self.read()
-
-
-tree_reader = once_per_store(TreeReader)
 
 
 def threshold_of(queue: Body) -> int | None:
