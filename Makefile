@@ -198,7 +198,7 @@ sbom: $(STAMP) ## Write what the image installs as a CycloneDX document into bui
 	@echo "build/sbom.cdx.json"
 
 .PHONY: changelog
-changelog: $(STAMP) ## Move the notes of changelog/ into CHANGELOG.md as those of a release (VERSION=1.2.3)
+changelog: $(STAMP) ## Make the notes of changelog/ those of a release in CHANGELOG.md, and its number that of the sources (VERSION=1.2.3)
 	@$(BIN)/python docs/changelog.py release "$(VERSION)"
 
 .PHONY: clean

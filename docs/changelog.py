@@ -1,7 +1,7 @@
 """The notes of releases, from one small file for each change.
 
 docs/changelog.py check             whether the files of changelog/ can be read, and this change brings one
-docs/changelog.py release VERSION   moves them to the top of CHANGELOG.md
+docs/changelog.py release VERSION   moves them to the top of CHANGELOG.md, and writes the number into the sources
 """
 
 from __future__ import annotations
@@ -12,6 +12,9 @@ import sys
 from collections.abc import Iterable
 from datetime import date
 from pathlib import Path
+
+from fleet.release import NAME as RELEASE
+from fleet.release import Release
 
 TITLES = {
     "added": "Added", "changed": "Changed", "fixed": "Fixed", "removed": "Removed", "security": "Security",
@@ -79,8 +82,8 @@ def notes(texts: Iterable[tuple[str, str]]) -> str:
 
 
 def release(root: Path, version: str, day: date) -> None:
-    """Move the notes to the top of CHANGELOG.md. SystemExit, and nothing is changed, for notes that cannot be read or a
-    version that is there already."""
+    """Move the notes to the top of CHANGELOG.md, and write the number for clones without its tag. SystemExit, and
+    nothing is changed, for notes that cannot be read or a version that is there already."""
     page = root / "CHANGELOG.md"
     text = page.read_text()
     if wrong := flaws(root):
@@ -93,6 +96,7 @@ def release(root: Path, version: str, day: date) -> None:
     first = ABOVE_RELEASES.search(text)
     at = first.start() if first else len(text)
     page.write_text(f"{text[:at].rstrip()}\n\n## {version} ({day})\n\n{notes(read)}\n\n{text[at:]}".rstrip() + "\n")
+    (root / "fleet" / RELEASE).write_text(Release(version, commit="").document)
     for path in fragments(root):
         path.unlink()
 

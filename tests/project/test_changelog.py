@@ -10,6 +10,7 @@ from types import ModuleType
 
 import pytest
 
+from fleet.release import NAME, Release
 from tests.docs.test_docs import ROOT, script
 
 DAY = date(2026, 1, 2)
@@ -126,6 +127,11 @@ def test_a_release_moves_the_notes_to_the_top_by_kind(changelog: ModuleType, pro
         "### Added\n\n- Jobs start sooner.\n\n### Fixed\n\n- A job that waits says why.\n"
     )
     assert [path.name for path in (project / "changelog").iterdir()] == ["README.md"]
+
+
+def test_a_release_writes_its_number_for_those_without_its_tag(changelog: ModuleType, project: Path) -> None:
+    changelog.release(project, "0.2.0", DAY)
+    assert (project / "fleet" / NAME).read_text() == Release("0.2.0", commit="").document
 
 
 @pytest.mark.parametrize(
