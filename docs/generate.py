@@ -45,7 +45,7 @@ CLI_HEAD = """# The command line
 
 Made by `docs/generate.py` from the commands themselves. `fleet COMMAND --help` prints the same, and `fleet --version` the version of the program.
 
-The [exit status](../how-to/use-the-command-line.md#exit-status) is 0, 1 for an expected failure, 2 for wrong usage, 124 where a time was over, and 130 after Ctrl-C.
+The [exit status](../how-to/use-the-command-line.md#exit-status) is 0, 1 for an expected failure, 2 for wrong usage, 78 where a hub's data is not for this release or key, 124 where a time was over, and 130 after Ctrl-C.
 
 Commands that ask a hub find it by the first of these that is given: `--kubeconfig`; the kubeconfig of `--data-dir`; `FLEET_KUBECONFIG`; the files of `KUBECONFIG`; the kubeconfig of `FLEET_DATA_DIR`; `~/.fleet/kubeconfig`; `~/.kube/config`. `--context` chooses a context of it (and passes `~/.fleet` over, which has one), whose namespace is the default of `--namespace`. A server that is no Fleet hub is named and left alone. A token in `FLEET_TOKEN`, or in `--token` before the command, stands for the credentials of the kubeconfig's user.
 """  # noqa: E501

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from fleet.cli.datadir import DataDir
-from fleet.cli.failure import Failure
+from fleet.cli.failure import Failure, Misfit
 from fleet.simulate.wall import RandomIds, WallClock
 
 if TYPE_CHECKING:
@@ -174,9 +174,9 @@ async def _start_store(store: PostgresStore, data: DataDir) -> None:
             await store.start()
         except KeyMissing as error:
             text = "put back the secrets.key that the database was written with"
-            raise Failure(f"{data.secrets_key} is not the key file of this database ({error}): {text}") from error
+            raise Misfit(f"{data.secrets_key} is not the key file of this database ({error}): {text}") from error
         except SchemaTooNew as error:
-            raise Failure(str(error)) from error
+            raise Misfit(str(error)) from error
         except StoreUnavailable as error:
             if asyncio.get_running_loop().time() > deadline:
                 raise Failure(str(error)) from error

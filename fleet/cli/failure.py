@@ -9,6 +9,12 @@ class Failure(Exception):
     exit_status = 1
 
 
+class Misfit(Failure):
+    """A hub's data that is of a newer release, or not of its key: started again, the process would fail alike."""
+
+    exit_status = 78  # EX_CONFIG of sysexits(3)
+
+
 class TimeIsOver(Failure):
     """What the command waits for has not come by its --timeout."""
 

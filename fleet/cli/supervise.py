@@ -2,9 +2,10 @@
 
 A child that dies is started again after a growing pause, for ever. The others serve meanwhile, and the cause of its
 death (memory, a full disk, its database) may pass. Only a child that has never been ready is given up, after DEATHS_MAX
-deaths within DEATHS_WINDOW_S. There the configuration is wrong, and the user gets its last words. A child that hangs is
-killed and started again like one that dies: each shows life on a pipe while its event loop turns. Children run in
-sessions of their own: Ctrl-C reaches only the supervisor, which then stops them one after the other.
+deaths within DEATHS_WINDOW_S, or at once where the data is not for it. There the configuration is wrong, and the user
+gets its last words. A child that hangs is killed and started again like one that dies: each shows life on a pipe while
+its event loop turns. Children run in sessions of their own: Ctrl-C reaches only the supervisor, which then stops them
+one after the other.
 """
 
 from __future__ import annotations
@@ -19,9 +20,10 @@ from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from fleet.cli import logs
-from fleet.cli.failure import Failure
+from fleet.cli.failure import Failure, Misfit
 from fleet.cli.logfile import BYTES_MAX, older
 from fleet.cli.parent import ENV_PARENT, ENV_READY_FD
 from fleet.store.files import append_private
@@ -62,7 +64,7 @@ class Supervisor:
         self._hangs_s = hangs_s
         self._tasks: list[asyncio.Task[None]] = []
         self._stopping = False
-        self.failed: asyncio.Future[object] = asyncio.get_running_loop().create_future()
+        self.failed: asyncio.Future[Failure] = asyncio.get_running_loop().create_future()
 
     def start(self) -> None:
         for child in self._children:
@@ -75,12 +77,13 @@ class Supervisor:
         """Return when every child has said that it is ready. Raises Failure at the limit, or when one keeps dying."""
         deadline = asyncio.get_running_loop().time() + limit_s
         for child in self._children:
-            ready: asyncio.Future[object] = asyncio.ensure_future(child.ready.wait())
+            ready = asyncio.ensure_future(child.ready.wait())
             left = max(0.0, deadline - asyncio.get_running_loop().time())
-            await asyncio.wait({ready, self.failed}, timeout=left, return_when=asyncio.FIRST_COMPLETED)
+            both: set[asyncio.Future[Any]] = {ready, self.failed}
+            await asyncio.wait(both, timeout=left, return_when=asyncio.FIRST_COMPLETED)
             ready.cancel()
             if self.failed.done():
-                raise Failure(str(self.failed.result()))
+                raise self.failed.result()
         late = next((child for child in self._children if not child.ready.is_set()), None)
         if late is None:
             return
@@ -110,24 +113,32 @@ class Supervisor:
         pause = PAUSE_FIRST_S
         while True:
             began = clock()
+            status = None
             try:
-                how = _how(await self._run_once(child))
+                status = await self._run_once(child)
+                how = _how(status)
             except OSError as error:  # no memory, no processes, a full disk
                 how = f"nothing, since it could not be started: {error.strerror or error}"
             if self._stopping:
                 return
             said = _last_line(child.log)
             if not child.ready.is_set():
+                if status == Misfit.exit_status:
+                    self._fail(Misfit(said.removeprefix("fleet: ")))
+                    return
                 deaths.append(clock())
                 if len(deaths) == DEATHS_MAX and deaths[-1] - deaths[0] < DEATHS_WINDOW_S:
-                    if not self.failed.done():
-                        why = f"{child.name} died {DEATHS_MAX} times, last with {how}"
-                        self.failed.set_result(f"{why}: {said}" if said else f"{why}; its log: {child.log}")
+                    why = f"{child.name} died {DEATHS_MAX} times, last with {how}"
+                    self._fail(Failure(f"{why}: {said}" if said else f"{why}; its log: {child.log}"))
                     return
             pause = PAUSE_FIRST_S if clock() - began >= RAN_WELL_S else pause
             _say(f"{child.name} ended with {how}; starting it again in {pause:.1f} s; its log: {child.log}")
             await asyncio.sleep(pause)
             pause = min(PAUSE_MAX_S, 2 * pause)
+
+    def _fail(self, why: Failure) -> None:
+        if not self.failed.done():
+            self.failed.set_result(why)
 
     async def _watch(self) -> None:
         """Kill children that hang. A supervisor that was stopped itself begins anew, since it cannot have heard any

@@ -213,7 +213,7 @@ async def _run(plan: Plan) -> None:
             ends: set[asyncio.Future[Any]] = {stopping, hub.supervisor.failed}
             await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
             if hub.supervisor.failed.done() and not stop.is_set():
-                raise Failure(str(hub.supervisor.failed.result()))
+                raise hub.supervisor.failed.result()
         else:
             starting.cancel()
             with contextlib.suppress(asyncio.CancelledError, Failure):

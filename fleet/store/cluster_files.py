@@ -77,7 +77,9 @@ def _version(data: Path, binaries: dict[str, Path]) -> str:
         raise Damaged(f"{path} is damaged: {RESTORE}")
     if text not in binaries:
         has = ", ".join(sorted(binaries)) or "none"
-        raise Damaged(f"{path} says PostgreSQL {text[:20]}, and there are programs of {has}: {RESTORE}")
+        newer = int(text[:20]) > max(map(int, binaries), default=0)
+        remedy = f"run the newer release that made it, or {RESTORE}" if newer else RESTORE
+        raise Damaged(f"{path} says PostgreSQL {text[:20]}, and there are programs of {has}: {remedy}")
     return text
 
 

@@ -145,12 +145,13 @@ def test_no_process_starts_on_the_database_of_a_later_release(database_url: str,
     run_apart(execute(database_url, "UPDATE alembic_version SET version_num = '9999_post'"))
     run_apart(execute(database_url, "COMMENT ON TABLE alembic_version IS '9.8.7'"))
     where = ("--data-dir", str(tmp_path / "hub"), "--database-url", database_url)
-    for process in (("api", "--listen", "127.0.0.1:0"), ("controllers",)):
+    for process in (("api", "--listen", "127.0.0.1:0"), ("controllers",), ("up", "--listen", "127.0.0.1:0")):
         done = fleet(*process, *where)
-        first, last = map(json.loads, done.stderr.splitlines())
+        first, *between, last = map(json.loads, done.stderr.splitlines())
+        assert not any("starting it again" in line["event"] for line in between)
         assert first["event"] == f"fleet {process[0]} starts" and first["database"] == place_of(database_url)
         assert (first["version"], first["commit"], first["data"]) == (*running(), str(tmp_path / "hub"))
-        assert done.returncode == 1 and last["event"] == (
+        assert done.returncode == 78 and last["event"] == (
             "fleet: the database has the schema 9999_post of the release 9.8.7, and this release,"
             f" {running().version}, knows {migrate.HEAD}: run that release, or restore a backup from before the upgrade"
             " (fleet restore)"
