@@ -4,20 +4,19 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from tests import checkout
 from tests.docs.reader import asked, shown
 from tests.docs.shown import missing
 from tests.docs.test_docs import ROOT
 
 PAGE = "../../CONTRIBUTING.md"
-# What the targets of the Makefile would make first, and what this checkout shares with the copy.
-MADE = (".venv/.installed", "api/console/static/index.html")
+NEEDED_BY_SETUP = ("pyproject.toml", "requirements.lock")
 WHO = {f"GIT_{role}_{field}": "a@example.com" for role in ("AUTHOR", "COMMITTER") for field in ("NAME", "EMAIL")}
 OF_A_TEST = ("FLEET_", "GIT_", "MAKE", "PYTEST_")
 
@@ -25,19 +24,13 @@ OF_A_TEST = ("FLEET_", "GIT_", "MAKE", "PYTEST_")
 @pytest.fixture
 def run(tmp_path: Path) -> Callable[[str], subprocess.CompletedProcess[str]]:
     """Runs a command in a copy of what is under version control, or is new, with a history of its own."""
-    listed = subprocess.run(
-        ["git", "ls-files", "--cached", "--others", "--exclude-standard"],
-        cwd=ROOT, capture_output=True, text=True, check=True, timeout=60,
-    )  # fmt: skip
-    for name in listed.stdout.splitlines():
-        if (ROOT / name).is_file():
-            (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
-            shutil.copyfile(ROOT / name, tmp_path / name)
+    checkout.copy(tmp_path)
     (tmp_path / ".venv").symlink_to(ROOT / ".venv")
+    for name in NEEDED_BY_SETUP:
+        os.utime(tmp_path / name, (0, 0))  # newer ones would make a target install the copy into this .venv
     clean = {name: value for name, value in os.environ.items() if not name.startswith(OF_A_TEST)}
     environment = clean | WHO | {
-        "MAKEFLAGS": " ".join(f"-o {name}" for name in MADE), "PYTHONPATH": str(tmp_path),
-        "PYTHONDONTWRITEBYTECODE": "1",
+        "PYTHONPATH": str(tmp_path), "PYTHONDONTWRITEBYTECODE": "1",
     }  # fmt: skip
 
     def execute(line: str) -> subprocess.CompletedProcess[str]:
@@ -54,11 +47,13 @@ def run(tmp_path: Path) -> Callable[[str], subprocess.CompletedProcess[str]]:
 def test_every_command_of_the_page_does_what_the_page_shows(
     run: Callable[[str], subprocess.CompletedProcess[str]], tmp_path: Path
 ) -> None:
+    own = (ROOT / ".venv/.installed").stat().st_mtime_ns
     for command in asked(PAGE):
         done = run(command.line)
         assert done.returncode == 0, f"$ {command.line}\n{done.stdout}"
         assert missing(command.output or (), done.stdout) == [], command.line
     assert run("git status --porcelain").stdout == "", "a command of the page leaves something behind"
+    assert (ROOT / ".venv/.installed").stat().st_mtime_ns == own
     assert "\n- A job that waits names the queue that it waits in.\n" in (tmp_path / "CHANGELOG.md").read_text()
     assert [path.name for path in (tmp_path / "changelog").iterdir()] == ["README.md"]
 
