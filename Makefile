@@ -154,7 +154,7 @@ setup: $(CONSOLE) ## Make .venv with everything locked in requirements.lock, and
 
 # The lock names every file by hash, build tools included, so nothing is resolved here and pip builds nothing.
 # The project itself is linked, not copied: a changed source needs no new install.
-$(STAMP): pyproject.toml requirements.lock
+$(STAMP): pyproject.toml hub/pyproject.toml hub/requirements.txt requirements.lock
 	@command -v $(PYTHON) >/dev/null || { echo "no program $(PYTHON): install Python 3.11 or newer, or name yours: make PYTHON=python3.x" >&2; exit 1; }
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Fleet needs Python 3.11 or newer, and $(PYTHON) is %d.%d: make PYTHON=python3.x" % sys.version_info[:2])'
 	@$(BIN)/python -c 'import pip, sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || $(PYTHON) -m venv --clear $(VENV) || { rm -rf $(VENV); \
@@ -164,7 +164,7 @@ $(STAMP): pyproject.toml requirements.lock
 		if grep -q "connection broken" $(VENV)/pip.log; then echo "no network: pip cannot reach its package index ($$(grep -oE '$(UNREACHED)' \
 			$(VENV)/pip.log | head -1)). Connect this machine, or name a mirror (PIP_INDEX_URL=…) or a proxy (HTTPS_PROXY=…), and make again" >&2; \
 		else echo "pip cannot install requirements.lock, all it said is in $(VENV)/pip.log: $$(tail -1 $(VENV)/pip.log)" >&2; fi; exit 1; }
-	@$(BIN)/python -m pip install -qq --disable-pip-version-check --no-deps --no-build-isolation --no-index --editable .
+	@$(BIN)/python -m pip install -qq --disable-pip-version-check --no-deps --no-build-isolation --no-index --editable . --editable ./hub
 	@touch $@
 
 # Its types come from the REST API, so it is built again when the one or the other has changed.
@@ -187,10 +187,10 @@ chromium: # The browser that the tests of the console open
 		{ echo "the tests need Chromium, install it: chromium" >&2; exit 1; }
 
 .PHONY: lock
-lock: $(STAMP) ## Pin the newest versions that pyproject.toml allows, with hashes (needs uv)
+lock: $(STAMP) ## Pin the newest versions that pyproject.toml and hub/requirements.txt allow, with hashes (needs uv)
 	@uv=$$(command -v $(BIN)/uv || command -v uv) || { echo "lock needs uv: pip install uv" >&2; exit 1; }; \
 	$$uv pip compile --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-emit-find-links \
-		--no-header --extra dev pyproject.toml -o requirements.lock
+		--no-header --extra dev pyproject.toml hub/requirements.txt -o requirements.lock
 
 .PHONY: sbom
 sbom: $(STAMP) ## Write what the image installs as a CycloneDX document into build/sbom.cdx.json
@@ -203,7 +203,7 @@ changelog: $(STAMP) ## Make the notes of changelog/ those of a release in CHANGE
 
 .PHONY: clean
 clean: ## Remove what the other targets made in this checkout (data of `make up` included)
-	@rm -rf $(VENV) build bench-results console/node_modules console/src/fleet.d.ts api/console/static *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
+	@rm -rf $(VENV) build bench-results console/node_modules console/src/fleet.d.ts api/console/static *.egg-info hub/build hub/*.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 .PHONY: help

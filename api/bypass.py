@@ -1,7 +1,7 @@
 """The right to write a policy that takes gangs past a queue: users with the verb `bypass` on the queue of each leaf.
 
 The rule sees the policy as it will be stored, after every other check of it. It notes the right on the policy
-(fleet/admission/passing.py says what for), and takes away what a client says there. A write that leaves the spec as it
+(fleet/bindings/passing.py says what for), and takes away what a client says there. A write that leaves the spec as it
 is needs no right; when its user has the right, it notes it, so that a policy from before this check counts again.
 """
 
@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 from api.leaves import Leaves
 from api.rbac import Attributes, Authorizer
-from fleet.admission.passing import (
+from fleet.bindings.passing import (
     ALL,
     Bypass,
     bypass_of,

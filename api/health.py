@@ -20,7 +20,7 @@ from prometheus_client.exposition import CONTENT_TYPE_LATEST
 
 from api.edge import EdgeMetrics
 from api.http import Message, Request, Response, Send, json_response, text_response
-from fleet import release
+from fleet import buildinfo
 from fleet.model.bounded import Bounded
 from fleet.ports import Store, StoreUnavailable
 
@@ -35,7 +35,7 @@ class Metrics:
 
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
-        release.show(self.registry)
+        buildinfo.show(self.registry)
         self._requests = Counter(
             "fleet_api_requests_total", "Requests by verb, resource and code.", ("verb", "resource", "code"),
             registry=self.registry,

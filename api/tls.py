@@ -14,7 +14,8 @@ from typing import NamedTuple
 
 import structlog
 
-LOCAL = "localhost"
+from fleet.wellknown import LOCAL
+
 CHECK_EVERY_S = 1.0
 log = structlog.get_logger(__name__)
 

@@ -24,7 +24,7 @@ PINNED = re.compile(
     r"(?P<name>[A-Za-z0-9._-]+)(?:\[[^]]*\])?==(?P<version>[^\s;\\]+)(?:\s*;\s*(?P<marker>[^\\]+?))?\s*\\?$"
 )
 HASH = re.compile(r"--hash=sha256:([0-9a-f]{64})")
-VIA = re.compile(r"    #(?: via)?\s+(?P<name>[A-Za-z0-9._-]+)(?P<project> \(pyproject\.toml\))?$")
+VIA = re.compile(r"    #(?: via)?\s+(?:(?P<project>\S+ \(pyproject\.toml\)|-r \S+)|(?P<name>[A-Za-z0-9._-]+))$")
 PROJECT = "."  # stands for the project itself among those that need a package
 LINUX = {
     "implementation_name": "cpython", "os_name": "posix", "platform_machine": "x86_64",
@@ -112,7 +112,7 @@ def document(lock: str, name: str, version: str, python: str) -> dict[str, Any]:
 
 if __name__ == "__main__":
     source, into = map(Path, sys.argv[1:])
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["name"]
+    project = tomllib.loads((ROOT / "hub" / "pyproject.toml").read_text())["project"]["name"]
     made = document(source.read_text(), project, metadata.version(project), python_of_the_image())
     into.parent.mkdir(parents=True, exist_ok=True)
     into.write_text(json.dumps(made, indent=2) + "\n")

@@ -14,8 +14,8 @@ import tempfile
 from pathlib import Path
 from xml.sax.saxutils import escape
 
-from fleet.cli.demo import EXAMPLES, ROOT, running_hub
-from fleet.cli.up import DEFAULT_LISTEN
+from fleet.hub.demo import EXAMPLES, ROOT, running_hub
+from fleet.hub.up import DEFAULT_LISTEN
 
 PICTURE = ROOT / "docs" / "images" / "walkthrough.svg"
 COLUMNS = 104

@@ -10,14 +10,10 @@ from __future__ import annotations
 import functools
 import json
 import os
-import platform
 import re
 import subprocess
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
-
-if TYPE_CHECKING:
-    from prometheus_client import CollectorRegistry
+from typing import NamedTuple
 
 NAME = "release.json"
 WITHIN_S = 10.0
@@ -75,14 +71,3 @@ def _git(package: Path) -> str:
     except (OSError, subprocess.TimeoutExpired):
         return ""
     return done.stdout.strip() if done.returncode == 0 else ""
-
-
-def show(registry: CollectorRegistry) -> None:
-    """Add `fleet_build_info` to the metrics of a process."""
-    from prometheus_client import Gauge
-
-    info = Gauge(
-        "fleet_build_info", "1, with the release of this process.", ("version", "commit", "python"), registry=registry
-    )
-    version, commit = running()
-    info.labels(version, commit, platform.python_version()).set(1)

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from api.audit.metrics import Counts, Outcome
 from fleet.audit.event import API_VERSION
-from fleet.engine.kubeconfig import BadKubeconfig, Chosen, choose, inline, parse
+from fleet.kubeconfig.document import BadKubeconfig, Chosen, choose, inline, parse
 from fleet.outgoing import Outgoing, OutgoingError, Reason
 from fleet.ports import Clock
 

@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any
 
 import orjson
 
-from fleet.engine.kubeconfig import BadKubeconfig
 from fleet.engine.status import StatusError, not_found, unavailable
+from fleet.kubeconfig.document import BadKubeconfig
 from fleet.members.kubeconfig import Dial
 from fleet.ports import Key, Store
 from fleet.wellknown import CLUSTER, SYSTEM_NAMESPACE

@@ -37,8 +37,8 @@ from api.v1.models import Status
 from api.v1.mount import PREFIX
 from api.v1.questions import UnitOf
 from api.v1.shares import FairShares
-from fleet.bindings.latest import LatestSnapshots
 from fleet.engine.registry import Registry
+from fleet.objects.latest import LatestSnapshots
 from fleet.objects.objects import Objects
 from fleet.ports import Store
 

@@ -22,7 +22,6 @@ from api.v1.manifest import manifest_of
 from api.v1.questions import UnitOf
 from api.v1.whatif import SEED, compared
 from fleet.admission.selecting import best_policy, policies_for, policy_claim
-from fleet.bindings.latest import Latest, LatestSnapshots
 from fleet.decide import BadSnapshot
 from fleet.engine.status import StatusError
 from fleet.foresee.edits import BadEdit, Submit
@@ -33,6 +32,7 @@ from fleet.kinds import kind_word
 from fleet.model.reason import Reason
 from fleet.model.times import instant
 from fleet.model.unit import Unit
+from fleet.objects.latest import Latest, LatestSnapshots
 from fleet.objects.writing import Options
 from fleet.ports import Body, Key
 

@@ -19,10 +19,10 @@ from api.v1.followed import Recent
 from api.v1.membermodels import NodeList
 from api.v1.models import Model
 from api.v1.sight import jobs_seen
-from fleet.bindings.latest import NODES
 from fleet.kinds import named_kind
 from fleet.model.times import rfc3339
 from fleet.model.unit import Unit
+from fleet.objects.latest import NODES
 from fleet.ports import Store
 from fleet.wellknown import CLUSTER
 

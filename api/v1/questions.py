@@ -18,13 +18,13 @@ from api.v1.context import Hub, allowed, hub_request, need, user_of, wrong
 from api.v1.line import BINDINGS, queue_paths
 from api.v1.manifest import inside, manifest_of
 from api.v1.sight import jobs_seen, nodes_seen
-from fleet.bindings.latest import Latest
 from fleet.bindings.notice import cluster_failover
 from fleet.foresee.binding import Bound
 from fleet.foresee.edits import Edit, Submit
 from fleet.foresee.whatif import Comparison, Row, Standing
 from fleet.model.unit import Unit
 from fleet.notation.edits import decode_edits, encode_comparison, encode_edits
+from fleet.objects.latest import Latest
 from fleet.objects.writing import Options
 from fleet.ports import Body
 from fleet.snapshot import Snapshot

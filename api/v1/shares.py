@@ -12,8 +12,8 @@ from collections.abc import Mapping
 
 import structlog
 
-from fleet.bindings.latest import Latest, LatestSnapshots
 from fleet.engine.status import StatusError
+from fleet.objects.latest import Latest, LatestSnapshots
 from fleet.snapshot.shares import fair_shares
 
 PATIENCE_S = 0.5

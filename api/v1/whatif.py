@@ -21,7 +21,6 @@ from api.v1.context import JSON, Hub, answer, hub_request, need, user_of, wrong
 from api.v1.line import queue_paths
 from api.v1.past import pasts
 from api.v1.questions import EVERYTHING, Question, UnitOf
-from fleet.bindings.latest import Latest, LatestSnapshots
 from fleet.decide import BadSnapshot
 from fleet.engine.status import Cause, StatusError
 from fleet.foresee.edits import BadEdit, Edit
@@ -29,6 +28,7 @@ from fleet.foresee.forward import by_walltime
 from fleet.foresee.history import History
 from fleet.foresee.whatif import Comparison, drawn, what_if
 from fleet.notation.edits import count_edits
+from fleet.objects.latest import Latest, LatestSnapshots
 
 SNAPSHOT = "/fleet/v1/snapshot"
 RUNS = 9  # forward, where there is a past to draw from

@@ -18,6 +18,7 @@ from fleet.bindings.components import components_of
 from fleet.bindings.conditions import condition, is_true
 from fleet.bindings.unit import BACKING_OFF, RESERVED, active, in_queue, phase_of, priority_of, queue_of, reason_of
 from fleet.kinds import State, interpreter_of, word_of
+from fleet.model.amounts import gpus_in
 from fleet.model.quantity import BadQuantity
 from fleet.model.reason import Code
 from fleet.model.times import seconds
@@ -26,7 +27,6 @@ from fleet.model.untyped import text
 from fleet.ports import Body
 from fleet.wellknown import ANNOTATION_CHECKPOINT, ANNOTATION_CREATOR, GANG_WHOLE, NO_POLICY, SCHEDULED
 
-GPU = "/gpu"  # nvidia.com/gpu, amd.com/gpu, …
 UNDECIDED = "Undecided"  # a wait for which no reason has been given: the hub has not looked at the job yet
 TAKEN_S = 5.0  # a policy that takes a job within this time has not let it wait
 MESSAGE_MAX = 500
@@ -271,7 +271,7 @@ def _time(said: str, seen: Seen) -> float:
 
 
 def _sized(life: Life, components: tuple[Component, ...]) -> Life:
-    gpus = sum(n * part.replicas for part in components for name, n in part.requests.items_ if name.endswith(GPU))
+    gpus = sum(gpus_in(part.requests) * part.replicas for part in components)
     pods = sum(part.replicas for part in components)
     return replace(life, gpus=min(gpus, INTEGER_MAX), pods=min(pods, INTEGER_MAX)) if components else life
 

@@ -18,7 +18,6 @@ from fleet.admission.quotalabels import holds_quota
 from fleet.bindings import binding as b
 from fleet.bindings.components import WANTED, components_of, wanted_of
 from fleet.bindings.heartbeat import silence_of
-from fleet.bindings.latest import Latest, LatestSnapshots
 from fleet.bindings.named import binding_of
 from fleet.engine.status import Cause, StatusError
 from fleet.kinds import interpreter_for
@@ -27,6 +26,7 @@ from fleet.model.charge import Excess, beyond
 from fleet.model.quantity import BadQuantity
 from fleet.model.unit import Component, Phase, Unit
 from fleet.model.untyped import at, rows, text
+from fleet.objects.latest import Latest, LatestSnapshots
 from fleet.objects.objects import Objects
 from fleet.objects.writing import Review
 from fleet.placement.growing import lacks, larger

@@ -13,9 +13,9 @@ from typing import Any
 import orjson
 
 from fleet.admission.crds import INTERNAL_GROUPS
-from fleet.admission.readyroles import JOB_LOGS, READY_ROLES, SHELLS
 from fleet.engine.crd import GROUP, RESOURCE, crd_of
 from fleet.engine.kind import Kind
+from fleet.engine.readyroles import JOB_LOGS, READY_ROLES, SHELLS
 from fleet.engine.status import StatusError
 from fleet.objects.objects import Objects
 from fleet.objects.writing import Options, User

@@ -5,44 +5,19 @@ The rules have corners that users rely on: the order of policies, and a claim th
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 
 from fleet.admission.travel import propagatable, why_not
 from fleet.admission.workloads import INSTEAD, stays_with_its_pods
+from fleet.bindings.matching import labels_match
 from fleet.engine.kind import Kind
-from fleet.model.untyped import mapping, pairs, rows, text, texts, whole
+from fleet.model.untyped import mapping, pairs, rows, text, whole
 from fleet.ports import Body, Key, Store
 from fleet.wellknown import POLICY
 
 UNTAKEN = "no PropagationPolicy or ClusterPropagationPolicy selects it"
 
 _KIND, _SELECTOR, _NAME = 1, 2, 3  # how closely a selector names an object; higher wins at equal priority
-
-
-def labels_match(selector: object, labels: Mapping[str, str]) -> bool:
-    """A metav1.LabelSelector against labels; an empty or missing one matches everything, an unreadable one nothing."""
-    if selector is None:
-        return True
-    if not isinstance(selector, Mapping):
-        return False
-    wanted, expressions = selector.get("matchLabels") or {}, selector.get("matchExpressions") or []
-    if not isinstance(wanted, Mapping) or not isinstance(expressions, list):
-        return False
-    if any(labels.get(key) != value for key, value in wanted.items()):
-        return False
-    return all(expression_matches(entry, labels) for entry in expressions)
-
-
-def expression_matches(entry: object, labels: Mapping[str, str]) -> bool:
-    said = mapping(entry)
-    operator, values, value = said.get("operator"), texts(said.get("values")), labels.get(text(said.get("key")))
-    if operator == "In":
-        return value is not None and value in values
-    if operator == "NotIn":
-        return value is None or value not in values
-    if operator == "Exists":
-        return value is not None
-    return operator == "DoesNotExist" and value is None
 
 
 def selects(selectors: object, body: Body, policy_namespace: str = "") -> int:

@@ -6,14 +6,11 @@ starts in a few milliseconds, which a plugin that runs for 200 ms in all notices
 
 from __future__ import annotations
 
-import contextlib
 import http.client
 import json
-import os
 import re
 import socket
 import ssl
-import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -22,11 +19,12 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-from fleet.amc.kubeconfig import Access, Credential
-from fleet.engine.kubeconfig import BadKubeconfig
+from fleet.kubeconfig.document import BadKubeconfig
+from fleet.kubeconfig.files import Access, Credential
+from fleet.kubeconfig.tls import context
 
 if TYPE_CHECKING:
-    from fleet.amc.program import ProgramCredential
+    from fleet.kubeconfig.program import ProgramCredential
 
 TIMEOUT_S = 10.0
 WARNINGS_MOST, WARNING_MOST_CHARS = 50, 1000  # of one answer
@@ -95,10 +93,10 @@ class Client:
         self._timeout_s = timeout_s
         self._local = threading.local()
         self._parts = urlsplit(access.server)
-        self._own = Credential(access.token, access.certificate, access.key)
+        self._own = access.credential
         self._program_credential: ProgramCredential | None = None
         if access.program is not None:
-            from fleet.amc.program import ProgramCredential
+            from fleet.kubeconfig.program import ProgramCredential
 
             self._program_credential = ProgramCredential(access.program)
         self._one_at_a_time = threading.Lock()
@@ -116,7 +114,7 @@ class Client:
         if self._parts.scheme != "https":
             return None
         if self._shown is None or self._shown[0] is not credential:
-            self._shown = credential, _tls(self.access, credential)
+            self._shown = credential, context(self.access, credential)
         return self._shown[1]
 
     def _valid(self) -> Credential:
@@ -129,8 +127,8 @@ class Client:
     def headers(self, accept: str = "*/*") -> dict[str, str]:
         """Of each request: what is accepted, and the user. Raises NoAnswer."""
         found = {"Accept": accept, "User-Agent": "kubectl-amc"}
-        if token := self._valid().token:
-            found["Authorization"] = f"Bearer {token}"
+        if authorization := self._valid().authorization:
+            found["Authorization"] = authorization
         return found
 
     @property
@@ -248,31 +246,6 @@ class _NamedHTTPSConnection(http.client.HTTPSConnection):
         http.client.HTTPConnection.connect(self)
         context: ssl.SSLContext = self._context  # type: ignore[attr-defined]
         self.sock = context.wrap_socket(self.sock, server_hostname=self.server_name)
-
-
-def _tls(access: Access, credential: Credential) -> ssl.SSLContext:
-    try:
-        context = ssl.create_default_context(cadata=access.ca.decode() if access.ca else None)
-        if access.insecure:
-            context.check_hostname = False
-            context.verify_mode = ssl.CERT_NONE
-        if credential.certificate and credential.key:
-            _load_pair(context, credential.certificate, credential.key)
-    except (ssl.SSLError, ValueError) as error:
-        raise BadKubeconfig("", f"certificates of {access.server} cannot be used: {error}") from error
-    return context
-
-
-def _load_pair(context: ssl.SSLContext, certificate: bytes, key: bytes) -> None:
-    """Python takes a client certificate only from a file: a private one that is gone again at once."""
-    descriptor, name = tempfile.mkstemp(prefix="kubectl-amc-")
-    try:
-        with os.fdopen(descriptor, "wb") as file:
-            file.write(certificate.rstrip() + b"\n" + key)
-        context.load_cert_chain(name)
-    finally:
-        with contextlib.suppress(FileNotFoundError):
-            os.unlink(name)  # noqa: PTH108
 
 
 def _parse(raw: bytes) -> Any:

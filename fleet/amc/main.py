@@ -43,9 +43,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """The exit status: 1 when anything asked for could not be shown or done."""
-    from fleet.amc import get, kubeconfig
+    from fleet.amc import get
     from fleet.amc.client import Client, NoAnswer
-    from fleet.engine.kubeconfig import BadKubeconfig
+    from fleet.kubeconfig import files as kubeconfig
+    from fleet.kubeconfig.document import BadKubeconfig
 
     try:
         files = kubeconfig.paths(options.kubeconfig, os.environ)

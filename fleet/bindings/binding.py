@@ -10,8 +10,8 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from fleet.bindings.conditions import condition, is_true
-from fleet.members.members import PodView
 from fleet.model.charge import running
+from fleet.model.pod import PodView
 from fleet.model.times import seconds
 from fleet.model.unit import Component
 from fleet.model.untyped import digits, mapping, number, pairs, rows, text, texts

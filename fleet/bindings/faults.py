@@ -14,7 +14,7 @@ from typing import Any
 
 from fleet.bindings import binding as b
 from fleet.bindings.failures import failed, failures_max, failures_of
-from fleet.members.members import PodView
+from fleet.model.pod import PodView
 from fleet.model.untyped import mapping, text, texts
 from fleet.ports import Body
 

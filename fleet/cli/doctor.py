@@ -100,7 +100,7 @@ def told(finding: Finding) -> str:
 
 def passing_policies(patient: Patient) -> Iterator[Finding]:
     """Policies that take gangs past a queue although no user with the right to it wrote them, or no user may."""
-    from fleet.admission.passing import bypass_of, passed_leaves, passing_kinds, required_by
+    from fleet.bindings.passing import bypass_of, passed_leaves, passing_kinds, required_by
     from fleet.wellknown import REQUIRE_QUEUE
 
     hub = patient.hub

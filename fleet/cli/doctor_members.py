@@ -43,7 +43,7 @@ def silent_members(patient: Patient) -> Iterator[Finding]:
 
 def failing_nodes(patient: Patient) -> Iterator[Finding]:
     """Nodes on which the attempts of several jobs failed, and that the hub counts out for a time."""
-    from fleet.controllers.cluster.failing import still_avoided
+    from fleet.bindings.failing import still_avoided
 
     for cluster in patient.clusters:
         name = cluster["metadata"]["name"]
@@ -56,7 +56,7 @@ def failing_nodes(patient: Patient) -> Iterator[Finding]:
 
 def idle_kinds(patient: Patient) -> Iterator[Finding]:
     """Kinds that a member serves and no controller there acts on."""
-    from fleet.controllers.cluster import idle
+    from fleet.bindings import idle
 
     for cluster in patient.clusters:
         name = cluster["metadata"]["name"]
@@ -114,7 +114,8 @@ def _ahead(hub: Hub, name: str) -> float | None:
 
 def _ends(secret: dict[str, Any]) -> dict[str, float]:
     """The ends of the client certificate and the token in a member's kubeconfig."""
-    from fleet.engine.kubeconfig import BadKubeconfig, choose, ends, parse
+    from fleet.engine.ends import ends
+    from fleet.kubeconfig.document import BadKubeconfig, choose, parse
 
     try:
         return ends(choose(parse(base64.b64decode(secret["data"]["kubeconfig"]).decode())).user)

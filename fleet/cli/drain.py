@@ -18,9 +18,9 @@ from fleet.cli.options import ContextOption, DataDirOption, KubeconfigOption, Me
 from fleet.cli.when import timeout_option
 
 if TYPE_CHECKING:
+    from fleet.bindings.draining import Drain, Emptying
     from fleet.cli.cordon import Taints
     from fleet.cli.hub import Hub
-    from fleet.controllers.cluster.draining import Drain, Emptying
 
 BINDINGS = "/apis/work.karmada.io/v1alpha2/resourcebindings"
 UNITS = "/apis/scheduling.x-k8s.io/v1alpha1/queueunits"
@@ -47,10 +47,10 @@ def drain(
     The jobs queue again with their old place, lowest priority first. The hub goes on when the command ends before;
     `fleet uncordon` ends a drain. The exit status is 1 while jobs stay there.
     """
+    from fleet.bindings.draining import drain_taint
     from fleet.cli.cordon import edit_taints, found
     from fleet.cli.hub import connect
     from fleet.cli.output import show
-    from fleet.controllers.cluster.draining import drain_taint
 
     hub, names = connect(kubeconfig, data_dir, context), list(dict.fromkeys(members))
     for name in names:
@@ -97,8 +97,8 @@ def _with_drain(taints: Taints, taint: dict[str, str]) -> Taints:
 def _wait(hub: Hub, names: Sequence[str], deadline: float, limit_s: float) -> None:
     """Return when no more jobs leave any of the members, and print each change meanwhile. Raises Failure at the limit,
     and where a drain is ended by somebody else."""
+    from fleet.bindings.draining import drain_of
     from fleet.cli.cordon import found
-    from fleet.controllers.cluster.draining import drain_of
 
     shown: dict[str, str] = {}
     waiting = list(names)
@@ -143,7 +143,7 @@ def _busy(found: Emptying) -> bool:
 
 
 def _emptying(hub: Hub, name: str, drain: Drain) -> Emptying:
-    from fleet.controllers.cluster.draining import emptying
+    from fleet.bindings.draining import emptying
     from fleet.wellknown import unit_name
 
     bindings = hub.list(BINDINGS)
@@ -159,7 +159,7 @@ def _emptying(hub: Hub, name: str, drain: Drain) -> Emptying:
 def _planned(hub: Hub, name: str, taint: dict[str, str]) -> list[dict[str, Any]]:
     """Each job in the member: whether it leaves, in that order, is leaving, or stays."""
     from fleet.bindings import binding as b
-    from fleet.controllers.cluster.draining import drain_of
+    from fleet.bindings.draining import drain_of
 
     drain = drain_of({"spec": {"taints": [taint]}})
     assert drain is not None

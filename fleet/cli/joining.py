@@ -17,10 +17,10 @@ from typing import Any
 
 from fleet.amc.client import Client, NoAnswer
 from fleet.amc.get import CLUSTERS
-from fleet.amc.kubeconfig import Access, load
 from fleet.cli.failure import Failure, TimeIsOver
 from fleet.cli.hub import Hub
-from fleet.engine.kubeconfig import BadKubeconfig, write
+from fleet.kubeconfig.document import BadKubeconfig, write
+from fleet.kubeconfig.files import Access, load
 from fleet.model.names import label_problems
 from fleet.model.untyped import mapping, text
 from fleet.wellknown import AGENT, SYSTEM_NAMESPACE
@@ -95,7 +95,7 @@ def check_name(name: str) -> None:
 def _check_version(member: Member, version: object) -> None:
     """Raises Failure where room is wanted to be held in a member that is too old for it; not where `version` is not
     known."""
-    from fleet.controllers.fields.rooms import too_old
+    from fleet.bindings.oldmembers import too_old
 
     trouble = too_old({"status": {"kubernetesVersion": version}}) if member.holds_room else ""
     if trouble:
@@ -107,6 +107,7 @@ def _put(hub: Hub, member: Member, access: Access, stored: bool, cluster: dict[s
     inline = write(
         access.server, name="member", user="member", ca=access.ca, insecure=access.insecure,
         server_name=access.server_name, token=access.token, certificate=access.certificate, key=access.key,
+        basic=access.basic,
     )  # fmt: skip
     secret = {
         "apiVersion": "v1", "kind": "Secret", "type": "Opaque",

@@ -20,26 +20,30 @@ from typing import Annotated
 import typer
 
 from fleet.amc.terminal import FULL, drop_output, plain
-from fleet.cli import logs
+from fleet.cli import logs, optional
 from fleet.cli.completion import completing, named, prepare
 from fleet.cli.examples import of
 from fleet.cli.failure import Failure
-from fleet.cli.parsing import Command, Group
+from fleet.cli.parsing import Group
 
 # In the order of --help: the module of each command, and its function there where that is not named like the command.
+# `hub.`: in the part of Fleet that a command line alone does not need.
 COMMANDS = {
-    "up": "up", "demo": "demo", "join": "join", "unjoin": "unjoin", "cordon": "cordon", "uncordon": "cordon:uncordon",
-    "drain": "drain", "move": "move", "status": "status", "clusters": "clusters", "queues": "queues",
-    "run": "run", "submit": "submit", "check": "check", "sweep": "sweep", "clone": "clone", "delete": "delete",
-    "jobs": "jobs", "explain": "explain", "wait": "wait", "history": "history:app", "show": "show", "report": "report",
-    "logs": "joblog:logs", "exec": "execute:execute", "attach": "execute:attach",
-    "port-forward": "portforward:port_forward", "top": "top",
-    "hold": "verbs:hold", "release": "verbs:release", "suspend": "verbs:suspend", "resume": "verbs:resume",
-    "cancel": "verbs:cancel", "priority": "verbs:priority", "doctor": "doctor", "notifications": "notifications:app",
-    "decide": "decide", "what-if": "whatif:what_if", "replay": "replay", "backup": "backup", "restore": "restore",
-    "orphans": "orphans:app", "token": "token:app", "agent": "agent", "api": "api", "controllers": "controllers",
-    "sim": "sim", "help": "helpterm:help_term", "completion": "completion", "version": "version",
+    "up": "hub.up", "demo": "hub.demo", "join": "join", "unjoin": "unjoin", "cordon": "cordon",
+    "uncordon": "cordon:uncordon", "drain": "drain", "move": "move", "status": "status", "clusters": "clusters",
+    "queues": "queues", "run": "run", "submit": "submit", "check": "check", "sweep": "sweep", "clone": "clone",
+    "delete": "delete", "jobs": "jobs", "explain": "explain", "wait": "wait", "history": "history:app", "show": "show",
+    "report": "report", "logs": "joblog:logs", "exec": "execute:execute", "attach": "execute:attach",
+    "port-forward": "portforward:port_forward", "top": "top", "hold": "verbs:hold", "release": "verbs:release",
+    "suspend": "verbs:suspend", "resume": "verbs:resume", "cancel": "verbs:cancel", "priority": "verbs:priority",
+    "doctor": "doctor", "notifications": "notifications:app", "decide": "hub.decide", "what-if": "whatif:what_if",
+    "replay": "hub.replay", "backup": "hub.backup", "restore": "hub.restore", "orphans": "orphans:app",
+    "token": "token:app", "agent": "hub.agent", "api": "hub.api", "controllers": "hub.controllers", "sim": "hub.sim",
+    "help": "helpterm:help_term", "completion": "completion", "version": "version",
 }  # fmt: skip
+
+# Of a command that is not installed: it takes all that stands behind it.
+ANY_WORDS = {"ignore_unknown_options": True, "allow_extra_args": True, "help_option_names": []}
 
 app: typer.Typer  # with all commands; made when somebody asks for it
 
@@ -60,23 +64,32 @@ def with_commands(names: Iterable[str]) -> typer.Typer:
     made = _empty()
     for name in names:
         module, _, function = COMMANDS[name].partition(":")
-        found = getattr(importlib.import_module(f"fleet.cli.{module}"), function or module)
+        if module.startswith("hub.") and not optional.hub_is_installed():
+            made.command(name, help=_first_lines()[name], context_settings=ANY_WORDS)(optional.absent(name))
+            continue
+        place = module if module.startswith("hub.") else f"cli.{module}"
+        found = getattr(importlib.import_module(f"fleet.{place}"), function or module.removeprefix("hub."))
         if isinstance(found, typer.Typer):
             made.add_typer(found, name=name, cls=Group)
         else:
-            made.command(name, epilog=of(name), cls=getattr(found, "command_class", Command))(found)
+            made.command(name, epilog=of(name), cls=getattr(found, "command_class", None))(found)
     return made
 
 
 def with_a_list() -> typer.Typer:
-    """The program that only lists its commands. Their first lines are data (docs/generate.py): to load all modules for
-    them takes as long as all the rest."""
-    import json
-
+    """The program that only lists its commands: to load all modules for them takes as long as all the rest."""
     made = _empty()
-    for name, first_line in json.loads((Path(__file__).parent / "commands.json").read_text()).items():
+    for name, first_line in _first_lines().items():
         made.command(name, help=first_line)(_nothing)
     return made
+
+
+def _first_lines() -> dict[str, str]:
+    """The first line of each command's help (docs/generate.py)."""
+    import json
+
+    lines: dict[str, str] = json.loads((Path(__file__).parent / "commands.json").read_text())
+    return lines
 
 
 def _empty() -> typer.Typer:

@@ -20,11 +20,9 @@ from fleet.cli.when import timeout_option
 
 if TYPE_CHECKING:
     from fleet.cli.hub import Hub
-    from fleet.model.reason import Reason
 
 UNBOUND = " follows no policy, so it goes to no member (fleet explain {})"
 POLL_S = 0.5
-LOOKS = 6  # for a snapshot that shows the job, which may just have been submitted
 MERGE = "application/merge-patch+json"
 
 
@@ -132,9 +130,9 @@ def _found(hub: Hub, namespace: str, job: str) -> _Job:
 def _check(hub: Hub, one: _Job, binding: dict[str, Any], to: str, here: str, *, force: bool) -> None:
     """Raises Failure for a member that the job may not go to, and a job that is not to be stopped."""
     from fleet.bindings import binding as b
+    from fleet.bindings.draining import cordoned, why_stays
+    from fleet.bindings.matching import allows, candidate, repels
     from fleet.cli.cordon import found
-    from fleet.controllers.cluster.draining import cordoned, why_stays
-    from fleet.controllers.cluster.matching import allows, candidate, repels
 
     cluster = found(hub, to)
     placement = b.spec_of(binding).get("placement") or {}
@@ -151,47 +149,15 @@ def _check(hub: Hub, one: _Job, binding: dict[str, Any], to: str, here: str, *, 
 def _why_not_now(hub: Hub, binding: dict[str, Any], to: str) -> str:
     """Why the decider would not start the job in the member now; "" when it would. Raises Failure where it never would,
     and where nobody may be asked."""
+    from fleet.cli import optional
     from fleet.model.reason import Severity
 
-    reason = _asked(hub, binding["metadata"]["uid"], to)
+    if not optional.hub_is_installed():
+        return f"whether there is room is worked out here: {optional.INSTALL}"
+    reason = optional.hub_module("move_here", "move").asked(hub, binding["metadata"]["uid"], to)
     if reason is not None and not isinstance(reason, str) and reason.severity is Severity.ERROR:
         raise Failure(f"the job cannot run in {to}: {reason.text}")
     return "" if reason is None else reason if isinstance(reason, str) else reason.text
-
-
-def _asked(hub: Hub, uid: str, to: str) -> Reason | str | None:
-    """The reason for which it would wait, by a decision on the hub's newest snapshot in which it waits for this member
-    alone; None when it would start."""
-    from dataclasses import replace
-
-    from fleet.cli import whatif_edits
-    from fleet.decide import BadSnapshot, decide
-    from fleet.model.unit import AffinityGroup, Phase
-
-    for look in range(LOOKS):
-        time.sleep(POLL_S if look else 0.0)
-        source = whatif_edits.from_hub(hub)
-        if source is None:
-            return "you may not read the snapshot of the hub, so nobody knows whether there is room"
-        unit = source.snapshot.units.get(uid)
-        if unit is not None:
-            break
-    else:
-        return "the decider has not looked at it yet"
-    waiting = replace(
-        unit, phase=Phase.WAITING, member=None, placed_at=None, leaving_at=None, share_until=None, seats=(), visible=(),
-        affinity_groups=(AffinityGroup("", frozenset({to})),), backoff_until=None, claim=None, head=None,
-    )  # fmt: skip
-    try:
-        members = source.snapshot.members
-        if to in members:  # `_check` has read the Cluster, which may have lost a taint since the snapshot
-            members = {**members, to: replace(members[to], taints=())}
-        snapshot = replace(source.snapshot, units={**source.snapshot.units, uid: waiting}, members=members)
-        plan = decide(snapshot, now=source.now, seed=0, solver=None)
-    except BadSnapshot as error:
-        raise Failure(f"{source.name}: {error}") from error
-    started = any(placement.unit == uid for placement in plan.placements)
-    return None if started else plan.reasons.get(uid, "the decider gives no reason")
 
 
 def _wait(one: _Job, to: str, limit_s: float) -> None:

@@ -89,10 +89,13 @@ def report(
 
     Of the namespaces where you may list jobs; of all where your role opens the path. All times are in UTC.
     """
+    from fleet.cli import optional
     from fleet.cli.hub import connect
 
     if output is ReportOutput.png and file is None and sys.stdout.isatty():
         raise Failure("-o png: give --file, or send stdout to a file")
+    if output is ReportOutput.png:
+        optional.need_plots("-o png", optional.LIGHT)
     start, end = periods.bounds(from_, to, time.time())
     which = {
         "by": by, "from": start and start.isoformat(), "to": end and end.isoformat(), "namespace": namespace,

@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from typer.core import TyperCommand
 
 from fleet.cli.failure import Failure
-from fleet.cli.parsing import Command
 
 if TYPE_CHECKING:
     from fleet.submission import Request
@@ -39,7 +39,7 @@ BARE: Mapping[str, tuple[str, tuple[str, ...]]] = {
 }  # fmt: skip
 
 
-class RunCommand(Command):
+class RunCommand(TyperCommand):
     """A command some options of which may stand alone: --dry-run, and --dry-run=server."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:

@@ -88,8 +88,8 @@ def create(
     Whoever asks must be allowed to impersonate the user and each group. Where the hub's data directory has no
     kubeconfig, its administrator asks at --server.
     """
-    from fleet.cli.access import certificates_in
-    from fleet.engine.kubeconfig import write
+    from fleet.cli.certificatefile import certificates_in
+    from fleet.kubeconfig.document import write
     from fleet.model.names import label_problems
 
     if not all(_is_name(name) for name in (user, *(group or ()))):
@@ -192,16 +192,16 @@ def _hub(
     """The hub as other commands find it. Where its data directory has no kubeconfig, since no `fleet up` has run there,
     the administrator of the directory asks, at `server`. Raises Failure."""
     from fleet.amc.client import Client
-    from fleet.amc.kubeconfig import Access
     from fleet.cli.datadir import locate
     from fleet.cli.hub import Hub, connect
+    from fleet.kubeconfig.files import Access
 
     data = locate(data_dir)
     if server is None or kubeconfig is not None or context is not None or not data.tokens.exists():
         return connect(kubeconfig, data_dir, context)
     if data.kubeconfig.exists():
         return connect(data.kubeconfig)
-    from api.tls import LOCAL
+    from fleet.wellknown import LOCAL
 
     access = Access(
         server=server, token=data.admin_token(), ca=ca or data.ca_certificate.read_bytes(),

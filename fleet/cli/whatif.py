@@ -9,9 +9,7 @@ job does there.
 from __future__ import annotations
 
 import sys
-import time
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from fleet.cli.failure import Failure
 from fleet.cli.options import ContextOption, DataDirOption, KubeconfigOption, NamespaceOption, Output, OutputOption
@@ -36,13 +34,6 @@ from fleet.cli.whatif_options import (
     TreeOption,
 )
 from fleet.cli.when import duration
-
-if TYPE_CHECKING:
-    from fleet.cli.hub import Hub
-    from fleet.cli.whatif_edits import Asked, Source
-
-TIMES_S = 30.0  # that the runs forward may take
-CHANGES_S = 30.0  # that the search may take for changes which start jobs that wait all the same
 
 
 def what_if(
@@ -75,71 +66,29 @@ def what_if(
     Nothing is changed. Edits may be given several times, and together. Their order is that of the options here,
     whatever their order on the command line.
     """
-    from fleet.cli import whatif_asked, whatif_edits
+    from fleet.cli import optional, whatif_asked
+    from fleet.cli.hub import connect
 
-    source, hub = _source(snapshot, kubeconfig, data_dir, context)
+    otherwise = duration(runs_for, "--runs-for") if runs_for else None
+    forward = solver or otherwise is not None or not times  # the hub draws durations itself, and asks no solver
+    hub = connect(kubeconfig, data_dir, context) if snapshot is None else None
     where = namespace or (hub.namespace if hub is not None else "") or "default"
-    asked = whatif_edits.Asked(
+    asked = whatif_asked.Asked(
         add_member or [], drain or [], lose or [], fail_over or [], scale or [], set_ or [], tree, submit or [],
         remove or [], hold or [], release or [], priority or [], move or [], where,
     )  # fmt: skip
-    otherwise = duration(runs_for, "--runs-for") if runs_for else None
-    here = solver or otherwise is not None or not times  # the hub draws durations itself, and asks no solver
-    if source is None:
-        if here or hub is None:
-            raise Failure(f"--solver, --runs-for and --no-times {whatif_asked.NEEDS}")
-        found = whatif_asked.answer(hub, asked)
-    elif source.hub is not None and not here:
-        found = _answered(source.hub, _edits(asked, source))
+    if hub is not None and not forward and not optional.hub_is_installed():
+        found = whatif_asked.answer(hub, asked, f"are worked out here: {optional.INSTALL}")
     else:
-        found = _compared(source, _edits(asked, source), times, otherwise, solver, seed)
+        here = optional.hub_module("whatif_here", "what-if of a file, with --solver, --runs-for or --no-times")
+        source = here.source(snapshot, hub)
+        if source is not None and (forward or hub is None):
+            found = here.compared(source, asked, times=times, otherwise=otherwise, solver=solver, seed=seed)
+        elif forward or hub is None:
+            raise Failure(f"--solver, --runs-for and --no-times {whatif_asked.NEEDS}")
+        else:
+            found = whatif_asked.answer(hub, asked) if source is None else here.answered(hub, source, asked)
     _show(found, output)
-
-
-def _source(
-    snapshot: Path | None, kubeconfig: Path | None, data_dir: Path | None, context: str | None
-) -> tuple[Source | None, Hub | None]:
-    """The fleet to ask, and the hub where no file is given. No fleet: the user may not read the hub's snapshot."""
-    from fleet.cli import whatif_edits
-
-    if snapshot is not None:
-        return whatif_edits.from_file(snapshot), None
-    from fleet.cli.hub import connect
-
-    hub = connect(kubeconfig, data_dir, context)
-    return whatif_edits.from_hub(hub), hub
-
-
-def _answered(hub: Hub, edits: list[Any]) -> Any:
-    """The comparison that the hub makes."""
-    from fleet.notation.edits import encode_edits
-
-    return hub.request("POST", "/fleet/v1/what-if", {"edits": encode_edits(edits)}).body
-
-
-def _compared(source: Source, edits: list[Any], times: bool, otherwise: float | None, solver: bool, seed: int) -> Any:
-    """The comparison that this process makes. `otherwise`: seconds that jobs without a walltime run. Raises Failure."""
-    from fleet.decide import BadSnapshot
-    from fleet.foresee.edits import BadEdit
-    from fleet.foresee.forward import by_walltime
-    from fleet.foresee.whatif import what_if as compare
-    from fleet.notation.edits import encode_comparison
-
-    began = time.monotonic()
-    try:
-        compared = compare(
-            source.snapshot,
-            edits,
-            now=source.now,
-            seed=seed,
-            solver=_solver() if solver else None,
-            runs=(by_walltime(otherwise),) if times else (),
-            enough_changes=lambda: time.monotonic() > began + CHANGES_S,
-            enough=lambda: time.monotonic() > began + CHANGES_S + TIMES_S,
-        )
-    except (BadSnapshot, BadEdit) as error:
-        raise Failure(f"{source.name}: {error}") from error
-    return encode_comparison(compared, source.now)
 
 
 def _show(found: Any, output: Output) -> None:
@@ -150,28 +99,3 @@ def _show(found: Any, output: Output) -> None:
         sys.stdout.writelines(line.rstrip() + "\n" for line in whatif_table.lines(found))
     else:
         show_one(found, output)
-
-
-def _edits(asked: Asked, source: Source) -> list[Any]:
-    """Each is tried on its own first, so that a refusal names the option that it came from."""
-    from fleet.decide import BadSnapshot
-    from fleet.foresee.edits import BadEdit, edited
-
-    edits: list[Any] = []
-    world = source.snapshot
-    for option, make in asked.makers(source):
-        try:
-            for edit in make(world):
-                world = edited(world, [edit])
-                edits.append(edit)
-        except (BadEdit, BadSnapshot) as error:
-            raise Failure(f"{option}: {error}") from error
-    if not edits:
-        raise Failure("nothing to try: give an edit such as --drain, --set or --submit (fleet what-if --help)")
-    return edits
-
-
-def _solver() -> Any:
-    from fleet.solver.cpsat import CpSat
-
-    return CpSat()

@@ -1,9 +1,13 @@
-"""`fleet what-if` of a user who may not read the snapshot: the hub reads names and manifests, and counts other jobs."""
+"""`fleet what-if` as the hub answers it alone: it reads names and manifests, and counts jobs that the user may not see.
+
+So it is for a user who may not read the snapshot, and where no part of a hub is installed to read it with.
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,31 +15,92 @@ from typing import TYPE_CHECKING, Any
 from fleet.cli.declared import know_kinds
 from fleet.cli.failure import Failure
 from fleet.cli.manifests import documents
-from fleet.cli.whatif_edits import Asked, limit, move, priority
-from fleet.foresee.edits import BadEdit
 from fleet.kinds import interpreter_of
-from fleet.notation.edits import encode_edits
+from fleet.model.quantity import BadQuantity, quantity
 
 if TYPE_CHECKING:
     from fleet.cli.hub import Hub
 
 Json = dict[str, Any]
 NEEDS = "take the right to `get` the path /fleet/v1/snapshot (docs/how-to/give-people-access.md)"
+_LIMIT = re.compile(r"(?P<node>.+?)\.(?P<limit>min|max)\.(?P<resource>[^=]+)=(?P<amount>[^=]*)")
 _WRONG = re.compile(r"edits\[(\d+)\][^:]*: (.*)", re.DOTALL)
 
 
-def answer(hub: Hub, asked: Asked) -> Json:
-    """The hub's answer about the options. Raises Failure, which names the option."""
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """The options, as they were written."""
+
+    add_member: Sequence[str]
+    drain: Sequence[str]
+    lose: Sequence[str]
+    fail_over: Sequence[str]
+    scale: Sequence[str]
+    limits: Sequence[str]
+    tree: Path | None
+    submit: Sequence[Path]
+    remove: Sequence[str]
+    hold: Sequence[str]
+    release: Sequence[str]
+    priority: Sequence[str]
+    move: Sequence[str]
+    namespace: str
+
+
+class BadOption(ValueError):
+    """The option says no edit; the text gives the cause."""
+
+
+def matched(pattern: re.Pattern[str], text: str, example: str) -> re.Match[str]:
+    found = pattern.fullmatch(text)
+    if found is None:
+        raise BadOption(f"is not of the form {example}")
+    return found
+
+
+def limit(text: str) -> tuple[str, str, str, int | None]:
+    """Node, field, resource and amount of NODE.FIELD=VALUE. Raises BadOption."""
+    found = matched(_LIMIT, text, "root/a.max.nvidia.com/gpu=32")
+    amount = None
+    if found["amount"] not in ("", "none"):
+        try:
+            amount = quantity(found["amount"], found["resource"])
+        except BadQuantity as error:
+            raise BadOption(f"{found['amount']} {error}") from error
+        if amount < 0:
+            raise BadOption(f"{found['amount']} must not be negative")
+    return (found["node"], found["limit"], found["resource"], amount)
+
+
+def priority(text: str) -> tuple[str, int]:
+    """Of JOB=5. Raises BadOption."""
+    job, _, given = text.rpartition("=")
+    if not job or not re.fullmatch(r"-?\d{1,10}", given):
+        raise BadOption("is not of the form JOB=5")
+    return job, int(given)
+
+
+def move(text: str) -> tuple[str, str]:
+    """Of JOB=root/b. Raises BadOption."""
+    job, _, leaf = text.rpartition("=")
+    if not job or not leaf:
+        raise BadOption("is not of the form JOB=root/b")
+    return job, leaf
+
+
+def answer(hub: Hub, asked: Asked, needs: str = NEEDS) -> Json:
+    """The hub's answer about the options. `needs`: what edits of members and of the whole tree are refused with. Raises
+    Failure, which names the option."""
     from fleet.cli.hub import Refused
 
     options: list[str] = []
     edits: list[Json] = []
-    for option, make in _makers(hub, asked):
+    for option, make in _makers(hub, asked, needs):
         try:
             for edit in make():
                 options.append(option)
                 edits.append(edit)
-        except BadEdit as error:
+        except BadOption as error:
             raise Failure(f"{option}: {error}") from error
     if not edits:
         raise Failure("nothing to try: give an edit such as --set, --priority or --submit (fleet what-if --help)")
@@ -49,15 +114,15 @@ def answer(hub: Hub, asked: Asked) -> Json:
         raise Failure(f"{options[int(wrong[1])]}: {wrong[2]}") from refused
 
 
-def _makers(hub: Hub, asked: Asked) -> Iterator[tuple[str, Callable[[], list[Json]]]]:
-    """For each option its text, and the function that makes edits of it; in the order of Asked.makers."""
+def _makers(hub: Hub, asked: Asked, needs: str) -> Iterator[tuple[str, Callable[[], list[Json]]]]:
+    """For each option its text, and the function that makes edits of it; in the order of fleet/hub/whatif_edits.py."""
     whole = {
         "--add-member": asked.add_member, "--scale": asked.scale, "--tree": asked.tree, "--drain": asked.drain,
         "--lose": asked.lose, "--fail-over": asked.fail_over,
     }  # fmt: skip
     given = [option for option, texts in whole.items() if texts]
     if given:
-        raise Failure(f"{', '.join(given)}: edits of members and of the whole tree {NEEDS}")
+        raise Failure(f"{', '.join(given)}: edits of members and of the whole tree {needs}")
     each: tuple[tuple[str, Iterable[Any], Callable[..., list[Json]]], ...] = (
         ("--set", asked.limits, _limited), ("--remove", asked.remove, partial(_of_job, "Remove")),
         ("--hold", asked.hold, partial(_of_job, "Hold", held=True)),
@@ -71,7 +136,8 @@ def _makers(hub: Hub, asked: Asked) -> Iterator[tuple[str, Callable[[], list[Jso
 
 
 def _limited(namespace: str, text: str) -> list[Json]:
-    return encode_edits([limit(text)])
+    node, field, resource, amount = limit(text)
+    return [{"SetLimit": {"node": node, "limit": field, "resource": resource, "amount": amount}}]
 
 
 def _of_job(edit: str, namespace: str, text: str, **fields: Any) -> list[Json]:
@@ -93,6 +159,6 @@ def _submitted(hub: Hub, namespace: str, text: Path) -> list[Json]:
     know_kinds(bodies, hub)
     jobs = [body for body in bodies if interpreter_of(body["apiVersion"], body["kind"]) is not None]
     if not jobs:
-        raise BadEdit("holds no job")
+        raise BadOption("holds no job")
     home = {"namespace": namespace}
     return [{"Submit": {"manifest": {**job, "metadata": {**home, **job["metadata"]}}}} for job in jobs]

@@ -9,7 +9,7 @@ from fleet.amc import table
 from fleet.cli.alike import merged
 from fleet.cli.explanation import would_not, would_start
 from fleet.cli.jobs import age
-from fleet.foresee.whatif import HORIZON_S, State, Verdict
+from fleet.model.difference import HORIZON_S, State, Verdict
 from fleet.model.reason import human
 
 HOLDERS = 10  # queues that are told

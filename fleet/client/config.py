@@ -1,18 +1,21 @@
-"""Where the hub is and how its user proves herself: given, from kubeconfigs, or from the pod that a program runs in.
-
-The `kubernetes` library reads kubeconfigs and runs their exec plugins, and renews tokens that expire.
-"""
+"""Where the hub is and how its user proves herself: given, from kubeconfigs, or from the pod that a program runs in."""
 
 from __future__ import annotations
 
 import os
 import ssl
+import threading
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from fleet.client.errors import BadConfiguration
+from fleet.kubeconfig.document import BadKubeconfig
+from fleet.kubeconfig.files import Access as Found
+from fleet.kubeconfig.files import Credential, load
+from fleet.kubeconfig.program import ProgramCredential
+from fleet.kubeconfig.tls import context as context_of
 
 ENV_KUBECONFIG, ENV_DATA_DIR = "FLEET_KUBECONFIG", "FLEET_DATA_DIR"
 ENV_TOKEN = "FLEET_TOKEN"  # in place of the credentials of the kubeconfig's user
@@ -97,54 +100,57 @@ def _given(server: str, token: str | Callable[[], str] | None, ca: str | Path | 
 
 
 def _of_files(files: Sequence[Path], context: str | None, sure: bool, token: str | Callable[[], str] | None) -> Access:
-    from kubernetes import config
-    from kubernetes.client import Configuration
-
-    library: Any = config  # whose functions have no types
-    shown = os.pathsep.join(map(str, files))
-    loaded = Configuration()
     try:
-        library.load_kube_config(shown, context, loaded, persist_config=False)
-        contexts, active = library.list_kube_config_contexts(shown)
-    except (config.ConfigException, OSError, ValueError, TypeError, KeyError) as error:
-        raise BadConfiguration(f"kubeconfig {shown}: {error}") from error
-    chosen = next((one for one in contexts if one["name"] == context), active) or {}
-    namespace = (chosen.get("context") or {}).get("namespace") or "default"
-    return _of_library(loaded, namespace, sure, token)
+        found = load(files, context=context, programs=True, token="given" if token else "")
+        credential = _credential_of(found)
+        tls = context_of(found, credential())
+    except BadKubeconfig as error:
+        raise BadConfiguration(str(error)) from error
+
+    def credentials() -> str:
+        try:
+            return credential().authorization
+        except BadKubeconfig as error:
+            raise BadConfiguration(str(error)) from error
+
+    return Access(
+        _https(found.server), tls, _bearer(token) if token else credentials, found.namespace, found.server_name, sure
+    )
+
+
+def _credential_of(found: Found) -> Callable[[], Credential]:
+    """The credential of now: that of a program is asked for anew when it ends."""
+    if found.program is None:
+        own = found.credential
+        return lambda: own
+    program, one_at_a_time = ProgramCredential(found.program), threading.Lock()
+
+    def credential() -> Credential:
+        with one_at_a_time:
+            return program.credential(time.time())
+
+    return credential
 
 
 def _of_pod() -> Access:
-    from kubernetes import config
-    from kubernetes.client import Configuration
+    """The service account of this pod, whose token is renewed in its file."""
+    host, port = os.environ["KUBERNETES_SERVICE_HOST"], os.environ.get("KUBERNETES_SERVICE_PORT", "443")
 
-    library: Any = config  # whose functions have no types
-    loaded = Configuration()
+    def token() -> str:
+        try:
+            return (POD_ACCOUNT / "token").read_text().strip()
+        except OSError as error:
+            raise BadConfiguration(f"service account of this pod: {error}") from error
+
     try:
-        library.load_incluster_config(loaded)
+        tls = ssl.create_default_context(cafile=str(POD_ACCOUNT / "ca.crt"))
         namespace = (POD_ACCOUNT / "namespace").read_text().strip()
-    except (config.ConfigException, OSError) as error:
-        raise BadConfiguration(f"service account of this pod: {error}") from error
-    return _of_library(loaded, namespace or "default", sure=False)
-
-
-def _of_library(loaded: Any, namespace: str, sure: bool, token: str | Callable[[], str] | None = None) -> Access:
-    """What the library has read; its hook renews a token that has expired. `token`: in place of its credentials."""
-    try:
-        tls = ssl.create_default_context(cafile=loaded.ssl_ca_cert)
-        if not loaded.verify_ssl:
-            tls.check_hostname, tls.verify_mode = False, ssl.CERT_NONE
-        if loaded.cert_file and not token:
-            tls.load_cert_chain(loaded.cert_file, loaded.key_file)
     except (OSError, ValueError) as error:
-        raise BadConfiguration(f"certificates of {loaded.host} cannot be used: {error}") from error
-
-    def credentials() -> str:
-        return str(
-            loaded.get_api_key_with_prefix("BearerToken") or loaded.get_api_key_with_prefix("authorization") or ""
-        )
-
-    name = loaded.tls_server_name or ""
-    return Access(_https(loaded.host), tls, _bearer(token) if token else credentials, namespace, name, sure)
+        raise BadConfiguration(f"service account of this pod: {error}") from error
+    if not token():
+        raise BadConfiguration("service account of this pod: its token is empty")
+    server = f"https://{f'[{host}]' if ':' in host else host}:{port}"
+    return Access(server, tls, _bearer(token), namespace or "default", sure=False)
 
 
 def _https(server: str) -> str:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
+from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 from fleet.client.hubvalues import Cluster, HubStatus, Queue, WhatIf
@@ -13,6 +15,8 @@ if TYPE_CHECKING:
     from pandas import DataFrame
 
 USED, MIN, MAX = "used", "min", "max"
+_LARGE, _SMALL = "KMGTPE", "mun"
+_QUANTITY = re.compile(r"([+-]?(?:\d+\.?\d*|\.\d+))(?:([KMGTPE]i|[numkMGTPE])|[eE]([+-]?\d+))?")
 
 
 def queues(session: Session) -> Steps[Rows[Queue]]:
@@ -56,9 +60,15 @@ def usage(session: Session) -> Steps[DataFrame]:
 
 
 def _amount(quantity: str | None, column: str) -> float:
-    from kubernetes import utils
-
+    """The number that a quantity of Kubernetes means."""
     if quantity is None:
         return float("nan") if column == MAX else 0.0
-    library: Any = utils  # whose functions have no types
-    return float(library.parse_quantity(quantity))
+    found = _QUANTITY.fullmatch(quantity)
+    if found is None:
+        raise ValueError(f"{quantity} is no quantity")
+    number, unit, power = found.groups()
+    if unit and unit.endswith("i"):
+        return float(Decimal(number) * 1024 ** (_LARGE.index(unit[0].upper()) + 1))
+    if unit:
+        power = 3 * (_LARGE.index(unit.upper()) + 1) if unit in _LARGE + "k" else -3 * (_SMALL.index(unit) + 1)
+    return float(Decimal(number).scaleb(int(power or 0)))

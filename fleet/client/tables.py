@@ -78,7 +78,7 @@ class Rows(list[S]):
         self.notice = notice  # what the hub says about all of them
 
     def df(self) -> DataFrame:
-        """A DataFrame with a row for each record (needs pandas: `pip install fleet[pandas]`)."""
+        """A DataFrame with a row for each record (needs pandas: `pip install fleet-queues[pandas]`)."""
         return frame([record.row() for record in self])
 
     def _repr_html_(self) -> str:

@@ -11,7 +11,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from enum import StrEnum
 from random import Random
 
 from fleet.decide import decide
@@ -20,42 +19,18 @@ from fleet.foresee.edits import Edit, edited
 from fleet.foresee.forward import Forward, RunsS, Stop, What, by_walltime, core
 from fleet.foresee.history import History
 from fleet.foresee.quantiles import quantile
+from fleet.model.difference import HORIZON_S, State, Verdict
 from fleet.model.plan import Plan
 from fleet.model.reason import Code, Reason
 from fleet.model.unit import Phase, Unit
 from fleet.placement.problem import Solver
 from fleet.snapshot import Snapshot
 
-HORIZON_S = 30 * 86_400.0
 MOST_WAITING = 5_000  # jobs in a queue that is run forward
 _MOST_EVENTS = 20_000
 _CYCLE_S = 5.0
 _GROWTH, _GROWTH_OF_MANY, _MANY = 0.05, 0.15, 1_000  # share of the time ahead by which decisions of a run stand apart
 _SOONER_S, _SOONER_SHARE = 60.0, 0.05  # a start is sooner or later when it differs by more than both
-
-
-class State(StrEnum):
-    ABSENT = "Absent"
-    RUNS = "Runs"
-    STARTS = "Starts"
-    LEAVES = "Leaves"
-    WAITS = "Waits"
-    UNREACHABLE = "Unreachable"  # in a member that does not answer
-
-
-class Verdict(StrEnum):
-    """The outcome of the edits for a unit."""
-
-    STARTS = "starts"
-    MOVES = "moves"
-    STOPS = "stops"
-    LEAVES = "leaves"
-    STAYS = "stays"
-    UNREACHABLE = "unreachable"
-    WAITS = "waits"
-    SOONER = "sooner"
-    LATER = "later"
-    REMOVED = "removed"
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,8 @@ from fleet.members.connection import Unreachable
 from fleet.members.discovery import Catalogue, Served
 from fleet.members.dispatch import Dispatcher
 from fleet.members.dispatched import Dispatched
-from fleet.members.members import Did, Outcome, PodView
+from fleet.members.members import Did, Outcome
+from fleet.model.pod import PodView
 from fleet.model.reason import Code
 from fleet.ports import Body, Key
 

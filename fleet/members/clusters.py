@@ -15,9 +15,10 @@ from fleet.members.identity import Judge, anyone
 from fleet.members.index import ByBinding
 from fleet.members.kubeconfig import Dial, read_kubeconfig
 from fleet.members.member import OneMember
-from fleet.members.members import Changed, Closed, Did, NodeView, Outcome, PodView
+from fleet.members.members import Changed, Closed, Did, NodeView, Outcome
 from fleet.members.traits import Limits, State, Traits
 from fleet.model.member import Member
+from fleet.model.pod import PodView
 from fleet.model.unit import Seat
 from fleet.ports import Body, Key
 

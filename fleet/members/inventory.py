@@ -15,10 +15,11 @@ from fleet.kinds import INTERPRETERS
 from fleet.kinds.requests import pod_requests
 from fleet.members.allowance import Kept, weight
 from fleet.members.index import ByBinding
-from fleet.members.members import Changed, PodView
+from fleet.members.members import Changed
 from fleet.members.nodes import RESOURCES_MAX, Nodes, read_node
 from fleet.members.texts import labels_of, name_of, one_line
 from fleet.model.amounts import NOTHING, Amounts
+from fleet.model.pod import PodView
 from fleet.model.quantity import LARGEST, BadQuantity
 from fleet.model.times import seconds
 from fleet.model.untyped import digits, mapping, pairs, rows, text, whole

@@ -1,26 +1,20 @@
 """A member's kubeconfig, checked and turned into the settings of an HTTP client.
 
 The hub gets kubeconfigs from people, so the hub takes only little of what a kubeconfig may say: everything inline,
-nothing that names a file on the hub's machine or runs a program there. Each refusal names the field. The `kubernetes`
-package reads what is left, because it knows the format. The package is heavy (about 25 MB), so it is imported when the
-first member joins.
+nothing that names a file on the hub's machine or runs a program there. Each refusal names the field.
 """
 
 from __future__ import annotations
 
-import base64
 import socket
 import ssl
-import tempfile
-import threading
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, replace
-from pathlib import Path
-from typing import Any
 
-from fleet.engine.kubeconfig import BadKubeconfig, Chosen, choose, inline, parse
-
-_loading = threading.Lock()  # the kubernetes package keeps its temporary files in a module-wide table
+from fleet.kubeconfig.document import BadKubeconfig, Chosen, choose, inline, parse
+from fleet.kubeconfig.files import Access as Found
+from fleet.kubeconfig.files import access_of
+from fleet.kubeconfig.tls import load_pair
 
 Dialled = Callable[[], Awaitable[socket.socket]]  # a socket that is connected with a member; raises OSError
 Dial = Callable[[str], Awaitable[socket.socket]]  # the same, given the member's name
@@ -70,22 +64,22 @@ def _check(chosen: Chosen) -> None:
         raise BadKubeconfig(user_at, "no credentials: a token, a client certificate or a user name is required")
 
 
-def _tls(loaded: Any, chosen: Chosen) -> ssl.SSLContext:
+def _tls(found: Found, chosen: Chosen) -> ssl.SSLContext:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    if not loaded.verify_ssl:
+    if found.insecure:
         context.check_hostname = False
         context.verify_mode = ssl.CERT_NONE
-    elif loaded.ssl_ca_cert:
+    elif found.ca:
         try:
-            context.load_verify_locations(cafile=loaded.ssl_ca_cert)
-        except ssl.SSLError as error:
+            context.load_verify_locations(cadata=found.ca.decode("ascii"))
+        except ValueError as error:  # ssl.SSLError is one
             where = f"{chosen.cluster_at}.certificate-authority-data"
             raise BadKubeconfig(where, f"no usable certificate: {error}") from error
     else:
         context.load_default_certs()
-    if loaded.cert_file:
+    if found.certificate and found.key:
         try:
-            context.load_cert_chain(loaded.cert_file, loaded.key_file)
+            load_pair(context, found.certificate, found.key)
         except ssl.SSLError as error:
             where = f"{chosen.user_at}.client-certificate-data"
             raise BadKubeconfig(where, f"no usable pair of certificate and key: {error}") from error
@@ -93,41 +87,12 @@ def _tls(loaded: Any, chosen: Chosen) -> ssl.SSLContext:
 
 
 def read_kubeconfig(text: str) -> Access:
-    """The member's API server with its credentials and certificate checks.
-
-    Raises BadKubeconfig. Blocks for the import of the `kubernetes` package the first time: call it in a thread.
-    Nothing of the credentials is left on disk.
-    """
-    config = parse(text)
-    chosen = choose(config)
+    """The member's API server with its credentials and certificate checks. Raises BadKubeconfig. Nothing of the
+    credentials is left on disk."""
+    chosen = choose(parse(text))
     _check(chosen)
-    cluster, user = chosen.cluster, chosen.user
-
-    from kubernetes.client import Configuration
-    from kubernetes.config import kube_config as reader
-    from kubernetes.config.config_exception import ConfigException
-
-    # An instance of our own: the package otherwise starts from settings shared by the whole process.
-    loaded = type.__call__(Configuration)
-    with _loading, tempfile.TemporaryDirectory(prefix="fleet-member-") as folder:
-        try:
-            reader.load_kube_config_from_dict(  # type: ignore[no-untyped-call]
-                config, client_configuration=loaded, persist_config=False, temp_file_path=folder
-            )
-            context = _tls(loaded, chosen)
-        except ConfigException as error:
-            raise BadKubeconfig("", str(error)) from error
-        finally:
-            for left in Path(folder).iterdir():
-                left.unlink()
-            reader._cleanup_temp_files()  # type: ignore[no-untyped-call]  # else the next load would be pointed at the files just removed
+    found = access_of(chosen)
     headers = {"user-agent": "fleet", "accept": "application/json"}
-    if user.get("token"):
-        headers["authorization"] = loaded.api_key.get("BearerToken") or f"Bearer {user['token']}"
-    elif user.get("username"):
-        pair = f"{user['username']}:{user.get('password') or ''}".encode()
-        headers["authorization"] = f"Basic {base64.b64encode(pair).decode()}"
-    return Access(
-        str(loaded.host).rstrip("/"), headers, context, cluster.get("tls-server-name") or None,
-        cluster.get("proxy-url") or None,
-    )  # fmt: skip
+    if found.credential.authorization:
+        headers["authorization"] = found.credential.authorization
+    return Access(found.server, headers, _tls(found, chosen), found.server_name or None, found.proxy or None)

@@ -29,13 +29,14 @@ from fleet.members.follow import Follower, NotServed
 from fleet.members.identity import Judge, anyone, read_identity
 from fleet.members.index import ByBinding
 from fleet.members.inventory import NodeSink, Notify, PodSink
-from fleet.members.members import Changed, Closed, NodeView, PodView
+from fleet.members.members import Changed, Closed, NodeView
 from fleet.members.nodes import Nodes
 from fleet.members.potential import potential_pools
 from fleet.members.texts import one_line
 from fleet.members.traits import Limits, State, Traits
 from fleet.model.amounts import NOTHING, Amounts
 from fleet.model.member import Member
+from fleet.model.pod import PodView
 from fleet.model.unit import Seat
 from fleet.ports import Body, Key
 from fleet.wellknown import LABEL_HUB

@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
+GPU = "/gpu"  # the end of names of resources: nvidia.com/gpu, amd.com/gpu, …
+
 
 @dataclass(frozen=True, slots=True)
 class Amounts(Mapping[str, int]):
@@ -51,3 +53,8 @@ class Amounts(Mapping[str, int]):
 
 
 NOTHING = Amounts()
+
+
+def gpus_in(amounts: Amounts) -> int:
+    """The GPUs of all makes."""
+    return sum(amount for name, amount in amounts.items_ if name.endswith(GPU))

@@ -26,8 +26,8 @@ from api.serve import Server
 from fleet.controllers.lifecycle.garbage import GarbageCollector
 from fleet.controllers.lifecycle.namespaces import Namespaces
 from fleet.controllers.runtime.controller import Loop, run_all
-from fleet.engine.kubeconfig import write
 from fleet.engine.registry import Registry
+from fleet.kubeconfig.document import write
 from fleet.objects.crds import follow_crds, load_crds
 from fleet.objects.objects import Objects
 from fleet.objects.writing import User

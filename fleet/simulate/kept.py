@@ -16,9 +16,9 @@ from typing import Any
 import orjson
 import structlog
 
+from fleet.files import whole_private
 from fleet.model.untyped import mapping
 from fleet.ports import Key, Stored
-from fleet.store.files import whole_private
 from fleet.store.memory import MemoryStore
 
 log = structlog.get_logger(__name__)

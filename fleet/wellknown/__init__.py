@@ -153,6 +153,7 @@ HANDLING_FAILED = "HandlingFailed"  # condition: True while a loop cannot handle
 DECISION_FAILED = "DecisionFailed"  # on the Namespace fleet-system
 
 # -- names that the hub itself writes under
+LOCAL = "localhost"  # who asks for this name is shown the certificate of the hub's own CA
 SYSTEM_USER = "system:fleet"
 CONTROLLERS_USER = "system:fleet:controllers"
 PEER_USER = "system:fleet:peer"  # a process of the hub, towards another one

@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from fleet.admission.selecting import best_policy, labels_match, policy_claim
+from fleet.admission.selecting import best_policy, policy_claim
+from fleet.bindings.matching import labels_match
 from fleet.ports import Body
 from tests.controllers.world import policy, pytorchjob
 

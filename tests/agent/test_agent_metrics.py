@@ -11,9 +11,9 @@ from prometheus_client import CollectorRegistry, generate_latest
 
 from api.serve import bind
 from api.tls import Certificates, Pair
-from fleet.cli.agentmetrics import OneToken, registry_of
-from fleet.cli.exposition import Exposition
 from fleet.cli.failure import Failure
+from fleet.hub.agentmetrics import OneToken, registry_of
+from fleet.hub.exposition import Exposition
 from tests.agent.test_tunnel import connection
 from tests.agent.world import agent_hub, member, running
 from tests.controllers.runtime.test_metric_names import faults

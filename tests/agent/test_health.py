@@ -14,7 +14,7 @@ import pytest
 from api.serve import bind
 from fleet.agent.health import AT_ONCE, Health
 from fleet.agent.serving import Agent, Backoff
-from fleet.cli.tunnels import address_of
+from fleet.hub.tunnels import address_of
 
 
 @contextlib.asynccontextmanager

@@ -13,11 +13,11 @@ from typing import Any
 import pytest
 import yaml
 
-from fleet.amc import kubeconfig
 from fleet.amc.client import Client, NoAnswer
-from fleet.amc.program import EARLY_S, Program, ProgramCredential, program_of
 from fleet.client.config import access
-from fleet.engine.kubeconfig import BadKubeconfig
+from fleet.kubeconfig import files as kubeconfig
+from fleet.kubeconfig.document import BadKubeconfig
+from fleet.kubeconfig.program import EARLY_S, Program, ProgramCredential, program_of
 from fleet.model.times import rfc3339
 from tests.cli.hub import fleet
 

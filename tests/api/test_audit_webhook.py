@@ -19,7 +19,7 @@ from structlog.testing import capture_logs
 
 from api.audit.metrics import AuditMetrics
 from api.audit.webhook import AuditWebhook, Receiver, read_receiver
-from fleet.engine.kubeconfig import BadKubeconfig, write
+from fleet.kubeconfig.document import BadKubeconfig, write
 from fleet.outgoing import Allowed, Outgoing
 from fleet.simulate.wall import WallClock
 from tests.outgoing.server import serving

@@ -9,8 +9,8 @@ import pytest
 
 from api.protobuf import decode, kinds
 from api.strict import duplicates
-from api.yamlread import load_yaml
 from fleet.engine.status import StatusError
+from fleet.engine.yamlread import load_yaml
 
 
 def varint(value: int) -> bytes:

@@ -10,7 +10,8 @@ import pytest
 from api.storedtokens import GROUP, TOKENS, StoredTokens
 from fleet.audit.policy import Asked
 from fleet.audit.secrets import is_secret
-from fleet.cli.datadir import DataDir, create_root, prepare
+from fleet.cli.datadir import DataDir
+from fleet.hub.firststart import create_root, prepare
 from tests.api.rest import Rest, causes, rest
 
 URL = "/fleet/v1/tokens"

@@ -11,8 +11,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from fleet.cli import compose, logs
-from fleet.cli.datadir import DataDir, members_tls
+from fleet.cli import logs
+from fleet.cli.datadir import DataDir
+from fleet.hub import compose
+from fleet.hub.firststart import members_tls
 from fleet.simulate.cluster import NodeShape, SimulatedCluster
 from tests.testbed.processes import Processes, wait_for
 

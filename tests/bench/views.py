@@ -20,10 +20,10 @@ import aiohttp
 import orjson
 
 from api.v1.mount import PREFIX, RestFace
-from fleet.bindings.latest import KIND, NODES
 from fleet.controllers.decide.nodesnow import NODES_MOST
 from fleet.controllers.decide.submitted import unit_in
 from fleet.notation.codec import encode_snapshot
+from fleet.objects.latest import KIND, NODES
 from fleet.ports import Key, Put, Store
 from fleet.quota.tree import QuotaNode, QuotaTree
 from fleet.simulate.wall import WallClock

@@ -20,7 +20,8 @@ from pathlib import Path
 import httpx
 import psutil
 
-from fleet.cli.datadir import DataDir, write_kubeconfig
+from fleet.cli.datadir import DataDir
+from fleet.hub.firststart import write_kubeconfig
 from tests.chaos.client import CLUSTERS, Client, Refused
 from tests.chaos.disk import Disk
 from tests.chaos.parts import process_of, wait_gone

@@ -1,7 +1,7 @@
 """`python -m tests.chaos.skewed FILE COMMAND…`: a `fleet` command whose clock jumps, or whose event loop is held, when
 it is told to.
 
-The clock of every part of a hub process is the one that `fleet/cli/compose.py` makes. Here it runs apart from the
+The clock of every part of a hub process is the one that `fleet/hub/compose.py` makes. Here it runs apart from the
 machine's by the seconds in FILE, which are read at the start and at each SIGUSR1. Monotonic time does not jump.
 
 SIGUSR2 holds the event loop for as long as the file of `hold_file(FILE)` exists. Other threads go on.
@@ -15,7 +15,8 @@ import sys
 import time
 from pathlib import Path
 
-from fleet.cli import compose, main
+from fleet.cli import main
+from fleet.hub import compose
 from fleet.simulate.wall import WallClock
 
 HOLD_MAX_S = 300.0  # whatever became of the process that was to end it

@@ -12,7 +12,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from fleet.cli import pki
+from fleet.hub import pki
 from tests.chaos.proxy import Mode, Proxy, ProxyThread
 
 pytestmark = pytest.mark.xdist_group("chaos")

@@ -20,8 +20,8 @@ import aiohttp
 import pytest
 import uvloop
 
-from fleet.cli import pki
-from fleet.cli.eventloop import Loop
+from fleet.hub import pki
+from fleet.hub.eventloop import Loop
 from tests.chaos.proxy import Mode, Proxy, ProxyThread
 
 pytestmark = pytest.mark.xdist_group("chaos")

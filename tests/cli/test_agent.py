@@ -15,8 +15,8 @@ import pytest
 import yaml
 
 from fleet.amc.get import CLUSTERS
-from fleet.amc.kubeconfig import load
 from fleet.cli.joining import SECRETS
+from fleet.kubeconfig.files import load
 from tests.cli.hub import BIN, Up, fleet, refusal, until
 from tests.cli.test_amc import job
 

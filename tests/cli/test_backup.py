@@ -17,9 +17,9 @@ from pathlib import Path
 
 import pytest
 
-from fleet.cli.archive import Writing, read
 from fleet.cli.datadir import DataDir
 from fleet.cli.failure import Failure
+from fleet.hub.archive import Writing, read
 from tests.cli.hub import BIN, Up, fleet, refusal, until
 
 MAPS = "/api/v1/namespaces/default/configmaps"
@@ -313,7 +313,7 @@ def test_a_restore_to_a_full_disk_changes_nothing(made: Path, tmp_path: Path, da
 
 
 def test_a_table_that_finds_no_room_for_a_while_is_one_sentence(made: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("fleet.cli.archive.IN_MEMORY", 1)
+    monkeypatch.setattr("fleet.hub.archive.IN_MEMORY", 1)
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (0, before[1]))
     try:

@@ -7,7 +7,7 @@ import sys
 PROGRAM = """
 import sys
 import psutil
-from fleet.cli.buffers import keep_apart
+from fleet.hub.buffers import keep_apart
 if sys.argv[1] == "apart":
     keep_apart()
 import ctypes

@@ -25,10 +25,10 @@ import yaml
 from fleet.amc.get import proxy
 from fleet.bindings.finding import Finding
 from fleet.bindings.warnings import WAITING_LEAST
-from fleet.cli import pki
 from fleet.cli.doctor import CHECKS, looked
 from fleet.cli.patient import Patient
 from fleet.cli.status import STATUS
+from fleet.hub import pki
 from tests.cli.hub import Up, fleet, refusal, until
 from tests.controllers.world import policy, tree
 from tests.monitoring.faults import away, frozen, locked

@@ -7,9 +7,9 @@ from pathlib import Path
 
 from prometheus_client import CollectorRegistry
 
-from fleet.cli import pki
-from fleet.cli.certificates import Certificates
 from fleet.cli.datadir import DataDir
+from fleet.hub import pki
+from fleet.hub.certificates import Certificates
 
 NOW = datetime(2027, 1, 15, tzinfo=UTC)
 DAY_S = 86_400

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from fleet.cli.demo_story import STORY
+from fleet.hub.demo_story import STORY
 from tests.cli.hub import BIN, fleet, processes_of, refusal
 from tests.docs.test_docs import ROOT
 

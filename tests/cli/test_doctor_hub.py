@@ -19,16 +19,17 @@ from fleet import __version__
 from fleet.accounts.schema import prepare
 from fleet.amc.client import Answer
 from fleet.bindings.finding import Finding
-from fleet.cli import doctor_hub, doctor_members, pki
-from fleet.cli.certificates import Certificates
+from fleet.cli import doctor_hub, doctor_members
 from fleet.cli.datadir import DataDir
 from fleet.cli.doctor import CHECKS, looked
 from fleet.cli.hub import Hub
 from fleet.cli.notifications import NOTIFICATIONS
-from fleet.cli.parts import Parts
 from fleet.cli.patient import PARTS, Patient
 from fleet.cli.status import STATUS
-from fleet.engine.kubeconfig import write
+from fleet.hub import pki
+from fleet.hub.certificates import Certificates
+from fleet.hub.parts import Parts
+from fleet.kubeconfig.document import write
 from fleet.model.times import rfc3339
 from fleet.simulate.wall import WallClock
 from fleet.store.migrate import migrate

@@ -14,12 +14,12 @@ import pytest
 
 from fleet.amc.client import Answer
 from fleet.amc.get import CLUSTERS
+from fleet.bindings.draining import drain_taint
 from fleet.cli.clusters import LIST, line, record
 from fleet.cli.cordon import CORDON, TRIES_MAX, edit_taints, with_cordon
 from fleet.cli.hub import Hub, Refused
 from fleet.cli.options import Output
 from fleet.cli.output import show
-from fleet.controllers.cluster.draining import drain_taint
 from tests.cli.hub import BIN, Up, fleet, refusal, until
 from tests.cli.test_jobs import TREE
 from tests.cli.test_whatif import GPU, job, policy, written

@@ -10,13 +10,13 @@ from typing import Any
 import pytest
 
 from fleet.amc.client import Client
-from fleet.amc.kubeconfig import Access
 from fleet.cli.failure import Failure
 from fleet.cli.flows import EXACT
 from fleet.cli.hub import Hub, Refused
 from fleet.client.jobwatch import changes
 from fleet.client.logs import logs
 from fleet.client.verbs import cancel
+from fleet.kubeconfig.files import Access
 from tests.client.faulty import Faulty, Said, faulty, refusal
 from tests.client.test_jobwatch import bookmark, line, stream
 from tests.client.test_logs import at, pod, scripted

@@ -68,7 +68,7 @@ def test_the_list_without_options_is_that_of_the_whole_program() -> None:
 
 
 def test_a_command_loads_no_other() -> None:
-    shared = {"main", "logs", "completion", "examples", "failure", "parsing"}
+    shared = {"main", "logs", "completion", "examples", "failure", "optional", "parsing"}
     assert loaded_by("--version") == shared
     assert loaded_by("help", "gang") == shared | {"helpterm"}
 

@@ -16,8 +16,8 @@ import yaml
 
 from fleet.amc.client import Client
 from fleet.amc.get import CLUSTERS
-from fleet.amc.kubeconfig import load
 from fleet.cli.joining import SECRETS
+from fleet.kubeconfig.files import load
 from tests.cli.hub import BIN, Up, fleet, refusal, until
 
 SERVER = ("clusters", 0, "cluster", "server")

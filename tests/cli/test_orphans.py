@@ -9,13 +9,13 @@ from typing import Any
 import pytest
 
 from fleet.amc.client import Answer, Client
-from fleet.amc.kubeconfig import load
 from fleet.cli.datadir import DataDir
 from fleet.cli.doctor import unknown_copies
 from fleet.cli.failure import Failure
 from fleet.cli.hub import Hub, connect
 from fleet.cli.orphans import _named, unknown
 from fleet.cli.patient import Patient
+from fleet.kubeconfig.files import load
 from tests.cli.hub import Up, fleet, refusal, until
 
 

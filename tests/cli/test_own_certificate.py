@@ -18,11 +18,12 @@ from prometheus_client import CollectorRegistry
 
 from api.serve import Server, bind
 from api.tls import Certificates, Pair, follow
-from fleet.cli import pki, serving
-from fleet.cli.datadir import DataDir, create_root, prepare
-from fleet.cli.exposition import Exposition
+from fleet.cli.datadir import DataDir
 from fleet.cli.failure import Failure
-from fleet.cli.serving import Given
+from fleet.hub import pki, serving
+from fleet.hub.exposition import Exposition
+from fleet.hub.firststart import create_root, prepare
+from fleet.hub.serving import Given
 from tests.cli.hub import BIN, Up, fleet, refusal, until
 from tests.monitoring.test_bugs import Anybody
 

@@ -22,7 +22,7 @@ from fleet import schemas
 from fleet.accounts import partitions, schema
 from fleet.accounts.models import SCHEMA
 from fleet.accounts.schema import engine_of
-from fleet.cli.starting import place_of
+from fleet.hub.starting import place_of
 from fleet.release import running
 from fleet.store import migrate
 from tests.cli.hub import Up, fleet

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import inspect
-import json
 import re
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -76,9 +73,3 @@ def test_a_word_that_is_no_term_is_answered_with_the_nearest() -> None:
         'fleet: no term is called "backfil", did you mean backfill or BackOff or back-off?; fleet help lists all'
     )  # fmt: skip
     assert refusal(fleet("help", "xyzzy")) == 'fleet: no term is called "xyzzy"; fleet help lists all'
-
-
-def test_the_terms_are_part_of_the_package() -> None:
-    data = Path(inspect.getfile(helpterm)).parent / "glossary.json"
-    project = (Path(__file__).parents[2] / "pyproject.toml").read_text()
-    assert json.loads(data.read_text()) and "cli/*.json" in project

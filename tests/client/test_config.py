@@ -67,11 +67,9 @@ def test_server_token_and_authority_may_be_given(up: Up) -> None:
 
 
 def test_a_pod_uses_its_service_account(up: Up, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for name, content in (("token", _token(up)), ("namespace", "team-a")):
+    ca = (up.folder / "pki" / "ca.crt").read_text()
+    for name, content in (("token", _token(up)), ("namespace", "team-a"), ("ca.crt", ca)):
         (tmp_path / name).write_text(content)
-    library = "kubernetes.config.incluster_config"
-    monkeypatch.setattr(f"{library}.SERVICE_TOKEN_FILENAME", str(tmp_path / "token"))
-    monkeypatch.setattr(f"{library}.SERVICE_CERT_FILENAME", str(up.folder / "pki" / "ca.crt"))
     monkeypatch.setattr("fleet.client.config.POD_ACCOUNT", tmp_path)
     server = yaml.safe_load(kubeconfig_of(up).read_text())["clusters"][0]["cluster"]["server"]
     host, port = server.removeprefix("https://").split(":")
@@ -79,6 +77,9 @@ def test_a_pod_uses_its_service_account(up: Up, tmp_path: Path, monkeypatch: pyt
     monkeypatch.setenv("KUBERNETES_SERVICE_PORT", port)
     with Fleet() as fleet:
         assert fleet.namespace == "team-a" and fleet.status().healthy
+        (tmp_path / "token").write_text("renewed")
+        with pytest.raises(Unauthorized):
+            fleet.status()
 
 
 def test_what_cannot_be_used_is_said_in_one_line(tmp_path: Path) -> None:

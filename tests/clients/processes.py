@@ -9,7 +9,8 @@ from pathlib import Path
 
 import httpx
 
-from fleet.cli.datadir import DataDir, write_kubeconfig
+from fleet.cli.datadir import DataDir
+from fleet.hub.firststart import write_kubeconfig
 from tests.chaos.client import Client
 from tests.e2e.hub import BIN
 from tests.testbed.processes import Processes, free_port, wait_for

@@ -19,10 +19,10 @@ from api.console.login import Client, Login
 from api.oidc.config import read
 from api.oidc.metrics import OidcMetrics
 from api.oidc.tokens import OidcTokens
-from fleet.cli.access import Access
-from fleet.cli.authentication import fetch_by
-from fleet.cli.console import post_by
 from fleet.cli.failure import Failure
+from fleet.hub.access import Access
+from fleet.hub.authentication import fetch_by
+from fleet.hub.console import post_by
 from fleet.outgoing import Outgoing
 from fleet.outgoing.allowed import Allowed
 from tests.console.hub import World, console_hub

@@ -8,9 +8,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from fleet.kinds import interpreter_of
-from fleet.members.members import Did, Outcome, PodView
+from fleet.members.members import Did, Outcome
 from fleet.model.amounts import Amounts
 from fleet.model.member import Member, Pool, Taint
+from fleet.model.pod import PodView
 from fleet.model.unit import Component
 from fleet.ports import Body, Key
 from fleet.wellknown import ATTEMPT, GATE, KUBEFLOW, LABEL_BINDING

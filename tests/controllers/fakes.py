@@ -16,10 +16,11 @@ from fleet.kinds import interpreter_of
 from fleet.kinds.requests import pod_requests
 from fleet.members.dispatch import why_not
 from fleet.members.dispatched import COMPANIONS
-from fleet.members.members import Changed, Closed, Did, NodeView, Outcome, PodView
+from fleet.members.members import Changed, Closed, Did, NodeView, Outcome
 from fleet.members.nodes import ANY_VALUE
 from fleet.model.amounts import NOTHING, Amounts
 from fleet.model.member import Member
+from fleet.model.pod import PodView
 from fleet.model.times import rfc3339
 from fleet.model.unit import Component, Seat
 from fleet.ports import Body, Key

@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 import yaml
 
-from fleet.engine.kubeconfig import BadKubeconfig, choose, ends, inline, parse, write
+from fleet.engine.ends import ends
+from fleet.kubeconfig.document import BadKubeconfig, choose, inline, parse, write
 
 TWO: dict[str, Any] = {
     "current-context": "here",

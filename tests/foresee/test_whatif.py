@@ -30,7 +30,8 @@ from fleet.foresee.edits import (
 )
 from fleet.foresee.forward import by_walltime
 from fleet.foresee.history import History, Past
-from fleet.foresee.whatif import Comparison, State, Verdict, drawn, what_if
+from fleet.foresee.whatif import Comparison, drawn, what_if
+from fleet.model.difference import State, Verdict
 from fleet.model.reason import Code
 from fleet.model.unit import Phase, Seat
 from fleet.quota.tree import QuotaTree

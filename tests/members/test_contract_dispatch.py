@@ -6,7 +6,7 @@ import asyncio
 import uuid
 from typing import Any
 
-from fleet.controllers.cluster.matching import Candidate
+from fleet.bindings.matching import Candidate
 from fleet.controllers.dispatch.classes import difference
 from fleet.controllers.dispatch.manifests import dependency, users_of, with_users
 from fleet.members.clusters import ClusterMembers

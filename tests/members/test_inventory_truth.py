@@ -31,10 +31,10 @@ from fleet.kinds.interpreter import Template
 from fleet.kinds.pods import component
 from fleet.members.index import ByBinding
 from fleet.members.inventory import NodeSink, PodSink
-from fleet.members.members import PodView
 from fleet.members.nodes import Nodes, read_node
 from fleet.model.amounts import Amounts
 from fleet.model.member import Member
+from fleet.model.pod import PodView
 from fleet.model.quantity import texts_of
 from fleet.model.unit import Unit
 from fleet.snapshot import Snapshot

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import yaml
 
-from fleet.engine.kubeconfig import BadKubeconfig
+from fleet.kubeconfig.document import BadKubeconfig
 from fleet.members.kubeconfig import read_kubeconfig
 from fleet.members.relay import client_from_kubeconfig
 

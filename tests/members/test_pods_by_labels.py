@@ -11,8 +11,8 @@ from fleet.members.discovery import Served
 from fleet.members.dispatched import Dispatched
 from fleet.members.index import ByBinding
 from fleet.members.inventory import PodSink
-from fleet.members.members import PodView
 from fleet.members.nodes import Nodes
+from fleet.model.pod import PodView
 
 Body = dict[str, Any]
 VERBS = frozenset({"get", "list", "watch", "create", "patch", "delete"})

@@ -23,8 +23,8 @@ from typing import Any
 import yaml
 
 from fleet.amc.get import CLUSTERS, proxy
-from fleet.cli import pki
 from fleet.cli.hub import connect
+from fleet.hub import pki
 from tests.cli.hub import Up, fleet, until
 from tests.cli.test_agent import agent, pull, simulated
 from tests.console.browser import WALKTHROUGH

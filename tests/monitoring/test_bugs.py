@@ -14,10 +14,10 @@ from typing import Any
 import pytest
 
 from api.tls import Certificates, Pair
-from fleet.cli import pki
-from fleet.cli.exposition import Exposition
 from fleet.controllers.decide.decider import Decider
 from fleet.decide import decide
+from fleet.hub import pki
+from fleet.hub.exposition import Exposition
 from fleet.model.plan import Eviction, Plan
 from fleet.model.unit import Phase
 from fleet.snapshot import Snapshot

@@ -13,8 +13,8 @@ from api.oidc.config import read
 from api.oidc.flags import Flags, issuers
 from api.oidc.metrics import OidcMetrics
 from api.oidc.tokens import OidcTokens
-from fleet.cli.access import Access
 from fleet.cli.failure import Failure
+from fleet.hub.access import Access
 from fleet.model.sections import BadConfiguration
 from tests.oidc.issuer import URL, Hand, Issuer, configuration, entry, jwk, signing_key
 

@@ -14,12 +14,13 @@ from prometheus_client import CollectorRegistry, generate_latest
 
 from api.auth import AnyOf
 from api.oidc.keys import FetchFailed
-from fleet.cli.access import Access
-from fleet.cli.authentication import fetch_by, users_of
-from fleet.cli.compose import Base
-from fleet.cli.datadir import DataDir, create_root, prepare
+from fleet.cli.datadir import DataDir
 from fleet.cli.failure import Failure
 from fleet.engine.registry import Registry
+from fleet.hub.access import Access
+from fleet.hub.authentication import fetch_by, users_of
+from fleet.hub.compose import Base
+from fleet.hub.firststart import create_root, prepare
 from fleet.objects.objects import Objects
 from fleet.outgoing import Outgoing
 from fleet.simulate.wall import RandomIds, WallClock

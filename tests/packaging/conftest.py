@@ -1,13 +1,18 @@
-"""The wheel that the tests of this directory install."""
+"""The wheels that the tests of this directory install, and the environments that they install them into."""
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
+import sysconfig
 import tarfile
+from collections.abc import Callable, Iterator
+from importlib.metadata import Distribution, PathDistribution, distribution
 from pathlib import Path
 
 import pytest
+from packaging.requirements import Requirement
 
 from tests.docs.test_docs import ROOT
 
@@ -25,8 +30,9 @@ def made(hook: str, source: Path, into: Path) -> Path:
 
 
 @pytest.fixture(scope="session")
-def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The wheel that is built from the sdist of what is under version control, or is new, and of the built console."""
+def wheels(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    """The light wheel and the hub's. They are built from the sdist of what is under version control, or is new, and of
+    the built console."""
     folder = tmp_path_factory.mktemp("packaging")
     source, unpacked, out = folder / "source", folder / "unpacked", folder / "out"
     listed = subprocess.run(
@@ -42,4 +48,75 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     with tarfile.open(made("build_sdist", source, out)) as sdist:
         sdist.extractall(unpacked, filter="data")
     (root,) = unpacked.iterdir()
-    return made("build_wheel", root, out)
+    return made("build_wheel", root, out), made("build_wheel", root / "hub", out)
+
+
+@pytest.fixture(scope="session")
+def environment(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Path]:
+    """Makes an environment with these wheels and what they need, as pip would install it, and nothing else; returns its
+    folder. The packages that they need are links to those of this environment, whose versions the lock names."""
+
+    def make(*wheels: Path) -> Path:
+        folder = tmp_path_factory.mktemp("environment")
+        subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(folder)], check=True, timeout=60)
+        subprocess.run(
+            [sys.executable, "-m", "pip", "--python", str(folder / "bin" / "python"), "install", "-q", "--no-deps",
+             "--no-index", "--disable-pip-version-check", *map(str, wheels)],
+            check=True, timeout=120,
+        )  # fmt: skip
+        site = site_of(folder)
+        own = [PathDistribution(path) for path in site.glob("*.dist-info")]
+        for one in needed_by(own):
+            for name in {file.parts[0] for file in one.files or () if file.parts[0] not in ("..", "__pycache__")}:
+                if not (site / name).exists():
+                    (site / name).symlink_to(one.locate_file(name))  # type: ignore[arg-type]
+        return folder
+
+    return make
+
+
+def site_of(environment: Path) -> Path:
+    return Path(sysconfig.get_path("purelib", vars={"base": str(environment)}))
+
+
+def needed_by(installed: list[PathDistribution]) -> Iterator[Distribution]:
+    """All distributions that some need which are installed, themselves not."""
+    names = {one.name for one in installed}
+    asked: list[tuple[Distribution, str]] = [(one, "") for one in installed]
+    seen: set[tuple[str, str]] = set()
+    while asked:
+        one, extra = asked.pop()
+        for requirement in map(Requirement, one.requires or ()):
+            marker = requirement.marker
+            if requirement.name in names or (marker is not None and not marker.evaluate({"extra": extra})):
+                continue
+            found = distribution(requirement.name)
+            assert found.version in requirement.specifier, (one.name, str(requirement), found.version)
+            for wanted in ("", *requirement.extras):
+                if (found.name, wanted) not in seen:
+                    seen.add((found.name, wanted))
+                    asked.append((found, wanted))
+            yield found
+
+
+@pytest.fixture(scope="session")
+def light(wheels: tuple[Path, Path], environment: Callable[..., Path]) -> Path:
+    """An environment with the light distribution alone."""
+    return environment(wheels[0])
+
+
+@pytest.fixture(scope="session")
+def whole(wheels: tuple[Path, Path], environment: Callable[..., Path]) -> Path:
+    """An environment with the hub."""
+    return environment(*wheels)
+
+
+def run(environment: Path, *words: str, **variables: str) -> subprocess.CompletedProcess[str]:
+    """A program of an environment, which sees no other: its name, and its arguments."""
+    kept = {
+        name: value for name, value in os.environ.items() if not name.startswith(("FLEET_", "PYTHON", "KUBECONFIG"))
+    }
+    return subprocess.run(
+        [str(environment / "bin" / words[0]), *words[1:]], capture_output=True, text=True, timeout=180, check=False,
+        stdin=subprocess.DEVNULL, cwd="/", env={**kept, **variables},
+    )  # fmt: skip

@@ -47,7 +47,7 @@ def options(unit: Path) -> configparser.SectionProxy:
 def test_the_image_gets_all_that_its_steps_need() -> None:
     copied = [word for name, rest in instructions() if name == "COPY" for word in rest.split()[:-1]]
     assert [word for word in copied if not (ROOT / word).exists()] == []
-    assert {"pyproject.toml", "setup.py", "api", "fleet", "migrations"} <= set(copied)
+    assert {"pyproject.toml", "setup.py", "distributions.py", "api", "fleet", "hub", "migrations"} <= set(copied)
 
 
 def test_the_image_starts_a_hub_that_its_health_check_asks() -> None:

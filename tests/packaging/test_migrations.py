@@ -7,7 +7,6 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-import sysconfig
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
@@ -21,6 +20,7 @@ from fleet.release import running
 from fleet.store import migrate
 from tests.conftest import Server, run_apart
 from tests.docs.test_docs import ROOT
+from tests.packaging.conftest import site_of
 
 HEADS = {"store": migrate.HEAD, "accounts": schema.HEAD}
 # Of databases that were made while the migrations lay in packages of fleet.
@@ -40,23 +40,6 @@ async def main():
 
 asyncio.run(main())
 """
-
-
-@pytest.fixture(scope="session")
-def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The Python of an environment that the wheel is installed in. Its dependencies are those of this environment."""
-    folder = tmp_path_factory.mktemp("installed")
-    subprocess.run([sys.executable, "-m", "venv", str(folder)], check=True, timeout=120)
-    python = folder / "bin" / "python"
-    site = Path(sysconfig.get_path("purelib", vars={"base": str(folder)}))
-    done = subprocess.run(
-        [str(python), "-m", "pip", "install", "-q", "--no-deps", "--no-index", str(wheel)],
-        capture_output=True, text=True, timeout=120,
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr
-    # After the install: pip would otherwise find Fleet in this environment.
-    (site / "dependencies.pth").write_text(f"{sysconfig.get_path('purelib')}\n")
-    return python
 
 
 @pytest.fixture
@@ -90,8 +73,8 @@ def test_alembic_migrates_a_database_as_a_hub_does(
 ) -> None:
     python, folder = Path(sys.executable), ROOT / "migrations"
     if place == "wheel":
-        python = request.getfixturevalue("installed")
-        folder = next(python.parent.parent.glob("lib/python3*/site-packages/fleet/migrations"))
+        whole = request.getfixturevalue("whole")
+        python, folder = whole / "bin" / "python", site_of(whole) / "fleet" / "migrations"
     for words in (("upgrade", "head"), ("check",), ("current",)):
         done = alembic(python, folder, name, *words, FLEET_DATABASE_URL=empty)
         assert done.returncode == 0, done.stderr
@@ -116,14 +99,14 @@ def test_what_alembic_cannot_do_is_one_sentence(name: str, words: tuple[str, ...
     assert done.returncode != 0 and told in done.stderr + done.stdout and "Traceback" not in done.stderr
 
 
-def test_a_hub_from_the_wheel_migrates_a_new_database(installed: Path, tmp_path: Path) -> None:
+def test_a_hub_from_the_wheel_migrates_a_new_database(whole: Path, tmp_path: Path) -> None:
     done = subprocess.run(
-        [str(installed), "-c", NEW_DATABASE, str(tmp_path / "pg")],
+        [str(whole / "bin" / "python"), "-c", NEW_DATABASE, str(tmp_path / "pg")],
         cwd=tmp_path, capture_output=True, text=True, timeout=120,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     file, *migrated = done.stdout.split()
-    assert Path(file).is_relative_to(installed.parent.parent) and migrated == ["True", "True", "False"]
+    assert Path(file).is_relative_to(whole) and migrated == ["True", "True", "False"]
 
 
 async def test_released_revisions_keep_their_names_and_tables(empty: str) -> None:

@@ -12,8 +12,9 @@ import pytest
 from packaging.version import Version
 from prometheus_client import CollectorRegistry, generate_latest
 
-from fleet.cli.starting import place_of
-from fleet.release import NAME, Release, described, of, running, show
+from fleet.buildinfo import show
+from fleet.hub.starting import place_of
+from fleet.release import NAME, Release, described, of, running
 from tests.docs.test_docs import ROOT
 
 
@@ -85,7 +86,8 @@ def test_a_checkout_has_no_commit_in_its_file_and_a_number_that_python_orders() 
     assert Version(running().version) >= Version(json.loads((ROOT / "fleet" / NAME).read_text())["version"])
 
 
-def test_the_wheel_carries_the_number_that_it_is_named_after(wheel: Path) -> None:
+def test_the_wheel_carries_the_number_that_it_is_named_after(wheels: tuple[Path, Path]) -> None:
+    wheel, _ = wheels
     with zipfile.ZipFile(wheel) as archive:
         release = Release(**json.loads(archive.read(f"fleet/{NAME}")))
     assert wheel.name.split("-")[1] == release.version

@@ -22,8 +22,8 @@ def test_the_text_is_that_of_other_packages_under_the_same_licence() -> None:
 
 
 def test_each_package_names_the_licence() -> None:
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    projects = [tomllib.loads((ROOT / name / "pyproject.toml").read_text())["project"] for name in (".", "hub")]
     console = json.loads((ROOT / "console" / "package.json").read_text())
     locked = json.loads((ROOT / "console" / "package-lock.json").read_text())["packages"][""]
-    assert {project["license"], console["license"], locked["license"]} == {"Apache-2.0"}
-    assert project["license-files"] == ["LICENSE"]
+    assert {*(one["license"] for one in projects), console["license"], locked["license"]} == {"Apache-2.0"}
+    assert [one["license-files"] for one in projects] == [["LICENSE"]] * 2

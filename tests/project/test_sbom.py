@@ -58,7 +58,7 @@ one==1.0 \\
 Two.Parts[extra]==2.0 ; sys_platform == 'linux' \\
     --hash=sha256:{"c" * 64}
     # via
-    #   fleet (pyproject.toml)
+    #   -r hub/requirements.txt
     #   one
 three==3.0 ; sys_platform == 'win32' \\
     --hash=sha256:{"d" * 64}

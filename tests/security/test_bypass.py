@@ -10,8 +10,8 @@ import pytest
 
 from api import bypass
 from api.rbac import Attributes
-from fleet.admission.passing import bypass_of
 from fleet.admission.seed import _ROLES
+from fleet.bindings.passing import bypass_of
 from fleet.engine import patch as patches
 from fleet.engine.status import StatusError
 from fleet.objects.writing import Options, User

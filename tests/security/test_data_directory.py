@@ -16,7 +16,8 @@ from pathlib import Path
 
 import pytest
 
-from fleet.cli.datadir import DataDir, create_root, prepare, write_kubeconfig
+from fleet.cli.datadir import DataDir
+from fleet.hub.firststart import create_root, prepare, write_kubeconfig
 from fleet.store.embedded import EmbeddedPostgres
 from tests.cli.hub import BIN, Up, refusal
 from tests.slow import repeated

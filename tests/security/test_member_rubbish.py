@@ -14,9 +14,10 @@ from fleet.members.dispatched import Dispatched, KindSink
 from fleet.members.follow import Follower
 from fleet.members.index import ByBinding
 from fleet.members.inventory import NodeSink, PodSink
-from fleet.members.members import Changed, PodView
+from fleet.members.members import Changed
 from fleet.members.nodes import Nodes
 from fleet.model.member import Member
+from fleet.model.pod import PodView
 from fleet.notation.codec import encode_one
 from fleet.ports import Body, Key
 from fleet.wellknown import LABEL_BINDING, LABEL_COMPONENT, LABEL_HUB

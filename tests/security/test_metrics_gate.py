@@ -20,10 +20,10 @@ from api.kindfiles import load_kinds
 from api.rbac import Rbac
 from api.storedtokens import StoredTokens
 from api.tls import Certificates, Pair
-from fleet.cli import exposition, pki
-from fleet.cli.exposition import CONNECTIONS_MAX, Exposition, Gate
 from fleet.controllers.runtime.metrics import Metrics
 from fleet.engine.registry import Registry
+from fleet.hub import exposition, pki
+from fleet.hub.exposition import CONNECTIONS_MAX, Exposition, Gate
 from fleet.objects.objects import Objects
 from fleet.objects.writing import Options, User
 from fleet.ports import Body

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from fleet.controllers.cluster.matching import Candidate
+from fleet.bindings.matching import Candidate
 from fleet.controllers.dispatch.manifests import dependency, manifest
 from fleet.controllers.dispatch.outgoing import Unsafe
 from fleet.controllers.dispatch.overrides import BadOverride

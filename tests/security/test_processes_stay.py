@@ -14,9 +14,9 @@ import asyncpg
 import psutil
 import pytest
 
-from fleet.cli import supervise
 from fleet.cli.failure import Failure
-from fleet.cli.supervise import DEATHS_MAX, Child, Supervisor
+from fleet.hub import supervise
+from fleet.hub.supervise import DEATHS_MAX, Child, Supervisor
 from tests.chaos.parts import hit, process_of
 from tests.cli.hub import Up, until
 

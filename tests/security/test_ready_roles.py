@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from api.policy import Attributes
-from fleet.admission.readyroles import READY_ROLES
 from fleet.admission.seed import seed
+from fleet.engine.readyroles import READY_ROLES
 from fleet.objects.writing import User
 from tests.security.hub import Hub, open_hub
 

@@ -14,7 +14,8 @@ from structlog.testing import capture_logs
 
 from api.auth import AUTHENTICATED, ISSUER, LEEWAY_S, UNKNOWN_S, ServiceAccountTokens, TokenFile
 from api.reviews import MAX_AUDIENCE_CHARS, MAX_AUDIENCES
-from fleet.cli.datadir import DataDir, add_token
+from fleet.cli.datadir import DataDir
+from fleet.hub.firststart import add_token
 from fleet.ports import Key, Put
 from fleet.simulate.wall import WallClock
 from fleet.store.memory import MemoryStore

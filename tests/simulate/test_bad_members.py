@@ -31,9 +31,9 @@ from fleet.bindings.failures import failures_of
 from fleet.cli.main import app as fleet
 from fleet.controllers.decide.submitted import unit_in
 from fleet.engine.crd import GROUP, RESOURCE
-from fleet.engine.kubeconfig import write
 from fleet.engine.status import StatusError
 from fleet.kinds import INTERPRETERS, interpreter_of
+from fleet.kubeconfig.document import write
 from fleet.objects.writing import User
 from fleet.ports import Body
 from fleet.simulate.cluster import NodeShape, SimulatedCluster, Tls

@@ -12,8 +12,8 @@ from fleet.accounts.fold import Life
 from fleet.accounts.recorder import Change
 from fleet.accounts.run import Outcome, Run
 from fleet.cli.failure import Failure
-from fleet.cli.tracing import endpoint_of
 from fleet.controllers.history.lives import spans
+from fleet.hub.tracing import endpoint_of
 from fleet.traces.span import Span, read_traceparent, trace_id, traceparent
 from fleet.traces.traces import QUEUE_MOST, Traces
 from fleet.wellknown import NO_POLICY
@@ -74,7 +74,7 @@ def test_the_path_of_traces_is_added_once(monkeypatch: pytest.MonkeyPatch) -> No
 
 
 def test_without_an_endpoint_no_process_loads_the_sdk() -> None:
-    program = "import sys, fleet.cli.compose, fleet.cli.composeapi, fleet.controllers.manager, api.app\n"
+    program = "import sys, fleet.hub.compose, fleet.hub.composeapi, fleet.controllers.manager, api.app\n"
     program += "assert not [name for name in sys.modules if name.startswith('opentelemetry')]"
     subprocess.run([sys.executable, "-c", program], check=True, timeout=60)
 

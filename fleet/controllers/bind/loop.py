@@ -12,20 +12,20 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from fleet.admission.declaring import target_of
-from fleet.admission.passing import hub_requires_queue, leaf_of_gang, why_queued
 from fleet.admission.selecting import best_policy, policies_for, policy_claim, selects
 from fleet.admission.travel import propagatable
 from fleet.admission.workloads import carries_pods, known, may_stay_beside_gangs
 from fleet.bindings import binding as b
 from fleet.bindings.components import to_body
 from fleet.bindings.elastic import with_ranges
+from fleet.bindings.matching import candidate, duplicated_to
 from fleet.bindings.named import key_of
 from fleet.bindings.ownerless import in_the_way, let_go
+from fleet.bindings.passing import hub_requires_queue, leaf_of_gang, why_queued
 from fleet.bindings.trees import TreeReader
 from fleet.controllers.bind.awaiting import tell, waiting_for, why_waits
 from fleet.controllers.bind.ownerless import settle_ownerless, taken_over
 from fleet.controllers.bind.spec import Wanted, new_binding, settle, settle_unclaimed
-from fleet.controllers.cluster.matching import candidate, duplicated_to
 from fleet.controllers.cluster.taints import leaves_at
 from fleet.controllers.runtime.controller import Controller, Source
 from fleet.controllers.runtime.events import EventRecorder

@@ -22,7 +22,8 @@ from fleet.controllers.fields import rooms
 from fleet.controllers.runtime.controller import Controller, Source
 from fleet.controllers.runtime.gpus import GPU_PARTS, by_model
 from fleet.controllers.runtime.hub import Hub
-from fleet.engine.kubeconfig import BadKubeconfig, choose, ends, parse
+from fleet.engine.ends import ends
+from fleet.kubeconfig.document import BadKubeconfig, choose, parse
 from fleet.members.identity import Judge
 from fleet.members.members import Changed
 from fleet.members.potential import BadPotential, Group, read_groups

@@ -12,16 +12,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from fleet.controllers.cluster.matching import Candidate, tolerated, toleration
+from fleet.bindings.matching import EXECUTE, Candidate, until
 from fleet.controllers.runtime.controller import Controller, Source
 from fleet.controllers.runtime.hub import Hub
 from fleet.model.matching import taints_text
-from fleet.model.times import rfc3339, seconds
-from fleet.model.untyped import mapping, rows, text
+from fleet.model.times import rfc3339
+from fleet.model.untyped import mapping, rows
 from fleet.ports import Body, Key
 from fleet.wellknown import CLUSTER, TAINT_DRAIN
 
-EXECUTE = "NoExecute"
 TAINTED = "MemberTainted"  # why something was evicted
 
 
@@ -34,18 +33,6 @@ def leaves_at(placement: Mapping[str, Any] | None, cluster: Candidate, now: floa
 
 def _executing(cluster: Candidate) -> list[Mapping[str, Any]]:
     return [taint for taint in cluster.taints if taint.get("effect") == EXECUTE and taint.get("key") != TAINT_DRAIN]
-
-
-def until(placement: Mapping[str, Any] | None, taint: Mapping[str, Any], now: float) -> float | None:
-    """Epoch seconds up to which the placement tolerates this NoExecute taint; None: for ever."""
-    added = seconds(text(taint.get("timeAdded"))) or now
-    matching = [
-        entry for entry in rows(mapping(placement).get("clusterTolerations")) if tolerated(taint, (toleration(entry),))
-    ]
-    if not matching:
-        return min(added, now)
-    limits = [entry["tolerationSeconds"] for entry in matching if entry.get("tolerationSeconds") is not None]
-    return added + max(0.0, float(min(limits))) if limits else None
 
 
 def why(cluster: Candidate) -> str:

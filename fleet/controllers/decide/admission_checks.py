@@ -17,10 +17,10 @@ from fleet.bindings import binding as b
 from fleet.bindings.elastic import given
 from fleet.bindings.failures import Failure, failures_of, with_failure
 from fleet.bindings.lost import lost_copies, why_held
+from fleet.bindings.matching import candidate, repels
 from fleet.bindings.nomination import CHECKS, READY, REJECTED, RETRY, Nomination, nomination_of
 from fleet.bindings.stopping import held_by, path_of, stops_of
 from fleet.bindings.unit import RESERVED, active, owned_by, phase_of, queue_of, unit_key
-from fleet.controllers.cluster.matching import candidate, repels
 from fleet.controllers.decide.commit import PlanCommitter
 from fleet.controllers.decide.snapshot import Sources
 from fleet.controllers.fields import reserving, rooms

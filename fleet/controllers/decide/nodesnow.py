@@ -16,12 +16,13 @@ from typing import Any
 import orjson
 import structlog
 
-from fleet.bindings.latest import NODES
 from fleet.controllers.runtime.controller import cancelled
-from fleet.controllers.runtime.gpus import gpus_in, model_of
+from fleet.controllers.runtime.gpus import model_of
 from fleet.controllers.runtime.hub import Hub
 from fleet.members.members import NodeView
+from fleet.model.amounts import gpus_in
 from fleet.model.unit import Unit
+from fleet.objects.latest import NODES
 from fleet.ports import StoreUnavailable
 from fleet.snapshot import Snapshot
 

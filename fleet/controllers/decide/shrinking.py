@@ -28,10 +28,10 @@ from fleet.controllers.runtime.events import EventRecorder
 from fleet.controllers.runtime.hub import Hub
 from fleet.decide import decide
 from fleet.kinds.interpreter import Range
-from fleet.members.members import PodView
 from fleet.model.amounts import NOTHING, Amounts
 from fleet.model.charge import beyond
 from fleet.model.plan import Plan, RoomClaim
+from fleet.model.pod import PodView
 from fleet.model.reason import named_to
 from fleet.model.unit import Component, Unit
 from fleet.ports import Body, Committed, Fenced, StoreUnavailable, Write

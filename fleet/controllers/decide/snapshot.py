@@ -16,21 +16,22 @@ from fleet.bindings import binding as b
 from fleet.bindings.components import WANTED, wanted_of
 from fleet.bindings.conditions import condition, is_true
 from fleet.bindings.elastic import least_of
+from fleet.bindings.idle import idle_kinds
 from fleet.bindings.lost import lost_copies, why_held
-from fleet.bindings.trees import read_tree, tree_object
-from fleet.bindings.unit import owned_by, queue_of, unit_key
-from fleet.controllers.cluster.idle import idle_kinds
-from fleet.controllers.cluster.matching import (
+from fleet.bindings.matching import (
     PREFER,
     Candidate,
     candidate,
 )
+from fleet.bindings.trees import read_tree, tree_object
+from fleet.bindings.unit import owned_by, queue_of, unit_key
 from fleet.controllers.decide.units import asked_of_nodes, base_inputs, base_unit, now_unit, unreadable_unit
 from fleet.controllers.queue.sweeps import Sweep, sweep_of
 from fleet.controllers.queue.turns import PODS_RUN_S, Waits
-from fleet.members.members import Members, PodView
+from fleet.members.members import Members
 from fleet.model.amounts import NOTHING
 from fleet.model.member import Member, Pool
+from fleet.model.pod import PodView
 from fleet.model.unit import Phase, Seat, Unit
 from fleet.model.untyped import text
 from fleet.ports import Body, Key, Store, Stored

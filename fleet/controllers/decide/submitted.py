@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-from fleet.admission import passing
 from fleet.admission.selecting import best_policy
+from fleet.bindings import passing
 from fleet.bindings.elastic import least_of, resized
+from fleet.bindings.matching import Candidate, candidate
 from fleet.bindings.unit import limit_of
 from fleet.controllers.bind.loop import wanted_of_job
 from fleet.controllers.bind.spec import new_binding
-from fleet.controllers.cluster.matching import Candidate, candidate
 from fleet.controllers.decide.units import base_unit
 from fleet.kinds import interpreter_of
 from fleet.model.member import Member

@@ -13,20 +13,20 @@ from fleet.bindings.elastic import resized
 from fleet.bindings.extent import excess_of, set_aside
 from fleet.bindings.failures import backoff_until, backoffs, failures_of, gave_up
 from fleet.bindings.heads import head_of
-from fleet.bindings.nomination import nomination_of
-from fleet.bindings.notice import leaving_s
-from fleet.bindings.unit import active, evicted, limit_of, priority_of
-from fleet.controllers.cluster.matching import (
+from fleet.bindings.matching import (
     Candidate,
     affinity_groups,
     affinity_matches,
     cluster_tolerations,
     standby,
 )
+from fleet.bindings.nomination import nomination_of
+from fleet.bindings.notice import leaving_s
+from fleet.bindings.unit import active, evicted, limit_of, priority_of
 from fleet.controllers.fields.starting import SHARE_UNTIL
-from fleet.members.members import PodView
 from fleet.members.nodes import ANY_VALUE
 from fleet.model.amounts import NOTHING
+from fleet.model.pod import PodView
 from fleet.model.quantity import BadQuantity
 from fleet.model.times import seconds
 from fleet.model.unit import AffinityGroup, Component, Phase, Unit

@@ -16,7 +16,7 @@ from collections.abc import Collection, Iterable, Sequence
 
 from fleet.admission.travel import why_not
 from fleet.bindings import binding as b
-from fleet.controllers.cluster.matching import Candidate
+from fleet.bindings.matching import Candidate
 from fleet.controllers.dispatch import classes
 from fleet.controllers.dispatch.drift import Drift
 from fleet.controllers.dispatch.manifests import (

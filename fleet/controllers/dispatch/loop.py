@@ -15,12 +15,12 @@ import structlog
 from fleet.admission.travel import why_not
 from fleet.bindings import binding as b
 from fleet.bindings.conditions import is_true
+from fleet.bindings.failing import avoided_in
 from fleet.bindings.failures import Failure
 from fleet.bindings.gone import ran
 from fleet.bindings.lost import WAY_OUT, newer_copy
+from fleet.bindings.matching import Candidate, candidate
 from fleet.bindings.unit import reason_of, unit_of
-from fleet.controllers.cluster.failing import avoided_in
-from fleet.controllers.cluster.matching import Candidate, candidate
 from fleet.controllers.dispatch.additions import nodes_off
 from fleet.controllers.dispatch.applied import applied, tasks_done
 from fleet.controllers.dispatch.classes import classes_of

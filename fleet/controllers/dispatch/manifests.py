@@ -12,7 +12,7 @@ import orjson
 from fleet.bindings import binding as b
 from fleet.bindings import preserved
 from fleet.bindings.components import components_of
-from fleet.controllers.cluster.matching import Candidate
+from fleet.bindings.matching import Candidate
 from fleet.controllers.dispatch import classes
 from fleet.controllers.dispatch.additions import off_nodes, with_environment
 from fleet.controllers.dispatch.fitted import fitted

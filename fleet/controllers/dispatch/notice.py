@@ -16,7 +16,8 @@ from fleet.bindings import binding as b
 from fleet.bindings.notice import evict_at, task_of
 from fleet.controllers.runtime.hub import Hub
 from fleet.kinds import State, interpreter_of
-from fleet.members.members import Did, Outcome, PodView
+from fleet.members.members import Did, Outcome
+from fleet.model.pod import PodView
 from fleet.model.times import rfc3339, seconds
 from fleet.model.untyped import text, whole
 from fleet.ports import Body

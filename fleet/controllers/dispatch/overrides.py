@@ -15,7 +15,7 @@ import jsonpatch
 
 from fleet.admission.overriding import rules_of, wrong_overriders
 from fleet.admission.selecting import selects
-from fleet.controllers.cluster.matching import Candidate, affinity_matches
+from fleet.bindings.matching import Candidate, affinity_matches
 from fleet.controllers.dispatch.documents import BadDocument, document_changed
 from fleet.controllers.dispatch.outgoing import Unsafe
 from fleet.model.untyped import mapping

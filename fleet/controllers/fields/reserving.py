@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from fleet.admission.selecting import labels_match
 from fleet.bindings import binding as b
 from fleet.bindings import claims, heads
 from fleet.bindings.conditions import set_condition
 from fleet.bindings.failures import Failure, backoff_until, backoffs, failures_text
+from fleet.bindings.matching import labels_match
 from fleet.bindings.nomination import CHECKS, NOMINATION, PENDING, Nomination, to_body
 from fleet.bindings.unit import BACKING_OFF, ENQUEUED, QUOTA_RESERVED, RESERVED, queue_of
 from fleet.controllers.fields import rooms

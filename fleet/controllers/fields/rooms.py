@@ -8,12 +8,12 @@ unit, which the hub itself answers.
 from __future__ import annotations
 
 import hashlib
-import re
 from enum import StrEnum
 
 from fleet.bindings import binding as b
 from fleet.bindings.conditions import drop_condition, set_condition
 from fleet.bindings.nomination import CHECKS
+from fleet.bindings.oldmembers import too_old
 from fleet.kinds.gangs import chosen
 from fleet.model.untyped import rows, text
 from fleet.ports import Body
@@ -23,7 +23,6 @@ CONDITION = "ReservationEnabled"  # of a Cluster
 CHECK = "fleet.io/room"  # the name of the check in `status.admissionChecks`
 RESERVATION = "scheduling.koordinator.sh/Reservation"
 LABEL_MAX = 63
-SINCE = (1, 28)  # Kubernetes: scheduling gates are on by default, and nominations of gated pods count
 
 
 class Driver(StrEnum):
@@ -37,15 +36,6 @@ def enabled(cluster: Body) -> bool:
     """Whether an administrator wants room held in this member."""
     said = b.annotation(cluster, ANNOTATION_RESERVATION)
     return said == "true" if said else b.spec_of(cluster).get("enableReservation") is True
-
-
-def too_old(cluster: Body) -> str:
-    """Why room cannot be held in this member; "" when it can, and while its version is not known."""
-    version = text(b.status_of(cluster).get("kubernetesVersion"))
-    found = re.match(r"v?(\d+)\.(\d+)", version)
-    if found is None or (int(found[1]), int(found[2])) >= SINCE:
-        return ""
-    return f"runs Kubernetes {version}; room is held from v{SINCE[0]}.{SINCE[1]} on"
 
 
 def tell(cluster: Body, now: float) -> bool:

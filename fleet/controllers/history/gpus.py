@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
-from fleet.accounts.fold import GPU
 from fleet.accounts.usage import Limits
 from fleet.bindings import binding as b
 from fleet.bindings.trees import read_tree, tree_object
-from fleet.controllers.runtime.gpus import gpus_in, model_of
+from fleet.controllers.runtime.gpus import model_of
 from fleet.members.members import Members
+from fleet.model.amounts import GPU, gpus_in
 from fleet.model.member import Member
 from fleet.ports import Body, Store
 

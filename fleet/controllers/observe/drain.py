@@ -10,7 +10,7 @@ from dataclasses import replace
 
 from fleet.bindings import binding as b
 from fleet.bindings.conditions import drop_condition, set_condition
-from fleet.controllers.cluster.draining import Drain, Emptying, Going, drain_of, emptying, held_up_by
+from fleet.bindings.draining import Drain, Emptying, Going, drain_of, emptying, held_up_by
 from fleet.controllers.fields.evictor import Evictor
 from fleet.controllers.runtime.controller import Controller, Source
 from fleet.controllers.runtime.hub import Hub

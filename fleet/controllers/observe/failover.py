@@ -14,9 +14,9 @@ from fleet.bindings import binding as b
 from fleet.bindings.conditions import condition, drop_condition, set_condition
 from fleet.bindings.failures import APPLICATION, Failure, failed, failures_max, failures_of, first_pause_s
 from fleet.bindings.faults import Fault, fault_in
+from fleet.bindings.matching import allows, candidate
 from fleet.bindings.notice import cluster_failover, purge_mode
 from fleet.bindings.unit import binding_of, message_of, reason_of, unit_of, walltime_of
-from fleet.controllers.cluster.matching import allows, candidate
 from fleet.controllers.cluster.taints import TAINTED, leaves_at, why
 from fleet.controllers.fields.evictor import Evictor
 from fleet.controllers.runtime.controller import Controller, Source

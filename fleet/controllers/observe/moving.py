@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from fleet.bindings import binding as b
-from fleet.controllers.cluster.matching import allows, candidate, repels
+from fleet.bindings.matching import allows, candidate, repels
 from fleet.controllers.fields.evictor import Evictor
 from fleet.controllers.runtime.controller import Controller, Source
 from fleet.controllers.runtime.events import EventRecorder

@@ -7,9 +7,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from fleet.bindings import binding as b
+from fleet.bindings import idle
 from fleet.bindings.conditions import drop_condition, set_condition
-from fleet.controllers.cluster import idle
-from fleet.controllers.cluster.failing import (
+from fleet.bindings.failing import (
     FIELD,
     Failing,
     avoided_in,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from fleet.bindings import binding as b
-from fleet.controllers.cluster.idle import avoid
+from fleet.bindings.idle import avoid
 from fleet.controllers.runtime.hub import Hub
 from fleet.members.refusals import cause_in
 from fleet.model.reason import Code, Reason

@@ -11,9 +11,9 @@ from functools import partial
 
 from fleet.bindings import binding as b
 from fleet.bindings.conditions import drop_condition, set_condition
+from fleet.bindings.draining import Emptying, Going, why_stays
 from fleet.bindings.stopping import NONE, drained_by, held_by, path_of, stops_of
 from fleet.bindings.unit import binding_of, queue_of
-from fleet.controllers.cluster.draining import Emptying, Going, why_stays
 from fleet.controllers.fields.evictor import Evictor
 from fleet.controllers.observe.drain import DRAINED, EVICTING, LOOK_DRAINED_S, LOOK_S, STAYING, told
 from fleet.controllers.runtime.controller import Controller, Source

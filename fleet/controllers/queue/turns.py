@@ -16,8 +16,8 @@ from fleet.bindings import binding as b
 from fleet.bindings.stopping import held_by, path_of, stops_of
 from fleet.bindings.unit import BACKING_OFF, phase_of
 from fleet.controllers.queue.sweeps import Sweep, beyond
-from fleet.members.members import PodView
 from fleet.model.order import queue_order
+from fleet.model.pod import PodView
 from fleet.model.reason import named_to
 from fleet.model.unit import Phase, Unit
 from fleet.model.untyped import digits

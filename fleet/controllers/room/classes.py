@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from fleet.controllers.cluster.matching import candidate
+from fleet.bindings.matching import candidate
 from fleet.controllers.dispatch.classes import KIND, classes_of_pods
 from fleet.controllers.dispatch.dependencies import Dependencies
 from fleet.controllers.dispatch.overrides import OVERRIDES

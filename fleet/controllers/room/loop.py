@@ -19,9 +19,9 @@ import structlog
 from fleet.bindings import binding as b
 from fleet.bindings.conditions import is_true
 from fleet.bindings.elastic import given
+from fleet.bindings.matching import candidate
 from fleet.bindings.nomination import PENDING, READY, RETRY, Nomination, nomination_of
 from fleet.bindings.unit import binding_of, unit_of
-from fleet.controllers.cluster.matching import candidate
 from fleet.controllers.dispatch.dependencies import Dependencies
 from fleet.controllers.dispatch.manifests import manifest
 from fleet.controllers.dispatch.outgoing import Unsafe
@@ -38,7 +38,8 @@ from fleet.controllers.runtime.hub import Hub, object_key
 from fleet.controllers.runtime.index import BindingIndex
 from fleet.engine.status import StatusError
 from fleet.kinds import interpreter_of
-from fleet.members.members import Changed, Did, Outcome, PodView
+from fleet.members.members import Changed, Did, Outcome
+from fleet.model.pod import PodView
 from fleet.model.quantity import BadQuantity
 from fleet.model.times import rfc3339
 from fleet.ports import Body, Event, EventType, Key, Stored

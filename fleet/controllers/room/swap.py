@@ -15,7 +15,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from fleet.members.members import PodView
+from fleet.model.pod import PodView
 
 
 class Pair(NamedTuple):

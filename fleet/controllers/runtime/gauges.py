@@ -13,10 +13,10 @@ from dataclasses import dataclass
 
 from prometheus_client.metrics_core import GaugeMetricFamily, Metric
 
-from fleet.accounts.fold import GPU
 from fleet.controllers.runtime.gpus import by_model
 from fleet.members.gpufigures import Sum
 from fleet.members.members import Closed
+from fleet.model.amounts import GPU
 from fleet.model.member import Member
 from fleet.model.unit import Phase, Unit
 from fleet.quota.tree import MAX_JOBS, QuotaTree

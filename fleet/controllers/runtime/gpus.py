@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections import Counter as Tally
 from collections.abc import Iterable, Mapping
 
-from fleet.accounts.fold import GPU
 from fleet.members.members import Closed
-from fleet.model.amounts import Amounts
+from fleet.model.amounts import gpus_in
 from fleet.model.member import Pool
 
 # The labels of GPU feature discovery, of ACK, of GKE, and of the traces that a replay reads.
@@ -23,10 +22,6 @@ def model_of(labels: Iterable[tuple[str, str]]) -> str:
     """The model of the GPUs of nodes with these labels; "" where no label tells it."""
     found = dict(labels)
     return next((found[name] for name in MODEL_LABELS if found.get(name)), "")
-
-
-def gpus_in(amounts: Amounts) -> int:
-    return sum(amount for name, amount in amounts.items_ if name.endswith(GPU))
 
 
 def by_model(pools: Iterable[Pool], closed: Iterable[Closed]) -> Mapping[str, Tally[str]]:

@@ -22,7 +22,7 @@ from prometheus_client import (
 from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from fleet import release
+from fleet import buildinfo
 from fleet.controllers.runtime.gauges import (
     LEAVES_MOST,
     MEMBERS_MOST,
@@ -36,9 +36,9 @@ from fleet.controllers.runtime.gauges import (
     of_quota,
     of_units,
 )
-from fleet.controllers.runtime.gpus import gpus_in
 from fleet.controllers.runtime.refusals import Refusals
 from fleet.members.members import Closed, Members
+from fleet.model.amounts import gpus_in
 from fleet.model.bounded import Bounded
 from fleet.model.plan import Plan
 from fleet.model.reason import Reason
@@ -92,7 +92,7 @@ class Metrics:
     def __init__(self) -> None:
         self.registry = registry = CollectorRegistry()
         ProcessCollector(registry=registry)
-        release.show(registry)
+        buildinfo.show(registry)
         self.leader = Gauge("fleet_leader", "1 while this process leads, 0 while it stands by.", registry=registry)
         self.cycles = Counter(
             "fleet_decision_cycles", "Looks of the decider: decided, unchanged (the plan before stands), idle (nobody"

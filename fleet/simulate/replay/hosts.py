@@ -15,9 +15,10 @@ from typing import Protocol
 
 from fleet.foresee.nodes import Nodes
 from fleet.kinds import interpreter_of
-from fleet.members.members import Changed, Closed, Did, NodeView, Outcome, PodView
+from fleet.members.members import Changed, Closed, Did, NodeView, Outcome
 from fleet.model.amounts import Amounts
 from fleet.model.member import Member
+from fleet.model.pod import PodView
 from fleet.model.times import rfc3339
 from fleet.model.unit import Component, Phase, Seat, Unit
 from fleet.ports import Body, Clock, Key

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fleet.controllers.cluster.matching import Candidate, duplicated_to
+from fleet.bindings.matching import Candidate, duplicated_to
 
 
 def test_a_taint_keeps_newcomers_out_and_not_who_is_there() -> None:

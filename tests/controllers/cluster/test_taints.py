@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from fleet.controllers.cluster.matching import Candidate, cluster_tolerations, tolerated
+from fleet.bindings.matching import Candidate, cluster_tolerations, tolerated
 from fleet.controllers.cluster.taints import leaves_at
 from fleet.model.member import Taint
 from fleet.model.times import rfc3339

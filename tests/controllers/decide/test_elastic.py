@@ -10,10 +10,10 @@ from typing import Any
 
 import orjson
 
-from fleet.bindings.latest import KIND
 from fleet.controllers.decide.submitted import unit_in
 from fleet.model.unit import Phase
 from fleet.notation.codec import decode_snapshot
+from fleet.objects.latest import KIND
 from fleet.ports import Body
 from fleet.snapshot import Snapshot
 from fleet.wellknown import RESIZED

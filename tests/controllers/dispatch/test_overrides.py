@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import yaml
 
-from fleet.controllers.cluster.matching import Candidate
+from fleet.bindings.matching import Candidate
 from fleet.controllers.dispatch.documents import JSON_MAX, YAML_MAX
 from fleet.controllers.dispatch.overrides import BadOverride, image_changed, in_order, overridden
 from fleet.ports import Body

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from fleet.controllers.cluster.draining import drain_of, drain_taint
+from fleet.bindings.draining import drain_of, drain_taint
 from fleet.model.member import Taint
 from fleet.ports import Body
 from tests.controllers.fastloop import eventually, settle

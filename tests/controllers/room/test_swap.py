@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from fleet.controllers.room.placeholders import placeholders
 from fleet.controllers.room.swap import exchange
 from fleet.kinds import interpreter_of
-from fleet.members.members import PodView
 from fleet.model.amounts import Amounts
+from fleet.model.pod import PodView
 from fleet.wellknown import ATTEMPT, LABEL_BINDING, LABEL_COMPONENT, LABEL_HUB
 
 

@@ -15,12 +15,12 @@ from api.oidc.metrics import OidcMetrics
 from api.relays.relays import Relays
 from api.unsent import Unsent
 from fleet.admission.dynamic.failing import Failing
-from fleet.cli.certificates import Certificates
 from fleet.cli.datadir import DataDir
 from fleet.controllers.runtime.gauges import LEAVES_MOST, OTHERS, OUTSIDE, UNKNOWN
 from fleet.controllers.runtime.metrics import Counted, Metrics, outcome_of
 from fleet.decide import PARTS
 from fleet.engine.registry import Registry
+from fleet.hub.certificates import Certificates
 from fleet.model.plan import Stage
 from fleet.model.unit import Phase, Unit
 from fleet.objects.objects import Objects

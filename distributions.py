@@ -1,0 +1,102 @@
+"""The two distributions that are made of this tree: which modules each has, and what pyproject.toml cannot say of them.
+
+The order of the layers in pyproject.toml (tool.importlinter) says which package belongs where: those from `cli` on
+down import nothing of those above, so they are installed without them. `api` and `migrations` belong to the hub.
+"""
+
+from __future__ import annotations
+
+import sys
+import tomllib
+from pathlib import Path
+from typing import Any
+
+from setuptools import find_namespace_packages
+from setuptools.command.build_py import build_py
+from setuptools.command.sdist import sdist
+
+ROOT = Path(__file__).resolve().parent
+sys.path.insert(0, str(ROOT))
+from fleet.release import NAME, running  # noqa: E402
+
+LIGHT, HUB = "fleet-queues", "fleet-queues-hub"
+TOP_OF_LIGHT = "cli"
+DATA = {
+    LIGHT: {"fleet": [NAME], "fleet.cli": ["*.json"], "fleet.client": ["py.typed"], "fleet.kinds": ["declared/*.yaml"]},
+    HUB: {
+        "api": ["console/static/*", "console/static/assets/*", "kinds/*.yaml", "protobuf/*.txt"],
+        "fleet.admission": ["*.yaml"],
+        "fleet.migrations": ["alembic.ini", "*/script.py.mako"],
+    },
+}
+
+
+def layers() -> list[list[str]]:
+    """The packages of `fleet` by layer, the upper first."""
+    contracts = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]["contracts"]
+    (ours,) = [one["layers"] for one in contracts if one.get("containers") == ["fleet"]]
+    return [[name.strip() for name in layer.split("|")] for layer in ours]
+
+
+def light() -> frozenset[str]:
+    """The packages and modules of `fleet` that the light distribution has."""
+    below = False
+    found: set[str] = set()
+    for layer in layers():
+        below = below or TOP_OF_LIGHT in layer
+        found.update(layer if below else ())
+    return frozenset(found)
+
+
+def distribution_of(module: str) -> str:
+    """The distribution that has a module or package, by its dotted name."""
+    top, _, rest = module.partition(".")
+    first = rest.partition(".")[0]
+    return LIGHT if top == "fleet" and (first in light() or first in ("", "__init__")) else HUB
+
+
+def arguments(distribution: str, where: str) -> dict[str, Any]:
+    """What `setup` is told of a distribution. `where`: the way from its pyproject.toml to the root of the tree."""
+    sources = {f"fleet.{name}": f"{where}/{name.replace('.', '/')}" for name in _found(where, "migrations*")}
+    packages = [name for name in _found(where, "fleet*") if distribution_of(name) == distribution]
+    if distribution == HUB:
+        packages += ["fleet", *_found(where, "api*"), *sources]  # of `fleet` itself some modules
+    return {
+        "version": running().version,
+        "packages": packages,
+        "package_dir": {"": where} | (sources if distribution == HUB else {}),
+        "package_data": DATA[distribution],
+        "include_package_data": False,
+        "cmdclass": {"build_py": _modules(distribution), "sdist": Sources},
+    }
+
+
+def _found(where: str, pattern: str) -> list[str]:
+    return find_namespace_packages(where, include=[pattern])
+
+
+def _write(tree: str) -> None:
+    """Write the release into a tree that is going to be packed."""
+    file = Path(tree) / "fleet" / NAME
+    file.unlink()  # it may be a link to the file of the checkout
+    file.write_text(running().document)
+
+
+def _modules(distribution: str) -> type[build_py]:
+    class Modules(build_py):
+        def find_package_modules(self, package: str, package_dir: str) -> list[tuple[str, str, str]]:
+            found: list[tuple[str, str, str]] = super().find_package_modules(package, package_dir)
+            return [one for one in found if package != "fleet" or distribution_of(f"fleet.{one[1]}") == distribution]
+
+        def run(self) -> None:
+            super().run()
+            if not self.editable_mode and distribution == LIGHT:
+                _write(self.build_lib)
+
+    return Modules
+
+
+class Sources(sdist):
+    def make_release_tree(self, base_dir: str, files: list[str]) -> None:
+        super().make_release_tree(base_dir, files)
+        _write(base_dir)

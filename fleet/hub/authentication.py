@@ -1,0 +1,107 @@
+"""Who the users of an API process are: every source of credentials, composed."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from fleet.cli.failure import Failure
+from fleet.hub.access import Access
+
+if TYPE_CHECKING:
+    from prometheus_client import CollectorRegistry
+
+    from api.auth import AnyOf, Authenticator, ServiceAccountTokens, TokenFile
+    from api.oidc.keys import Fetch
+    from api.oidc.metrics import OidcMetrics
+    from fleet.cli.datadir import DataDir
+    from fleet.hub.compose import Base
+    from fleet.outgoing.outgoing import Outgoing
+    from fleet.ports import Clock
+
+
+@dataclass(frozen=True)
+class Users:
+    """`accounts` also signs what service accounts get."""
+
+    authenticator: AnyOf
+    accounts: ServiceAccountTokens
+    metrics: OidcMetrics | None
+
+    def show(self, registry: CollectorRegistry) -> None:
+        """Add the metrics of authentication to those of the API."""
+        if self.metrics is not None:
+            self.metrics.show(registry)
+
+
+@contextlib.asynccontextmanager
+async def users_of(hub: Base, access: Access, outgoing: Outgoing) -> AsyncIterator[Users]:
+    """Users by the hub's tokens, service accounts, the hub's own parts, and the issuers of the configuration. Raises
+    Failure for a configuration that cannot be used."""
+    from api.auth import AnyOf, ServiceAccountTokens
+    from api.peers import AgentTokens, PeerTokens
+    from api.storedtokens import StoredTokens
+
+    key = hub.data.service_account_key.read_bytes()
+    accounts = ServiceAccountTokens(key, hub.store, hub.clock)
+    sources: list[Authenticator] = [
+        administrator(hub.data, hub.clock), StoredTokens(hub.store, hub.clock), accounts, AgentTokens(hub.store),
+        PeerTokens(key, hub.clock),
+    ]  # fmt: skip
+    named = access.issuers()
+    if access.authentication_config is None and not named:
+        yield Users(AnyOf(*sources), accounts, None)
+        return
+    from api.oidc.metrics import OidcMetrics
+    from api.oidc.tokens import OidcTokens
+    from api.oidc.watched import WatchedConfiguration
+    from fleet.model.sections import BadConfiguration
+
+    metrics = OidcMetrics()
+    tokens = OidcTokens(fetch_by(outgoing), hub.clock, metrics)
+    if access.authentication_config is None:
+        tokens.configure(named)
+        metrics.good.set(1)
+        try:
+            yield Users(AnyOf(*sources, tokens), accounts, metrics)
+        finally:
+            await tokens.stop()
+        return
+    watched = WatchedConfiguration(access.authentication_config, tokens, metrics)
+    try:
+        await watched.start()
+    except BadConfiguration as error:
+        raise Failure(f"--authentication-config {access.authentication_config}: {error}") from error
+    try:
+        yield Users(AnyOf(*sources, tokens), accounts, metrics)
+    finally:
+        await watched.stop()
+
+
+def administrator(data: DataDir, clock: Clock) -> TokenFile:
+    """The administrator's own token, which works whatever the database holds."""
+    from api.auth import TokenFile
+
+    return TokenFile(data.tokens, clock, most=1)
+
+
+def fetch_by(outgoing: Outgoing) -> Fetch:
+    """The way to documents of issuers: through the client of the hub's own requests."""
+    from api.oidc.keys import DOCUMENT_BYTES_MAX, FETCH_S, FetchFailed
+    from fleet.outgoing.errors import OutgoingError
+
+    async def fetch(url: str, authority: str) -> bytes:
+        headers = {"accept": "application/json"}
+        try:
+            answer = await outgoing.request(
+                "GET", url, headers=headers, ca=authority or None, timeout=FETCH_S, limit=DOCUMENT_BYTES_MAX
+            )
+        except OutgoingError as error:
+            raise FetchFailed(f"{error.reason}: {error}") from None
+        if answer.status != 200:
+            raise FetchFailed(f"HTTP {answer.status}")
+        return answer.body
+
+    return fetch

@@ -1,0 +1,64 @@
+"""The web console of an API process, put together."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from api.auth import Authenticator
+    from api.console.face import Console
+    from api.console.login import Post
+    from fleet.hub.access import Access
+    from fleet.hub.compose import Base
+    from fleet.outgoing.outgoing import Outgoing
+
+PATH = "/console"
+
+
+def console_of(hub: Base, access: Access, authenticator: Authenticator, outgoing: Outgoing) -> Console | None:
+    """None where it is switched off. Raises Failure for a client of an issuer that cannot be used."""
+    if not access.console:
+        return None
+    from api.console.face import Console
+    from api.console.login import Login
+    from api.console.sessions import Sessions
+    from fleet.hub.authentication import fetch_by
+
+    client = access.client()
+    login = None
+    if client is not None:
+        post = post_by(outgoing, client.authority)
+        login = Login(client, hub.store, hub.clock, authenticator, fetch_by(outgoing), post)
+    return Console(Sessions(hub.store, hub.clock, authenticator), hub.clock, login)
+
+
+def post_by(outgoing: Outgoing, authority: str) -> Post:
+    """The way to the token endpoint of an issuer: through the client of the hub's own requests."""
+    from api.oidc.keys import DOCUMENT_BYTES_MAX, FETCH_S, FetchFailed
+    from fleet.outgoing.errors import OutgoingError
+
+    async def post(url: str, body: bytes, headers: Mapping[str, str]) -> tuple[int, bytes]:
+        try:
+            answer = await outgoing.request(
+                "POST", url, body=body, headers=headers, ca=authority or None, timeout=FETCH_S,
+                limit=DOCUMENT_BYTES_MAX,
+            )  # fmt: skip
+        except OutgoingError as error:
+            raise FetchFailed(f"{error.reason}: {error}") from None
+        return answer.status, answer.body
+
+    return post
+
+
+def hint(server: str, data_dir: Path) -> list[str]:
+    """The lines that tell a new user where the console is, and how to log in."""
+    from api.console.files import FOLDER, INDEX
+
+    if not (FOLDER / INDEX).is_file():
+        return [f"console: {server}{PATH} (its pages are not built: make console)"]
+    return [
+        f"console: {server}{PATH}",
+        f"log in: fleet token create me --group system:masters --ttl 12h --data-dir {data_dir}",
+    ]

@@ -1,0 +1,89 @@
+"""The parts of the hub beside its objects, for `fleet doctor`: database, history, disk, certificates, clock, versions.
+
+Each API process tells of itself and of its own machine.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from fleet import __version__
+from fleet.cli.datadir import DataDir
+from fleet.hub.certificates import Certificates
+from fleet.model.times import rfc3339
+from fleet.ports import Clock, StoreUnavailable
+
+if TYPE_CHECKING:
+    from api.v1.historydb import History
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    data: DataDir
+    dsn: str
+    clock: Clock
+    certificates: Certificates
+    history: History
+    webhooks: Callable[[], list[dict[str, Any]]] = list
+
+    async def __call__(self) -> dict[str, Any]:
+        from fleet.store.facts import facts
+
+        now = self.clock.now()
+        database: dict[str, Any] | None = None
+        trouble = ""
+        try:
+            database = await facts(self.dsn, now)
+        except StoreUnavailable as error:
+            trouble = str(error)
+        return {
+            "at": rfc3339(now), "version": __version__, "database": database, "databaseTrouble": trouble,
+            **await self._past(now), **await asyncio.to_thread(self._files),
+        }  # fmt: skip
+
+    async def write_trouble(self) -> str:
+        """Why the database takes no write now; "" where it does."""
+        from fleet.store.writable import trial
+
+        return (await trial(self.dsn)).trouble
+
+    def failing_webhooks(self) -> list[dict[str, Any]]:
+        """Those whose last calls by this process failed."""
+        return self.webhooks()
+
+    async def _past(self, now: float) -> dict[str, Any]:
+        """How far the history is written, beside the log that it is made of."""
+        from fleet.accounts.reports_reader import HistoryUnavailable
+        from fleet.store.facts import log_after
+
+        try:
+            revision, state = await (await self.history.reader()).cursor() or (0, {})
+            behind, lost, oldest = await log_after(self.dsn, revision)
+        except (HistoryUnavailable, StoreUnavailable) as error:
+            return {"history": None, "historyTrouble": str(error)}
+        told = {
+            "recordedSince": state.get("since"), "gaps": list(state.get("gaps", ())), "behind": behind,
+            "behindS": round(max(0.0, now - oldest), 1) if oldest is not None else 0.0, "lost": lost if state else 0,
+        }  # fmt: skip
+        return {"history": told, "historyTrouble": ""}
+
+    def _files(self) -> dict[str, Any]:
+        # The database may stand on a volume of its own.
+        path = min((one for one in (self.data.root, self.data.postgres) if one.exists()), key=_free)
+        usage = shutil.disk_usage(path)
+        return {
+            "disk": {"path": str(path), "free": usage.free, "total": usage.total},
+            "certificates": [
+                {"name": one.name, "file": str(one.file), "until": rfc3339(one.until)}
+                for one in self.certificates.read()
+            ],
+        }
+
+
+def _free(path: Path) -> int:
+    return shutil.disk_usage(path).free
