@@ -13,7 +13,7 @@ def certificates_in(path: Path, option: str) -> bytes:
     try:
         content = path.read_bytes()
         ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT).load_verify_locations(cadata=content.decode())
-    except ValueError as error:  # ssl.SSLError is one, and an OSError, too
+    except (ssl.SSLError, ValueError) as error:
         raise Failure(f"{option} {path}: no certificates in PEM") from error
     except OSError as error:
         raise Failure(f"{option} {path}: {error.strerror or error}") from error

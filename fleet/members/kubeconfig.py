@@ -72,7 +72,7 @@ def _tls(found: Found, chosen: Chosen) -> ssl.SSLContext:
     elif found.ca:
         try:
             context.load_verify_locations(cadata=found.ca.decode("ascii"))
-        except ValueError as error:  # ssl.SSLError is one
+        except (ssl.SSLError, ValueError) as error:
             where = f"{chosen.cluster_at}.certificate-authority-data"
             raise BadKubeconfig(where, f"no usable certificate: {error}") from error
     else:
