@@ -108,7 +108,7 @@ def test_a_demo_that_is_stopped_while_its_hub_starts_leaves_nothing_behind(tmp_p
 IN_BETWEEN = """
 import os, signal, subprocess, sys
 from pathlib import Path
-from fleet.cli.demo import ENDS, running_hub
+from fleet.hub.demo import ENDS, running_hub
 
 class Interrupted(subprocess.Popen):
     def __init__(self, *arguments, **options):

@@ -16,7 +16,7 @@ from tests.docs.shown import missing
 from tests.docs.test_docs import ROOT
 
 PAGE = "../../CONTRIBUTING.md"
-NEEDED_BY_SETUP = ("pyproject.toml", "requirements.lock")
+NEEDED_BY_SETUP = ("pyproject.toml", "hub/pyproject.toml", "hub/requirements.txt", "requirements.lock")
 WHO = {f"GIT_{role}_{field}": "a@example.com" for role in ("AUTHOR", "COMMITTER") for field in ("NAME", "EMAIL")}
 OF_A_TEST = ("FLEET_", "GIT_", "MAKE", "PYTEST_")
 
