@@ -12,7 +12,7 @@ import threading
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import timedelta
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
@@ -57,7 +57,8 @@ def up(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Up]:
         yield running
     finally:
         for process in psutil.Process(running.process.pid).children(recursive=True):
-            process.resume()
+            with suppress(psutil.Error):  # some have ended since
+                process.resume()
         assert running.stop() == 0, running.errors.read_text()
 
 

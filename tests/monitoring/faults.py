@@ -17,6 +17,7 @@ import psutil
 from fleet.amc.client import NoAnswer
 from fleet.cli.hub import connect
 from fleet.store.embedded import DATABASE, USER
+from tests.chaos.parts import process_of
 from tests.cli.hub import Up
 from tests.monitoring.scene import CONFIGMAPS, configmap
 from tests.testbed.processes import wait_for
@@ -75,11 +76,8 @@ async def _execute(up: Up, statements: str) -> None:
 @contextmanager
 def away(up: Up) -> Iterator[None]:
     """PostgreSQL takes no connection, and those that were open end."""
-    [postmaster] = [
-        process
-        for process in psutil.Process(up.process.pid).children(recursive=True)
-        if process.name() == "postgres" and process.parent().name() != "postgres"  # type: ignore[union-attr]
-    ]
+    postmaster = process_of(up.folder, "postgres")
+    assert postmaster is not None
     with frozen(postmaster):
         for backend in postmaster.children():
             with suppress(psutil.Error):
