@@ -9,13 +9,13 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from fleet.client.errors import BadConfiguration
-from fleet.kubeconfig.document import BadKubeconfig
-from fleet.kubeconfig.files import Access as Found
-from fleet.kubeconfig.files import Credential, load
-from fleet.kubeconfig.program import ProgramCredential
-from fleet.kubeconfig.tls import context as context_of
+
+if TYPE_CHECKING:
+    from fleet.kubeconfig.files import Access as Found
+    from fleet.kubeconfig.files import Credential
 
 ENV_KUBECONFIG, ENV_DATA_DIR = "FLEET_KUBECONFIG", "FLEET_DATA_DIR"
 ENV_TOKEN = "FLEET_TOKEN"  # in place of the credentials of the kubeconfig's user
@@ -100,6 +100,10 @@ def _given(server: str, token: str | Callable[[], str] | None, ca: str | Path | 
 
 
 def _of_files(files: Sequence[Path], context: str | None, sure: bool, token: str | Callable[[], str] | None) -> Access:
+    from fleet.kubeconfig.document import BadKubeconfig
+    from fleet.kubeconfig.files import load
+    from fleet.kubeconfig.tls import context as context_of
+
     try:
         found = load(files, context=context, programs=True, token="given" if token else "")
         credential = _credential_of(found)
@@ -123,6 +127,8 @@ def _credential_of(found: Found) -> Callable[[], Credential]:
     if found.program is None:
         own = found.credential
         return lambda: own
+    from fleet.kubeconfig.program import ProgramCredential
+
     program, one_at_a_time = ProgramCredential(found.program), threading.Lock()
 
     def credential() -> Credential:

@@ -63,5 +63,6 @@ ANOTHER_RUN = {
     "what-if.md": "tests/docs/test_docs.py",
     "../reference/snapshot.md": "tests/docs/test_docs.py",
     "use-the-console.md": "tests/console",
+    "install.md": "tests/packaging/test_distribution.py",
     "../../CONTRIBUTING.md": "tests/project/test_contributing.py",
 }

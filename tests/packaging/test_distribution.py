@@ -112,6 +112,8 @@ def test_a_command_of_the_hub_says_in_one_line_what_to_install(light: Path, tmp_
     for words in (["up", "--members", "2"], ["api", "--help"], ["decide", "snapshot.json"]):
         said = refusal(run(light, "fleet", *words, HOME=str(tmp_path)))
         assert said == f"fleet: fleet {words[0]} is part of the hub, which is not installed here: {INSTALL}"
+    page = (ROOT / "docs" / "how-to" / "install.md").read_text()
+    assert f"$ fleet up\n{refusal(run(light, 'fleet', 'up'))}\n" in page
     said = refusal(run(light, "fleet", "what-if", str(tmp_path / "snapshot.json"), HOME=str(tmp_path)))
     assert said.endswith(f"is part of the hub, which is not installed here: {INSTALL}")
     said = refusal(run(light, "fleet", "report", "usage", "-o", "png", HOME=str(tmp_path)))
