@@ -86,7 +86,7 @@ def run(main: Callable[[asyncio.Event], Coroutine[Any, Any, None]]) -> None:
     """Run `main(stop)` on uvloop until it returns; SIGTERM and SIGINT set `stop`."""
     import uvloop
 
-    from fleet.cli.collecting import collect_seldom
+    from fleet.hub.collecting import collect_seldom
     from fleet.hub.eventloop import Loop
     from fleet.hub.parent import follow_parent, show_life
 

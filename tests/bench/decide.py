@@ -26,8 +26,8 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, TypeVar
 
-from fleet.cli.collecting import collect_seldom
 from fleet.decide import decide
+from fleet.hub.collecting import collect_seldom
 from fleet.model.amounts import Amounts
 from fleet.model.leaving import vacated
 from fleet.model.member import Member, Pool

@@ -21,9 +21,9 @@ from dataclasses import replace
 
 import psutil
 
-from fleet.cli.collecting import collect_seldom
 from fleet.controllers.decide.process import ProcessDecider
 from fleet.decide import decide
+from fleet.hub.collecting import collect_seldom
 from fleet.hub.compose import SWITCH_S
 from fleet.model.plan import Plan
 from fleet.snapshot import Changes, Snapshot

@@ -23,8 +23,8 @@ from api.console.face import Console
 from api.console.sessions import Sessions
 from api.rbac import Rbac
 from api.v1.mount import PREFIX, RestFace
-from fleet.cli.collecting import collect_seldom
 from fleet.controllers.decide.submitted import unit_in
+from fleet.hub.collecting import collect_seldom
 from fleet.ports import Key, Put, Write
 from fleet.simulate.wall import WallClock
 from fleet.store.memory import MemoryStore

@@ -8,7 +8,7 @@ import sys
 PROGRAM = """
 import gc
 import weakref
-from fleet.cli.collecting import LEAST, collect_seldom
+from fleet.hub.collecting import LEAST, collect_seldom
 
 class Cycle:
     def __init__(self):

@@ -13,8 +13,8 @@ import orjson
 import pytest
 import pytest_asyncio
 
-from fleet.cli.collecting import AFTER
 from fleet.engine.bounds import CONTAINERS_MAX, refuse_shape
+from fleet.hub.collecting import AFTER
 from tests.security.hub import Hub, open_hub
 from tests.security.loopwatch import Steps, watched
 from tests.security.nasty import ENV, NASTY, Nasty, config_map, job, pod
