@@ -21,6 +21,7 @@ from fleet.release import NAME, running  # noqa: E402
 
 LIGHT, HUB = "fleet-queues", "fleet-queues-hub"
 TOP_OF_LIGHT = "cli"
+CONSOLE = "api/console/static/index.html"
 DATA = {
     LIGHT: {"fleet": [NAME], "fleet.cli": ["*.json"], "fleet.client": ["py.typed"], "fleet.kinds": ["declared/*.yaml"]},
     HUB: {
@@ -90,8 +91,10 @@ def _modules(distribution: str) -> type[build_py]:
 
         def run(self) -> None:
             super().run()
-            if not self.editable_mode and distribution == LIGHT:
+            if distribution == LIGHT and not self.editable_mode:
                 _write(self.build_lib)
+            if distribution == HUB and not self.editable_mode and not (ROOT / CONSOLE).exists():
+                self.warn(f"{CONSOLE} is missing: this hub has no console (make console, then build it again)")
 
     return Modules
 

@@ -14,7 +14,8 @@ FOLDER = Path(__file__).parent / "static"
 INDEX = "index.html"
 ASSETS = "assets/"
 NONCE = b"__CSP_NONCE__"  # in index.html, as Vite's html.cspNonce writes it
-NOT_BUILT = "The console is not built: run `make console` in the source tree, then open this page again.\n"
+SOURCES = FOLDER.parents[2] / "console" / "package.json"  # of a checkout
+MAKE, INSTALL = "make console", "pip install --force-reinstall fleet-queues-hub"
 IMMUTABLE = (b"cache-control", b"public, max-age=31536000, immutable")
 NO_STORE = (b"cache-control", b"no-store")
 _NAME = re.compile(r"(assets/)?[A-Za-z0-9_-][A-Za-z0-9._-]{0,199}")
@@ -25,6 +26,11 @@ _TYPES = {
     ".png": "image/png", ".svg": "image/svg+xml", ".txt": "text/plain; charset=utf-8",
     ".webmanifest": "application/manifest+json", ".woff2": "font/woff2",
 }  # fmt: skip
+
+
+def remedy(sources: Path = SOURCES) -> str:
+    """The command that brings the pages: a checkout builds them, and a wheel without them was built without them."""
+    return MAKE if sources.is_file() else INSTALL
 
 
 def policy(nonce: str = "") -> tuple[bytes, bytes]:
@@ -47,7 +53,7 @@ class Files:
         """The file `name` below /console/; the page itself for each name that is no file. StatusError 404 for an asset
         that is not there."""
         if not (self._folder / INDEX).is_file():
-            return text_response(NOT_BUILT, 503)
+            return text_response(f"The console has no pages here: {remedy()}, then open this page again.\n", 503)
         path = self._folder / name
         if name != INDEX and path.suffix in _TYPES and _NAME.fullmatch(name) and path.is_file():
             return self._file(path, name.startswith(ASSETS), request)

@@ -54,10 +54,10 @@ def post_by(outgoing: Outgoing, authority: str) -> Post:
 
 def hint(server: str, data_dir: Path) -> list[str]:
     """The lines that tell a new user where the console is, and how to log in."""
-    from api.console.files import FOLDER, INDEX
+    from api.console.files import FOLDER, INDEX, remedy
 
     if not (FOLDER / INDEX).is_file():
-        return [f"console: {server}{PATH} (its pages are not built: make console)"]
+        return [f"console: {server}{PATH} (it has no pages here: {remedy()})"]
     return [
         f"console: {server}{PATH}",
         f"log in: fleet token create me --group system:masters --ttl 12h --data-dir {data_dir}",

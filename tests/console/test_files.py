@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import gzip
 import re
+from pathlib import Path
 
 import pytest
 
+from api.console.files import remedy
 from tests.console.hub import World
 
 PAGE = '<!doctype html><meta property="csp-nonce" nonce="__CSP_NONCE__"><script src="/console/assets/a-1.js"></script>'
@@ -29,6 +31,10 @@ async def test_pages_that_are_not_built_say_how_to_build_them(world: World) -> N
     answer = await world.browser().get("/console")
     assert (answer.status_code, answer.headers["content-type"]) == (503, "text/plain; charset=utf-8")
     assert "make console" in answer.text and answer.text.count("\n") == 1
+
+
+def test_a_hub_that_was_installed_without_its_pages_says_what_to_install(tmp_path: Path) -> None:
+    assert remedy(tmp_path / "console" / "package.json") == "pip install --force-reinstall fleet-queues-hub"
 
 
 @pytest.mark.parametrize("path", ["/console", "/console/", "/console/jobs/default/PyTorchJob/a", "/console/index.html"])
