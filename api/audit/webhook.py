@@ -6,7 +6,6 @@ Requests of clients never wait for the receiver. The buffer is bounded; events t
 from __future__ import annotations
 
 import asyncio
-import base64
 import ssl
 from collections import deque
 from collections.abc import Mapping
@@ -15,7 +14,8 @@ from pathlib import Path
 
 from api.audit.metrics import Counts, Outcome
 from fleet.audit.event import API_VERSION
-from fleet.kubeconfig.document import BadKubeconfig, Chosen, choose, inline, parse
+from fleet.kubeconfig.document import BadKubeconfig, Chosen, choose, parse
+from fleet.kubeconfig.files import access_of, resolved
 from fleet.outgoing import Outgoing, OutgoingError, Reason
 from fleet.ports import Clock
 
@@ -45,7 +45,7 @@ class Receiver:
 
 def read_receiver(text: str, folder: Path) -> Receiver:
     """The receiver that a kubeconfig names; `folder`: what its paths are relative to. Raises BadKubeconfig."""
-    chosen = choose(parse(text))
+    chosen = choose(resolved(parse(text), folder))
     if not chosen.server.startswith("https://"):
         raise BadKubeconfig(f"{chosen.cluster_at}.server", "must be an https:// URL")
     if chosen.cluster.get("insecure-skip-tls-verify"):
@@ -53,54 +53,21 @@ def read_receiver(text: str, folder: Path) -> Receiver:
     for name in ("client-certificate", "client-certificate-data", "client-key", "client-key-data"):
         if chosen.user.get(name):
             raise BadKubeconfig(f"{chosen.user_at}.{name}", "the hub shows no client certificate; use a token")
-    server_name = chosen.cluster.get("tls-server-name")
-    if server_name is not None and not isinstance(server_name, str):
-        raise BadKubeconfig(f"{chosen.cluster_at}.tls-server-name", "must be a text")
-    return Receiver(chosen.server, {"content-type": "application/json", **_credentials(chosen, folder)},
-                    _authority(chosen, folder), server_name or None)  # fmt: skip
+    found = access_of(chosen)
+    authorization = found.credential.authorization
+    headers = {"content-type": "application/json"} | ({"authorization": authorization} if authorization else {})
+    return Receiver(found.server, headers, _authority(chosen, found.ca), found.server_name or None)
 
 
-def _authority(chosen: Chosen, folder: Path) -> str | None:
-    where, field = chosen.cluster_at, "certificate-authority"
-    data = inline(where, chosen.cluster, field)
-    path = chosen.cluster.get(field)
-    if data is None and path:
-        data = _file(f"{where}.{field}", path, folder)
+def _authority(chosen: Chosen, data: bytes | None) -> str | None:
     if data is None:
         return None
     try:
         text = data.decode("ascii")
         ssl.create_default_context(cadata=text)
     except (ValueError, ssl.SSLError):
-        raise BadKubeconfig(f"{where}.{field}", "holds no certificates in PEM") from None
+        raise BadKubeconfig(f"{chosen.cluster_at}.certificate-authority", "holds no certificates in PEM") from None
     return text
-
-
-def _credentials(chosen: Chosen, folder: Path) -> dict[str, str]:
-    user, where = chosen.user, chosen.user_at
-    for name in ("token", "tokenFile", "username", "password"):
-        if user.get(name) is not None and not isinstance(user[name], str):
-            raise BadKubeconfig(f"{where}.{name}", "must be a text")
-    token = user.get("token") or ""
-    if not token and user.get("tokenFile"):
-        token = _file(f"{where}.tokenFile", user["tokenFile"], folder).decode("latin-1").strip()
-    if token:
-        if not (token.isascii() and token.isprintable()):
-            raise BadKubeconfig(f"{where}.token", "is no token")
-        return {"authorization": f"Bearer {token}"}
-    if user.get("username"):
-        pair = f"{user['username']}:{user.get('password') or ''}"
-        return {"authorization": f"Basic {base64.b64encode(pair.encode()).decode()}"}
-    return {}
-
-
-def _file(field: str, path: object, folder: Path) -> bytes:
-    if not isinstance(path, str):
-        raise BadKubeconfig(field, "must be a text")
-    try:
-        return (folder / path).read_bytes()
-    except (OSError, ValueError) as error:
-        raise BadKubeconfig(field, f"{path}: {getattr(error, 'strerror', None) or error}") from None
 
 
 class AuditWebhook:

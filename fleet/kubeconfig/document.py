@@ -16,6 +16,11 @@ import yaml
 BYTES_MAX = 1 << 20  # of a kubeconfig: far above any real one, far below what hurts
 DEPTH_MAX = 100
 Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+# Fields of a cluster and of a user that are texts, if they are there.
+_TEXTS = (
+    "certificate-authority", "certificate-authority-data", "tls-server-name", "proxy-url", "token", "tokenFile",
+    "username", "password", "client-certificate", "client-certificate-data", "client-key", "client-key-data",
+)  # fmt: skip
 SECTIONS = {"clusters": "cluster", "users": "user", "contexts": "context"}  # and the key of an entry's mapping
 
 Config = dict[str, Any]
@@ -92,6 +97,12 @@ def choose(config: Config, context: str = "", *, programs: bool = False) -> Chos
     if user_name:
         user_at, user = _named(config, "users", user_name, user_at)
     _check_server(f"{cluster_at}.server", cluster.get("server"))
+    for where, part in ((cluster_at, cluster), (user_at, user)):
+        for field in _TEXTS:
+            if part.get(field) is not None and not isinstance(part[field], str):
+                raise BadKubeconfig(f"{where}.{field}", "must be a string")
+    if not isinstance(cluster.get("insecure-skip-tls-verify") or False, bool):  # "false" is no false
+        raise BadKubeconfig(f"{cluster_at}.insecure-skip-tls-verify", "must be true or false")
     for program in ("auth-provider",) if programs else ("exec", "auth-provider"):
         if user.get(program):
             message = f'user "{user_name}" gets its credentials from a program, which is not supported'

@@ -97,22 +97,25 @@ def load(
 
 
 def _read(path: Path) -> Config:
-    """Return one file, whose paths are relative to it, with the paths as seen from here."""
     try:
-        config = parse(path.read_text())
+        return resolved(parse(path.read_text()), path.parent)
     except (OSError, UnicodeDecodeError) as error:
         raise BadKubeconfig("", f"cannot be read: {getattr(error, 'strerror', None) or error}", str(path)) from error
     except BadKubeconfig as error:
         raise BadKubeconfig(error.field, error.message, str(path)) from error
+
+
+def resolved(config: Config, folder: Path) -> Config:
+    """A config whose paths are relative to this folder, with the paths as seen from here."""
     for section, names in _FILES.items():
         for entry in config.get(section) or ():
             part = entry.get(SECTIONS[section]) if isinstance(entry, dict) else None
             for name in names:
-                if isinstance(part, dict) and part.get(name):
-                    part[name] = str(path.parent / Path(str(part[name])).expanduser())
+                if isinstance(part, dict) and isinstance(part.get(name), str) and part[name]:
+                    part[name] = str(folder / Path(part[name]).expanduser())
             program = part.get("exec") if isinstance(part, dict) else None
             if isinstance(program, dict) and os.sep in str(program.get("command") or ""):  # else it is found on PATH
-                program["command"] = str(path.parent / Path(str(program["command"])))
+                program["command"] = str(folder / Path(str(program["command"])))
     return config
 
 
@@ -132,9 +135,12 @@ def access_of(chosen: Chosen, instead: str = "") -> Access:
     user = chosen.user
     if instead:
         return access
-    token = str(user.get("token") or "")
+    token, source = str(user.get("token") or ""), "token"
     if not token and user.get("tokenFile"):
-        token = _content(f"{chosen.user_at}.tokenFile", user["tokenFile"]).decode().strip()
+        source = "tokenFile"
+        token = _content(f"{chosen.user_at}.{source}", user["tokenFile"]).decode(errors="replace").strip()
+    if not (token.isascii() and token.isprintable()):
+        raise BadKubeconfig(f"{chosen.user_at}.{source}", "is no token")
     program = None
     if user.get("exec"):
         from fleet.kubeconfig.program import program_of
@@ -156,5 +162,5 @@ def _pem(where: str, part: Config, name: str) -> bytes | None:
 def _content(where: str, path: str) -> bytes:
     try:
         return Path(path).read_bytes()
-    except OSError as error:
-        raise BadKubeconfig(where, f"cannot read {path}: {error.strerror or error}") from error
+    except (OSError, ValueError) as error:
+        raise BadKubeconfig(where, f"cannot read {path}: {getattr(error, 'strerror', None) or error}") from error

@@ -78,6 +78,32 @@ def test_every_field_of_a_cluster_is_a_value(tmp_path: Path) -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("cluster", "user", "field"),
+    [
+        ({"insecure-skip-tls-verify": "false"}, {}, "clusters[0].cluster.insecure-skip-tls-verify"),
+        ({"tls-server-name": 5}, {}, "clusters[0].cluster.tls-server-name"),
+        ({"certificate-authority": ["ca"]}, {}, "clusters[0].cluster.certificate-authority"),
+        ({}, {"token": 5}, "users[0].user.token"),
+        ({}, {"token": "a\nb"}, "users[0].user.token"),
+        ({}, {"tokenFile": "bytes"}, "users[0].user.tokenFile"),
+        ({}, {"tokenFile": "\x00"}, "users[0].user.tokenFile"),
+        ({}, {"username": True}, "users[0].user.username"),
+    ],
+)  # fmt: skip
+def test_a_value_of_another_type_is_refused_with_its_field(
+    tmp_path: Path, cluster: dict[str, Any], user: dict[str, Any], field: str
+) -> None:
+    (tmp_path / "bytes").write_bytes(b"\xff\xfe")
+    path = written(
+        tmp_path / "config", "a", clusters={"c": {"server": "https://x", **cluster}}, users={"u": user},
+        contexts={"a": {"cluster": "c", "user": "u"}},
+    )  # fmt: skip
+    with pytest.raises(BadKubeconfig) as refused:
+        load([path])
+    assert refused.value.field == field
+
+
 def test_a_file_that_is_named_and_missing_is_refused_with_its_field(files: list[Path]) -> None:
     (files[0].parent / "token").unlink()
     with pytest.raises(BadKubeconfig, match=r"users\[0\].user.tokenFile: cannot read .*/token: No such file"):
