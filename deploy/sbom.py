@@ -27,7 +27,7 @@ HASH = re.compile(r"--hash=sha256:([0-9a-f]{64})")
 VIA = re.compile(r"    #(?: via)?\s+(?:(?P<project>\S+ \(pyproject\.toml\)|-r \S+)|(?P<name>[A-Za-z0-9._-]+))$")
 PROJECT = "."  # stands for the project itself among those that need a package
 LINUX = {
-    "implementation_name": "cpython", "os_name": "posix", "platform_machine": "x86_64",
+    "implementation_name": "cpython", "os_name": "posix",
     "platform_python_implementation": "CPython", "platform_system": "Linux", "sys_platform": "linux",
 }  # fmt: skip
 
@@ -53,9 +53,10 @@ def python_of_the_image() -> str:
     return found[1]
 
 
-def pins(lock: str, python: str) -> Iterator[Pin]:
+def pins(lock: str, python: str, machine: str = "x86_64") -> Iterator[Pin]:
     """The packages that are installed on Linux with this Python. SystemExit for a lock without hashes."""
     here = LINUX | {
+        "platform_machine": machine,
         "python_version": python,
         "python_full_version": f"{python}.0",
         "implementation_version": f"{python}.0",

@@ -92,7 +92,7 @@ def postgres_server() -> Iterator[Server]:
 async def _start(embedded: EmbeddedPostgres) -> None:
     """Start the server, and migrate a template, so that a fresh database is a copy."""
     await embedded.start()
-    await _execute(embedded.dsn_of("postgres"), f"CREATE DATABASE {TEMPLATE}")
+    await execute(embedded.dsn_of("postgres"), f"CREATE DATABASE {TEMPLATE}")
     await migrate(embedded.dsn_of(TEMPLATE))
 
 
@@ -101,12 +101,22 @@ def database_url(postgres_server: Server) -> Iterator[str]:
     """A database of its own, with the schema of this release, dropped afterwards."""
     name = f"test_{uuid.uuid4().hex}"
     admin = postgres_server.dsn_of("postgres")
-    run_apart(_execute(admin, f"CREATE DATABASE {name} TEMPLATE {TEMPLATE}"))
+    run_apart(execute(admin, f"CREATE DATABASE {name} TEMPLATE {TEMPLATE}"))
     yield postgres_server.dsn_of(name)
-    run_apart(_execute(admin, f"DROP DATABASE {name} WITH (FORCE)"))
+    run_apart(execute(admin, f"DROP DATABASE {name} WITH (FORCE)"))
 
 
-async def _execute(dsn: str, statement: str) -> None:
+@pytest.fixture
+def empty_database_url(postgres_server: Server) -> Iterator[str]:
+    """A database of its own without any schema, dropped afterwards."""
+    name = f"empty_{uuid.uuid4().hex}"
+    admin = postgres_server.dsn_of("postgres")
+    run_apart(execute(admin, f"CREATE DATABASE {name}"))
+    yield postgres_server.dsn_of(name)
+    run_apart(execute(admin, f"DROP DATABASE {name} WITH (FORCE)"))
+
+
+async def execute(dsn: str, statement: str) -> None:
     connection = await asyncpg.connect(dsn)
     try:
         await connection.execute(statement)

@@ -8,7 +8,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import psutil
@@ -54,17 +54,19 @@ def processes_of(folder: Path) -> list[psutil.Process]:
 
 
 class Up:
-    """A running `fleet up`."""
+    """A running `fleet up`. `program`: the words that start `fleet`."""
 
-    def __init__(self, folder: Path, *arguments: str) -> None:
+    def __init__(
+        self, folder: Path, *arguments: str, program: Sequence[str] = (str(BIN / "fleet"),), **environment: str
+    ) -> None:
         self.folder = folder
         self.errors = folder.with_suffix(".stderr")
         self.out: list[str] = []
         with self.errors.open("a") as errors:
             self.process = subprocess.Popen(
-                [str(BIN / "fleet"), "up", "--data-dir", str(folder), "--listen", "127.0.0.1:0", *arguments],
+                [*program, "up", "--data-dir", str(folder), "--listen", "127.0.0.1:0", *arguments],
                 stdout=subprocess.PIPE, stderr=errors, stdin=subprocess.DEVNULL, text=True,
-                env={k: v for k, v in os.environ.items() if not k.startswith("FLEET_")},
+                env={k: v for k, v in os.environ.items() if not k.startswith("FLEET_")} | environment,
             )  # fmt: skip
         self._await_ready()
 

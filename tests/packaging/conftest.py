@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 import sysconfig
@@ -14,6 +15,7 @@ from pathlib import Path
 import pytest
 from packaging.requirements import Requirement
 
+from tests import checkout
 from tests.docs.test_docs import ROOT
 
 PAGES = "api/console/static"  # made by make console, and not under version control
@@ -35,15 +37,8 @@ def wheels(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
     the built console."""
     folder = tmp_path_factory.mktemp("packaging")
     source, unpacked, out = folder / "source", folder / "unpacked", folder / "out"
-    listed = subprocess.run(
-        ["git", "ls-files", "--cached", "--others", "--exclude-standard"],
-        cwd=ROOT, capture_output=True, text=True, check=True, timeout=60,
-    )  # fmt: skip
-    pages = [path.relative_to(ROOT).as_posix() for path in (ROOT / PAGES).rglob("*")]
-    for name in (*listed.stdout.splitlines(), *pages):
-        if (ROOT / name).is_file() and not name.startswith("tests/"):
-            (source / name).parent.mkdir(parents=True, exist_ok=True)
-            (source / name).write_bytes((ROOT / name).read_bytes())
+    checkout.copy(source, without=("tests/",))
+    shutil.copytree(ROOT / PAGES, source / PAGES, dirs_exist_ok=True)
     out.mkdir()
     with tarfile.open(made("build_sdist", source, out)) as sdist:
         sdist.extractall(unpacked, filter="data")

@@ -7,18 +7,15 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-import uuid
-from collections.abc import Iterator
 from pathlib import Path
 
-import asyncpg
 import pytest
 
 from fleet import schemas
 from fleet.accounts import schema
 from fleet.release import running
 from fleet.store import migrate
-from tests.conftest import Server, run_apart
+from tests.conftest import execute, run_apart
 from tests.docs.test_docs import ROOT
 from tests.packaging.conftest import site_of
 
@@ -42,22 +39,6 @@ asyncio.run(main())
 """
 
 
-@pytest.fixture
-def empty(postgres_server: Server) -> Iterator[str]:
-    name = f"empty_{uuid.uuid4().hex}"
-    run_apart(execute(postgres_server.dsn_of("postgres"), f"CREATE DATABASE {name}"))
-    yield postgres_server.dsn_of(name)
-    run_apart(execute(postgres_server.dsn_of("postgres"), f"DROP DATABASE {name} WITH (FORCE)"))
-
-
-async def execute(dsn: str, statement: str) -> None:
-    connection = await asyncpg.connect(dsn)
-    try:
-        await connection.execute(statement)
-    finally:
-        await connection.close()
-
-
 def alembic(python: Path, folder: Path, name: str, *words: str, **variables: str) -> subprocess.CompletedProcess[str]:
     clean = {key: value for key, value in os.environ.items() if not key.startswith("FLEET_")}
     return subprocess.run(
@@ -69,19 +50,19 @@ def alembic(python: Path, folder: Path, name: str, *words: str, **variables: str
 @pytest.mark.parametrize("name", HEADS)
 @pytest.mark.parametrize("place", ["checkout", "wheel"])
 def test_alembic_migrates_a_database_as_a_hub_does(
-    place: str, name: str, empty: str, request: pytest.FixtureRequest
+    place: str, name: str, empty_database_url: str, request: pytest.FixtureRequest
 ) -> None:
     python, folder = Path(sys.executable), ROOT / "migrations"
     if place == "wheel":
         whole = request.getfixturevalue("whole")
         python, folder = whole / "bin" / "python", site_of(whole) / "fleet" / "migrations"
     for words in (("upgrade", "head"), ("check",), ("current",)):
-        done = alembic(python, folder, name, *words, FLEET_DATABASE_URL=empty)
+        done = alembic(python, folder, name, *words, FLEET_DATABASE_URL=empty_database_url)
         assert done.returncode == 0, done.stderr
     assert done.stdout.split() == [HEADS[name], "(head)"]
 
     async def again() -> None:
-        assert not await {"store": migrate.migrate, "accounts": schema.prepare}[name](empty)
+        assert not await {"store": migrate.migrate, "accounts": schema.prepare}[name](empty_database_url)
 
     run_apart(again())
 
@@ -109,9 +90,9 @@ def test_a_hub_from_the_wheel_migrates_a_new_database(whole: Path, tmp_path: Pat
     assert Path(file).is_relative_to(whole) and migrated == ["True", "True", "False"]
 
 
-async def test_released_revisions_keep_their_names_and_tables(empty: str) -> None:
-    await execute(empty, "CREATE SCHEMA accounts")
-    engine = schema.engine_of(empty)
+async def test_released_revisions_keep_their_names_and_tables(empty_database_url: str) -> None:
+    await execute(empty_database_url, "CREATE SCHEMA accounts")
+    engine = schema.engine_of(empty_database_url)
     for (name, revision), table in zip(RELEASED.items(), TABLES, strict=True):
         await schemas.upgrade(name, engine, revision)
         async with engine.connect() as connection:
@@ -119,5 +100,5 @@ async def test_released_revisions_keep_their_names_and_tables(empty: str) -> Non
             comment = f"SELECT obj_description('{table}'::regclass)"
             assert (await connection.exec_driver_sql(comment)).scalars().all() == [running().version]
     await engine.dispose()
-    await migrate.migrate(empty)
-    await schema.prepare(empty)
+    await migrate.migrate(empty_database_url)
+    await schema.prepare(empty_database_url)
