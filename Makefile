@@ -16,6 +16,7 @@ LISTEN ?= 127.0.0.1:6440
 PYTEST_WORKERS ?= 3
 PYTEST_ARGS ?=
 TESTS := not slow
+FROM ?= v0.1.0
 FUZZ_CASES ?= 100000
 FUZZ_WORLDS ?= 20000
 TRUTH_WORLDS ?= 300
@@ -138,6 +139,14 @@ clients: $(STAMP) ## Run clients of other people on the hub: client-go, controll
 conformance: $(STAMP) ## Run Kubernetes' own end-to-end tests on the hub: all that pass on a kube-apiserver without nodes
 	@$(BIN)/python -m tests.testbed.build
 	@$(BIN)/python -m tests.conformance.run
+
+.PHONY: upgrade
+upgrade: $(STAMP) ## Kill a hub of a release and go on with its data: up to this checkout, and down again (FROM=v0.1.0; needs the history)
+	@FLEET_UPGRADE_FROM=$(FROM) $(BIN)/python -m pytest -q tests/upgrade/between_releases.py $(PYTEST_ARGS)
+
+.PHONY: recording
+recording: $(STAMP) ## Record a hub of this checkout that is killed, for the upgrade test of later releases
+	@$(BIN)/python -m pytest -q -s tests/upgrade/recording.py $(PYTEST_ARGS)
 
 .PHONY: docs
 docs: $(STAMP) ## Build the pages as a site into build/site, and check every link of it

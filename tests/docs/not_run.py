@@ -34,6 +34,10 @@ NOT_RUN: dict[str, dict[str, str]] = {
     "join-a-member-behind-a-firewall.md": {
         "fleet agent *": "runs until Ctrl-C: tests/e2e/test_agent.py, tests/cli/test_agent.py",
     },
+    "upgrade.md": {
+        "fleet api": "the data of a newer release: tests/cli/test_upgrade.py",
+        "fleet doctor": "a hub in which nothing is wrong: tests/cli/test_doctor_hub.py",
+    },
     "move-and-fail-over.md": {"A member does not answer: *": SILENT},
     "incidents.md": {"fleet doctor": SILENT},
     "run-in-production.md": {

@@ -124,4 +124,5 @@ WORLDS = {
     "keep-a-history.md": PAST,
     "incidents.md": PAST,
     "run-in-production.md": PAST,
+    "upgrade.md": PAST,
 }

@@ -52,12 +52,8 @@ def edge(real: World, tmp_path: Path) -> Iterator[Edge]:
     """A hub of its own, on a member that another hub reaches directly."""
     assert real.bed is not None
     shared = real.bed.members["cfa"].kubeconfig
-    document = yaml.safe_load(inline(shared))
-    cluster = document["clusters"][0]["cluster"]
-    address = cluster["server"].removeprefix("https://")
-    cluster.update({"server": "https://member.invalid:6443", "tls-server-name": "127.0.0.1"})
     kubeconfig = tmp_path / "member.kubeconfig"
-    kubeconfig.write_text(yaml.safe_dump(document))
+    address = hide(inline(shared), kubeconfig)
     hub = Hub(tmp_path / "hub")
     hub.start()
     edge = Edge(World("real", hub, Kubectl(hub.kubeconfig), (MEMBER,), real.bed), tmp_path, [])
@@ -68,7 +64,7 @@ def edge(real: World, tmp_path: Path) -> Iterator[Edge]:
         member = Kubectl(shared)
         assert "deployment.apps/fleet-agent created" in member.run("apply", "-f", str(tmp_path / "agent.yaml"))
         _pod_is_admitted(member, tmp_path / "agent.yaml")
-        edge.command = _command(tmp_path, address)
+        edge.command = command_of(tmp_path, address)
         edge.start()
         yield edge
     finally:
@@ -76,15 +72,25 @@ def edge(real: World, tmp_path: Path) -> Iterator[Edge]:
         assert hub.stop() == 0, hub.log()
 
 
-def _command(folder: Path, address: str) -> list[str]:
-    """The bed runs no containers: the container's arguments, with the Secret's files here."""
+def hide(shown: str, kubeconfig: Path) -> str:
+    """Write the kubeconfig of a member with an address that leads nowhere; the one where its agent finds it."""
+    document = yaml.safe_load(shown)
+    cluster = document["clusters"][0]["cluster"]
+    address: str = cluster["server"].removeprefix("https://")
+    cluster.update({"server": "https://member.invalid:6443", "tls-server-name": "127.0.0.1"})
+    kubeconfig.write_text(yaml.safe_dump(document))
+    return address
+
+
+def command_of(folder: Path, address: str, program: Path = BIN / "fleet") -> list[str]:
+    """No member runs containers here: the arguments of the container in `agent.yaml`, with the Secret's files here."""
     manifest = list(yaml.safe_load_all((folder / "agent.yaml").read_text()))
     secret, deployment = manifest[-2], manifest[-1]
     for key, value in secret["data"].items():
         (folder / key).write_bytes(base64.b64decode(value))
     (container,) = deployment["spec"]["template"]["spec"]["containers"]
     arguments = [word.replace("/etc/fleet-agent", str(folder)) for word in container["args"]]
-    return [str(BIN / "fleet"), *arguments[: arguments.index("--health-listen")], "--api", address]
+    return [str(program), *arguments[: arguments.index("--health-listen")], "--api", address]
 
 
 def _pod_is_admitted(member: Kubectl, manifest: Path) -> None:

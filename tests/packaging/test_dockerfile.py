@@ -1,6 +1,6 @@
 """Each step of the Dockerfile, carried out without a container engine (image.py), and what they make.
 
-Takes some minutes, root (a step makes a user), and packages of the index and of npm: `make image-test`, and `make slow`.
+Takes some minutes, root (a step makes a user), and packages of the index and of npm: `make image-test`, `make slow`.
 """
 
 from __future__ import annotations

@@ -1,0 +1,55 @@
+"""The programs of a release: of this checkout, or of a commit of its history, built and installed apart."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+from tests.cli.hub import BIN
+from tests.docs.test_docs import ROOT
+from tests.packaging.conftest import environment, made
+
+ASKED = """
+from fleet.accounts import schema
+from fleet.release import running
+from fleet.store import migrate
+print(running().version, migrate.HEAD, schema.HEAD)
+"""
+
+
+@dataclass(frozen=True)
+class Programs:
+    """`bin` has `fleet` and the Python that runs it."""
+
+    bin: Path
+
+    @property
+    def fleet(self) -> Path:
+        return self.bin / "fleet"
+
+    def about(self) -> tuple[str, str, str]:
+        """The version, and the newest revision of both schemas."""
+        done = subprocess.run(
+            [self.bin / "python", "-P", "-c", ASKED], capture_output=True, text=True, check=True, cwd="/"
+        )
+        version, store, accounts = done.stdout.split()
+        return version, store, accounts
+
+
+OF_THIS_CHECKOUT = Programs(BIN)
+
+
+def of_ref(ref: str, folder: Path) -> Programs:
+    """The programs of a commit or tag. Its dependencies are those of this environment."""
+    source, out = folder / "source", folder / "out"
+    source.mkdir(parents=True)
+    out.mkdir()
+    archive = folder / "source.tar"
+    with archive.open("wb") as output:
+        done = subprocess.run(["git", "archive", ref], cwd=ROOT, stdout=output, stderr=subprocess.PIPE, text=True)
+    if done.returncode != 0:
+        sys.exit(f"this clone has no {ref}: fetch it (git fetch --tags --unshallow), or name another FROM")
+    subprocess.run(["tar", "-xf", archive, "-C", source], check=True)
+    return Programs(environment(made("build_wheel", source, out), folder / "environment"))
