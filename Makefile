@@ -211,7 +211,7 @@ image-test: $(STAMP) ## Carry out each step of the Dockerfile without a containe
 
 .PHONY: image-wheels
 image-wheels: $(STAMP) ## Ask the package index for a wheel of each package of the image, for amd64 and arm64
-	@$(BIN)/python deploy/wheels.py deploy/requirements.lock
+	@$(BIN)/python deploy/wheels.py deploy/requirements.lock deploy/build.lock
 
 .PHONY: sbom
 sbom: $(STAMP) ## Write what the image installs as a CycloneDX document into build/sbom.cdx.json

@@ -1,8 +1,8 @@
-"""Asks the package index whether each package of a lock has a wheel for each processor that the image is built for.
+"""Asks the package index whether each package of the locks has a wheel for each processor that the image is built for.
 
-deploy/wheels.py LOCK
+deploy/wheels.py LOCK…
 
-pip chooses the files as it would in the image, and downloads none. Each has to be one whose hash is in the lock.
+pip chooses the files as it would in the image, and downloads none. Each has to be one whose hash is in a lock.
 """
 
 from __future__ import annotations
@@ -43,18 +43,19 @@ def chosen(wanted: Sequence[Pin], machine: str, python: str) -> dict[str, tuple[
     }  # fmt: skip
 
 
-def main(lock: Path) -> int:
+def main(*locks: str) -> int:
     python, lacking = python_of_the_image(), 0
+    text = "\n".join(Path(lock).read_text() for lock in locks)
     for platform, machine in MACHINES.items():
-        wanted = list(pins(lock.read_text(), python, machine))
+        wanted = list(pins(text, python, machine))
         files = chosen(wanted, machine, python)
         strange = [name for name, sha256 in files.values() if not any(sha256 in pin.hashes for pin in wanted)]
         lacking += len(strange) + len(wanted) - len(files)
         print(f"linux/{platform}, Python {python}: {len(files)} wheels for {len(wanted)} packages")
         for name in strange:
-            print(f"  {name} is not in the lock", file=sys.stderr)
+            print(f"  {name} is in no lock", file=sys.stderr)
     return 1 if lacking else 0
 
 
 if __name__ == "__main__":
-    sys.exit(main(Path(sys.argv[1])))
+    sys.exit(main(*sys.argv[1:]))

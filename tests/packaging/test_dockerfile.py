@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from tests import checkout
+from tests.checkout import ROOT
 from tests.packaging.image import Image, build
 from tests.packaging.test_image import AS_OTHER, check_hub, volume
 
@@ -81,6 +82,12 @@ def size(path: Path) -> float:
     """MiB of the file, or of all files below the folder."""
     files = [path] if path.is_file() else [file for file in path.rglob("*") if not file.is_symlink()]
     return sum(file.stat().st_size for file in files if file.is_file()) / 2**20
+
+
+def test_each_package_has_a_wheel_for_both_processors() -> None:
+    done = subprocess.run(["make", "image-wheels"], cwd=ROOT, capture_output=True, text=True, timeout=600)
+    assert done.returncode == 0, done.stderr
+    assert [line.split(",")[0] for line in done.stdout.splitlines()] == ["linux/amd64", "linux/arm64"]
 
 
 def test_its_hub_serves_the_console_and_is_healthy(image: Image, volume: Path) -> None:
