@@ -23,14 +23,13 @@ from tests.testbed.processes import free_port
 from tests.upgrade import story
 from tests.upgrade.releases import OF_THIS_CHECKOUT, Programs, of_ref
 
-FROM = os.environ.get("FLEET_UPGRADE_FROM", "")
+FROM = os.environ.get("FLEET_UPGRADE_FROM", "v0.1.0")
 pytestmark = pytest.mark.timeout(600)
 
 
 @pytest.fixture(scope="session")
 def other(tmp_path_factory: pytest.TempPathFactory) -> Programs:
     """The programs of the release that `make upgrade` names."""
-    assert FROM, "make upgrade FROM=v0.1.0"
     return of_ref(FROM, tmp_path_factory.mktemp("release"))
 
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import subprocess
-import sys
 from dataclasses import dataclass
 from pathlib import Path
+
+import pytest
 
 from tests.cli.hub import BIN
 from tests.docs.test_docs import ROOT
@@ -50,6 +51,8 @@ def of_ref(ref: str, folder: Path) -> Programs:
     with archive.open("wb") as output:
         done = subprocess.run(["git", "archive", ref], cwd=ROOT, stdout=output, stderr=subprocess.PIPE, text=True)
     if done.returncode != 0:
-        sys.exit(f"this clone has no {ref}: fetch it (git fetch --tags --unshallow), or name another FROM")
+        pytest.exit(
+            f"this clone has no {ref}: git fetch --tags --unshallow, or name another commit: FROM=…", returncode=1
+        )
     subprocess.run(["tar", "-xf", archive, "-C", source], check=True)
     return Programs(environment(made("build_wheel", source, out), folder / "environment"))
