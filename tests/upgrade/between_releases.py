@@ -24,7 +24,7 @@ from tests.upgrade import story
 from tests.upgrade.releases import OF_THIS_CHECKOUT, Programs, of_ref
 
 FROM = os.environ.get("FLEET_UPGRADE_FROM", "v0.1.0")
-pytestmark = pytest.mark.timeout(600)
+pytestmark = pytest.mark.timeout(1800)
 
 
 @pytest.fixture(scope="session")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import subprocess
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -10,7 +11,7 @@ import pytest
 
 from tests.cli.hub import BIN
 from tests.docs.test_docs import ROOT
-from tests.packaging.conftest import environment, made
+from tests.packaging.conftest import made
 
 ASKED = """
 from fleet.accounts import schema
@@ -43,7 +44,7 @@ OF_THIS_CHECKOUT = Programs(BIN)
 
 
 def of_ref(ref: str, folder: Path) -> Programs:
-    """The programs of a commit or tag. Its dependencies are those of this environment."""
+    """The programs of a commit or tag, with the packages that its own lock names."""
     source, out = folder / "source", folder / "out"
     source.mkdir(parents=True)
     out.mkdir()
@@ -55,4 +56,18 @@ def of_ref(ref: str, folder: Path) -> Programs:
             f"this clone has no {ref}: git fetch --tags --unshallow, or name another commit: FROM=…", returncode=1
         )
     subprocess.run(["tar", "-xf", archive, "-C", source], check=True)
-    return Programs(environment(made("build_wheel", source, out), folder / "environment"))
+    projects = [source, *source.glob("hub")]  # the first trees were one distribution
+    lock = next(path for path in (source / "deploy/requirements.lock", source / "requirements.lock") if path.exists())
+    return Programs(_installed(lock, [made("build_wheel", project, out) for project in projects], folder / "own"))
+
+
+def _installed(lock: Path, wheels: list[Path], folder: Path) -> Path:
+    """The programs of a new environment with these."""
+    subprocess.run([sys.executable, "-m", "venv", str(folder)], check=True, timeout=120)
+    for words in (["--require-hashes", "-r", lock], ["--no-deps", "--no-index", *wheels]):
+        done = subprocess.run(
+            [folder / "bin" / "python", "-m", "pip", "install", "-q", "--disable-pip-version-check", *words],
+            capture_output=True, text=True, timeout=900,
+        )  # fmt: skip
+        assert done.returncode == 0, done.stderr
+    return folder / "bin"
