@@ -6,6 +6,7 @@ down import nothing of those above, so they are installed without them. `api` an
 
 from __future__ import annotations
 
+import shutil
 import sys
 import tomllib
 from pathlib import Path
@@ -90,6 +91,8 @@ def _modules(distribution: str) -> type[build_py]:
             return [one for one in found if package != "fleet" or distribution_of(f"fleet.{one[1]}") == distribution]
 
         def run(self) -> None:
+            if Path(self.build_lib) == Path("build", "lib"):  # the default, as every wheel is built
+                shutil.rmtree(self.build_lib, ignore_errors=True)  # else the wheel has what an earlier build left there
             super().run()
             if distribution == LIGHT and not self.editable_mode:
                 _write(self.build_lib)
