@@ -9,6 +9,7 @@ from __future__ import annotations
 import shutil
 import sys
 import tomllib
+from itertools import dropwhile
 from pathlib import Path
 from typing import Any
 
@@ -18,9 +19,9 @@ from setuptools.command.sdist import sdist
 
 ROOT = Path(__file__).resolve().parent
 sys.path.insert(0, str(ROOT))
+from fleet.cli.optional import HUB, LIGHT  # noqa: E402
 from fleet.release import NAME, running  # noqa: E402
 
-LIGHT, HUB = "fleet-queues", "fleet-queues-hub"
 TOP_OF_LIGHT = "cli"
 CONSOLE = "api/console/static/index.html"
 DATA = {
@@ -42,12 +43,8 @@ def layers() -> list[list[str]]:
 
 def light() -> frozenset[str]:
     """The packages and modules of `fleet` that the light distribution has."""
-    below = False
-    found: set[str] = set()
-    for layer in layers():
-        below = below or TOP_OF_LIGHT in layer
-        found.update(layer if below else ())
-    return frozenset(found)
+    below = dropwhile(lambda layer: TOP_OF_LIGHT not in layer, layers())
+    return frozenset(name for layer in below for name in layer)
 
 
 def distribution_of(module: str) -> str:

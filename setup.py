@@ -1,4 +1,4 @@
-"""The light distribution. Where distributions.py says more, the hub's is in hub/."""
+"""The light distribution; the hub is made in hub/, and distributions.py knows both."""
 
 import sys
 from pathlib import Path
