@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from packaging.version import Version
+
 from fleet.release import running
 from tests.chaos.client import Client
 from tests.cli.hub import Up, processes_of, until
@@ -22,6 +24,6 @@ def test_a_hub_that_is_killed_is_recorded(empty_database_url: str, tmp_path: Pat
     finally:
         up.process.kill()
     until("all of the hub is gone", lambda: processes_of(data) == [])
-    into = recorded.FOLDER / f"{running().version.partition('+')[0]}.tar.gz"
+    into = recorded.FOLDER / f"{Version(running().version).base_version}.tar.gz"
     recorded.pack(data, empty_database_url, {**seen, "revision": revision}, into)
     print(f"\n{into}: {into.stat().st_size / 1024:.0f} KiB")
