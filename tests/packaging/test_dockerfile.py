@@ -36,12 +36,14 @@ def image() -> Iterator[Image]:
     """What the Dockerfile makes of this checkout with a history of one commit, which has a tag."""
     folder = Path(tempfile.mkdtemp(prefix="fleet-image-"))
     folder.chmod(0o755)
-    source = checkout.copy(folder / "source")
-    who = ["-c", "user.name=a", "-c", "user.email=a@example.com", "-c", "commit.gpgsign=false"]
-    for words in (["init", "-q"], ["add", "-A"], [*who, "commit", "-qm", "first"], ["tag", TAG]):
-        subprocess.run(["git", *words], cwd=source, check=True, timeout=60)
-    yield build(source, folder / "image")
-    shutil.rmtree(folder)
+    try:
+        source = checkout.copy(folder / "source")
+        who = ["-c", "user.name=a", "-c", "user.email=a@example.com", "-c", "commit.gpgsign=false"]
+        for words in (["init", "-q"], ["add", "-A"], [*who, "commit", "-qm", "first"], ["tag", TAG]):
+            subprocess.run(["git", *words], cwd=source, check=True, timeout=60)
+        yield build(source, folder / "image")
+    finally:
+        shutil.rmtree(folder)
 
 
 def fleet(image: Image) -> Path:
