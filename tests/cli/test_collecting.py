@@ -44,7 +44,7 @@ def test_what_lives_long_is_set_aside_and_looked_at_again_once_its_number_has_do
 
 COUNTED = """
 import gc
-from fleet.cli import collecting
+from fleet.hub import collecting
 
 class Counting:
     counts = 0
