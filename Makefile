@@ -12,8 +12,9 @@ UNREACHED := Connection (refused|reset)|Name or service not known|Temporary fail
 DATA_DIR ?= build/up
 MEMBERS ?= 3
 LISTEN ?= 127.0.0.1:6440
-# Workers for the tests; tests that share one set of real clusters stay together on one worker.
-PYTEST_WORKERS ?= 3
+# Workers for the tests, which mostly wait for other processes: four keep two cores busy four fifths of the time. Tests that
+# share one set of real clusters stay together on one worker.
+PYTEST_WORKERS ?= 4
 PYTEST_ARGS ?=
 TESTS := not slow
 FROM ?= v0.1.0
