@@ -67,7 +67,7 @@ from fleet.engine.status import StatusError
 from fleet.members.kubeconfig import Dial
 from fleet.objects.objects import Objects
 from fleet.objects.writing import User
-from fleet.ports import Clock, Store
+from fleet.values.ports import Clock, Store
 from fleet.wellknown import CLUSTER
 
 VERSION = f"v1.36.3-fleet.{release.running().version}"

@@ -21,9 +21,9 @@ import structlog
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
 
-from fleet.model.times import in_calendar, seconds
 from fleet.objects.writing import User
-from fleet.ports import Clock, Key, Store
+from fleet.values.ports import Clock, Key, Store
+from fleet.values.times import in_calendar, seconds
 
 AUTHENTICATED = "system:authenticated"
 CREDENTIAL = "authentication.kubernetes.io/credential-id"  # names one credential in the extra fields of its user

@@ -23,7 +23,7 @@ from fleet.bindings.passing import (
 from fleet.engine.status import Cause, forbidden
 from fleet.objects.objects import Objects
 from fleet.objects.writing import Review, Rule
-from fleet.ports import Body, Store
+from fleet.values.ports import Body, Store
 from fleet.wellknown import ANNOTATION_BYPASSES, POLICY, QUEUE, QUEUE_NAMESPACE
 
 RESOURCES = ("propagationpolicies", "clusterpropagationpolicies")

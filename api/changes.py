@@ -20,7 +20,7 @@ from api.rbac import Authorizer
 from api.routing import method_not_allowed
 from fleet.engine.registry import Registry
 from fleet.objects.writing import User
-from fleet.ports import Clock, Expired, Store, StoreUnavailable
+from fleet.values.ports import Clock, Expired, Store, StoreUnavailable
 from fleet.wellknown import CLUSTER, CONFIG, POLICY, QUEUE, QUOTA, WORK
 
 if TYPE_CHECKING:

@@ -16,9 +16,9 @@ from api.discovery import Discovery
 from api.health import Check, of_store
 from fleet.engine.kind import Kind
 from fleet.engine.status import StatusError
-from fleet.model.times import rfc3339
 from fleet.objects.versions import Source
-from fleet.ports import Body, Clock, Key, Page, Selector, Store, Stored, StoreUnavailable
+from fleet.values.ports import Body, Clock, Key, Page, Selector, Store, Stored, StoreUnavailable
+from fleet.values.times import rfc3339
 
 _COMPONENTS, _SERVICES = ("", "componentstatuses"), ("apiregistration.k8s.io", "apiservices")
 _READ_ONLY = {

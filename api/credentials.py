@@ -21,7 +21,7 @@ from api.impersonation import impersonated
 from api.rbac import Authorizer
 from fleet.engine.status import unauthorized
 from fleet.objects.writing import User
-from fleet.ports import Clock
+from fleet.values.ports import Clock
 
 TOKEN_PROTOCOL = "base64url.bearer.authorization.k8s.io."
 

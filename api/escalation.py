@@ -16,7 +16,7 @@ from api.roles import GROUP, KINDS, ROLES, role_of
 from fleet.engine.status import Cause, StatusError, forbidden, not_found
 from fleet.objects.objects import Objects
 from fleet.objects.writing import Review, Rule
-from fleet.ports import Body
+from fleet.values.ports import Body
 
 MAX_SHOWN = 10
 MAX_COMPARED = 200_000  # comparisons of a grant with a rule that is held, in one write: some 50 ms

@@ -21,8 +21,8 @@ from prometheus_client.exposition import CONTENT_TYPE_LATEST
 from api.edge import EdgeMetrics
 from api.http import Message, Request, Response, Send, json_response, text_response
 from fleet import buildinfo
-from fleet.model.bounded import Bounded
-from fleet.ports import Store, StoreUnavailable
+from fleet.values.bounded import Bounded
+from fleet.values.ports import Store, StoreUnavailable
 
 disable_created_metrics()  # type: ignore[no-untyped-call]  # a further row for each counter
 OPEN_PATHS = frozenset({"/healthz", "/livez", "/readyz", "/version", "/healthz/", "/livez/", "/readyz/", "/version/"})

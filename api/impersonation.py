@@ -13,8 +13,8 @@ from api.http import Request
 from api.policy import Attributes
 from api.rbac import Authorizer
 from fleet.engine.status import bad_request
-from fleet.model.names import label_problems, subdomain_problems
 from fleet.objects.writing import User
+from fleet.values.names import label_problems, subdomain_problems
 
 UNAUTHENTICATED = "system:unauthenticated"
 AUTHENTICATION = "authentication.k8s.io"

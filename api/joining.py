@@ -12,8 +12,8 @@ from typing import TypeVar
 import orjson
 
 from api.served import Served
-from fleet.ports import Stored
 from fleet.slices import unhurried
+from fleet.values.ports import Stored
 
 Item = TypeVar("Item")
 PART = 32  # items made, or joined, between two looks at the clock

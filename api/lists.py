@@ -25,7 +25,7 @@ from api.tables import metadata_only, table, table_of, table_rows
 from fleet.engine.bounds import int64
 from fleet.engine.status import Cause, StatusError, bad_request, expired, invalid, not_found
 from fleet.objects.versions import Source
-from fleet.ports import Expired, FutureRevision, Key, Page, Stored
+from fleet.values.ports import Expired, FutureRevision, Key, Page, Stored
 
 MAX_LIMIT = 1_000_000
 LATEST = -1  # as the revision in a continue token: whatever the newest state is, page by page

@@ -21,8 +21,8 @@ from api.served import Served
 from api.strict import duplicates
 from fleet.engine.bounds import refuse_shape
 from fleet.engine.status import StatusError, bad_request, unsupported_media_type
-from fleet.engine.yamlread import load_yaml, several
 from fleet.objects.apart import LARGE_BYTES, apart
+from fleet.values.yamlread import load_yaml, several
 
 JSON_PATCH = "application/json-patch+json"
 MERGE_PATCH = "application/merge-patch+json"

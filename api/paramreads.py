@@ -14,10 +14,10 @@ from fleet.admission.causes import forbidden
 from fleet.admission.dynamic import policies
 from fleet.admission.dynamic.matching import GROUP
 from fleet.engine.status import Cause
-from fleet.model.untyped import mapping, text
 from fleet.objects.objects import Objects
 from fleet.objects.writing import Review, Rule
-from fleet.ports import Body, Key, Store
+from fleet.values.ports import Body, Key, Store
+from fleet.values.untyped import mapping, text
 
 # The kind of the policies that each kind of bindings names.
 _BOUND = {policies.VALIDATING_BINDINGS: policies.VALIDATING, policies.MUTATING_BINDINGS: policies.MUTATING}

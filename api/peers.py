@@ -15,10 +15,10 @@ import jwt
 
 from api.auth import AUTHENTICATED, ISSUER, Checked
 from api.policy import Attributes
-from fleet.model.names import label_problems
-from fleet.model.untyped import mapping, text
 from fleet.objects.writing import User
-from fleet.ports import Clock, Key, Store
+from fleet.values.names import label_problems
+from fleet.values.ports import Clock, Key, Store
+from fleet.values.untyped import mapping, text
 from fleet.wellknown import AGENT, AGENT_USER, CLUSTER, PEER_USER, SYSTEM_NAMESPACE
 
 AGENT_PREFIX, PEER_PREFIX = "fleet-agent.", "fleet-peer."

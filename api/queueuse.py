@@ -16,8 +16,8 @@ from fleet.engine.status import Cause
 from fleet.kinds import interpreter_for
 from fleet.objects.objects import EVERY_KIND, Objects
 from fleet.objects.writing import Review, Rule
-from fleet.ports import Body, Store
 from fleet.quota.leaf import leaf_for
+from fleet.values.ports import Body, Store
 from fleet.wellknown import QUEUE, QUEUE_NAMESPACE, QUOTA_NAME_LABELS
 
 

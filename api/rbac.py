@@ -19,7 +19,7 @@ from api.auth import AUTHENTICATED, MASTERS
 from api.policy import EVERYTHING, FOR_EVERYBODY, Attributes, PolicyRule
 from api.roles import GROUP, KINDS, Roles, Subject
 from fleet.objects.writing import User
-from fleet.ports import Expired, FutureRevision, Key, Store, StoreUnavailable
+from fleet.values.ports import Expired, FutureRevision, Key, Store, StoreUnavailable
 
 __all__ = ["GROUP", "AllowAll", "Attributes", "Authorizer", "PolicyRule", "Rbac"]
 
@@ -62,7 +62,7 @@ class Authorizer(Protocol):
 
 def answering(authorizer: Authorizer) -> Callable[[User, Mapping[str, str]], tuple[bool, str, str]]:
     """Answers the questions of expressions in policies: (user, question) -> whether it is allowed, the reason, an error
-    (`fleet.engine.cel.kubernetes.Authorizer`). RBAC gives no reasons, and no errors."""
+    (`fleet.values.cel.kubernetes.Authorizer`). RBAC gives no reasons, and no errors."""
 
     def answer(user: User, asked: Mapping[str, str]) -> tuple[bool, str, str]:
         account = asked.get("serviceAccount")

@@ -19,7 +19,7 @@ from fleet.engine.status import Cause, bad_request, invalid
 from fleet.engine.validate import shown, wrong_types
 from fleet.objects.definitions import definitions
 from fleet.objects.writing import User
-from fleet.ports import Body
+from fleet.values.ports import Body
 
 AUTHORIZATION = "authorization.k8s.io"
 AUTHENTICATION = "authentication.k8s.io"

@@ -15,7 +15,7 @@ import structlog
 
 from api.policy import PolicyRule
 from fleet.engine.selectors import Requirement, holds
-from fleet.ports import Key, Store, Stored
+from fleet.values.ports import Key, Store, Stored
 
 GROUP = "rbac.authorization.k8s.io"
 ROLES = ("roles", "clusterroles")

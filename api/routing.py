@@ -12,7 +12,7 @@ from api.policy import Attributes
 from api.selection import MAX_SELECTOR_CHARS
 from fleet.engine.selectors import split_fields
 from fleet.engine.status import StatusError
-from fleet.model.names import path_segment_problems
+from fleet.values.names import path_segment_problems
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ from api.http import Request
 from api.served import Served
 from fleet.engine.selectors import PRESENT, both, marks_of_fields, marks_of_labels, parse_fields, parse_labels
 from fleet.engine.status import bad_request
-from fleet.ports import Hinted, Selector
+from fleet.values.ports import Hinted, Selector
 
 MAX_SELECTOR_CHARS = 8 * 1024  # as long as a path may be
 

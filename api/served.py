@@ -15,7 +15,7 @@ import orjson
 
 from fleet.engine.kind import Column, Kind
 from fleet.engine.registry import Registry
-from fleet.ports import Body, Stored
+from fleet.values.ports import Body, Stored
 
 _EVENTS = ("events.k8s.io", "events")
 _STORED_EVENTS = ("", "events")

@@ -8,11 +8,11 @@ from collections.abc import Sequence
 from api.rbac import Attributes, Authorizer
 from fleet.admission.signing import GROUP, RESOURCE
 from fleet.engine.status import Cause, forbidden
-from fleet.model.times import rfc3339
-from fleet.model.untyped import at, rows, text
 from fleet.objects.objects import Objects
 from fleet.objects.writing import Review, Rule
-from fleet.ports import Body
+from fleet.values.ports import Body
+from fleet.values.times import rfc3339
+from fleet.values.untyped import at, rows, text
 
 
 def install(objects: Objects, authorizer: Authorizer) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from fleet.engine.status import StatusError, unavailable
-from fleet.ports import Expired, Fenced, FutureRevision, StoreFull, StoreUnavailable
+from fleet.values.ports import Expired, Fenced, FutureRevision, StoreFull, StoreUnavailable
 
 REFUSALS = (StoreUnavailable, Expired, FutureRevision, Fenced)
 

@@ -17,7 +17,7 @@ import structlog
 
 from api.auth import AUTHENTICATED, AdministratorsToken, Checked, Line, TokenName, digest_of, for_this_server, read_line
 from fleet.objects.writing import User
-from fleet.ports import ABSENT, Body, Clock, Delete, Key, Put, Store, Stored, StoreUnavailable
+from fleet.values.ports import ABSENT, Body, Clock, Delete, Key, Put, Store, Stored, StoreUnavailable
 
 GROUP, TOKENS, IMPORTS = "tokens.fleet.io", "tokens", "imports"
 ID_CHARACTERS = 12  # of a digest: it names a token, and tells nothing of it

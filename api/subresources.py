@@ -25,12 +25,12 @@ from fleet.engine.columns_workloads import selector as selector_shown
 from fleet.engine.patch import json_patch, merge_patch
 from fleet.engine.status import Cause, StatusError, bad_request, conflict, invalid, not_found
 from fleet.engine.validate import shown
-from fleet.model.times import rfc3339
-from fleet.model.untyped import at, mapping, rows
 from fleet.objects.apart import LARGE_BYTES, made
 from fleet.objects.hooking import annotate
 from fleet.objects.objects import Objects
-from fleet.ports import Body
+from fleet.values.ports import Body
+from fleet.values.times import rfc3339
+from fleet.values.untyped import at, mapping, rows
 
 SUBRESOURCES = (
     Virtual("", "v1", "pods/binding", "Binding", True, ("create",)),

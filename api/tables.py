@@ -10,7 +10,7 @@ import orjson
 from api.served import Served
 from fleet.engine.columns import cells, column_definitions
 from fleet.engine.status import bad_request
-from fleet.ports import Body, Stored
+from fleet.values.ports import Body, Stored
 
 
 def metadata_only(body: Mapping[str, Any], version: str) -> Body:

@@ -26,10 +26,10 @@ from fleet.agent.lease import GROUP, RENEW_S, REPLACED, RESOURCE, fresh, key_of,
 from fleet.agent.mux import Mux, MuxLimits, Pipe, Stream, StreamBroken
 from fleet.agent.splice import splice
 from fleet.engine.status import StatusError, not_found, unavailable
-from fleet.model.untyped import mapping
 from fleet.objects.objects import Objects
 from fleet.objects.writing import Options, User
-from fleet.ports import Body, Clock, Key, Store, StoreUnavailable
+from fleet.values.ports import Body, Clock, Key, Store, StoreUnavailable
+from fleet.values.untyped import mapping
 from fleet.wellknown import CLUSTER, FIELD_MANAGER, SYSTEM_NAMESPACE, SYSTEM_USER
 
 MEMBERS_MOST = 1_000  # with metrics of their own

@@ -17,14 +17,14 @@ from fleet.admission.workloads import carries_pods, known
 from fleet.bindings import binding as b
 from fleet.engine.status import Cause
 from fleet.kinds import interpreter_for
-from fleet.model.quantity import BadQuantity
 from fleet.model.reason import Code, Reason
-from fleet.model.untyped import at
 from fleet.objects.apart import apart
 from fleet.objects.objects import EVERY_KIND, Objects
 from fleet.objects.writing import Review, Rule
-from fleet.ports import Body, Key, Store
 from fleet.quota.leaf import leaf_for
+from fleet.values.ports import Body, Key, Store
+from fleet.values.quantity import BadQuantity
+from fleet.values.untyped import at
 
 
 def install(objects: Objects) -> None:

@@ -26,8 +26,8 @@ from api.websocket import handshake, is_websocket, offers, stream_upgrade
 from fleet.engine.status import Cause, StatusError, expired
 from fleet.objects.shared import SharedBytes
 from fleet.objects.versions import Source
-from fleet.ports import Body, Clock, Event, EventType, Expired, FutureRevision, Stored, StoreUnavailable, Watch
 from fleet.slices import Slice, unhurried
+from fleet.values.ports import Body, Clock, Event, EventType, Expired, FutureRevision, Stored, StoreUnavailable, Watch
 
 CHUNK_BYTES = 64 * 1024
 MIN_TIMEOUT_S = 1800.0

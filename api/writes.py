@@ -28,7 +28,7 @@ from fleet.engine.status import Cause, StatusError, bad_request, invalid
 from fleet.engine.validate import shown
 from fleet.objects.objects import Objects
 from fleet.objects.writing import Options, Written
-from fleet.ports import Body, Clock, Key, Store, Stored
+from fleet.values.ports import Body, Clock, Key, Store, Stored
 
 MAX_MANAGER_CHARS = 128
 _VALIDATIONS = ("Ignore", "Strict", "Warn")

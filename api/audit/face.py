@@ -9,7 +9,7 @@ from api.audit.record import Record, Sink
 from api.audit.requests import RequestLog
 from api.http import Message, Receive, Request, Scope, Send
 from fleet.audit.policy import Policy
-from fleet.ports import Clock
+from fleet.values.ports import Clock
 
 HEADER = b"audit-id"
 ID_CHARACTERS_MAX = 256  # of an id that a client gives

@@ -17,8 +17,8 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from api.audit.metrics import Counts, Outcome
-from fleet.files import append_private
-from fleet.ports import Clock
+from fleet.values.files import append_private
+from fleet.values.ports import Clock
 
 BUFFER_BYTES = 32 * 1024 * 1024  # of lines that the disk has not taken
 GATHER_S = 0.1  # the thread takes what has come in this time as one write: each waking costs the others a turn

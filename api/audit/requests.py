@@ -13,10 +13,10 @@ import structlog
 
 from fleet.engine.kind import Kind
 from fleet.kinds import INTERPRETERS
-from fleet.model.untyped import mapping, text
 from fleet.objects.writing import Written
-from fleet.ports import Body, Clock, Stored
 from fleet.traces.span import Span, read_traceparent
+from fleet.values.ports import Body, Clock, Stored
+from fleet.values.untyped import mapping, text
 
 if TYPE_CHECKING:
     from api.http import Request, Scope

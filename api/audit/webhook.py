@@ -14,10 +14,10 @@ from pathlib import Path
 
 from api.audit.metrics import Counts, Outcome
 from fleet.audit.event import API_VERSION
-from fleet.kubeconfig.document import BadKubeconfig, Chosen, choose, parse
-from fleet.kubeconfig.files import access_of, resolved
 from fleet.outgoing import Outgoing, OutgoingError, Reason
-from fleet.ports import Clock
+from fleet.values.kubeconfig.document import BadKubeconfig, Chosen, choose, parse
+from fleet.values.kubeconfig.files import access_of, resolved
+from fleet.values.ports import Clock
 
 BATCH_EVENTS = 400  # of one request
 BATCH_BYTES = 4 * 1024 * 1024

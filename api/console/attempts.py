@@ -9,7 +9,7 @@ from api.edge import neighbourhood
 from api.http import Request
 from fleet.engine.status import StatusError
 from fleet.objects.writing import User
-from fleet.ports import Clock
+from fleet.values.ports import Clock
 
 FAILED_MAX = 30  # of one address in WINDOW_S
 GOOD_MAX = 60  # of one user in WINDOW_S: each is a write

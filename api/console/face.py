@@ -18,8 +18,8 @@ from api.console.sessions import COOKIE, Session, Sessions, cookie_of, set_cooki
 from api.http import Request, Response, error_response, json_response
 from api.routing import method_not_allowed
 from fleet.engine.status import StatusError, bad_request, unauthorized
-from fleet.model.times import rfc3339
-from fleet.ports import Clock
+from fleet.values.ports import Clock
+from fleet.values.times import rfc3339
 
 PREFIX = "/console"
 BODY_BYTES_MAX = MAX_TOKEN_CHARS + 1024

@@ -26,7 +26,7 @@ from api.console.origin import check_session
 from api.http import Request
 from fleet.engine.status import StatusError
 from fleet.objects.writing import User
-from fleet.ports import ABSENT, Body, Change, Clock, Committed, Delete, Key, Put, Store, Stored, StoreUnavailable
+from fleet.values.ports import ABSENT, Body, Change, Clock, Committed, Delete, Key, Put, Store, Stored, StoreUnavailable
 
 COOKIE = "__Host-fleet"
 SESSION_S = 8 * 3600.0

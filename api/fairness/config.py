@@ -19,7 +19,7 @@ from api.fairness.schemas import Schema, read_levels, read_schemas
 from api.policy import Attributes
 from fleet.objects.objects import Objects
 from fleet.objects.writing import User
-from fleet.ports import Expired, FutureRevision, StoreUnavailable
+from fleet.values.ports import Expired, FutureRevision, StoreUnavailable
 
 SCHEMAS, LEVELS = "flowschemas", "prioritylevelconfigurations"
 RETRY_S = 0.2

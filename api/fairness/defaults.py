@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fleet.ports import Body
+from fleet.values.ports import Body
 
 GROUP = "flowcontrol.apiserver.k8s.io"
 AUTO_UPDATE = "apf.kubernetes.io/autoupdate-spec"  # "true": the spec follows the version of the server

@@ -25,7 +25,7 @@ from api.http import Answer, Receive, Request, Response, Scope, Send, Upgrade
 from api.policy import Attributes
 from fleet.engine.status import StatusError
 from fleet.objects.objects import Objects
-from fleet.ports import ALONE
+from fleet.values.ports import ALONE
 
 SEATS = 600  # of one API process, as of a kube-apiserver: 400 requests that read and 200 that write
 ROUND_S = 0.001  # steps of one round of the event loop, before the next ones wait

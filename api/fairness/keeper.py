@@ -11,10 +11,10 @@ from functools import partial
 
 from api.fairness.defaults import AUTO_UPDATE, GROUP, LEVELS, MANDATORY, SCHEMAS
 from fleet.engine.status import StatusError
-from fleet.model.times import rfc3339
 from fleet.objects.objects import Objects
 from fleet.objects.writing import Options, User
-from fleet.ports import Body
+from fleet.values.ports import Body
+from fleet.values.times import rfc3339
 from fleet.wellknown import SYSTEM_USER
 
 _USER = User(SYSTEM_USER, ("system:masters",), hub=True)

@@ -16,7 +16,7 @@ from api.fairness.defaults import LEVELS, MANDATORY, SCHEMAS
 from api.fairness.scheduler import Limits
 from api.policy import Attributes
 from fleet.objects.writing import User
-from fleet.ports import Body
+from fleet.values.ports import Body
 
 log = structlog.get_logger(__name__)
 ALL = "*"

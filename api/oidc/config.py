@@ -13,9 +13,9 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from api.oidc.expressions import Claimed, compiled
-from fleet.engine.cel.tree import BadExpression
-from fleet.model.names import subdomain_problems
-from fleet.model.sections import BadConfiguration, Section, load
+from fleet.values.cel.tree import BadExpression
+from fleet.values.names import subdomain_problems
+from fleet.values.sections import BadConfiguration, Section, load
 
 GROUP = "apiserver.config.k8s.io"
 VERSIONS = ("v1", "v1beta1")

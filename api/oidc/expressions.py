@@ -6,8 +6,8 @@ import re
 from dataclasses import dataclass
 from typing import Any
 
-from fleet.engine.cel.program import Budget, Fault, Program, compile_expression
-from fleet.engine.cel.types import DYN
+from fleet.values.cel.program import Budget, Fault, Program, compile_expression
+from fleet.values.cel.types import DYN
 
 STEPS_MAX = 100_000  # of all expressions for one token, about ten milliseconds
 _VERIFIED = re.compile(r"\bclaims\s*\.\s*\??\s*email_verified\b")

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 from api.oidc.config import GROUP, KIND, NO_PREFIX, VERSIONS, Issuer, read
 from api.oidc.keys import ALGORITHMS
-from fleet.model.sections import BadConfiguration
+from fleet.values.sections import BadConfiguration
 
 DEFAULT_ALGORITHMS = ("RS256",)
 _FIELDS = (

@@ -21,7 +21,7 @@ from jwt.algorithms import ECAlgorithm, RSAAlgorithm
 
 from api.oidc.config import Source
 from api.oidc.metrics import OidcMetrics
-from fleet.ports import Clock
+from fleet.values.ports import Clock
 
 FETCH_S = 10.0  # both documents together
 PAUSE_S = 10.0  # between two fetches; an issuer that changes its keys is noticed within this

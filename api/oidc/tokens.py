@@ -25,7 +25,7 @@ from api.oidc.config import Issuer
 from api.oidc.keys import ALGORITHMS, Fetch, KeySet, PublicKey
 from api.oidc.metrics import OidcMetrics
 from fleet.objects.writing import User
-from fleet.ports import Clock
+from fleet.values.ports import Clock
 
 REMEMBERED = 4096  # tokens that were good
 SAY_EVERY_S = 60.0  # the same reason for tokens of one issuer is logged once in this time

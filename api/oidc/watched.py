@@ -14,7 +14,7 @@ from api.auth import ISSUER
 from api.oidc.config import parse
 from api.oidc.metrics import OidcMetrics
 from api.oidc.tokens import OidcTokens
-from fleet.model.sections import FILE_BYTES_MAX, BadConfiguration
+from fleet.values.sections import FILE_BYTES_MAX, BadConfiguration
 
 CHECK_EVERY_S = 1.0
 log = structlog.get_logger(__name__)

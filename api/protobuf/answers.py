@@ -17,7 +17,7 @@ from api.protobuf.writing import Unwritable, block, encode_kind, encode_message,
 from api.served import Served
 from fleet.engine.status import StatusError
 from fleet.objects.shared import SharedBytes
-from fleet.ports import Stored
+from fleet.values.ports import Stored
 
 _FIRST, _SECOND = tag_of(1), tag_of(2)
 _NO_ENCODING = tag_of(3) + b"\x00" + tag_of(4) + b"\x00"  # as gogo writes two empty strings

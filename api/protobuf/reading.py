@@ -18,7 +18,7 @@ import orjson
 from api.protobuf.tables import NUMBERS, SCALARS, SPECIAL, Field, kind_message, message
 from fleet.engine.bounds import CONTAINERS_MAX, encoded, refuse_shape, too_deep
 from fleet.engine.status import bad_request
-from fleet.model.times import instant
+from fleet.values.times import instant
 
 MAGIC = b"k8s\x00"
 MAX_DEPTH = 48  # messages inside each other; only the schemas of CRDs have no end of their own

@@ -18,7 +18,7 @@ from typing import Any
 import orjson
 
 from api.protobuf.tables import NUMBERS, Field, kind_message, message
-from fleet.model.times import moment
+from fleet.values.times import moment
 
 Encoder = Callable[[Any], bytes]
 

@@ -19,7 +19,7 @@ from api.relays.clients import Headers
 from api.websocket import handshake, is_websocket, need_take_over, offers
 from fleet.agent.websocket import accept_key
 from fleet.engine.status import StatusError, bad_request
-from fleet.ports import Body
+from fleet.values.ports import Body
 
 SPDY = "SPDY/3.1"
 _CHANNELS = ("v5.channel.k8s.io", "v4.channel.k8s.io", "v4.base64.channel.k8s.io")

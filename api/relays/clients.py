@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING, Any
 import orjson
 
 from fleet.engine.status import StatusError, not_found, unavailable
-from fleet.kubeconfig.document import BadKubeconfig
 from fleet.members.kubeconfig import Dial
-from fleet.ports import Key, Store
+from fleet.values.kubeconfig.document import BadKubeconfig
+from fleet.values.ports import Key, Store
 from fleet.wellknown import CLUSTER, SYSTEM_NAMESPACE
 
 if TYPE_CHECKING:  # loaded by the first request: an API process that was killed is back without it

@@ -15,9 +15,9 @@ from fleet.engine.status import StatusError
 from fleet.members.gpuelsewhere import asked_elsewhere
 from fleet.members.gpufigures import NoFigures, Sum, Told, ask, summed
 from fleet.members.gpusource import Prometheus, Source, source_of
-from fleet.model.untyped import mapping, text
 from fleet.outgoing import Outgoing
-from fleet.ports import Clock, Key, Store
+from fleet.values.ports import Clock, Key, Store
+from fleet.values.untyped import mapping, text
 from fleet.wellknown import CLUSTER
 
 KEPT_S = 10.0

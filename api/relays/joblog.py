@@ -21,8 +21,8 @@ from fleet.engine.registry import Registry
 from fleet.engine.status import StatusError, bad_request, not_found
 from fleet.kinds.declared import DeclaredKind
 from fleet.kinds.lookup import interpreter_for
-from fleet.model.untyped import digits, mapping, rows, text, whole
-from fleet.ports import Body, Key, Store, Stored
+from fleet.values.ports import Body, Key, Store, Stored
+from fleet.values.untyped import digits, mapping, rows, text, whole
 from fleet.wellknown import LABEL_BINDING, LABEL_COMPONENT, LABEL_HUB
 
 # Where controllers note the number of a pod among those of its role.

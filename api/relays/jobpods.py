@@ -14,9 +14,9 @@ from api.relays.joblog import Ranked
 from api.relays.pods import Found, Pods
 from fleet.engine.status import StatusError
 from fleet.members.texts import one_line
-from fleet.model.quantity import BadQuantity, nanos, rounded, text_of
-from fleet.model.untyped import mapping, rows, text
-from fleet.ports import Body
+from fleet.values.ports import Body
+from fleet.values.quantity import BadQuantity, nanos, rounded, text_of
+from fleet.values.untyped import mapping, rows, text
 from fleet.wellknown import LABEL_BINDING, LABEL_HUB
 
 METRICS = "/apis/metrics.k8s.io/v1beta1/namespaces"

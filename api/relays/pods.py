@@ -19,8 +19,8 @@ from fleet.bindings.named import binding_of, group_of, key_of
 from fleet.engine.registry import Registry
 from fleet.engine.status import StatusError, not_found, unavailable
 from fleet.kinds.lookup import INTERPRETERS
-from fleet.model.untyped import mapping, rows, text
-from fleet.ports import Body, Key, Store
+from fleet.values.ports import Body, Key, Store
+from fleet.values.untyped import mapping, rows, text
 from fleet.wellknown import CLUSTER, LABEL_BINDING, LABEL_HUB, WORK
 
 OWNERS_MAX = 8  # between a pod and its job; the longest that we know are three

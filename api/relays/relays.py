@@ -33,7 +33,7 @@ from fleet.members.kubeconfig import Dial
 from fleet.objects.hooking import may_connect
 from fleet.objects.objects import Objects
 from fleet.outgoing import Outgoing
-from fleet.ports import Body, Key, Stored
+from fleet.values.ports import Body, Key, Stored
 
 LOG_S = 6 * 3600.0  # of one followed log
 LOOKUPS_AT_ONCE = 256  # requests to one member beside the relays

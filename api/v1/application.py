@@ -40,7 +40,7 @@ from api.v1.shares import FairShares
 from fleet.engine.registry import Registry
 from fleet.objects.latest import LatestSnapshots
 from fleet.objects.objects import Objects
-from fleet.ports import Store
+from fleet.values.ports import Store
 
 TITLE = "Fleet REST API"
 DESCRIPTION = (

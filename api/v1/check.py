@@ -30,11 +30,11 @@ from fleet.foresee.fits import fits
 from fleet.foresee.whatif import Comparison
 from fleet.kinds import kind_word
 from fleet.model.reason import Reason
-from fleet.model.times import instant
 from fleet.model.unit import Unit
 from fleet.objects.latest import Latest, LatestSnapshots
 from fleet.objects.writing import Options
-from fleet.ports import Body, Key
+from fleet.values.ports import Body, Key
+from fleet.values.times import instant
 
 MEMBERS_S = 5.0  # that looking at all members may take
 _MANIFEST = {

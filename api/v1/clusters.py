@@ -18,8 +18,8 @@ from api.v1.quantities import amounts_of, gpus, quantities
 from api.v1.standing import Stands, state_of
 from fleet.bindings import binding as b
 from fleet.bindings.conditions import condition
-from fleet.model.untyped import rows, text, whole
-from fleet.ports import Body, Stored
+from fleet.values.ports import Body, Stored
+from fleet.values.untyped import rows, text, whole
 from fleet.wellknown import CLUSTER, WORK
 
 GPU_PARTS = ("allocated", "free", "fragmented", "cordoned")

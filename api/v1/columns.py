@@ -23,8 +23,8 @@ from fleet.bindings.unit import queue_of
 from fleet.engine.kind import Column, Kind
 from fleet.engine.registry import Registry
 from fleet.kinds.lookup import interpreter_for
-from fleet.model.untyped import mapping, rows, text
-from fleet.ports import Clock, Key, Store, Stored
+from fleet.values.ports import Clock, Key, Store, Stored
+from fleet.values.untyped import mapping, rows, text
 from fleet.wellknown import QUEUE, QUEUE_NAMESPACE, WORK
 
 _FIELDS = (

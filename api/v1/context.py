@@ -18,7 +18,7 @@ from fleet.engine.registry import Registry
 from fleet.engine.status import Cause, StatusError
 from fleet.objects.objects import Objects
 from fleet.objects.writing import User
-from fleet.ports import Store
+from fleet.values.ports import Store
 
 log = structlog.get_logger(__name__)
 

@@ -16,7 +16,7 @@ import orjson
 
 from fleet.kinds import named_kind
 from fleet.model.plan import Stage
-from fleet.model.times import rfc3339
+from fleet.values.times import rfc3339
 
 NAMED = 3  # jobs of each kind of change in a list
 CHANGES = ("starts", "claims", "evictions")  # of a row, with names

@@ -16,7 +16,7 @@ from starlette.responses import Response
 from api.storage import store_refusal
 from api.v1.context import answer
 from fleet.engine.status import Cause, StatusError, unavailable
-from fleet.ports import Expired, Fenced, FutureRevision, StoreUnavailable
+from fleet.values.ports import Expired, Fenced, FutureRevision, StoreUnavailable
 
 _REASONS = {
     "missing": "FieldValueRequired",

@@ -26,7 +26,7 @@ from fleet.foresee.explanation import Explanation, explain
 from fleet.foresee.history import History, Past
 from fleet.model.unit import Phase
 from fleet.objects.latest import Latest, LatestSnapshots
-from fleet.ports import Store
+from fleet.values.ports import Store
 
 LIMIT_S = 5.0  # of one explanation
 KEPT_S = 10.0

@@ -20,7 +20,7 @@ from api.v1.context import JSON, Hub, answer, need
 from api.v1.decisionmodels import FaultList
 from api.v1.decisions import ID_MAX
 from fleet.engine.status import not_found
-from fleet.model.times import rfc3339
+from fleet.values.times import rfc3339
 
 KIND = "fault"  # of the store's history
 PATH = "/fleet/v1/faults"

@@ -15,8 +15,8 @@ from typing import Generic, TypeVar
 
 from api.v1.context import spared
 from fleet.objects.changes import Resource, changed_keys
-from fleet.ports import Key, Store, Stored
 from fleet.slices import unhurried
+from fleet.values.ports import Key, Store, Stored
 
 T = TypeVar("T")
 G = TypeVar("G", bound=Hashable)

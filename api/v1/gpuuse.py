@@ -17,7 +17,7 @@ from api.v1.membermodels import GpuUse
 from api.v1.models import Model
 from fleet.bindings.gpuuse import IdleJob, LatestGpuUse
 from fleet.kinds import named_kind
-from fleet.model.times import rfc3339
+from fleet.values.times import rfc3339
 from fleet.wellknown import CLUSTER
 
 LIMIT, LIMIT_MAX = 500, 5_000

@@ -31,7 +31,7 @@ from api.v1.states import State
 from api.v1.targets import job_kind, job_kinds
 from fleet.engine.status import StatusError, not_found
 from fleet.kinds import kind_word
-from fleet.model.times import moment, rfc3339
+from fleet.values.times import moment, rfc3339
 
 if TYPE_CHECKING:
     from fleet.accounts.reports_asked import Chosen, Sight

@@ -26,9 +26,9 @@ from fleet.bindings import binding as b
 from fleet.bindings.heartbeat import silence_of
 from fleet.bindings.unit import queue_of
 from fleet.engine.kind import Kind
-from fleet.model.untyped import text
-from fleet.ports import Body, Event, EventType, Expired, Key, Stored, StoreUnavailable
 from fleet.slices import unhurried
+from fleet.values.ports import Body, Event, EventType, Expired, Key, Stored, StoreUnavailable
+from fleet.values.untyped import text
 
 LOOK_S = 0.1  # between two looks at the log
 EVENTS_MAX = 5_000  # of one look

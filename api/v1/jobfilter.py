@@ -21,8 +21,8 @@ from fleet.bindings import binding as b
 from fleet.engine.kind import Kind
 from fleet.engine.selectors import holds, parse_labels
 from fleet.engine.status import StatusError, bad_request
-from fleet.model.times import seconds
-from fleet.ports import Body
+from fleet.values.ports import Body
+from fleet.values.times import seconds
 from fleet.wellknown import ANNOTATION_CREATOR
 
 STREAM_S, STREAM_MOST_S = 3600.0, 6 * 3600.0

@@ -43,8 +43,8 @@ from fleet.engine.status import StatusError, not_found
 from fleet.foresee.explanation import document
 from fleet.kinds import kind_word
 from fleet.objects.writing import Options
-from fleet.ports import Body, Key, Stored
 from fleet.slices import unhurried
+from fleet.values.ports import Body, Key, Stored
 
 LIMIT, LIMIT_MAX, OFFSET_MAX = 500, 10_000, 10_000_000
 DryRun = Literal["", "true", "false", "All"]

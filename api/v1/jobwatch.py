@@ -29,7 +29,7 @@ from fleet.engine.kind import Kind
 from fleet.engine.status import StatusError, expired
 from fleet.kinds import kind_word
 from fleet.objects.writing import User
-from fleet.ports import Body, Expired, Key, StoreUnavailable
+from fleet.values.ports import Body, Expired, Key, StoreUnavailable
 
 if TYPE_CHECKING:
     from api.v1.jobfilter import JobWatch

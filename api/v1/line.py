@@ -23,8 +23,8 @@ from fleet.bindings.unit import owned_by, priority_of, queue_of
 from fleet.bindings.unit import unit_key as key_of_unit
 from fleet.foresee.position import rank_of
 from fleet.objects.changes import changed_keys
-from fleet.ports import Body, Key, Store, Stored
 from fleet.slices import unhurried
+from fleet.values.ports import Body, Key, Store, Stored
 from fleet.wellknown import ANNOTATION_QUOTA_FULLNAME, QUEUE, QUEUE_NAMESPACE, UNIT_SUFFIX, WORK
 
 BINDINGS, UNITS = (WORK, "resourcebindings"), (QUEUE, "queueunits")

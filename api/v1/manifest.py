@@ -14,11 +14,11 @@ from api.negotiation import DOCUMENTS_MAX, read_objects
 from api.served import find
 from api.v1.context import wrong
 from api.v1.targets import job_kinds, unsupported
-from fleet.engine.dumps import as_written
 from fleet.engine.kind import Kind
 from fleet.engine.registry import Registry
 from fleet.engine.status import Cause, StatusError, bad_request
-from fleet.ports import Body
+from fleet.submission.dumps import as_written
+from fleet.values.ports import Body
 
 DEFAULT_NAMESPACE = "default"
 

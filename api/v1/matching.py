@@ -17,7 +17,7 @@ from api.v1.states import State
 from fleet.bindings import binding as b
 from fleet.bindings.unit import queue_of, unit_of
 from fleet.engine.kind import Kind
-from fleet.ports import Key, Stored
+from fleet.values.ports import Key, Stored
 
 # State, name of the queue, member; None where something that is stored cannot be read, which every list shows.
 Group = tuple[State, str, str | None] | None

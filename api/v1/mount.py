@@ -15,7 +15,7 @@ import structlog
 from api.http import ASGIApp, Message, Receive, Scope, Send, send_body
 from fleet.engine.registry import Registry
 from fleet.objects.objects import Objects
-from fleet.ports import Store
+from fleet.values.ports import Store
 
 if TYPE_CHECKING:
     from api.v1.historydb import History

@@ -20,10 +20,10 @@ from api.v1.membermodels import NodeList
 from api.v1.models import Model
 from api.v1.sight import jobs_seen
 from fleet.kinds import named_kind
-from fleet.model.times import rfc3339
 from fleet.model.unit import Unit
 from fleet.objects.latest import NODES
-from fleet.ports import Store
+from fleet.values.ports import Store
+from fleet.values.times import rfc3339
 from fleet.wellknown import CLUSTER
 
 LIMIT, LIMIT_MAX = 1_000, 5_000

@@ -18,7 +18,7 @@ from api.v1.historydb import History, told
 from api.v1.historymodels import Changes, UsageOverTime
 from api.v1.periods import Span
 from api.v1.sight import READ_QUEUES, READ_TREE
-from fleet.model.times import rfc3339
+from fleet.values.times import rfc3339
 from fleet.wellknown import CLUSTER
 
 if TYPE_CHECKING:

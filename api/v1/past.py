@@ -15,12 +15,12 @@ from fleet.bindings.components import components_of
 from fleet.bindings.conditions import condition, is_true
 from fleet.bindings.unit import limit_of, priority_of, queue_of, unit_of
 from fleet.foresee.history import Past
-from fleet.model.times import seconds
 from fleet.model.unit import NodeClaim, Unit
-from fleet.model.untyped import text
-from fleet.ports import Store, Stored
 from fleet.slices import unhurried
 from fleet.snapshot import Snapshot
+from fleet.values.ports import Store, Stored
+from fleet.values.times import seconds
+from fleet.values.untyped import text
 from fleet.wellknown import ANNOTATION_CREATOR, WORK
 
 OVER_MOST = 5_000  # the newest that are over

@@ -9,7 +9,7 @@ from pydantic import AfterValidator, AwareDatetime, Field
 
 from api.v1.context import wrong
 from api.v1.models import Model
-from fleet.model.times import in_utc, rfc3339
+from fleet.values.times import in_utc, rfc3339
 
 
 def _in_calendar(at: datetime) -> datetime:

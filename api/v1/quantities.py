@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from fleet.kinds.requests import amounts
-from fleet.model.quantity import BadQuantity, texts_of
+from fleet.values.quantity import BadQuantity, texts_of
 
 _GPU = "/gpu"  # nvidia.com/gpu, amd.com/gpu, …
 

@@ -26,8 +26,8 @@ from fleet.model.unit import Unit
 from fleet.notation.edits import decode_edits, encode_comparison, encode_edits
 from fleet.objects.latest import Latest
 from fleet.objects.writing import Options
-from fleet.ports import Body
 from fleet.snapshot import Snapshot
+from fleet.values.ports import Body
 
 WHAT_IF = "/fleet/v1/what-if"
 EVERYTHING = Attributes("post", path=WHAT_IF)

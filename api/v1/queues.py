@@ -30,9 +30,9 @@ from fleet.bindings.stopping import held_by, in_force, stops_of
 from fleet.bindings.trees import read_tree, tree_object
 from fleet.bindings.unit import priority_of, queue_of
 from fleet.kinds import kind_word
-from fleet.ports import Stored
 from fleet.quota.lending import Lenders, borrowed
 from fleet.quota.tree import MAX_JOBS, QuotaTree
+from fleet.values.ports import Stored
 from fleet.wellknown import QUEUE, QUEUE_NAMESPACE
 
 HEADS = 3

@@ -38,12 +38,12 @@ from fleet.engine.kind import Kind
 from fleet.foresee.position import NOT_IN_LINE, tier_of
 from fleet.kinds import interpreter, kind_word
 from fleet.kinds.lookup import interpreter_for
-from fleet.model.quantity import BadQuantity
 from fleet.model.reason import Code
-from fleet.model.times import rfc3339
 from fleet.model.unit import Component
-from fleet.model.untyped import mapping, rows, text, whole
-from fleet.ports import Body, Key
+from fleet.values.ports import Body, Key
+from fleet.values.quantity import BadQuantity
+from fleet.values.times import rfc3339
+from fleet.values.untyped import mapping, rows, text, whole
 from fleet.wellknown import (
     ANNOTATION_CREATOR,
     ANNOTATION_POLICY,

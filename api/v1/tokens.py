@@ -22,7 +22,7 @@ from api.rbac import Attributes
 from api.v1.context import JSON, Hub, answer, hub_request, need, wrong
 from api.v1.models import Model
 from fleet.engine.status import StatusError
-from fleet.model.times import rfc3339
+from fleet.values.times import rfc3339
 
 PATH = "/fleet/v1/tokens"
 TTL_S, TTL_MIN_S, TTL_MAX_S = 30 * 86_400, 1, 36_500 * 86_400

@@ -19,12 +19,12 @@ from fleet.bindings.conditions import condition, is_true
 from fleet.bindings.unit import BACKING_OFF, RESERVED, active, in_queue, phase_of, priority_of, queue_of, reason_of
 from fleet.kinds import State, interpreter_of, word_of
 from fleet.model.amounts import gpus_in
-from fleet.model.quantity import BadQuantity
 from fleet.model.reason import Code
-from fleet.model.times import seconds
 from fleet.model.unit import Component
-from fleet.model.untyped import text
-from fleet.ports import Body
+from fleet.values.ports import Body
+from fleet.values.quantity import BadQuantity
+from fleet.values.times import seconds
+from fleet.values.untyped import text
 from fleet.wellknown import ANNOTATION_CHECKPOINT, ANNOTATION_CREATOR, GANG_WHOLE, NO_POLICY, SCHEDULED
 
 UNDECIDED = "Undecided"  # a wait for which no reason has been given: the hub has not looked at the job yet

@@ -24,9 +24,9 @@ from fleet.accounts.models import Attempt, Cursor, Job
 from fleet.bindings import binding as b
 from fleet.engine.registry import Registry
 from fleet.kinds import INTERPRETERS
-from fleet.model.times import rfc3339
-from fleet.model.untyped import text
-from fleet.ports import Body, Clock, Event, EventType, Expired, Store
+from fleet.values.ports import Body, Clock, Event, EventType, Expired, Store
+from fleet.values.times import rfc3339
+from fleet.values.untyped import text
 from fleet.wellknown import (
     ANNOTATION_QUOTA_FULLNAME,
     LABEL_JOB_UID,

@@ -12,7 +12,7 @@ from fleet.accounts.models import Attempt, Job, Wait
 from fleet.accounts.reports import HOUR_S, UNKNOWN, Row
 from fleet.accounts.reports_asked import Chosen, Condition, of_attempt, of_job
 from fleet.accounts.reports_reader import Reader
-from fleet.model.times import rfc3339
+from fleet.values.times import rfc3339
 
 EARLIER_MOST = 20  # jobs of the same name that are named
 NAMES_MOST = 2000  # that a name is compared with

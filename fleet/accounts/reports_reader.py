@@ -16,7 +16,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 from fleet.accounts.models import Cursor, Job, Usage
 from fleet.accounts.retention import erase
 from fleet.accounts.schema import engine_of
-from fleet.model.times import seconds
+from fleet.values.times import seconds
 
 CONNECTIONS = 3  # one report asks up to three things at once
 WORK_MEM = "64MB"  # of one query: a sort of a million waits then stays in memory

@@ -12,7 +12,7 @@ import asyncpg
 
 from fleet import schemas
 from fleet.accounts.models import SCHEMA
-from fleet.ports import SchemaTooNew
+from fleet.values.ports import SchemaTooNew
 
 if TYPE_CHECKING:
     from sqlalchemy.ext.asyncio import AsyncEngine

@@ -12,10 +12,10 @@ from fleet.admission.causes import invalid
 from fleet.bindings import after
 from fleet.bindings.notice import NOTICE_MAX_S
 from fleet.engine.status import Cause
-from fleet.model.times import seconds
 from fleet.model.told import named
-from fleet.model.untyped import digits, mapping, text
-from fleet.ports import Body
+from fleet.values.ports import Body
+from fleet.values.times import seconds
+from fleet.values.untyped import digits, mapping, text
 from fleet.wellknown import (
     ANNOTATION_AFTER,
     ANNOTATION_AT_MOST,

@@ -14,10 +14,10 @@ from fleet.bindings.after import After, circle, read, seen, waits_for_itself
 from fleet.bindings.named import binding_of
 from fleet.engine.status import Cause
 from fleet.kinds import INTERPRETERS, interpreter_for, kind_word
-from fleet.model.untyped import mapping, text
 from fleet.objects.objects import Objects
 from fleet.objects.writing import Review
-from fleet.ports import Body, Key
+from fleet.values.ports import Body, Key
+from fleet.values.untyped import mapping, text
 from fleet.wellknown import ANNOTATION_AFTER
 
 _Job = tuple[str, str, str]  # group, kind, name

@@ -14,10 +14,10 @@ from fleet.admission.rule import Checks, dig, immutable, of_new
 from fleet.bindings.heartbeat import LEASE as HEARTBEAT
 from fleet.engine.status import Cause, StatusError
 from fleet.engine.status import forbidden as may_not
-from fleet.model.untyped import digits
 from fleet.objects.objects import Objects
 from fleet.objects.writing import Review
-from fleet.ports import Body
+from fleet.values.ports import Body
+from fleet.values.untyped import digits
 from fleet.wellknown import HUB_CONFIG, MAX_WAITING_BY_USER, REQUIRE_QUEUE, SYSTEM_NAMESPACE, SYSTEM_NAMESPACES
 
 _PLAIN_KEY = re.compile(r"[-_a-zA-Z0-9][-._a-zA-Z0-9]{0,252}")  # nearly all keys; the others are looked at closely

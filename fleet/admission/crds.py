@@ -10,9 +10,9 @@ from fleet.admission.dynamic.registration import client_faults, version_faults
 from fleet.admission.rule import Checks, immutable, of_new
 from fleet.engine import crd
 from fleet.engine.status import Cause, forbidden
-from fleet.model.untyped import at, mapping, rows, text, texts
 from fleet.objects.objects import Objects
 from fleet.objects.writing import Review
+from fleet.values.untyped import at, mapping, rows, text, texts
 from fleet.wellknown import ANNOTATION_SEEDED, CLUSTER, CONFIG, POLICY, QUEUE, QUOTA, WORK
 
 INTERNAL_GROUPS = (CLUSTER, CONFIG, POLICY, QUEUE, QUOTA, WORK)

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from fleet.admission.causes import forbidden
 from fleet.engine.status import Cause
 from fleet.objects.writing import Review
-from fleet.ports import Body
+from fleet.values.ports import Body
 from fleet.wellknown import ANNOTATION_CREATOR
 
 _FIELD = f"metadata.annotations[{ANNOTATION_CREATOR}]"

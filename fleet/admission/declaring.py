@@ -12,10 +12,10 @@ from fleet.bindings import binding as b
 from fleet.engine.status import Cause, forbidden
 from fleet.kinds.declaration import flaws_of
 from fleet.kinds.lookup import shipped
-from fleet.model.untyped import at, mapping, text
 from fleet.objects.objects import Objects
 from fleet.objects.writing import Review
-from fleet.ports import Body, Store
+from fleet.values.ports import Body, Store
+from fleet.values.untyped import at, mapping, text
 from fleet.wellknown import WORK
 
 Target = tuple[str, str]

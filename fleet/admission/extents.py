@@ -13,9 +13,9 @@ from fleet.admission.rule import Check, dig
 from fleet.bindings.extent import Count, Excess, excesses, of_placement, of_pod
 from fleet.engine.status import Cause
 from fleet.kinds.interpreter import Interpreter, Template
-from fleet.model.untyped import mapping, rows
 from fleet.objects.writing import Review
-from fleet.ports import Body
+from fleet.values.ports import Body
+from fleet.values.untyped import mapping, rows
 
 
 def pods_within_bounds(interpreter: Interpreter) -> Check:

@@ -15,9 +15,9 @@ from fleet.bindings.faults import moves_again
 from fleet.bindings.named import binding_of
 from fleet.engine.status import Cause
 from fleet.kinds.interpreter import Interpreter, State
-from fleet.model.untyped import at, mapping, rows, text
 from fleet.objects.writing import Review
-from fleet.ports import Body
+from fleet.values.ports import Body
+from fleet.values.untyped import at, mapping, rows, text
 from fleet.wellknown.marks import TABLE
 
 _AFTER_THE_END = ("cleanPodPolicy",)  # beside the times to live of the kind

@@ -16,10 +16,10 @@ from fleet.engine.status import Cause
 from fleet.kinds.gangs import BY_NAME, NONE, unknown
 from fleet.members.gpusource import faults
 from fleet.members.potential import BadPotential, read_groups
-from fleet.model.untyped import mapping
 from fleet.objects.objects import Objects
 from fleet.objects.writing import Review
-from fleet.ports import Body, Key
+from fleet.values.ports import Body, Key
+from fleet.values.untyped import mapping
 from fleet.wellknown import (
     ANNOTATION_CHECKS_TIMEOUT,
     ANNOTATION_GANG,

@@ -23,15 +23,15 @@ from fleet.engine.status import Cause, StatusError
 from fleet.kinds import interpreter_for
 from fleet.kinds.interpreter import Interpreter, State
 from fleet.model.charge import Excess, beyond
-from fleet.model.quantity import BadQuantity
 from fleet.model.unit import Component, Phase, Unit
-from fleet.model.untyped import at, rows, text
 from fleet.objects.latest import Latest, LatestSnapshots
 from fleet.objects.objects import Objects
 from fleet.objects.writing import Review
 from fleet.placement.growing import lacks, larger
-from fleet.ports import Body, Clock, Store, Stored
 from fleet.snapshot import Snapshot
+from fleet.values.ports import Body, Clock, Store, Stored
+from fleet.values.quantity import BadQuantity
+from fleet.values.untyped import at, rows, text
 from fleet.wellknown import ANNOTATION_POLICY, PENDING, QUEUING, WORK
 
 WAITING_MOST = 20  # requests that wait for their answer; more are told to come again

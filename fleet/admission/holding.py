@@ -7,9 +7,9 @@ from collections.abc import Callable, Sequence
 from fleet.admission.growth import has_room
 from fleet.engine.status import Cause
 from fleet.kinds.interpreter import Interpreter
-from fleet.model.untyped import mapping, text
 from fleet.objects.writing import Review
-from fleet.ports import Body
+from fleet.values.ports import Body
+from fleet.values.untyped import mapping, text
 from fleet.wellknown import ANNOTATION_HOLD
 
 

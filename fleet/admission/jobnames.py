@@ -11,8 +11,8 @@ from fleet.admission.causes import invalid
 from fleet.admission.operators import OPERATORS, asked_anew
 from fleet.engine.status import Cause
 from fleet.kinds.interpreter import Interpreter, Template
-from fleet.model.names import LABEL_MAX, label_problems, label_value_problems, starts_with_letter
 from fleet.objects.writing import Review
+from fleet.values.names import LABEL_MAX, label_problems, label_value_problems, starts_with_letter
 from fleet.wellknown import KUBEFLOW
 
 _LETTERS = "must consist of lower case letters, digits and '-', start with a letter and end with a letter or digit"

@@ -26,11 +26,11 @@ from fleet.kinds import interpreter_for
 from fleet.kinds.interpreter import Fault, Interpreter, Template
 from fleet.kinds.sizes import declared_size
 from fleet.kinds.topology import topologies
-from fleet.model.names import qualified_name_problems
-from fleet.model.quantity import BadQuantity, quantity
-from fleet.model.untyped import at, mapping
 from fleet.objects.writing import Review
-from fleet.ports import Body
+from fleet.values.names import qualified_name_problems
+from fleet.values.ports import Body
+from fleet.values.quantity import BadQuantity, quantity
+from fleet.values.untyped import at, mapping
 from fleet.wellknown import ANNOTATION_MIN_REPLICAS, ANNOTATION_SIZE, KUBEFLOW, MANAGED_BY
 
 _CONTAINERS = ("initContainers", "containers")

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 from fleet.admission.causes import forbidden, invalid, required
 from fleet.engine.status import Cause
-from fleet.model.names import label_value_problems, qualified_name_problems
-from fleet.ports import Body
+from fleet.values.names import label_value_problems, qualified_name_problems
+from fleet.values.ports import Body
 
 
 def selector_faults(at: str, selector: Body) -> Sequence[Cause]:

@@ -13,7 +13,7 @@ from fleet.admission.causes import forbidden
 from fleet.engine.status import Cause
 from fleet.kinds import interpreter_for
 from fleet.objects.writing import Review
-from fleet.ports import Body
+from fleet.values.ports import Body
 from fleet.wellknown import ANNOTATION_CREATOR
 from fleet.wellknown.marks import kept_from, problem, reserved
 

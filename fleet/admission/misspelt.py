@@ -13,12 +13,12 @@ from typing import Any
 from fleet.admission.named import unknown_class
 from fleet.bindings.notice import purge_mode
 from fleet.engine.status import Cause
-from fleet.model.untyped import at, mapping, rows, text, texts
 from fleet.objects.objects import Objects
 from fleet.objects.writing import Review
-from fleet.ports import Body, Store
 from fleet.quota.tree import MAX_JOBS
 from fleet.quota.waiting import MAX_WAITING
+from fleet.values.ports import Body, Store
+from fleet.values.untyped import at, mapping, rows, text, texts
 from fleet.wellknown import ANNOTATION_POTENTIAL, CLUSTER
 
 USUAL_RESOURCES = ("cpu", "memory", "pods", "ephemeral-storage", "nvidia.com/gpu", MAX_JOBS, MAX_WAITING)

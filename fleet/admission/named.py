@@ -13,10 +13,10 @@ from fleet.admission.operators import asked_anew
 from fleet.engine.status import Cause
 from fleet.kinds import pods
 from fleet.kinds.interpreter import Interpreter
-from fleet.model.names import SUBDOMAIN_MAX
-from fleet.model.untyped import at, mapping, text
 from fleet.objects.writing import Review
-from fleet.ports import Body, Key
+from fleet.values.names import SUBDOMAIN_MAX
+from fleet.values.ports import Body, Key
+from fleet.values.untyped import at, mapping, text
 
 PRIORITY = "scheduling.k8s.io"
 SYSTEM_CLASSES = ("system-cluster-critical", "system-node-critical")  # every cluster has them

@@ -10,8 +10,8 @@ from fleet.admission.labelselectors import selector_faults
 from fleet.admission.rule import Checks, of_new
 from fleet.admission.statuses import status_by_hub
 from fleet.engine.status import Cause
-from fleet.model.untyped import mapping, text
-from fleet.ports import Body
+from fleet.values.ports import Body
+from fleet.values.untyped import mapping, text
 from fleet.wellknown import SYSTEM_NAMESPACE
 
 

@@ -11,9 +11,9 @@ from typing import Any
 
 from fleet.admission.causes import forbidden, required, unsupported
 from fleet.engine.status import Cause, cut
-from fleet.model.untyped import mapping, rows, text
 from fleet.objects.writing import Review
-from fleet.ports import Body
+from fleet.values.ports import Body
+from fleet.values.untyped import mapping, rows, text
 
 _APART = ("status", "finalize")
 _SHOWN_MAX = 3  # names of containers in a refusal

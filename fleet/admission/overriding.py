@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from fleet.model.untyped import digits
+from fleet.values.untyped import digits
 from fleet.wellknown.marks import fixed_for_tenants, problem, reserved
 
 OLDER_FORM = ("targetCluster", "overriders")

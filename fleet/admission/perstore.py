@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import TypeVar
 from weakref import WeakKeyDictionary
 
-from fleet.ports import Store
+from fleet.values.ports import Store
 
 _T = TypeVar("_T")
 

@@ -14,10 +14,10 @@ from fleet.admission.rule import Checks, of_new
 from fleet.admission.travel import grants_rights
 from fleet.admission.workloads import wrong_kinds
 from fleet.bindings import preserved
-from fleet.engine.jsonpath import BadPath, compile_path
 from fleet.engine.status import Cause
 from fleet.kinds import interpreter_of
-from fleet.ports import Body
+from fleet.values.jsonpath import BadPath, compile_path
+from fleet.values.ports import Body
 
 GANG_FIELD = "spec.placement.replicaScheduling.customSchedulingType"
 _WITH_VALUES, _WITHOUT = ("In", "NotIn"), ("Exists", "DoesNotExist")

@@ -12,9 +12,9 @@ from collections.abc import Sequence
 
 from fleet.admission.causes import forbidden
 from fleet.engine.status import Cause
-from fleet.model.untyped import at, rows, text
 from fleet.objects.writing import Review
-from fleet.ports import Body
+from fleet.values.ports import Body
+from fleet.values.untyped import at, rows, text
 from fleet.wellknown import PREEMPTIBLE_LABELS, QUEUING, QUOTA_NAME_LABELS
 
 _OVER = ("Succeeded", "Failed", "Complete")

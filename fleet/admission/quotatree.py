@@ -12,12 +12,12 @@ from fleet.admission.causes import invalid
 from fleet.admission.rule import Checks, of_new
 from fleet.bindings.unit import FAILED, SUCCEEDED, phase_of, queue_of
 from fleet.engine.status import Cause, conflict
-from fleet.model.times import rfc3339
-from fleet.model.untyped import at, whole
 from fleet.objects.objects import Objects
 from fleet.objects.writing import Review
-from fleet.ports import ABSENT, Body, Expect, Key, Put, Stored
 from fleet.quota.parse import leaf_fields, validate_tree, without_queue
+from fleet.values.ports import ABSENT, Body, Expect, Key, Put, Stored
+from fleet.values.times import rfc3339
+from fleet.values.untyped import at, whole
 from fleet.wellknown import ANNOTATION_QUOTA_FULLNAME, QUEUE, TREE_NAMESPACE
 
 LEASES = "coordination.k8s.io"

@@ -11,9 +11,9 @@ from fleet.admission.labelselectors import selector_faults
 from fleet.admission.rule import Check, Checks, of_new
 from fleet.engine.status import Cause
 from fleet.engine.validate import shown
-from fleet.model.names import path_segment_problems, subdomain_problems
 from fleet.objects.writing import Review
-from fleet.ports import Body
+from fleet.values.names import path_segment_problems, subdomain_problems
+from fleet.values.ports import Body
 
 GROUP = "rbac.authorization.k8s.io"
 _LISTS = ("verbs", "apiGroups", "resources", "resourceNames", "nonResourceURLs")

@@ -9,11 +9,11 @@ from fleet.admission.causes import invalid
 from fleet.engine.schema import compiled
 from fleet.engine.status import Cause
 from fleet.engine.validate import validate
-from fleet.model.untyped import at, mapping
 from fleet.objects.apart import apart
 from fleet.objects.objects import Objects
 from fleet.objects.writing import Review, Rule
-from fleet.ports import Body
+from fleet.values.ports import Body
+from fleet.values.untyped import at, mapping
 
 Check = Callable[[Review], Sequence[Cause]]
 Ask = Callable[[Review, Objects], Awaitable[Sequence[Cause]]]

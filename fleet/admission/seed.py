@@ -15,11 +15,10 @@ import orjson
 from fleet.admission.crds import INTERNAL_GROUPS
 from fleet.engine.crd import GROUP, RESOURCE, crd_of
 from fleet.engine.kind import Kind
-from fleet.engine.readyroles import JOB_LOGS, READY_ROLES, SHELLS
 from fleet.engine.status import StatusError
 from fleet.objects.objects import Objects
 from fleet.objects.writing import Options, User
-from fleet.ports import Body
+from fleet.values.ports import Body
 from fleet.wellknown import (
     ANNOTATION_SEEDED,
     CONFIG,
@@ -29,6 +28,7 @@ from fleet.wellknown import (
     SYSTEM_NAMESPACES,
     SYSTEM_USER,
 )
+from fleet.wellknown.readyroles import JOB_LOGS, READY_ROLES, SHELLS
 
 NAMESPACES = ("default", *SYSTEM_NAMESPACES)
 

@@ -11,8 +11,8 @@ from fleet.admission.travel import propagatable, why_not
 from fleet.admission.workloads import INSTEAD, stays_with_its_pods
 from fleet.bindings.matching import labels_match
 from fleet.engine.kind import Kind
-from fleet.model.untyped import mapping, pairs, rows, text, whole
-from fleet.ports import Body, Key, Store
+from fleet.values.ports import Body, Key, Store
+from fleet.values.untyped import mapping, pairs, rows, text, whole
 from fleet.wellknown import POLICY
 
 UNTAKEN = "no PropagationPolicy or ClusterPropagationPolicy selects it"

@@ -19,10 +19,10 @@ from fleet.admission.causes import duplicate, forbidden, invalid, required, unsu
 from fleet.admission.rule import Checks
 from fleet.engine.status import Cause
 from fleet.engine.status import forbidden as refused
-from fleet.model.names import label_problems
-from fleet.model.untyped import at, mapping, rows, text
 from fleet.objects.writing import Review, User
-from fleet.ports import Body
+from fleet.values.names import label_problems
+from fleet.values.ports import Body
+from fleet.values.untyped import at, mapping, rows, text
 
 GROUP = "certificates.k8s.io"
 RESOURCE = "certificatesigningrequests"

@@ -19,9 +19,9 @@ from fleet.admission.causes import forbidden
 from fleet.admission.operators import asked_anew
 from fleet.engine.status import Cause
 from fleet.kinds import interpreter_for
-from fleet.model.untyped import mapping
 from fleet.objects.writing import Review
-from fleet.ports import Body
+from fleet.values.ports import Body
+from fleet.values.untyped import mapping
 
 POD_TEMPLATE = "pod template"
 READ, PASSED_ON, WARNED, REFUSED, OF = "read", "passed on", "warned", "refused", "of"

@@ -9,9 +9,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from fleet.model.times import rfc3339, rfc3339_micro, seconds
-from fleet.model.untyped import mapping, text
-from fleet.ports import Body, Key
+from fleet.values.ports import Body, Key
+from fleet.values.times import rfc3339, rfc3339_micro, seconds
+from fleet.values.untyped import mapping, text
 from fleet.wellknown import AGENT, ANNOTATION_TUNNEL, SYSTEM_NAMESPACE
 
 GROUP, RESOURCE = "coordination.k8s.io", "leases"

@@ -19,12 +19,12 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-from fleet.kubeconfig.document import BadKubeconfig
-from fleet.kubeconfig.files import Access, Credential
-from fleet.kubeconfig.tls import context
+from fleet.values.kubeconfig.document import BadKubeconfig
+from fleet.values.kubeconfig.files import Access, Credential
+from fleet.values.kubeconfig.tls import context
 
 if TYPE_CHECKING:
-    from fleet.kubeconfig.program import ProgramCredential
+    from fleet.values.kubeconfig.program import ProgramCredential
 
 TIMEOUT_S = 10.0
 WARNINGS_MOST, WARNING_MOST_CHARS = 50, 1000  # of one answer
@@ -96,7 +96,7 @@ class Client:
         self._own = access.credential
         self._program_credential: ProgramCredential | None = None
         if access.program is not None:
-            from fleet.kubeconfig.program import ProgramCredential
+            from fleet.values.kubeconfig.program import ProgramCredential
 
             self._program_credential = ProgramCredential(access.program)
         self._one_at_a_time = threading.Lock()

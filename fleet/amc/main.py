@@ -45,8 +45,8 @@ def run(options: argparse.Namespace) -> int:
     """The exit status: 1 when anything asked for could not be shown or done."""
     from fleet.amc import get
     from fleet.amc.client import Client, NoAnswer
-    from fleet.kubeconfig import files as kubeconfig
-    from fleet.kubeconfig.document import BadKubeconfig
+    from fleet.values.kubeconfig import files as kubeconfig
+    from fleet.values.kubeconfig.document import BadKubeconfig
 
     try:
         files = kubeconfig.paths(options.kubeconfig, os.environ)

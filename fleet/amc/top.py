@@ -13,7 +13,7 @@ from urllib.parse import quote, urlencode
 from fleet.amc import table
 from fleet.amc.client import Client, NoAnswer
 from fleet.amc.get import Query, at_once, of_members, proxy, silence
-from fleet.model.quantity import BadQuantity, quantity
+from fleet.values.quantity import BadQuantity, quantity
 
 METRICS = "/apis/metrics.k8s.io/v1beta1"
 NO_METRICS = "tells no usage: it does not serve metrics.k8s.io (a metrics-server would)"

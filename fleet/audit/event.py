@@ -11,7 +11,7 @@ from ipaddress import ip_address
 from typing import Any
 
 from fleet.audit.policy import Asked, Level, Stage
-from fleet.model.times import rfc3339_micro
+from fleet.values.times import rfc3339_micro
 
 API_VERSION = "audit.k8s.io/v1"
 USER_AGENT_CHARACTERS_MAX = 1024

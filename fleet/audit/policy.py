@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from enum import IntEnum, StrEnum
 from typing import Any
 
-from fleet.model.names import subdomain_problems
-from fleet.model.sections import BadConfiguration, Section, load
+from fleet.values.names import subdomain_problems
+from fleet.values.sections import BadConfiguration, Section, load
 
 API_VERSION = "audit.k8s.io/v1"
 KIND = "Policy"

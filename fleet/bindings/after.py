@@ -16,8 +16,8 @@ import orjson
 from fleet.bindings import binding as b
 from fleet.kinds import kind_word
 from fleet.model.reason import Code, Reason
-from fleet.model.untyped import mapping, text, texts
-from fleet.ports import Body
+from fleet.values.ports import Body
+from fleet.values.untyped import mapping, text, texts
 from fleet.wellknown import ANNOTATION_AFTER, ANNOTATION_AFTER_SEEN
 
 T = TypeVar("T", bound=Hashable)  # a job, in the terms of the caller

@@ -12,10 +12,10 @@ from typing import Any
 from fleet.bindings.conditions import condition, is_true
 from fleet.model.charge import running
 from fleet.model.pod import PodView
-from fleet.model.times import seconds
 from fleet.model.unit import Component
-from fleet.model.untyped import digits, mapping, number, pairs, rows, text, texts
-from fleet.ports import Body
+from fleet.values.ports import Body
+from fleet.values.times import seconds
+from fleet.values.untyped import digits, mapping, number, pairs, rows, text, texts
 from fleet.wellknown import (
     ANNOTATION_ENQUEUED,
     ANNOTATION_HOLD,

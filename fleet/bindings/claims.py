@@ -9,11 +9,11 @@ from __future__ import annotations
 from typing import Any
 
 from fleet.model.plan import RoomClaim
-from fleet.model.quantity import texts_of
-from fleet.model.times import rfc3339, seconds
 from fleet.model.unit import Claim
-from fleet.model.untyped import mapping
-from fleet.ports import Body
+from fleet.values.ports import Body
+from fleet.values.quantity import texts_of
+from fleet.values.times import rfc3339, seconds
+from fleet.values.untyped import mapping
 
 CLAIM = "claim"  # in status: {member, until, room}
 

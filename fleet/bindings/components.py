@@ -8,9 +8,9 @@ from typing import Any
 from fleet.bindings import binding as b
 from fleet.kinds.lookup import SIZE_MAX
 from fleet.model.amounts import Amounts
-from fleet.model.quantity import BadQuantity, quantity, texts_of
 from fleet.model.unit import Component, NodeClaim, Requirement, Toleration
-from fleet.ports import Body
+from fleet.values.ports import Body
+from fleet.values.quantity import BadQuantity, quantity, texts_of
 
 WANTED = "wantedComponents"  # in spec, while the job asks for more than `components`, which it has
 

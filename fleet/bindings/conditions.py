@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from fleet.model.times import rfc3339
-from fleet.model.untyped import mapping, rows
-from fleet.ports import Body
+from fleet.values.ports import Body
+from fleet.values.times import rfc3339
+from fleet.values.untyped import mapping, rows
 
 PODS_PENDING = "PodsPending"  # reason of RESIZED: the room is given, and not all pods have a node
 

@@ -16,8 +16,8 @@ from fleet.bindings import binding as b
 from fleet.bindings.components import WANTED
 from fleet.kinds.interpreter import Interpreter, Range
 from fleet.model.unit import Component
-from fleet.model.untyped import rows, text, whole
-from fleet.ports import Body, Stored
+from fleet.values.ports import Body, Stored
+from fleet.values.untyped import rows, text, whole
 
 LEAST, STEP = "minReplicas", "replicaStep"  # of a component of a binding
 

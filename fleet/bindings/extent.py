@@ -14,8 +14,8 @@ from itertools import islice
 from typing import Any, NamedTuple
 
 from fleet.bindings import binding as b
-from fleet.model.untyped import at, mapping, rows, text, texts
-from fleet.ports import Body
+from fleet.values.ports import Body
+from fleet.values.untyped import at, mapping, rows, text, texts
 
 _REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 _TERMS = f"affinity.nodeAffinity.{_REQUIRED}.nodeSelectorTerms"

@@ -14,9 +14,9 @@ from fleet.bindings import binding as b
 from fleet.bindings.conditions import condition
 from fleet.bindings.failures import failures_of
 from fleet.bindings.faults import fault_in
-from fleet.model.times import rfc3339, seconds
-from fleet.model.untyped import mapping, rows, text, whole
-from fleet.ports import Body
+from fleet.values.ports import Body
+from fleet.values.times import rfc3339, seconds
+from fleet.values.untyped import mapping, rows, text, whole
 
 FAILURES_MIN = 3
 JOBS_MIN = 2

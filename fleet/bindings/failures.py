@@ -9,8 +9,8 @@ import orjson
 
 from fleet.bindings import binding as b
 from fleet.model.reason import Code
-from fleet.model.untyped import digits, mapping, texts, whole
-from fleet.ports import Body
+from fleet.values.ports import Body
+from fleet.values.untyped import digits, mapping, texts, whole
 from fleet.wellknown import ANNOTATION_BACKOFF_LIMIT, ANNOTATION_RETRIES
 
 FAILURES_KEPT = 20

@@ -15,8 +15,8 @@ from typing import Any
 from fleet.bindings import binding as b
 from fleet.bindings.failures import failed, failures_max, failures_of
 from fleet.model.pod import PodView
-from fleet.model.untyped import mapping, text, texts
-from fleet.ports import Body
+from fleet.values.ports import Body
+from fleet.values.untyped import mapping, text, texts
 
 NODES_MAX = 16  # that one failure names
 FAILURE = "failure"  # in a binding's status, from the time when its member says Failed

@@ -9,7 +9,7 @@ from fleet.bindings.conditions import is_true
 from fleet.bindings.faults import Fault, fault_in
 from fleet.kinds import State, interpreter_of
 from fleet.model.pod import PodView
-from fleet.ports import Body
+from fleet.values.ports import Body
 from fleet.wellknown import GANG_WHOLE
 
 _RAN = (State.RUNNING, State.SUCCEEDED, State.FAILED)

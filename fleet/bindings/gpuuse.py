@@ -10,8 +10,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from fleet.model.untyped import mapping, rows, text
-from fleet.ports import Store
+from fleet.values.ports import Store
+from fleet.values.untyped import mapping, rows, text
 
 GPU_USE = "gpu-use"  # kind of the row
 LEVELS = (1, 5, 10, 20, 50)  # percent: a job is known since when its use is below each

@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from fleet.model.times import rfc3339, seconds
 from fleet.model.unit import Nomination
-from fleet.model.untyped import mapping
-from fleet.ports import Body
+from fleet.values.ports import Body
+from fleet.values.times import rfc3339, seconds
+from fleet.values.untyped import mapping
 
 HEAD = "head"  # in status: {member, since, startsAt, certain, turn}
 

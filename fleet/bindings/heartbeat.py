@@ -12,9 +12,9 @@ from typing import Any
 
 import orjson
 
-from fleet.model.times import rfc3339, seconds
-from fleet.model.untyped import mapping, text
-from fleet.ports import Body, Clock, Key, Store
+from fleet.values.ports import Body, Clock, Key, Store
+from fleet.values.times import rfc3339, seconds
+from fleet.values.untyped import mapping, text
 from fleet.wellknown import ANNOTATION_HEARTBEAT, SYSTEM_NAMESPACE
 
 LEASE = Key("coordination.k8s.io", "leases", SYSTEM_NAMESPACE, "fleet-controllers")

@@ -12,9 +12,9 @@ from typing import Any
 from fleet.bindings import binding as b
 from fleet.bindings.conditions import drop_condition, set_condition
 from fleet.model.reason import Code
-from fleet.model.times import rfc3339, seconds
-from fleet.model.untyped import mapping, rows, text
-from fleet.ports import Body
+from fleet.values.ports import Body
+from fleet.values.times import rfc3339, seconds
+from fleet.values.untyped import mapping, rows, text
 from fleet.wellknown import KINDS_AVOIDED
 
 AVOIDED_S = 600.0

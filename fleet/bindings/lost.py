@@ -11,8 +11,8 @@ import orjson
 
 from fleet.bindings import binding as b
 from fleet.kinds import word_of
-from fleet.model.untyped import mapping, rows, text
-from fleet.ports import Body, Key, Store
+from fleet.values.ports import Body, Key, Store
+from fleet.values.untyped import mapping, rows, text
 from fleet.wellknown import SYSTEM_NAMESPACE, UNKNOWN_COPIES
 
 COPIES = "copies"  # the field of a record that names them

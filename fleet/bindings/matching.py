@@ -6,10 +6,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from fleet.model.times import seconds
 from fleet.model.unit import AffinityGroup, Toleration
-from fleet.model.untyped import mapping, pairs, rows, text, texts
-from fleet.ports import Body
+from fleet.values.ports import Body
+from fleet.values.times import seconds
+from fleet.values.untyped import mapping, pairs, rows, text, texts
 
 PREFER = "PreferNoSchedule"
 EXECUTE = "NoExecute"

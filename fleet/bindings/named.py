@@ -11,9 +11,9 @@ import hashlib
 from collections.abc import Callable, Iterator
 
 from fleet.bindings import binding as b
-from fleet.model.names import SUBDOMAIN_MAX
-from fleet.model.untyped import text
-from fleet.ports import Body, Key, Stored
+from fleet.values.names import SUBDOMAIN_MAX
+from fleet.values.ports import Body, Key, Stored
+from fleet.values.untyped import text
 from fleet.wellknown import SYSTEM_NAMESPACE, UNIT_SUFFIX, WORK, binding_name
 
 DIGEST_CHARACTERS = 10

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 from fleet.bindings import binding as b
 from fleet.bindings.unit import RESERVED, phase_of
-from fleet.model.times import rfc3339, seconds
-from fleet.model.untyped import mapping, whole
-from fleet.ports import Body
+from fleet.values.ports import Body
+from fleet.values.times import rfc3339, seconds
+from fleet.values.untyped import mapping, whole
 
 NOMINATION = "nomination"  # in status
 CHECKS = "admissionChecks"  # in status

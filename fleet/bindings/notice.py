@@ -13,9 +13,9 @@ from typing import Any
 
 from fleet.bindings import binding as b
 from fleet.bindings.conditions import is_true
-from fleet.model.times import rfc3339, seconds
-from fleet.model.untyped import digits, mapping, text, whole
-from fleet.ports import Body
+from fleet.values.ports import Body
+from fleet.values.times import rfc3339, seconds
+from fleet.values.untyped import digits, mapping, text, whole
 from fleet.wellknown import ANNOTATION_NOTICE, GANG_WHOLE
 
 NOTICE_MAX_S = 600  # below the default of --claim-seconds, so that a claim outlasts the notice of its victims

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 
 from fleet.bindings import binding as b
-from fleet.model.untyped import text
-from fleet.ports import Body
+from fleet.values.ports import Body
+from fleet.values.untyped import text
 
 SINCE = (1, 28)  # Kubernetes: scheduling gates are on by default, and nominations of gated pods count
 

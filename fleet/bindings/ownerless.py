@@ -4,8 +4,8 @@ and is charged. It ends with its copy, or a job of the name takes it over."""
 from __future__ import annotations
 
 from fleet.bindings import binding as b
-from fleet.model.untyped import rows, text
-from fleet.ports import Body
+from fleet.values.ports import Body
+from fleet.values.untyped import rows, text
 from fleet.wellknown import ANNOTATION_TAKES_OVER, LABEL_JOB_UID, LABEL_OWNERLESS
 
 

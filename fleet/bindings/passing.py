@@ -13,10 +13,10 @@ from dataclasses import dataclass
 import orjson
 
 from fleet.kinds import interpreter_of
-from fleet.model.untyped import at, mapping, pairs, rows, text, texts
-from fleet.ports import Body, Key, Store
 from fleet.quota.leaf import leaf_for
 from fleet.quota.tree import QuotaTree
+from fleet.values.ports import Body, Key, Store
+from fleet.values.untyped import at, mapping, pairs, rows, text, texts
 from fleet.wellknown import ANNOTATION_BYPASSES, HUB_CONFIG, REQUIRE_QUEUE, SYSTEM_NAMESPACE
 
 ALL = "*"  # in a mark: the queues of all leaves

@@ -15,10 +15,10 @@ from typing import Any
 import orjson
 
 from fleet.bindings import binding as b
-from fleet.engine.jsonpath import BadPath, find
-from fleet.model.names import label_value_problems, qualified_name_problems
-from fleet.model.untyped import mapping, pairs, rows, text
-from fleet.ports import Body
+from fleet.values.jsonpath import BadPath, find
+from fleet.values.names import label_value_problems, qualified_name_problems
+from fleet.values.ports import Body
+from fleet.values.untyped import mapping, pairs, rows, text
 from fleet.wellknown import ANNOTATION_STATE
 from fleet.wellknown.marks import fixed_for_tenants
 

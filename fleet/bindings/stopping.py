@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Container, Iterable, Mapping
 
 from fleet.bindings import binding as b
-from fleet.model.untyped import mapping, text
-from fleet.ports import Body
+from fleet.values.ports import Body
+from fleet.values.untyped import mapping, text
 from fleet.wellknown import ANNOTATION_QUOTA_FULLNAME
 
 NONE = "None"  # jobs start

@@ -6,10 +6,10 @@ import re
 from collections.abc import Sequence
 
 from fleet.bindings import binding as b
-from fleet.model.untyped import text
-from fleet.ports import Body, Store, Stored
 from fleet.quota.parse import BadTree, parse_tree
 from fleet.quota.tree import QuotaTree
+from fleet.values.ports import Body, Store, Stored
+from fleet.values.untyped import text
 from fleet.wellknown import (
     ANNOTATION_QUOTA_FULLNAME,
     QUOTA,

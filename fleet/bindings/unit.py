@@ -7,9 +7,9 @@ from typing import Any
 
 from fleet.bindings import binding as b
 from fleet.bindings.conditions import condition
-from fleet.model.times import seconds
-from fleet.model.untyped import digits, mapping, number, rows, text
-from fleet.ports import Body, Key, Stored
+from fleet.values.ports import Body, Key, Stored
+from fleet.values.times import seconds
+from fleet.values.untyped import digits, mapping, number, rows, text
 from fleet.wellknown import ANNOTATION_WALLTIME, QUEUE, UNIT_SUFFIX, WORK, unit_name
 
 ENQUEUED, BACKING_OFF, RESERVED, DEQUEUED = "Enqueued", "TimeoutBackoff", "Reserved", "Dequeued"  # phases

@@ -9,8 +9,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from fleet.bindings.finding import Finding
-from fleet.model.untyped import mapping, rows, text, whole
-from fleet.ports import Body
+from fleet.values.ports import Body
+from fleet.values.untyped import mapping, rows, text, whole
 
 NODES_PART = 0.2  # of a member's nodes that may be not ready
 REFUSED_LEAST = 3  # jobs that are not sent for one cause

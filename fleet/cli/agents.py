@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 from fleet.cli import joining
 from fleet.cli.failure import Failure
 from fleet.cli.hub import Hub
-from fleet.files import write_private
+from fleet.values.files import write_private
 
 NAMESPACE = "fleet-agent"
 HEALTH_PORT = 8086

@@ -114,7 +114,7 @@ def _named(known: dict[tuple[str, str], Resource], kind: str) -> list[str]:
 
 def _noted(body: dict[str, Any]) -> dict[str, Any]:
     """With itself in the annotation of `kubectl apply`."""
-    from fleet.engine.dumps import LAST_APPLIED
+    from fleet.submission.dumps import LAST_APPLIED
 
     text = json.dumps(body, separators=(",", ":")) + "\n"
     if len(text.encode()) > NOTED_MOST_BYTES:

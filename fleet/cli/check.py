@@ -116,7 +116,7 @@ def _lines(one: Json) -> Iterator[str]:
 def _verdict(one: Json) -> str:
     """In a few words."""
     from fleet.cli.jobs import age
-    from fleet.model.times import seconds
+    from fleet.values.times import seconds
 
     if one["verdict"] == "starts":
         return f"starts at once, in {one['member']}" if one["member"] else "starts at once"

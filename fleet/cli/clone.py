@@ -41,8 +41,8 @@ def clone(
     from fleet.cli.creating import created
     from fleet.cli.run import Where, print_as
     from fleet.cli.run_options import Printed, random_end
-    from fleet.engine.dumps import as_written
     from fleet.submission.cloning import code_map, with_own_code
+    from fleet.submission.dumps import as_written
 
     where = Where(kubeconfig, data_dir, context, namespace)
     hub = where.connect()

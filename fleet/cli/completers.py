@@ -67,7 +67,7 @@ def namespaces(ctx: typer.Context, incomplete: str) -> list[str]:
 
 def contexts(ctx: typer.Context, incomplete: str) -> list[str]:
     from fleet.client.config import kubeconfig_files
-    from fleet.kubeconfig.document import BadKubeconfig, parse
+    from fleet.values.kubeconfig.document import BadKubeconfig, parse
 
     found: set[str] = set()
     for path in kubeconfig_files(_path(ctx, "kubeconfig"), _path(ctx, "data_dir"), "any", os.environ)[0]:

@@ -9,7 +9,7 @@ from fleet.cli.failure import Failure
 from fleet.kinds import INTERPRETERS
 from fleet.kinds.declaration import BadDeclaration, read_declaration
 from fleet.kinds.declared import DeclaredKind
-from fleet.model.untyped import mapping
+from fleet.values.untyped import mapping
 
 if TYPE_CHECKING:
     from fleet.cli.hub import Hub

@@ -15,7 +15,7 @@ from fleet.bindings.finding import Finding
 from fleet.cli.failure import Failure
 from fleet.cli.notifications import NOTIFICATIONS
 from fleet.cli.patient import DAY_S, Patient, days, size
-from fleet.model.times import seconds
+from fleet.values.times import seconds
 
 CLOCK_S = 5.0  # that two clocks may differ
 ROUND_TRIP_MS = 100.0

@@ -12,7 +12,7 @@ from fleet.bindings.finding import Finding
 from fleet.cli.doctor_hub import CLOCK_S, EXPIRY_S
 from fleet.cli.failure import Failure
 from fleet.cli.patient import Patient, days
-from fleet.model.times import rfc3339, seconds
+from fleet.values.times import rfc3339, seconds
 
 if TYPE_CHECKING:
     from fleet.cli.hub import Hub
@@ -114,8 +114,8 @@ def _ahead(hub: Hub, name: str) -> float | None:
 
 def _ends(secret: dict[str, Any]) -> dict[str, float]:
     """The ends of the client certificate and the token in a member's kubeconfig."""
-    from fleet.engine.ends import ends
-    from fleet.kubeconfig.document import BadKubeconfig, choose, parse
+    from fleet.values.kubeconfig.document import BadKubeconfig, choose, parse
+    from fleet.values.kubeconfig.ends import ends
 
     try:
         return ends(choose(parse(base64.b64decode(secret["data"]["kubeconfig"]).decode())).user)

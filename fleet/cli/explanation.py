@@ -7,7 +7,7 @@ from __future__ import annotations
 from typing import Any
 
 from fleet.cli.jobs import age
-from fleet.model.times import seconds
+from fleet.values.times import seconds
 
 _KINDS = {
     "Wait": "waiting alone", "Release": "letting it go", "FewerReplicas": "fewer replicas",

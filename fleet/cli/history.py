@@ -28,8 +28,8 @@ from fleet.cli.options import (
     QueueOption,
     WatchOption,
 )
-from fleet.engine.durations import human
-from fleet.model.times import seconds
+from fleet.values.durations import human
+from fleet.values.times import seconds
 
 if TYPE_CHECKING:
     from fleet.cli.hub import Hub

@@ -20,8 +20,8 @@ from fleet.amc.client import Answer, Client, NoAnswer
 from fleet.cli.datadir import locate
 from fleet.cli.failure import Failure
 from fleet.client.config import ENV_KUBECONFIG, ENV_TOKEN, OWN_VERSION, kubeconfig_files
-from fleet.kubeconfig.document import BadKubeconfig
-from fleet.kubeconfig.files import load
+from fleet.values.kubeconfig.document import BadKubeconfig
+from fleet.values.kubeconfig.files import load
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -172,7 +172,7 @@ class Hub:
 
 def _role(refusal: str) -> str:
     """The end of a refusal: the least of the ready-made roles that has the verb."""
-    from fleet.engine.readyroles import role_with
+    from fleet.wellknown.readyroles import role_with
 
     found = _FORBIDDEN.search(refusal)
     role = role_with(found["verb"], found["group"], found["resource"]) if found else ""

@@ -18,7 +18,7 @@ from typing import Any, BinaryIO
 from fleet.cli.datadir import DataDir
 from fleet.cli.failure import Failure
 from fleet.cli.logfile import older
-from fleet.model.times import seconds
+from fleet.values.times import seconds
 
 POLL_S = 0.25
 PIECE_BYTES = 1 << 20  # read at once of a file that is followed

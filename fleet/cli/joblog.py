@@ -117,7 +117,7 @@ def _of_hub(data_dir: Path | None, wanted: Wanted, since: str | None, follow: bo
     from fleet.cli.datadir import locate
     from fleet.cli.hublogs import print_all, show
     from fleet.cli.when import moment
-    from fleet.model.times import seconds
+    from fleet.values.times import seconds
 
     if since:
         wanted = replace(wanted, since=seconds(moment(since, time.time())) or 0.0)

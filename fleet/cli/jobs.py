@@ -26,8 +26,8 @@ from fleet.cli.options import (
     SinceOption,
     WatchOption,
 )
-from fleet.engine.durations import human
-from fleet.model.times import seconds
+from fleet.values.durations import human
+from fleet.values.times import seconds
 
 if TYPE_CHECKING:
     from fleet.cli.hub import Hub

@@ -19,10 +19,10 @@ from fleet.amc.client import Client, NoAnswer
 from fleet.amc.get import CLUSTERS
 from fleet.cli.failure import Failure, TimeIsOver
 from fleet.cli.hub import Hub
-from fleet.kubeconfig.document import BadKubeconfig, write
-from fleet.kubeconfig.files import Access, load
-from fleet.model.names import label_problems
-from fleet.model.untyped import mapping, text
+from fleet.values.kubeconfig.document import BadKubeconfig, write
+from fleet.values.kubeconfig.files import Access, load
+from fleet.values.names import label_problems
+from fleet.values.untyped import mapping, text
 from fleet.wellknown import AGENT, SYSTEM_NAMESPACE
 
 SECRETS = f"/api/v1/namespaces/{SYSTEM_NAMESPACE}/secrets"

@@ -13,7 +13,7 @@ import threading
 from pathlib import Path
 from typing import BinaryIO, TextIO
 
-from fleet.files import append_private
+from fleet.values.files import append_private
 
 BYTES_MAX = 16 * 1024 * 1024  # of one file; there are two at most
 LOOK_BYTES = 64 * 1024  # written between two looks at the file

@@ -34,8 +34,8 @@ def documents(path: Path) -> list[Body]:
     """The objects of one YAML or JSON file, without what servers fill in. Raises Failure."""
     import yaml
 
-    from fleet.engine.dumps import as_written
-    from fleet.engine.yamlread import load_yaml, several
+    from fleet.submission.dumps import as_written
+    from fleet.values.yamlread import load_yaml, several
 
     try:
         data = sys.stdin.buffer.read() if str(path) == "-" else path.read_bytes()

@@ -26,7 +26,7 @@ from fleet.cli.options import (
     NamespaceOption,
     WatchOption,
 )
-from fleet.model.times import seconds
+from fleet.values.times import seconds
 
 NOTIFICATIONS = "/fleet/v1/notifications"
 STATES = ("Pending", "Retrying", "Delivered", "GaveUp", "NoReceiver")

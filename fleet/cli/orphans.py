@@ -162,7 +162,7 @@ def _of(copies: Sequence[dict[str, Any]], namespace: str | None, member: str | N
 
 def unknown(hub: Hub) -> tuple[list[dict[str, Any]], int]:
     """The unknown copies of all members, and how many the records do not name."""
-    from fleet.model.untyped import digits, mapping
+    from fleet.values.untyped import digits, mapping
     from fleet.wellknown import UNKNOWN_COPIES
 
     copies: list[dict[str, Any]] = []

@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 
 from fleet.cli.failure import Failure
 from fleet.cli.when import duration
-from fleet.model.times import rfc3339, seconds
+from fleet.values.times import rfc3339, seconds
 
 FORMS = "7d, 12h, today, yesterday, 2026, 2026-11, 2026-11-05 or 2026-11-05T08:00Z"
 _LASTING = re.compile(r"[\d.]+[smhd]")

@@ -20,7 +20,7 @@ from fleet.cli.failure import Failure
 from fleet.cli.history import UNRECORDED, KindOption, MemberOption, ModelOption, UserOption, hours
 from fleet.cli.jobs import PART
 from fleet.cli.options import ContextOption, DataDirOption, KubeconfigOption, Output, QueueOption
-from fleet.engine.durations import human
+from fleet.values.durations import human
 
 REPORTS = "/fleet/v1/reports"
 REASONS_MOST = 2  # of a row, in a table

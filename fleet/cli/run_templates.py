@@ -50,7 +50,7 @@ def manifest_of(hub: Hub, namespace: str, name: str) -> Body:
 def _manifest(found: Body) -> Body:
     import yaml
 
-    from fleet.engine.yamlread import load_yaml
+    from fleet.values.yamlread import load_yaml
 
     name = found["metadata"]["name"]
     text = (found.get("data") or {}).get(KEY)

@@ -14,8 +14,8 @@ from fleet.cli.failure import Failure
 from fleet.cli.history import HISTORY, hours, listed
 from fleet.cli.nearest import meant
 from fleet.cli.options import ContextOption, DataDirOption, KubeconfigOption, NamespaceOption, Output, OutputOption
-from fleet.engine.durations import human
-from fleet.model.times import seconds
+from fleet.values.durations import human
+from fleet.values.times import seconds
 
 if TYPE_CHECKING:
     from fleet.cli.hub import Hub

@@ -19,7 +19,7 @@ import typer
 from fleet.cli.failure import Failure
 from fleet.cli.options import ContextOption, DataDirOption, KubeconfigOption, NamespaceOption, Output, OutputOption
 from fleet.cli.series import Goal, UntilOption, goal_of
-from fleet.model.untyped import digits, mapping, text
+from fleet.values.untyped import digits, mapping, text
 from fleet.wellknown import ANNOTATION_AT_MOST, ANNOTATION_SWEEP_PLACE, ANNOTATION_SWEEP_VALUES, LABEL_SWEEP
 
 if TYPE_CHECKING:

@@ -89,8 +89,8 @@ def create(
     kubeconfig, its administrator asks at --server.
     """
     from fleet.cli.certificatefile import certificates_in
-    from fleet.kubeconfig.document import write
-    from fleet.model.names import label_problems
+    from fleet.values.kubeconfig.document import write
+    from fleet.values.names import label_problems
 
     if not all(_is_name(name) for name in (user, *(group or ()))):
         raise Failure("names of users and groups are printable text without commas, quotes and spaces around them")
@@ -194,7 +194,7 @@ def _hub(
     from fleet.amc.client import Client
     from fleet.cli.datadir import locate
     from fleet.cli.hub import Hub, connect
-    from fleet.kubeconfig.files import Access
+    from fleet.values.kubeconfig.files import Access
 
     data = locate(data_dir)
     if server is None or kubeconfig is not None or context is not None or not data.tokens.exists():

@@ -220,7 +220,7 @@ def _idle(hub: Hub, namespace: str | None, level: str) -> tuple[list[Record], li
 
 def _pod(pod: JobPod) -> Record:
     from fleet.amc.top import mebibytes
-    from fleet.model.quantity import quantity
+    from fleet.values.quantity import quantity
 
     gpus = {model: amount for model, amount in pod.requests.items() if model not in OTHERS and "gpu" in model}
     usage, gpu = pod.usage or {}, pod.gpu or {}

@@ -16,7 +16,7 @@ from fleet.cli.declared import know_kinds
 from fleet.cli.failure import Failure
 from fleet.cli.manifests import documents
 from fleet.kinds import interpreter_of
-from fleet.model.quantity import BadQuantity, quantity
+from fleet.values.quantity import BadQuantity, quantity
 
 if TYPE_CHECKING:
     from fleet.cli.hub import Hub

@@ -8,7 +8,7 @@ from typing import Any
 import typer
 
 from fleet.cli.failure import Failure
-from fleet.model.times import instant, rfc3339, seconds
+from fleet.values.times import instant, rfc3339, seconds
 
 _DURATION = re.compile(r"(\d{1,9}(?:\.\d{1,3})?)([smhd])")
 _PATIENCE = re.compile(_DURATION.pattern + "?")

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 from fleet.client.errors import BadConfiguration
 
 if TYPE_CHECKING:
-    from fleet.kubeconfig.files import Access as Found
-    from fleet.kubeconfig.files import Credential
+    from fleet.values.kubeconfig.files import Access as Found
+    from fleet.values.kubeconfig.files import Credential
 
 ENV_KUBECONFIG, ENV_DATA_DIR = "FLEET_KUBECONFIG", "FLEET_DATA_DIR"
 ENV_TOKEN = "FLEET_TOKEN"  # in place of the credentials of the kubeconfig's user
@@ -100,9 +100,9 @@ def _given(server: str, token: str | Callable[[], str] | None, ca: str | Path | 
 
 
 def _of_files(files: Sequence[Path], context: str | None, sure: bool, token: str | Callable[[], str] | None) -> Access:
-    from fleet.kubeconfig.document import BadKubeconfig
-    from fleet.kubeconfig.files import load
-    from fleet.kubeconfig.tls import context as context_of
+    from fleet.values.kubeconfig.document import BadKubeconfig
+    from fleet.values.kubeconfig.files import load
+    from fleet.values.kubeconfig.tls import context as context_of
 
     try:
         found = load(files, context=context, programs=True, token="given" if token else "")
@@ -127,7 +127,7 @@ def _credential_of(found: Found) -> Callable[[], Credential]:
     if found.program is None:
         own = found.credential
         return lambda: own
-    from fleet.kubeconfig.program import ProgramCredential
+    from fleet.values.kubeconfig.program import ProgramCredential
 
     program, one_at_a_time = ProgramCredential(found.program), threading.Lock()
 

@@ -15,7 +15,7 @@ import orjson
 
 from fleet.engine.filling import fill
 from fleet.engine.kind import Body
-from fleet.model.untyped import mapping, rows, text
+from fleet.values.untyped import mapping, rows, text
 
 V1, V2 = "autoscaling/v1", "autoscaling/v2"
 _UP = {

@@ -12,8 +12,8 @@ from typing import Any
 import orjson
 
 from fleet.engine.status import Cause, StatusError, bad_request, invalid
+from fleet.values.untyped import DEPTH_MAX
 
-DEPTH_MAX = 100  # objects and lists inside each other, in a body and in what is stored
 CONTAINERS_MAX = 64_000  # objects and lists in all: while a parser makes them, nothing else of the process runs
 STORED_BYTES_MAX = 3 * 512 * 1024  # of an object as JSON: the default bound of etcd
 _INT64 = (-(1 << 63), (1 << 63) - 1)

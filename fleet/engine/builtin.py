@@ -12,7 +12,7 @@ from typing import Any
 from fleet.engine.builtin_admission import ADMISSION
 from fleet.engine.defaults import DEFAULTS
 from fleet.engine.kind import Body, Kind
-from fleet.model.times import rfc3339_micro, seconds
+from fleet.values.times import rfc3339_micro, seconds
 
 _RBAC = "rbac.authorization.k8s.io"
 NAMESPACE_LABEL = "kubernetes.io/metadata.name"

@@ -14,9 +14,9 @@ from fleet.engine.columns_others import OTHERS
 from fleet.engine.columns_pods import PODS
 from fleet.engine.columns_services import SERVICES
 from fleet.engine.columns_workloads import WORKLOADS
-from fleet.engine.durations import age
-from fleet.engine.jsonpath import BadPath, find
 from fleet.engine.kind import Column, Kind
+from fleet.values.durations import age
+from fleet.values.jsonpath import BadPath, find
 
 COMPUTED = {**PODS, **OTHERS, **SERVICES, **WORKLOADS, **ADMISSION}
 

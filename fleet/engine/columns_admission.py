@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from fleet.engine.kind import Body
-from fleet.model.untyped import mapping
+from fleet.values.untyped import mapping
 
 _UNSET = "<unset>"
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from fleet.engine.durations import age, human
-from fleet.model.times import seconds
+from fleet.values.durations import age, human
+from fleet.values.times import seconds
 
 Body = dict[str, Any]
 

@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from fleet.engine.columns_workloads import NONE, selector_text
-from fleet.engine.durations import human
-from fleet.model.untyped import at, mapping, rows
+from fleet.values.durations import human
+from fleet.values.untyped import at, mapping, rows
 
 Body = dict[str, Any]
 _SHOWN = 3  # items of a list in one cell

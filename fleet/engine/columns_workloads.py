@@ -7,8 +7,8 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from fleet.engine.autoscaling import V1, V2, converted
-from fleet.engine.durations import age
-from fleet.model.untyped import at, mapping, rows
+from fleet.values.durations import age
+from fleet.values.untyped import at, mapping, rows
 
 Body = dict[str, Any]
 NONE = "<none>"

@@ -15,7 +15,7 @@ from fleet.engine.meta import check_texts
 from fleet.engine.prune import prune
 from fleet.engine.schema import compiled
 from fleet.engine.status import cut
-from fleet.model.untyped import mapping, text
+from fleet.values.untyped import mapping, text
 
 _KEPT = ("labels", "annotations")  # the parts of the metadata that a conversion may change
 

@@ -27,8 +27,8 @@ from fleet.engine.kind import Column, Family, Kind, Scale
 from fleet.engine.schemas import PRESERVE, Definitions, collapse, whole_object
 from fleet.engine.status import CAUSES_MAX, Cause
 from fleet.engine.validate import shown
-from fleet.model.names import dns1035_problems
-from fleet.model.untyped import at, mapping, rows, text, texts
+from fleet.values.names import dns1035_problems
+from fleet.values.untyped import at, mapping, rows, text, texts
 from fleet.wellknown import HANDLING_FAILED
 
 GROUP = "apiextensions.k8s.io"

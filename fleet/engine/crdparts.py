@@ -9,11 +9,11 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from fleet.engine.fieldpath import BadFieldPath, field_path, field_schema
-from fleet.engine.jsonpath import BadPath, compile_path
 from fleet.engine.status import Cause, cut
 from fleet.engine.validate import shown
-from fleet.model.names import dns1035_problems, subdomain_problems
-from fleet.model.untyped import mapping, rows, text, texts
+from fleet.values.jsonpath import BadPath, compile_path
+from fleet.values.names import dns1035_problems, subdomain_problems
+from fleet.values.untyped import mapping, rows, text, texts
 
 LISTED_MAX = 100  # versions, columns, names of one definition: each is looked at for every object
 SELECTABLE_MAX = 8

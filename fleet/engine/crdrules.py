@@ -12,16 +12,16 @@ from typing import Any
 
 import orjson
 
-from fleet.engine.cel.estimate import estimate
-from fleet.engine.cel.program import Program
-from fleet.engine.cel.shapes import REQUEST_BYTES, least, type_of_schema
 from fleet.engine.crdparts import invalid
 from fleet.engine.fieldpath import BadFieldPath, field_path
 from fleet.engine.kind import Schema
 from fleet.engine.rules import Rule, compile_rules
 from fleet.engine.status import Cause, cut
 from fleet.engine.validate import shown
-from fleet.model.untyped import mapping
+from fleet.values.cel.estimate import estimate
+from fleet.values.cel.program import Program
+from fleet.values.cel.shapes import REQUEST_BYTES, least, type_of_schema
+from fleet.values.untyped import mapping
 
 RULE_COST_MAX = 10_000_000  # of one rule, for all of its places in the largest object
 SCHEMA_COST_MAX = 100_000_000  # of all rules of a schema

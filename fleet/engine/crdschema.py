@@ -10,11 +10,11 @@ from typing import Any
 from fleet.engine.crdparts import invalid
 from fleet.engine.crdrules import rule_flaws, text_flaws
 from fleet.engine.kind import Schema
-from fleet.engine.pattern import BadPattern, Pattern
 from fleet.engine.schemas import INT_OR_STRING, PRESERVE, SCHEMA_FROM
 from fleet.engine.status import Cause, cut
 from fleet.engine.validate import shown
-from fleet.model.untyped import mapping, rows
+from fleet.values.pattern import BadPattern, Pattern
+from fleet.values.untyped import mapping, rows
 
 NODES_MAX = 200_000  # of one schema
 PATTERN_CHARACTERS_MAX = 256 * 1024  # of all patterns of one schema

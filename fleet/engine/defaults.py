@@ -7,7 +7,7 @@ from typing import Any
 from fleet.engine import autoscaling
 from fleet.engine.defaults_pods import POD, POD_SPEC, amount, amounts, resources, template
 from fleet.engine.filling import Body, Filler, Zero, all_of, at_each, fill
-from fleet.model.untyped import mapping, rows
+from fleet.values.untyped import mapping, rows
 
 _HISTORY = 10
 _LARGEST = 2**31 - 1

@@ -6,8 +6,8 @@ import re
 from typing import Any
 
 from fleet.engine.filling import Body, Filler, Zero, all_of, at_each, fill
-from fleet.model.quantity import BadQuantity, canonical
-from fleet.model.untyped import mapping, rows
+from fleet.values.quantity import BadQuantity, canonical
+from fleet.values.untyped import mapping, rows
 
 MODE = 0o644  # of the files in a volume of a ConfigMap, a Secret, …
 TOKEN_SECONDS = 3600

@@ -11,8 +11,8 @@ from fleet.engine.kind import Body, Kind
 from fleet.engine.status import Cause, bad_request, conflict, invalid
 from fleet.engine.validate import shown
 from fleet.engine.write import Prepared, counts_generations, set_or_drop
-from fleet.model.times import rfc3339
-from fleet.model.untyped import at, mapping, texts, whole
+from fleet.values.times import rfc3339
+from fleet.values.untyped import at, mapping, texts, whole
 
 ORPHAN = "orphan"
 FOREGROUND = "foregroundDeletion"

@@ -15,7 +15,7 @@ import orjson
 
 from fleet.engine.kind import Body, Kind
 from fleet.engine.schema import ANYTHING, Node
-from fleet.model.times import rfc3339
+from fleet.values.times import rfc3339
 
 Fields = dict[str, Any]
 

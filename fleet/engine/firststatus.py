@@ -11,8 +11,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from fleet.engine.kind import Kind
-from fleet.model.quantity import BadQuantity, quantity
-from fleet.model.untyped import rows
+from fleet.values.quantity import BadQuantity, quantity
+from fleet.values.untyped import rows
 
 Body = dict[str, Any]
 _COUNTED = ("cpu", "memory")

@@ -7,7 +7,7 @@ import re
 from fleet.engine.kind import Kind
 from fleet.engine.status import Cause
 from fleet.engine.validate import BASE64
-from fleet.model.times import RFC3339, moment
+from fleet.values.times import RFC3339, moment
 
 _GO_KINDS = {"integer": "int64", "number": "float64", "boolean": "bool", "array": "slice", "object": "map"}
 GO_TYPES = {

@@ -10,14 +10,14 @@ import orjson
 from fleet.engine.kind import Body, Kind
 from fleet.engine.status import CAUSES_MAX, Cause, cut
 from fleet.engine.validate import shown
-from fleet.model.names import (
+from fleet.values.names import (
     label_problems,
     label_value_problems,
     path_segment_problems,
     qualified_name_problems,
     subdomain_problems,
 )
-from fleet.model.untyped import texts
+from fleet.values.untyped import texts
 
 ANNOTATIONS_BYTES_MAX = 256 * 1024
 LENGTHS_MAX = {"labels": 1000, "ownerReferences": 1000, "finalizers": 500}

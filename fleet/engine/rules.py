@@ -12,13 +12,13 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any
 
-from fleet.engine.cel.program import CALL_COST_MAX, Budget, Program, compile_expression
-from fleet.engine.cel.shapes import type_of_schema
-from fleet.engine.cel.tree import BadExpression, TooLarge
-from fleet.engine.cel.types import BOOL, STRING, Type, optional_of
-from fleet.engine.cel.values import NO_OVERLOAD, NONE, Fault, Optional, OverBudget
 from fleet.engine.fieldpath import BadFieldPath, field_path
 from fleet.engine.status import Cause, cut
+from fleet.values.cel.program import CALL_COST_MAX, Budget, Program, compile_expression
+from fleet.values.cel.shapes import type_of_schema
+from fleet.values.cel.tree import BadExpression, TooLarge
+from fleet.values.cel.types import BOOL, STRING, Type, optional_of
+from fleet.values.cel.values import NO_OVERLOAD, NONE, Fault, Optional, OverBudget
 
 COST_MAX = 10_000_000  # of all rules of one write, as in a kube-apiserver: some seconds of Python
 COST_AT_ONCE = 100_000  # the same where somebody waits who must not wait long: an event loop

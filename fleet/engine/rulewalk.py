@@ -12,10 +12,10 @@ from typing import Any
 
 import orjson
 
-from fleet.engine.cel.values import equal
 from fleet.engine.rules import RuleBudget, evaluate
 from fleet.engine.schema import Node
 from fleet.engine.status import CAUSES_MAX, Cause
+from fleet.values.cel.values import equal
 
 
 def compared_fields(node: Node, same: Iterable[str]) -> frozenset[str]:

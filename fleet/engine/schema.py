@@ -14,8 +14,8 @@ from typing import Any
 import orjson
 
 from fleet.engine.kind import Kind, Schema
-from fleet.engine.pattern import BadPattern, Pattern
 from fleet.engine.rules import Rule, compile_rules
+from fleet.values.pattern import BadPattern, Pattern
 
 _CACHE_MAX = 4096
 

@@ -14,13 +14,13 @@ from typing import Any
 import orjson
 
 from fleet.engine.bounds import int64
-from fleet.engine.jsonpath import BadPath, find
 from fleet.engine.kind import Body, Kind
 from fleet.engine.status import StatusError, bad_request
 from fleet.engine.validate import shown
-from fleet.model import untyped
-from fleet.model.names import label_value_problems, qualified_name_problems
-from fleet.model.untyped import mapping, texts
+from fleet.values import untyped
+from fleet.values.jsonpath import BadPath, find
+from fleet.values.names import label_value_problems, qualified_name_problems
+from fleet.values.untyped import mapping, texts
 
 Test = Callable[[Body], bool]
 

@@ -14,7 +14,7 @@ from fleet.engine.order import merge_sorted
 from fleet.engine.schema import ANYTHING, Node
 from fleet.engine.status import bad_request, cut
 from fleet.engine.validate import exact
-from fleet.model.untyped import texts
+from fleet.values.untyped import texts
 
 _DIRECTIVE = "$patch"
 _RETAIN = "$retainKeys"

@@ -19,7 +19,7 @@ from fleet.engine.rules import RuleBudget
 from fleet.engine.rulewalk import by_keys, compared_fields, keys_of, run_rules
 from fleet.engine.schema import Node
 from fleet.engine.status import CAUSES_MAX, VALUE_CHARACTERS_MAX, Cause, cut
-from fleet.model.times import is_rfc3339
+from fleet.values.times import is_rfc3339
 
 RULES_NOT_CHECKED = (
     "some validation rules were not checked because the object was invalid; "

@@ -22,9 +22,9 @@ from fleet.engine.prune import Removed, prune
 from fleet.engine.schema import ANYTHING, META, compiled
 from fleet.engine.status import Cause, StatusError, bad_request, conflict, cut, invalid
 from fleet.engine.validate import exact, settled, shown, validate, wrong_types
-from fleet.model import untyped
-from fleet.model.times import rfc3339
-from fleet.model.untyped import at
+from fleet.values import untyped
+from fleet.values.times import rfc3339
+from fleet.values.untyped import at
 
 _CONDITIONAL = frozenset({("coordination.k8s.io", "leases"), ("apiextensions.k8s.io", "customresourcedefinitions")})
 PATCH_CHARACTERS_MAX = 4_000  # of an outcome that a refusal quotes

@@ -16,11 +16,11 @@ from fleet.model.amounts import Amounts
 from fleet.model.matching import member_bars, repelled_by
 from fleet.model.member import Member, Pool
 from fleet.model.reason import human
-from fleet.model.times import instant
 from fleet.model.unit import AffinityGroup, Toleration, Unit
 from fleet.quota.tree import MAX_JOBS, QuotaNode, QuotaTree
 from fleet.quota.users import USER_MAX_BY_NAME, user_caps
 from fleet.snapshot import Changes, Snapshot
+from fleet.values.times import instant
 from fleet.wellknown import TAINT_CORDON, TAINT_DRAIN
 
 _LIFTS_MOST = 8  # taints and the like that one member may have to be cleared of

@@ -22,10 +22,10 @@ from fleet.foresee.history import History
 from fleet.foresee.position import Position, position
 from fleet.foresee.smallest import smallest
 from fleet.model.reason import Reason
-from fleet.model.times import instant
 from fleet.model.unit import Unit
 from fleet.placement.problem import Solver
 from fleet.snapshot import Snapshot
+from fleet.values.times import instant
 
 TOO_LONG = "it would take too long to run the queue forward"
 

@@ -151,7 +151,7 @@ class Access:
         """The issuer that flags name; none without them. Raises Failure."""
         from api.auth import ISSUER
         from api.oidc.flags import Flags, issuers
-        from fleet.model.sections import BadConfiguration
+        from fleet.values.sections import BadConfiguration
 
         if all(getattr(self, field.name) == field.default for field in fields(self) if field.name[:5] == "oidc_"):
             return ()
@@ -242,7 +242,7 @@ def takes_access(command: Callable[..., None]) -> Callable[..., None]:
 def _check_configuration(path: Path) -> None:
     from api.auth import ISSUER
     from api.oidc.config import parse
-    from fleet.model.sections import BadConfiguration
+    from fleet.values.sections import BadConfiguration
 
     try:
         parse(path.read_bytes(), own_issuers=(ISSUER,))

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from api.audit.webhook import Receiver
     from fleet.audit.policy import Policy
     from fleet.outgoing.outgoing import Outgoing
-    from fleet.ports import Clock
+    from fleet.values.ports import Clock
 
 
 @dataclass(frozen=True)
@@ -80,7 +80,7 @@ async def audit_of(access: Access, outgoing: Outgoing, clock: Clock) -> AsyncIte
 
 def _policy(access: Access) -> Policy | None:
     from fleet.audit.policy import parse
-    from fleet.model.sections import BadConfiguration
+    from fleet.values.sections import BadConfiguration
 
     path = access.audit_policy_file
     if path is None:
@@ -95,7 +95,7 @@ def _policy(access: Access) -> Policy | None:
 
 def _receiver(access: Access) -> Receiver | None:
     from api.audit.webhook import read_receiver
-    from fleet.kubeconfig.document import BadKubeconfig
+    from fleet.values.kubeconfig.document import BadKubeconfig
 
     path = access.audit_webhook_config_file
     if path is None:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from fleet.cli.datadir import DataDir
     from fleet.hub.compose import Base
     from fleet.outgoing.outgoing import Outgoing
-    from fleet.ports import Clock
+    from fleet.values.ports import Clock
 
 
 @dataclass(frozen=True)
@@ -57,7 +57,7 @@ async def users_of(hub: Base, access: Access, outgoing: Outgoing) -> AsyncIterat
     from api.oidc.metrics import OidcMetrics
     from api.oidc.tokens import OidcTokens
     from api.oidc.watched import WatchedConfiguration
-    from fleet.model.sections import BadConfiguration
+    from fleet.values.sections import BadConfiguration
 
     metrics = OidcMetrics()
     tokens = OidcTokens(fetch_by(outgoing), hub.clock, metrics)

@@ -56,9 +56,9 @@ async def _backup(data: DataDir, url: str | None, output: IO[bytes], name: str, 
     from fleet.hub import pki
     from fleet.hub.archive import Writing, spool
     from fleet.hub.compose import database
-    from fleet.model.times import rfc3339
     from fleet.store.dump import TABLES, CannotDump, dump
     from fleet.store.migrate import HEAD
+    from fleet.values.times import rfc3339
 
     try:
         async with database(data, url) as dsn, dump(dsn) as source:
@@ -89,8 +89,8 @@ async def _check_same_hub(data: DataDir, source: object) -> None:
     """Raises Failure where the directory is of another hub: its keys would not open the database."""
     import orjson
 
-    from fleet.ports import Key
     from fleet.store.dump import Dump
+    from fleet.values.ports import Key
     from fleet.wellknown import HUB_CONFIG, SYSTEM_NAMESPACE
 
     assert isinstance(source, Dump)
@@ -129,8 +129,8 @@ def passphrase_of(file: Path | None) -> str | None:
 def _written(file: str) -> Iterator[IO[bytes]]:
     """The output, for the owner alone; a file is there under its name only when it is whole. Raises Failure."""
     from fleet.amc.terminal import drop_output
-    from fleet.files import whole_private
     from fleet.hub.archive import cannot_write
+    from fleet.values.files import whole_private
 
     try:
         if file != "-":

@@ -165,8 +165,8 @@ async def base(data: DataDir, dsn: str, parsed_bytes: int | None = None) -> Asyn
 
 async def _start_store(store: PostgresStore, data: DataDir) -> None:
     """Start it; a database that is still starting gets a bounded time."""
-    from fleet.ports import SchemaTooNew, StoreUnavailable
     from fleet.store.secrets import KeyMissing
+    from fleet.values.ports import SchemaTooNew, StoreUnavailable
 
     deadline = asyncio.get_running_loop().time() + DATABASE_WAIT_S
     while True:
@@ -360,7 +360,7 @@ async def _run_loops(
     from fleet.controllers.manager import build_loops
     from fleet.controllers.runtime.controller import cancelled, run_all
     from fleet.controllers.runtime.heartbeat import Heartbeat
-    from fleet.ports import Fenced
+    from fleet.values.ports import Fenced
 
     metrics = parts.metrics
     warming = asyncio.create_task(asyncio.to_thread(children.warm))

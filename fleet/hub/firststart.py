@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from fleet.cli.datadir import DataDir
 from fleet.cli.failure import Failure
-from fleet.files import tighten
+from fleet.values.files import tighten
 
 if TYPE_CHECKING:
     from fleet.simulate.cluster import Tls
@@ -112,7 +112,7 @@ def _own_names() -> list[str]:
     """The machine's own name, so that others can reach a hub that listens on every address."""
     import socket
 
-    from fleet.model.names import LABEL_MAX, subdomain_problems
+    from fleet.values.names import LABEL_MAX, subdomain_problems
 
     name = socket.gethostname()
     usable = len(name) <= LABEL_MAX and not subdomain_problems(name.lower())
@@ -136,7 +136,7 @@ def write_kubeconfig(data: DataDir, server: str, server_name: str = "") -> None:
     """Write DIR/kubeconfig for the address that is served now, unless it says so already. `server_name`: for which the
     hub shows the certificate of its CA; "" where it shows no other."""
     from fleet.hub import pki
-    from fleet.kubeconfig.document import write
+    from fleet.values.kubeconfig.document import write
 
     text = write(
         server, name="fleet", user="admin", ca=data.ca_certificate.read_bytes(), server_name=server_name,

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any
 from fleet import __version__
 from fleet.cli.datadir import DataDir
 from fleet.hub.certificates import Certificates
-from fleet.model.times import rfc3339
-from fleet.ports import Clock, StoreUnavailable
+from fleet.values.ports import Clock, StoreUnavailable
+from fleet.values.times import rfc3339
 
 if TYPE_CHECKING:
     from api.v1.historydb import History

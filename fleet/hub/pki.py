@@ -16,7 +16,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
-from fleet.files import write_private as write_private
+from fleet.values.files import write_private as write_private
 
 CA_LIFE = timedelta(days=3650)
 SERVER_LIFE = timedelta(days=365)

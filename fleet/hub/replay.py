@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from fleet.cli.failure import Failure
 from fleet.hub import replay_options as given
-from fleet.model.untyped import digits
+from fleet.values.untyped import digits
 
 if TYPE_CHECKING:
     from fleet.simulate.replay.policies import Policy

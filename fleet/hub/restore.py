@@ -101,10 +101,10 @@ def _differing(data: DataDir, files: Mapping[str, bytes]) -> list[str]:
 
 async def _restore(data: DataDir, url: str | None, backup: Backup, replaced: list[str], *, force: bool) -> None:
     from fleet.controllers.runtime.terms import KEY, ended
-    from fleet.files import whole_private
     from fleet.hub import pki
     from fleet.hub.compose import database
     from fleet.store.dump import CannotDump, load, look
+    from fleet.values.files import whole_private
 
     try:
         async with database(data, url) as dsn:

@@ -25,8 +25,8 @@ from typing import Any
 from fleet.cli import logs
 from fleet.cli.failure import Failure, Misfit
 from fleet.cli.logfile import BYTES_MAX, older
-from fleet.files import append_private
 from fleet.hub.parent import ENV_PARENT, ENV_READY_FD
+from fleet.values.files import append_private
 
 DEATHS_MAX = 5
 DEATHS_WINDOW_S = 60.0

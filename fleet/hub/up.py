@@ -46,7 +46,7 @@ from fleet.hub.console import hint
 from fleet.hub.firststart import Lock, create_root, prepare, public_names, write_kubeconfig
 from fleet.hub.parent import follow_parent
 from fleet.hub.tracing import ENV_OTLP, OtlpOption, endpoint_of
-from fleet.model.untyped import digits
+from fleet.values.untyped import digits
 
 if TYPE_CHECKING:
     from fleet.hub.supervise import Child, Supervisor

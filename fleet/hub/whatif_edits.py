@@ -140,7 +140,7 @@ def _members_of(path: Path) -> list[Member]:
     """Of a file with a member, or a snapshot with members, as snapshots have them; JSON or YAML."""
     import yaml
 
-    from fleet.kubeconfig.document import Loader
+    from fleet.values.kubeconfig.document import Loader
 
     try:
         found = yaml.load(path.read_text(), Loader=Loader)

@@ -9,11 +9,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from fleet.engine.cel.tree import BadExpression
 from fleet.kinds.expressions import Expression
 from fleet.kinds.interpreter import PodLabels, State
 from fleet.kinds.paths import is_path, parsed
-from fleet.model.untyped import mapping, rows, text, texts
+from fleet.values.cel.tree import BadExpression
+from fleet.values.untyped import mapping, rows, text, texts
 
 DEPENDENCY_KINDS = ("ConfigMap", "PersistentVolumeClaim", "Secret", "Service", "ServiceAccount")
 STATES = tuple(str(state) for state in State if state is not State.UNKNOWN)

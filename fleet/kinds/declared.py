@@ -13,7 +13,7 @@ from fleet.kinds.paths import Steps, drop, getter, is_path, placed, put, spelled
 from fleet.kinds.reader import Part, Reader
 from fleet.kinds.rules import Default, Rule
 from fleet.model.unit import Component
-from fleet.model.untyped import mapping, rows, text, whole
+from fleet.values.untyped import mapping, rows, text, whole
 from fleet.wellknown import ANNOTATION_MIN_REPLICAS
 
 

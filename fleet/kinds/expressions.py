@@ -15,22 +15,22 @@ from collections.abc import Callable, Mapping
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
-from fleet.engine.cel.tree import BadExpression
-from fleet.engine.celcost import cost_of
-from fleet.engine.celsyntax import Node, read
 from fleet.kinds.paths import getter, is_path, parsed
-from fleet.model.untyped import text
+from fleet.values.cel.nominal import cost_of
+from fleet.values.cel.syntax import Node, read
+from fleet.values.cel.tree import BadExpression
+from fleet.values.untyped import text
 
 if TYPE_CHECKING:  # it takes a tenth of a second to load, and most commands run no expression
-    from fleet.engine.cel.declare import Overload
-    from fleet.engine.cel.program import Budget, Program
-    from fleet.engine.cel.values import Run
+    from fleet.values.cel.declare import Overload
+    from fleet.values.cel.program import Budget, Program
+    from fleet.values.cel.values import Run
 
 STEPS_MAX = 100_000  # of one expression over one job, about ten milliseconds
 NOMINAL_ITEMS = 64  # of each list of the job that an expression must be affordable for
 ONCE_ITEMS = 32  # the same of an expression that is asked once a write
 ONCE_STEPS_MAX = 200_000  # of all expressions that are asked of one write
-_NOMINAL_WEIGHT = 32  # of each item, in units of fleet.engine.celcost
+_NOMINAL_WEIGHT = 32  # of each item, in units of fleet.values.cel.nominal
 _JVM_UNITS = {"": 1 << 20, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40, "p": 1 << 50}
 
 Values = Mapping[str, Any]
@@ -48,7 +48,7 @@ _CONDITION = re.compile(
 
 def budget_of(most: int) -> Budget:
     """What several expressions may cost together."""
-    from fleet.engine.cel.program import Budget
+    from fleet.values.cel.program import Budget
 
     return Budget(most)
 
@@ -222,8 +222,8 @@ class _Library:
             _grow(self._places, (root, *steps))
 
     def __call__(self, values: Values, budget: Budget | None = None) -> Any:
-        from fleet.engine.cel.program import Fault
-        from fleet.engine.cel.values import Optional
+        from fleet.values.cel.program import Fault
+        from fleet.values.cel.values import Optional
 
         budget = budget_of(STEPS_MAX) if budget is None else budget
         if budget.left <= 0:
@@ -239,9 +239,9 @@ class _Library:
 @lru_cache(maxsize=256)
 def _compiled(source: str, names: tuple[str, ...]) -> Program:
     """Raises BadExpression."""
-    from fleet.engine.cel.declare import overloads
-    from fleet.engine.cel.program import compile_expression
-    from fleet.engine.cel.types import DYN
+    from fleet.values.cel.declare import overloads
+    from fleet.values.cel.program import compile_expression
+    from fleet.values.cel.types import DYN
 
     functions: dict[str, tuple[tuple[Overload, ...], Callable[..., Any]]] = {
         "jvmBytes": (overloads("jvmBytes", "(dyn) -> int"), _jvm_bytes),

@@ -18,7 +18,7 @@ from typing import Any
 
 from fleet.kinds.interpreter import Body, Interpreter, Template
 from fleet.kinds.paths import placed
-from fleet.model.untyped import at
+from fleet.values.untyped import at
 from fleet.wellknown import LABEL_GANG
 
 NONE = "None"  # in place of a scheduler: nothing is marked, whatever the member serves

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from fleet.kinds.interpreter import Body, Template
 from fleet.kinds.topology import added_at
-from fleet.model.untyped import mapping, rows
+from fleet.values.untyped import mapping, rows
 from fleet.wellknown import GATE
 
 

@@ -16,8 +16,8 @@ import yaml
 from fleet.kinds.declaration import read_declaration
 from fleet.kinds.declared import DeclaredKind
 from fleet.kinds.interpreter import Interpreter
-from fleet.model.quantity import BadQuantity
-from fleet.model.untyped import text
+from fleet.values.quantity import BadQuantity
+from fleet.values.untyped import text
 
 _Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 Target = tuple[str, str]  # (group, kind)

@@ -8,7 +8,7 @@ from typing import Any
 from fleet.kinds.interpreter import Body, Dependency, Template
 from fleet.kinds.requests import pod_requests
 from fleet.model.unit import Component, NodeClaim, Requirement, Toleration
-from fleet.model.untyped import at, mapping, rows, text, texts
+from fleet.values.untyped import at, mapping, rows, text, texts
 from fleet.wellknown import LABEL_COMPONENT, QUEUING
 from fleet.wellknown.marks import without_hub_keys
 

@@ -10,8 +10,8 @@ from fleet.kinds.interpreter import Body, Range, Template
 from fleet.kinds.paths import Step, Steps, getter, spelled
 from fleet.kinds.rules import entries_of
 from fleet.kinds.sizes import annotation, declared_size
-from fleet.model.quantity import BadQuantity
-from fleet.model.untyped import digits, mapping, text, whole
+from fleet.values.quantity import BadQuantity
+from fleet.values.untyped import digits, mapping, text, whole
 from fleet.wellknown import ANNOTATION_SIZE
 
 

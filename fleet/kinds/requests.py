@@ -19,8 +19,8 @@ from functools import lru_cache
 from typing import Any
 
 from fleet.model.amounts import Amounts
-from fleet.model.quantity import nanos, quantity, rounded
-from fleet.model.untyped import mapping, rows
+from fleet.values.quantity import nanos, quantity, rounded
+from fleet.values.untyped import mapping, rows
 
 POD_LEVEL = ("cpu", "memory")
 POD_LEVEL_PREFIX = "hugepages-"

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 from fleet.kinds.declaration import JobDefault, JobRule, Place
 from fleet.kinds.interpreter import Body, Fault
 from fleet.kinds.paths import Step, Steps, getter, parsed, put, spelled
-from fleet.model.untyped import mapping
+from fleet.values.untyped import mapping
 
 if TYPE_CHECKING:
-    from fleet.engine.cel.program import Budget
+    from fleet.values.cel.program import Budget
 
 Entry = tuple[dict[str, Any], Step]
 

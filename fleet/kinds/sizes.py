@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from fleet.model.quantity import BadQuantity, quantity
-from fleet.model.untyped import mapping, text
+from fleet.values.quantity import BadQuantity, quantity
+from fleet.values.untyped import mapping, text
 from fleet.wellknown import ANNOTATION_SIZE
 
 _DIGITS_MAX = 6

@@ -13,7 +13,7 @@ from typing import Any
 
 from fleet.kinds.interpreter import Body, Template
 from fleet.kinds.paths import Steps, placed
-from fleet.model.untyped import mapping
+from fleet.values.untyped import mapping
 from fleet.wellknown import ANNOTATION_TOPOLOGY, KUEUE_TOPOLOGY
 
 _NAMES = (ANNOTATION_TOPOLOGY, KUEUE_TOPOLOGY)

@@ -12,7 +12,7 @@ from fleet.members.dispatched import Dispatched
 from fleet.members.members import Did, Outcome
 from fleet.model.pod import PodView
 from fleet.model.reason import Code
-from fleet.ports import Body, Key
+from fleet.values.ports import Body, Key
 
 
 class Target(Protocol):

@@ -20,7 +20,7 @@ from fleet.members.traits import Limits, State, Traits
 from fleet.model.member import Member
 from fleet.model.pod import PodView
 from fleet.model.unit import Seat
-from fleet.ports import Body, Key
+from fleet.values.ports import Body, Key
 
 log = structlog.get_logger(__name__)
 

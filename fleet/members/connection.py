@@ -22,8 +22,8 @@ import orjson
 from fleet.members.dialled import DialledConnector
 from fleet.members.kubeconfig import Access
 from fleet.members.texts import LINE_MAX, one_line
-from fleet.ports import Body
 from fleet.traces.span import TRACEPARENT
+from fleet.values.ports import Body
 
 CONCURRENCY = 16  # requests at once, watches not counted
 REQUEST_S = 15.0  # for one request, once it has a place

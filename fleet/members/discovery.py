@@ -12,8 +12,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from fleet.members.connection import BAD_ANSWERS, Answer, Connection, Unreachable, not_let_in
-from fleet.model.untyped import mapping, rows, text, texts
-from fleet.ports import Body
+from fleet.values.ports import Body
+from fleet.values.untyped import mapping, rows, text, texts
 
 KINDS_MAX = 10_000  # of one member
 _NAME = re.compile(r"[A-Za-z0-9.-]{0,253}")  # of a group, a version, a resource, a kind

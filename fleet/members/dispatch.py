@@ -19,8 +19,8 @@ from fleet.members.members import Did, Outcome
 from fleet.members.refusals import cause_of
 from fleet.members.texts import one_line
 from fleet.model.reason import Code
-from fleet.model.untyped import mapping, rows, text
-from fleet.ports import Body
+from fleet.values.ports import Body
+from fleet.values.untyped import mapping, rows, text
 from fleet.wellknown import ANNOTATION_USERS, FIELD_MANAGER, LABEL_BINDING, LABEL_HUB
 
 LOOKS = 3

@@ -19,8 +19,8 @@ from fleet.members.index import ByBinding
 from fleet.members.inventory import Notify
 from fleet.members.members import Changed
 from fleet.members.texts import labels_of, lines_within, name_of, one_line
-from fleet.model.untyped import digits, rows
-from fleet.ports import Body, Key
+from fleet.values.ports import Body, Key
+from fleet.values.untyped import digits, rows
 from fleet.wellknown import LABEL_BINDING, LABEL_HUB
 
 STATUS_BYTES_MAX = 1 << 20

@@ -17,8 +17,8 @@ import structlog
 
 from fleet.members.allowance import LoopTime, TooMuch
 from fleet.members.connection import Answer, Connection, TooLarge, Unreachable
-from fleet.model.untyped import mapping, rows, text
-from fleet.ports import Body
+from fleet.values.ports import Body
+from fleet.values.untyped import mapping, rows, text
 
 log = structlog.get_logger(__name__)
 

@@ -7,9 +7,9 @@ from binascii import Error as Base64Error
 
 from fleet.members.gpufigures import ANSWER_BYTES_MAX, NoFigures
 from fleet.members.gpusource import Prometheus
-from fleet.model.untyped import mapping, text
 from fleet.outgoing import Outgoing, OutgoingError
-from fleet.ports import Key, Store
+from fleet.values.ports import Key, Store
+from fleet.values.untyped import mapping, text
 from fleet.wellknown import SYSTEM_NAMESPACE
 
 SECRET_TYPE = "fleet.io/metrics"  # no other Secret is read, so that a Cluster gives away none

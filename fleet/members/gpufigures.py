@@ -18,7 +18,7 @@ import orjson
 
 from fleet.members.gpusource import Exporters, Prometheus, Source, proxied
 from fleet.members.texts import one_line
-from fleet.model.untyped import mapping, pairs, rows, text
+from fleet.values.untyped import mapping, pairs, rows, text
 
 UTILIZATION, USED, FREE, POWER = (
     "DCGM_FI_DEV_GPU_UTIL", "DCGM_FI_DEV_FB_USED", "DCGM_FI_DEV_FB_FREE", "DCGM_FI_DEV_POWER_USAGE",

@@ -12,9 +12,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from fleet.model.names import label_problems, label_value_problems, qualified_name_problems
-from fleet.model.untyped import mapping, pairs, text, whole
-from fleet.ports import Body
+from fleet.values.names import label_problems, label_value_problems, qualified_name_problems
+from fleet.values.ports import Body
+from fleet.values.untyped import mapping, pairs, text, whole
 
 EXPORTER_PORT, PROMETHEUS_PORT = 9400, 9090
 LABELS_MOST = 10

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from fleet.members.connection import Connection, Unreachable, not_let_in
 from fleet.members.texts import one_line
-from fleet.model.untyped import mapping
+from fleet.values.untyped import mapping
 
 PATH = "/api/v1/namespaces/kube-system"
 NOT_THERE = (403, 404)  # answers that asking again does not change

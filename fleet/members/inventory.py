@@ -20,10 +20,10 @@ from fleet.members.nodes import RESOURCES_MAX, Nodes, read_node
 from fleet.members.texts import labels_of, name_of, one_line
 from fleet.model.amounts import NOTHING, Amounts
 from fleet.model.pod import PodView
-from fleet.model.quantity import LARGEST, BadQuantity
-from fleet.model.times import seconds
-from fleet.model.untyped import digits, mapping, pairs, rows, text, whole
-from fleet.ports import Body
+from fleet.values.ports import Body
+from fleet.values.quantity import LARGEST, BadQuantity
+from fleet.values.times import seconds
+from fleet.values.untyped import digits, mapping, pairs, rows, text, whole
 from fleet.wellknown import (
     ANNOTATION_CHECKPOINT,
     ATTEMPT,

@@ -11,10 +11,10 @@ import ssl
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, replace
 
-from fleet.kubeconfig.document import BadKubeconfig, Chosen, choose, inline, parse
-from fleet.kubeconfig.files import Access as Found
-from fleet.kubeconfig.files import access_of
-from fleet.kubeconfig.tls import load_pair
+from fleet.values.kubeconfig.document import BadKubeconfig, Chosen, choose, inline, parse
+from fleet.values.kubeconfig.files import Access as Found
+from fleet.values.kubeconfig.files import access_of
+from fleet.values.kubeconfig.tls import load_pair
 
 Dialled = Callable[[], Awaitable[socket.socket]]  # a socket that is connected with a member; raises OSError
 Dial = Callable[[str], Awaitable[socket.socket]]  # the same, given the member's name

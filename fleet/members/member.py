@@ -38,7 +38,7 @@ from fleet.model.amounts import NOTHING, Amounts
 from fleet.model.member import Member
 from fleet.model.pod import PodView
 from fleet.model.unit import Seat
-from fleet.ports import Body, Key
+from fleet.values.ports import Body, Key
 from fleet.wellknown import LABEL_HUB
 
 log = structlog.get_logger(__name__)

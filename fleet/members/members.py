@@ -17,7 +17,7 @@ from fleet.model.member import Member
 from fleet.model.pod import PodView
 from fleet.model.reason import Code
 from fleet.model.unit import Seat
-from fleet.ports import Body, Key
+from fleet.values.ports import Body, Key
 
 
 class Did(StrEnum):

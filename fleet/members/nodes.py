@@ -18,10 +18,10 @@ from fleet.members.members import Closed, NodeView
 from fleet.members.texts import labels_of, name_of, one_line
 from fleet.model.amounts import NOTHING, Amounts
 from fleet.model.member import Pool, Taint
-from fleet.model.quantity import BadQuantity
 from fleet.model.unit import Seat
-from fleet.model.untyped import mapping, rows
-from fleet.ports import Body
+from fleet.values.ports import Body
+from fleet.values.quantity import BadQuantity
+from fleet.values.untyped import mapping, rows
 
 # Labels that tell nodes apart instead of telling what they are like: kept, they would make every node its own pool.
 PER_NODE_LABELS = frozenset(

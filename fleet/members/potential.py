@@ -14,7 +14,7 @@ from typing import Any
 
 from fleet.model.amounts import Amounts
 from fleet.model.member import Pool, Taint
-from fleet.model.quantity import BadQuantity, quantity
+from fleet.values.quantity import BadQuantity, quantity
 
 _MOST_GROUPS = 100
 _MOST_NODES = 100_000

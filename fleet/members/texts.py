@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from fleet.model.untyped import pairs, text
+from fleet.values.untyped import pairs, text
 
 LINE_MAX = 500  # characters
 NAME_MAX = 317  # characters of a name: a label's key is the longest, a prefix and a name

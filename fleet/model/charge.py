@@ -10,8 +10,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from fleet.model.amounts import NOTHING, Amounts
-from fleet.model.quantity import texts_of
 from fleet.model.unit import Component
+from fleet.values.quantity import texts_of
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from fleet.model.member import Member, Pool, Taint
 from fleet.model.unit import NodeClaim, Requirement, Toleration, Unit
-from fleet.model.untyped import rows, text
+from fleet.values.untyped import rows, text
 
 _REPELLING = ("NoSchedule", "NoExecute")
 _INTEGER = re.compile("[+-]?[0-9]{1,63}")  # a label has 63 characters at most

@@ -18,7 +18,7 @@ from typing import Any
 
 from fleet.decide import BadSnapshot
 from fleet.model.amounts import Amounts
-from fleet.model.quantity import BadQuantity, quantity
+from fleet.values.quantity import BadQuantity, quantity
 
 Json = dict[str, Any]
 VERSION = 1  # of the documents

@@ -14,11 +14,11 @@ from email.message import EmailMessage
 
 import orjson
 
-from fleet.engine.durations import human
-from fleet.model.times import rfc3339
 from fleet.model.told import Told
 from fleet.notify.happening import Happening
 from fleet.notify.receiver import Form, Mail
+from fleet.values.durations import human
+from fleet.values.times import rfc3339
 
 _SECRET_PREFIX = "whsec_"  # of a signing key in base64, as Standard Webhooks write it
 _VERB = {

@@ -10,8 +10,8 @@ from typing import Any
 import sqlalchemy as sa
 
 from fleet.accounts.models import Notification
-from fleet.model.times import rfc3339
 from fleet.notify.outbox import DELIVERED, GAVE_UP, NO_RECEIVER, when
+from fleet.values.times import rfc3339
 
 PENDING, RETRYING = "Pending", "Retrying"  # the states of those that are not over
 STATES = (PENDING, RETRYING, DELIVERED, GAVE_UP, NO_RECEIVER)

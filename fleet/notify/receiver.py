@@ -13,8 +13,8 @@ from enum import StrEnum
 
 from fleet.engine.selectors import Requirement, from_object, holds
 from fleet.model.told import Told, named
-from fleet.model.untyped import mapping, text, texts, whole
-from fleet.ports import Body
+from fleet.values.ports import Body
+from fleet.values.untyped import mapping, text, texts, whole
 from fleet.wellknown import ANNOTATION_NOTIFY, SYSTEM_NAMESPACE
 
 EVENTS = (Told.SUCCEEDED, Told.FAILED, Told.EVICTED)  # of a receiver that names none

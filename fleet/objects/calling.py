@@ -12,9 +12,9 @@ from base64 import b64decode
 from dataclasses import dataclass
 from typing import Any
 
-from fleet.model.untyped import mapping, rows, text, texts, whole
 from fleet.outgoing import Outgoing, OutgoingError, Reason
-from fleet.ports import Body, Key, Store
+from fleet.values.ports import Body, Key, Store
+from fleet.values.untyped import mapping, rows, text, texts, whole
 
 _SERVICE_OF_SLICE = "kubernetes.io/service-name"
 _HTTPS_PORT = 443

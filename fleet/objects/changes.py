@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from fleet.ports import Expired, Key, Store
+from fleet.values.ports import Expired, Key, Store
 
 CHANGES = 5_000  # more of them since the last request, and all is made anew, which then costs less
 Resource = tuple[str, str]

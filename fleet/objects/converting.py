@@ -14,10 +14,10 @@ import orjson
 from fleet.engine.conversion import BadConversion, restored
 from fleet.engine.kind import Kind
 from fleet.engine.status import StatusError, cut
-from fleet.model.untyped import mapping, text, texts
 from fleet.objects.calling import HookClient, HookFailed
 from fleet.outgoing import Outgoing
-from fleet.ports import Body, Ids, Store
+from fleet.values.ports import Body, Ids, Store
+from fleet.values.untyped import mapping, text, texts
 
 TIMEOUT_S = 30.0  # of one question
 OBJECTS_MAX, QUESTION_BYTES_MAX = 100, 2 << 20  # of one question; a larger object is asked about alone

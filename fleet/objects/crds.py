@@ -16,9 +16,8 @@ import structlog
 from fleet.engine.crd import FINALIZER, GROUP, RESOURCE, crd_of, dated, kind_of, status_of, validate
 from fleet.engine.kind import Kind
 from fleet.engine.registry import Registry
-from fleet.model.untyped import mapping, rows
 from fleet.objects.definitions import definitions
-from fleet.ports import (
+from fleet.values.ports import (
     EXISTS,
     Body,
     Change,
@@ -32,6 +31,7 @@ from fleet.ports import (
     Stored,
     StoreUnavailable,
 )
+from fleet.values.untyped import mapping, rows
 from fleet.wellknown import HANDLING_FAILED
 
 log = structlog.get_logger(__name__)

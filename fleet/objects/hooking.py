@@ -17,7 +17,7 @@ from fleet.engine.kind import Kind
 from fleet.engine.write import Prepared
 from fleet.objects.apart import made
 from fleet.objects.writing import Options, User
-from fleet.ports import Body
+from fleet.values.ports import Body
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,8 +15,8 @@ import structlog
 from fleet.kinds import INTERPRETERS
 from fleet.kinds.declaration import BadDeclaration, read_declaration
 from fleet.kinds.declared import DeclaredKind
-from fleet.model.untyped import mapping
-from fleet.ports import Expired, Fenced, Store, Stored, StoreUnavailable
+from fleet.values.ports import Expired, Fenced, Store, Stored, StoreUnavailable
+from fleet.values.untyped import mapping
 from fleet.wellknown import CONFIG
 
 log = structlog.get_logger(__name__)

@@ -12,8 +12,8 @@ from typing import Any
 import orjson
 
 from fleet.engine.status import StatusError
-from fleet.ports import Store
 from fleet.snapshot import Snapshot
+from fleet.values.ports import Store
 
 KIND = "snapshot"  # of the store's history
 NODES = "nodes"  # likewise: the nodes with GPUs and the jobs on them (fleet/controllers/decide/nodesnow.py)

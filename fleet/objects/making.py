@@ -11,7 +11,7 @@ from fleet.kinds import interpreter_for
 from fleet.objects.hooking import Asked, Hooks, Make, Way
 from fleet.objects.refusing import fitting, name_in
 from fleet.objects.writing import Options
-from fleet.ports import Body, Clock, Ids
+from fleet.values.ports import Body, Clock, Ids
 
 
 def filled(kind: Kind, body: Body) -> Body:

@@ -37,7 +37,8 @@ from fleet.objects.refusing import LastFinalizer, fitting, name_in, need_namespa
 from fleet.objects.rewrite import Rewrite, Turns
 from fleet.objects.versions import Versions
 from fleet.objects.writing import Options, Review, Rule, Written, as_stored
-from fleet.ports import (
+from fleet.slices import unhurried
+from fleet.values.ports import (
     ABSENT,
     Body,
     Change,
@@ -53,7 +54,6 @@ from fleet.ports import (
     Stored,
     Write,
 )
-from fleet.slices import unhurried
 
 ATTEMPTS_MAX = 5  # of a read-modify-write that loses to others; then 409 Conflict
 EVERY_KIND = ("*", "*")  # in `rules`: the rule of kinds that have none of their own

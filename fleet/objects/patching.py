@@ -10,7 +10,7 @@ from fleet.engine.kind import Kind
 from fleet.engine.schema import compiled
 from fleet.engine.status import unsupported_media_type
 from fleet.engine.strategic import strategic_patch
-from fleet.ports import Body
+from fleet.values.ports import Body
 
 
 def patcher(kind: Kind, patch_type: str) -> Callable[[Body, Any], Body]:

@@ -9,7 +9,7 @@ from fleet.engine.bounds import check_stored
 from fleet.engine.kind import Kind
 from fleet.engine.status import Cause, StatusError, forbidden, invalid, not_found
 from fleet.engine.write import Prepared
-from fleet.ports import Body, Key, Store
+from fleet.values.ports import Body, Key, Store
 
 
 class LastFinalizer(StatusError):

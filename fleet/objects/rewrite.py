@@ -24,7 +24,7 @@ from fleet.objects.apart import LARGE_BYTES, at_once, made
 from fleet.objects.hooking import Way
 from fleet.objects.versions import Shown, Source
 from fleet.objects.writing import Written, as_stored
-from fleet.ports import Body, Change, Clock, Committed, Delete, Expect, Key, Put, Stored, Write
+from fleet.values.ports import Body, Change, Clock, Committed, Delete, Expect, Key, Put, Stored, Write
 
 PATIENCE_S = 10.0  # of a write whose rule looks at other objects, its wait for its turn included; then 409 Conflict
 PAUSE_S = (0.001, 0.02)  # between its tries

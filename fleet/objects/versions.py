@@ -22,7 +22,7 @@ from fleet.engine.kind import Kind
 from fleet.engine.status import StatusError
 from fleet.objects.refusing import name_in
 from fleet.objects.shared import SharedBytes
-from fleet.ports import Body, Committed, Conflict, Event, Key, Page, Put, Selector, Store, Stored, Watch, Write
+from fleet.values.ports import Body, Committed, Conflict, Event, Key, Page, Put, Selector, Store, Stored, Watch, Write
 
 BREATH = 200  # objects that are read before others get a turn
 AT_ONCE = 100  # events of a watch that are converted together

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from fleet.engine.kind import Kind
 from fleet.engine.status import Cause
-from fleet.ports import Body, Store, Stored, Write
+from fleet.values.ports import Body, Store, Stored, Write
 
 if TYPE_CHECKING:
     from fleet.objects.objects import Objects

@@ -10,8 +10,8 @@ import ipaddress
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from fleet.model.untyped import digits
 from fleet.outgoing.special import METADATA, Address, Network, plain
+from fleet.values.untyped import digits
 
 _PORT_MAX = 65535
 

@@ -9,7 +9,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from fleet.model.quantity import BadQuantity, quantity
+from fleet.values.quantity import BadQuantity, quantity
 
 
 def json_object(attributes: Mapping[str, str], name: str, example: str) -> dict[str, Any]:

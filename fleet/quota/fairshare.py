@@ -24,9 +24,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
-from fleet.model.untyped import digits
 from fleet.quota.guarantee import Guarantees
 from fleet.quota.tree import QuotaTree
+from fleet.values.untyped import digits
 
 SHARED_WEIGHTS = ("quota.scheduling.koordinator.sh/shared-weight", "shared-weight")
 LARGEST_WEIGHT = 10**9

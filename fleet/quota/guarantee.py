@@ -15,10 +15,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from fleet.model.member import Member
-from fleet.model.quantity import BadQuantity
 from fleet.model.unit import Phase, Unit
 from fleet.quota.attributes import amounts, json_object
 from fleet.quota.tree import MAX_JOBS, QuotaTree
+from fleet.values.quantity import BadQuantity
 
 LEND_LIMIT = "alibabacloud.com/lendlimit"
 

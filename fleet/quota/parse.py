@@ -14,14 +14,14 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any
 
-from fleet.model.quantity import BadQuantity, quantity
-from fleet.model.untyped import digits
 from fleet.quota.fairshare import LARGEST_WEIGHT, SHARED_WEIGHTS
 from fleet.quota.guarantee import LEND_LIMIT, lend_limit
 from fleet.quota.queuenames import queue_problem
 from fleet.quota.tree import PRIORITY_THAT_BLOCKS, QuotaNode, QuotaTree
 from fleet.quota.users import USER_MAX, USER_MAX_BY_NAME, user_caps, waiting_limits
 from fleet.quota.waiting import MAX_WAITING, WaitingLimits
+from fleet.values.quantity import BadQuantity, quantity
+from fleet.values.untyped import digits
 
 NODES_MAX = 10_000
 DEPTH_MAX = 16

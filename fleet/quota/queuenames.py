@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fleet.model.names import subdomain_problems
+from fleet.values.names import subdomain_problems
 
 _PREFIX_MAX = 58
 _SUFFIX = "xxxxx"  # stands for the letters that are put behind the prefix

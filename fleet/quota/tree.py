@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from fleet.model.quantity import BadQuantity
 from fleet.model.unit import Unit
 from fleet.quota.users import UserCaps, user_caps
+from fleet.values.quantity import BadQuantity
 
 MAX_JOBS = "kube-queue/max-jobs"
 PRIORITY_THAT_BLOCKS = 4  # of an Intelligent queue that does not say

@@ -13,9 +13,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from fleet.model.quantity import BadQuantity
 from fleet.quota.attributes import amounts, json_object
 from fleet.quota.waiting import MAX_WAITING, WaitingLimits
+from fleet.values.quantity import BadQuantity
 
 USER_MAX = "fleet.io/user-max"  # of every user: {"nvidia.com/gpu": 8, "kube-queue/max-jobs": 2}
 USER_MAX_BY_NAME = "fleet.io/user-max-by-name"  # instead of it, of some: {"alice": {"nvidia.com/gpu": 16}}

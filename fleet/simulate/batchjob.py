@@ -6,10 +6,10 @@ import copy
 import hashlib
 from typing import Any
 
-from fleet.model.times import seconds
-from fleet.ports import Body
 from fleet.simulate.operators import Operator
 from fleet.simulate.world import World, going, phase_of
+from fleet.values.ports import Body
+from fleet.values.times import seconds
 
 _ALPHABET = "bcdfghjklmnpqrstvwxz2456789"
 BACKOFF_LIMIT = 6

@@ -27,11 +27,9 @@ from fleet.controllers.lifecycle.garbage import GarbageCollector
 from fleet.controllers.lifecycle.namespaces import Namespaces
 from fleet.controllers.runtime.controller import Loop, run_all
 from fleet.engine.registry import Registry
-from fleet.kubeconfig.document import write
 from fleet.objects.crds import follow_crds, load_crds
 from fleet.objects.objects import Objects
 from fleet.objects.writing import User
-from fleet.ports import Body, Clock, Ids, Key
 from fleet.simulate.batchjob import BatchJobs
 from fleet.simulate.declared import DeclaredKinds
 from fleet.simulate.exporter import PodMetrics
@@ -49,6 +47,8 @@ from fleet.simulate.wall import RandomIds, WallClock
 from fleet.simulate.world import World
 from fleet.simulate.xgboostjob import XGBoostJobs
 from fleet.store.memory import MemoryStore
+from fleet.values.kubeconfig.document import write
+from fleet.values.ports import Body, Clock, Ids, Key
 from fleet.wellknown import CLUSTER, POLICY, QUEUE, QUOTA, WORK
 
 log = structlog.get_logger(__name__)

@@ -19,10 +19,10 @@ from fleet.kinds.declared import DeclaredKind
 from fleet.kinds.interpreter import State, Template
 from fleet.kinds.lookup import shipped
 from fleet.kinds.paths import put
-from fleet.model.untyped import mapping, rows, text
-from fleet.ports import Body
 from fleet.simulate.operators import Operator
 from fleet.simulate.world import World, going, phase_of, set_condition
+from fleet.values.ports import Body
+from fleet.values.untyped import mapping, rows, text
 from fleet.wellknown import CONFIG, KUBEFLOW
 
 OWN_OPERATORS = frozenset({KUBEFLOW, "batch"})  # groups of kinds that have an operator of their own

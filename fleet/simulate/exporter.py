@@ -11,9 +11,9 @@ from collections.abc import Iterator
 from api.http import Answer, Request, text_response
 from api.routing import Route
 from fleet.engine.status import StatusError, not_found, unavailable
-from fleet.model.untyped import mapping, pairs, rows, text
-from fleet.ports import Body, Key
 from fleet.simulate.world import World, phase_of
+from fleet.values.ports import Body, Key
+from fleet.values.untyped import mapping, pairs, rows, text
 
 LABEL = "testbed/gpu-exporter"  # a pod with this label is an exporter
 MODEL, MIB = "Simulated", 81_920  # of each GPU

@@ -16,10 +16,10 @@ from typing import Any
 import orjson
 import structlog
 
-from fleet.files import whole_private
-from fleet.model.untyped import mapping
-from fleet.ports import Key, Stored
 from fleet.store.memory import MemoryStore
+from fleet.values.files import whole_private
+from fleet.values.ports import Key, Stored
+from fleet.values.untyped import mapping
 
 log = structlog.get_logger(__name__)
 

@@ -12,10 +12,10 @@ import copy
 from abc import abstractmethod
 from typing import Any
 
-from fleet.model.times import seconds
-from fleet.ports import Body
 from fleet.simulate.operators import Operator, exit_code
 from fleet.simulate.world import World, going, phase_of
+from fleet.values.ports import Body
+from fleet.values.times import seconds
 
 PREFIX = "training.kubeflow.org"
 RETRYABLE_FROM = 128  # with restartPolicy ExitCode, codes from here on (signals) are tried again

@@ -13,10 +13,10 @@ import re
 import structlog
 
 from fleet.engine.status import StatusError
-from fleet.model.times import seconds as seconds_of
-from fleet.model.untyped import digits
-from fleet.ports import Body, EventType, Expired
 from fleet.simulate.world import World, going, node_of, phase_of, set_condition
+from fleet.values.ports import Body, EventType, Expired
+from fleet.values.times import seconds as seconds_of
+from fleet.values.untyped import digits
 
 log = structlog.get_logger(__name__)
 

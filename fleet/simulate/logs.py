@@ -10,9 +10,9 @@ from collections.abc import Awaitable, Callable
 from api.http import Answer, Request, Stream, text_response
 from api.routing import Route
 from fleet.engine.status import StatusError, bad_request, not_found
-from fleet.model.times import seconds
-from fleet.ports import Body, EventType, Key, Stored
 from fleet.simulate.world import World, phase_of
+from fleet.values.ports import Body, EventType, Key, Stored
+from fleet.values.times import seconds
 
 FOLLOWED_S = 4 * 3600.0
 OVER = ("Succeeded", "Failed")

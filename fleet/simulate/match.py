@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from fleet.kinds.requests import pod_requests
-from fleet.ports import Body
+from fleet.values.ports import Body
 
 Pairs = tuple[tuple[str, str], ...]
 # One term of a node selector: its requirements on labels and on fields, as (key, operator, values).

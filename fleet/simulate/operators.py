@@ -12,8 +12,8 @@ from fleet.controllers.runtime.controller import Controller, Source
 from fleet.engine.kind import Kind
 from fleet.engine.status import StatusError
 from fleet.kinds import interpreter_for
-from fleet.ports import Body, Key
 from fleet.simulate.world import World
+from fleet.values.ports import Body, Key
 
 
 class Operator(ABC):

@@ -7,9 +7,9 @@ import uuid
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from fleet.files import write_private
 from fleet.simulate.cluster import NodeShape, SimulatedCluster, Tls, identity_of
 from fleet.simulate.wall import RandomIds
+from fleet.values.files import write_private
 
 MEMBERS_MAX = 26 * 26
 

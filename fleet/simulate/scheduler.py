@@ -21,9 +21,9 @@ import structlog
 
 from fleet.engine.status import StatusError
 from fleet.kinds.requests import amounts, pod_requests
-from fleet.ports import Body, EventType, Expired
 from fleet.simulate.match import Needs, chosen_domains, liking, needs_of, why_not_here
 from fleet.simulate.world import World, going, node_of, phase_of, set_condition
+from fleet.values.ports import Body, EventType, Expired
 
 log = structlog.get_logger(__name__)
 

@@ -58,7 +58,7 @@ class VirtualLoop(asyncio.SelectorEventLoop):
 
 
 class VirtualClock:
-    """fleet.ports.Clock over the running loop's time, for its threads too: while they work it stands still."""
+    """fleet.values.ports.Clock over the running loop's time, for its threads too: while they work it stands still."""
 
     def __init__(self, epoch: float) -> None:
         """`epoch`: the epoch second at the loop's time zero."""

@@ -13,11 +13,11 @@ from typing import Any
 
 from fleet.engine.kind import Kind
 from fleet.engine.registry import Registry
-from fleet.model.times import rfc3339
 from fleet.objects.objects import Objects
 from fleet.objects.writing import Options, User
-from fleet.ports import Body, Clock, EventType, Expired, Ids, Store
 from fleet.simulate.required import completed
+from fleet.values.ports import Body, Clock, EventType, Expired, Ids, Store
+from fleet.values.times import rfc3339
 
 OPERATOR = User("system:simulated", ("system:masters",))
 PodListener = Callable[[Body, bool], None]  # (pod, whether it is gone)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from fleet.ports import Body
 from fleet.simulate.kubeflow import KubeflowOperator, active, all_done
+from fleet.values.ports import Body
 
 
 class XGBoostJobs(KubeflowOperator):

@@ -10,12 +10,12 @@ from collections.abc import Sequence
 
 import asyncpg
 
-from fleet.ports import Clock, Committed, Conflict, Fenced, Key, Stored, StoreFull, StoreUnavailable, Write
 from fleet.store import sql
 from fleet.store.evaluate import evaluate
 from fleet.store.link import BROKEN, Link, why_away
 from fleet.store.secrets import SecretBox
 from fleet.store.writer import no_space
+from fleet.values.ports import Clock, Committed, Conflict, Fenced, Key, Stored, StoreFull, StoreUnavailable, Write
 
 
 class ApartWriter:

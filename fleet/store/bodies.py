@@ -14,7 +14,7 @@ from collections import deque
 from contextlib import suppress
 from threading import Lock
 
-from fleet.ports import Stored
+from fleet.values.ports import Stored
 
 PLAIN_BYTES = 64 << 20
 PARSED_COST = 4  # times the bytes of an object: about the size of its parsed form

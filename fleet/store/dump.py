@@ -16,10 +16,10 @@ from typing import IO, Any
 
 import asyncpg
 
-from fleet.ports import Key, SchemaTooNew
 from fleet.store.link import BROKEN, CONNECT_TIMEOUT_S, why_away
 from fleet.store.migrate import migrate, version_of
 from fleet.store.sql import COMMIT_LOCK
+from fleet.values.ports import Key, SchemaTooNew
 
 TABLES: Mapping[str, tuple[str, ...]] = {
     "objects": ("group", "resource", "namespace", "name", "uid", "revision", "key_id", "body"),

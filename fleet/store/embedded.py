@@ -28,10 +28,10 @@ import asyncpg
 import psutil
 import structlog
 
-from fleet.files import append_private
 from fleet.store import cluster_files, watchdog
 from fleet.store.cluster_files import EmbeddedFailed as EmbeddedFailed
 from fleet.store.postmaster import drop_stale_pid, lives, process_of, running
+from fleet.values.files import append_private
 
 log = structlog.get_logger(__name__)
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import orjson
 
-from fleet.ports import Body, Change, Conflict, Delete, Event, EventType, Expect, Key, Put, Stored, Write
+from fleet.values.ports import Body, Change, Conflict, Delete, Event, EventType, Expect, Key, Put, Stored, Write
 
 # The fields that field selectors of built-in kinds can name, beside the metadata. Kept of a previous state for every
 # resource: a path that an object does not have costs nothing, and a custom kind that uses the same names is served as

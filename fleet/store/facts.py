@@ -10,10 +10,10 @@ from typing import Any
 
 import asyncpg
 
-from fleet.ports import StoreUnavailable
 from fleet.store.link import BROKEN, why_away
 from fleet.store.migrate import HEAD, version_of
 from fleet.store.writable import trial
+from fleet.values.ports import StoreUnavailable
 
 TIMEOUT_S = 5.0
 _FACTS = """

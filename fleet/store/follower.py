@@ -15,11 +15,11 @@ from typing import Any
 import asyncpg
 import structlog
 
-from fleet.ports import ALONE, Stored, StoreUnavailable
 from fleet.store import sql
 from fleet.store.link import BROKEN, Link, connect, why_away
 from fleet.store.secrets import SecretBox
 from fleet.store.view import View
+from fleet.values.ports import ALONE, Stored, StoreUnavailable
 
 log = structlog.get_logger(__name__)
 

@@ -12,9 +12,9 @@ from typing import NamedTuple
 
 import orjson
 
-from fleet.ports import Stored
 from fleet.slices import unhurried
 from fleet.store.ordered import Name, Ordered
+from fleet.values.ports import Stored
 
 MAX_KEYS = 8  # of one resource; a list that asks for another key drops the key that was asked for longest ago
 MAX_VALUES = 64  # that a list puts together; a list of more looks at all objects

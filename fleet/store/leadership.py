@@ -27,10 +27,10 @@ from dataclasses import dataclass
 import asyncpg
 import structlog
 
-from fleet.ports import Fenced, StoreUnavailable
 from fleet.store import sql
 from fleet.store.life import Patience, Stamps, Turning
 from fleet.store.link import BROKEN, connect, let_go
+from fleet.values.ports import Fenced, StoreUnavailable
 
 log = structlog.get_logger(__name__)
 

@@ -14,7 +14,7 @@ from heapq import merge
 from itertools import islice
 from operator import attrgetter
 
-from fleet.ports import Event, Expired
+from fleet.values.ports import Event, Expired
 
 # (group, resource, after this revision) -> the next of its events in order, and the revision up to which these are all
 # there are. Bounded in size, and nearer to the present with every call. Raises Expired.

@@ -11,10 +11,10 @@ from dataclasses import dataclass
 
 import structlog
 
-from fleet.ports import Clock, Key
 from fleet.store import sql
 from fleet.store.link import BROKEN, Link
 from fleet.store.secrets import SecretBox
+from fleet.values.ports import Clock, Key
 
 log = structlog.get_logger(__name__)
 

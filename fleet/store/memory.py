@@ -13,7 +13,10 @@ from typing import Any
 
 import orjson
 
-from fleet.ports import (
+from fleet.store.evaluate import evaluate
+from fleet.store.log import Log, LogWatch
+from fleet.store.view import View
+from fleet.values.ports import (
     Clock,
     Committed,
     Conflict,
@@ -28,9 +31,6 @@ from fleet.ports import (
     Stored,
     Write,
 )
-from fleet.store.evaluate import evaluate
-from fleet.store.log import Log, LogWatch
-from fleet.store.view import View
 
 FIRST_REVISION = 1  # of an empty store: a resourceVersion is never 0
 FUTURE_WAIT_S = 3.0  # how long a reader waits for a revision that has not happened

@@ -11,7 +11,7 @@ import asyncpg
 import structlog
 
 from fleet import schemas
-from fleet.ports import SchemaTooNew
+from fleet.values.ports import SchemaTooNew
 
 log = structlog.get_logger(__name__)
 

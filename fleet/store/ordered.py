@@ -9,7 +9,7 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
 
-from fleet.ports import Stored
+from fleet.values.ports import Stored
 
 Name = tuple[str, str]  # (namespace, name)
 

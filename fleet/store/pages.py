@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import asyncpg
 
-from fleet.ports import EventType, Expired
 from fleet.store import sql
 from fleet.store.ordered import Ordered
 from fleet.store.secrets import SecretBox
 from fleet.store.view import Snapshot, View
+from fleet.values.ports import EventType, Expired
 
 FIRST_CHANGES = """
     SELECT DISTINCT ON (namespace, name) namespace, name, type FROM events

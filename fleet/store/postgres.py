@@ -17,7 +17,19 @@ import asyncpg
 import orjson
 import structlog
 
-from fleet.ports import (
+from fleet.store import sql
+from fleet.store.apart import ApartWriter
+from fleet.store.bodies import PLAIN_BYTES, Bodies
+from fleet.store.follower import Follower
+from fleet.store.link import BROKEN, Link, why_away
+from fleet.store.log import Log, LogWatch
+from fleet.store.maintenance import Maintenance, Retention
+from fleet.store.migrate import migrate
+from fleet.store.pages import rebuild
+from fleet.store.secrets import SecretBox
+from fleet.store.view import View
+from fleet.store.writer import Writer
+from fleet.values.ports import (
     Clock,
     Committed,
     Conflict,
@@ -32,18 +44,6 @@ from fleet.ports import (
     StoreUnavailable,
     Write,
 )
-from fleet.store import sql
-from fleet.store.apart import ApartWriter
-from fleet.store.bodies import PLAIN_BYTES, Bodies
-from fleet.store.follower import Follower
-from fleet.store.link import BROKEN, Link, why_away
-from fleet.store.log import Log, LogWatch
-from fleet.store.maintenance import Maintenance, Retention
-from fleet.store.migrate import migrate
-from fleet.store.pages import rebuild
-from fleet.store.secrets import SecretBox
-from fleet.store.view import View
-from fleet.store.writer import Writer
 
 log = structlog.get_logger(__name__)
 

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import psutil
 
-from fleet.model.untyped import digits
 from fleet.store import watchdog
+from fleet.values.untyped import digits
 
 
 def _pid_lines(data: Path) -> Sequence[str]:

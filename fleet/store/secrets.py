@@ -16,8 +16,8 @@ import orjson
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
-from fleet.files import write_private
-from fleet.ports import Key
+from fleet.values.files import write_private
+from fleet.values.ports import Key
 
 NONCE_BYTES = 12
 ENCRYPTED = frozenset({("", "secrets")})  # (group, resource)

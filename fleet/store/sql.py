@@ -12,8 +12,8 @@ from typing import Any
 import orjson
 import structlog
 
-from fleet.ports import Event, EventType, Key, Stored
 from fleet.store.secrets import KeyMissing, SecretBox, SecretUnreadable, unreadable
+from fleet.values.ports import Event, EventType, Key, Stored
 
 log = structlog.get_logger(__name__)
 

@@ -13,12 +13,12 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from heapq import merge
 
-from fleet.ports import Event, EventType, Expired, Hinted, Key, Page, Selector, Stored
 from fleet.slices import Slice, unhurried
 from fleet.store.bodies import Bodies
 from fleet.store.labels import LabelIndex, name_of
 from fleet.store.log import Log
 from fleet.store.ordered import Name, Ordered, Part
+from fleet.values.ports import Event, EventType, Expired, Hinted, Key, Page, Selector, Stored
 
 MAX_SNAPSHOTS = 64
 MAX_SNAPSHOT_ITEMS = 2_000_000  # of all snapshots together, as if they shared none: 16 bytes each

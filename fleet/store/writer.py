@@ -24,7 +24,14 @@ from dataclasses import dataclass, field
 import asyncpg
 import structlog
 
-from fleet.ports import (
+from fleet.store import sql
+from fleet.store.evaluate import Evaluated, evaluate
+from fleet.store.follower import Follower
+from fleet.store.link import BROKEN, Link, why_away
+from fleet.store.memory import count
+from fleet.store.secrets import SecretBox
+from fleet.store.view import View
+from fleet.values.ports import (
     Clock,
     Committed,
     Conflict,
@@ -38,13 +45,6 @@ from fleet.ports import (
     StoreUnavailable,
     Write,
 )
-from fleet.store import sql
-from fleet.store.evaluate import Evaluated, evaluate
-from fleet.store.follower import Follower
-from fleet.store.link import BROKEN, Link, why_away
-from fleet.store.memory import count
-from fleet.store.secrets import SecretBox
-from fleet.store.view import View
 
 log = structlog.get_logger(__name__)
 

@@ -13,9 +13,9 @@ from fleet.accounts.models import Attempt, Base, Job, Wait
 from fleet.accounts.recorder import Models, Recorder, nothing_known
 from fleet.accounts.schema import engine_of, prepare
 from fleet.engine.registry import Registry
-from fleet.ports import Body, Store
 from fleet.simulate import virtual
 from fleet.simulate.wall import WallClock
+from fleet.values.ports import Body, Store
 from tests.controllers.fakemember import FakeMember
 from tests.controllers.world import World, hub, pytorchjob
 

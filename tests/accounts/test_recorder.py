@@ -8,7 +8,7 @@ from sqlalchemy.exc import DBAPIError
 
 from fleet.accounts.models import Attempt, Cursor, Job, Wait
 from fleet.accounts.rows import instant
-from fleet.ports import Body
+from fleet.values.ports import Body
 from fleet.wellknown import ANNOTATION_MOVE
 from tests.accounts.stories import Kept, from_the_first, job, kept, lived
 from tests.controllers.fastloop import EPOCH, eventually, settle

@@ -18,7 +18,7 @@ from fleet import schemas
 from fleet.accounts import partitions
 from fleet.accounts.models import SCHEMA, Base, Job, Wait
 from fleet.accounts.schema import HEAD, engine_of, prepare
-from fleet.ports import SchemaTooNew
+from fleet.values.ports import SchemaTooNew
 
 
 async def test_migrations_build_the_declared_tables(engine: AsyncEngine) -> None:

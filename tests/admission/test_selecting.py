@@ -8,7 +8,7 @@ import pytest
 
 from fleet.admission.selecting import best_policy, policy_claim
 from fleet.bindings.matching import labels_match
-from fleet.ports import Body
+from fleet.values.ports import Body
 from tests.controllers.world import policy, pytorchjob
 
 KIND: dict[str, Any] = {"apiVersion": "kubeflow.org/v1", "kind": "PyTorchJob"}

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from fleet.agent.lease import fresh, key_of
-from fleet.ports import Key
+from fleet.values.ports import Key
 from fleet.wellknown import CLUSTER, SYSTEM_NAMESPACE
 from tests.agent.world import agent_hub, member, running
 from tests.members.conftest import HUB, LIMITS, eventually

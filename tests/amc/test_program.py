@@ -15,10 +15,10 @@ import yaml
 
 from fleet.amc.client import Client, NoAnswer
 from fleet.client.config import access
-from fleet.kubeconfig import files as kubeconfig
-from fleet.kubeconfig.document import BadKubeconfig
-from fleet.kubeconfig.program import EARLY_S, Program, ProgramCredential, program_of
-from fleet.model.times import rfc3339
+from fleet.values.kubeconfig import files as kubeconfig
+from fleet.values.kubeconfig.document import BadKubeconfig
+from fleet.values.kubeconfig.program import EARLY_S, Program, ProgramCredential, program_of
+from fleet.values.times import rfc3339
 from tests.cli.hub import fleet
 
 V1 = "client.authentication.k8s.io/v1"

@@ -37,11 +37,11 @@ from fleet.admission import rules
 from fleet.engine.registry import Registry
 from fleet.objects.objects import Objects
 from fleet.objects.writing import Options, User
-from fleet.ports import Store
 from fleet.simulate.virtual import VirtualLoop as FastLoop
 from fleet.simulate.wall import RandomIds, WallClock
 from fleet.store.memory import MemoryStore
 from fleet.store.postgres import PostgresStore
+from fleet.values.ports import Store
 from tests.testbed.bed import Bed
 from tests.testbed.build import parts
 from tests.testbed.kubectls import OWN, kubectls

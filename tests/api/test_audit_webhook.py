@@ -19,9 +19,9 @@ from structlog.testing import capture_logs
 
 from api.audit.metrics import AuditMetrics
 from api.audit.webhook import AuditWebhook, Receiver, read_receiver
-from fleet.kubeconfig.document import BadKubeconfig, write
 from fleet.outgoing import Allowed, Outgoing
 from fleet.simulate.wall import WallClock
+from fleet.values.kubeconfig.document import BadKubeconfig, write
 from tests.outgoing.server import serving
 from tests.testbed.pki import Pki, make_pki
 

@@ -10,7 +10,7 @@ import pytest
 from api.protobuf import decode, kinds
 from api.strict import duplicates
 from fleet.engine.status import StatusError
-from fleet.engine.yamlread import load_yaml
+from fleet.values.yamlread import load_yaml
 
 
 def varint(value: int) -> bytes:

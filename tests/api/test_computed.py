@@ -7,10 +7,10 @@ from pathlib import Path
 import orjson
 
 from fleet.bindings.heartbeat import LATE_S, LEASE, component_checks
-from fleet.model.times import rfc3339
-from fleet.ports import Put, Stored, StoreUnavailable
 from fleet.simulate.wall import WallClock
 from fleet.store.memory import MemoryStore
+from fleet.values.ports import Put, Stored, StoreUnavailable
+from fleet.values.times import rfc3339
 from tests.api.conftest import KUBECTL, Hub, open_hub
 
 SERVICES = "/apis/apiregistration.k8s.io/v1/apiservices"

@@ -9,9 +9,9 @@ import pytest
 
 from api.v1.followed import Recent, Shared, Sums
 from fleet.objects import changes
-from fleet.ports import Delete, Key, Put, Stored
 from fleet.simulate.wall import WallClock
 from fleet.store.memory import MemoryStore
+from fleet.values.ports import Delete, Key, Put, Stored
 
 THINGS, OWNERS = ("test", "things"), ("test", "owners")
 

@@ -13,9 +13,9 @@ from api.kindfiles import load_kinds
 from api.rbac import AllowAll
 from fleet.engine.registry import Registry
 from fleet.objects.objects import Objects
-from fleet.ports import StoreUnavailable
 from fleet.simulate.wall import RandomIds, WallClock
 from fleet.store.memory import MemoryStore
+from fleet.values.ports import StoreUnavailable
 from tests.api.conftest import Hub
 
 SILENT = "nobody decides since 12:00 (2 min): no controllers process leads"

@@ -20,7 +20,7 @@ from cryptography.x509.oid import NameOID
 from fleet.admission.signing import CLIENT_SIGNER, GROUP, RESOURCE
 from fleet.controllers.lifecycle.signing import DONE_S, FORGOTTEN_S, LIFE_MAX_S, Signing
 from fleet.controllers.runtime.authority import Authority
-from fleet.ports import Key
+from fleet.values.ports import Key
 from tests.api.conftest import KUBECTL, Hub
 from tests.api.test_auth import RBAC, binding, cluster_role, get, post
 from tests.security.certificate import key_pem

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from fleet.controllers.decide import queueitems
-from fleet.model.untyped import mapping
+from fleet.values.untyped import mapping
 from tests.api.rest import Rest, rest
 from tests.controllers.bind.test_policies import everywhere
 from tests.controllers.fastloop import eventually

@@ -11,7 +11,7 @@ import pytest
 from api.v1.historydb import History
 from api.v1.historymodels import Changes, HistoryReport, Life, PastJobList, UsageOverTime
 from fleet.accounts.models import Usage
-from fleet.model.times import rfc3339
+from fleet.values.times import rfc3339
 from tests.accounts.past import Past, at, past_in
 from tests.api.rest import Rest, causes, rest
 from tests.model.test_times import BEYOND, ENDS

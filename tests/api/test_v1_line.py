@@ -10,11 +10,11 @@ import pytest
 
 from api.v1 import line as lines
 from api.v1.line import Lines
-from fleet.model.times import rfc3339
 from fleet.objects import changes
-from fleet.ports import Body, Change, Delete, Key, Put, Stored, Write
 from fleet.simulate.wall import WallClock
 from fleet.store.memory import MemoryStore
+from fleet.values.ports import Body, Change, Delete, Key, Put, Stored, Write
+from fleet.values.times import rfc3339
 from fleet.wellknown import ANNOTATION_ENQUEUED, QUEUE, WORK, binding_name, unit_name
 from tests.api.rest import waiting_jobs
 

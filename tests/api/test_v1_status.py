@@ -7,8 +7,8 @@ from api.v1.models import JobList
 from fleet import __version__
 from fleet.bindings.heartbeat import LEASE
 from fleet.controllers.runtime.controller import Controller
-from fleet.model.times import rfc3339_micro
-from fleet.ports import Body
+from fleet.values.ports import Body
+from fleet.values.times import rfc3339_micro
 from tests.api.rest import rest
 from tests.controllers.fastloop import EPOCH, eventually, settle
 from tests.controllers.world import cluster, member, policy, pytorchjob, tree

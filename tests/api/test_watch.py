@@ -7,7 +7,7 @@ import json
 
 import pytest
 
-from fleet.ports import Key, Put
+from fleet.values.ports import Key, Put
 from tests.api.conftest import Hub
 from tests.api.streams import config_map, watching
 

@@ -10,7 +10,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from fleet.audit.policy import LEVELS, STAGES, Asked, Level, parse, read
-from fleet.model.sections import BadConfiguration
+from fleet.values.sections import BadConfiguration
 
 ANYTHING = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8) | st.dates(),

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from fleet.amc.client import Client
 from fleet.amc.get import member_names, proxy
-from fleet.kubeconfig.files import load
+from fleet.values.kubeconfig.files import load
 from tests.cli.hub import Up, fleet
 
 PODS = "/api/v1/namespaces/default/pods"

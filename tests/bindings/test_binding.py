@@ -8,7 +8,7 @@ import pytest
 
 from fleet.bindings.binding import attempt, charged, enqueued, enqueued_at, member_of, outcome_of, priority_of
 from fleet.bindings.components import components_of, to_body
-from fleet.ports import Body
+from fleet.values.ports import Body
 from fleet.wellknown import ANNOTATION_ENQUEUED, ATTEMPT
 
 HERE, LEAVES = [{"name": "cfa"}], [{"fromCluster": "cfb", "reason": "Preempted"}]

@@ -16,7 +16,7 @@ from fleet.bindings.elastic import given as at_size
 from fleet.bindings.nomination import Nomination, nomination_of, to_body
 from fleet.controllers.decide.shrinking import sizes_of
 from fleet.kinds.interpreter import Range
-from fleet.ports import Body, Key, Stored
+from fleet.values.ports import Body, Key, Stored
 
 
 class Part(NamedTuple):

@@ -14,7 +14,7 @@ from fleet.bindings.failures import (
     gave_up,
     with_failure,
 )
-from fleet.ports import Body
+from fleet.values.ports import Body
 from fleet.wellknown import ANNOTATION_BACKOFF_LIMIT, ANNOTATION_RETRIES
 
 

@@ -11,7 +11,7 @@ from fleet.bindings.gone import lost_in, ran
 from fleet.bindings.ownerless import in_the_way, is_ownerless, let_go
 from fleet.model.amounts import NOTHING
 from fleet.model.pod import PodView
-from fleet.ports import Body
+from fleet.values.ports import Body
 
 WHOLE = {"type": "PodsReady", "status": "True"}
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from fleet.bindings.heartbeat import silence
-from fleet.model.times import rfc3339, rfc3339_micro
-from fleet.ports import Body
+from fleet.values.ports import Body
+from fleet.values.times import rfc3339, rfc3339_micro
 
 NOW = 1_700_000_000.0
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from fleet.bindings.named import binding_of, key_of, names
-from fleet.model.names import SUBDOMAIN_MAX, subdomain_problems
-from fleet.ports import Key, Stored
+from fleet.values.names import SUBDOMAIN_MAX, subdomain_problems
+from fleet.values.ports import Key, Stored
 from fleet.wellknown import unit_name
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from fleet.bindings.preserved import VALUE_MAX, environment, keep, labels, preserve, state_of, variable
-from fleet.ports import Body
+from fleet.values.ports import Body
 
 LABEL = "example.com/step"
 

@@ -21,7 +21,7 @@ from fleet.bindings.unit import (
     unit_of,
     walltime_of,
 )
-from fleet.ports import Body, Key, Stored
+from fleet.values.ports import Body, Key, Stored
 from fleet.wellknown import ANNOTATION_WALLTIME, QUEUE, WORK
 
 BINDING: Body = {"metadata": {}, "spec": {"schedulePriority": {"priority": 3}}}

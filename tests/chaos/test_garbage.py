@@ -14,9 +14,9 @@ from fleet.engine.registry import Registry
 from fleet.engine.status import conflict
 from fleet.objects.objects import Objects
 from fleet.objects.writing import Options, User
-from fleet.ports import Body, Key
 from fleet.simulate.wall import RandomIds, WallClock
 from fleet.store.memory import MemoryStore
+from fleet.values.ports import Body, Key
 
 pytestmark = pytest.mark.xdist_group("chaos")
 

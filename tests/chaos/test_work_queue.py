@@ -9,7 +9,7 @@ import uvloop
 
 from fleet.controllers.runtime.controller import STORE_BACKOFF_MAX_S
 from fleet.controllers.runtime.workqueue import WorkQueue
-from fleet.ports import Key
+from fleet.values.ports import Key
 
 pytestmark = pytest.mark.xdist_group("chaos")
 

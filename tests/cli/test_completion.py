@@ -13,7 +13,7 @@ import pytest
 from fleet.cli import completers
 from fleet.cli.completion import named
 from fleet.cli.main import COMMANDS
-from fleet.kubeconfig.document import write as kubeconfig_of
+from fleet.values.kubeconfig.document import write as kubeconfig_of
 from tests.cli.hub import Up, fleet, until
 from tests.cli.interactive import completed
 

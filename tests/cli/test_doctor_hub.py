@@ -29,10 +29,10 @@ from fleet.cli.status import STATUS
 from fleet.hub import pki
 from fleet.hub.certificates import Certificates
 from fleet.hub.parts import Parts
-from fleet.kubeconfig.document import write
-from fleet.model.times import rfc3339
 from fleet.simulate.wall import WallClock
 from fleet.store.migrate import migrate
+from fleet.values.kubeconfig.document import write
+from fleet.values.times import rfc3339
 
 NOW = 1_800_000_000.0
 DAY_S = 86_400.0

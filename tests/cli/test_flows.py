@@ -16,7 +16,7 @@ from fleet.cli.hub import Hub, Refused
 from fleet.client.jobwatch import changes
 from fleet.client.logs import logs
 from fleet.client.verbs import cancel
-from fleet.kubeconfig.files import Access
+from fleet.values.kubeconfig.files import Access
 from tests.client.faulty import Faulty, Said, faulty, refusal
 from tests.client.test_jobwatch import bookmark, line, stream
 from tests.client.test_logs import at, pod, scripted

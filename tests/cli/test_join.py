@@ -17,7 +17,7 @@ import yaml
 from fleet.amc.client import Client
 from fleet.amc.get import CLUSTERS
 from fleet.cli.joining import SECRETS
-from fleet.kubeconfig.files import load
+from fleet.values.kubeconfig.files import load
 from tests.cli.hub import BIN, Up, fleet, refusal, until
 
 SERVER = ("clusters", 0, "cluster", "server")

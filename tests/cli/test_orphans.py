@@ -15,7 +15,7 @@ from fleet.cli.failure import Failure
 from fleet.cli.hub import Hub, connect
 from fleet.cli.orphans import _named, unknown
 from fleet.cli.patient import Patient
-from fleet.kubeconfig.files import load
+from fleet.values.kubeconfig.files import load
 from tests.cli.hub import Up, fleet, refusal, until
 
 

@@ -17,7 +17,7 @@ import pytest
 from fleet.amc.client import Client
 from fleet.cli import orphans
 from fleet.cli.joblist import listed
-from fleet.kubeconfig.files import load
+from fleet.values.kubeconfig.files import load
 from tests.cli.hub import BIN, Up, fleet, until
 from tests.cli.test_jobs import TREE
 from tests.cli.test_whatif import GPU, job, policy, written

@@ -9,7 +9,7 @@ import pytest
 from fleet.amc.client import Answer
 from fleet.cli.hub import Hub, Refused
 from fleet.cli.status import CLUSTERS, DECISIONS, QUEUES, STATUS, gathered, lines
-from fleet.model.times import rfc3339
+from fleet.values.times import rfc3339
 from tests.cli.hub import fleet, refusal
 
 NOW = 1_800_000_000.0

@@ -11,7 +11,7 @@ import pytest
 from fleet.cli.applying import folded
 from fleet.cli.failure import Failure
 from fleet.cli.manifests import documents
-from fleet.engine.dumps import as_written
+from fleet.submission.dumps import as_written
 from tests.cli.hub import Up, fleet, refusal, until
 from tests.cli.test_jobs import TREE
 from tests.cli.test_whatif import job, policy, written

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from fleet.engine.readyroles import role_with
+from fleet.wellknown.readyroles import role_with
 from tests.cli.hub import Up, fleet, refusal, until
 from tests.cli.test_jobs import TREE
 from tests.cli.test_whatif import GPU, job, policy, written

@@ -14,8 +14,8 @@ from api.storedtokens import ID_CHARACTERS
 from fleet.amc.client import Client
 from fleet.cli.failure import Failure
 from fleet.cli.token import ttl_seconds
-from fleet.kubeconfig.files import load
-from fleet.model.times import seconds
+from fleet.values.kubeconfig.files import load
+from fleet.values.times import seconds
 from tests.cli.hub import Up, fleet, refusal
 
 

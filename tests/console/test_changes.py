@@ -15,7 +15,7 @@ import pytest
 
 from api.changes import KINDS, PATH, TOGETHER_S, Changes
 from api.places import Places
-from fleet.ports import Key, Put
+from fleet.values.ports import Key, Put
 from fleet.wellknown import CLUSTER, CONFIG, KUBEFLOW, POLICY, QUEUE
 from tests.console.hub import World
 

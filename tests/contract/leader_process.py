@@ -11,10 +11,10 @@ from pathlib import Path
 
 import structlog
 
-from fleet.ports import Fenced
 from fleet.simulate.wall import WallClock
 from fleet.store.leadership import PostgresLeadership
 from fleet.store.postgres import PostgresStore
+from fleet.values.ports import Fenced
 from tests.contract.world import put
 
 

@@ -9,9 +9,9 @@ from contextlib import asynccontextmanager
 import asyncpg
 import pytest
 
-from fleet.ports import ALONE, StoreUnavailable
 from fleet.store import follower
 from fleet.store.postgres import PostgresStore
+from fleet.values.ports import ALONE, StoreUnavailable
 from tests.contract.world import PostgresWorld, eventually, key, must, put
 
 SOON_S = 0.3

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from fleet.ports import Delete, Key, Stored
 from fleet.store.bodies import Bodies
+from fleet.values.ports import Delete, Key, Stored
 from tests.contract.world import PostgresWorld, key, must, names, put
 
 

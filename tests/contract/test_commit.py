@@ -7,7 +7,7 @@ import asyncio
 import orjson
 import pytest
 
-from fleet.ports import ABSENT, ANY, EXISTS, Body, Change, Committed, Conflict, Delete, Expect, Put
+from fleet.values.ports import ABSENT, ANY, EXISTS, Body, Change, Committed, Conflict, Delete, Expect, Put
 from tests.contract.world import World, body, key, must, must_not, put
 
 

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from fleet.files import whole_private, write_private
 from fleet.store.secrets import SecretBox
+from fleet.values.files import whole_private, write_private
 
 
 @contextmanager
@@ -33,7 +33,7 @@ def names(folder: Path) -> list[str]:
 def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """With files without a name, and on a system that knows none."""
     if request.param == "named":
-        monkeypatch.setattr("fleet.files._unnamed", lambda folder: None)
+        monkeypatch.setattr("fleet.values.files._unnamed", lambda folder: None)
 
 
 @pytest.mark.usefixtures("way")

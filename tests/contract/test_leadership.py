@@ -14,9 +14,9 @@ from pathlib import Path
 import asyncpg
 import pytest
 
-from fleet.ports import Change, Committed, Conflict, Fenced
 from fleet.store.leadership import PostgresLeadership, Sign
 from fleet.store.life import Patience
+from fleet.values.ports import Change, Committed, Conflict, Fenced
 from tests.contract.world import PATIENCE_S, PostgresWorld, World, key, must, put
 
 ROOT = Path(__file__).resolve().parents[2]

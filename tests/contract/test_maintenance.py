@@ -7,10 +7,10 @@ import asyncio
 import asyncpg
 import pytest
 
-from fleet.ports import Expired, StoreUnavailable
 from fleet.simulate.wall import WallClock
 from fleet.store.link import Link
 from fleet.store.maintenance import Maintenance, Retention
+from fleet.values.ports import Expired, StoreUnavailable
 from tests.contract.world import PATIENCE_S, PostgresWorld, eventually, key, must, names, put, take
 
 

@@ -15,9 +15,9 @@ from sqlalchemy.engine import Connection
 from sqlalchemy.ext.asyncio import create_async_engine
 
 from fleet import schemas
-from fleet.ports import SchemaTooNew
 from fleet.store.migrate import HEAD, migrate
 from fleet.store.tables import metadata
+from fleet.values.ports import SchemaTooNew
 from tests.conftest import Server
 
 

@@ -8,9 +8,9 @@ from unittest.mock import patch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fleet.ports import Key, Stored
 from fleet.store import ordered
 from fleet.store.ordered import Name, Ordered
+from fleet.values.ports import Key, Stored
 
 NAMES = st.tuples(st.sampled_from(["", "a", "a\0", "ab", "b"]), st.sampled_from([f"n{n}" for n in range(9)]))
 # Put an object of this name, or take it out (where it is there), or take a copy.

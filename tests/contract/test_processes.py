@@ -15,9 +15,9 @@ from urllib.parse import urlsplit
 import asyncpg
 import pytest
 
-from fleet.ports import ABSENT, Conflict, Delete, EventType, Expect, Put
 from fleet.store.embedded import SOCKET_NAME, USER, EmbeddedPostgres
 from fleet.store.writer import Writer
+from fleet.values.ports import ABSENT, Conflict, Delete, EventType, Expect, Put
 from tests.conftest import Server
 from tests.contract.cutting_proxy import COMMIT, STATEMENT, CuttingProxy
 from tests.contract.world import PATIENCE_S, PostgresWorld, body, eventually, key, must, put, take

@@ -7,8 +7,8 @@ from pathlib import Path
 import asyncpg
 import pytest
 
-from fleet.ports import Change, Delete, Put
 from fleet.store.secrets import SecretBox, SecretUnreadable
+from fleet.values.ports import Change, Delete, Put
 from tests.contract.world import PostgresWorld, body, key, must, put, take
 
 HIDDEN = "correct horse battery staple"

@@ -15,7 +15,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule, run_state_machine_as_test
 
-from fleet.ports import (
+from fleet.values.ports import (
     ABSENT,
     ANY,
     EXISTS,

@@ -9,9 +9,9 @@ import orjson
 import pytest
 
 from fleet import slices
-from fleet.ports import Body, Event, EventType, Hinted, Key, Page, Stored
 from fleet.store.log import Log
 from fleet.store.view import View
+from fleet.values.ports import Body, Event, EventType, Hinted, Key, Page, Stored
 
 KEY = Key("", "configmaps", "default", "one")
 

@@ -8,12 +8,12 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Protocol
 
-from fleet.ports import Body, Committed, Conflict, Event, Key, Leadership, Put, Store, Stored, Watch, Write
 from fleet.simulate.wall import WallClock
 from fleet.store.leadership import PostgresLeadership
 from fleet.store.life import Patience
 from fleet.store.memory import MemoryLeadership, MemoryStore
 from fleet.store.postgres import PostgresStore
+from fleet.values.ports import Body, Committed, Conflict, Event, Key, Leadership, Put, Store, Stored, Watch, Write
 
 PATIENCE_S = 60.0  # how long a test waits for what must happen
 FUTURE_WAIT_S = 0.2  # how long these stores wait for a revision that has not happened

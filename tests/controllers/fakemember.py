@@ -13,7 +13,7 @@ from fleet.model.amounts import Amounts
 from fleet.model.member import Member, Pool, Taint
 from fleet.model.pod import PodView
 from fleet.model.unit import Component
-from fleet.ports import Body, Key
+from fleet.values.ports import Body, Key
 from fleet.wellknown import ATTEMPT, GATE, KUBEFLOW, LABEL_BINDING
 
 PLURALS = {

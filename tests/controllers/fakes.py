@@ -21,9 +21,9 @@ from fleet.members.nodes import ANY_VALUE
 from fleet.model.amounts import NOTHING, Amounts
 from fleet.model.member import Member
 from fleet.model.pod import PodView
-from fleet.model.times import rfc3339
 from fleet.model.unit import Component, Seat
-from fleet.ports import Body, Key
+from fleet.values.ports import Body, Key
+from fleet.values.times import rfc3339
 from fleet.wellknown import ATTEMPT, LABEL_BINDING, LABEL_COMPONENT, LABEL_HUB
 from tests.controllers.fakemember import FakeMember, key_of, pod_of, with_condition
 from tests.controllers.fastloop import EPOCH, eventually

@@ -13,7 +13,7 @@ EPOCH = 1_750_000_000.0  # what the tests' clock shows when a loop starts
 
 
 class LoopClock(VirtualClock):
-    """fleet.ports.Clock over the running loop's time."""
+    """fleet.values.ports.Clock over the running loop's time."""
 
     def __init__(self) -> None:
         super().__init__(EPOCH)

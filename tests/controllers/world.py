@@ -22,8 +22,8 @@ from fleet.engine.status import StatusError
 from fleet.model.amounts import Amounts
 from fleet.objects.objects import Objects
 from fleet.objects.writing import Options, User
-from fleet.ports import Body, Key, StoreUnavailable
 from fleet.store.memory import MemoryStore
+from fleet.values.ports import Body, Key, StoreUnavailable
 from fleet.wellknown import CLUSTER, KUBEFLOW, POLICY, QUEUE, QUEUE_NAMESPACE, QUOTA, TREE_NAMESPACE, WORK
 from tests.controllers.fakemember import FakeMember
 from tests.controllers.fakes import FakeMembers

@@ -7,10 +7,10 @@ from typing import Any
 import cel
 import pytest
 
-from fleet.engine.cel.kubernetes import Question
-from fleet.engine.cel.program import BadExpression, Budget, Fault, OverBudget, Program, compile_expression
-from fleet.engine.cel.shapes import escaped, type_of_schema
-from fleet.engine.cel.types import AUTHORIZER, BOOL, DYN, Type
+from fleet.values.cel.kubernetes import Question
+from fleet.values.cel.program import BadExpression, Budget, Fault, OverBudget, Program, compile_expression
+from fleet.values.cel.shapes import escaped, type_of_schema
+from fleet.values.cel.types import AUTHORIZER, BOOL, DYN, Type
 
 SCHEMA = {
     "type": "object",

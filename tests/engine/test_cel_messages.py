@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from fleet.engine.cel.messages import as_json, message_type, misnamed
-from fleet.engine.cel.program import BadExpression, Budget, Fault, compile_expression
-from fleet.engine.cel.types import DYN, STRING, Type
+from fleet.values.cel.messages import as_json, message_type, misnamed
+from fleet.values.cel.program import BadExpression, Budget, Fault, compile_expression
+from fleet.values.cel.types import DYN, STRING, Type
 
 POINT = message_type("Point", {"name": STRING, "at": DYN})
 

@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 
 from api.kindfiles import load_kinds
 from fleet.engine.columns import COMPUTED, cells, column_definitions, columns_of
-from fleet.engine.durations import age, human
-from fleet.engine.jsonpath import BadPath, compile_path, find
 from fleet.engine.kind import Kind
 from fleet.engine.registry import Registry
+from fleet.values.durations import age, human
+from fleet.values.jsonpath import BadPath, compile_path, find
 
 # Examples are few and small; a loaded machine must not make them fail.
 UNHURRIED = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])

@@ -12,8 +12,8 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
-from fleet.engine.ends import ends
-from fleet.kubeconfig.document import BadKubeconfig
+from fleet.values.kubeconfig.document import BadKubeconfig
+from fleet.values.kubeconfig.ends import ends
 
 BEGAN = datetime(2026, 1, 1, tzinfo=UTC)
 

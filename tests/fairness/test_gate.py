@@ -23,9 +23,9 @@ from fleet.admission import rules
 from fleet.engine.registry import Registry
 from fleet.objects.objects import Objects
 from fleet.objects.writing import User
-from fleet.ports import ALONE
 from fleet.simulate.wall import RandomIds, WallClock
 from fleet.store.memory import MemoryStore
+from fleet.values.ports import ALONE
 
 AUTHENTICATED = "system:authenticated"
 USERS = {

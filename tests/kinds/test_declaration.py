@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from fleet.engine.celsyntax import BadExpression
 from fleet.kinds import INTERPRETERS, State, interpreter_of
 from fleet.kinds.declaration import BadDeclaration, flaws_of, read_declaration
 from fleet.kinds.declared import DeclaredKind
 from fleet.kinds.expressions import Expression, jvm_bytes
+from fleet.values.cel.syntax import BadExpression
 
 Body = dict[str, Any]
 

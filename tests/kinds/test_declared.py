@@ -9,8 +9,8 @@ import pytest
 from fleet.kinds import INTERPRETERS, Interpreter, interpreter_of
 from fleet.kinds.declaration import flaws_of
 from fleet.kinds.lookup import shipped
-from fleet.model.quantity import BadQuantity
-from fleet.model.untyped import at
+from fleet.values.quantity import BadQuantity
+from fleet.values.untyped import at
 from tests.kinds.bodies import CASES, SPARK, Body, Case, pods
 
 HUB = {"fleet.io/hub": "h", "fleet.io/binding": "b"}

@@ -8,8 +8,8 @@ import pytest
 
 from fleet.kinds import Health, Interpreter, State, interpreter_of
 from fleet.model.amounts import Amounts
-from fleet.model.quantity import BadQuantity
 from fleet.model.unit import Requirement, Toleration
+from fleet.values.quantity import BadQuantity
 
 Body = dict[str, Any]
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from fleet.kinds.requests import pod_requests
 from fleet.model.amounts import Amounts
-from fleet.model.quantity import LARGEST, BadQuantity, quantity
+from fleet.values.quantity import LARGEST, BadQuantity, quantity
 
 # Examples are few and small; a loaded machine must not make them fail.
 UNHURRIED = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])

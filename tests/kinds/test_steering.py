@@ -13,7 +13,7 @@ from fleet.kinds import Interpreter, interpreter_of
 from fleet.kinds.declaration import flaws_of
 from fleet.kinds.lookup import shipped
 from fleet.kinds.paths import placed
-from fleet.model.untyped import at
+from fleet.values.untyped import at
 from fleet.wellknown import MANAGED_BY
 from tests.kinds.bodies import CASES, Body, Case
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import yaml
 
-from fleet.kubeconfig.document import BadKubeconfig, choose, inline, parse, write
+from fleet.values.kubeconfig.document import BadKubeconfig, choose, inline, parse, write
 
 TWO: dict[str, Any] = {
     "current-context": "here",

@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 import yaml
 
-from fleet.kubeconfig.document import BadKubeconfig
-from fleet.kubeconfig.files import Access, load
+from fleet.values.kubeconfig.document import BadKubeconfig
+from fleet.values.kubeconfig.files import Access, load
 
 
 def written(path: Path, context: str = "", **sections: dict[str, Any]) -> Path:

@@ -23,8 +23,8 @@ import yaml
 from fleet.members.clusters import ClusterMembers
 from fleet.members.kubeconfig import Dial
 from fleet.members.traits import Limits
-from fleet.ports import Key
 from fleet.simulate.cluster import SimulatedCluster
+from fleet.values.ports import Key
 from tests.agent.world import AgentHub, agent_hub
 from tests.members.world import World
 from tests.testbed.bed import Bed, started_bed

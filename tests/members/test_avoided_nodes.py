@@ -7,7 +7,7 @@ from dataclasses import replace
 from fleet.members.inventory import read_pod
 from fleet.members.nodes import Nodes, read_node
 from fleet.model.amounts import NOTHING, Amounts
-from fleet.ports import Body
+from fleet.values.ports import Body
 
 SMALL = Amounts.of({"cpu": 1000, "pods": 1})
 

@@ -6,7 +6,7 @@ import base64
 import json
 
 from fleet.bindings.conditions import condition
-from fleet.ports import Body, Key
+from fleet.values.ports import Body, Key
 from fleet.wellknown import ANNOTATION_FORCE_REMOVAL, CLUSTER, FINALIZER_CLUSTER, SYSTEM_NAMESPACE, WORK
 from tests.members.builders import node
 from tests.members.conftest import SimulatedTarget, eventually

@@ -11,7 +11,7 @@ from fleet.controllers.dispatch.classes import difference
 from fleet.controllers.dispatch.manifests import dependency, users_of, with_users
 from fleet.members.clusters import ClusterMembers
 from fleet.members.members import Did
-from fleet.ports import Key
+from fleet.values.ports import Key
 from fleet.wellknown import ANNOTATION_USERS, LABEL_BINDING, LABEL_HUB
 from tests.members.builders import config_map, ours, pytorch_job
 from tests.members.conftest import HUB, Target, eventually

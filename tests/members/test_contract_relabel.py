@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from fleet.members.clusters import ClusterMembers
 from fleet.members.members import Did
-from fleet.ports import Key
+from fleet.values.ports import Key
 from fleet.wellknown import ANNOTATION_USERS, ATTEMPT, LABEL_BINDING, LABEL_HUB
 from tests.members.builders import config_map, ours
 from tests.members.conftest import Target, eventually

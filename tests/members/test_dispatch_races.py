@@ -11,7 +11,7 @@ from fleet.members.connection import Answer
 from fleet.members.discovery import Served
 from fleet.members.dispatch import Dispatcher
 from fleet.members.members import Did
-from fleet.ports import Body
+from fleet.values.ports import Body
 from tests.members.builders import ours, pytorch_job
 
 JOBS = Served("kubeflow.org", "v1", "pytorchjobs", "PyTorchJob", True, frozenset({"list", "watch"}))

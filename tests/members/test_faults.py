@@ -15,7 +15,7 @@ from fleet.members.discovery import Discovery
 from fleet.members.kubeconfig import read_kubeconfig
 from fleet.members.members import Changed, Did
 from fleet.model.reason import Code
-from fleet.ports import Key
+from fleet.values.ports import Key
 from tests.members.builders import config_map, ours, pytorch_job
 from tests.members.conftest import HUB, LIMITS, SimulatedTarget, Target, eventually, simulated_target
 from tests.simulate.faulty import faulty, refusal

@@ -13,7 +13,7 @@ from structlog.testing import capture_logs
 from fleet.members import follow
 from fleet.members.connection import Answer
 from fleet.members.follow import Follower
-from fleet.ports import Body
+from fleet.values.ports import Body
 from tests.members.conftest import eventually
 
 POD = {"metadata": {"name": "a", "uid": "1", "resourceVersion": "7"}}

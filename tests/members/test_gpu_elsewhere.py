@@ -12,9 +12,9 @@ from fleet.members.gpuelsewhere import SECRET_TYPE, asked_elsewhere
 from fleet.members.gpufigures import Figure, NoFigures, Told, ask
 from fleet.members.gpusource import Prometheus, source_of
 from fleet.outgoing import Allowed, Outgoing
-from fleet.ports import Key, Put
 from fleet.simulate.wall import WallClock
 from fleet.store.memory import MemoryStore
+from fleet.values.ports import Key, Put
 from tests.outgoing.server import serving
 from tests.testbed.pki import Pki, make_pki
 

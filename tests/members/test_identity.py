@@ -9,8 +9,8 @@ import pytest_asyncio
 from fleet.members.clusters import ClusterMembers
 from fleet.members.identity import Identity
 from fleet.members.members import Did
-from fleet.ports import Key
 from fleet.simulate.cluster import SimulatedCluster
+from fleet.values.ports import Key
 from fleet.wellknown import CLUSTER
 from tests.members.builders import config_map, ours
 from tests.members.conftest import HUB, SimulatedTarget, eventually, simulated_target

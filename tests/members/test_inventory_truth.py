@@ -35,9 +35,9 @@ from fleet.members.nodes import Nodes, read_node
 from fleet.model.amounts import Amounts
 from fleet.model.member import Member
 from fleet.model.pod import PodView
-from fleet.model.quantity import texts_of
 from fleet.model.unit import Unit
 from fleet.snapshot import Snapshot
+from fleet.values.quantity import texts_of
 from tests.members.builders import Body
 from tests.members.conftest import HUB, SOON_S, RealTarget
 from tests.members.sets import BESIDE, EXCLUDED, HUGE, WORLD, WorldSet, excluded, filling, world

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 import yaml
 
-from fleet.kubeconfig.document import BadKubeconfig
 from fleet.members.kubeconfig import read_kubeconfig
 from fleet.members.relay import client_from_kubeconfig
+from fleet.values.kubeconfig.document import BadKubeconfig
 
 
 def config(cluster: dict[str, Any] | None = None, user: dict[str, Any] | None = None) -> str:

@@ -14,9 +14,9 @@ from fleet.members.clusters import ClusterMembers
 from fleet.members.kubeconfig import Dial
 from fleet.members.traits import Limits
 from fleet.objects.objects import Objects
-from fleet.ports import Body, Key
 from fleet.simulate.wall import RandomIds, WallClock
 from fleet.store.memory import MemoryStore
+from fleet.values.ports import Body, Key
 from fleet.wellknown import CLUSTER, SYSTEM_NAMESPACE
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from fleet.model.names import (
+from fleet.values.names import (
     label_problems,
     label_value_problems,
     path_segment_problems,

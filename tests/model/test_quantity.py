@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fleet.model.quantity import LARGEST, BadQuantity, quantity, text_of, texts_of
+from fleet.values.quantity import LARGEST, BadQuantity, quantity, text_of, texts_of
 
 
 @pytest.mark.parametrize(

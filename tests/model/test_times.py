@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from fleet.model.times import in_calendar, instant, is_rfc3339, rfc3339, rfc3339_micro, seconds
+from fleet.values.times import in_calendar, instant, is_rfc3339, rfc3339, rfc3339_micro, seconds
 
 
 def test_a_time_is_written_in_utc_and_whole_seconds() -> None:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from fleet.model.untyped import digits
+from fleet.values.untyped import digits
 
 
 @pytest.mark.parametrize(("value", "number"), [("0", 0), ("007", 7), ("9" * 18, 10**18 - 1)])

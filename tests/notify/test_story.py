@@ -21,8 +21,8 @@ from fleet.accounts.schema import engine_of, prepare
 from fleet.controllers.notify.loop import NotifyLoop
 from fleet.controllers.runtime.hub import ControllerConfig
 from fleet.engine.registry import Registry
-from fleet.ports import Body
 from fleet.simulate.wall import WallClock
+from fleet.values.ports import Body
 from tests.accounts.stories import lived
 from tests.controllers.fastloop import settle
 from tests.controllers.world import World, member, policy, pytorchjob, tree

@@ -15,7 +15,7 @@ from fleet.engine.patch import MERGE
 from fleet.engine.registry import Registry
 from fleet.engine.status import StatusError
 from fleet.objects.objects import Objects
-from fleet.ports import Body
+from fleet.values.ports import Body
 from tests.contract.world import PostgresWorld
 from tests.objects.conftest import OPTIONS, CountingIds, FixedClock
 

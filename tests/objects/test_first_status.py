@@ -10,7 +10,7 @@ from api.kindfiles import load_kinds
 from fleet.engine.firststatus import qos_class
 from fleet.engine.registry import Registry
 from fleet.objects.objects import Objects
-from fleet.ports import Body
+from fleet.values.ports import Body
 
 from .conftest import OPTIONS
 

@@ -11,7 +11,7 @@ from fleet.engine.kind import Kind
 from fleet.engine.status import Cause, StatusError
 from fleet.objects.objects import Objects
 from fleet.objects.writing import Review
-from fleet.ports import Committed, Key
+from fleet.values.ports import Committed, Key
 from tests.engine.conftest import NAMESPACE, WIDGET
 
 from .conftest import OPTIONS, CountingIds, FixedClock

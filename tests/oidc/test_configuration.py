@@ -15,7 +15,7 @@ from api.oidc.config import parse, read
 from api.oidc.metrics import OidcMetrics
 from api.oidc.tokens import OidcTokens
 from api.oidc.watched import WatchedConfiguration
-from fleet.model.sections import BadConfiguration
+from fleet.values.sections import BadConfiguration
 from tests.oidc.issuer import URL, Hand, Issuer, configuration, entry
 
 

@@ -11,7 +11,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from api.oidc.config import parse
-from fleet.model.sections import BadConfiguration
+from fleet.values.sections import BadConfiguration
 from tests.oidc.issuer import URL, configuration, entry
 
 TEXT = st.text(max_size=8) | st.sampled_from([

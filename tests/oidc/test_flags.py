@@ -15,7 +15,7 @@ from api.oidc.metrics import OidcMetrics
 from api.oidc.tokens import OidcTokens
 from fleet.cli.failure import Failure
 from fleet.hub.access import Access
-from fleet.model.sections import BadConfiguration
+from fleet.values.sections import BadConfiguration
 from tests.oidc.issuer import URL, Hand, Issuer, configuration, entry, jwk, signing_key
 
 FLAGS = Flags(URL, "fleet")

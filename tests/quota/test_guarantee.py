@@ -10,10 +10,10 @@ import pytest
 from fleet.check import check
 from fleet.decide import decide
 from fleet.model.plan import Plan
-from fleet.model.quantity import BadQuantity
 from fleet.quota.guarantee import LEND_LIMIT, capacity, guarantees, lend_limit
 from fleet.quota.parse import validate_tree
 from fleet.snapshot import Snapshot
+from fleet.values.quantity import BadQuantity
 from tests.builders import GPU, MAX_JOBS, NOW, member, snapshot, tree, unit
 
 

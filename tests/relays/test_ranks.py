@@ -7,7 +7,7 @@ from typing import Any
 from api.relays.joblog import _ranked
 from api.relays.jobpods import shown
 from api.relays.pods import Found
-from fleet.ports import Key
+from fleet.values.ports import Key
 
 INDEX = "training.kubeflow.org/replica-index"
 BINDING = {"spec": {"components": [{"name": "master", "replicas": 1}, {"name": "worker", "replicas": 3}]}}

@@ -8,17 +8,17 @@ from typing import Any
 
 import pytest
 
-from fleet.engine.cel.parse import parse
-from fleet.engine.cel.tree import BadExpression, TooLarge
-from fleet.engine.cel.words import CHARACTERS_MAX
 from fleet.engine.crd import kind_of, validate
 from fleet.engine.kind import Kind
-from fleet.engine.pattern import BadPattern, Pattern
 from fleet.engine.rules import COST_MAX, EXCEEDED, RuleBudget, compile_rules, evaluate
 from fleet.engine.schema import compiled
 from fleet.engine.validate import WORK_MAX
 from fleet.engine.validate import validate as check
 from fleet.objects.definitions import definitions
+from fleet.values.cel.parse import parse
+from fleet.values.cel.tree import BadExpression, TooLarge
+from fleet.values.cel.words import CHARACTERS_MAX
+from fleet.values.pattern import BadPattern, Pattern
 
 SECONDS_MAX = 3.0  # of CPU, for what is bounded to about 0.2 s: a slow machine passes, a runaway expression does not
 

@@ -23,12 +23,12 @@ from fleet.engine.crd import kind_of
 from fleet.engine.kind import Kind
 from fleet.engine.status import CAUSES_MAX, MESSAGE_CHARACTERS_MAX, StatusError
 from fleet.kinds import interpreter_for
-from fleet.model.quantity import BadQuantity
 from fleet.objects.crds import follow_crds
 from fleet.objects.definitions import definitions
-from fleet.ports import EXISTS, Delete, Key, Put
 from fleet.simulate.wall import WallClock
 from fleet.store.memory import MemoryStore
+from fleet.values.ports import EXISTS, Delete, Key, Put
+from fleet.values.quantity import BadQuantity
 from tests.admission.conftest import THE_HUB
 from tests.api.conftest import Hub, open_hub
 

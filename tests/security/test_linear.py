@@ -19,7 +19,6 @@ from fleet.engine import fields, meta
 from fleet.engine.apply import apply_to, check_configuration
 from fleet.engine.columns import cells
 from fleet.engine.crd import validate as validate_crd
-from fleet.engine.jsonpath import BadPath, compile_path
 from fleet.engine.kind import Column, Kind
 from fleet.engine.order import interleave, merge_sorted
 from fleet.engine.patch import merge_patch
@@ -30,8 +29,9 @@ from fleet.engine.strategic import strategic_patch
 from fleet.engine.validate import validate
 from fleet.engine.write import Author, prepare_create, prepare_update
 from fleet.kinds import interpreter_of
-from fleet.model.names import label_value_problems, qualified_name_problems, subdomain_problems
 from fleet.quota.parse import validate_tree
+from fleet.values.jsonpath import BadPath, compile_path
+from fleet.values.names import label_value_problems, qualified_name_problems, subdomain_problems
 
 KINDS = {kind.resource: kind for kind in load_kinds() if kind.group != "events.k8s.io"}
 SMALL, FACTOR, RATIO_MAX = 2_000, 4, 10.0

@@ -19,7 +19,7 @@ from fleet.members.nodes import Nodes
 from fleet.model.member import Member
 from fleet.model.pod import PodView
 from fleet.notation.codec import encode_one
-from fleet.ports import Body, Key
+from fleet.values.ports import Body, Key
 from fleet.wellknown import LABEL_BINDING, LABEL_COMPONENT, LABEL_HUB
 from tests.security.loops.malformed import MISSING, WRONG, changed, paths
 

@@ -26,9 +26,9 @@ from fleet.hub import exposition, pki
 from fleet.hub.exposition import CONNECTIONS_MAX, Exposition, Gate
 from fleet.objects.objects import Objects
 from fleet.objects.writing import Options, User
-from fleet.ports import Body
 from fleet.simulate.wall import RandomIds, WallClock
 from fleet.store.memory import MemoryStore
+from fleet.values.ports import Body
 
 ROLES = "rbac.authorization.k8s.io"
 ADMIN = Options(User("admin", ("system:masters",)), "test")

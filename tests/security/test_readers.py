@@ -12,8 +12,8 @@ from fleet.engine.columns import cells, columns_of
 from fleet.engine.kind import Body
 from fleet.engine.selectors import from_object
 from fleet.kinds import INTERPRETERS
-from fleet.model.quantity import BadQuantity
-from fleet.model.untyped import at, mapping, rows, text, texts, whole
+from fleet.values.quantity import BadQuantity
+from fleet.values.untyped import at, mapping, rows, text, texts, whole
 
 KINDS = {kind.resource: kind for kind in load_kinds() if kind.group != "events.k8s.io"}
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"

@@ -9,8 +9,8 @@ import pytest
 
 from api.policy import Attributes
 from fleet.admission.seed import seed
-from fleet.engine.readyroles import READY_ROLES
 from fleet.objects.writing import User
+from fleet.wellknown.readyroles import READY_ROLES
 from tests.security.hub import Hub, open_hub
 
 RBAC = "rbac.authorization.k8s.io"

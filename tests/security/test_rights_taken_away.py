@@ -14,9 +14,9 @@ import pytest
 
 from api.recheck import EVERY_S, SLICE, Rechecks
 from fleet.engine.status import unauthorized
-from fleet.ports import StoreUnavailable
 from fleet.simulate.wall import WallClock
 from fleet.store.memory import MemoryStore
+from fleet.values.ports import StoreUnavailable
 from tests.api.conftest import Hub, open_hub
 from tests.api.test_auth import MAPS, RBAC, binding, grant, post
 from tests.api.wait import eventually

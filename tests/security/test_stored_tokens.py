@@ -11,10 +11,10 @@ import pytest
 
 from api.auth import AUTHENTICATED, AdministratorsToken, TokenFile
 from api.storedtokens import GROUP, TOKENS, StoredTokens
-from fleet.ports import Store
 from fleet.simulate.wall import WallClock
 from fleet.store.memory import MemoryStore
 from fleet.store.postgres import PostgresStore
+from fleet.values.ports import Store
 
 FILE = """# people
 admin-token,admin,admin,"system:masters"

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from fleet.ports import Key, Put
 from fleet.simulate.wall import WallClock
 from fleet.store import postgres
 from fleet.store.postgres import PostgresStore
+from fleet.values.ports import Key, Put
 
 EVENTS = 40
 

@@ -20,9 +20,9 @@ from fleet.engine.kind import Body
 from fleet.engine.status import StatusError
 from fleet.engine.write import Author, prepare_create
 from fleet.objects.definitions import definitions
-from fleet.ports import EXISTS, Key, Put
 from fleet.simulate.wall import WallClock
 from fleet.store.memory import MemoryStore
+from fleet.values.ports import EXISTS, Key, Put
 from tests.api.conftest import Hub, open_hub
 
 from .fuzzing import encoded

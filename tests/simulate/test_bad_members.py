@@ -33,10 +33,10 @@ from fleet.controllers.decide.submitted import unit_in
 from fleet.engine.crd import GROUP, RESOURCE
 from fleet.engine.status import StatusError
 from fleet.kinds import INTERPRETERS, interpreter_of
-from fleet.kubeconfig.document import write
 from fleet.objects.writing import User
-from fleet.ports import Body
 from fleet.simulate.cluster import NodeShape, SimulatedCluster, Tls
+from fleet.values.kubeconfig.document import write
+from fleet.values.ports import Body
 from tests.controllers.world import policy, pytorchjob
 from tests.simulate.faulty import FaultyServer, faulty, refusal
 from tests.simulate.test_declared_lives import DECLARED, WIDGET, widget

@@ -13,7 +13,7 @@ import pytest
 
 from fleet.bindings.conditions import condition
 from fleet.kinds import INTERPRETERS, interpreter_of
-from fleet.ports import Body, Key
+from fleet.values.ports import Body, Key
 from fleet.wellknown import SCHEDULED
 from tests.controllers.world import cluster_policy
 from tests.kinds.bodies import pods

@@ -22,11 +22,11 @@ from fleet.members.clusters import ClusterMembers
 from fleet.objects.definitions import definitions
 from fleet.objects.objects import Objects
 from fleet.objects.writing import Options, User, Written
-from fleet.ports import Body, Key
 from fleet.simulate.cluster import NodeShape, SimulatedCluster
 from fleet.simulate.kubelet import EXIT_CODE, RUN_FOR
 from fleet.simulate.wall import RandomIds, WallClock
 from fleet.store.memory import MemoryStore
+from fleet.values.ports import Body, Key
 from fleet.wellknown import QUEUE_NAMESPACE, SYSTEM_NAMESPACE, TREE_NAMESPACE
 from tests.controllers.world import cluster, cluster_policy, tree
 

@@ -6,7 +6,7 @@ from fleet.admission.dynamic.review import BadAnswer, Verdict, question, verdict
 from fleet.admission.dynamic.webhooks import Webhook
 from fleet.objects.calling import HookClient, HookFailed
 from fleet.outgoing import Outgoing
-from fleet.ports import Body, Store
+from fleet.values.ports import Body, Store
 
 ANSWER_BYTES_MAX = 4 << 20
 

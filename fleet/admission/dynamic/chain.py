@@ -33,7 +33,7 @@ from fleet.objects.converting import Conversions
 from fleet.objects.hooking import Asked, Hooked, annotate
 from fleet.objects.versions import Converter, in_version
 from fleet.outgoing import Outgoing
-from fleet.ports import Body, Ids, Store
+from fleet.values.ports import Body, Ids, Store
 
 MUTATING, VALIDATING = "mutatingwebhookconfigurations", "validatingwebhookconfigurations"
 _MUTATING, _VALIDATING = "mutating", "validating"

@@ -10,9 +10,9 @@ from functools import lru_cache
 from typing import Any
 
 from fleet.admission.dynamic.names import OBJECT, PATCH, PATCH_FUNCTIONS, patch_types, types
-from fleet.engine.cel import program as cel
-from fleet.engine.cel.messages import none_known
-from fleet.engine.cel.types import BOOL, DYN, NULL, STRING, Type, exactly, list_of
+from fleet.values.cel import program as cel
+from fleet.values.cel.messages import none_known
+from fleet.values.cel.types import BOOL, DYN, NULL, STRING, Type, exactly, list_of
 
 COST_MAX = 10_000_000  # of all validations of one policy about one request, and of one mutation
 CONDITIONS_COST_MAX = 2_500_000  # of all conditions of one webhook or policy about one request

@@ -10,8 +10,8 @@ from prometheus_client import CollectorRegistry
 from prometheus_client.metrics_core import CounterMetricFamily, Metric
 
 from fleet.admission.dynamic.webhooks import Webhook
-from fleet.model.times import rfc3339
-from fleet.ports import Clock
+from fleet.values.ports import Clock
+from fleet.values.times import rfc3339
 
 WEBHOOKS_MOST = 200  # that are told of; administrators register them
 ERROR_MOST = 300  # characters

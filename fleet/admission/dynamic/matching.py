@@ -8,9 +8,9 @@ from typing import Any, TypeGuard
 
 from fleet.engine.selectors import Requirement, from_object, holds
 from fleet.engine.status import not_found
-from fleet.model.untyped import mapping, rows, text, texts
 from fleet.objects.hooking import Asked
-from fleet.ports import Body, Key, Store
+from fleet.values.ports import Body, Key, Store
+from fleet.values.untyped import mapping, rows, text, texts
 
 GROUP = "admissionregistration.k8s.io"
 

@@ -13,7 +13,7 @@ from fleet.admission.dynamic.policies import Concerned, Invocation, Misconfigure
 from fleet.engine.registry import Registry
 from fleet.engine.status import Cause, StatusError, forbidden, not_found
 from fleet.objects.hooking import Asked
-from fleet.ports import Body, Store
+from fleet.values.ports import Body, Store
 
 
 @dataclass(frozen=True, slots=True)

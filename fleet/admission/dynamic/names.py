@@ -8,10 +8,12 @@ from typing import Any
 
 from fleet.admission.dynamic.matching import Resource, as_resource, own
 from fleet.admission.dynamic.review import request_of
-from fleet.engine.cel.declare import overloads
-from fleet.engine.cel.kubernetes import Question
-from fleet.engine.cel.messages import message_type
-from fleet.engine.cel.types import (
+from fleet.objects.hooking import Asked
+from fleet.objects.writing import User
+from fleet.values.cel.declare import overloads
+from fleet.values.cel.kubernetes import Question
+from fleet.values.cel.messages import message_type
+from fleet.values.cel.types import (
     AUTHORIZER,
     BOOL,
     DYN,
@@ -23,10 +25,8 @@ from fleet.engine.cel.types import (
     list_of,
     map_of,
 )
-from fleet.engine.cel.values import Run
-from fleet.objects.hooking import Asked
-from fleet.objects.writing import User
-from fleet.ports import Body
+from fleet.values.cel.values import Run
+from fleet.values.ports import Body
 
 # Whether a user may do what a question says (kubernetes.Authorizer): whether it is allowed, the reason, an error.
 Authorize = Callable[[User, Mapping[str, str]], tuple[bool, str, str]]

@@ -11,8 +11,6 @@ from fleet.admission.dynamic.expressions import Fault
 from fleet.admission.dynamic.matching import Resource, as_resource
 from fleet.engine.apply import merge, untypable
 from fleet.engine.bounds import private
-from fleet.engine.cel.messages import Message, as_json, misnamed
-from fleet.engine.cel.values import Fault as NoValue
 from fleet.engine.gowords import undecodable
 from fleet.engine.kind import Kind
 from fleet.engine.patch import json_patch
@@ -21,7 +19,9 @@ from fleet.engine.status import StatusError, internal
 from fleet.engine.validate import wrong_types
 from fleet.engine.write import decode
 from fleet.objects.hooking import Asked
-from fleet.ports import Body
+from fleet.values.cel.messages import Message, as_json, misnamed
+from fleet.values.cel.values import Fault as NoValue
+from fleet.values.ports import Body
 
 
 def applied(asked: Asked, resource: Resource, body: Body, made: Message) -> Body:

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from fleet.admission.dynamic.matching import GROUP, Match, Resource
 from fleet.engine.registry import Registry
 from fleet.engine.selectors import from_object, holds
-from fleet.model.untyped import mapping, rows, text, texts
 from fleet.objects.hooking import Asked
-from fleet.ports import Body, Key, Store
+from fleet.values.ports import Body, Key, Store
+from fleet.values.untyped import mapping, rows, text, texts
 
 VALIDATING, VALIDATING_BINDINGS = "validatingadmissionpolicies", "validatingadmissionpolicybindings"
 MUTATING, MUTATING_BINDINGS = "mutatingadmissionpolicies", "mutatingadmissionpolicybindings"

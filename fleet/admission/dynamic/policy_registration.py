@@ -35,12 +35,12 @@ from fleet.admission.dynamic.rulefaults import (
 from fleet.admission.dynamic.typecheck import type_check
 from fleet.admission.labelselectors import selector_faults
 from fleet.admission.rule import Checks
-from fleet.engine.cel.types import Type
 from fleet.engine.status import Cause
-from fleet.model.names import path_segment_problems, qualified_name_problems, subdomain_problems
-from fleet.model.untyped import mapping, rows, text
 from fleet.objects.writing import Review
-from fleet.ports import Body
+from fleet.values.cel.types import Type
+from fleet.values.names import path_segment_problems, qualified_name_problems, subdomain_problems
+from fleet.values.ports import Body
+from fleet.values.untyped import mapping, rows, text
 
 _REASONS = ("Forbidden", "Invalid", "RequestEntityTooLarge")
 _ACTIONS = ("Audit", "Deny", "Warn")

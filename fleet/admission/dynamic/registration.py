@@ -20,10 +20,10 @@ from fleet.admission.dynamic.rulefaults import (
 from fleet.admission.labelselectors import selector_faults
 from fleet.admission.rule import Checks
 from fleet.engine.status import Cause
-from fleet.model.names import subdomain_problems
-from fleet.model.untyped import rows
 from fleet.objects.writing import Review
-from fleet.ports import Body
+from fleet.values.names import subdomain_problems
+from fleet.values.ports import Body
+from fleet.values.untyped import rows
 
 REVIEW_VERSIONS = ("v1", "v1beta1")
 _SIDE_EFFECTS = ("None", "NoneOnDryRun")

@@ -11,9 +11,9 @@ import orjson
 from fleet.admission.dynamic.matching import Resource, own
 from fleet.admission.dynamic.webhooks import Webhook
 from fleet.engine.status import StatusError
-from fleet.model.untyped import mapping, pairs, text, texts
 from fleet.objects.hooking import Asked
-from fleet.ports import Body
+from fleet.values.ports import Body
+from fleet.values.untyped import mapping, pairs, text, texts
 
 _GROUP = "admission.k8s.io"
 _KNOWN = ("v1", "v1beta1")

@@ -9,17 +9,17 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from fleet.admission.dynamic.expressions import ANYTHING, Scope, fault_of, type_of
-from fleet.engine.cel.shapes import type_of_schema
-from fleet.engine.cel.types import DYN, Type
 from fleet.engine.kind import Kind
 from fleet.engine.registry import Registry
 from fleet.engine.schema import META_SCHEMA
 from fleet.engine.status import Cause
-from fleet.model.untyped import mapping, rows, text, texts
 from fleet.objects.apart import apart
 from fleet.objects.objects import Objects
 from fleet.objects.writing import Review
-from fleet.ports import Body
+from fleet.values.cel.shapes import type_of_schema
+from fleet.values.cel.types import DYN, Type
+from fleet.values.ports import Body
+from fleet.values.untyped import mapping, rows, text, texts
 
 KINDS_MAX = 10  # that a policy is checked for
 

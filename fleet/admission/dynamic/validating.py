@@ -15,7 +15,7 @@ from fleet.admission.dynamic.policies import Binding, Concerned, Invocation, Mis
 from fleet.engine.registry import Registry
 from fleet.engine.status import Cause, StatusError, forbidden
 from fleet.objects.hooking import Asked, annotate
-from fleet.ports import Body, Store
+from fleet.values.ports import Body, Store
 
 MESSAGE_MAX = 5 * 1024
 _ANNOTATION_MAX = 10 * 1024

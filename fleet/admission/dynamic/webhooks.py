@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from fleet.admission.dynamic.matching import GROUP, Match
-from fleet.model.untyped import mapping, rows, text, texts, whole
-from fleet.ports import Body, Store, Stored
+from fleet.values.ports import Body, Store, Stored
+from fleet.values.untyped import mapping, rows, text, texts, whole
 
 TIMEOUT_S = 10
 

@@ -121,7 +121,7 @@ _NAMED_KEY = every(
 
 
 def _no_name(path: str) -> Iterator[Cause]:
-    from fleet.model.names import subdomain_problems
+    from fleet.values.names import subdomain_problems
 
     yield from (invalid(path, "", why) for why in subdomain_problems(""))
 

@@ -14,8 +14,8 @@ from typing import Any
 from fleet.admission.causes import forbidden, invalid, required, unsupported
 from fleet.engine.selectors import from_object, holds
 from fleet.engine.status import Cause
-from fleet.model import names
-from fleet.model.quantity import BadQuantity, nanos
+from fleet.values import names
+from fleet.values.quantity import BadQuantity, nanos
 
 Object = Mapping[str, Any]
 Check = Callable[[Object, str], Iterable[Cause]]

@@ -26,7 +26,7 @@ from fleet.admission.kubernetes.pods import POD, POD_TEMPLATE, volume_sources
 from fleet.admission.kubernetes.resources import LIMIT_RANGE, RESOURCE_QUOTA
 from fleet.engine import autoscaling
 from fleet.engine.status import Cause
-from fleet.model.quantity import BadQuantity, nanos
+from fleet.values.quantity import BadQuantity, nanos
 
 _MODES = ("ReadOnlyMany", "ReadWriteMany", "ReadWriteOnce", "ReadWriteOncePod")
 _RECLAIM = ("Delete", "Recycle", "Retain")

@@ -25,7 +25,7 @@ from fleet.admission.kubernetes.language import (
     subdomain,
 )  # fmt: skip
 from fleet.engine.status import Cause
-from fleet.model.names import label_problems, label_value_problems, qualified_name_problems
+from fleet.values.names import label_problems, label_value_problems, qualified_name_problems
 
 _MODE = of("defaultMode", lambda mode: () if 0 <= mode <= 0o777 else (_MODE_TEXT,))
 _MODE_TEXT = "must be a number between 0 and 0777 (octal), both inclusive"

@@ -14,8 +14,8 @@ from fleet.admission.kubernetes.language import (
     subset_of,
 )  # fmt: skip
 from fleet.engine.status import Cause
-from fleet.model.names import qualified_name_problems
-from fleet.model.quantity import BadQuantity, canonical, nanos
+from fleet.values.names import qualified_name_problems
+from fleet.values.quantity import BadQuantity, canonical, nanos
 
 _OF_CONTAINERS = frozenset({"cpu", "memory", "ephemeral-storage"})
 _COUNTS = frozenset(

@@ -25,7 +25,7 @@ from fleet.admission.kubernetes.language import (
     subset_of,
 )
 from fleet.engine.status import Cause
-from fleet.model.names import label_problems, qualified_name_problems, subdomain_problems
+from fleet.values.names import label_problems, qualified_name_problems, subdomain_problems
 
 _TYPES = ("ClusterIP", "ExternalName", "LoadBalancer", "NodePort")
 _AFFINITY_MAX = 86400

@@ -24,7 +24,7 @@ from fleet.admission.kubernetes.language import (
 )
 from fleet.admission.kubernetes.pods import template
 from fleet.engine.status import Cause
-from fleet.model.names import label_problems, subdomain_problems
+from fleet.values.names import label_problems, subdomain_problems
 
 _NO_MATCH = "`selector` does not match template `labels`"
 _SET_FIELDS = (

@@ -13,9 +13,9 @@ from fleet.bindings import binding as b
 from fleet.controllers.runtime.events import EventRecorder
 from fleet.controllers.runtime.hub import Hub
 from fleet.kinds import Interpreter
-from fleet.model.times import rfc3339
-from fleet.model.untyped import mapping, rows, texts
-from fleet.ports import Body, Key, Stored
+from fleet.values.ports import Body, Key, Stored
+from fleet.values.times import rfc3339
+from fleet.values.untyped import mapping, rows, texts
 from fleet.wellknown import NAME_TAKEN, PENDING, POLICY, POLICY_FAILED
 
 MISSING = "DependentOverridesMissing"

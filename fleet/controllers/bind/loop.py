@@ -33,11 +33,11 @@ from fleet.controllers.runtime.hub import Hub, object_key
 from fleet.controllers.runtime.news import News
 from fleet.engine.kind import Kind
 from fleet.kinds import Interpreter, interpreter_for
-from fleet.model.quantity import BadQuantity
-from fleet.model.untyped import rows, text, whole
 from fleet.objects.interpreters import Loader
-from fleet.ports import Body, Event, EventType, Key, Stored
 from fleet.quota.tree import QuotaTree
+from fleet.values.ports import Body, Event, EventType, Key, Stored
+from fleet.values.quantity import BadQuantity
+from fleet.values.untyped import rows, text, whole
 from fleet.wellknown import (
     ANNOTATION_JOB_GENERATION,
     ANNOTATION_POLICY,

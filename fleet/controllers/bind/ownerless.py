@@ -10,7 +10,7 @@ from fleet.bindings import binding as b
 from fleet.bindings.ownerless import is_ownerless
 from fleet.controllers.bind.spec import reference_to
 from fleet.controllers.runtime.hub import Hub
-from fleet.ports import Body, Stored
+from fleet.values.ports import Body, Stored
 from fleet.wellknown import ANNOTATION_TAKES_OVER, LABEL_JOB_UID, LABEL_OWNERLESS
 
 

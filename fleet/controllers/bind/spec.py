@@ -15,8 +15,8 @@ from fleet.bindings.conditions import condition, drop_condition, set_condition
 from fleet.kinds import interpreter_of
 from fleet.kinds.topology import topologies
 from fleet.model.charge import beyond
-from fleet.model.times import rfc3339, rfc3339_micro
-from fleet.ports import Body
+from fleet.values.ports import Body
+from fleet.values.times import rfc3339, rfc3339_micro
 from fleet.wellknown import (
     ANNOTATION_AFTER,
     ANNOTATION_AT_MOST,

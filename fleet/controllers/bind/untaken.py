@@ -18,9 +18,9 @@ from fleet.controllers.runtime.events import EventRecorder
 from fleet.controllers.runtime.hub import Hub
 from fleet.engine.kind import Kind
 from fleet.kinds import interpreter_for
-from fleet.model.times import seconds
-from fleet.model.untyped import text
-from fleet.ports import Event, EventType, Key
+from fleet.values.ports import Event, EventType, Key
+from fleet.values.times import seconds
+from fleet.values.untyped import text
 from fleet.wellknown import NO_POLICY
 
 PATIENCE_S = 5.0  # after its creation, for its policy to come

@@ -26,7 +26,7 @@ from fleet.members.gpusource import Prometheus, Source, source_of
 from fleet.model.unit import Unit
 from fleet.outgoing import Allowed, Outgoing
 from fleet.outgoing.reach import Resolver
-from fleet.ports import Key, StoreUnavailable
+from fleet.values.ports import Key, StoreUnavailable
 from fleet.wellknown import CLUSTER
 
 log = structlog.get_logger(__name__)

@@ -12,8 +12,8 @@ import asyncio
 from fleet.bindings import binding as b
 from fleet.controllers.runtime.hub import Hub
 from fleet.members.identity import Identity
-from fleet.model.untyped import text
-from fleet.ports import Body, Fenced, Key, StoreUnavailable
+from fleet.values.ports import Body, Fenced, Key, StoreUnavailable
+from fleet.values.untyped import text
 from fleet.wellknown import CLUSTER
 
 SAME_CLUSTER = "SameCluster"

@@ -16,9 +16,9 @@ from fleet.bindings.matching import EXECUTE, Candidate, until
 from fleet.controllers.runtime.controller import Controller, Source
 from fleet.controllers.runtime.hub import Hub
 from fleet.model.matching import taints_text
-from fleet.model.times import rfc3339
-from fleet.model.untyped import mapping, rows
-from fleet.ports import Body, Key
+from fleet.values.ports import Body, Key
+from fleet.values.times import rfc3339
+from fleet.values.untyped import mapping, rows
 from fleet.wellknown import CLUSTER, TAINT_DRAIN
 
 TAINTED = "MemberTainted"  # why something was evicted

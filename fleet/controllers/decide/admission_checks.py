@@ -30,8 +30,8 @@ from fleet.controllers.runtime.events import EventRecorder
 from fleet.controllers.runtime.hub import Hub
 from fleet.engine.status import StatusError, conflict
 from fleet.model.plan import Placement
-from fleet.model.untyped import mapping, text
-from fleet.ports import Body, Committed, Event, EventType, Key, Stored, Write
+from fleet.values.ports import Body, Committed, Event, EventType, Key, Stored, Write
+from fleet.values.untyped import mapping, text
 from fleet.wellknown import (
     ANNOTATION_MOVE,
     CLUSTER,

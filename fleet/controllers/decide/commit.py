@@ -32,10 +32,10 @@ from fleet.model.order import queue_order
 from fleet.model.plan import Eviction, Placement, Plan, RoomClaim
 from fleet.model.reason import Reason, named_to
 from fleet.model.unit import Unit
-from fleet.model.untyped import digits
 from fleet.placement.packing.layout import domains
 from fleet.placement.reservation.heads import nominated
-from fleet.ports import Body, Committed, Fenced, Key, Stored, StoreUnavailable, Write
+from fleet.values.ports import Body, Committed, Fenced, Key, Stored, StoreUnavailable, Write
+from fleet.values.untyped import digits
 from fleet.wellknown import (
     ANNOTATION_POLICY,
     ANNOTATION_POLICY_GENERATION,

@@ -22,10 +22,10 @@ from enum import StrEnum
 from fleet.decide import decide
 from fleet.model.plan import Plan
 from fleet.model.reason import Code, Reason
-from fleet.model.times import instant
 from fleet.model.unit import Phase, Unit
 from fleet.placement.problem import Solver
 from fleet.snapshot import Changes, Snapshot
+from fleet.values.times import instant
 
 SEED = 1  # for all decisions: the same snapshot gives the same plan (I8)
 ASIDE_S = 600.0

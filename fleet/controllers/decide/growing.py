@@ -30,8 +30,8 @@ from fleet.kinds.interpreter import Range
 from fleet.model.order import queue_order
 from fleet.model.unit import Component
 from fleet.placement.growing import Lack, lacks, larger
-from fleet.ports import Body, Committed, Fenced, StoreUnavailable, Write
 from fleet.snapshot import Changes, Snapshot
+from fleet.values.ports import Body, Committed, Fenced, StoreUnavailable, Write
 from fleet.wellknown import GANG_WHOLE, RESIZED, WORK
 
 log = structlog.get_logger(__name__)

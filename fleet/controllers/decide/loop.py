@@ -48,9 +48,9 @@ from fleet.members.members import Changed
 from fleet.model.plan import Plan
 from fleet.model.reason import Reason
 from fleet.placement.problem import Solver
-from fleet.ports import Event, EventType, Fenced, Key, StoreUnavailable
 from fleet.snapshot import Config, Snapshot
 from fleet.solver.intime import InTime
+from fleet.values.ports import Event, EventType, Fenced, Key, StoreUnavailable
 from fleet.wellknown import CLUSTER, QUEUE, QUOTA, WORK
 
 log = structlog.get_logger(__name__)

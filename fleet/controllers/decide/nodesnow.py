@@ -23,8 +23,8 @@ from fleet.members.members import NodeView
 from fleet.model.amounts import gpus_in
 from fleet.model.unit import Unit
 from fleet.objects.latest import NODES
-from fleet.ports import StoreUnavailable
 from fleet.snapshot import Snapshot
+from fleet.values.ports import StoreUnavailable
 
 log = structlog.get_logger(__name__)
 

@@ -22,8 +22,8 @@ from fleet.controllers.runtime.hub import Hub
 from fleet.engine.status import StatusError
 from fleet.foresee.position import first_in_line
 from fleet.model.reason import Reason
-from fleet.model.untyped import mapping
-from fleet.ports import Body, Fenced, StoreUnavailable
+from fleet.values.ports import Body, Fenced, StoreUnavailable
+from fleet.values.untyped import mapping
 from fleet.wellknown import ANNOTATION_QUOTA_FULLNAME, HIDE_ITEMS_ANNOTATIONS, QUEUE, QUEUE_NAMESPACE
 
 log = structlog.get_logger(__name__)

@@ -23,9 +23,9 @@ from fleet.controllers.runtime.events import EventRecorder
 from fleet.controllers.runtime.hub import Hub
 from fleet.model.order import queue_order
 from fleet.model.reason import Code, Reason
-from fleet.model.times import rfc3339
-from fleet.model.untyped import mapping
-from fleet.ports import Body, Conflict, Fenced, StoreUnavailable, Write
+from fleet.values.ports import Body, Conflict, Fenced, StoreUnavailable, Write
+from fleet.values.times import rfc3339
+from fleet.values.untyped import mapping
 from fleet.wellknown import SCHEDULE_FAILED, SCHEDULED
 
 log = structlog.get_logger(__name__)

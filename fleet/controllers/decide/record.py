@@ -24,8 +24,8 @@ from fleet.model.member import Member
 from fleet.model.plan import Plan
 from fleet.model.unit import Unit
 from fleet.notation.codec import encode_one, encode_record, encode_snapshot
-from fleet.ports import StoreUnavailable
 from fleet.snapshot import Snapshot
+from fleet.values.ports import StoreUnavailable
 
 log = structlog.get_logger(__name__)
 

@@ -34,8 +34,8 @@ from fleet.model.plan import Plan, RoomClaim
 from fleet.model.pod import PodView
 from fleet.model.reason import named_to
 from fleet.model.unit import Component, Unit
-from fleet.ports import Body, Committed, Fenced, StoreUnavailable, Write
 from fleet.snapshot import Changes, Snapshot
+from fleet.values.ports import Body, Committed, Fenced, StoreUnavailable, Write
 from fleet.wellknown import GANG_WHOLE, RESIZED
 
 log = structlog.get_logger(__name__)

@@ -33,10 +33,10 @@ from fleet.model.amounts import NOTHING
 from fleet.model.member import Member, Pool
 from fleet.model.pod import PodView
 from fleet.model.unit import Phase, Seat, Unit
-from fleet.model.untyped import text
-from fleet.ports import Body, Key, Store, Stored
 from fleet.quota.tree import QuotaTree
 from fleet.snapshot import Config, Snapshot
+from fleet.values.ports import Body, Key, Store, Stored
+from fleet.values.untyped import text
 from fleet.wellknown import (
     ANNOTATION_QUOTA_FULLNAME,
     CLUSTER,

@@ -20,10 +20,10 @@ from fleet.controllers.decide.units import base_unit
 from fleet.kinds import interpreter_of
 from fleet.model.member import Member
 from fleet.model.unit import Unit
-from fleet.model.untyped import pairs
-from fleet.ports import Body, Store
 from fleet.quota.tree import QuotaTree
 from fleet.snapshot import Snapshot
+from fleet.values.ports import Body, Store
+from fleet.values.untyped import pairs
 from fleet.wellknown import CLUSTER, POLICY, binding_name
 
 

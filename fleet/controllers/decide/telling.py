@@ -11,8 +11,8 @@ from fleet.controllers.decide.snapshot import Picture
 from fleet.controllers.runtime.about import about
 from fleet.controllers.runtime.hub import Hub
 from fleet.model.plan import Placement
-from fleet.model.times import rfc3339
 from fleet.traces.span import Span, queued
+from fleet.values.times import rfc3339
 
 log = structlog.get_logger(__name__)
 

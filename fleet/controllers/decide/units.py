@@ -27,13 +27,13 @@ from fleet.controllers.fields.starting import SHARE_UNTIL
 from fleet.members.nodes import ANY_VALUE
 from fleet.model.amounts import NOTHING
 from fleet.model.pod import PodView
-from fleet.model.quantity import BadQuantity
-from fleet.model.times import seconds
 from fleet.model.unit import AffinityGroup, Component, Phase, Unit
-from fleet.model.untyped import number, text
-from fleet.ports import Body, Stored
 from fleet.quota.leaf import leaf_for
 from fleet.quota.tree import QuotaTree
+from fleet.values.ports import Body, Stored
+from fleet.values.quantity import BadQuantity
+from fleet.values.times import seconds
+from fleet.values.untyped import number, text
 from fleet.wellknown import (
     ANNOTATION_CHECKPOINT,
     ANNOTATION_CREATOR,

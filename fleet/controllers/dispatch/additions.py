@@ -13,8 +13,8 @@ from fleet.bindings import binding as b
 from fleet.kinds.interpreter import Template
 from fleet.kinds.paths import placed
 from fleet.members.nodes import NODE_NAME
-from fleet.model.untyped import mapping, rows
-from fleet.ports import Body
+from fleet.values.ports import Body
+from fleet.values.untyped import mapping, rows
 from fleet.wellknown import ANNOTATION_AVOIDED
 
 _REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"

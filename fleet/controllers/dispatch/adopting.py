@@ -30,8 +30,8 @@ from fleet.kinds.gangs import at_once, unmarked
 from fleet.kinds.gates import ungated
 from fleet.kinds.topology import apart, topologies
 from fleet.members.members import Did
-from fleet.model.times import rfc3339_micro, seconds
-from fleet.ports import Body, Committed, Key, Put, Write
+from fleet.values.ports import Body, Committed, Key, Put, Write
+from fleet.values.times import rfc3339_micro, seconds
 from fleet.wellknown import (
     ANNOTATION_ENQUEUED,
     ATTEMPT,

@@ -9,7 +9,7 @@ from fleet.bindings.conditions import drop_condition, set_condition
 from fleet.kinds import Health
 from fleet.members.members import Did, Outcome
 from fleet.model.reason import Code
-from fleet.ports import Body
+from fleet.values.ports import Body
 from fleet.wellknown import FULLY_APPLIED
 
 

@@ -12,8 +12,8 @@ from typing import Any
 
 from fleet.admission.named import PRIORITY
 from fleet.kinds.interpreter import Dependency, Interpreter
-from fleet.model.untyped import at, text
-from fleet.ports import Body
+from fleet.values.ports import Body
+from fleet.values.untyped import at, text
 
 KIND = "PriorityClass"
 RESOURCE = (PRIORITY, "priorityclasses")

@@ -13,7 +13,7 @@ from fleet.bindings import binding as b
 from fleet.controllers.dispatch.manifests import CLAIM
 from fleet.kinds.interpreter import Dependency, Interpreter
 from fleet.members.members import Did, Members, Outcome
-from fleet.ports import Body
+from fleet.values.ports import Body
 
 LOOKED_FOR_MAX = 50  # claims of one job; the rest is left to the member
 NAMED_MAX = 5

@@ -38,8 +38,8 @@ from fleet.controllers.runtime.terms import Terms, stamp_of, stamped
 from fleet.kinds.interpreter import Dependency
 from fleet.members.members import Did, Outcome
 from fleet.model.reason import Code
-from fleet.model.untyped import mapping, rows, text
-from fleet.ports import Body, Key, Stored
+from fleet.values.ports import Body, Key, Stored
+from fleet.values.untyped import mapping, rows, text
 from fleet.wellknown import (
     ANNOTATION_HASH,
     ANNOTATION_SENT,

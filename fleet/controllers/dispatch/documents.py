@@ -15,7 +15,7 @@ from typing import Any
 import jsonpatch
 import yaml
 
-from fleet.model.untyped import rows
+from fleet.values.untyped import rows
 
 JSON_MAX = 1 << 20  # characters of a document
 YAML_MAX = 1 << 16

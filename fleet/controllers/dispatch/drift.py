@@ -22,10 +22,10 @@ from fleet.controllers.runtime.hub import Hub
 from fleet.kinds import Interpreter
 from fleet.kinds.lookup import UNREADABLE, sizes_of
 from fleet.model.charge import beyond
-from fleet.model.quantity import BadQuantity, quantity
 from fleet.model.unit import Component
-from fleet.model.untyped import mapping, rows, text, whole
-from fleet.ports import Body, Key, Stored
+from fleet.values.ports import Body, Key, Stored
+from fleet.values.quantity import BadQuantity, quantity
+from fleet.values.untyped import mapping, rows, text, whole
 from fleet.wellknown import ANNOTATION_SIZES, PUT_BACK
 
 PAUSE_FIRST_S, PAUSE_MAX_S = 1.0, 300.0  # until the next time that the same copy is put back

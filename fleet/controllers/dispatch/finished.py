@@ -18,9 +18,9 @@ from fleet.controllers.runtime.events import EventRecorder
 from fleet.controllers.runtime.hub import Hub
 from fleet.kinds import Health, State, interpreter_of
 from fleet.members.members import Did
-from fleet.model.times import rfc3339
-from fleet.model.untyped import mapping
-from fleet.ports import Body, Committed, Key
+from fleet.values.ports import Body, Committed, Key
+from fleet.values.times import rfc3339
+from fleet.values.untyped import mapping
 from fleet.wellknown import FINISHED_FOUND, FULLY_APPLIED, QUEUING, SCHEDULED, WORK
 
 STOPPED = "FinishedElsewhere"  # reason of the later attempt's eviction

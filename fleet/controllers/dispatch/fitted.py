@@ -11,7 +11,7 @@ from collections.abc import Iterable
 
 from fleet.kinds import Interpreter
 from fleet.model.unit import Component
-from fleet.ports import Body
+from fleet.values.ports import Body
 
 
 def fitted(body: Body, interpreter: Interpreter, charged: Iterable[Component]) -> Body:

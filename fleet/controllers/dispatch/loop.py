@@ -45,8 +45,8 @@ from fleet.controllers.runtime.turned import Turned
 from fleet.kinds import interpreter_of
 from fleet.members.members import Changed, Did, Outcome
 from fleet.model.reason import Code, Reason
-from fleet.model.times import seconds
-from fleet.ports import Body, Event, Key, Stored
+from fleet.values.ports import Body, Event, Key, Stored
+from fleet.values.times import seconds
 from fleet.wellknown import (
     CLUSTER,
     FINALIZER_BINDING,

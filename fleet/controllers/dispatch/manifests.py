@@ -24,8 +24,8 @@ from fleet.kinds.gangs import at_once, group_of, marked
 from fleet.kinds.gates import gated
 from fleet.kinds.interpreter import Dependency
 from fleet.kinds.topology import within
-from fleet.model.untyped import mapping
-from fleet.ports import Body, Key
+from fleet.values.ports import Body, Key
+from fleet.values.untyped import mapping
 from fleet.wellknown import (
     ANNOTATION_AVOIDED,
     ANNOTATION_DOMAIN,

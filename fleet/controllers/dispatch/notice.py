@@ -18,9 +18,9 @@ from fleet.controllers.runtime.hub import Hub
 from fleet.kinds import State, interpreter_of
 from fleet.members.members import Did, Outcome
 from fleet.model.pod import PodView
-from fleet.model.times import rfc3339, seconds
-from fleet.model.untyped import text, whole
-from fleet.ports import Body
+from fleet.values.ports import Body
+from fleet.values.times import rfc3339, seconds
+from fleet.values.untyped import text, whole
 from fleet.wellknown import (
     ANNOTATION_CHECKPOINT,
     ANNOTATION_EVICT_AT,

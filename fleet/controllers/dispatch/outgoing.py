@@ -11,9 +11,9 @@ from collections.abc import Mapping, Sequence
 from fleet.engine.status import StatusError
 from fleet.kinds import interpreter_of
 from fleet.model.charge import beyond
-from fleet.model.quantity import BadQuantity
 from fleet.model.unit import Component
-from fleet.ports import Body
+from fleet.values.ports import Body
+from fleet.values.quantity import BadQuantity
 from fleet.wellknown import LABEL_COMPONENT
 
 _META = frozenset({"name", "namespace", "labels", "annotations"})

@@ -18,9 +18,9 @@ from fleet.controllers.runtime.events import EventRecorder
 from fleet.controllers.runtime.hub import Hub
 from fleet.members.members import Did
 from fleet.model.pod import PodView
-from fleet.model.times import rfc3339, seconds
-from fleet.model.untyped import digits
-from fleet.ports import Body, Stored
+from fleet.values.ports import Body, Stored
+from fleet.values.times import rfc3339, seconds
+from fleet.values.untyped import digits
 from fleet.wellknown import ANNOTATION_FORCE_DELETE, EVICT_FAILED
 
 NAMED_MAX = 3  # pods that a message names

@@ -18,8 +18,8 @@ from fleet.admission.selecting import selects
 from fleet.bindings.matching import Candidate, affinity_matches
 from fleet.controllers.dispatch.documents import BadDocument, document_changed
 from fleet.controllers.dispatch.outgoing import Unsafe
-from fleet.model.untyped import mapping
-from fleet.ports import Body
+from fleet.values.ports import Body
+from fleet.values.untyped import mapping
 
 OVERRIDES = ("overridepolicies", "clusteroverridepolicies")
 UNREADABLE = (TypeError, AttributeError, KeyError, IndexError, ValueError)  # BadOverride and Unsafe among them

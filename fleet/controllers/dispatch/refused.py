@@ -12,8 +12,8 @@ from fleet.bindings.conditions import condition
 from fleet.bindings.unit import in_queue, reason_of
 from fleet.members.members import Did, Outcome
 from fleet.model.reason import Code, Reason
-from fleet.model.times import rfc3339, seconds
-from fleet.ports import Body
+from fleet.values.ports import Body
+from fleet.values.times import rfc3339, seconds
 from fleet.wellknown import FULLY_APPLIED
 
 _CODES = {Did.OVERRIDE: Code.OVERRIDE_FAILED, Did.NO_DATA: Code.DATA_MISSING}

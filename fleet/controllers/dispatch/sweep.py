@@ -22,7 +22,7 @@ from fleet.controllers.runtime.hub import Hub
 from fleet.controllers.runtime.terms import Terms, stamp_of
 from fleet.controllers.runtime.workqueue import WorkQueue
 from fleet.members.members import Changed, Did
-from fleet.ports import Body, Fenced, StoreUnavailable
+from fleet.values.ports import Body, Fenced, StoreUnavailable
 from fleet.wellknown import LABEL_BINDING, WORK
 
 log = structlog.get_logger(__name__)

@@ -10,8 +10,8 @@ from fleet.bindings import binding as b
 from fleet.controllers.runtime.about import about
 from fleet.controllers.runtime.hub import Hub
 from fleet.members.members import Did, Outcome
-from fleet.ports import Body
 from fleet.traces.span import TRACEPARENT, Span, Value, attempted, traceparent
+from fleet.values.ports import Body
 
 log = structlog.get_logger(__name__)
 

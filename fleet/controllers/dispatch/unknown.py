@@ -19,8 +19,8 @@ from fleet.controllers.dispatch.manifests import is_dependency, users_of
 from fleet.controllers.runtime.hub import Hub
 from fleet.controllers.runtime.terms import Terms
 from fleet.kinds import word_of
-from fleet.model.times import rfc3339
-from fleet.ports import Body, Key
+from fleet.values.ports import Body, Key
+from fleet.values.times import rfc3339
 from fleet.wellknown import ANNOTATION_JOB, CLUSTER, LABEL_BINDING, SYSTEM_NAMESPACE, UNKNOWN_COPIES
 
 NAMED_MAX = 1000  # copies that one record names

@@ -20,8 +20,8 @@ from fleet.controllers.dispatch.notice import Notice
 from fleet.controllers.runtime.events import EventRecorder
 from fleet.controllers.runtime.hub import Hub, object_key
 from fleet.members.members import Did
-from fleet.model.untyped import mapping, text
-from fleet.ports import Body, Key
+from fleet.values.ports import Body, Key
+from fleet.values.untyped import mapping, text
 from fleet.wellknown import (
     ANNOTATION_FORCE_REMOVAL,
     ANNOTATION_HASH,

@@ -22,8 +22,8 @@ from fleet.bindings.components import WANTED
 from fleet.bindings.conditions import drop_condition, set_condition
 from fleet.bindings.failures import Failure, failures_of, failures_text, with_failure
 from fleet.bindings.faults import FAILURE
-from fleet.model.times import rfc3339
-from fleet.ports import Body
+from fleet.values.ports import Body
+from fleet.values.times import rfc3339
 from fleet.wellknown import ANNOTATION_RETRIES, FULLY_APPLIED, GANG_WHOLE, QUEUING, RESIZED, SCHEDULED
 
 

@@ -20,10 +20,10 @@ from fleet.controllers.fields import rooms
 from fleet.controllers.runtime.hub import Hub, object_key
 from fleet.kinds import interpreter_of
 from fleet.model.reason import Code, Reason
-from fleet.model.times import instant, rfc3339
-from fleet.model.untyped import digits, rows, text
-from fleet.ports import Body
 from fleet.quota.parse import DEPTH_MAX
+from fleet.values.ports import Body
+from fleet.values.times import instant, rfc3339
+from fleet.values.untyped import digits, rows, text
 from fleet.wellknown import (
     ANNOTATION_CHECKS_TIMEOUT,
     ANNOTATION_QUOTA_FULLNAME,

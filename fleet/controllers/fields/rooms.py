@@ -15,8 +15,8 @@ from fleet.bindings.conditions import drop_condition, set_condition
 from fleet.bindings.nomination import CHECKS
 from fleet.bindings.oldmembers import too_old
 from fleet.kinds.gangs import chosen
-from fleet.model.untyped import rows, text
-from fleet.ports import Body
+from fleet.values.ports import Body
+from fleet.values.untyped import rows, text
 from fleet.wellknown import ANNOTATION_GANG, ANNOTATION_RESERVATION
 
 CONDITION = "ReservationEnabled"  # of a Cluster

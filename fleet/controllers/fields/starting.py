@@ -11,8 +11,8 @@ from fleet.bindings.conditions import set_condition
 from fleet.bindings.nomination import NOMINATION
 from fleet.bindings.unit import DEQUEUED, EVICTED, QUOTA_RESERVED, evicted
 from fleet.engine.status import conflict
-from fleet.model.times import rfc3339
-from fleet.ports import Body
+from fleet.values.ports import Body
+from fleet.values.times import rfc3339
 from fleet.wellknown import ANNOTATION_DOMAIN, ANNOTATION_GANG, ANNOTATION_ROOM, ATTEMPT, QUEUING, SCHEDULED, WORK
 
 

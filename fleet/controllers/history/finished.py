@@ -16,9 +16,9 @@ from fleet.controllers.history.loop import HistoryLoop
 from fleet.controllers.runtime.controller import Controller, Source
 from fleet.controllers.runtime.hub import Hub, object_key
 from fleet.kinds import interpreter_of
-from fleet.model.times import seconds
-from fleet.model.untyped import mapping, rows, text, whole
-from fleet.ports import Body, Event, Key
+from fleet.values.ports import Body, Event, Key
+from fleet.values.times import seconds
+from fleet.values.untyped import mapping, rows, text, whole
 from fleet.wellknown import WORK
 
 RESTART_S = 60.0  # after the time at which a failed job starts anew

@@ -12,7 +12,7 @@ from fleet.controllers.runtime.gpus import model_of
 from fleet.members.members import Members
 from fleet.model.amounts import GPU, gpus_in
 from fleet.model.member import Member
-from fleet.ports import Body, Store
+from fleet.values.ports import Body, Store
 
 
 def of_member(member: Member) -> Mapping[str, float]:

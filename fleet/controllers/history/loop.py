@@ -20,7 +20,7 @@ from fleet.accounts.usage import MINUTE_S, sample
 from fleet.controllers.history import gpus, lives
 from fleet.controllers.history.counts import count as count_changes
 from fleet.controllers.runtime.hub import Hub
-from fleet.ports import SchemaTooNew, StoreUnavailable
+from fleet.values.ports import SchemaTooNew, StoreUnavailable
 from fleet.wellknown import QUEUE, QUEUE_NAMESPACE
 
 log = structlog.get_logger(__name__)

@@ -16,10 +16,10 @@ from collections.abc import Iterable, Sequence
 from fleet.controllers.runtime.controller import Controller, Source
 from fleet.engine.kind import Kind
 from fleet.engine.status import StatusError
-from fleet.model.untyped import rows, text, texts
 from fleet.objects.objects import Objects
 from fleet.objects.writing import Options
-from fleet.ports import Body, Event, EventType, Key
+from fleet.values.ports import Body, Event, EventType, Key
+from fleet.values.untyped import rows, text, texts
 
 ORPHAN = "orphan"
 FOREGROUND = "foregroundDeletion"

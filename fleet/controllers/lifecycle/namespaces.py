@@ -11,10 +11,10 @@ from collections.abc import Iterable
 
 from fleet.controllers.runtime.controller import Controller, Source
 from fleet.engine.status import StatusError
-from fleet.model.untyped import mapping, texts
 from fleet.objects.objects import Objects
 from fleet.objects.writing import Options
-from fleet.ports import Body, Event, EventType, Fenced, Key, StoreUnavailable
+from fleet.values.ports import Body, Event, EventType, Fenced, Key, StoreUnavailable
+from fleet.values.untyped import mapping, texts
 
 AGAIN_S = 0.5  # while finalizers hold what is in it
 KUBERNETES = "kubernetes"

@@ -18,11 +18,11 @@ from cryptography.x509.oid import ExtendedKeyUsageOID
 from fleet.admission.signing import APPROVED, CLIENT_SIGNER, DENIED, FAILED, GROUP, RESOURCE, of_type, request_of
 from fleet.controllers.runtime.authority import Authority
 from fleet.controllers.runtime.controller import Controller, Source
-from fleet.model.times import rfc3339, seconds
-from fleet.model.untyped import at, mapping, rows
 from fleet.objects.objects import Objects
 from fleet.objects.writing import Options
-from fleet.ports import Body, Key
+from fleet.values.ports import Body, Key
+from fleet.values.times import rfc3339, seconds
+from fleet.values.untyped import at, mapping, rows
 
 DONE_S, FORGOTTEN_S = 3600.0, 86_400.0  # requests that were answered, and requests that nobody has answered
 LIFE_MAX_S, LIFE_MIN_S = 365 * 86_400, 600

@@ -25,14 +25,14 @@ from fleet.bindings.conditions import set_condition
 from fleet.controllers.notify.receivers import RESOURCE, Receivers, long_waits
 from fleet.controllers.runtime.hub import Hub
 from fleet.kinds import kind_word
-from fleet.model.times import rfc3339, seconds
-from fleet.model.untyped import mapping, text
 from fleet.notify import outbox
 from fleet.notify.happening import Happening, happenings, waits_long
 from fleet.notify.sender import NotDelivered, Sender
 from fleet.outgoing import Allowed, Outgoing
 from fleet.outgoing.reach import Resolver
-from fleet.ports import Body, Key, SchemaTooNew, StoreUnavailable
+from fleet.values.ports import Body, Key, SchemaTooNew, StoreUnavailable
+from fleet.values.times import rfc3339, seconds
+from fleet.values.untyped import mapping, text
 from fleet.wellknown import CONFIG
 
 log = structlog.get_logger(__name__)

@@ -11,11 +11,11 @@ import structlog
 from fleet.bindings import binding as b
 from fleet.controllers.runtime.hub import Hub
 from fleet.model.told import Told
-from fleet.model.untyped import mapping, text
 from fleet.notify.happening import Happening
 from fleet.notify.receiver import Receiver, asks_for, receiver_of
 from fleet.notify.sender import SECRET_TYPE
-from fleet.ports import Body
+from fleet.values.ports import Body
+from fleet.values.untyped import mapping, text
 from fleet.wellknown import CONFIG
 
 RESOURCE = "notificationreceivers"

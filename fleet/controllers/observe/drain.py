@@ -14,7 +14,7 @@ from fleet.bindings.draining import Drain, Emptying, Going, drain_of, emptying, 
 from fleet.controllers.fields.evictor import Evictor
 from fleet.controllers.runtime.controller import Controller, Source
 from fleet.controllers.runtime.hub import Hub
-from fleet.ports import Body, Key, Stored
+from fleet.values.ports import Body, Key, Stored
 from fleet.wellknown import CLUSTER, QUEUE, WORK, unit_name
 
 DRAINING = "Draining"  # condition of a Cluster while its taint asks for it: False once nothing more leaves

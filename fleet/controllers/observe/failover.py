@@ -28,8 +28,8 @@ from fleet.controllers.runtime.turned import Turned
 from fleet.kinds import interpreter_of
 from fleet.members.members import Changed
 from fleet.model.reason import Code, Reason
-from fleet.model.times import rfc3339, seconds
-from fleet.ports import Body, Event, Key, Stored
+from fleet.values.ports import Body, Event, Key, Stored
+from fleet.values.times import rfc3339, seconds
 from fleet.wellknown import ANNOTATION_FORCE_REMOVAL, CLUSTER, EVICT_FAILED, GANG_WHOLE, QUEUE, WORK
 
 ALL_LOST_S = 10.0  # between two looks while no member answers

@@ -12,8 +12,8 @@ from fleet.bindings.faults import Fault
 from fleet.bindings.gone import lost_in, ran
 from fleet.controllers.runtime.hub import Hub
 from fleet.members.members import Did
-from fleet.model.untyped import mapping, pairs
-from fleet.ports import Stored
+from fleet.values.ports import Stored
+from fleet.values.untyped import mapping, pairs
 from fleet.wellknown import LABEL_BINDING
 
 AGAIN_S = 5.0  # between two questions to a member that does not answer them

@@ -31,8 +31,8 @@ from fleet.controllers.runtime.index import BindingIndex
 from fleet.controllers.runtime.turned import Turned
 from fleet.kinds import Health, Interpreter, State, interpreter_of
 from fleet.members.members import Changed
-from fleet.model.times import rfc3339, seconds
-from fleet.ports import Body, Event, Key, Stored
+from fleet.values.ports import Body, Event, Key, Stored
+from fleet.values.times import rfc3339, seconds
 from fleet.wellknown import (
     ANNOTATION_GANG,
     ANNOTATION_POTENTIAL,

@@ -14,8 +14,8 @@ from fleet.controllers.fields.evictor import Evictor
 from fleet.controllers.runtime.controller import Controller, Source
 from fleet.controllers.runtime.events import EventRecorder
 from fleet.controllers.runtime.hub import Hub, object_key
-from fleet.model.untyped import mapping
-from fleet.ports import Body, Event, Key, Stored
+from fleet.values.ports import Body, Event, Key, Stored
+from fleet.values.untyped import mapping
 from fleet.wellknown import ANNOTATION_MOVE, CLUSTER, EVICT_FAILED, WORK
 
 MOVED = "Moved"  # why something was evicted

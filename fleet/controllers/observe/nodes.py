@@ -21,7 +21,7 @@ from fleet.bindings.failing import (
 from fleet.controllers.runtime.controller import Controller, Source
 from fleet.controllers.runtime.events import EventRecorder
 from fleet.controllers.runtime.hub import Hub
-from fleet.ports import Body, Event, EventType, Key
+from fleet.values.ports import Body, Event, EventType, Key
 from fleet.wellknown import CLUSTER, NODE_AVOIDED, NODES_AVOIDED, WORK
 
 NAMED_MAX = 5  # nodes that the condition names

@@ -7,8 +7,8 @@ from fleet.bindings.idle import avoid
 from fleet.controllers.runtime.hub import Hub
 from fleet.members.refusals import cause_in
 from fleet.model.reason import Code, Reason
-from fleet.model.untyped import mapping
-from fleet.ports import Body, Key
+from fleet.values.ports import Body, Key
+from fleet.values.untyped import mapping
 from fleet.wellknown import CLUSTER
 
 

@@ -6,9 +6,9 @@ from fleet.bindings import binding as b
 from fleet.bindings.conditions import condition
 from fleet.controllers.observe.sight import Sight
 from fleet.kinds import Interpreter
-from fleet.model.times import rfc3339
-from fleet.model.untyped import rows
-from fleet.ports import Body
+from fleet.values.ports import Body
+from fleet.values.times import rfc3339
+from fleet.values.untyped import rows
 from fleet.wellknown import GANG_WHOLE, LOST, PENDING, QUEUING, RESIZED, SCHEDULED
 
 

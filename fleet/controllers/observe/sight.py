@@ -9,7 +9,7 @@ from fleet.bindings import binding as b
 from fleet.bindings.faults import Fault
 from fleet.kinds import Health, State
 from fleet.model.pod import PodView
-from fleet.ports import Body
+from fleet.values.ports import Body
 
 _OVER = {State.SUCCEEDED: "Succeeded", State.FAILED: "Failed"}
 

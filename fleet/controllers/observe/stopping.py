@@ -18,7 +18,7 @@ from fleet.controllers.fields.evictor import Evictor
 from fleet.controllers.observe.drain import DRAINED, EVICTING, LOOK_DRAINED_S, LOOK_S, STAYING, told
 from fleet.controllers.runtime.controller import Controller, Source
 from fleet.controllers.runtime.hub import Hub
-from fleet.ports import Body, Event, EventType, Key, Stored
+from fleet.values.ports import Body, Event, EventType, Key, Stored
 from fleet.wellknown import QUEUE, QUEUE_NAMESPACE
 
 HELD = "Held"  # condition of a Queue of which nothing starts

@@ -16,8 +16,8 @@ from fleet.bindings.named import binding_of, group_of
 from fleet.controllers.runtime.controller import Controller, Source
 from fleet.controllers.runtime.hub import Hub
 from fleet.kinds import INTERPRETERS, word_of
-from fleet.model.untyped import text
-from fleet.ports import Body, Event, EventType, Key
+from fleet.values.ports import Body, Event, EventType, Key
+from fleet.values.untyped import text
 from fleet.wellknown import ANNOTATION_AFTER, ANNOTATION_AFTER_SEEN, WORK
 
 _Job = tuple[str, str]  # namespace, name

@@ -31,12 +31,12 @@ from fleet.controllers.fields.starting import dequeued
 from fleet.controllers.runtime.controller import Controller, Source
 from fleet.controllers.runtime.hub import Hub
 from fleet.controllers.runtime.news import News
-from fleet.model.quantity import BadQuantity
 from fleet.model.reason import Code, Reason
-from fleet.model.times import rfc3339
-from fleet.model.untyped import whole
-from fleet.ports import Body, Event, Key, Stored
 from fleet.quota.leaf import leaf_for
+from fleet.values.ports import Body, Event, Key, Stored
+from fleet.values.quantity import BadQuantity
+from fleet.values.times import rfc3339
+from fleet.values.untyped import whole
 from fleet.wellknown import (
     ANNOTATION_PRIORITY,
     ANNOTATION_PRIORITY_CLASS,

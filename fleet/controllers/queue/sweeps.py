@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from fleet.bindings import binding as b
 from fleet.model.order import queue_order
 from fleet.model.unit import Phase, Unit
-from fleet.model.untyped import digits, text
-from fleet.ports import Body
+from fleet.values.ports import Body
+from fleet.values.untyped import digits, text
 from fleet.wellknown import ANNOTATION_AT_MOST, LABEL_SWEEP
 
 

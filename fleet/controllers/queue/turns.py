@@ -20,8 +20,8 @@ from fleet.model.order import queue_order
 from fleet.model.pod import PodView
 from fleet.model.reason import named_to
 from fleet.model.unit import Phase, Unit
-from fleet.model.untyped import digits
-from fleet.ports import Body, Stored
+from fleet.values.ports import Body, Stored
+from fleet.values.untyped import digits
 from fleet.wellknown import MAX_DEPTH_ANNOTATIONS, PODS_RUNNING_ANNOTATIONS
 
 PODS_RUN_S = 600.0

@@ -14,7 +14,7 @@ from fleet.controllers.dispatch.dependencies import Dependencies
 from fleet.controllers.dispatch.overrides import OVERRIDES
 from fleet.controllers.runtime.hub import Hub
 from fleet.members.members import Outcome
-from fleet.ports import Body, Stored
+from fleet.values.ports import Body, Stored
 from fleet.wellknown import CLUSTER, POLICY
 
 

@@ -40,9 +40,9 @@ from fleet.engine.status import StatusError
 from fleet.kinds import interpreter_of
 from fleet.members.members import Changed, Did, Outcome
 from fleet.model.pod import PodView
-from fleet.model.quantity import BadQuantity
-from fleet.model.times import rfc3339
-from fleet.ports import Body, Event, EventType, Key, Stored
+from fleet.values.ports import Body, Event, EventType, Key, Stored
+from fleet.values.quantity import BadQuantity
+from fleet.values.times import rfc3339
 from fleet.wellknown import ANNOTATION_ROOM, CLUSTER, GANG_WHOLE, GATE, POLICY, QUEUE, TAKES, WORK
 
 log = structlog.get_logger(__name__)

@@ -12,10 +12,10 @@ from typing import Any
 
 from fleet.kinds.interpreter import Interpreter, Template
 from fleet.kinds.requests import pod_requests
-from fleet.model.names import label_problems
-from fleet.model.quantity import text_of
-from fleet.model.untyped import at, mapping, pairs, rows
-from fleet.ports import Body
+from fleet.values.names import label_problems
+from fleet.values.ports import Body
+from fleet.values.quantity import text_of
+from fleet.values.untyped import at, mapping, pairs, rows
 from fleet.wellknown import ANNOTATION_JOB, ATTEMPT, LABEL_BINDING, LABEL_COMPONENT, LABEL_HUB, LABEL_PLACEHOLDER
 
 _TERMS = "requiredDuringSchedulingIgnoredDuringExecution"

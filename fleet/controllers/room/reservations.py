@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from fleet.controllers.room.places import Place
-from fleet.model.times import seconds
-from fleet.model.untyped import mapping, pairs, rows, text
-from fleet.ports import Body
+from fleet.values.ports import Body
+from fleet.values.times import seconds
+from fleet.values.untyped import mapping, pairs, rows, text
 from fleet.wellknown import ATTEMPT, LABEL_BINDING, LABEL_COMPONENT, LABEL_HUB, LABEL_PLACEHOLDER
 
 API = "scheduling.koordinator.sh/v1alpha1"

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from fleet.bindings import binding as b
 from fleet.bindings.unit import binding_of
-from fleet.model.untyped import text
-from fleet.ports import Body, Key, Store
+from fleet.values.ports import Body, Key, Store
+from fleet.values.untyped import text
 from fleet.wellknown import QUEUE, WORK
 
 _UNITS, _BINDINGS = (QUEUE, "queueunits"), (WORK, "resourcebindings")

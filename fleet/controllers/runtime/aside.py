@@ -19,9 +19,9 @@ from fleet.controllers.runtime.controller import ASIDE_S
 from fleet.controllers.runtime.events import EventRecorder
 from fleet.controllers.runtime.hub import Hub, object_key
 from fleet.kinds import Interpreter, interpreter_for, pods
-from fleet.model.times import rfc3339
-from fleet.model.untyped import mapping, rows, text
-from fleet.ports import Body, Fenced, Key, Stored
+from fleet.values.ports import Body, Fenced, Key, Stored
+from fleet.values.times import rfc3339
+from fleet.values.untyped import mapping, rows, text
 from fleet.wellknown import HANDLING_FAILED, QUEUE, UNIT_SUFFIX, WORK
 
 log = structlog.get_logger(__name__)

@@ -16,9 +16,9 @@ from typing import Any
 import structlog
 
 from fleet.controllers.runtime.hub import Hub
-from fleet.model.times import rfc3339, seconds
-from fleet.model.untyped import mapping, text
-from fleet.ports import Body, Fenced, Key, StoreUnavailable, Write
+from fleet.values.ports import Body, Fenced, Key, StoreUnavailable, Write
+from fleet.values.times import rfc3339, seconds
+from fleet.values.untyped import mapping, text
 
 log = structlog.get_logger(__name__)
 

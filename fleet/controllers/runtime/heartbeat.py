@@ -16,10 +16,10 @@ import orjson
 from fleet import __version__
 from fleet.bindings.heartbeat import LATE_S, LEASE, LOOKS_S, RENEW_S
 from fleet.controllers.runtime.hub import Hub
-from fleet.model.times import rfc3339, rfc3339_micro
 from fleet.model.unit import Phase
-from fleet.ports import Body, Committed, Conflict, Fenced, StoreUnavailable, Write
 from fleet.snapshot import Snapshot
+from fleet.values.ports import Body, Committed, Conflict, Fenced, StoreUnavailable, Write
+from fleet.values.times import rfc3339, rfc3339_micro
 from fleet.wellknown import ANNOTATION_HEARTBEAT
 
 LOOK_EACH = int(LOOKS_S // RENEW_S)  # beats

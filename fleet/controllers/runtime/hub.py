@@ -19,10 +19,10 @@ from fleet.engine.kind import Kind
 from fleet.engine.registry import Registry
 from fleet.engine.status import StatusError
 from fleet.members.members import Members
-from fleet.model.untyped import mapping, text
 from fleet.objects.objects import Objects
 from fleet.objects.writing import Options, User
-from fleet.ports import Body, Clock, Committed, Conflict, Ids, Key, Store, Stored, Write
+from fleet.values.ports import Body, Clock, Committed, Conflict, Ids, Key, Store, Stored, Write
+from fleet.values.untyped import mapping, text
 from fleet.wellknown import CONTROLLERS_USER, FIELD_MANAGER, PLACEHOLDER_IMAGE
 
 if TYPE_CHECKING:

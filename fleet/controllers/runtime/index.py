@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from fleet.bindings import binding as b
 from fleet.bindings.named import binding_of
 from fleet.controllers.runtime.hub import Hub, object_key
-from fleet.ports import Key, Stored
+from fleet.values.ports import Key, Stored
 
 
 class BindingIndex:

@@ -39,15 +39,15 @@ from fleet.controllers.runtime.gauges import (
 from fleet.controllers.runtime.refusals import Refusals
 from fleet.members.members import Closed, Members
 from fleet.model.amounts import gpus_in
-from fleet.model.bounded import Bounded
 from fleet.model.plan import Plan
 from fleet.model.reason import Reason
 from fleet.model.unit import Unit
 from fleet.placement.problem import Answer, Problem, Solver, VictimProblem
-from fleet.ports import Key
 from fleet.quota.tree import QuotaTree
 from fleet.snapshot import Snapshot
 from fleet.solver.process import FAILED, LATE, STARTING
+from fleet.values.bounded import Bounded
+from fleet.values.ports import Key
 
 disable_created_metrics()  # type: ignore[no-untyped-call]  # a further row for each counter, which says nothing that a restart does not
 REASONS_MOST = 40

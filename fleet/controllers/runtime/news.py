@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fleet.ports import Event, EventType, Key
+from fleet.values.ports import Event, EventType, Key
 
 SAID = ("generation", "labels", "annotations", "finalizers", "deletionTimestamp")
 

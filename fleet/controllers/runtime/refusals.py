@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from fleet.model.reason import Reason
-from fleet.ports import Key
+from fleet.values.ports import Key
 
 KEPT_MOST = 10_000  # jobs; the oldest refusals are forgotten first
 LATELY_S = 600.0  # a job that backs off is sent again within this time

@@ -18,7 +18,7 @@ import orjson
 from fleet.controllers.runtime.hub import CONTROLLER, Hub
 from fleet.objects.objects import Objects
 from fleet.objects.writing import Options
-from fleet.ports import Body, Committed, Key, StoreUnavailable, Write
+from fleet.values.ports import Body, Committed, Key, StoreUnavailable, Write
 from fleet.wellknown import ANNOTATION_SENT, FIELD_MANAGER, SYSTEM_NAMESPACE, TERMS
 
 TERMS_MAX = 1000  # the oldest go; what they stamped and no binding wants is then left to people

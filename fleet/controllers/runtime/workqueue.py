@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import random
 
-from fleet.ports import Key
+from fleet.values.ports import Key
 
 BACKOFF_FIRST_S = 0.05
 BACKOFF_MAX_S = 30.0

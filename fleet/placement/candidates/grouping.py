@@ -13,7 +13,6 @@ from fleet.model.bounds import BOUNDS
 from fleet.model.gang import Key, claim_key, gang_key
 from fleet.model.order import queue_order
 from fleet.model.reason import Code, Reason
-from fleet.model.times import instant
 from fleet.model.unit import Component, Unit
 from fleet.placement.candidates.candidate import Group
 from fleet.placement.candidates.eligibility import Nevers, Policies
@@ -25,6 +24,7 @@ from fleet.quota.tree import QuotaTree
 from fleet.quota.usage import Usage
 from fleet.snapshot import Snapshot
 from fleet.snapshot.backlog import Lot
+from fleet.values.times import instant
 
 
 def defect(components: tuple[Component, ...]) -> tuple[str, str] | None:

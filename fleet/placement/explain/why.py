@@ -16,7 +16,6 @@ from fleet.model.bounds import BOUNDS
 from fleet.model.order import queue_order
 from fleet.model.plan import RoomClaim
 from fleet.model.reason import Code, Reason, Severity
-from fleet.model.times import instant
 from fleet.model.unit import Unit
 from fleet.placement.candidates.candidate import Candidate, Group, service_order
 from fleet.placement.explain.closest import closest, no_node, no_nodes, stock_of
@@ -27,6 +26,7 @@ from fleet.quota.tiers import Tier
 from fleet.quota.tree import MAX_JOBS
 from fleet.quota.usage import FIRM, Refusal, Usage, request_of
 from fleet.quota.users import account, split
+from fleet.values.times import instant
 
 _T = TypeVar("_T")
 _OF_ROOM = (Code.NO_MEMBER_FITS, Code.LOST_TO_OTHERS, Code.BEHIND_HEAD)

@@ -30,7 +30,6 @@ from fleet.objects.objects import Objects
 from fleet.objects.writing import Options as Write
 from fleet.objects.writing import User
 from fleet.placement.problem import Solver
-from fleet.ports import Body
 from fleet.quota.tree import QuotaTree
 from fleet.simulate.replay.hosts import Hosts
 from fleet.simulate.replay.run import Options, Replayed, Sample, Work, gpus_of, sample, sample_every
@@ -39,6 +38,7 @@ from fleet.simulate.replay.world import ROOT, ZERO
 from fleet.simulate.virtual import VirtualClock, run
 from fleet.snapshot import Config
 from fleet.store.memory import MemoryStore
+from fleet.values.ports import Body
 from fleet.wellknown import CLUSTER, KUBEFLOW, POLICY, QUOTA, TREE_NAMESPACE
 
 JOBS_MAX = 5000

@@ -19,9 +19,9 @@ from fleet.members.members import Changed, Closed, Did, NodeView, Outcome
 from fleet.model.amounts import Amounts
 from fleet.model.member import Member
 from fleet.model.pod import PodView
-from fleet.model.times import rfc3339
 from fleet.model.unit import Component, Phase, Seat, Unit
-from fleet.ports import Body, Clock, Key
+from fleet.values.ports import Body, Clock, Key
+from fleet.values.times import rfc3339
 from fleet.wellknown import ATTEMPT, LABEL_BINDING
 
 START_S = 0.1  # from an apply until its pods run, when there is room

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from fleet.ports import Body
+from fleet.values.ports import Body
 from tests.controllers.fastloop import eventually, settle
 from tests.controllers.world import cluster_policy, hub, member, passing, policy, pytorchjob, tree
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from fleet.ports import Body
+from fleet.values.ports import Body
 from fleet.wellknown import POLICY
 from tests.controllers.fastloop import eventually, settle
 from tests.controllers.world import World, cluster_policy, hub, member, policy, pytorchjob, tree

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from fleet.controllers.bind.loop import BindLoop
-from fleet.ports import Body, Key
+from fleet.values.ports import Body, Key
 from fleet.wellknown import KUBEFLOW
 from tests.controllers.fastloop import eventually, settle
 from tests.controllers.world import World, hub, member, policy, pytorchjob, tree

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from fleet.bindings.ownerless import is_ownerless
-from fleet.ports import Body
+from fleet.values.ports import Body
 from tests.controllers.fastloop import eventually, settle
 from tests.controllers.history.test_finished import finishing
 from tests.controllers.world import ALICE, World, hub, member, policy, pytorchjob, tree

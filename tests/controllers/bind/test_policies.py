@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from fleet.ports import Body, Key, Put
+from fleet.values.ports import Body, Key, Put
 from fleet.wellknown import POLICY
 from tests.controllers.fastloop import eventually, settle
 from tests.controllers.world import cluster, hub, member, passing, policy, pytorchjob, tree

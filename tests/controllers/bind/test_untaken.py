@@ -6,7 +6,7 @@ from typing import Any
 
 from fleet.engine.crd import kind_of
 from fleet.objects.definitions import definitions
-from fleet.ports import Body, Key
+from fleet.values.ports import Body, Key
 from tests.controllers.bind.test_policies import everywhere
 from tests.controllers.fastloop import eventually, settle
 from tests.controllers.world import World, cluster, hub, member, policy, pytorchjob

@@ -12,8 +12,8 @@ from fleet.controllers.runtime.hub import ControllerConfig
 from fleet.engine.patch import JSON, MERGE
 from fleet.engine.status import StatusError
 from fleet.model.member import Taint
-from fleet.model.times import seconds
-from fleet.ports import Body
+from fleet.values.ports import Body
+from fleet.values.times import seconds
 from fleet.wellknown import ANNOTATION_CHECKS_TIMEOUT
 from tests.controllers.fastloop import eventually, settle
 from tests.controllers.world import ALICE, World, hub, member, policy, pytorchjob, tree

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 from fleet.controllers.runtime.hub import ControllerConfig
-from fleet.ports import Body
+from fleet.values.ports import Body
 from tests.controllers.decide.test_reclaiming import job, leaves
 from tests.controllers.fastloop import eventually, settle
 from tests.controllers.world import World, hub, member, policy, pytorchjob

@@ -14,8 +14,8 @@ from fleet.controllers.decide.submitted import unit_in
 from fleet.model.unit import Phase
 from fleet.notation.codec import decode_snapshot
 from fleet.objects.latest import KIND
-from fleet.ports import Body
 from fleet.snapshot import Snapshot
+from fleet.values.ports import Body
 from fleet.wellknown import RESIZED
 from tests.controllers.decide.test_admission_checks import answer, asks
 from tests.controllers.fakemember import FakeMember

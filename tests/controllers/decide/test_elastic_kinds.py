@@ -12,7 +12,7 @@ from fleet.controllers.runtime.hub import ControllerConfig
 from fleet.engine.crd import kind_of
 from fleet.kinds import interpreter_of
 from fleet.objects.definitions import definitions
-from fleet.ports import Body
+from fleet.values.ports import Body
 from fleet.wellknown import KUBEFLOW, RESIZED
 from tests.controllers.decide.test_elastic import GPU
 from tests.controllers.decide.test_reclaiming import job, leaves, leaving

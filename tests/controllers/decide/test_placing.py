@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from fleet.controllers.runtime.hub import ControllerConfig
-from fleet.ports import Body
+from fleet.values.ports import Body
 from fleet.wellknown import QUEUE, WORK
 from tests.controllers.fastloop import eventually, settle
 from tests.controllers.world import cluster, cluster_policy, hub, member, passing, policy, pytorchjob, tree

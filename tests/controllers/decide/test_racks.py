@@ -7,7 +7,7 @@ from typing import Any
 from fleet.controllers.runtime.hub import ControllerConfig
 from fleet.model.amounts import Amounts
 from fleet.model.member import Pool
-from fleet.ports import Body
+from fleet.values.ports import Body
 from fleet.wellknown import (
     ANNOTATION_DOMAIN,
     ANNOTATION_POTENTIAL,

@@ -15,10 +15,10 @@ from fleet.controllers.runtime.events import EventRecorder
 from fleet.controllers.runtime.hub import ControllerConfig
 from fleet.decide import decide
 from fleet.model.leaving import vacated
-from fleet.model.times import rfc3339
 from fleet.model.unit import Phase
-from fleet.ports import Body
 from fleet.snapshot import Config
+from fleet.values.ports import Body
+from fleet.values.times import rfc3339
 from fleet.wellknown import ANNOTATION_CHECKPOINT, ANNOTATION_ENQUEUED
 from tests.controllers.fastloop import EPOCH, eventually, settle
 from tests.controllers.world import World, hub, member, policy, pytorchjob, tree

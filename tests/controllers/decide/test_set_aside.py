@@ -6,7 +6,7 @@ from typing import Any
 
 from fleet.bindings.extent import excess_of, set_aside
 from fleet.controllers.decide.snapshot import SnapshotBuilder
-from fleet.ports import Body
+from fleet.values.ports import Body
 from tests.controllers.fastloop import eventually
 from tests.controllers.world import World, hub, member, policy, pytorchjob, tree
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from fleet.controllers.runtime.hub import ControllerConfig
-from fleet.ports import Body
+from fleet.values.ports import Body
 from fleet.wellknown import RESIZED
 from tests.controllers.decide.test_elastic import elastic, has, sent
 from tests.controllers.decide.test_reclaiming import job, leaves, leaving

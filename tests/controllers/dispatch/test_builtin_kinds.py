@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from fleet.ports import Key
+from fleet.values.ports import Key
 from tests.controllers.fastloop import eventually, settle
 from tests.controllers.world import cluster_policy, hub, member
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from fleet.controllers.dispatch.manifests import users_of
 from fleet.members.members import Did, Outcome
-from fleet.ports import Body, Key
+from fleet.values.ports import Body, Key
 from tests.controllers.fastloop import eventually, settle
 from tests.controllers.world import World, hub, member, policy, pytorchjob, tree
 

@@ -9,7 +9,7 @@ import pytest
 from fleet.controllers.dispatch.manifests import users_of
 from fleet.members.members import Did, Outcome
 from fleet.model.reason import Code
-from fleet.ports import Body, Key
+from fleet.values.ports import Body, Key
 from tests.controllers.fastloop import eventually, settle
 from tests.controllers.world import World, hub, member, policy, pytorchjob
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from fleet.ports import Body, Key
+from fleet.values.ports import Body, Key
 from tests.controllers.fastloop import eventually, settle
 from tests.controllers.world import World, cluster_policy, hub, member, policy, pytorchjob
 

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from fleet.controllers.dispatch.drift import as_there, asks_above, differences, with_sizes
 from fleet.kinds import interpreter_of
 from fleet.kinds.lookup import sizes_of
-from fleet.ports import Body, Key
+from fleet.values.ports import Body, Key
 from fleet.wellknown import ANNOTATION_HASH, ANNOTATION_SIZES
 from tests.controllers.fastloop import eventually, settle
 from tests.controllers.world import World, hub, member, policy, pytorchjob, tree

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fleet.ports import Body
+from fleet.values.ports import Body
 from fleet.wellknown import WORK
 from tests.controllers.fastloop import settle
 from tests.controllers.world import hub, member, policy, pytorchjob, tree

@@ -15,7 +15,7 @@ from fleet.controllers.decide.units import base_unit, now_unit
 from fleet.controllers.runtime.hub import ControllerConfig
 from fleet.model.amounts import Amounts
 from fleet.model.pod import PodView
-from fleet.ports import Body
+from fleet.values.ports import Body
 from fleet.wellknown import ATTEMPT, LABEL_BINDING
 from tests.controllers.fakemember import key_of
 from tests.controllers.fastloop import eventually, settle

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from fleet.controllers.dispatch.manifests import users_of
-from fleet.ports import Key
+from fleet.values.ports import Key
 from fleet.wellknown import LABEL_CODE
 from tests.controllers.fastloop import eventually, settle
 from tests.controllers.world import cluster, hub, member, policy, pytorchjob, tree

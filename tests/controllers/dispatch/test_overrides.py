@@ -11,7 +11,7 @@ import yaml
 from fleet.bindings.matching import Candidate
 from fleet.controllers.dispatch.documents import JSON_MAX, YAML_MAX
 from fleet.controllers.dispatch.overrides import BadOverride, image_changed, in_order, overridden
-from fleet.ports import Body
+from fleet.values.ports import Body
 
 MEMBER = Candidate("cfa", {}, {})
 

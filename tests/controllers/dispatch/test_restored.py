@@ -7,7 +7,7 @@ import pytest
 
 from fleet.controllers.runtime.hub import ControllerConfig
 from fleet.controllers.runtime.terms import Stamp, end_term, ended, entries_of, undone
-from fleet.ports import Body, Expired, Stored
+from fleet.values.ports import Body, Expired, Stored
 from fleet.wellknown import ANNOTATION_SENT, LABEL_BINDING, LABEL_HUB
 from tests.controllers.fakemember import FakeMember, key_of
 from tests.controllers.fastloop import eventually, settle

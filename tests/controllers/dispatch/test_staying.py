@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from fleet.ports import Key
+from fleet.values.ports import Key
 from fleet.wellknown import ANNOTATION_FORCE_DELETE
 from tests.controllers.dispatch.test_leaving import configmap, with_config
 from tests.controllers.fastloop import eventually, settle

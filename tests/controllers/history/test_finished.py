@@ -11,7 +11,7 @@ from fleet.accounts.schema import engine_of
 from fleet.controllers.history.finished import FinishedJobs
 from fleet.controllers.history.loop import HistoryLoop
 from fleet.controllers.runtime.hub import ControllerConfig
-from fleet.ports import Body
+from fleet.values.ports import Body
 from tests.controllers.fastloop import eventually, settle
 from tests.controllers.world import World, hub, member, policy, pytorchjob, tree
 

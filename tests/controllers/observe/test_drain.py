@@ -8,7 +8,7 @@ import pytest
 
 from fleet.bindings.draining import drain_of, drain_taint
 from fleet.model.member import Taint
-from fleet.ports import Body
+from fleet.values.ports import Body
 from tests.controllers.fastloop import eventually, settle
 from tests.controllers.world import World, hub, member, policy, pytorchjob, tree
 

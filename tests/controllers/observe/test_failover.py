@@ -9,8 +9,8 @@ import yaml
 
 from fleet.bindings.conditions import condition
 from fleet.kinds import INTERPRETERS
-from fleet.model.times import rfc3339, seconds
-from fleet.ports import Body
+from fleet.values.ports import Body
+from fleet.values.times import rfc3339, seconds
 from tests.controllers.fastloop import eventually, settle
 from tests.controllers.world import World, hub, member, policy, pytorchjob, tree
 

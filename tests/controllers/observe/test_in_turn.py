@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 
 from fleet.engine.crd import kind_of
 from fleet.objects.definitions import definitions
-from fleet.ports import Body
+from fleet.values.ports import Body
 from tests.controllers.decide.test_elastic_kinds import crd
 from tests.controllers.fakemember import FakeMember
 from tests.controllers.fastloop import eventually, settle

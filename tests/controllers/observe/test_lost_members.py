@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from fleet.controllers.runtime.hub import ControllerConfig
-from fleet.ports import Body
+from fleet.values.ports import Body
 from tests.controllers.fastloop import eventually, settle
 from tests.controllers.world import World, hub, member, policy, pytorchjob
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from api.v1.standing import Stands, charged, charged_amounts, reason_of, state_of
 from fleet.controllers.decide.snapshot import SnapshotBuilder
-from fleet.ports import Body
+from fleet.values.ports import Body
 from tests.controllers.fastloop import eventually, settle
 from tests.controllers.world import World, hub, member, policy, pytorchjob, tree
 

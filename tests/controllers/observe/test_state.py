@@ -9,8 +9,8 @@ from typing import Any
 
 from fleet.controllers.decide.snapshot import SnapshotBuilder
 from fleet.model.member import Taint
-from fleet.model.times import seconds
-from fleet.ports import Body
+from fleet.values.ports import Body
+from fleet.values.times import seconds
 from tests.controllers.fastloop import eventually, settle
 from tests.controllers.world import World, hub, member, policy, pytorchjob, tree
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from fleet.controllers.fields.evictor import Evictor
-from fleet.ports import Body, Stored
+from fleet.values.ports import Body, Stored
 from tests.controllers.fastloop import eventually, settle
 from tests.controllers.world import World, hub, member, policy, pytorchjob, tree
 

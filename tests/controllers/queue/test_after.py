@@ -8,7 +8,7 @@ from fleet.admission import rules
 from fleet.bindings.after import After, read
 from fleet.engine.patch import MERGE
 from fleet.engine.status import StatusError
-from fleet.ports import Body
+from fleet.values.ports import Body
 from tests.controllers.fastloop import eventually, settle
 from tests.controllers.world import ALICE, World, hub, member, policy, pytorchjob, tree
 

@@ -8,7 +8,7 @@ import pytest
 
 from fleet.admission import rules
 from fleet.engine.status import StatusError
-from fleet.ports import Body
+from fleet.values.ports import Body
 from fleet.wellknown import QUOTA, QUOTA_NAME_LABELS, TREE_NAMESPACE
 from tests.controllers.fastloop import eventually, settle
 from tests.controllers.world import World, hub, member, policy, pytorchjob

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 
-from fleet.ports import Body
+from fleet.values.ports import Body
 from fleet.wellknown import ANNOTATION_QUOTA_PARENT
 from tests.controllers.fastloop import eventually, settle
 from tests.controllers.world import hub, member, policy, pytorchjob, tree

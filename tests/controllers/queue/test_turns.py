@@ -7,7 +7,7 @@ import pytest
 from fleet.bindings.trees import threshold_of
 from fleet.controllers.queue.turns import Turns, turns_of
 from fleet.controllers.runtime.hub import ControllerConfig
-from fleet.ports import Body
+from fleet.values.ports import Body
 from fleet.wellknown import ANNOTATION_QUOTA_FULLNAME
 from tests.controllers.fastloop import eventually, settle
 from tests.controllers.world import World, hub, member, policy, pytorchjob, tree

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from fleet.members.members import Did, Outcome
-from fleet.ports import Body
+from fleet.values.ports import Body
 from tests.controllers.decide.test_admission_checks import answer, asks
 from tests.controllers.dispatch.test_classes import HIGH, high, there
 from tests.controllers.fastloop import eventually

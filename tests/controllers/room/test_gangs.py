@@ -6,7 +6,7 @@ from typing import Any
 
 from fleet.engine.patch import MERGE
 from fleet.kinds import interpreter_of
-from fleet.ports import Body
+from fleet.values.ports import Body
 from tests.controllers.decide.test_admission_checks import states
 from tests.controllers.fastloop import eventually, settle
 from tests.controllers.room.test_room import ROOM, enable, placeholders

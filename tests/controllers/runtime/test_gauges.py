@@ -9,8 +9,8 @@ from prometheus_client.metrics_core import Metric
 from fleet.controllers.runtime import gauges
 from fleet.controllers.runtime.metrics import size_of
 from fleet.members.nodes import Nodes, read_node
-from fleet.model.bounded import Bounded
 from fleet.snapshot import Snapshot
+from fleet.values.bounded import Bounded
 from tests.builders import GIB, GPU, MemberBuilder, amounts, member, snapshot, tree, unit
 from tests.controllers.runtime.large import large_fleet
 from tests.controllers.runtime.test_metrics import PAGE, stated_rows

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from fleet.bindings.heartbeat import LEASE, report_of, silence_of
-from fleet.model.times import rfc3339
-from fleet.ports import Committed, Conflict
+from fleet.values.ports import Committed, Conflict
+from fleet.values.times import rfc3339
 from tests.controllers.fastloop import eventually, settle
 from tests.controllers.world import hub, member, policy, pytorchjob, tree
 

@@ -8,7 +8,7 @@ import orjson
 import pytest
 
 from fleet.controllers.runtime.news import News
-from fleet.ports import Event, EventType, Key, Stored
+from fleet.values.ports import Event, EventType, Key, Stored
 
 KEY = Key("kubeflow.org", "pytorchjobs", "default", "one")
 

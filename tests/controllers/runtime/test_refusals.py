@@ -5,8 +5,8 @@ from __future__ import annotations
 from fleet.controllers.runtime.heartbeat import waiting_of
 from fleet.controllers.runtime.refusals import CAUSES_MOST, KEPT_MOST, LATELY_S, Refusals
 from fleet.model.reason import Code, Reason
-from fleet.ports import Key
 from fleet.snapshot import Snapshot
+from fleet.values.ports import Key
 from fleet.wellknown import ANNOTATION_CREATOR
 from tests.controllers.fastloop import eventually
 from tests.controllers.world import hub, member, policy, pytorchjob, tree

@@ -13,7 +13,7 @@ from structlog.testing import capture_logs
 
 from fleet.controllers.runtime.controller import ASIDE_S
 from fleet.engine.status import StatusError
-from fleet.ports import Body
+from fleet.values.ports import Body
 from fleet.wellknown import FULLY_APPLIED, HANDLING_FAILED
 from tests.api.rest import Rest, rest
 from tests.controllers.fastloop import eventually

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from fleet.ports import Body
+from fleet.values.ports import Body
 from fleet.wellknown import ANNOTATION_MOVE
 from tests.controllers.decide.test_admission_checks import answer, reserves, status
 from tests.controllers.fastloop import eventually, settle

@@ -10,9 +10,9 @@ import pytest
 from fleet.admission import rules
 from fleet.engine.status import StatusError
 from fleet.objects.writing import Options, User
-from fleet.ports import Body
 from fleet.quota.leaf import leaf_for
 from fleet.quota.parse import parse_tree
+from fleet.values.ports import Body
 from fleet.wellknown import ANNOTATION_CREATOR, QUOTA, QUOTA_NAME_LABELS, TREE_NAMESPACE
 from tests.controllers.fastloop import eventually, settle
 from tests.controllers.world import World, hub, member, policy, pytorchjob

@@ -15,7 +15,7 @@ from fleet.controllers.decide.snapshot import SnapshotBuilder
 from fleet.controllers.runtime.events import EventRecorder
 from fleet.engine import patch as patches
 from fleet.engine.status import StatusError
-from fleet.ports import Body
+from fleet.values.ports import Body
 from fleet.wellknown import GANG_WHOLE, RESIZED
 from tests.controllers.fakemember import FakeMember
 from tests.controllers.fastloop import eventually, settle

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from fleet.ports import Body
+from fleet.values.ports import Body
 from tests.controllers.fastloop import eventually
 from tests.controllers.world import World, hub, member, policy, pytorchjob, tree
 

@@ -13,7 +13,7 @@ import pytest
 from fleet.admission import rules
 from fleet.engine.patch import APPLY, MERGE
 from fleet.engine.status import StatusError
-from fleet.ports import Body
+from fleet.values.ports import Body
 from tests.controllers.decide.test_admission_checks import asks
 from tests.controllers.fastloop import eventually, settle
 from tests.controllers.world import ALICE, World, hub, member, policy, pytorchjob, tree

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from fleet.bindings import binding as b
-from fleet.ports import Event
+from fleet.values.ports import Event
 from fleet.wellknown import QUEUE, WORK
 from tests.controllers.fastloop import eventually
 from tests.controllers.world import World, hub, member, policy, pytorchjob, tree

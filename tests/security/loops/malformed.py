@@ -6,7 +6,7 @@ import copy
 from collections.abc import Iterator
 from typing import Any
 
-from fleet.ports import Body
+from fleet.values.ports import Body
 
 WRONG: tuple[Any, ...] = (None, 5, "x", [], {}, [None], {"x": None}, True, -1, 1e300)
 KEPT = ("name", "namespace", "uid", "resourceVersion")  # of metadata: a store has no objects without them

@@ -8,7 +8,7 @@ from typing import Any
 
 from fleet.engine.crd import GROUP, RESOURCE
 from fleet.objects.crds import follow_crds
-from fleet.ports import Body, Key, Put
+from fleet.values.ports import Body, Key, Put
 from fleet.wellknown import HANDLING_FAILED
 from tests.controllers.fastloop import eventually, settle
 from tests.controllers.world import World

@@ -14,7 +14,7 @@ from fleet.engine.status import StatusError
 from fleet.model.amounts import NOTHING, Amounts
 from fleet.model.charge import beyond, running
 from fleet.model.unit import Component
-from fleet.ports import Body
+from fleet.values.ports import Body
 from tests.admission.conftest import THE_HUB, USER, Hub
 from tests.controllers.fastloop import settle
 from tests.controllers.world import World, eventually, member, policy, pytorchjob, tree

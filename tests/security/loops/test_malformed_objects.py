@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 from structlog.testing import capture_logs
 
-from fleet.ports import Body, Key, Put
+from fleet.values.ports import Body, Key, Put
 from fleet.wellknown import HANDLING_FAILED
 from tests.controllers.fastloop import eventually, settle
 from tests.controllers.world import World, hub, member, policy, pytorchjob, tree

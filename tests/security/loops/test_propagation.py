@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from fleet.ports import Body, Key
+from fleet.values.ports import Body, Key
 from tests.admission.conftest import Hub
 from tests.controllers.fastloop import settle
 from tests.controllers.world import cluster_policy, eventually, member, policy, pytorchjob

@@ -6,7 +6,7 @@ import copy
 
 import pytest
 
-from fleet.ports import Body
+from fleet.values.ports import Body
 from tests.api.rest import Rest, rest
 from tests.controllers.fastloop import eventually
 from tests.controllers.world import member, policy, pytorchjob, tree

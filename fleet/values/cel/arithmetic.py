@@ -1,0 +1,363 @@
+"""The operators of CEL over values: sums, comparisons, conversions."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+from fleet.values.cel.values import (
+    NO_OVERLOAD,
+    NONE,
+    Duration,
+    Fault,
+    Optional,
+    Run,
+    Timestamp,
+    TypeValue,
+    at_nanoseconds,
+    compare,
+    duration,
+    equal,
+    no_such_key,
+    number_text,
+    timestamp,
+    type_name,
+    weight,
+)
+from fleet.values.cel.words import UInt
+
+_MIN, _MAX, _UINT_MAX = -(1 << 63), (1 << 63) - 1, (1 << 64) - 1
+_COPIED = 8  # items of a list that are copied in one step
+
+
+def whole(value: int) -> int:
+    if not _MIN <= value <= _MAX:
+        raise Fault("integer overflow")
+    return value
+
+
+def unsigned(value: int) -> UInt:
+    if not 0 <= value <= _UINT_MAX:
+        raise Fault("unsigned integer overflow")
+    return UInt(value)
+
+
+def span(ns: int) -> Duration:
+    if not _MIN <= ns <= _MAX:
+        raise Fault("duration overflow")
+    return Duration(ns)
+
+
+def moment(ns: int) -> Timestamp:
+    try:
+        return at_nanoseconds(ns)
+    except ValueError as problem:
+        raise Fault(str(problem)) from None
+
+
+def add(run: Run, one: Any, other: Any) -> Any:
+    pair = (type(one), type(other))
+    if pair == (int, int):
+        return whole(one + other)
+    if pair in ((str, str), (bytes, bytes)):
+        run.traverse(len(one) + len(other))
+        return one + other
+    if pair == (list, list):
+        run.spend((len(one) + len(other)) // _COPIED)
+        return one + other
+    if pair == (float, float):
+        return one + other
+    if pair == (UInt, UInt):
+        return unsigned(int(one) + int(other))
+    if pair == (Duration, Duration):
+        return span(one.ns + other.ns)
+    if pair in ((Timestamp, Duration), (Duration, Timestamp)):
+        return moment(one.ns + other.ns)
+    raise Fault(NO_OVERLOAD)
+
+
+def subtract(run: Run, one: Any, other: Any) -> Any:
+    pair = (type(one), type(other))
+    if pair == (int, int):
+        return whole(one - other)
+    if pair == (float, float):
+        return one - other
+    if pair == (UInt, UInt):
+        return unsigned(int(one) - int(other))
+    if pair in ((Duration, Duration), (Timestamp, Timestamp)):
+        return span(one.ns - other.ns)
+    if pair == (Timestamp, Duration):
+        return moment(one.ns - other.ns)
+    raise Fault(NO_OVERLOAD)
+
+
+def multiply(run: Run, one: Any, other: Any) -> Any:
+    pair = (type(one), type(other))
+    if pair == (int, int):
+        return whole(one * other)
+    if pair == (float, float):
+        return one * other
+    if pair == (UInt, UInt):
+        return unsigned(int(one) * int(other))
+    raise Fault(NO_OVERLOAD)
+
+
+def divide(run: Run, one: Any, other: Any) -> Any:
+    pair = (type(one), type(other))
+    if pair == (float, float):
+        if other:
+            return one / other
+        return math.nan if not one or math.isnan(one) else math.copysign(math.inf, one) * math.copysign(1, other)
+    if pair not in ((int, int), (UInt, UInt)):
+        raise Fault(NO_OVERLOAD)
+    if not other:
+        raise Fault("division by zero")
+    quotient = abs(int(one)) // abs(int(other))
+    return UInt(quotient) if pair[0] is UInt else whole(quotient if (one < 0) == (other < 0) else -quotient)
+
+
+def modulo(run: Run, one: Any, other: Any) -> Any:
+    pair = (type(one), type(other))
+    if pair not in ((int, int), (UInt, UInt)):
+        raise Fault(NO_OVERLOAD)
+    if not other:
+        raise Fault("modulus by zero")
+    rest = abs(int(one)) % abs(int(other))
+    return UInt(rest) if pair[0] is UInt else -rest if one < 0 else rest
+
+
+def negate(run: Run, value: Any) -> Any:
+    if type(value) is int:
+        return whole(-value)
+    if type(value) is float:
+        return -value
+    raise Fault(NO_OVERLOAD)
+
+
+def invert(run: Run, value: Any) -> bool:
+    if value is True or value is False:
+        return not value
+    raise Fault(NO_OVERLOAD)
+
+
+def same(run: Run, one: Any, other: Any) -> bool:
+    _charge_compared(run, one, other)
+    return equal(one, other)
+
+
+def different(run: Run, one: Any, other: Any) -> bool:
+    _charge_compared(run, one, other)
+    return not equal(one, other)
+
+
+def _charge_compared(run: Run, one: Any, other: Any) -> None:
+    """As Kubernetes counts, and of what is nested all of the smaller."""
+    if type(one) in (list, dict) and type(other) in (list, dict):
+        run.spend(min(_nodes(one, run.left), _nodes(other, run.left)) // 4)
+    run.traverse(min(weight(one), weight(other)))
+
+
+def _nodes(value: Any, most: int) -> int:
+    """The values in a value, counted to a little above `most` at least."""
+    count, pending = 0, [value]
+    while pending and count <= 4 * most:
+        inner = pending.pop()
+        count += len(inner)
+        pending += [part for part in (inner.values() if type(inner) is dict else inner) if type(part) in (list, dict)]
+    return count
+
+
+def ordered(test: Callable[[int], bool]) -> Callable[[Run, Any, Any], bool]:
+    def decide(run: Run, one: Any, other: Any) -> bool:
+        if type(one) in (str, bytes):
+            run.traverse(min(weight(one), weight(other)))
+        found = compare(one, other)
+        return found is not None and test(found)
+
+    return decide
+
+
+def within(run: Run, one: Any, other: Any) -> bool:
+    if type(other) is list:
+        run.spend(len(other))
+        return any(equal(one, item) for item in other)
+    if type(other) is dict:
+        run.spend(1)
+        return type(one) is not list and type(one) is not dict and one in other
+    raise Fault(NO_OVERLOAD)
+
+
+def index(run: Run, value: Any, key: Any) -> Any:
+    if type(value) is list:
+        if type(key) not in (int, UInt, float) or key != int(key):
+            raise Fault(NO_OVERLOAD)
+        if not 0 <= key < len(value):
+            raise Fault(f"index out of bounds: {int(key)}")
+        return value[int(key)]
+    if type(value) is dict:
+        if type(key) in (list, dict) or key not in value:
+            raise no_such_key(key)
+        return value[key]
+    if type(value) is Optional:
+        return maybe_index(run, value, key)
+    raise Fault(NO_OVERLOAD)
+
+
+def maybe_index(run: Run, value: Any, key: Any) -> Optional:
+    if type(value) is Optional:
+        return maybe_index(run, value.given[0], key) if value.given else NONE
+    try:
+        return Optional((index(run, value, key),))
+    except Fault as fault:
+        if str(fault) == NO_OVERLOAD:
+            raise
+        return NONE
+
+
+def size(run: Run, value: Any) -> int:
+    if type(value) in (str, bytes, list, dict):
+        return len(value)
+    raise Fault(NO_OVERLOAD)
+
+
+# -- conversions
+
+
+def to_bool(run: Run, value: Any) -> bool:
+    if type(value) is bool:
+        return value
+    if type(value) is str:
+        if value in ("1", "t", "T", "TRUE", "true", "True"):
+            return True
+        if value in ("0", "f", "F", "FALSE", "false", "False"):
+            return False
+        raise Fault("type conversion error from 'string' to 'bool'")
+    raise Fault(NO_OVERLOAD)
+
+
+def to_int(run: Run, value: Any) -> int:
+    kind = type(value)
+    if kind is int:
+        return int(value)
+    if kind is UInt:
+        return whole(int(value))
+    if kind is float:
+        if not -(2.0**63) < value < 2.0**63:
+            raise Fault("integer overflow")
+        return int(value)
+    if kind is str:
+        return int(_integer(value, "int", _MIN, _MAX))
+    if kind is Timestamp:
+        return int(value.ns // 1_000_000_000)
+    if kind is Duration:
+        return int(value.ns)
+    raise Fault(NO_OVERLOAD)
+
+
+def to_uint(run: Run, value: Any) -> UInt:
+    kind = type(value)
+    if kind in (int, UInt):
+        return unsigned(int(value))
+    if kind is float:
+        if not 0 <= value < 2.0**64:
+            raise Fault("unsigned integer overflow")
+        return UInt(value)
+    if kind is str:
+        return UInt(_integer(value, "uint", 0, _UINT_MAX))
+    raise Fault(NO_OVERLOAD)
+
+
+def _integer(text: str, wanted: str, least: int, most: int) -> int:
+    digits = text[1:] if wanted == "int" and text[:1] in ("-", "+") else text
+    if digits.isascii() and digits.isdigit() and len(digits) < 100 and least <= int(text) <= most:
+        return int(text)
+    raise Fault(f"type conversion error from 'string' to '{wanted}'")
+
+
+def to_double(run: Run, value: Any) -> float:
+    if type(value) in (int, UInt, float):
+        return float(value)
+    if type(value) is str:
+        try:
+            if value == value.strip() and "_" not in value and len(value) < 400:
+                return float(value)
+        except ValueError:
+            pass
+        raise Fault("type conversion error from 'string' to 'double'")
+    raise Fault(NO_OVERLOAD)
+
+
+def to_string(run: Run, value: Any) -> str:
+    kind = type(value)
+    if kind is str:
+        return str(value)
+    if kind is bool:
+        return "true" if value else "false"
+    if kind is float:
+        return number_text(value)
+    if kind is bytes:
+        run.traverse(len(value))
+        try:
+            return str(value, "utf-8")
+        except UnicodeDecodeError:
+            raise Fault("invalid UTF-8 in bytes, cannot convert to string") from None
+    if kind in (int, UInt, Timestamp, Duration) or hasattr(value, "TYPE"):
+        return str(value)
+    raise Fault(NO_OVERLOAD)
+
+
+def to_bytes(run: Run, value: Any) -> bytes:
+    if type(value) is str:
+        run.traverse(len(value))
+        return value.encode()
+    if type(value) is bytes:
+        return value
+    raise Fault(NO_OVERLOAD)
+
+
+def to_timestamp(run: Run, value: Any) -> Timestamp:
+    if type(value) is Timestamp:
+        return value
+    if type(value) is int:
+        return moment(value * 1_000_000_000)
+    if type(value) is str:
+        try:
+            return timestamp(value)
+        except ValueError:
+            raise Fault("type conversion error from 'string' to 'google.protobuf.Timestamp'") from None
+    raise Fault(NO_OVERLOAD)
+
+
+def to_duration(run: Run, value: Any) -> Duration:
+    if type(value) is Duration:
+        return value
+    if type(value) is int:
+        return Duration(value)
+    if type(value) is str:
+        try:
+            return duration(value)
+        except ValueError:
+            raise Fault("type conversion error from 'string' to 'google.protobuf.Duration'") from None
+    raise Fault(NO_OVERLOAD)
+
+
+def to_dyn(run: Run, value: Any) -> Any:
+    return value
+
+
+def to_type(run: Run, value: Any) -> TypeValue:
+    return TypeValue(type_name(value))
+
+
+# name -> (function, cost of a call apart from what the function itself charges)
+OPERATORS: dict[str, tuple[Callable[..., Any], int]] = {
+    "_+_": (add, 1), "_-_": (subtract, 1), "_*_": (multiply, 1), "_/_": (divide, 1), "_%_": (modulo, 1),
+    "-_": (negate, 1), "!_": (invert, 1), "_==_": (same, 0), "_!=_": (different, 0),
+    "_<_": (ordered(lambda found: found < 0), 1), "_<=_": (ordered(lambda found: found <= 0), 1),
+    "_>_": (ordered(lambda found: found > 0), 1), "_>=_": (ordered(lambda found: found >= 0), 1),
+    "@in": (within, 0), "_[_]": (index, 1), "_[?_]": (maybe_index, 1), "size": (size, 1), "type": (to_type, 1),
+    "bool": (to_bool, 1), "int": (to_int, 1), "uint": (to_uint, 1), "double": (to_double, 1),
+    "string": (to_string, 1), "bytes": (to_bytes, 0), "timestamp": (to_timestamp, 1), "duration": (to_duration, 1),
+    "dyn": (to_dyn, 1),
+}  # fmt: skip

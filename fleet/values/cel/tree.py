@@ -1,0 +1,126 @@
+"""An expression as a tree. Macros are loops already; the type checker writes types and overloads into the nodes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from fleet.values.cel.types import DYN, Type
+
+ACCUMULATOR = "@result"
+
+
+class BadExpression(ValueError):
+    """The text is no expression, or one that does not fit its types. The message names each place."""
+
+
+class TooLarge(BadExpression):
+    """An expression is longer, or nested more deeply, than it may be."""
+
+
+@dataclass(slots=True, eq=False)
+class Node:
+    """`at`: where in the text, in characters."""
+
+    at: int
+    type: Type = field(default=DYN, kw_only=True)
+
+
+@dataclass(slots=True, eq=False)
+class Const(Node):
+    value: Any
+
+
+@dataclass(slots=True, eq=False)
+class Ident(Node):
+    name: str
+
+
+@dataclass(slots=True, eq=False)
+class Select(Node):
+    """`test`: does the field exist, as `has()` asks. `optional`: an absent field is no error."""
+
+    operand: Node
+    name: str
+    test: bool = False
+    optional: bool = False
+
+
+@dataclass(slots=True, eq=False)
+class Call(Node):
+    """`overloads`: what the types let through, as `declare.Overload.id`."""
+
+    function: str
+    target: Node | None
+    args: list[Node]
+    overloads: tuple[str, ...] = ()
+
+    @property
+    def operands(self) -> list[Node]:
+        return self.args if self.target is None else [self.target, *self.args]
+
+
+@dataclass(slots=True, eq=False)
+class ListOf(Node):
+    items: list[Node]
+    optional: frozenset[int] = frozenset()
+
+
+@dataclass(slots=True, eq=False)
+class MapOf(Node):
+    """(key, value, whether an absent value is left out)"""
+
+    entries: list[tuple[Node, Node, bool]]
+
+
+@dataclass(slots=True, eq=False)
+class Struct(Node):
+    """A message. `fields`: (where its colon is, name, value, whether an absent value is left out)."""
+
+    name: str
+    fields: list[tuple[int, str, Node, bool]] = field(default_factory=list)
+
+
+@dataclass(slots=True, eq=False)
+class Loop(Node):
+    """`macro`: all, exists, exists_one, map, filter, transformList, transformMap, transformMapEntry. `second`: the
+    second variable, or "". The parts after `over` say in terms of the accumulator what the macro means; types and costs
+    follow them."""
+
+    macro: str
+    over: Node
+    first: str
+    second: str
+    start: Node
+    condition: Node
+    step: Node
+    result: Node
+    test: Node | None  # of the macro itself: what each item is asked
+    made: Node | None  # ... and what is made of it
+
+
+@dataclass(slots=True, eq=False)
+class Bind(Node):
+    """`name` stands for `value` in `result`."""
+
+    name: str
+    value: Node
+    result: Node
+
+
+def line_and_column(text: str, at: int) -> tuple[int, int]:
+    """Both from 1."""
+    before = text[:at]
+    return before.count("\n") + 1, at - (before.rfind("\n") + 1) + 1
+
+
+def worded(text: str, problems: list[tuple[int, str]]) -> str:
+    """The problems of an expression as Kubernetes prints them: the place, the line, and a mark under it."""
+    said = []
+    for at, message in sorted(problems, key=lambda problem: problem[0]):
+        line, column = line_and_column(text, at)
+        source = text.split("\n")[line - 1].replace("\t", " ")
+        mark = "".join("\uff0e" if ord(sign) > 127 else "." for sign in source[: column - 1])
+        mark += "\uff3e" if column <= len(source) and ord(source[column - 1]) > 127 else "^"
+        said.append(f"ERROR: <input>:{line}:{column}: {message}\n | {source}\n | {mark}")
+    return "\n".join(said)
