@@ -20,7 +20,7 @@ from setuptools.command.sdist import sdist
 ROOT = Path(__file__).resolve().parent
 sys.path.insert(0, str(ROOT))
 from fleet.cli.optional import HUB, LIGHT  # noqa: E402
-from fleet.release import NAME, running  # noqa: E402
+from fleet.values.release import NAME, running  # noqa: E402
 
 TOP_OF_LIGHT = "cli"
 CONSOLE = "api/console/static/index.html"

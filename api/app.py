@@ -61,12 +61,12 @@ from api.unsent import Unsent
 from api.watch import Watches, parse_watch
 from api.websocket import send_upgrade
 from api.writes import Writes
-from fleet import release
-from fleet.engine.registry import Registry
-from fleet.engine.status import StatusError
+from fleet.values import release
+from api.engine.registry import Registry
+from api.engine.status import StatusError
 from fleet.members.kubeconfig import Dial
-from fleet.objects.objects import Objects
-from fleet.objects.writing import User
+from api.objects.objects import Objects
+from api.objects.writing import User
 from fleet.values.ports import Clock, Store
 from fleet.wellknown import CLUSTER
 

@@ -21,7 +21,7 @@ import structlog
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
 
-from fleet.objects.writing import User
+from api.objects.writing import User
 from fleet.values.ports import Clock, Key, Store
 from fleet.values.times import in_calendar, seconds
 

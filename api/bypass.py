@@ -20,9 +20,9 @@ from fleet.bindings.passing import (
     passing_kinds,
     required_by,
 )
-from fleet.engine.status import Cause, forbidden
-from fleet.objects.objects import Objects
-from fleet.objects.writing import Review, Rule
+from api.engine.status import Cause, forbidden
+from api.objects.objects import Objects
+from api.objects.writing import Review, Rule
 from fleet.values.ports import Body, Store
 from fleet.wellknown import ANNOTATION_BYPASSES, POLICY, QUEUE, QUEUE_NAMESPACE
 

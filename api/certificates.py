@@ -14,7 +14,7 @@ from cryptography import x509
 from cryptography.x509.oid import NameOID
 
 from api.auth import AUTHENTICATED, CREDENTIAL
-from fleet.objects.writing import User
+from api.objects.writing import User
 
 SCOPE = "fleet.certificate"  # where the server puts the certificate of a request's connection
 UID = x509.ObjectIdentifier("1.3.6.1.4.1.57683.2")

@@ -18,8 +18,8 @@ from api.http import Answer, Request, Stream
 from api.places import Place, Places
 from api.rbac import Authorizer
 from api.routing import method_not_allowed
-from fleet.engine.registry import Registry
-from fleet.objects.writing import User
+from api.engine.registry import Registry
+from api.objects.writing import User
 from fleet.values.ports import Clock, Expired, Store, StoreUnavailable
 from fleet.wellknown import CLUSTER, CONFIG, POLICY, QUEUE, QUOTA, WORK
 

@@ -14,9 +14,9 @@ import orjson
 
 from api.discovery import Discovery
 from api.health import Check, of_store
-from fleet.engine.kind import Kind
-from fleet.engine.status import StatusError
-from fleet.objects.versions import Source
+from api.engine.kind import Kind
+from api.engine.status import StatusError
+from api.objects.versions import Source
 from fleet.values.ports import Body, Clock, Key, Page, Selector, Store, Stored, StoreUnavailable
 from fleet.values.times import rfc3339
 

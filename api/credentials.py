@@ -19,8 +19,8 @@ from api.console.sessions import Sessions
 from api.http import Request
 from api.impersonation import impersonated
 from api.rbac import Authorizer
-from fleet.engine.status import unauthorized
-from fleet.objects.writing import User
+from api.engine.status import unauthorized
+from api.objects.writing import User
 from fleet.values.ports import Clock
 
 TOKEN_PROTOCOL = "base64url.bearer.authorization.k8s.io."

@@ -17,9 +17,9 @@ import orjson
 from api.http import JSON, Response
 from api.negotiation import Accepted
 from api.served import served_kinds
-from fleet.engine.crd import preference
-from fleet.engine.kind import Kind
-from fleet.engine.registry import Registry
+from api.engine.crd import preference
+from api.engine.kind import Kind
+from api.engine.registry import Registry
 
 # The order in which a kube-apiserver lists its groups, all others behind them. Clients take the first group for a name
 # that several groups have.

@@ -13,9 +13,9 @@ from api.auth import MASTERS
 from api.policy import EVERYTHING, Attributes, PolicyRule, url_matches
 from api.rbac import Rbac
 from api.roles import GROUP, KINDS, ROLES, role_of
-from fleet.engine.status import Cause, StatusError, forbidden, not_found
-from fleet.objects.objects import Objects
-from fleet.objects.writing import Review, Rule
+from api.engine.status import Cause, StatusError, forbidden, not_found
+from api.objects.objects import Objects
+from api.objects.writing import Review, Rule
 from fleet.values.ports import Body
 
 MAX_SHOWN = 10

@@ -19,8 +19,8 @@ import orjson
 
 from api.audit.unrecorded import UNRECORDED, Unrecorded
 from api.policy import Attributes
-from fleet.engine.status import StatusError, bad_request
-from fleet.objects.writing import User
+from api.engine.status import StatusError, bad_request
+from api.objects.writing import User
 
 if TYPE_CHECKING:
     from zlib import _Compress as Packer

@@ -12,8 +12,8 @@ from api.auth import AUTHENTICATED, account_user
 from api.http import Request
 from api.policy import Attributes
 from api.rbac import Authorizer
-from fleet.engine.status import bad_request
-from fleet.objects.writing import User
+from api.engine.status import bad_request
+from api.objects.writing import User
 from fleet.values.names import label_problems, subdomain_problems
 
 UNAUTHENTICATED = "system:unauthenticated"

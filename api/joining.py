@@ -12,7 +12,7 @@ from typing import TypeVar
 import orjson
 
 from api.served import Served
-from fleet.slices import unhurried
+from api.slices import unhurried
 from fleet.values.ports import Stored
 
 Item = TypeVar("Item")

@@ -15,11 +15,11 @@ from typing import Any
 
 import yaml
 
-from fleet.engine import autoscaling
-from fleet.engine.crd import family_of
-from fleet.engine.kind import VERBS, Column, Family, Kind, Scale
-from fleet.engine.schemas import PRESERVE, Definitions, whole_object
-from fleet.objects.definitions import definitions
+from api.engine import autoscaling
+from api.engine.crd import family_of
+from api.engine.kind import VERBS, Column, Family, Kind, Scale
+from api.engine.schemas import PRESERVE, Definitions, whole_object
+from api.objects.definitions import definitions
 
 _Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _CONVERSIONS = {("autoscaling", "horizontalpodautoscalers"): autoscaling.converted}

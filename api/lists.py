@@ -22,9 +22,9 @@ from api.routing import Route
 from api.selection import Selection
 from api.served import Served
 from api.tables import metadata_only, table, table_of, table_rows
-from fleet.engine.bounds import int64
-from fleet.engine.status import Cause, StatusError, bad_request, expired, invalid, not_found
-from fleet.objects.versions import Source
+from api.engine.bounds import int64
+from api.engine.status import Cause, StatusError, bad_request, expired, invalid, not_found
+from api.objects.versions import Source
 from fleet.values.ports import Expired, FutureRevision, Key, Page, Stored
 
 MAX_LIMIT = 1_000_000

@@ -19,9 +19,9 @@ from api.protobuf import decode, kind_message
 from api.protobuf.answers import from_json
 from api.served import Served
 from api.strict import duplicates
-from fleet.engine.bounds import refuse_shape
-from fleet.engine.status import StatusError, bad_request, unsupported_media_type
-from fleet.objects.apart import LARGE_BYTES, apart
+from api.engine.bounds import refuse_shape
+from api.engine.status import StatusError, bad_request, unsupported_media_type
+from api.objects.apart import LARGE_BYTES, apart
 from fleet.values.yamlread import load_yaml, several
 
 JSON_PATCH = "application/json-patch+json"

@@ -17,11 +17,11 @@ from api.http import JSON, Request, Response, Send, send_body
 from api.openapi_schema import GVK, Components, parameter
 from api.protobuf.openapi import encode
 from api.served import served_kinds
-from fleet.engine.kind import Kind
-from fleet.engine.registry import Registry
-from fleet.objects.apart import apart
-from fleet.objects.definitions import definitions
-from fleet.slices import unhurried
+from api.engine.kind import Kind
+from api.engine.registry import Registry
+from api.objects.apart import apart
+from api.objects.definitions import definitions
+from api.slices import unhurried
 
 _META = "io.k8s.apimachinery.pkg.apis.meta.v1."
 _INFO = {"title": "Fleet", "version": "v1"}

@@ -1,6 +1,6 @@
 """From the schemas that kinds carry to what OpenAPI documents say, in version 3 and in version 2.
 
-Kinds carry shared graphs without references (fleet/engine/schemas.py); documents name every built-in type once and
+Kinds carry shared graphs without references (api/engine/schemas.py); documents name every built-in type once and
 refer to it. Version 2 knows less. Some parts of a schema have no form in it (nullable, anyOf, free-form fields). They
 must be left out in a way that keeps kubectl's own validation from refusing a manifest that the hub takes, as a
 kube-apiserver does.
@@ -10,10 +10,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from fleet.engine.crdschema import KEYWORDS
-from fleet.engine.kind import Kind, Schema
-from fleet.engine.schemas import INT_OR_STRING, INT_OR_STRING_TYPE, PRESERVE, QUANTITY, SCHEMA_FROM
-from fleet.objects.definitions import definitions
+from api.engine.crdschema import KEYWORDS
+from api.engine.kind import Kind, Schema
+from api.engine.schemas import INT_OR_STRING, INT_OR_STRING_TYPE, PRESERVE, QUANTITY, SCHEMA_FROM
+from api.objects.definitions import definitions
 
 GVK = "x-kubernetes-group-version-kind"
 EMBEDDED = "x-kubernetes-embedded-resource"

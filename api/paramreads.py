@@ -13,9 +13,9 @@ from api.rbac import Attributes, Authorizer
 from fleet.admission.causes import forbidden
 from fleet.admission.dynamic import policies
 from fleet.admission.dynamic.matching import GROUP
-from fleet.engine.status import Cause
-from fleet.objects.objects import Objects
-from fleet.objects.writing import Review, Rule
+from api.engine.status import Cause
+from api.objects.objects import Objects
+from api.objects.writing import Review, Rule
 from fleet.values.ports import Body, Key, Store
 from fleet.values.untyped import mapping, text
 

@@ -15,7 +15,7 @@ import jwt
 
 from api.auth import AUTHENTICATED, ISSUER, Checked
 from api.policy import Attributes
-from fleet.objects.writing import User
+from api.objects.writing import User
 from fleet.values.names import label_problems
 from fleet.values.ports import Clock, Key, Store
 from fleet.values.untyped import mapping, text

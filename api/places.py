@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 
-from fleet.engine.status import StatusError
+from api.engine.status import StatusError
 
 RETRY_S = 5
 

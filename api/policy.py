@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from fleet.engine.status import StatusError, forbidden
-from fleet.objects.writing import User
+from api.engine.status import StatusError, forbidden
+from api.objects.writing import User
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,7 +25,7 @@ from api.certificates import PeerCertificate
 from api.edge import Bounds, EdgeMetrics, Slot
 from api.fairness.reading import SCOPE as READER
 from api.fairness.reading import Reader
-from fleet.engine.status import StatusError, bad_request
+from api.engine.status import StatusError, bad_request
 
 TAKE_OVER = "fleet.takeOver"  # in `scope["extensions"]` of a request that asks for another protocol
 FIRST_REQUEST_S = 1.0  # for the first request of a connection that was made while the server stops

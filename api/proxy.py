@@ -21,10 +21,10 @@ from api.relays.pods import member_ended
 from api.relays.switching import relayed, switched
 from api.routing import Route, connects_below
 from api.websocket import is_websocket
-from fleet.engine.status import bad_request
+from api.engine.status import bad_request
 from fleet.members.kubeconfig import Dial
-from fleet.objects.hooking import may_connect
-from fleet.objects.objects import Objects
+from api.objects.hooking import may_connect
+from api.objects.objects import Objects
 from fleet.wellknown import CLUSTER
 
 STREAM_S = 6 * 3600.0

@@ -12,10 +12,10 @@ from typing import Any
 
 from api.leaves import Leaves
 from api.rbac import Attributes, Authorizer
-from fleet.engine.status import Cause
+from api.engine.status import Cause
 from fleet.kinds import interpreter_for
-from fleet.objects.objects import EVERY_KIND, Objects
-from fleet.objects.writing import Review, Rule
+from api.objects.objects import EVERY_KIND, Objects
+from api.objects.writing import Review, Rule
 from fleet.quota.leaf import leaf_for
 from fleet.values.ports import Body, Store
 from fleet.wellknown import QUEUE, QUEUE_NAMESPACE, QUOTA_NAME_LABELS

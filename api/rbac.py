@@ -18,7 +18,7 @@ import structlog
 from api.auth import AUTHENTICATED, MASTERS
 from api.policy import EVERYTHING, FOR_EVERYBODY, Attributes, PolicyRule
 from api.roles import GROUP, KINDS, Roles, Subject
-from fleet.objects.writing import User
+from api.objects.writing import User
 from fleet.values.ports import Expired, FutureRevision, Key, Store, StoreUnavailable
 
 __all__ = ["GROUP", "AllowAll", "Attributes", "Authorizer", "PolicyRule", "Rbac"]

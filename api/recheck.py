@@ -14,7 +14,7 @@ from collections.abc import Awaitable, Callable, Iterator
 
 import structlog
 
-from fleet.engine.status import StatusError
+from api.engine.status import StatusError
 from fleet.values.ports import StoreUnavailable
 
 EVERY_S = 10.0  # between two looks at one stream: a right that is gone is noticed within this

@@ -12,13 +12,13 @@ from api.http import Answer, Request, json_response
 from api.negotiation import METADATA_FORMS, accept, read_object
 from api.rbac import Attributes, Authorizer
 from api.routing import Route
-from fleet.engine.gowords import undecodable
-from fleet.engine.kind import Kind
-from fleet.engine.schema import ANYTHING, compiled
-from fleet.engine.status import Cause, bad_request, invalid
-from fleet.engine.validate import shown, wrong_types
-from fleet.objects.definitions import definitions
-from fleet.objects.writing import User
+from api.engine.gowords import undecodable
+from api.engine.kind import Kind
+from api.engine.schema import ANYTHING, compiled
+from api.engine.status import Cause, bad_request, invalid
+from api.engine.validate import shown, wrong_types
+from api.objects.definitions import definitions
+from api.objects.writing import User
 from fleet.values.ports import Body
 
 AUTHORIZATION = "authorization.k8s.io"

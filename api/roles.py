@@ -14,7 +14,7 @@ from typing import Any
 import structlog
 
 from api.policy import PolicyRule
-from fleet.engine.selectors import Requirement, holds
+from api.engine.selectors import Requirement, holds
 from fleet.values.ports import Key, Store, Stored
 
 GROUP = "rbac.authorization.k8s.io"

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 
 from api.policy import Attributes
 from api.selection import MAX_SELECTOR_CHARS
-from fleet.engine.selectors import split_fields
-from fleet.engine.status import StatusError
+from api.engine.selectors import split_fields
+from api.engine.status import StatusError
 from fleet.values.names import path_segment_problems
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from api import bypass, escalation, paramreads, queueuse, signing, untaken
 from api.rbac import Rbac
-from fleet.objects.objects import Objects
+from api.objects.objects import Objects
 
 
 def install(objects: Objects, authorizer: Rbac) -> None:

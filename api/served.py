@@ -1,7 +1,7 @@
 """A kind under the group and version it was asked for.
 
 One stored object may be served under several group/versions: its kind's aliases (DESIGN §5), where only `apiVersion`
-differs, and the versions of a CRD, which fleet/objects/versions.py shows. Events are an exception: events.k8s.io gives
+differs, and the versions of a CRD, which api/objects/versions.py shows. Events are an exception: events.k8s.io gives
 other names to some fields of the same object.
 """
 
@@ -13,8 +13,8 @@ from typing import Any, Protocol
 
 import orjson
 
-from fleet.engine.kind import Column, Kind
-from fleet.engine.registry import Registry
+from api.engine.kind import Column, Kind
+from api.engine.registry import Registry
 from fleet.values.ports import Body, Stored
 
 _EVENTS = ("events.k8s.io", "events")

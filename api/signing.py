@@ -7,9 +7,9 @@ from collections.abc import Sequence
 
 from api.rbac import Attributes, Authorizer
 from fleet.admission.signing import GROUP, RESOURCE
-from fleet.engine.status import Cause, forbidden
-from fleet.objects.objects import Objects
-from fleet.objects.writing import Review, Rule
+from api.engine.status import Cause, forbidden
+from api.objects.objects import Objects
+from api.objects.writing import Review, Rule
 from fleet.values.ports import Body
 from fleet.values.times import rfc3339
 from fleet.values.untyped import at, rows, text

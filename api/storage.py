@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fleet.engine.status import StatusError, unavailable
+from api.engine.status import StatusError, unavailable
 from fleet.values.ports import Expired, Fenced, FutureRevision, StoreFull, StoreUnavailable
 
 REFUSALS = (StoreUnavailable, Expired, FutureRevision, Fenced)

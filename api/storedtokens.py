@@ -16,7 +16,7 @@ from pathlib import Path
 import structlog
 
 from api.auth import AUTHENTICATED, AdministratorsToken, Checked, Line, TokenName, digest_of, for_this_server, read_line
-from fleet.objects.writing import User
+from api.objects.writing import User
 from fleet.values.ports import ABSENT, Body, Clock, Delete, Key, Put, Store, Stored, StoreUnavailable
 
 GROUP, TOKENS, IMPORTS = "tokens.fleet.io", "tokens", "imports"

@@ -20,14 +20,14 @@ from api.reviews import audiences_of, decode
 from api.routing import Route
 from api.served import Served
 from api.writes import Writes, delete_write_options, parse_options, refuse_strict
-from fleet.engine.bounds import encoded
-from fleet.engine.columns_workloads import selector as selector_shown
-from fleet.engine.patch import json_patch, merge_patch
-from fleet.engine.status import Cause, StatusError, bad_request, conflict, invalid, not_found
-from fleet.engine.validate import shown
-from fleet.objects.apart import LARGE_BYTES, made
-from fleet.objects.hooking import annotate
-from fleet.objects.objects import Objects
+from api.engine.bounds import encoded
+from api.engine.columns_workloads import selector as selector_shown
+from api.engine.patch import json_patch, merge_patch
+from api.engine.status import Cause, StatusError, bad_request, conflict, invalid, not_found
+from api.engine.validate import shown
+from api.objects.apart import LARGE_BYTES, made
+from api.objects.hooking import annotate
+from api.objects.objects import Objects
 from fleet.values.ports import Body
 from fleet.values.times import rfc3339
 from fleet.values.untyped import at, mapping, rows

@@ -8,8 +8,8 @@ from typing import Any
 import orjson
 
 from api.served import Served
-from fleet.engine.columns import cells, column_definitions
-from fleet.engine.status import bad_request
+from api.engine.columns import cells, column_definitions
+from api.engine.status import bad_request
 from fleet.values.ports import Body, Stored
 
 

@@ -25,9 +25,9 @@ from api.websocket import handshake
 from fleet.agent.lease import GROUP, RENEW_S, REPLACED, RESOURCE, fresh, key_of, read, renewed, taken
 from fleet.agent.mux import Mux, MuxLimits, Pipe, Stream, StreamBroken
 from fleet.agent.splice import splice
-from fleet.engine.status import StatusError, not_found, unavailable
-from fleet.objects.objects import Objects
-from fleet.objects.writing import Options, User
+from api.engine.status import StatusError, not_found, unavailable
+from api.objects.objects import Objects
+from api.objects.writing import Options, User
 from fleet.values.ports import Body, Clock, Key, Store, StoreUnavailable
 from fleet.values.untyped import mapping
 from fleet.wellknown import CLUSTER, FIELD_MANAGER, SYSTEM_NAMESPACE, SYSTEM_USER

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from prometheus_client import CollectorRegistry, Gauge
 
 from api.http import Response, error_response
-from fleet.engine.status import StatusError
+from api.engine.status import StatusError
 
 SMALL_BYTES = 128 * 1024  # of an answer that is not counted: the seats of a level bound the number of those
 OF_USER_BYTES = 256 << 20

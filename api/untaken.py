@@ -15,12 +15,12 @@ from fleet.admission.latesttree import latest_tree
 from fleet.admission.selecting import best_policy, policies_for, policy_claim, untaken, why_untaken
 from fleet.admission.workloads import carries_pods, known
 from fleet.bindings import binding as b
-from fleet.engine.status import Cause
+from api.engine.status import Cause
 from fleet.kinds import interpreter_for
 from fleet.model.reason import Code, Reason
-from fleet.objects.apart import apart
-from fleet.objects.objects import EVERY_KIND, Objects
-from fleet.objects.writing import Review, Rule
+from api.objects.apart import apart
+from api.objects.objects import EVERY_KIND, Objects
+from api.objects.writing import Review, Rule
 from fleet.quota.leaf import leaf_for
 from fleet.values.ports import Body, Key, Store
 from fleet.values.quantity import BadQuantity

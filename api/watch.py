@@ -23,10 +23,10 @@ from api.selection import Selection
 from api.served import Served
 from api.tables import metadata_only, table
 from api.websocket import handshake, is_websocket, offers, stream_upgrade
-from fleet.engine.status import Cause, StatusError, expired
-from fleet.objects.shared import SharedBytes
-from fleet.objects.versions import Source
-from fleet.slices import Slice, unhurried
+from api.engine.status import Cause, StatusError, expired
+from api.objects.shared import SharedBytes
+from api.objects.versions import Source
+from api.slices import Slice, unhurried
 from fleet.values.ports import Body, Clock, Event, EventType, Expired, FutureRevision, Stored, StoreUnavailable, Watch
 
 CHUNK_BYTES = 64 * 1024

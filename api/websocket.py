@@ -12,7 +12,7 @@ from api.http import JSON, Request, Stream, Upgrade
 from api.protocol import TAKE_OVER
 from api.taken import RawPipe, Taken
 from fleet.agent.websocket import BadMessage, Decoder, Op, accept_key, encode, encode_close
-from fleet.engine.status import StatusError, bad_request
+from api.engine.status import StatusError, bad_request
 
 LENGTH_BYTES = 4  # of a protobuf event in a stream
 

@@ -20,14 +20,14 @@ from api.routing import Route
 from api.selection import Selection
 from api.served import Served
 from api.tables import metadata_only
-from fleet.engine.bounds import int64
-from fleet.engine.deletion import check_options
-from fleet.engine.prune import prune
-from fleet.engine.schema import compiled
-from fleet.engine.status import Cause, StatusError, bad_request, invalid
-from fleet.engine.validate import shown
-from fleet.objects.objects import Objects
-from fleet.objects.writing import Options, Written
+from api.engine.bounds import int64
+from api.engine.deletion import check_options
+from api.engine.prune import prune
+from api.engine.schema import compiled
+from api.engine.status import Cause, StatusError, bad_request, invalid
+from api.engine.validate import shown
+from api.objects.objects import Objects
+from api.objects.writing import Options, Written
 from fleet.values.ports import Body, Clock, Key, Store, Stored
 
 MAX_MANAGER_CHARS = 128

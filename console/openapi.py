@@ -11,10 +11,10 @@ import httpx
 from api.kindfiles import load_kinds
 from api.v1.application import build
 from api.v1.mount import PREFIX
-from fleet.engine.registry import Registry
-from fleet.objects.objects import Objects
+from api.engine.registry import Registry
+from api.objects.objects import Objects
 from fleet.simulate.wall import RandomIds, WallClock
-from fleet.store.memory import MemoryStore
+from api.store.memory import MemoryStore
 
 
 async def document() -> bytes:

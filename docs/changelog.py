@@ -13,8 +13,8 @@ from collections.abc import Iterable
 from datetime import date
 from pathlib import Path
 
-from fleet.release import NAME as RELEASE
-from fleet.release import Release
+from fleet.values.release import NAME as RELEASE
+from fleet.values.release import Release
 
 TITLES = {
     "added": "Added", "changed": "Changed", "fixed": "Fixed", "removed": "Removed", "security": "Security",

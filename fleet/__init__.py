@@ -10,6 +10,6 @@ else:
         """`__version__` is asked for late: a checkout asks git."""
         if name != "__version__":
             raise AttributeError(f"module 'fleet' has no attribute {name!r}")
-        from fleet.release import running
+        from fleet.values.release import running
 
         return running().version

@@ -6,7 +6,7 @@ import platform
 
 from prometheus_client import CollectorRegistry, Gauge
 
-from fleet.release import running
+from fleet.values.release import running
 
 
 def show(registry: CollectorRegistry) -> None:

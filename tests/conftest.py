@@ -1,7 +1,7 @@
 """What several suites share: one embedded PostgreSQL a session, and a fresh database for each test that asks.
 
 A run that is told to end (SIGTERM) ends as with Ctrl-C: fixtures put away what they started. One that is killed with
-SIGKILL leaves its directories behind, but no database server (fleet/store/watchdog.py). A run in the background of a
+SIGKILL leaves its directories behind, but no database server (api/store/watchdog.py). A run in the background of a
 script inherits a SIGINT that is ignored, and what it starts would ignore Ctrl-C as well: its handler is set anew.
 """
 
@@ -22,8 +22,8 @@ import asyncpg
 import pytest
 from _pytest.nodeid import coerce_node_id
 
-from fleet.store.embedded import EmbeddedPostgres
-from fleet.store.migrate import migrate
+from api.store.embedded import EmbeddedPostgres
+from api.store.migrate import migrate
 
 TEMPLATE = "fleet_template"
 

@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from api.audit.record import Record, Sink
 from api.audit.requests import RequestLog
 from api.http import Message, Receive, Request, Scope, Send
-from fleet.audit.policy import Policy
+from api.audit.policy import Policy
 from fleet.values.ports import Clock
 
 HEADER = b"audit-id"

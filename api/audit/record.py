@@ -20,12 +20,12 @@ from api.policy import Attributes
 from api.protobuf import decode
 from api.rbac import Authorizer
 from api.routing import parse, verb, wanted
-from fleet.audit import event as words
-from fleet.audit.policy import Asked, Level, Policy, Rule, Stage
-from fleet.audit.secrets import bounded, holds_secret, is_secret, masked, quiet
-from fleet.engine.status import StatusError
-from fleet.objects.hooking import AUDITED
-from fleet.objects.writing import User
+from api.audit import event as words
+from api.audit.policy import Asked, Level, Policy, Rule, Stage
+from api.audit.secrets import bounded, holds_secret, is_secret, masked, quiet
+from api.engine.status import StatusError
+from api.objects.hooking import AUDITED
+from api.objects.writing import User
 
 BODIES_BYTES_MAX = 1 << 20  # of one event; larger bodies are left out, and an annotation says so
 READ_BYTES_MAX = 128 * 1024  # of a body that has to be read once more for the log

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 import structlog
 
-from fleet.engine.kind import Kind
+from api.engine.kind import Kind
 from fleet.kinds import INTERPRETERS
-from fleet.objects.writing import Written
+from api.objects.writing import Written
 from fleet.traces.span import Span, read_traceparent
 from fleet.values.ports import Body, Clock, Stored
 from fleet.values.untyped import mapping, text

@@ -8,7 +8,7 @@ if TYPE_CHECKING:
     from api.http import Request, Response
     from api.policy import Attributes
     from api.rbac import Authorizer
-    from fleet.objects.writing import User
+    from api.objects.writing import User
 
 
 class Unrecorded:

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from api.audit.metrics import Counts, Outcome
-from fleet.audit.event import API_VERSION
-from fleet.outgoing import Outgoing, OutgoingError, Reason
+from api.audit.event import API_VERSION
+from api.outgoing import Outgoing, OutgoingError, Reason
 from fleet.values.kubeconfig.document import BadKubeconfig, Chosen, choose, parse
 from fleet.values.kubeconfig.files import access_of, resolved
 from fleet.values.ports import Clock

@@ -7,8 +7,8 @@ from collections import OrderedDict
 
 from api.edge import neighbourhood
 from api.http import Request
-from fleet.engine.status import StatusError
-from fleet.objects.writing import User
+from api.engine.status import StatusError
+from api.objects.writing import User
 from fleet.values.ports import Clock
 
 FAILED_MAX = 30  # of one address in WINDOW_S

@@ -17,7 +17,7 @@ from api.console.origin import check_write
 from api.console.sessions import COOKIE, Session, Sessions, cookie_of, set_cookie
 from api.http import Request, Response, error_response, json_response
 from api.routing import method_not_allowed
-from fleet.engine.status import StatusError, bad_request, unauthorized
+from api.engine.status import StatusError, bad_request, unauthorized
 from fleet.values.ports import Clock
 from fleet.values.times import rfc3339
 

@@ -8,7 +8,7 @@ from base64 import b64encode
 from pathlib import Path
 
 from api.http import Request, Response, text_response
-from fleet.engine.status import StatusError
+from api.engine.status import StatusError
 
 FOLDER = Path(__file__).parent / "static"
 INDEX = "index.html"

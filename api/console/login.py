@@ -23,7 +23,7 @@ from api.console.origin import own_origin
 from api.console.sessions import Kept, cookie_of, jwt_claims, new_id, set_cookie
 from api.http import Request, Response
 from api.oidc.keys import DOCUMENT_BYTES_MAX, Fetch, FetchFailed
-from fleet.engine.status import StatusError, bad_request
+from api.engine.status import StatusError, bad_request
 from fleet.values.ports import Clock, Store
 
 COOKIE = "__Host-fleet-login"

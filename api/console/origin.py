@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from api.http import Answer, Message, Request, Send, Upgrade
 from api.routing import parse
-from fleet.engine.status import StatusError
+from api.engine.status import StatusError
 
 BY_ITSELF = "fleet.by-itself"  # in the scope of a request whose user a certificate or a session names
 # For what a browser may get without a token of the page's own: nothing of it runs, and no other site gets it.

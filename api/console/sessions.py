@@ -24,8 +24,8 @@ from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 from api.auth import Authenticator, time_of
 from api.console.origin import check_session
 from api.http import Request
-from fleet.engine.status import StatusError
-from fleet.objects.writing import User
+from api.engine.status import StatusError
+from api.objects.writing import User
 from fleet.values.ports import ABSENT, Body, Change, Clock, Committed, Delete, Key, Put, Store, Stored, StoreUnavailable
 
 COOKIE = "__Host-fleet"

@@ -17,8 +17,8 @@ from api.fairness.metrics import Counts, Tally
 from api.fairness.scheduler import Flow, Level, Scheduler
 from api.fairness.schemas import Schema, read_levels, read_schemas
 from api.policy import Attributes
-from fleet.objects.objects import Objects
-from fleet.objects.writing import User
+from api.objects.objects import Objects
+from api.objects.writing import User
 from fleet.values.ports import Expired, FutureRevision, StoreUnavailable
 
 SCHEMAS, LEVELS = "flowschemas", "prioritylevelconfigurations"

@@ -23,8 +23,8 @@ from api.fairness.reading import SCOPE, Reader
 from api.fairness.scheduler import Place, Scheduler
 from api.http import Answer, Receive, Request, Response, Scope, Send, Upgrade
 from api.policy import Attributes
-from fleet.engine.status import StatusError
-from fleet.objects.objects import Objects
+from api.engine.status import StatusError
+from api.objects.objects import Objects
 from fleet.values.ports import ALONE
 
 SEATS = 600  # of one API process, as of a kube-apiserver: 400 requests that read and 200 that write

@@ -10,9 +10,9 @@ import asyncio
 from functools import partial
 
 from api.fairness.defaults import AUTO_UPDATE, GROUP, LEVELS, MANDATORY, SCHEMAS
-from fleet.engine.status import StatusError
-from fleet.objects.objects import Objects
-from fleet.objects.writing import Options, User
+from api.engine.status import StatusError
+from api.objects.objects import Objects
+from api.objects.writing import Options, User
 from fleet.values.ports import Body
 from fleet.values.times import rfc3339
 from fleet.wellknown import SYSTEM_USER

@@ -12,7 +12,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 from api.fairness.scheduler import Flow, Limits, Place, Scheduler
-from fleet.engine.status import StatusError
+from api.engine.status import StatusError
 
 SEATS = 2  # answered at once: each has a thread beside the event loop
 OF_USER, OF_ALL = 4, 64  # questions that wait

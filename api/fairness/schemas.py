@@ -15,7 +15,7 @@ import structlog
 from api.fairness.defaults import LEVELS, MANDATORY, SCHEMAS
 from api.fairness.scheduler import Limits
 from api.policy import Attributes
-from fleet.objects.writing import User
+from api.objects.writing import User
 from fleet.values.ports import Body
 
 log = structlog.get_logger(__name__)

@@ -7,7 +7,7 @@ from typing import Any
 from api.auth import AUTHENTICATED, CREDENTIAL, credential_of
 from api.oidc.config import SYSTEM, Issuer, Mapping
 from api.oidc.expressions import STEPS_MAX, Failed
-from fleet.objects.writing import User
+from api.objects.writing import User
 from fleet.values.cel.program import Budget
 
 Claims = dict[str, Any]

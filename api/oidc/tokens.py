@@ -24,7 +24,7 @@ from api.oidc.claims import Claims, Refused, user_of
 from api.oidc.config import Issuer
 from api.oidc.keys import ALGORITHMS, Fetch, KeySet, PublicKey
 from api.oidc.metrics import OidcMetrics
-from fleet.objects.writing import User
+from api.objects.writing import User
 from fleet.values.ports import Clock
 
 REMEMBERED = 4096  # tokens that were good

@@ -15,8 +15,8 @@ from api.protobuf.reading import MAGIC
 from api.protobuf.tables import kind_message
 from api.protobuf.writing import Unwritable, block, encode_kind, encode_message, tag_of, varint
 from api.served import Served
-from fleet.engine.status import StatusError
-from fleet.objects.shared import SharedBytes
+from api.engine.status import StatusError
+from api.objects.shared import SharedBytes
 from fleet.values.ports import Stored
 
 _FIRST, _SECOND = tag_of(1), tag_of(2)

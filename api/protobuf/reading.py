@@ -16,8 +16,8 @@ from typing import Any
 import orjson
 
 from api.protobuf.tables import NUMBERS, SCALARS, SPECIAL, Field, kind_message, message
-from fleet.engine.bounds import CONTAINERS_MAX, encoded, refuse_shape, too_deep
-from fleet.engine.status import bad_request
+from api.engine.bounds import CONTAINERS_MAX, encoded, refuse_shape, too_deep
+from api.engine.status import bad_request
 from fleet.values.times import instant
 
 MAGIC = b"k8s\x00"

@@ -18,7 +18,7 @@ from api.http import MAX_PARAMETERS, Request
 from api.relays.clients import Headers
 from api.websocket import handshake, is_websocket, need_take_over, offers
 from fleet.agent.websocket import accept_key
-from fleet.engine.status import StatusError, bad_request
+from api.engine.status import StatusError, bad_request
 from fleet.values.ports import Body
 
 SPDY = "SPDY/3.1"

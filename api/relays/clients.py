@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import orjson
 
-from fleet.engine.status import StatusError, not_found, unavailable
+from api.engine.status import StatusError, not_found, unavailable
 from fleet.members.kubeconfig import Dial
 from fleet.values.kubeconfig.document import BadKubeconfig
 from fleet.values.ports import Key, Store

@@ -11,11 +11,11 @@ from collections.abc import Sequence
 
 from api.relays.clients import MemberClients
 from api.relays.pods import Found
-from fleet.engine.status import StatusError
+from api.engine.status import StatusError
 from fleet.members.gpuelsewhere import asked_elsewhere
 from fleet.members.gpufigures import NoFigures, Sum, Told, ask, summed
 from fleet.members.gpusource import Prometheus, Source, source_of
-from fleet.outgoing import Outgoing
+from api.outgoing import Outgoing
 from fleet.values.ports import Clock, Key, Store
 from fleet.values.untyped import mapping, text
 from fleet.wellknown import CLUSTER

@@ -16,9 +16,9 @@ from api.routing import Route
 from api.served import find
 from fleet.bindings.binding import labels_of, places_of
 from fleet.bindings.named import binding_of
-from fleet.engine.kind import Kind
-from fleet.engine.registry import Registry
-from fleet.engine.status import StatusError, bad_request, not_found
+from api.engine.kind import Kind
+from api.engine.registry import Registry
+from api.engine.status import StatusError, bad_request, not_found
 from fleet.kinds.declared import DeclaredKind
 from fleet.kinds.lookup import interpreter_for
 from fleet.values.ports import Body, Key, Store, Stored

@@ -12,7 +12,7 @@ from urllib.parse import quote, urlencode
 
 from api.relays.joblog import Ranked
 from api.relays.pods import Found, Pods
-from fleet.engine.status import StatusError
+from api.engine.status import StatusError
 from fleet.members.texts import one_line
 from fleet.values.ports import Body
 from fleet.values.quantity import BadQuantity, nanos, rounded, text_of

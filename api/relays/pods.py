@@ -16,8 +16,8 @@ from api.relays.clients import MemberClients
 from fleet.bindings.binding import places_of, resource_of
 from fleet.bindings.conditions import condition
 from fleet.bindings.named import binding_of, group_of, key_of
-from fleet.engine.registry import Registry
-from fleet.engine.status import StatusError, not_found, unavailable
+from api.engine.registry import Registry
+from api.engine.status import StatusError, not_found, unavailable
 from fleet.kinds.lookup import INTERPRETERS
 from fleet.values.ports import Body, Key, Store
 from fleet.values.untyped import mapping, rows, text

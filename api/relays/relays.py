@@ -28,11 +28,11 @@ from api.relays.pods import Found, Pods
 from api.relays.switching import refusal, relayed, switched
 from api.routing import Route
 from api.served import find
-from fleet.engine.status import StatusError
+from api.engine.status import StatusError
 from fleet.members.kubeconfig import Dial
-from fleet.objects.hooking import may_connect
-from fleet.objects.objects import Objects
-from fleet.outgoing import Outgoing
+from api.objects.hooking import may_connect
+from api.objects.objects import Objects
+from api.outgoing import Outgoing
 from fleet.values.ports import Body, Key, Stored
 
 LOG_S = 6 * 3600.0  # of one followed log

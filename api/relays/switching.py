@@ -11,7 +11,7 @@ from api.places import Place
 from api.relays.asking import Switch
 from api.relays.carrying import Carrier
 from api.relays.clients import MemberAnswer, MemberClients
-from fleet.engine.status import StatusError, unavailable
+from api.engine.status import StatusError, unavailable
 
 SAID_MOST = 300  # characters of a member's refusal
 

@@ -37,9 +37,9 @@ from api.v1.models import Status
 from api.v1.mount import PREFIX
 from api.v1.questions import UnitOf
 from api.v1.shares import FairShares
-from fleet.engine.registry import Registry
-from fleet.objects.latest import LatestSnapshots
-from fleet.objects.objects import Objects
+from api.engine.registry import Registry
+from api.objects.latest import LatestSnapshots
+from api.objects.objects import Objects
 from fleet.values.ports import Store
 
 TITLE = "Fleet REST API"

@@ -11,9 +11,9 @@ from api.v1.context import allowed
 from api.v1.decisions import PATH as DECISIONS
 from api.v1.sight import READ_QUEUES, READ_TREE, spaces
 from api.v1.targets import job_kinds
-from fleet.engine.kind import Kind
-from fleet.engine.registry import Registry
-from fleet.objects.writing import User
+from api.engine.kind import Kind
+from api.engine.registry import Registry
+from api.objects.writing import User
 from fleet.wellknown import CLUSTER, CONFIG, POLICY
 
 # By kind of content: the namespaces, None for all; a kind without any is left out.

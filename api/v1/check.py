@@ -23,7 +23,7 @@ from api.v1.questions import UnitOf
 from api.v1.whatif import SEED, compared
 from fleet.admission.selecting import best_policy, policies_for, policy_claim
 from fleet.decide import BadSnapshot
-from fleet.engine.status import StatusError
+from api.engine.status import StatusError
 from fleet.foresee.edits import BadEdit, Submit
 from fleet.foresee.estimate import never
 from fleet.foresee.fits import fits
@@ -31,8 +31,8 @@ from fleet.foresee.whatif import Comparison
 from fleet.kinds import kind_word
 from fleet.model.reason import Reason
 from fleet.model.unit import Unit
-from fleet.objects.latest import Latest, LatestSnapshots
-from fleet.objects.writing import Options
+from api.objects.latest import Latest, LatestSnapshots
+from api.objects.writing import Options
 from fleet.values.ports import Body, Key
 from fleet.values.times import instant
 

@@ -20,8 +20,8 @@ from api.v1.stored import stands
 from fleet.bindings import binding as b
 from fleet.bindings.heartbeat import silence_of
 from fleet.bindings.unit import queue_of
-from fleet.engine.kind import Column, Kind
-from fleet.engine.registry import Registry
+from api.engine.kind import Column, Kind
+from api.engine.registry import Registry
 from fleet.kinds.lookup import interpreter_for
 from fleet.values.ports import Clock, Key, Store, Stored
 from fleet.values.untyped import mapping, rows, text

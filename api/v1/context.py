@@ -14,10 +14,10 @@ from starlette.responses import Response
 from api.http import Request as HubRequest
 from api.http import warning_headers
 from api.rbac import Attributes, Authorizer
-from fleet.engine.registry import Registry
-from fleet.engine.status import Cause, StatusError
-from fleet.objects.objects import Objects
-from fleet.objects.writing import User
+from api.engine.registry import Registry
+from api.engine.status import Cause, StatusError
+from api.objects.objects import Objects
+from api.objects.writing import User
 from fleet.values.ports import Store
 
 log = structlog.get_logger(__name__)

@@ -21,7 +21,7 @@ from api.v1.context import JSON, Hub, answer, need, user_of, wrong
 from api.v1.decided import Row, changes, detail, record_bytes, short
 from api.v1.decisionmodels import DecisionDetail, DecisionList, Replay
 from api.v1.models import Model
-from fleet.engine.status import StatusError, not_found
+from api.engine.status import StatusError, not_found
 
 KIND = "decision"  # of the store's history: the rows of lists
 RECORD = "decision-record"  # what such a row names by its id

@@ -15,7 +15,7 @@ from starlette.responses import Response
 
 from api.storage import store_refusal
 from api.v1.context import answer
-from fleet.engine.status import Cause, StatusError, unavailable
+from api.engine.status import Cause, StatusError, unavailable
 from fleet.values.ports import Expired, Fenced, FutureRevision, StoreUnavailable
 
 _REASONS = {

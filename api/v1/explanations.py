@@ -20,12 +20,12 @@ from dataclasses import dataclass
 from api.fairness.questions import Questions
 from api.v1.line import queue_paths
 from api.v1.past import pasts
-from fleet.engine.status import StatusError
+from api.engine.status import StatusError
 from fleet.foresee.estimate import Estimate, Scored, stretched
 from fleet.foresee.explanation import Explanation, explain
 from fleet.foresee.history import History, Past
 from fleet.model.unit import Phase
-from fleet.objects.latest import Latest, LatestSnapshots
+from api.objects.latest import Latest, LatestSnapshots
 from fleet.values.ports import Store
 
 LIMIT_S = 5.0  # of one explanation

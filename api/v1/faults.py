@@ -19,7 +19,7 @@ from api.rbac import Attributes
 from api.v1.context import JSON, Hub, answer, need
 from api.v1.decisionmodels import FaultList
 from api.v1.decisions import ID_MAX
-from fleet.engine.status import not_found
+from api.engine.status import not_found
 from fleet.values.times import rfc3339
 
 KIND = "fault"  # of the store's history

@@ -14,8 +14,8 @@ from collections.abc import Awaitable, Callable, Collection, Hashable, Iterable,
 from typing import Generic, TypeVar
 
 from api.v1.context import spared
-from fleet.objects.changes import Resource, changed_keys
-from fleet.slices import unhurried
+from api.objects.changes import Resource, changed_keys
+from api.slices import unhurried
 from fleet.values.ports import Key, Store, Stored
 
 T = TypeVar("T")

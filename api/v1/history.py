@@ -29,7 +29,7 @@ from api.v1.periods import Moment, Span
 from api.v1.sight import spaces
 from api.v1.states import State
 from api.v1.targets import job_kind, job_kinds
-from fleet.engine.status import StatusError, not_found
+from api.engine.status import StatusError, not_found
 from fleet.kinds import kind_word
 from fleet.values.times import moment, rfc3339
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import structlog
 
-from fleet.engine.status import StatusError, unavailable
+from api.engine.status import StatusError, unavailable
 
 if TYPE_CHECKING:
     from fleet.accounts.reports_reader import Reader

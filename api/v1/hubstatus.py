@@ -15,7 +15,7 @@ from api.v1.context import Hub, answer, need, spared
 from api.v1.hubmodels import HubParts, HubStatus
 from fleet.bindings.heartbeat import LEASE, report_of, silence
 from fleet.bindings.warnings import warnings
-from fleet.engine.status import StatusError
+from api.engine.status import StatusError
 from fleet.values.ports import Body, StoreUnavailable
 from fleet.values.untyped import mapping, rows, text, texts, whole
 from fleet.wellknown import CLUSTER

@@ -25,8 +25,8 @@ from api.v1.targets import job_kinds
 from fleet.bindings import binding as b
 from fleet.bindings.heartbeat import silence_of
 from fleet.bindings.unit import queue_of
-from fleet.engine.kind import Kind
-from fleet.slices import unhurried
+from api.engine.kind import Kind
+from api.slices import unhurried
 from fleet.values.ports import Body, Event, EventType, Expired, Key, Stored, StoreUnavailable
 from fleet.values.untyped import text
 

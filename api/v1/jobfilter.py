@@ -18,9 +18,9 @@ from api.v1.sight import spaces
 from api.v1.standing import Stands, state_of
 from api.v1.states import State
 from fleet.bindings import binding as b
-from fleet.engine.kind import Kind
-from fleet.engine.selectors import holds, parse_labels
-from fleet.engine.status import StatusError, bad_request
+from api.engine.kind import Kind
+from api.engine.selectors import holds, parse_labels
+from api.engine.status import StatusError, bad_request
 from fleet.values.ports import Body
 from fleet.values.times import seconds
 from fleet.wellknown import ANNOTATION_CREATOR

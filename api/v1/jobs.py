@@ -38,12 +38,12 @@ from api.v1.stored import stands
 from api.v1.targets import job_kind, job_kinds
 from fleet.bindings import after
 from fleet.bindings.heartbeat import silence_of
-from fleet.engine.kind import Kind
-from fleet.engine.status import StatusError, not_found
+from api.engine.kind import Kind
+from api.engine.status import StatusError, not_found
 from fleet.foresee.explanation import document
 from fleet.kinds import kind_word
-from fleet.objects.writing import Options
-from fleet.slices import unhurried
+from api.objects.writing import Options
+from api.slices import unhurried
 from fleet.values.ports import Body, Key, Stored
 
 LIMIT, LIMIT_MAX, OFFSET_MAX = 500, 10_000, 10_000_000

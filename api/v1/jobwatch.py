@@ -25,10 +25,10 @@ from api.v1.context import Hub
 from api.v1.jobevents import JobEvent, JobEvents, Reader
 from api.v1.line import Lines
 from api.v1.targets import job_kind, job_kinds
-from fleet.engine.kind import Kind
-from fleet.engine.status import StatusError, expired
+from api.engine.kind import Kind
+from api.engine.status import StatusError, expired
 from fleet.kinds import kind_word
-from fleet.objects.writing import User
+from api.objects.writing import User
 from fleet.values.ports import Body, Expired, Key, StoreUnavailable
 
 if TYPE_CHECKING:

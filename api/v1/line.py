@@ -22,8 +22,8 @@ from fleet.bindings import binding as b
 from fleet.bindings.unit import owned_by, priority_of, queue_of
 from fleet.bindings.unit import unit_key as key_of_unit
 from fleet.foresee.position import rank_of
-from fleet.objects.changes import changed_keys
-from fleet.slices import unhurried
+from api.objects.changes import changed_keys
+from api.slices import unhurried
 from fleet.values.ports import Body, Key, Store, Stored
 from fleet.wellknown import ANNOTATION_QUOTA_FULLNAME, QUEUE, QUEUE_NAMESPACE, UNIT_SUFFIX, WORK
 

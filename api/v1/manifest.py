@@ -14,9 +14,9 @@ from api.negotiation import DOCUMENTS_MAX, read_objects
 from api.served import find
 from api.v1.context import wrong
 from api.v1.targets import job_kinds, unsupported
-from fleet.engine.kind import Kind
-from fleet.engine.registry import Registry
-from fleet.engine.status import Cause, StatusError, bad_request
+from api.engine.kind import Kind
+from api.engine.registry import Registry
+from api.engine.status import Cause, StatusError, bad_request
 from fleet.submission.dumps import as_written
 from fleet.values.ports import Body
 

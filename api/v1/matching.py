@@ -16,7 +16,7 @@ from api.v1.standing import Stands, state_of
 from api.v1.states import State
 from fleet.bindings import binding as b
 from fleet.bindings.unit import queue_of, unit_of
-from fleet.engine.kind import Kind
+from api.engine.kind import Kind
 from fleet.values.ports import Key, Stored
 
 # State, name of the queue, member; None where something that is stored cannot be read, which every list shows.

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 import structlog
 
 from api.http import ASGIApp, Message, Receive, Scope, Send, send_body
-from fleet.engine.registry import Registry
-from fleet.objects.objects import Objects
+from api.engine.registry import Registry
+from api.objects.objects import Objects
 from fleet.values.ports import Store
 
 if TYPE_CHECKING:

@@ -21,7 +21,7 @@ from api.v1.models import Model
 from api.v1.sight import jobs_seen
 from fleet.kinds import named_kind
 from fleet.model.unit import Unit
-from fleet.objects.latest import NODES
+from api.objects.latest import NODES
 from fleet.values.ports import Store
 from fleet.values.times import rfc3339
 from fleet.wellknown import CLUSTER

@@ -16,7 +16,7 @@ from fleet.bindings.conditions import condition, is_true
 from fleet.bindings.unit import limit_of, priority_of, queue_of, unit_of
 from fleet.foresee.history import Past
 from fleet.model.unit import NodeClaim, Unit
-from fleet.slices import unhurried
+from api.slices import unhurried
 from fleet.snapshot import Snapshot
 from fleet.values.ports import Store, Stored
 from fleet.values.times import seconds

@@ -24,8 +24,8 @@ from fleet.foresee.edits import Edit, Submit
 from fleet.foresee.whatif import Comparison, Row, Standing
 from fleet.model.unit import Unit
 from fleet.notation.edits import decode_edits, encode_comparison, encode_edits
-from fleet.objects.latest import Latest
-from fleet.objects.writing import Options
+from api.objects.latest import Latest
+from api.objects.writing import Options
 from fleet.snapshot import Snapshot
 from fleet.values.ports import Body
 

@@ -12,8 +12,8 @@ from collections.abc import Mapping
 
 import structlog
 
-from fleet.engine.status import StatusError
-from fleet.objects.latest import Latest, LatestSnapshots
+from api.engine.status import StatusError
+from api.objects.latest import Latest, LatestSnapshots
 from fleet.snapshot.shares import fair_shares
 
 PATIENCE_S = 0.5

@@ -13,7 +13,7 @@ from starlette.requests import Request
 from api.rbac import Attributes
 from api.v1.context import Hub, allowed, authorizer_of, user_of
 from api.v1.targets import job_kinds
-from fleet.engine.kind import Kind
+from api.engine.kind import Kind
 from fleet.model.unit import Unit
 from fleet.quota.tree import QuotaTree
 from fleet.wellknown import QUEUE, QUEUE_NAMESPACE, QUOTA, TREE_NAMESPACE

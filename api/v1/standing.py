@@ -34,7 +34,7 @@ from fleet.bindings.unit import (
 from fleet.bindings.unit import (
     reason_of as unit_reason,
 )
-from fleet.engine.kind import Kind
+from api.engine.kind import Kind
 from fleet.foresee.position import NOT_IN_LINE, tier_of
 from fleet.kinds import interpreter, kind_word
 from fleet.kinds.lookup import interpreter_for

@@ -10,7 +10,7 @@ from fleet.bindings import binding as b
 from fleet.bindings.named import binding_of
 from fleet.bindings.ownerless import in_the_way, let_go
 from fleet.bindings.unit import queue_of, unit_of
-from fleet.engine.kind import Kind
+from api.engine.kind import Kind
 from fleet.values.ports import Body, Key, Store, Stored
 from fleet.wellknown import LABEL_JOB_UID
 

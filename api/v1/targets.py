@@ -5,8 +5,8 @@ from __future__ import annotations
 from difflib import get_close_matches
 
 from api.v1.context import wrong
-from fleet.engine.kind import Kind
-from fleet.engine.registry import Registry
+from api.engine.kind import Kind
+from api.engine.registry import Registry
 from fleet.kinds.lookup import INTERPRETERS, kind_word
 
 

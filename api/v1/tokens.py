@@ -21,7 +21,7 @@ from api.negotiation import read_object
 from api.rbac import Attributes
 from api.v1.context import JSON, Hub, answer, hub_request, need, wrong
 from api.v1.models import Model
-from fleet.engine.status import StatusError
+from api.engine.status import StatusError
 from fleet.values.times import rfc3339
 
 PATH = "/fleet/v1/tokens"

@@ -22,13 +22,13 @@ from api.v1.line import queue_paths
 from api.v1.past import pasts
 from api.v1.questions import EVERYTHING, Question, UnitOf
 from fleet.decide import BadSnapshot
-from fleet.engine.status import Cause, StatusError
+from api.engine.status import Cause, StatusError
 from fleet.foresee.edits import BadEdit, Edit
 from fleet.foresee.forward import by_walltime
 from fleet.foresee.history import History
 from fleet.foresee.whatif import Comparison, drawn, what_if
 from fleet.notation.edits import count_edits
-from fleet.objects.latest import Latest, LatestSnapshots
+from api.objects.latest import Latest, LatestSnapshots
 
 SNAPSHOT = "/fleet/v1/snapshot"
 RUNS = 9  # forward, where there is a past to draw from

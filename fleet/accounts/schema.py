@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import asyncpg
 
-from fleet import schemas
+from api import schemas
 from fleet.accounts.models import SCHEMA
 from fleet.values.ports import SchemaTooNew
 

@@ -25,9 +25,9 @@ from fleet.admission.marks import marks
 from fleet.admission.rule import Checks, Rule
 from fleet.admission.unread import unread
 from fleet.admission.waiting import may_wait
-from fleet.engine.status import Cause
-from fleet.objects.objects import EVERY_KIND, Objects
-from fleet.objects.writing import Review
+from api.engine.status import Cause
+from api.objects.objects import EVERY_KIND, Objects
+from api.objects.writing import Review
 from fleet.wellknown import CLUSTER, CONFIG, POLICY, QUEUE, QUOTA, WORK
 
 _RBAC = "rbac.authorization.k8s.io"

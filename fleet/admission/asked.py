@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from fleet.admission.causes import invalid
 from fleet.bindings import after
 from fleet.bindings.notice import NOTICE_MAX_S
-from fleet.engine.status import Cause
+from api.engine.status import Cause
 from fleet.model.told import named
 from fleet.values.ports import Body
 from fleet.values.times import seconds

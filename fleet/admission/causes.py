@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from fleet.engine.status import Cause, cut
-from fleet.engine.validate import exact
+from api.engine.status import Cause, cut
+from api.engine.validate import exact
 
 
 def _shown(value: Any) -> str:

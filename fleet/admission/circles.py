@@ -12,10 +12,10 @@ from fleet.admission.causes import invalid
 from fleet.bindings import binding as b
 from fleet.bindings.after import After, circle, read, seen, waits_for_itself
 from fleet.bindings.named import binding_of
-from fleet.engine.status import Cause
+from api.engine.status import Cause
 from fleet.kinds import INTERPRETERS, interpreter_for, kind_word
-from fleet.objects.objects import Objects
-from fleet.objects.writing import Review
+from api.objects.objects import Objects
+from api.objects.writing import Review
 from fleet.values.ports import Body, Key
 from fleet.values.untyped import mapping, text
 from fleet.wellknown import ANNOTATION_AFTER

@@ -12,10 +12,10 @@ from fleet.admission.causes import forbidden, invalid
 from fleet.admission.kubernetes.containers import config_key_problems
 from fleet.admission.rule import Checks, dig, immutable, of_new
 from fleet.bindings.heartbeat import LEASE as HEARTBEAT
-from fleet.engine.status import Cause, StatusError
-from fleet.engine.status import forbidden as may_not
-from fleet.objects.objects import Objects
-from fleet.objects.writing import Review
+from api.engine.status import Cause, StatusError
+from api.engine.status import forbidden as may_not
+from api.objects.objects import Objects
+from api.objects.writing import Review
 from fleet.values.ports import Body
 from fleet.values.untyped import digits
 from fleet.wellknown import HUB_CONFIG, MAX_WAITING_BY_USER, REQUIRE_QUEUE, SYSTEM_NAMESPACE, SYSTEM_NAMESPACES

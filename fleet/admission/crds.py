@@ -8,10 +8,10 @@ from fleet.admission.causes import forbidden as forbidden_here
 from fleet.admission.causes import invalid, required
 from fleet.admission.dynamic.registration import client_faults, version_faults
 from fleet.admission.rule import Checks, immutable, of_new
-from fleet.engine import crd
-from fleet.engine.status import Cause, forbidden
-from fleet.objects.objects import Objects
-from fleet.objects.writing import Review
+from api.engine import crd
+from api.engine.status import Cause, forbidden
+from api.objects.objects import Objects
+from api.objects.writing import Review
 from fleet.values.untyped import at, mapping, rows, text, texts
 from fleet.wellknown import ANNOTATION_SEEDED, CLUSTER, CONFIG, POLICY, QUEUE, QUOTA, WORK
 

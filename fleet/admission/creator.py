@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from fleet.admission.causes import forbidden
-from fleet.engine.status import Cause
-from fleet.objects.writing import Review
+from api.engine.status import Cause
+from api.objects.writing import Review
 from fleet.values.ports import Body
 from fleet.wellknown import ANNOTATION_CREATOR
 

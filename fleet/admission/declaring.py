@@ -9,11 +9,11 @@ from fleet.admission.causes import invalid
 from fleet.admission.rule import Checks, immutable, of_new
 from fleet.admission.travel import GRANTS_RIGHTS, NEVER_GROUPS
 from fleet.bindings import binding as b
-from fleet.engine.status import Cause, forbidden
+from api.engine.status import Cause, forbidden
 from fleet.kinds.declaration import flaws_of
 from fleet.kinds.lookup import shipped
-from fleet.objects.objects import Objects
-from fleet.objects.writing import Review
+from api.objects.objects import Objects
+from api.objects.writing import Review
 from fleet.values.ports import Body, Store
 from fleet.values.untyped import at, mapping, text
 from fleet.wellknown import WORK

@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from fleet.admission.operators import asked_anew
-from fleet.engine.status import Cause
-from fleet.objects.writing import Review
+from api.engine.status import Cause
+from api.objects.writing import Review
 
 _INSTEAD = {
     ("", "ResourceQuota"): (

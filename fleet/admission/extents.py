@@ -11,9 +11,9 @@ from collections.abc import Iterator, Sequence
 from fleet.admission.operators import asked_anew
 from fleet.admission.rule import Check, dig
 from fleet.bindings.extent import Count, Excess, excesses, of_placement, of_pod
-from fleet.engine.status import Cause
+from api.engine.status import Cause
 from fleet.kinds.interpreter import Interpreter, Template
-from fleet.objects.writing import Review
+from api.objects.writing import Review
 from fleet.values.ports import Body
 from fleet.values.untyped import mapping, rows
 

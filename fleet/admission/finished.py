@@ -13,9 +13,9 @@ from typing import Any
 from fleet.admission.causes import forbidden
 from fleet.bindings.faults import moves_again
 from fleet.bindings.named import binding_of
-from fleet.engine.status import Cause
+from api.engine.status import Cause
 from fleet.kinds.interpreter import Interpreter, State
-from fleet.objects.writing import Review
+from api.objects.writing import Review
 from fleet.values.ports import Body
 from fleet.values.untyped import at, mapping, rows, text
 from fleet.wellknown.marks import TABLE

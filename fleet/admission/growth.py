@@ -19,14 +19,14 @@ from fleet.bindings import binding as b
 from fleet.bindings.components import WANTED, components_of, wanted_of
 from fleet.bindings.heartbeat import silence_of
 from fleet.bindings.named import binding_of
-from fleet.engine.status import Cause, StatusError
+from api.engine.status import Cause, StatusError
 from fleet.kinds import interpreter_for
 from fleet.kinds.interpreter import Interpreter, State
 from fleet.model.charge import Excess, beyond
 from fleet.model.unit import Component, Phase, Unit
-from fleet.objects.latest import Latest, LatestSnapshots
-from fleet.objects.objects import Objects
-from fleet.objects.writing import Review
+from api.objects.latest import Latest, LatestSnapshots
+from api.objects.objects import Objects
+from api.objects.writing import Review
 from fleet.placement.growing import lacks, larger
 from fleet.snapshot import Snapshot
 from fleet.values.ports import Body, Clock, Store, Stored

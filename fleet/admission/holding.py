@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from fleet.admission.growth import has_room
-from fleet.engine.status import Cause
+from api.engine.status import Cause
 from fleet.kinds.interpreter import Interpreter
-from fleet.objects.writing import Review
+from api.objects.writing import Review
 from fleet.values.ports import Body
 from fleet.values.untyped import mapping, text
 from fleet.wellknown import ANNOTATION_HOLD

@@ -9,9 +9,9 @@ from collections.abc import Callable, Iterable, Sequence
 
 from fleet.admission.causes import invalid
 from fleet.admission.operators import OPERATORS, asked_anew
-from fleet.engine.status import Cause
+from api.engine.status import Cause
 from fleet.kinds.interpreter import Interpreter, Template
-from fleet.objects.writing import Review
+from api.objects.writing import Review
 from fleet.values.names import LABEL_MAX, label_problems, label_value_problems, starts_with_letter
 from fleet.wellknown import KUBEFLOW
 

@@ -21,12 +21,12 @@ from fleet.admission.operators import OPERATORS, asked_anew, taken_by_operator
 from fleet.admission.quotalabels import stays_in_queue
 from fleet.admission.rule import Check, of_new
 from fleet.admission.statuses import status_by_hub
-from fleet.engine.status import Cause
+from api.engine.status import Cause
 from fleet.kinds import interpreter_for
 from fleet.kinds.interpreter import Fault, Interpreter, Template
 from fleet.kinds.sizes import declared_size
 from fleet.kinds.topology import topologies
-from fleet.objects.writing import Review
+from api.objects.writing import Review
 from fleet.values.names import qualified_name_problems
 from fleet.values.ports import Body
 from fleet.values.quantity import BadQuantity, quantity

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from fleet.admission.causes import forbidden, invalid, required
-from fleet.engine.status import Cause
+from api.engine.status import Cause
 from fleet.values.names import label_value_problems, qualified_name_problems
 from fleet.values.ports import Body
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from fleet.admission.perstore import once_per_store
 from fleet.bindings.trees import TreeReader, read_tree, tree_object
-from fleet.objects.apart import apart
+from api.objects.apart import apart
 from fleet.quota.tree import QuotaTree
 
 

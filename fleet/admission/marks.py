@@ -10,9 +10,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from fleet.admission.causes import forbidden
-from fleet.engine.status import Cause
+from api.engine.status import Cause
 from fleet.kinds import interpreter_for
-from fleet.objects.writing import Review
+from api.objects.writing import Review
 from fleet.values.ports import Body
 from fleet.wellknown import ANNOTATION_CREATOR
 from fleet.wellknown.marks import kept_from, problem, reserved

@@ -10,10 +10,10 @@ from collections.abc import Callable, Iterator, Sequence
 
 from fleet.admission.causes import invalid
 from fleet.admission.operators import asked_anew
-from fleet.engine.status import Cause
+from api.engine.status import Cause
 from fleet.kinds import pods
 from fleet.kinds.interpreter import Interpreter
-from fleet.objects.writing import Review
+from api.objects.writing import Review
 from fleet.values.names import SUBDOMAIN_MAX
 from fleet.values.ports import Body, Key
 from fleet.values.untyped import at, mapping, text

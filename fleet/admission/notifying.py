@@ -9,7 +9,7 @@ from fleet.admission.causes import forbidden, invalid, required
 from fleet.admission.labelselectors import selector_faults
 from fleet.admission.rule import Checks, of_new
 from fleet.admission.statuses import status_by_hub
-from fleet.engine.status import Cause
+from api.engine.status import Cause
 from fleet.values.ports import Body
 from fleet.values.untyped import mapping, text
 from fleet.wellknown import SYSTEM_NAMESPACE

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from fleet.admission.causes import forbidden, required, unsupported
-from fleet.engine.status import Cause, cut
-from fleet.objects.writing import Review
+from api.engine.status import Cause, cut
+from api.objects.writing import Review
 from fleet.values.ports import Body
 from fleet.values.untyped import mapping, rows, text
 

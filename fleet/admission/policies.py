@@ -14,7 +14,7 @@ from fleet.admission.rule import Checks, of_new
 from fleet.admission.travel import grants_rights
 from fleet.admission.workloads import wrong_kinds
 from fleet.bindings import preserved
-from fleet.engine.status import Cause
+from api.engine.status import Cause
 from fleet.kinds import interpreter_of
 from fleet.values.jsonpath import BadPath, compile_path
 from fleet.values.ports import Body

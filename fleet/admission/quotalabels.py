@@ -11,8 +11,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from fleet.admission.causes import forbidden
-from fleet.engine.status import Cause
-from fleet.objects.writing import Review
+from api.engine.status import Cause
+from api.objects.writing import Review
 from fleet.values.ports import Body
 from fleet.values.untyped import at, rows, text
 from fleet.wellknown import PREEMPTIBLE_LABELS, QUEUING, QUOTA_NAME_LABELS

@@ -11,9 +11,9 @@ from fleet.admission import misspelt
 from fleet.admission.causes import invalid
 from fleet.admission.rule import Checks, of_new
 from fleet.bindings.unit import FAILED, SUCCEEDED, phase_of, queue_of
-from fleet.engine.status import Cause, conflict
-from fleet.objects.objects import Objects
-from fleet.objects.writing import Review
+from api.engine.status import Cause, conflict
+from api.objects.objects import Objects
+from api.objects.writing import Review
 from fleet.quota.parse import leaf_fields, validate_tree, without_queue
 from fleet.values.ports import ABSENT, Body, Expect, Key, Put, Stored
 from fleet.values.times import rfc3339

@@ -9,9 +9,9 @@ from typing import Any
 from fleet.admission.causes import invalid, required, unsupported
 from fleet.admission.labelselectors import selector_faults
 from fleet.admission.rule import Check, Checks, of_new
-from fleet.engine.status import Cause
-from fleet.engine.validate import shown
-from fleet.objects.writing import Review
+from api.engine.status import Cause
+from api.engine.validate import shown
+from api.objects.writing import Review
 from fleet.values.names import path_segment_problems, subdomain_problems
 from fleet.values.ports import Body
 

@@ -6,12 +6,12 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
 
 from fleet.admission.causes import invalid
-from fleet.engine.schema import compiled
-from fleet.engine.status import Cause
-from fleet.engine.validate import validate
-from fleet.objects.apart import apart
-from fleet.objects.objects import Objects
-from fleet.objects.writing import Review, Rule
+from api.engine.schema import compiled
+from api.engine.status import Cause
+from api.engine.validate import validate
+from api.objects.apart import apart
+from api.objects.objects import Objects
+from api.objects.writing import Review, Rule
 from fleet.values.ports import Body
 from fleet.values.untyped import at, mapping
 

@@ -13,11 +13,11 @@ from typing import Any
 import orjson
 
 from fleet.admission.crds import INTERNAL_GROUPS
-from fleet.engine.crd import GROUP, RESOURCE, crd_of
-from fleet.engine.kind import Kind
-from fleet.engine.status import StatusError
-from fleet.objects.objects import Objects
-from fleet.objects.writing import Options, User
+from api.engine.crd import GROUP, RESOURCE, crd_of
+from api.engine.kind import Kind
+from api.engine.status import StatusError
+from api.objects.objects import Objects
+from api.objects.writing import Options, User
 from fleet.values.ports import Body
 from fleet.wellknown import (
     ANNOTATION_SEEDED,

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from fleet.admission.travel import propagatable, why_not
 from fleet.admission.workloads import INSTEAD, stays_with_its_pods
 from fleet.bindings.matching import labels_match
-from fleet.engine.kind import Kind
+from api.engine.kind import Kind
 from fleet.values.ports import Body, Key, Store
 from fleet.values.untyped import mapping, pairs, rows, text, whole
 from fleet.wellknown import POLICY

@@ -17,9 +17,9 @@ from cryptography.x509.oid import NameOID
 
 from fleet.admission.causes import duplicate, forbidden, invalid, required, unsupported
 from fleet.admission.rule import Checks
-from fleet.engine.status import Cause
-from fleet.engine.status import forbidden as refused
-from fleet.objects.writing import Review, User
+from api.engine.status import Cause
+from api.engine.status import forbidden as refused
+from api.objects.writing import Review, User
 from fleet.values.names import label_problems
 from fleet.values.ports import Body
 from fleet.values.untyped import at, mapping, rows, text

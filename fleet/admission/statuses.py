@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from fleet.engine.status import Cause, forbidden
-from fleet.objects.writing import Review
+from api.engine.status import Cause, forbidden
+from api.objects.writing import Review
 
 
 def status_by_hub(review: Review) -> Sequence[Cause]:

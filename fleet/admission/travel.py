@@ -6,7 +6,7 @@ cluster-wide policy only: a tenant who could send a RoleBinding would have the r
 
 from __future__ import annotations
 
-from fleet.engine.kind import Kind
+from api.engine.kind import Kind
 from fleet.values.ports import Body, Key
 from fleet.wellknown import CLUSTER, CONFIG, POLICY, QUEUE, QUOTA, SYSTEM_NAMESPACES, WORK
 

@@ -17,9 +17,9 @@ import yaml
 
 from fleet.admission.causes import forbidden
 from fleet.admission.operators import asked_anew
-from fleet.engine.status import Cause
+from api.engine.status import Cause
 from fleet.kinds import interpreter_for
-from fleet.objects.writing import Review
+from api.objects.writing import Review
 from fleet.values.ports import Body
 from fleet.values.untyped import mapping
 

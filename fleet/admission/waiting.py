@@ -17,18 +17,18 @@ from fleet.admission.latesttree import latest_tree
 from fleet.admission.perstore import once_per_store
 from fleet.bindings import binding as b
 from fleet.bindings.trees import tree_object
-from fleet.engine.status import Cause, forbidden
+from api.engine.status import Cause, forbidden
 from fleet.kinds import INTERPRETERS, Interpreter, State, interpreter_for
-from fleet.objects.apart import apart
-from fleet.objects.changes import Resource, changed_keys
-from fleet.objects.objects import Objects
-from fleet.objects.writing import Review
+from api.objects.apart import apart
+from api.objects.changes import Resource, changed_keys
+from api.objects.objects import Objects
+from api.objects.writing import Review
 from fleet.quota.leaf import leaf_for
 from fleet.quota.parse import BadTree, limits_of_waiting
 from fleet.quota.tree import QuotaTree
 from fleet.quota.users import USER_MAX
 from fleet.quota.waiting import MAX_WAITING, WaitingLimits
-from fleet.slices import unhurried
+from api.slices import unhurried
 from fleet.values.ports import Body, Key, Store
 from fleet.values.untyped import at, digits
 from fleet.wellknown import (

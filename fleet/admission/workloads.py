@@ -12,7 +12,7 @@ from typing import Any
 
 from fleet.admission.causes import invalid
 from fleet.admission.travel import GRANTS_RIGHTS
-from fleet.engine.status import Cause
+from api.engine.status import Cause
 from fleet.kinds import INTERPRETERS, interpreter_for, interpreter_of
 from fleet.kinds.lookup import Named
 

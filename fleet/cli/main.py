@@ -109,7 +109,7 @@ def _empty() -> typer.Typer:
 
 def _said(wanted: bool) -> None:
     if wanted:
-        from fleet.release import running
+        from fleet.values.release import running
 
         print(f"fleet {running()}")
         raise typer.Exit

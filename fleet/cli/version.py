@@ -19,7 +19,7 @@ def version(
     """
     from fleet.cli.hub import connect
     from fleet.client.config import OWN_VERSION
-    from fleet.release import Release, running
+    from fleet.values.release import Release, running
 
     print(f"fleet {running()}", flush=True)
     try:

@@ -19,7 +19,7 @@ from fleet.hub.serving import CertificateOption, Given, KeyOption
 if TYPE_CHECKING:
     from api.console.login import Client
     from api.oidc.config import Issuer
-    from fleet.outgoing.allowed import Allowed
+    from api.outgoing.allowed import Allowed
 
 AuthenticationOption = Annotated[
     Path | None,
@@ -197,7 +197,7 @@ class Access:
 
     def allowed(self) -> Allowed:
         """What the hub's own requests may reach besides public addresses. Raises Failure."""
-        from fleet.outgoing.allowed import Allowed
+        from api.outgoing.allowed import Allowed
 
         try:
             return Allowed.parse(self.outgoing_allow or ())

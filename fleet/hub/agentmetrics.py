@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from fleet import buildinfo
 from fleet.cli.failure import Failure
-from fleet.engine.status import StatusError, unauthorized, unavailable
+from api.engine.status import StatusError, unauthorized, unavailable
 
 if TYPE_CHECKING:
     from prometheus_client import CollectorRegistry

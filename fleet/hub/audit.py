@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from api.audit.face import Audit
     from api.audit.metrics import AuditMetrics
     from api.audit.webhook import Receiver
-    from fleet.audit.policy import Policy
-    from fleet.outgoing.outgoing import Outgoing
+    from api.audit.policy import Policy
+    from api.outgoing.outgoing import Outgoing
     from fleet.values.ports import Clock
 
 
@@ -79,7 +79,7 @@ async def audit_of(access: Access, outgoing: Outgoing, clock: Clock) -> AsyncIte
 
 
 def _policy(access: Access) -> Policy | None:
-    from fleet.audit.policy import parse
+    from api.audit.policy import parse
     from fleet.values.sections import BadConfiguration
 
     path = access.audit_policy_file

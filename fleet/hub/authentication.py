@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from api.oidc.metrics import OidcMetrics
     from fleet.cli.datadir import DataDir
     from fleet.hub.compose import Base
-    from fleet.outgoing.outgoing import Outgoing
+    from api.outgoing.outgoing import Outgoing
     from fleet.values.ports import Clock
 
 
@@ -90,7 +90,7 @@ def administrator(data: DataDir, clock: Clock) -> TokenFile:
 def fetch_by(outgoing: Outgoing) -> Fetch:
     """The way to documents of issuers: through the client of the hub's own requests."""
     from api.oidc.keys import DOCUMENT_BYTES_MAX, FETCH_S, FetchFailed
-    from fleet.outgoing.errors import OutgoingError
+    from api.outgoing.errors import OutgoingError
 
     async def fetch(url: str, authority: str) -> bytes:
         headers = {"accept": "application/json"}

@@ -56,8 +56,8 @@ async def _backup(data: DataDir, url: str | None, output: IO[bytes], name: str, 
     from fleet.hub import pki
     from fleet.hub.archive import Writing, spool
     from fleet.hub.compose import database
-    from fleet.store.dump import TABLES, CannotDump, dump
-    from fleet.store.migrate import HEAD
+    from api.store.dump import TABLES, CannotDump, dump
+    from api.store.migrate import HEAD
     from fleet.values.times import rfc3339
 
     try:
@@ -89,7 +89,7 @@ async def _check_same_hub(data: DataDir, source: object) -> None:
     """Raises Failure where the directory is of another hub: its keys would not open the database."""
     import orjson
 
-    from fleet.store.dump import Dump
+    from api.store.dump import Dump
     from fleet.values.ports import Key
     from fleet.wellknown import HUB_CONFIG, SYSTEM_NAMESPACE
 
@@ -103,7 +103,7 @@ async def _check_same_hub(data: DataDir, source: object) -> None:
 def _files(data: DataDir, keys: frozenset[str]) -> dict[str, bytes]:
     """The files of the directory. Read after the database: a rotation only adds keys. Raises Failure where a key of the
     database is missing."""
-    from fleet.store.secrets import read_keys
+    from api.store.secrets import read_keys
 
     missing = keys - read_keys(data.secrets_key)[0].keys()
     if missing:

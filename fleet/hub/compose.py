@@ -24,12 +24,12 @@ if TYPE_CHECKING:
     from fleet.controllers.runtime.heartbeat import Heartbeat
     from fleet.controllers.runtime.hub import ControllerConfig, Hub
     from fleet.controllers.runtime.metrics import Metrics
-    from fleet.engine.registry import Registry
+    from api.engine.registry import Registry
     from fleet.hub.exposition import Gate
     from fleet.hub.serving import Given
-    from fleet.objects.objects import Objects
+    from api.objects.objects import Objects
     from fleet.solver.process import ProcessSolver
-    from fleet.store.postgres import PostgresStore
+    from api.store.postgres import PostgresStore
     from fleet.traces.traces import Traces
 
 SWITCH_S = 0.0005  # after which a thread gives way to the event loop, which waits for its turn at each system call
@@ -114,7 +114,7 @@ async def database(data: DataDir, url: str | None) -> AsyncIterator[str]:
     if url:
         yield url
         return
-    from fleet.store.embedded import EmbeddedFailed, EmbeddedPostgres
+    from api.store.embedded import EmbeddedFailed, EmbeddedPostgres
 
     postgres = EmbeddedPostgres(data.postgres)
     try:
@@ -133,11 +133,11 @@ async def base(data: DataDir, dsn: str, parsed_bytes: int | None = None) -> Asyn
     `parsed_bytes`: the room of objects that are parsed; None for loops that look at all objects again and again."""
     from api.kindfiles import load_kinds
     from fleet.admission import rules
-    from fleet.engine.registry import Registry
-    from fleet.objects.crds import follow_crds
-    from fleet.objects.interpreters import follow_interpreters
-    from fleet.objects.objects import Objects
-    from fleet.store.postgres import PostgresStore
+    from api.engine.registry import Registry
+    from api.objects.crds import follow_crds
+    from api.objects.interpreters import follow_interpreters
+    from api.objects.objects import Objects
+    from api.store.postgres import PostgresStore
 
     clock, ids = WallClock(), RandomIds()
     store = PostgresStore(dsn, clock, secret_key_file=data.secrets_key, parsed_bytes=parsed_bytes)
@@ -165,7 +165,7 @@ async def base(data: DataDir, dsn: str, parsed_bytes: int | None = None) -> Asyn
 
 async def _start_store(store: PostgresStore, data: DataDir) -> None:
     """Start it; a database that is still starting gets a bounded time."""
-    from fleet.store.secrets import KeyMissing
+    from api.store.secrets import KeyMissing
     from fleet.values.ports import SchemaTooNew, StoreUnavailable
 
     deadline = asyncio.get_running_loop().time() + DATABASE_WAIT_S
@@ -255,7 +255,7 @@ async def _lead(
         if gate is not None:
             from api.rbac import Rbac
             from api.storedtokens import StoredTokens
-            from fleet.store.metrics import StoreMetrics
+            from api.store.metrics import StoreMetrics
 
             StoreMetrics(hub.store).show(metrics.registry)
             gate.tokens = StoredTokens(hub.store, hub.clock)
@@ -306,7 +306,7 @@ async def _lead_once(
     from fleet.controllers.runtime.hub import Hub
     from fleet.hub.tunnels import dialer_of
     from fleet.members.clusters import ClusterMembers
-    from fleet.store.leadership import PostgresLeadership, Sign
+    from api.store.leadership import PostgresLeadership, Sign
 
     leadership, holder = PostgresLeadership(hub.dsn), f"{sockets.gethostname()}-{os.getpid()}"
     leading = asyncio.create_task(leadership.acquire("controllers", holder))

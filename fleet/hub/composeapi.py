@@ -67,9 +67,9 @@ async def serve_api(
     from fleet.hub.serving import followed, shown
     from fleet.hub.tracing import traces_of
     from fleet.hub.tunnels import address_of, dialer_of, holder_of
-    from fleet.objects.converting import Conversions
-    from fleet.outgoing import Outgoing
-    from fleet.store.metrics import StoreMetrics
+    from api.objects.converting import Conversions
+    from api.outgoing import Outgoing
+    from api.store.metrics import StoreMetrics
 
     async with (
         database(data, urls.hub) as dsn, base(data, dsn, PARSED_BYTES) as hub,

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from api.console.login import Post
     from fleet.hub.access import Access
     from fleet.hub.compose import Base
-    from fleet.outgoing.outgoing import Outgoing
+    from api.outgoing.outgoing import Outgoing
 
 PATH = "/console"
 
@@ -37,7 +37,7 @@ def console_of(hub: Base, access: Access, authenticator: Authenticator, outgoing
 def post_by(outgoing: Outgoing, authority: str) -> Post:
     """The way to the token endpoint of an issuer: through the client of the hub's own requests."""
     from api.oidc.keys import DOCUMENT_BYTES_MAX, FETCH_S, FetchFailed
-    from fleet.outgoing.errors import OutgoingError
+    from api.outgoing.errors import OutgoingError
 
     async def post(url: str, body: bytes, headers: Mapping[str, str]) -> tuple[int, bytes]:
         try:

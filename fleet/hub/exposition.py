@@ -19,7 +19,7 @@ from socketserver import ThreadingMixIn
 from typing import TYPE_CHECKING, Any, Protocol
 from wsgiref.simple_server import WSGIRequestHandler, WSGIServer
 
-from fleet.engine.status import StatusError, unauthorized, unavailable
+from api.engine.status import StatusError, unauthorized, unavailable
 
 if TYPE_CHECKING:
     from prometheus_client import CollectorRegistry
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from api.auth import Authenticator
     from api.rbac import Rbac
     from api.tls import Certificates
-    from fleet.objects.writing import User
+    from api.objects.writing import User
 
 PATH = "/metrics"
 CLIENT_LIMIT_S = 10.0  # for a client to shake hands, to ask and to read, each

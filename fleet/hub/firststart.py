@@ -66,7 +66,7 @@ def prepare(data: DataDir, host: str) -> bool:
     The caller holds the Lock. The kubeconfig is written apart, once the port is known.
     """
     from fleet.hub import pki, serving
-    from fleet.store.secrets import SecretBox
+    from api.store.secrets import SecretBox
 
     first = not data.hub_id_file.exists()
     if first:

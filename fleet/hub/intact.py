@@ -125,7 +125,7 @@ def _check_pair(contents: dict[Path, Any], certificate: Path, key: Path, remedy:
 
 
 def _check_database(data: DataDir) -> None:
-    from fleet.store.embedded import EmbeddedFailed, check_files
+    from api.store.embedded import EmbeddedFailed, check_files
 
     try:
         check_files(data.postgres)
@@ -145,7 +145,7 @@ def _hub_id(content: bytes) -> uuid.UUID:
 
 
 def _secrets_key(path: Path) -> object:
-    from fleet.store.secrets import BadKeyFile, read_keys
+    from api.store.secrets import BadKeyFile, read_keys
 
     try:
         return read_keys(path)

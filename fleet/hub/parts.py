@@ -32,7 +32,7 @@ class Parts:
     webhooks: Callable[[], list[dict[str, Any]]] = list
 
     async def __call__(self) -> dict[str, Any]:
-        from fleet.store.facts import facts
+        from api.store.facts import facts
 
         now = self.clock.now()
         database: dict[str, Any] | None = None
@@ -48,7 +48,7 @@ class Parts:
 
     async def write_trouble(self) -> str:
         """Why the database takes no write now; "" where it does."""
-        from fleet.store.writable import trial
+        from api.store.writable import trial
 
         return (await trial(self.dsn)).trouble
 
@@ -59,7 +59,7 @@ class Parts:
     async def _past(self, now: float) -> dict[str, Any]:
         """How far the history is written, beside the log that it is made of."""
         from fleet.accounts.reports_reader import HistoryUnavailable
-        from fleet.store.facts import log_after
+        from api.store.facts import log_after
 
         try:
             revision, state = await (await self.history.reader()).cursor() or (0, {})

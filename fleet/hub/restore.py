@@ -74,8 +74,8 @@ def _read(file: str, passphrase: str | None) -> Backup:
 def _check(backup: Backup, file: str) -> None:
     """Raises Failure for a backup that this release cannot restore."""
     from fleet.cli.datadir import DataDir
-    from fleet.store.dump import TABLES
-    from fleet.store.migrate import HEAD
+    from api.store.dump import TABLES
+    from api.store.migrate import HEAD
 
     if backup.text("schema") != HEAD:
         raise Failure(
@@ -103,7 +103,7 @@ async def _restore(data: DataDir, url: str | None, backup: Backup, replaced: lis
     from fleet.controllers.runtime.terms import KEY, ended
     from fleet.hub import pki
     from fleet.hub.compose import database
-    from fleet.store.dump import CannotDump, load, look
+    from api.store.dump import CannotDump, load, look
     from fleet.values.files import whole_private
 
     try:

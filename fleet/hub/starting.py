@@ -7,7 +7,7 @@ from urllib.parse import urlsplit
 
 import structlog
 
-from fleet.release import running
+from fleet.values.release import running
 
 
 def say_start(process: str, **where: str) -> None:

@@ -50,7 +50,7 @@ from fleet.values.untyped import digits
 
 if TYPE_CHECKING:
     from fleet.hub.supervise import Child, Supervisor
-    from fleet.store.embedded import EmbeddedPostgres
+    from api.store.embedded import EmbeddedPostgres
 
 DEFAULT_LISTEN = "127.0.0.1:6440"
 READY_LIMIT_S = 90.0  # crash recovery of the database included
@@ -304,7 +304,7 @@ class _Hub:
         print(f"ready  {self._server}  kubeconfig={data.kubeconfig}  members={members}  ({took:.1f} s)", flush=True)
 
     async def _start_postgres(self) -> None:
-        from fleet.store.embedded import EmbeddedFailed, EmbeddedPostgres
+        from api.store.embedded import EmbeddedFailed, EmbeddedPostgres
 
         first = not (self._plan.data.postgres / "data").exists()
         progress("creating the database" if first else "starting the database")

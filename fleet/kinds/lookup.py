@@ -1,6 +1,6 @@
 """Which interpreter reads which kind: one table a process.
 
-The declarations that Fleet ships are read when the first kind is asked for. A loader (fleet/objects/interpreters.py)
+The declarations that Fleet ships are read when the first kind is asked for. A loader (api/objects/interpreters.py)
 puts the declarations of users over them, all at once: a reader sees the table before or after.
 """
 
@@ -24,7 +24,7 @@ Target = tuple[str, str]  # (group, kind)
 
 
 class Named(Protocol):
-    """A `fleet.engine.kind.Kind`, as far as this package looks."""
+    """A `api.engine.kind.Kind`, as far as this package looks."""
 
     @property
     def group(self) -> str: ...

@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable, Hashable, Iterable
 from time import perf_counter
 from typing import Any
 
-from fleet.slices import SLICE_S
+from api.slices import SLICE_S
 
 BYTES_MAX = 1 << 30  # as `weight` counts
 OBJECTS_MAX = 1_000_000

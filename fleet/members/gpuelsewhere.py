@@ -7,7 +7,7 @@ from binascii import Error as Base64Error
 
 from fleet.members.gpufigures import ANSWER_BYTES_MAX, NoFigures
 from fleet.members.gpusource import Prometheus
-from fleet.outgoing import Outgoing, OutgoingError
+from api.outgoing import Outgoing, OutgoingError
 from fleet.values.ports import Key, Store
 from fleet.values.untyped import mapping, text
 from fleet.wellknown import SYSTEM_NAMESPACE

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
-from fleet.engine.selectors import Requirement, from_object, holds
+from api.engine.selectors import Requirement, from_object, holds
 from fleet.model.told import Told, named
 from fleet.values.ports import Body
 from fleet.values.untyped import mapping, text, texts, whole

@@ -11,7 +11,7 @@ import aiosmtplib
 from fleet.notify.forms import content, mail, signed, signing_key
 from fleet.notify.happening import Happening
 from fleet.notify.receiver import Mail, Receiver, Web
-from fleet.outgoing import Outgoing, OutgoingError
+from api.outgoing import Outgoing, OutgoingError
 
 TIMEOUT_S = 10.0
 ANSWER_BYTES_MAX = 64 << 10

@@ -34,7 +34,7 @@ _RATE_TEXT = 'must be a number such as "1.5", from 1 to 100, with at most three 
 
 @dataclass(frozen=True, slots=True)
 class Flaw:
-    """One thing that is wrong in a tree; `reason` as in fleet.engine.status.Cause."""
+    """One thing that is wrong in a tree; `reason` as in api.engine.status.Cause."""
 
     field: str
     message: str

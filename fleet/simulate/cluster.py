@@ -26,10 +26,10 @@ from api.serve import Server
 from fleet.controllers.lifecycle.garbage import GarbageCollector
 from fleet.controllers.lifecycle.namespaces import Namespaces
 from fleet.controllers.runtime.controller import Loop, run_all
-from fleet.engine.registry import Registry
-from fleet.objects.crds import follow_crds, load_crds
-from fleet.objects.objects import Objects
-from fleet.objects.writing import User
+from api.engine.registry import Registry
+from api.objects.crds import follow_crds, load_crds
+from api.objects.objects import Objects
+from api.objects.writing import User
 from fleet.simulate.batchjob import BatchJobs
 from fleet.simulate.declared import DeclaredKinds
 from fleet.simulate.exporter import PodMetrics
@@ -46,7 +46,7 @@ from fleet.simulate.tfjob import TFJobs
 from fleet.simulate.wall import RandomIds, WallClock
 from fleet.simulate.world import World
 from fleet.simulate.xgboostjob import XGBoostJobs
-from fleet.store.memory import MemoryStore
+from api.store.memory import MemoryStore
 from fleet.values.kubeconfig.document import write
 from fleet.values.ports import Body, Clock, Ids, Key
 from fleet.wellknown import CLUSTER, POLICY, QUEUE, QUOTA, WORK

@@ -13,7 +13,7 @@ import copy
 from collections.abc import Mapping
 from typing import Any
 
-from fleet.engine.kind import Kind
+from api.engine.kind import Kind
 from fleet.kinds.declaration import BadDeclaration, StateRule, read_declaration
 from fleet.kinds.declared import DeclaredKind
 from fleet.kinds.interpreter import State, Template

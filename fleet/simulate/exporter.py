@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 from api.http import Answer, Request, text_response
 from api.routing import Route
-from fleet.engine.status import StatusError, not_found, unavailable
+from api.engine.status import StatusError, not_found, unavailable
 from fleet.simulate.world import World, phase_of
 from fleet.values.ports import Body, Key
 from fleet.values.untyped import mapping, pairs, rows, text

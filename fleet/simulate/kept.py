@@ -16,7 +16,7 @@ from typing import Any
 import orjson
 import structlog
 
-from fleet.store.memory import MemoryStore
+from api.store.memory import MemoryStore
 from fleet.values.files import whole_private
 from fleet.values.ports import Key, Stored
 from fleet.values.untyped import mapping

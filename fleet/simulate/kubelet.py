@@ -12,7 +12,7 @@ import re
 
 import structlog
 
-from fleet.engine.status import StatusError
+from api.engine.status import StatusError
 from fleet.simulate.world import World, going, node_of, phase_of, set_condition
 from fleet.values.ports import Body, EventType, Expired
 from fleet.values.times import seconds as seconds_of

@@ -6,7 +6,7 @@ from __future__ import annotations
 import copy
 from typing import Any
 
-from fleet.engine.kind import Schema
+from api.engine.kind import Schema
 
 
 def completed(schema: Schema, value: Any, now: str) -> Any:

@@ -19,7 +19,7 @@ from heapq import heappop, heappush
 
 import structlog
 
-from fleet.engine.status import StatusError
+from api.engine.status import StatusError
 from fleet.kinds.requests import amounts, pod_requests
 from fleet.simulate.match import Needs, chosen_domains, liking, needs_of, why_not_here
 from fleet.simulate.world import World, going, node_of, phase_of, set_condition

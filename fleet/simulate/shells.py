@@ -14,7 +14,7 @@ from urllib.parse import parse_qsl
 from api.http import Answer, Request, Upgrade
 from api.routing import Route
 from api.websocket import ServerPipe, handshake, offers
-from fleet.engine.status import bad_request
+from api.engine.status import bad_request
 from fleet.simulate.logs import asked_for
 from fleet.simulate.world import World
 

@@ -11,10 +11,10 @@ import copy
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from fleet.engine.kind import Kind
-from fleet.engine.registry import Registry
-from fleet.objects.objects import Objects
-from fleet.objects.writing import Options, User
+from api.engine.kind import Kind
+from api.engine.registry import Registry
+from api.objects.objects import Objects
+from api.objects.writing import Options, User
 from fleet.simulate.required import completed
 from fleet.values.ports import Body, Clock, EventType, Expired, Ids, Store
 from fleet.values.times import rfc3339

@@ -2,7 +2,7 @@
 
 RE2, as in a kube-apiserver: no expression makes it backtrack. RE2 refuses expressions for which it cannot promise this
 (back-references, look-around, thousands of repetitions). "Linear" still means instructions × characters, so a match has
-a cost, and the caller has a budget (fleet/engine/validate.py).
+a cost, and the caller has a budget (api/engine/validate.py).
 """
 
 from __future__ import annotations

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from fleet.schemas import run
-from fleet.store.migrate import MIGRATION_LOCK
-from fleet.store.tables import metadata
+from api.schemas import run
+from api.store.migrate import MIGRATION_LOCK
+from api.store.tables import metadata
 
 run(metadata, lock=MIGRATION_LOCK, variables=("FLEET_DATABASE_URL",))

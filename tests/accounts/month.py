@@ -10,7 +10,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from fleet.store.embedded import EmbeddedPostgres
+from api.store.embedded import EmbeddedPostgres
 from tests.accounts.test_adds_up import HOUR, counted, replayed, seen_in_members
 
 

@@ -14,7 +14,7 @@ from alembic.script import ScriptDirectory
 from sqlalchemy.engine import Connection
 from sqlalchemy.ext.asyncio import AsyncEngine
 
-from fleet import schemas
+from api import schemas
 from fleet.accounts import partitions
 from fleet.accounts.models import SCHEMA, Base, Job, Wait
 from fleet.accounts.schema import HEAD, engine_of, prepare

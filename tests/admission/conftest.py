@@ -10,11 +10,11 @@ import pytest
 from api.kindfiles import load_kinds
 from fleet.admission import rules
 from fleet.admission.seed import seed
-from fleet.engine.registry import Registry
-from fleet.engine.status import StatusError
-from fleet.objects.objects import Objects
-from fleet.objects.writing import Options, User, Written
-from fleet.store.memory import MemoryStore
+from api.engine.registry import Registry
+from api.engine.status import StatusError
+from api.objects.objects import Objects
+from api.objects.writing import Options, User, Written
+from api.store.memory import MemoryStore
 
 Body = dict[str, Any]
 USER = Options(user=User("ann"), manager="tests")

@@ -9,9 +9,9 @@ import pytest
 
 from api.kindfiles import load_kinds
 from fleet.admission.kubernetes import UPDATES, check
-from fleet.engine.builtin import complete
-from fleet.engine.registry import Registry
-from fleet.objects.writing import Review
+from api.engine.builtin import complete
+from api.engine.registry import Registry
+from api.objects.writing import Review
 from tests.admission.conftest import USER, Body, Hub
 from tests.api.sound_table import SOUND
 

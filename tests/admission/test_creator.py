@@ -6,8 +6,8 @@ from copy import deepcopy
 
 import pytest
 
-from fleet.engine.patch import APPLY, MERGE
-from fleet.objects.writing import Options, User
+from api.engine.patch import APPLY, MERGE
+from api.objects.writing import Options, User
 from fleet.wellknown import ANNOTATION_CREATOR
 from tests.admission.conftest import Body, Hub
 

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from fleet.engine.crd import kind_of
+from api.engine.crd import kind_of
 from fleet.kinds import INTERPRETERS
-from fleet.objects.definitions import definitions
-from fleet.objects.interpreters import Loader
+from api.objects.definitions import definitions
+from api.objects.interpreters import Loader
 from fleet.wellknown import FINALIZER_BINDING
 from tests.admission.conftest import THE_HUB, Body, Hub
 from tests.admission.test_policies import gang, policy

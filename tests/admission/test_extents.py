@@ -10,10 +10,10 @@ import pytest
 from fleet.admission.extents import pods_within_bounds
 from fleet.admission.jobnames import fits_its_pods
 from fleet.bindings.extent import LIMITS
-from fleet.engine.kind import Kind
+from api.engine.kind import Kind
 from fleet.kinds import interpreter_of
-from fleet.objects.objects import Objects
-from fleet.objects.writing import Review
+from api.objects.objects import Objects
+from api.objects.writing import Review
 from fleet.wellknown import POLICY
 from tests.admission.conftest import USER, Body, Hub
 

@@ -19,7 +19,7 @@ from fleet.admission.unread import OF, PASSED_ON, POD_TEMPLATE, READ, REFUSED, W
 from fleet.kinds import interpreter_for
 from fleet.kinds.lookup import shipped
 from fleet.kinds.paths import Steps, put
-from fleet.objects.definitions import definitions
+from api.objects.definitions import definitions
 from fleet.values.untyped import at
 from fleet.wellknown import CLUSTER, CONFIG, POLICY, QUEUE, QUOTA, WORK
 from tests.admission.conftest import USER, Body, Hub

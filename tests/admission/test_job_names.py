@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from fleet.engine.patch import MERGE
-from fleet.engine.status import StatusError
+from api.engine.patch import MERGE
+from api.engine.status import StatusError
 from tests.admission.conftest import USER, Body, Hub
 from tests.simulate.kinds_table import LIVES, Life
 

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from fleet.admission.jobs import job as check_of_jobs
-from fleet.engine.kind import Kind
+from api.engine.kind import Kind
 from fleet.kinds import interpreter_of
-from fleet.objects.writing import Review
+from api.objects.writing import Review
 from tests.admission.conftest import USER, Body, Hub
 
 TEMPLATE = "spec.pytorchReplicaSpecs.Worker.template.spec"

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from fleet.engine.status import StatusError
+from api.engine.status import StatusError
 from tests.admission.conftest import THE_HUB, USER, Body, Hub
 from tests.controllers.world import pytorchjob
 

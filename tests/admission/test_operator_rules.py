@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from fleet.engine.crd import kind_of
+from api.engine.crd import kind_of
 from fleet.kinds import interpreter_of
-from fleet.objects.definitions import definitions
+from api.objects.definitions import definitions
 from tests.admission.conftest import THE_HUB, USER, Body, Hub
 from tests.kinds.examples import EXAMPLES, FAIL, Example, failing, jobset, rayjob
 

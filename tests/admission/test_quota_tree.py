@@ -9,7 +9,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from fleet.objects.objects import Objects
+from api.objects.objects import Objects
 from fleet.quota.parse import DEPTH_MAX, BadTree, parse_tree, validate_tree
 from fleet.wellknown import QUOTA
 from tests.admission.conftest import THE_HUB, Body, Hub

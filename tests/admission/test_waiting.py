@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from fleet.admission import waiting
-from fleet.engine.status import StatusError
-from fleet.objects.writing import Options, User
+from api.engine.status import StatusError
+from api.objects.writing import Options, User
 from fleet.quota.parse import parse_tree, validate_tree
 from fleet.wellknown import QUOTA
 from tests.admission.conftest import Body, Hub
@@ -139,7 +139,7 @@ async def test_a_job_that_comes_back_into_a_full_queue_is_not_refused(teams: Hub
 async def test_the_count_is_made_anew_where_the_log_tells_of_too_much(
     teams: Hub, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("fleet.objects.changes.CHANGES", 2)
+    monkeypatch.setattr("api.objects.changes.CHANGES", 2)
     await teams.create(tree({"fleet.io/max-waiting-jobs": 4}))
     for number in range(4):
         await submit(teams, job(f"j{number}"))

@@ -8,9 +8,9 @@ import pytest
 
 from api import untaken
 from fleet.admission.workloads import carries_pods, known
-from fleet.engine import patch as patches
-from fleet.engine.crd import kind_of
-from fleet.objects.definitions import definitions
+from api.engine import patch as patches
+from api.engine.crd import kind_of
+from api.objects.definitions import definitions
 from tests.admission.conftest import USER, Body, Hub
 from tests.admission.test_policies import JOBS, MAPS, gang, policy
 from tests.controllers.bind.test_untaken import RAY, pod, rayjob

@@ -21,7 +21,7 @@ from fleet.members.connection import Connection, Unreachable
 from fleet.members.kubeconfig import read_kubeconfig
 from fleet.members.relay import client_from_kubeconfig
 from fleet.members.traits import Limits
-from fleet.objects.writing import Options
+from api.objects.writing import Options
 from fleet.wellknown import CLUSTER, SYSTEM_NAMESPACE
 from tests.agent.world import ADMIN, AgentHub, agent_hub, member, running
 from tests.members.conftest import eventually

@@ -28,12 +28,12 @@ from fleet.agent.lease import Holding, key_of, read
 from fleet.agent.mux import MuxLimits, Pipe
 from fleet.agent.pipe import connect, session
 from fleet.agent.serving import Agent, Backoff, path_of
-from fleet.engine.registry import Registry
-from fleet.objects.objects import Objects
-from fleet.objects.writing import Options, User
+from api.engine.registry import Registry
+from api.objects.objects import Objects
+from api.objects.writing import Options, User
 from fleet.simulate.cluster import SimulatedCluster, Tls
 from fleet.simulate.wall import RandomIds, WallClock
-from fleet.store.memory import MemoryStore
+from api.store.memory import MemoryStore
 from fleet.wellknown import CLUSTER, SYSTEM_NAMESPACE
 from tests.api.conftest import self_signed
 

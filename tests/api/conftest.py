@@ -34,13 +34,13 @@ from api.openapi import OpenApi
 from api.rbac import Rbac
 from api.serve import Server
 from fleet.admission import rules
-from fleet.engine.registry import Registry
-from fleet.objects.objects import Objects
-from fleet.objects.writing import Options, User
+from api.engine.registry import Registry
+from api.objects.objects import Objects
+from api.objects.writing import Options, User
 from fleet.simulate.virtual import VirtualLoop as FastLoop
 from fleet.simulate.wall import RandomIds, WallClock
-from fleet.store.memory import MemoryStore
-from fleet.store.postgres import PostgresStore
+from api.store.memory import MemoryStore
+from api.store.postgres import PostgresStore
 from fleet.values.ports import Store
 from tests.testbed.bed import Bed
 from tests.testbed.build import parts

@@ -12,9 +12,9 @@ import pytest
 
 from api.rbac import answering
 from fleet.admission.dynamic import Dynamic
-from fleet.outgoing import Allowed, Outgoing
+from api.outgoing import Allowed, Outgoing
 from fleet.simulate.wall import RandomIds, WallClock
-from fleet.store.memory import MemoryStore
+from api.store.memory import MemoryStore
 from tests.api.conftest import Hub, open_hub
 from tests.api.hooks import Body, Hooks, configuration, hook_server
 from tests.testbed.pki import Pki, make_pki

@@ -26,7 +26,7 @@ from api.v1.mount import PREFIX, RestFace
 from fleet.admission import rules
 from fleet.controllers.decide.submitted import unit_in
 from fleet.notation.codec import decode_snapshot
-from fleet.objects.writing import Options, User
+from api.objects.writing import Options, User
 from fleet.values.ports import Body, Key, Put, Write
 from fleet.values.times import rfc3339
 from fleet.wellknown import (

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 import yaml
 
-from fleet.engine.status import StatusError
-from fleet.objects.hooking import may_connect
-from fleet.objects.writing import User
+from api.engine.status import StatusError
+from api.objects.hooking import may_connect
+from api.objects.writing import User
 from tests.api.hooks import Body
 from tests.api.hookworld import ADMISSION, MAPS, World, pki, world
 

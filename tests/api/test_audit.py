@@ -21,10 +21,10 @@ from api.auth import StaticTokens
 from api.protobuf.answers import whole
 from api.rbac import AllowAll
 from api.v1.mount import PREFIX, RestFace
-from fleet.audit.policy import parse
-from fleet.objects.writing import User
+from api.audit.policy import parse
+from api.objects.writing import User
 from fleet.simulate.wall import WallClock
-from fleet.store.memory import MemoryStore
+from api.store.memory import MemoryStore
 from tests.api.conftest import Hub, open_hub
 from tests.api.test_audit_like_a_kube_apiserver import Kept
 

@@ -20,10 +20,10 @@ import httpx
 import pytest
 
 from api.audit.face import Audit
-from fleet.audit.event import REASON
-from fleet.audit.policy import parse
+from api.audit.event import REASON
+from api.audit.policy import parse
 from fleet.simulate.wall import WallClock
-from fleet.store.memory import MemoryStore
+from api.store.memory import MemoryStore
 from tests.api.conftest import open_hub
 from tests.api.likeness import APPLY, JSON, JSON_PATCH, MERGE, TABLE, described, parts, settled
 from tests.api.realserver import RealServer, real_server

@@ -19,7 +19,7 @@ from structlog.testing import capture_logs
 
 from api.audit.metrics import AuditMetrics
 from api.audit.webhook import AuditWebhook, Receiver, read_receiver
-from fleet.outgoing import Allowed, Outgoing
+from api.outgoing import Allowed, Outgoing
 from fleet.simulate.wall import WallClock
 from fleet.values.kubeconfig.document import BadKubeconfig, write
 from tests.outgoing.server import serving

@@ -9,7 +9,7 @@ import pytest
 
 from api.protobuf import decode, kinds
 from api.strict import duplicates
-from fleet.engine.status import StatusError
+from api.engine.status import StatusError
 from fleet.values.yamlread import load_yaml
 
 

@@ -15,9 +15,9 @@ from typing import Any
 import httpx
 import pytest
 
-from fleet.objects.crds import follow_crds
+from api.objects.crds import follow_crds
 from fleet.simulate.wall import WallClock
-from fleet.store.memory import MemoryStore
+from api.store.memory import MemoryStore
 from tests.api.cel_table import DEFINITIONS, FIELDS, GROUP, PLACES, RULES, THING, WRITES, crd
 from tests.api.conftest import open_hub, real_client
 from tests.testbed.member import RealMember

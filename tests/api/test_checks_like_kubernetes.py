@@ -16,7 +16,7 @@ import httpx
 import pytest
 
 from fleet.simulate.wall import WallClock
-from fleet.store.memory import MemoryStore
+from api.store.memory import MemoryStore
 from tests.api.checks_table import FROZEN, OF_A_CLUSTER, REWRITTEN, WRONG, named
 from tests.api.conftest import open_hub, real_client
 from tests.api.likeness import JSON, MERGE, Said, described, differences

@@ -8,7 +8,7 @@ import orjson
 
 from fleet.bindings.heartbeat import LATE_S, LEASE, component_checks
 from fleet.simulate.wall import WallClock
-from fleet.store.memory import MemoryStore
+from api.store.memory import MemoryStore
 from fleet.values.ports import Put, Stored, StoreUnavailable
 from fleet.values.times import rfc3339
 from tests.api.conftest import KUBECTL, Hub, open_hub

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from fleet.engine.status import StatusError
+from api.engine.status import StatusError
 from tests.api.conftest import KUBECTL, Hub
 
 MERGE, APPLY, JSON = "application/merge-patch+json", "application/apply-patch+yaml", "application/json-patch+json"

@@ -8,8 +8,8 @@ import pytest
 
 from api.negotiation import accept
 from api.routing import parse, verb
-from fleet.engine.kind import Kind
-from fleet.engine.status import StatusError
+from api.engine.kind import Kind
+from api.engine.status import StatusError
 from tests.api.conftest import Hub
 
 AGGREGATED = (

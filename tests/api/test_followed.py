@@ -8,9 +8,9 @@ from collections.abc import AsyncIterator, Mapping
 import pytest
 
 from api.v1.followed import Recent, Shared, Sums
-from fleet.objects import changes
+from api.objects import changes
 from fleet.simulate.wall import WallClock
-from fleet.store.memory import MemoryStore
+from api.store.memory import MemoryStore
 from fleet.values.ports import Delete, Key, Put, Stored
 
 THINGS, OWNERS = ("test", "things"), ("test", "owners")

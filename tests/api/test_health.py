@@ -11,10 +11,10 @@ from api.app import build_app
 from api.auth import StaticTokens
 from api.kindfiles import load_kinds
 from api.rbac import AllowAll
-from fleet.engine.registry import Registry
-from fleet.objects.objects import Objects
+from api.engine.registry import Registry
+from api.objects.objects import Objects
 from fleet.simulate.wall import RandomIds, WallClock
-from fleet.store.memory import MemoryStore
+from api.store.memory import MemoryStore
 from fleet.values.ports import StoreUnavailable
 from tests.api.conftest import Hub
 

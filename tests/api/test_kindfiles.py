@@ -10,9 +10,9 @@ import pytest
 
 from api import kindfiles
 from api.kindfiles import load_kinds
-from fleet.engine.registry import Registry
-from fleet.engine.schemas import SCHEMA_FROM, collapse
-from fleet.objects.definitions import definitions
+from api.engine.registry import Registry
+from api.engine.schemas import SCHEMA_FROM, collapse
+from api.objects.definitions import definitions
 
 KINDS = Registry(load_kinds())
 

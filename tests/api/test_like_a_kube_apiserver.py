@@ -13,9 +13,9 @@ from pathlib import Path
 import httpx
 import pytest
 
-from fleet.objects.crds import follow_crds
+from api.objects.crds import follow_crds
 from fleet.simulate.wall import WallClock
-from fleet.store.memory import MemoryStore
+from api.store.memory import MemoryStore
 from tests.api.conftest import open_hub, real_client
 from tests.api.likeness import Asker, Said, described, differences
 from tests.api.likeness_table import CRD, CRDS, NS, TABLE_OF_ASKS, WIDGETS

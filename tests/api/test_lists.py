@@ -9,7 +9,7 @@ import pytest
 from api import http, joining
 from api.joining import PART
 from api.protobuf import decode
-from fleet import slices
+from api import slices
 from fleet.simulate.wall import WallClock
 from tests.api.conftest import Hub
 from tests.api.streams import config_map

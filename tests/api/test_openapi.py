@@ -14,8 +14,8 @@ import yaml
 from api.openapi import OpenApi
 from fleet.admission import rules
 from fleet.admission.seed import seed
-from fleet.engine.kind import Kind
-from fleet.objects.crds import follow_crds
+from api.engine.kind import Kind
+from api.objects.crds import follow_crds
 from tests.api.conftest import KUBECTLS, Hub
 from tests.testbed.kubectls import OWN
 

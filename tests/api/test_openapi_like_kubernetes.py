@@ -16,8 +16,8 @@ import yaml
 from api.openapi_schema import Components
 from api.protobuf.openapi import EXTENSIONS, encode, messages
 from api.protobuf.reading import walk
-from fleet.engine.crd import kind_of
-from fleet.objects.definitions import definitions
+from api.engine.crd import kind_of
+from api.objects.definitions import definitions
 from tests.testbed.member import RealMember
 from tests.testbed.openapi_tables import TARGET, tables
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from api.places import Places
-from fleet.engine.status import StatusError
+from api.engine.status import StatusError
 
 
 def test_one_user_takes_no_more_than_her_share() -> None:

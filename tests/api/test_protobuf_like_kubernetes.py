@@ -19,9 +19,9 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
 from api.protobuf import decode, encode_kind, kind_message
-from fleet.objects.crds import follow_crds
+from api.objects.crds import follow_crds
 from fleet.simulate.wall import WallClock
-from fleet.store.memory import MemoryStore
+from api.store.memory import MemoryStore
 from tests.api.conftest import open_hub
 from tests.api.protobodies import frames, inside, lost, settled
 from tests.api.protobuf_kinds import OBJECTS

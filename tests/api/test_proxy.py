@@ -16,12 +16,12 @@ from api.kindfiles import load_kinds
 from api.rbac import AllowAll
 from api.serve import Server
 from fleet.admission.dynamic import Dynamic
-from fleet.engine.registry import Registry
-from fleet.objects.objects import Objects
-from fleet.objects.writing import Options, User
-from fleet.outgoing import Allowed, Outgoing
+from api.engine.registry import Registry
+from api.objects.objects import Objects
+from api.objects.writing import Options, User
+from api.outgoing import Allowed, Outgoing
 from fleet.simulate.wall import RandomIds, WallClock
-from fleet.store.memory import MemoryStore
+from api.store.memory import MemoryStore
 from tests.api.conftest import ADMIN, KUBECTL, Hub
 from tests.api.streams import config_map, watching
 from tests.api.test_auth import binding, cluster_role

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from fleet.simulate.wall import WallClock
-from fleet.store.memory import MemoryStore
+from api.store.memory import MemoryStore
 from tests.api.conftest import open_hub, real_client
 from tests.api.likeness import APPLY, MERGE, Ask, Asker, Said, described, differences
 from tests.api.test_signing import PATH, request

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from fleet.engine.kind import Kind, Scale
-from fleet.objects.objects import Objects
-from fleet.objects.writing import Written
+from api.engine.kind import Kind, Scale
+from api.objects.objects import Objects
+from api.objects.writing import Written
 from tests.api.conftest import KUBECTL, Hub
 
 PODS = "/api/v1/namespaces/default/pods"

@@ -12,7 +12,7 @@ from api.protobuf.answers import envelope
 from api.protobuf.reading import decode
 from api.protobuf.writing import block, tag_of, varint
 from fleet.simulate.wall import WallClock
-from fleet.store.memory import MemoryStore
+from api.store.memory import MemoryStore
 from tests.api.conftest import Hub, open_hub
 from tests.model.test_times import BEYOND, ENDS
 

@@ -10,9 +10,9 @@ import pytest
 
 from api.v1 import line as lines
 from api.v1.line import Lines
-from fleet.objects import changes
+from api.objects import changes
 from fleet.simulate.wall import WallClock
-from fleet.store.memory import MemoryStore
+from api.store.memory import MemoryStore
 from fleet.values.ports import Body, Change, Delete, Key, Put, Stored, Write
 from fleet.values.times import rfc3339
 from fleet.wellknown import ANNOTATION_ENQUEUED, QUEUE, WORK, binding_name, unit_name

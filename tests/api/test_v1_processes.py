@@ -16,10 +16,10 @@ from api.rbac import Rbac
 from api.v1.mount import PREFIX, RestFace
 from fleet.admission import rules
 from fleet.controllers.decide.submitted import unit_in
-from fleet.engine.registry import Registry
-from fleet.objects.objects import Objects
+from api.engine.registry import Registry
+from api.objects.objects import Objects
 from fleet.simulate.wall import RandomIds, WallClock
-from fleet.store.postgres import PostgresStore
+from api.store.postgres import PostgresStore
 from tests.api.rest import ADMIN, TOKENS
 from tests.controllers.world import pytorchjob
 

@@ -11,7 +11,7 @@ from api.v1.models import JobDetail
 from api.v1.quantities import amounts_of, gpus, quantities
 from api.v1.standing import Stands, charged_amounts, detail, reason_of, state_of
 from api.v1.states import State
-from fleet.engine.registry import Registry
+from api.engine.registry import Registry
 from tests.controllers.world import pytorchjob
 
 KIND = Registry(load_kinds()).need("kubeflow.org", "pytorchjobs")

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from api.storedtokens import GROUP, TOKENS, StoredTokens
-from fleet.audit.policy import Asked
-from fleet.audit.secrets import is_secret
+from api.audit.policy import Asked
+from api.audit.secrets import is_secret
 from fleet.cli.datadir import DataDir
 from fleet.hub.firststart import create_root, prepare
 from tests.api.rest import Rest, causes, rest

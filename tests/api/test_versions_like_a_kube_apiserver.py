@@ -13,11 +13,11 @@ from concurrent.futures import ThreadPoolExecutor
 import httpx
 import pytest
 
-from fleet.objects.converting import Conversions
-from fleet.objects.crds import follow_crds
-from fleet.outgoing import Allowed, Outgoing
+from api.objects.converting import Conversions
+from api.objects.crds import follow_crds
+from api.outgoing import Allowed, Outgoing
 from fleet.simulate.wall import RandomIds, WallClock
-from fleet.store.memory import MemoryStore
+from api.store.memory import MemoryStore
 from tests.api.conftest import open_hub
 from tests.api.converters import GROUP, RESPONSES, Body, Converters, converter_server, hooked_crd
 from tests.api.likeness import MERGE, Ask, Asker, Said, described, differences

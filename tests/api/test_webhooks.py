@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from fleet.objects.hooking import AUDITED
-from fleet.objects.writing import Options, User
+from api.objects.hooking import AUDITED
+from api.objects.writing import Options, User
 from tests.api.hooks import Body
 from tests.api.hookworld import ADMISSION, MAPS, World, pki, world
 

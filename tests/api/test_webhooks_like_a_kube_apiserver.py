@@ -18,9 +18,9 @@ import pytest
 
 from api.rbac import answering
 from fleet.admission.dynamic import Dynamic
-from fleet.outgoing import Allowed, Outgoing
+from api.outgoing import Allowed, Outgoing
 from fleet.simulate.wall import RandomIds, WallClock
-from fleet.store.memory import MemoryStore
+from api.store.memory import MemoryStore
 from tests.api.conftest import open_hub
 from tests.api.hook_configs import EDITS, edited
 from tests.api.hooks import Body, Hooks, configuration, hook_server

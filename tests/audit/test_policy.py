@@ -9,7 +9,7 @@ import yaml
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from fleet.audit.policy import LEVELS, STAGES, Asked, Level, parse, read
+from api.audit.policy import LEVELS, STAGES, Asked, Level, parse, read
 from fleet.values.sections import BadConfiguration
 
 ANYTHING = st.recursive(

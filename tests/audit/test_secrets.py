@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from fleet.audit.event import addresses, agent, complete_ref, without_managed_fields
-from fleet.audit.policy import Asked
-from fleet.audit.secrets import holds_secret, is_secret, masked, quiet
+from api.audit.event import addresses, agent, complete_ref, without_managed_fields
+from api.audit.policy import Asked
+from api.audit.secrets import holds_secret, is_secret, masked, quiet
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,7 @@ from pathlib import Path
 from api.v1.mount import PREFIX, RestFace
 from fleet.controllers.decide.submitted import unit_in
 from fleet.simulate.wall import WallClock
-from fleet.store.memory import MemoryStore
+from api.store.memory import MemoryStore
 from tests.api.conftest import open_hub
 from tests.api.rest import waiting_jobs
 from tests.bench.client import patch, session

@@ -24,7 +24,7 @@ from fleet.accounts.reports_asked import Chosen, Period
 from fleet.accounts.reports_lives import jobs, life, of_name
 from fleet.accounts.reports_reader import Reader
 from fleet.accounts.schema import engine_of, prepare
-from fleet.store.embedded import EmbeddedPostgres
+from api.store.embedded import EmbeddedPostgres
 from tests.bench.report import Figure, Report, say
 
 Ask = Callable[[], Awaitable[Any]]

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import asyncpg
 
-from fleet.store.embedded import EmbeddedPostgres
+from api.store.embedded import EmbeddedPostgres
 from tests.bench.api import body
 from tests.bench.loader import NUMBER, Loader, Request, Task
 from tests.bench.report import Figure, Report, say

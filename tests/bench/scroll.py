@@ -26,7 +26,7 @@ from api.v1.mount import PREFIX, RestFace
 from fleet.controllers.decide.submitted import unit_in
 from fleet.hub.collecting import collect_seldom
 from fleet.simulate.wall import WallClock
-from fleet.store.memory import MemoryStore
+from api.store.memory import MemoryStore
 from fleet.values.ports import Key, Put, Write
 from fleet.wellknown import ANNOTATION_QUOTA_FULLNAME, QUEUE, QUEUE_NAMESPACE
 from tests.api.conftest import open_hub

@@ -23,11 +23,11 @@ from api.v1.mount import PREFIX, RestFace
 from fleet.controllers.decide.nodesnow import NODES_MOST
 from fleet.controllers.decide.submitted import unit_in
 from fleet.notation.codec import encode_snapshot
-from fleet.objects.latest import KIND, NODES
+from api.objects.latest import KIND, NODES
 from fleet.quota.tree import QuotaNode, QuotaTree
 from fleet.simulate.wall import WallClock
 from fleet.snapshot import Snapshot
-from fleet.store.memory import MemoryStore
+from api.store.memory import MemoryStore
 from fleet.values.ports import Key, Put, Store
 from fleet.wellknown import ANNOTATION_QUOTA_FULLNAME, QUEUE, QUEUE_NAMESPACE, QUOTA, TREE_NAMESPACE
 from tests.api.conftest import open_hub

@@ -10,12 +10,12 @@ import pytest
 
 from api.kindfiles import load_kinds
 from fleet.controllers.lifecycle.garbage import GarbageCollector
-from fleet.engine.registry import Registry
-from fleet.engine.status import conflict
-from fleet.objects.objects import Objects
-from fleet.objects.writing import Options, User
+from api.engine.registry import Registry
+from api.engine.status import conflict
+from api.objects.objects import Objects
+from api.objects.writing import Options, User
 from fleet.simulate.wall import RandomIds, WallClock
-from fleet.store.memory import MemoryStore
+from api.store.memory import MemoryStore
 from fleet.values.ports import Body, Key
 
 pytestmark = pytest.mark.xdist_group("chaos")

@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 from prometheus_client import CollectorRegistry, generate_latest
 
-from fleet.audit.policy import parse
+from api.audit.policy import parse
 from fleet.cli.failure import Failure
 from fleet.hub.access import Access
 from fleet.hub.audit import audit_of, check
-from fleet.outgoing import Allowed, Outgoing
+from api.outgoing import Allowed, Outgoing
 from fleet.simulate.wall import WallClock
 from tests.cli.hub import fleet, refusal
 

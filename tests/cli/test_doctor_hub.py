@@ -30,7 +30,7 @@ from fleet.hub import pki
 from fleet.hub.certificates import Certificates
 from fleet.hub.parts import Parts
 from fleet.simulate.wall import WallClock
-from fleet.store.migrate import migrate
+from api.store.migrate import migrate
 from fleet.values.kubeconfig.document import write
 from fleet.values.times import rfc3339
 

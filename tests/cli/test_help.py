@@ -11,7 +11,7 @@ import pytest
 from typer.testing import CliRunner
 
 from fleet.cli import main
-from fleet.release import running
+from fleet.values.release import running
 from tests.cli.hub import fleet
 
 COMMANDS = (

@@ -14,7 +14,7 @@ from typer.testing import CliRunner, Result
 from fleet.cli.failure import Failure
 from fleet.cli.main import with_commands
 from fleet.cli.report import ReportOutput, _print
-from fleet.store.embedded import EmbeddedPostgres
+from api.store.embedded import EmbeddedPostgres
 from tests.accounts.past import START, at, past_in
 from tests.cli.hub import Up
 

@@ -18,13 +18,13 @@ from typing import Any
 import asyncpg
 import pytest
 
-from fleet import schemas
+from api import schemas
 from fleet.accounts import partitions, schema
 from fleet.accounts.models import SCHEMA
 from fleet.accounts.schema import engine_of
 from fleet.hub.starting import place_of
-from fleet.release import running
-from fleet.store import migrate
+from fleet.values.release import running
+from api.store import migrate
 from tests.cli.hub import Up, fleet
 from tests.conftest import Server, run_apart
 

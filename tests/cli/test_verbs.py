@@ -20,7 +20,7 @@ from fleet.cli.failure import Failure
 from fleet.cli.jobs import LIST, STATES
 from fleet.cli.queueverbs import QUEUES
 from fleet.cli.when import moment
-from fleet.release import running
+from fleet.values.release import running
 from fleet.wellknown import ANNOTATION_QUOTA_FULLNAME
 from tests.cli.hub import Up, fleet, refusal, until
 from tests.cli.test_drain import QUOTA

@@ -10,7 +10,7 @@ import threading
 from collections.abc import Sequence
 from pathlib import Path
 
-from fleet.store.embedded import EmbeddedPostgres
+from api.store.embedded import EmbeddedPostgres
 from tests.bench.lag import measure
 from tests.chaos.client import Client
 from tests.clients.processes import ApiProcesses, api_processes

@@ -24,10 +24,10 @@ from api.rbac import Rbac
 from api.serve import Server
 from api.v1.mount import PREFIX, RestFace
 from fleet.controllers.decide.submitted import unit_in
-from fleet.engine.registry import Registry
-from fleet.objects.objects import Objects
+from api.engine.registry import Registry
+from api.objects.objects import Objects
 from fleet.simulate.wall import RandomIds, WallClock
-from fleet.store.memory import MemoryStore
+from api.store.memory import MemoryStore
 from tests.oidc.issuer import Hand
 
 ORIGIN = {"origin": "https://hub"}

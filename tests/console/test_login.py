@@ -23,8 +23,8 @@ from fleet.cli.failure import Failure
 from fleet.hub.access import Access
 from fleet.hub.authentication import fetch_by
 from fleet.hub.console import post_by
-from fleet.outgoing import Outgoing
-from fleet.outgoing.allowed import Allowed
+from api.outgoing import Outgoing
+from api.outgoing.allowed import Allowed
 from tests.console.hub import World, console_hub
 from tests.oidc.issuer import AUDIENCE, configuration, entry
 from tests.oidc.provider import Provider

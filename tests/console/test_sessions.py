@@ -15,9 +15,9 @@ from api.console.face import Console
 from api.console.sessions import COOKIE, OF_USER_MAX, Sessions
 from api.kindfiles import load_kinds
 from api.rbac import Rbac
-from fleet.audit.policy import parse
-from fleet.engine.registry import Registry
-from fleet.objects.objects import Objects
+from api.audit.policy import parse
+from api.engine.registry import Registry
+from api.objects.objects import Objects
 from fleet.simulate.wall import RandomIds, WallClock
 from tests.api.test_audit_like_a_kube_apiserver import Kept
 from tests.console.hub import ORIGIN, TOKENS, World, console_hub

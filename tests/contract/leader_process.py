@@ -12,8 +12,8 @@ from pathlib import Path
 import structlog
 
 from fleet.simulate.wall import WallClock
-from fleet.store.leadership import PostgresLeadership
-from fleet.store.postgres import PostgresStore
+from api.store.leadership import PostgresLeadership
+from api.store.postgres import PostgresStore
 from fleet.values.ports import Fenced
 from tests.contract.world import put
 

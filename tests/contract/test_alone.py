@@ -9,8 +9,8 @@ from contextlib import asynccontextmanager
 import asyncpg
 import pytest
 
-from fleet.store import follower
-from fleet.store.postgres import PostgresStore
+from api.store import follower
+from api.store.postgres import PostgresStore
 from fleet.values.ports import ALONE, StoreUnavailable
 from tests.contract.world import PostgresWorld, eventually, key, must, put
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from fleet.store.bodies import Bodies
+from api.store.bodies import Bodies
 from fleet.values.ports import Delete, Key, Stored
 from tests.contract.world import PostgresWorld, key, must, names, put
 

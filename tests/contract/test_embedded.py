@@ -15,14 +15,14 @@ import asyncpg
 import psutil
 import pytest
 
-from fleet.store.embedded import SETTINGS, EmbeddedPostgres
+from api.store.embedded import SETTINGS, EmbeddedPostgres
 from tests.contract.world import PATIENCE_S, eventually
 
 ROOT = Path(__file__).resolve().parents[2]
 START_AND_STAY = """
 import asyncio, sys
 from pathlib import Path
-from fleet.store.embedded import EmbeddedPostgres
+from api.store.embedded import EmbeddedPostgres
 
 async def main():
     server = EmbeddedPostgres(Path(sys.argv[1]))

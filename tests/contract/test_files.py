@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from fleet.store.secrets import SecretBox
+from api.store.secrets import SecretBox
 from fleet.values.files import whole_private, write_private
 
 

@@ -14,8 +14,8 @@ from pathlib import Path
 import asyncpg
 import pytest
 
-from fleet.store.leadership import PostgresLeadership, Sign
-from fleet.store.life import Patience
+from api.store.leadership import PostgresLeadership, Sign
+from api.store.life import Patience
 from fleet.values.ports import Change, Committed, Conflict, Fenced
 from tests.contract.world import PATIENCE_S, PostgresWorld, World, key, must, put
 

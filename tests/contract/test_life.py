@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from fleet.store.life import Patience, Stamps, Turning, state_of_loop
+from api.store.life import Patience, Stamps, Turning, state_of_loop
 
 
 @pytest.mark.parametrize(

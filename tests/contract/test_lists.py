@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from fleet.store import labels as labels_module
+from api.store import labels as labels_module
 from fleet.values.ports import Body, Delete, Expired, Hinted, Put, Stored
 from tests.contract.world import PostgresWorld, World, body, eventually, key, must, names, put
 

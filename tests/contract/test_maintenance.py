@@ -8,8 +8,8 @@ import asyncpg
 import pytest
 
 from fleet.simulate.wall import WallClock
-from fleet.store.link import Link
-from fleet.store.maintenance import Maintenance, Retention
+from api.store.link import Link
+from api.store.maintenance import Maintenance, Retention
 from fleet.values.ports import Expired, StoreUnavailable
 from tests.contract.world import PATIENCE_S, PostgresWorld, eventually, key, must, names, put, take
 

@@ -14,9 +14,9 @@ from alembic.script import ScriptDirectory
 from sqlalchemy.engine import Connection
 from sqlalchemy.ext.asyncio import create_async_engine
 
-from fleet import schemas
-from fleet.store.migrate import HEAD, migrate
-from fleet.store.tables import metadata
+from api import schemas
+from api.store.migrate import HEAD, migrate
+from api.store.tables import metadata
 from fleet.values.ports import SchemaTooNew
 from tests.conftest import Server
 

@@ -8,8 +8,8 @@ from unittest.mock import patch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fleet.store import ordered
-from fleet.store.ordered import Name, Ordered
+from api.store import ordered
+from api.store.ordered import Name, Ordered
 from fleet.values.ports import Key, Stored
 
 NAMES = st.tuples(st.sampled_from(["", "a", "a\0", "ab", "b"]), st.sampled_from([f"n{n}" for n in range(9)]))

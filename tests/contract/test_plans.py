@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from fleet.store import sql
+from api.store import sql
 from tests.contract.world import PostgresWorld, must, put
 
 

@@ -15,8 +15,8 @@ from urllib.parse import urlsplit
 import asyncpg
 import pytest
 
-from fleet.store.embedded import SOCKET_NAME, USER, EmbeddedPostgres
-from fleet.store.writer import Writer
+from api.store.embedded import SOCKET_NAME, USER, EmbeddedPostgres
+from api.store.writer import Writer
 from fleet.values.ports import ABSENT, Conflict, Delete, EventType, Expect, Put
 from tests.conftest import Server
 from tests.contract.cutting_proxy import COMMIT, STATEMENT, CuttingProxy

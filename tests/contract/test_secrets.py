@@ -7,7 +7,7 @@ from pathlib import Path
 import asyncpg
 import pytest
 
-from fleet.store.secrets import SecretBox, SecretUnreadable
+from api.store.secrets import SecretBox, SecretUnreadable
 from fleet.values.ports import Change, Delete, Put
 from tests.contract.world import PostgresWorld, body, key, must, put, take
 

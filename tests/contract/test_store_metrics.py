@@ -6,8 +6,8 @@ import asyncpg
 import pytest
 from prometheus_client import CollectorRegistry, generate_latest
 
-from fleet.store.link import Link
-from fleet.store.metrics import StoreMetrics
+from api.store.link import Link
+from api.store.metrics import StoreMetrics
 from tests.contract.world import PostgresWorld, must, put
 from tests.controllers.runtime.test_metric_names import faults
 from tests.controllers.runtime.test_metrics import assert_told, listed_metrics, stated_rows

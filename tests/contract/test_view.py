@@ -8,9 +8,9 @@ from collections.abc import Awaitable
 import orjson
 import pytest
 
-from fleet import slices
-from fleet.store.log import Log
-from fleet.store.view import View
+from api import slices
+from api.store.log import Log
+from api.store.view import View
 from fleet.values.ports import Body, Event, EventType, Hinted, Key, Page, Stored
 
 KEY = Key("", "configmaps", "default", "one")

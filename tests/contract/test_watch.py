@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from fleet.store.log import CROWD
+from api.store.log import CROWD
 from fleet.values.ports import Body, Change, Delete, EventType, Expired, FutureRevision, Put, Watch
 from tests.contract.world import PATIENCE_S, PostgresWorld, World, body, eventually, key, must, put, take
 

@@ -7,8 +7,8 @@ import asyncio
 import asyncpg
 import pytest
 
-from fleet.store.facts import facts
-from fleet.store.writable import trial
+from api.store.facts import facts
+from api.store.writable import trial
 from tests.contract.world import PostgresWorld, must, put
 
 LOCKS = ("LOCK TABLE objects", "LOCK TABLE log_state", "UPDATE log_state SET revision = revision")

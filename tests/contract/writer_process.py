@@ -13,7 +13,7 @@ from pathlib import Path
 import structlog
 
 from fleet.simulate.wall import WallClock
-from fleet.store.postgres import PostgresStore
+from api.store.postgres import PostgresStore
 from fleet.values.ports import ABSENT, Committed, Put, StoreUnavailable
 from tests.contract.world import body, key
 

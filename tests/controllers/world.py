@@ -17,12 +17,12 @@ from fleet.controllers.manager import build_loops
 from fleet.controllers.runtime.controller import Loop, run_all
 from fleet.controllers.runtime.heartbeat import Heartbeat
 from fleet.controllers.runtime.hub import ControllerConfig, Hub
-from fleet.engine.registry import Registry
-from fleet.engine.status import StatusError
+from api.engine.registry import Registry
+from api.engine.status import StatusError
 from fleet.model.amounts import Amounts
-from fleet.objects.objects import Objects
-from fleet.objects.writing import Options, User
-from fleet.store.memory import MemoryStore
+from api.objects.objects import Objects
+from api.objects.writing import Options, User
+from api.store.memory import MemoryStore
 from fleet.values.ports import Body, Key, StoreUnavailable
 from fleet.wellknown import CLUSTER, KUBEFLOW, POLICY, QUEUE, QUEUE_NAMESPACE, QUOTA, TREE_NAMESPACE, WORK
 from tests.controllers.fakemember import FakeMember

@@ -44,13 +44,13 @@ def test_the_site_is_built_without_a_warning_and_loads_nothing_from_elsewhere(tm
 
 
 def test_a_link_to_the_source_becomes_the_name_of_the_file(tmp_path: Path, copied: Path) -> None:
-    (copied / "docs" / "tutorial.md").write_text("# A page\n\n[The list](../fleet/engine/README.md#known) is long.\n")
+    (copied / "docs" / "tutorial.md").write_text("# A page\n\n[The list](../api/engine/README.md#known) is long.\n")
     index = copied / "docs" / "README.md"
     index.write_text("# Fleet\n\n[Tutorial](tutorial.md)\n")
     built = build(copied, tmp_path / "site")
     assert built.returncode == 0, built.stderr
     assert (
-        "The list (<code>fleet/engine/README.md</code> in the source) is long."
+        "The list (<code>api/engine/README.md</code> in the source) is long."
         in (tmp_path / "site" / "tutorial.html").read_text()
     )
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fleet.engine.kind import Kind
+from api.engine.kind import Kind
 
 NAMESPACE = Kind(
     "", "v1", "Namespace", "namespaces", "namespace", False, "NamespaceList", builtin=True, status=True,

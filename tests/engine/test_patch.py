@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fleet.engine.patch import difference, json_patch, merge, merge_patch
-from fleet.engine.schema import Node
-from fleet.engine.status import StatusError
-from fleet.engine.strategic import strategic_patch
+from api.engine.patch import difference, json_patch, merge, merge_patch
+from api.engine.schema import Node
+from api.engine.status import StatusError
+from api.engine.strategic import strategic_patch
 
 FEW = settings(max_examples=50, deadline=None)  # the machine may be busy; time is not what is tested
 SCALARS = st.one_of(st.booleans(), st.integers(-9, 9), st.text("abc", max_size=2))

@@ -10,13 +10,13 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fleet.engine import fields
-from fleet.engine.apply import apply_new, apply_to, check_configuration
-from fleet.engine.default import default
-from fleet.engine.prune import prune
-from fleet.engine.schema import compiled
-from fleet.engine.validate import validate
-from fleet.engine.write import Author, prepare_create, prepare_update
+from api.engine import fields
+from api.engine.apply import apply_new, apply_to, check_configuration
+from api.engine.default import default
+from api.engine.prune import prune
+from api.engine.schema import compiled
+from api.engine.validate import validate
+from api.engine.write import Author, prepare_create, prepare_update
 
 from .conftest import WIDGET
 

@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
-from fleet.engine.kind import Body, Kind
-from fleet.engine.rules import AT_ONCE, TakesLong
-from fleet.engine.schema import compiled
-from fleet.engine.status import StatusError
-from fleet.engine.validate import RULES_NOT_CHECKED
-from fleet.engine.write import Author, prepare_create, prepare_update
+from api.engine.kind import Body, Kind
+from api.engine.rules import AT_ONCE, TakesLong
+from api.engine.schema import compiled
+from api.engine.status import StatusError
+from api.engine.validate import RULES_NOT_CHECKED
+from api.engine.write import Author, prepare_create, prepare_update
 
 from .conftest import WIDGET
 

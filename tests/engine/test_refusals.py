@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from fleet.engine.kind import Kind
-from fleet.engine.status import StatusError
-from fleet.engine.validate import RULES_NOT_CHECKED
-from fleet.engine.write import Author, prepare_create, prepare_update
+from api.engine.kind import Kind
+from api.engine.status import StatusError
+from api.engine.validate import RULES_NOT_CHECKED
+from api.engine.write import Author, prepare_create, prepare_update
 
 from .conftest import WIDGET
 

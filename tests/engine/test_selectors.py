@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fleet.engine.selectors import (
+from api.engine.selectors import (
     PRESENT,
     FieldTerm,
     both,
@@ -23,7 +23,7 @@ from fleet.engine.selectors import (
     marks_of_labels,
     parse_labels,
 )
-from fleet.engine.status import StatusError
+from api.engine.status import StatusError
 
 from .conftest import WIDGET
 

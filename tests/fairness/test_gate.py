@@ -20,11 +20,11 @@ from api.kindfiles import load_kinds
 from api.rbac import AllowAll
 from api.routing import Route
 from fleet.admission import rules
-from fleet.engine.registry import Registry
-from fleet.objects.objects import Objects
-from fleet.objects.writing import User
+from api.engine.registry import Registry
+from api.objects.objects import Objects
+from api.objects.writing import User
 from fleet.simulate.wall import RandomIds, WallClock
-from fleet.store.memory import MemoryStore
+from api.store.memory import MemoryStore
 from fleet.values.ports import ALONE
 
 AUTHENTICATED = "system:authenticated"

@@ -8,7 +8,7 @@ import pytest
 
 from api.fairness import questions
 from api.fairness.questions import OF_ALL, OF_USER, SEATS, Questions
-from fleet.engine.status import StatusError
+from api.engine.status import StatusError
 
 
 class Asker:

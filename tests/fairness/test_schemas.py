@@ -9,7 +9,7 @@ import pytest
 from api.fairness.defaults import LEVELS, SCHEMAS
 from api.fairness.schemas import read_levels, read_schemas
 from api.policy import Attributes
-from fleet.objects.writing import User
+from api.objects.writing import User
 
 AUTHENTICATED = "system:authenticated"
 ACCOUNT = User("system:serviceaccount:team:robot", ("system:serviceaccounts", AUTHENTICATED))

@@ -11,9 +11,9 @@ from aiohttp import web
 from fleet.members.gpuelsewhere import SECRET_TYPE, asked_elsewhere
 from fleet.members.gpufigures import Figure, NoFigures, Told, ask
 from fleet.members.gpusource import Prometheus, source_of
-from fleet.outgoing import Allowed, Outgoing
+from api.outgoing import Allowed, Outgoing
 from fleet.simulate.wall import WallClock
-from fleet.store.memory import MemoryStore
+from api.store.memory import MemoryStore
 from fleet.values.ports import Key, Put
 from tests.outgoing.server import serving
 from tests.testbed.pki import Pki, make_pki

@@ -9,13 +9,13 @@ from api.kindfiles import load_kinds
 from fleet.bindings.conditions import condition
 from fleet.controllers.cluster.clusters import ClustersLoop
 from fleet.controllers.runtime.hub import Hub
-from fleet.engine.registry import Registry
+from api.engine.registry import Registry
 from fleet.members.clusters import ClusterMembers
 from fleet.members.kubeconfig import Dial
 from fleet.members.traits import Limits
-from fleet.objects.objects import Objects
+from api.objects.objects import Objects
 from fleet.simulate.wall import RandomIds, WallClock
-from fleet.store.memory import MemoryStore
+from api.store.memory import MemoryStore
 from fleet.values.ports import Body, Key
 from fleet.wellknown import CLUSTER, SYSTEM_NAMESPACE
 

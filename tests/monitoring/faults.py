@@ -16,7 +16,7 @@ import psutil
 
 from fleet.amc.client import NoAnswer
 from fleet.cli.hub import connect
-from fleet.store.embedded import DATABASE, USER
+from api.store.embedded import DATABASE, USER
 from tests.chaos.parts import process_of
 from tests.cli.hub import Up
 from tests.monitoring.scene import CONFIGMAPS, configmap

@@ -9,7 +9,7 @@ import pytest
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from fleet.accounts.schema import engine_of, prepare
-from fleet.outgoing import Allowed, Outgoing
+from api.outgoing import Allowed, Outgoing
 from tests.testbed.pki import Pki, make_pki
 
 

@@ -14,7 +14,7 @@ from aiohttp import web
 from fleet.notify.happening import Happening, Told
 from fleet.notify.receiver import receiver_of
 from fleet.notify.sender import NotDelivered, Sender
-from fleet.outgoing import Allowed, Outgoing
+from api.outgoing import Allowed, Outgoing
 from tests.notify import mailserver
 from tests.outgoing.server import serving
 from tests.testbed.pki import Pki

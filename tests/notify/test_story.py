@@ -20,7 +20,7 @@ from fleet.accounts.recorder import Recorder
 from fleet.accounts.schema import engine_of, prepare
 from fleet.controllers.notify.loop import NotifyLoop
 from fleet.controllers.runtime.hub import ControllerConfig
-from fleet.engine.registry import Registry
+from api.engine.registry import Registry
 from fleet.simulate.wall import WallClock
 from fleet.values.ports import Body
 from tests.accounts.stories import lived

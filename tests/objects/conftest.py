@@ -6,10 +6,10 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from fleet.engine.registry import Registry
-from fleet.objects.objects import Objects
-from fleet.objects.writing import Options, User
-from fleet.store.memory import MemoryStore
+from api.engine.registry import Registry
+from api.objects.objects import Objects
+from api.objects.writing import Options, User
+from api.store.memory import MemoryStore
 from tests.admission.conftest import hub as hub  # objects with every kind and rule
 from tests.engine.conftest import NAMESPACE, WIDGET
 

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from fleet.engine.status import StatusError
-from fleet.objects.objects import Objects
-from fleet.objects.writing import Options
+from api.engine.status import StatusError
+from api.objects.objects import Objects
+from api.objects.writing import Options
 from tests.engine.conftest import WIDGET
 
 from .conftest import OPTIONS, FixedClock

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from fleet.engine.kind import Kind
-from fleet.engine.patch import APPLY, JSON, MERGE, STRATEGIC
-from fleet.engine.status import StatusError
-from fleet.objects.objects import Objects
+from api.engine.kind import Kind
+from api.engine.patch import APPLY, JSON, MERGE, STRATEGIC
+from api.engine.status import StatusError
+from api.objects.objects import Objects
 from tests.engine.conftest import NAMESPACE
 
 from .conftest import OPTIONS

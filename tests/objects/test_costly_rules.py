@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from fleet.engine.patch import MERGE
-from fleet.objects import apart
-from fleet.objects.objects import Objects
+from api.engine.patch import MERGE
+from api.objects import apart
+from api.objects.objects import Objects
 from tests.engine.conftest import WIDGET
 from tests.objects.conftest import OPTIONS
 

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from api.kindfiles import load_kinds
-from fleet.engine.firststatus import qos_class
-from fleet.engine.registry import Registry
-from fleet.objects.objects import Objects
+from api.engine.firststatus import qos_class
+from api.engine.registry import Registry
+from api.objects.objects import Objects
 from fleet.values.ports import Body
 
 from .conftest import OPTIONS

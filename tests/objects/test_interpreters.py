@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from fleet.kinds import INTERPRETERS, interpreter_of
-from fleet.objects.interpreters import follow_interpreters
+from api.objects.interpreters import follow_interpreters
 from tests.admission.conftest import USER, Hub, hub
 from tests.simulate.test_declared_lives import DECLARED
 

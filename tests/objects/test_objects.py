@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from fleet.engine.kind import Kind
-from fleet.engine.status import Cause, StatusError
-from fleet.objects.objects import Objects
-from fleet.objects.writing import Review
+from api.engine.kind import Kind
+from api.engine.status import Cause, StatusError
+from api.objects.objects import Objects
+from api.objects.writing import Review
 from fleet.values.ports import Committed, Key
 from tests.engine.conftest import NAMESPACE, WIDGET
 

@@ -10,12 +10,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fleet.engine.conversion import complete, rewritten
-from fleet.engine.crd import kind_of
-from fleet.engine.kind import Kind
-from fleet.objects.crds import follow_crds, load_crds
-from fleet.objects.definitions import definitions
-from fleet.objects.objects import Objects
+from api.engine.conversion import complete, rewritten
+from api.engine.crd import kind_of
+from api.engine.kind import Kind
+from api.objects.crds import follow_crds, load_crds
+from api.objects.definitions import definitions
+from api.objects.objects import Objects
 from tests.admission.conftest import Hub
 from tests.objects.conftest import OPTIONS
 

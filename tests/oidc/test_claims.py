@@ -9,7 +9,7 @@ import pytest
 from api.auth import AUTHENTICATED
 from api.oidc.claims import Refused, user_of
 from api.oidc.config import read
-from fleet.objects.writing import User
+from api.objects.writing import User
 from tests.oidc.issuer import configuration, entry
 
 CLAIMS: dict[str, Any] = {"sub": "ann", "groups": ["dev"], "email": "ann@example.org", "team": {"name": "blue"}}

@@ -16,15 +16,15 @@ from api.auth import AnyOf
 from api.oidc.keys import FetchFailed
 from fleet.cli.datadir import DataDir
 from fleet.cli.failure import Failure
-from fleet.engine.registry import Registry
+from api.engine.registry import Registry
 from fleet.hub.access import Access
 from fleet.hub.authentication import fetch_by, users_of
 from fleet.hub.compose import Base
 from fleet.hub.firststart import create_root, prepare
-from fleet.objects.objects import Objects
-from fleet.outgoing import Outgoing
+from api.objects.objects import Objects
+from api.outgoing import Outgoing
 from fleet.simulate.wall import RandomIds, WallClock
-from fleet.store.memory import MemoryStore
+from api.store.memory import MemoryStore
 from tests.cli.hub import fleet, refusal
 from tests.oidc.issuer import AUDIENCE, Issuer, configuration, entry
 from tests.outgoing.server import serving

@@ -6,8 +6,8 @@ import ipaddress
 
 import pytest
 
-from fleet.outgoing.allowed import Allowed
-from fleet.outgoing.special import IPV4, IPV6, plain, public
+from api.outgoing.allowed import Allowed
+from api.outgoing.special import IPV4, IPV6, plain, public
 
 PUBLIC = [
     "8.8.8.8", "2600:1900::1", "::ffff:8.8.8.8", "64:ff9b::808:808", "192.0.0.9", "192.0.1.1", "198.20.0.1",

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from aiohttp import web
 
-from fleet.outgoing import Allowed, Answer, Outgoing, OutgoingError, Reason
+from api.outgoing import Allowed, Answer, Outgoing, OutgoingError, Reason
 from tests.outgoing.server import serving
 from tests.testbed.pki import Pki, make_pki
 
@@ -113,7 +113,7 @@ async def test_the_hubs_own_public_address_is_out_of_reach(monkeypatch: pytest.M
     class Entry:
         family, address = socket.AF_INET, "8.8.4.4"
 
-    monkeypatch.setattr("fleet.outgoing.reach.psutil.net_if_addrs", lambda: {"eth0": [Entry]})
+    monkeypatch.setattr("api.outgoing.reach.psutil.net_if_addrs", lambda: {"eth0": [Entry]})
     async with client(Allowed(), {"me.example": [["8.8.4.4"]]}) as outgoing:
         assert (await refusal(outgoing, "https://me.example/")).reason is Reason.REFUSED
         assert (await refusal(outgoing, "https://8.8.4.4/")).reason is Reason.REFUSED

@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from fleet import schemas
+from api import schemas
 from fleet.accounts import schema
-from fleet.release import running
-from fleet.store import migrate
+from fleet.values.release import running
+from api.store import migrate
 from tests.conftest import execute, run_apart
 from tests.docs.test_docs import ROOT
 from tests.packaging.conftest import site_of
@@ -28,8 +28,8 @@ import asyncio, sys
 from pathlib import Path
 import asyncpg, fleet
 from fleet.accounts.schema import prepare
-from fleet.store.embedded import EmbeddedPostgres
-from fleet.store.migrate import migrate
+from api.store.embedded import EmbeddedPostgres
+from api.store.migrate import migrate
 
 async def main():
     async with EmbeddedPostgres(Path(sys.argv[1])) as server:

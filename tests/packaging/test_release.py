@@ -14,7 +14,7 @@ from prometheus_client import CollectorRegistry, generate_latest
 
 from fleet.buildinfo import show
 from fleet.hub.starting import place_of
-from fleet.release import NAME, Release, described, of, running
+from fleet.values.release import NAME, Release, described, of, running
 from tests.docs.test_docs import ROOT
 
 

@@ -10,7 +10,7 @@ from types import ModuleType
 
 import pytest
 
-from fleet.release import NAME, Release
+from fleet.values.release import NAME, Release
 from tests.docs.test_docs import ROOT, script
 
 DAY = date(2026, 1, 2)

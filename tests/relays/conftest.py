@@ -22,10 +22,10 @@ from api.relays.relays import Relays
 from api.v1.mount import PREFIX, RestFace
 from fleet.controllers.decide.submitted import unit_in
 from fleet.members.kubeconfig import Dial
-from fleet.objects.objects import Objects
-from fleet.objects.writing import Options, User
+from api.objects.objects import Objects
+from api.objects.writing import Options, User
 from fleet.simulate.wall import WallClock
-from fleet.store.memory import MemoryStore
+from api.store.memory import MemoryStore
 from fleet.values.ports import Key
 from fleet.wellknown import CLUSTER, LABEL_BINDING, LABEL_COMPONENT, LABEL_HUB, SYSTEM_NAMESPACE, WORK, binding_name
 from tests.api.conftest import Hub, Routes, open_hub

@@ -15,9 +15,9 @@ from typing import Any
 from fleet.admission.kubernetes import CHECKS
 from fleet.admission.kubernetes.language import Check
 from fleet.admission.signing import CLIENT_SIGNER
-from fleet.engine.builtin import complete
-from fleet.engine.kind import Kind
-from fleet.engine.schema import Node, compiled
+from api.engine.builtin import complete
+from api.engine.kind import Kind
+from api.engine.schema import Node, compiled
 from tests.api.sound_table import SOUND
 from tests.api.test_signing import request
 

@@ -18,11 +18,11 @@ from api.rbac import Rbac
 from api.v1.mount import PREFIX, RestFace
 from fleet.admission import rules
 from fleet.controllers.decide.submitted import unit_in
-from fleet.engine.registry import Registry
-from fleet.objects.objects import Objects
-from fleet.objects.writing import Options, User
+from api.engine.registry import Registry
+from api.objects.objects import Objects
+from api.objects.writing import Options, User
 from fleet.simulate.wall import RandomIds, WallClock
-from fleet.store.memory import MemoryStore
+from api.store.memory import MemoryStore
 from tests.security.certificate import key_pem
 
 ADMIN = User("admin", ("system:masters",))

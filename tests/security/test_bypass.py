@@ -12,9 +12,9 @@ from api import bypass
 from api.rbac import Attributes
 from fleet.admission.seed import _ROLES
 from fleet.bindings.passing import bypass_of
-from fleet.engine import patch as patches
-from fleet.engine.status import StatusError
-from fleet.objects.writing import Options, User
+from api.engine import patch as patches
+from api.engine.status import StatusError
+from api.objects.writing import Options, User
 from tests.admission.conftest import THE_HUB, Body, Hub
 from tests.controllers.world import cluster_policy, policy
 from tests.security.hub import open_hub

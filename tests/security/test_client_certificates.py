@@ -18,7 +18,7 @@ from cryptography.x509.oid import ExtendedKeyUsageOID
 from api.auth import AUTHENTICATED
 from api.certificates import UID, PeerCertificate
 from fleet.simulate.wall import WallClock
-from fleet.store.memory import MemoryStore
+from api.store.memory import MemoryStore
 from tests.api.conftest import KUBECTL, Hub, open_hub
 from tests.security.certificate import client_certificate, self_signed
 

@@ -18,7 +18,7 @@ import pytest
 
 from fleet.cli.datadir import DataDir
 from fleet.hub.firststart import create_root, prepare, write_kubeconfig
-from fleet.store.embedded import EmbeddedPostgres
+from api.store.embedded import EmbeddedPostgres
 from tests.cli.hub import BIN, Up, refusal
 from tests.slow import repeated
 

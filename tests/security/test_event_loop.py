@@ -13,7 +13,7 @@ import orjson
 import pytest
 import pytest_asyncio
 
-from fleet.engine.bounds import CONTAINERS_MAX, refuse_shape
+from api.engine.bounds import CONTAINERS_MAX, refuse_shape
 from fleet.hub.collecting import AFTER
 from tests.security.hub import Hub, open_hub
 from tests.security.loopwatch import Steps, watched

@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 
-from fleet.engine.crd import kind_of, validate
-from fleet.engine.kind import Kind
-from fleet.engine.rules import COST_MAX, EXCEEDED, RuleBudget, compile_rules, evaluate
-from fleet.engine.schema import compiled
-from fleet.engine.validate import WORK_MAX
-from fleet.engine.validate import validate as check
-from fleet.objects.definitions import definitions
+from api.engine.crd import kind_of, validate
+from api.engine.kind import Kind
+from api.engine.rules import COST_MAX, EXCEEDED, RuleBudget, compile_rules, evaluate
+from api.engine.schema import compiled
+from api.engine.validate import WORK_MAX
+from api.engine.validate import validate as check
+from api.objects.definitions import definitions
 from fleet.values.cel.parse import parse
 from fleet.values.cel.tree import BadExpression, TooLarge
 from fleet.values.cel.words import CHARACTERS_MAX
@@ -180,7 +180,7 @@ def test_rules_of_one_write_share_one_budget(monkeypatch: pytest.MonkeyPatch) ->
     schema = {"type": "object", "properties": {"items": {"type": "array", "maxItems": 5_000, "items": item}}}
     one = {"tags": [f"t{i}" for i in range(50)]}
     assert causes(schema, {"items": [one] * 3}) == []
-    monkeypatch.setattr("fleet.engine.rules.COST_MAX", COST_MAX // 10)
+    monkeypatch.setattr("api.engine.rules.COST_MAX", COST_MAX // 10)
     seconds, found = cpu(lambda: causes(schema, {"items": [one] * 5_000}))
     assert seconds < SECONDS_MAX
     assert len(found) == 1

@@ -18,15 +18,15 @@ import yaml
 from hypothesis import HealthCheck, Phase, event, given, settings
 from hypothesis import strategies as st
 
-from fleet.engine.columns import cells
-from fleet.engine.crd import kind_of
-from fleet.engine.kind import Kind
-from fleet.engine.status import CAUSES_MAX, MESSAGE_CHARACTERS_MAX, StatusError
+from api.engine.columns import cells
+from api.engine.crd import kind_of
+from api.engine.kind import Kind
+from api.engine.status import CAUSES_MAX, MESSAGE_CHARACTERS_MAX, StatusError
 from fleet.kinds import interpreter_for
-from fleet.objects.crds import follow_crds
-from fleet.objects.definitions import definitions
+from api.objects.crds import follow_crds
+from api.objects.definitions import definitions
 from fleet.simulate.wall import WallClock
-from fleet.store.memory import MemoryStore
+from api.store.memory import MemoryStore
 from fleet.values.ports import EXISTS, Delete, Key, Put
 from fleet.values.quantity import BadQuantity
 from tests.admission.conftest import THE_HUB

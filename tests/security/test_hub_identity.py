@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from fleet.admission.seed import hub_of_database
-from fleet.store.embedded import EmbeddedPostgres
+from api.store.embedded import EmbeddedPostgres
 from tests.admission.conftest import Hub
 from tests.cli.hub import Up, fleet
 

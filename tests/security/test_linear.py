@@ -15,19 +15,19 @@ import pytest
 from api.kindfiles import load_kinds
 from fleet.admission import policies
 from fleet.admission.core import _data
-from fleet.engine import fields, meta
-from fleet.engine.apply import apply_to, check_configuration
-from fleet.engine.columns import cells
-from fleet.engine.crd import validate as validate_crd
-from fleet.engine.kind import Column, Kind
-from fleet.engine.order import interleave, merge_sorted
-from fleet.engine.patch import merge_patch
-from fleet.engine.schema import Node, compiled
-from fleet.engine.selectors import from_object
-from fleet.engine.status import CAUSES_MAX, MESSAGE_CHARACTERS_MAX, StatusError
-from fleet.engine.strategic import strategic_patch
-from fleet.engine.validate import validate
-from fleet.engine.write import Author, prepare_create, prepare_update
+from api.engine import fields, meta
+from api.engine.apply import apply_to, check_configuration
+from api.engine.columns import cells
+from api.engine.crd import validate as validate_crd
+from api.engine.kind import Column, Kind
+from api.engine.order import interleave, merge_sorted
+from api.engine.patch import merge_patch
+from api.engine.schema import Node, compiled
+from api.engine.selectors import from_object
+from api.engine.status import CAUSES_MAX, MESSAGE_CHARACTERS_MAX, StatusError
+from api.engine.strategic import strategic_patch
+from api.engine.validate import validate
+from api.engine.write import Author, prepare_create, prepare_update
 from fleet.kinds import interpreter_of
 from fleet.quota.parse import validate_tree
 from fleet.values.jsonpath import BadPath, compile_path

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from fleet.engine import patch as patches
-from fleet.objects.writing import Options, User
+from api.engine import patch as patches
+from api.objects.writing import Options, User
 from fleet.wellknown.marks import TABLE, Writer
 from tests.admission.conftest import THE_HUB, Body, Hub
 from tests.controllers.world import cluster, pytorchjob

@@ -21,13 +21,13 @@ from api.rbac import Rbac
 from api.storedtokens import StoredTokens
 from api.tls import Certificates, Pair
 from fleet.controllers.runtime.metrics import Metrics
-from fleet.engine.registry import Registry
+from api.engine.registry import Registry
 from fleet.hub import exposition, pki
 from fleet.hub.exposition import CONNECTIONS_MAX, Exposition, Gate
-from fleet.objects.objects import Objects
-from fleet.objects.writing import Options, User
+from api.objects.objects import Objects
+from api.objects.writing import Options, User
 from fleet.simulate.wall import RandomIds, WallClock
-from fleet.store.memory import MemoryStore
+from api.store.memory import MemoryStore
 from fleet.values.ports import Body
 
 ROLES = "rbac.authorization.k8s.io"

@@ -13,7 +13,7 @@ import httpx
 import pytest
 
 from fleet.simulate.wall import WallClock
-from fleet.store.memory import MemoryStore
+from api.store.memory import MemoryStore
 from tests.api.conftest import KUBECTL, Hub, open_hub
 from tests.security.certificate import client_certificate
 

@@ -9,7 +9,7 @@ import pytest
 
 from api.routing import parse, reaches, wanted
 from fleet.simulate.wall import WallClock
-from fleet.store.memory import MemoryStore
+from api.store.memory import MemoryStore
 from tests.api.conftest import Hub, open_hub
 from tests.api.test_auth import RBAC, binding, grant, post, role
 

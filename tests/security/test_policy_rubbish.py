@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 from fleet.admission.dynamic import Dynamic
-from fleet.outgoing import Allowed, Outgoing
+from api.outgoing import Allowed, Outgoing
 from fleet.simulate.wall import RandomIds, WallClock
-from fleet.store.memory import MemoryStore
+from api.store.memory import MemoryStore
 from tests.api.conftest import open_hub
 
 ADMISSION = "/apis/admissionregistration.k8s.io/v1/mutatingadmission"

@@ -12,7 +12,7 @@ import pytest
 from api.http import Receive, Scope, Send
 from api.serve import Server
 from fleet.simulate.wall import WallClock
-from fleet.store.memory import MemoryStore
+from api.store.memory import MemoryStore
 from tests.api.conftest import Hub, open_hub
 from tests.api.test_proxy import PROXY, join
 

@@ -8,9 +8,9 @@ import pytest
 
 from api import queueuse
 from api.rbac import Attributes
-from fleet.engine import patch as patches
-from fleet.engine.status import StatusError
-from fleet.objects.writing import Options, User
+from api.engine import patch as patches
+from api.engine.status import StatusError
+from api.objects.writing import Options, User
 from tests.admission.conftest import Body, Hub
 from tests.controllers.world import pytorchjob
 

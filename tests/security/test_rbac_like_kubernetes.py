@@ -20,7 +20,7 @@ import pytest
 
 from api.auth import ISSUER
 from fleet.simulate.wall import WallClock
-from fleet.store.memory import MemoryStore
+from api.store.memory import MemoryStore
 from tests.api.conftest import open_hub
 from tests.security import rbac_table as table
 from tests.security import requests_table as requests

@@ -14,9 +14,9 @@ from api.auth import AUTHENTICATED
 from api.escalation import MAX_COMPARED, TooMuch, missing
 from api.policy import Attributes, PolicyRule
 from api.rbac import MAX_RULES, Rbac
-from fleet.objects.writing import User
+from api.objects.writing import User
 from fleet.simulate.wall import WallClock
-from fleet.store.memory import MemoryStore
+from api.store.memory import MemoryStore
 from fleet.values.ports import Delete, Key, Put
 from tests.api.conftest import Hub, open_hub
 from tests.api.test_auth import RBAC, binding, cluster_role, post, role

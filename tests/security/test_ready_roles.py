@@ -9,7 +9,7 @@ import pytest
 
 from api.policy import Attributes
 from fleet.admission.seed import seed
-from fleet.objects.writing import User
+from api.objects.writing import User
 from fleet.wellknown.readyroles import READY_ROLES
 from tests.security.hub import Hub, open_hub
 

@@ -13,9 +13,9 @@ from typing import Any
 import pytest
 
 from api.recheck import EVERY_S, SLICE, Rechecks
-from fleet.engine.status import unauthorized
+from api.engine.status import unauthorized
 from fleet.simulate.wall import WallClock
-from fleet.store.memory import MemoryStore
+from api.store.memory import MemoryStore
 from fleet.values.ports import StoreUnavailable
 from tests.api.conftest import Hub, open_hub
 from tests.api.test_auth import MAPS, RBAC, binding, grant, post

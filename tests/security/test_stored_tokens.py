@@ -12,8 +12,8 @@ import pytest
 from api.auth import AUTHENTICATED, AdministratorsToken, TokenFile
 from api.storedtokens import GROUP, TOKENS, StoredTokens
 from fleet.simulate.wall import WallClock
-from fleet.store.memory import MemoryStore
-from fleet.store.postgres import PostgresStore
+from api.store.memory import MemoryStore
+from api.store.postgres import PostgresStore
 from fleet.values.ports import Store
 
 FILE = """# people

@@ -17,7 +17,7 @@ from api.reviews import MAX_AUDIENCE_CHARS, MAX_AUDIENCES
 from fleet.cli.datadir import DataDir
 from fleet.hub.firststart import add_token
 from fleet.simulate.wall import WallClock
-from fleet.store.memory import MemoryStore
+from api.store.memory import MemoryStore
 from fleet.values.ports import Key, Put
 from tests.api.conftest import Hub, key_pem, open_hub
 from tests.api.test_auth import get, grant, post

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from fleet.simulate.wall import WallClock
-from fleet.store import postgres
-from fleet.store.postgres import PostgresStore
+from api.store import postgres
+from api.store.postgres import PostgresStore
 from fleet.values.ports import Key, Put
 
 EVENTS = 40

@@ -11,11 +11,11 @@ from typing import Any
 
 from fleet.admission.dynamic import Dynamic
 from fleet.admission.dynamic.review import BadAnswer, denial, verdict
-from fleet.engine.patch import json_patch
-from fleet.engine.status import StatusError
-from fleet.outgoing import Allowed, Outgoing
+from api.engine.patch import json_patch
+from api.engine.status import StatusError
+from api.outgoing import Allowed, Outgoing
 from fleet.simulate.wall import RandomIds, WallClock
-from fleet.store.memory import MemoryStore
+from api.store.memory import MemoryStore
 from tests.api.conftest import open_hub
 from tests.api.hooks import configuration, hook_server
 from tests.testbed.pki import make_pki

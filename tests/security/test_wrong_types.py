@@ -10,18 +10,18 @@ from typing import Any
 import httpx
 import pytest
 
-from fleet.engine import fields
-from fleet.engine.columns import INVALID
-from fleet.engine.crd import kind_of
-from fleet.engine.crd import validate as validate_crd
-from fleet.engine.crdschema import KEYWORDS
-from fleet.engine.deletion import check_options
-from fleet.engine.kind import Body
-from fleet.engine.status import StatusError
-from fleet.engine.write import Author, prepare_create
-from fleet.objects.definitions import definitions
+from api.engine import fields
+from api.engine.columns import INVALID
+from api.engine.crd import kind_of
+from api.engine.crd import validate as validate_crd
+from api.engine.crdschema import KEYWORDS
+from api.engine.deletion import check_options
+from api.engine.kind import Body
+from api.engine.status import StatusError
+from api.engine.write import Author, prepare_create
+from api.objects.definitions import definitions
 from fleet.simulate.wall import WallClock
-from fleet.store.memory import MemoryStore
+from api.store.memory import MemoryStore
 from fleet.values.ports import EXISTS, Key, Put
 from tests.api.conftest import Hub, open_hub
 

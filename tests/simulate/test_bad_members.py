@@ -30,10 +30,10 @@ from fleet.bindings.conditions import condition
 from fleet.bindings.failures import failures_of
 from fleet.cli.main import app as fleet
 from fleet.controllers.decide.submitted import unit_in
-from fleet.engine.crd import GROUP, RESOURCE
-from fleet.engine.status import StatusError
+from api.engine.crd import GROUP, RESOURCE
+from api.engine.status import StatusError
 from fleet.kinds import INTERPRETERS, interpreter_of
-from fleet.objects.writing import User
+from api.objects.writing import User
 from fleet.simulate.cluster import NodeShape, SimulatedCluster, Tls
 from fleet.values.kubeconfig.document import write
 from fleet.values.ports import Body

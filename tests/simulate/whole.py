@@ -14,18 +14,18 @@ from fleet.admission import rules
 from fleet.controllers.manager import build_loops
 from fleet.controllers.runtime.controller import run_all
 from fleet.controllers.runtime.hub import ControllerConfig, Hub
-from fleet.engine.columns import cells, columns_of
-from fleet.engine.crd import GROUP, RESOURCE, kind_of
-from fleet.engine.kind import Kind
-from fleet.engine.registry import Registry
+from api.engine.columns import cells, columns_of
+from api.engine.crd import GROUP, RESOURCE, kind_of
+from api.engine.kind import Kind
+from api.engine.registry import Registry
 from fleet.members.clusters import ClusterMembers
-from fleet.objects.definitions import definitions
-from fleet.objects.objects import Objects
-from fleet.objects.writing import Options, User, Written
+from api.objects.definitions import definitions
+from api.objects.objects import Objects
+from api.objects.writing import Options, User, Written
 from fleet.simulate.cluster import NodeShape, SimulatedCluster
 from fleet.simulate.kubelet import EXIT_CODE, RUN_FOR
 from fleet.simulate.wall import RandomIds, WallClock
-from fleet.store.memory import MemoryStore
+from api.store.memory import MemoryStore
 from fleet.values.ports import Body, Key
 from fleet.wellknown import QUEUE_NAMESPACE, SYSTEM_NAMESPACE, TREE_NAMESPACE
 from tests.controllers.world import cluster, cluster_policy, tree

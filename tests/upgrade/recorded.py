@@ -14,7 +14,7 @@ import subprocess
 import tarfile
 from pathlib import Path
 
-from fleet.store.cluster_files import programs
+from api.store.cluster_files import programs
 from tests.upgrade.story import Seen
 
 FOLDER = Path(__file__).with_name("recorded")

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from packaging.version import Version
 
-from fleet.release import running
+from fleet.values.release import running
 from tests.chaos.client import Client
 from tests.cli.hub import Up, processes_of, until
 from tests.upgrade import recorded, story

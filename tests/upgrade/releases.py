@@ -15,8 +15,8 @@ from tests.packaging.conftest import made
 
 ASKED = """
 from fleet.accounts import schema
-from fleet.release import running
-from fleet.store import migrate
+from fleet.values.release import running
+from api.store import migrate
 print(running().version, migrate.HEAD, schema.HEAD)
 """
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from fleet.release import running
+from fleet.values.release import running
 from tests.chaos.client import Client, Refused
 from tests.chaos.witness import events
 from tests.cli.hub import Up

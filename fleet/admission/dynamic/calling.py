@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from fleet.admission.dynamic.review import BadAnswer, Verdict, question, verdict, version_for
 from fleet.admission.dynamic.webhooks import Webhook
-from fleet.objects.calling import HookClient, HookFailed
-from fleet.outgoing import Outgoing
+from api.objects.calling import HookClient, HookFailed
+from api.outgoing import Outgoing
 from fleet.values.ports import Body, Store
 
 ANSWER_BYTES_MAX = 4 << 20

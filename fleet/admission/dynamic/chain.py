@@ -26,13 +26,13 @@ from fleet.admission.dynamic.policies import Policies
 from fleet.admission.dynamic.review import Verdict, denial, request_of
 from fleet.admission.dynamic.validating import Judging
 from fleet.admission.dynamic.webhooks import Registered, Webhook
-from fleet.engine.patch import json_patch
-from fleet.engine.registry import Registry
-from fleet.engine.status import StatusError, bad_request, forbidden, internal
-from fleet.objects.converting import Conversions
-from fleet.objects.hooking import Asked, Hooked, annotate
-from fleet.objects.versions import Converter, in_version
-from fleet.outgoing import Outgoing
+from api.engine.patch import json_patch
+from api.engine.registry import Registry
+from api.engine.status import StatusError, bad_request, forbidden, internal
+from api.objects.converting import Conversions
+from api.objects.hooking import Asked, Hooked, annotate
+from api.objects.versions import Converter, in_version
+from api.outgoing import Outgoing
 from fleet.values.ports import Body, Ids, Store
 
 MUTATING, VALIDATING = "mutatingwebhookconfigurations", "validatingwebhookconfigurations"

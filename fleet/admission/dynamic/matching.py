@@ -6,9 +6,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeGuard
 
-from fleet.engine.selectors import Requirement, from_object, holds
-from fleet.engine.status import not_found
-from fleet.objects.hooking import Asked
+from api.engine.selectors import Requirement, from_object, holds
+from api.engine.status import not_found
+from api.objects.hooking import Asked
 from fleet.values.ports import Body, Key, Store
 from fleet.values.untyped import mapping, rows, text, texts
 

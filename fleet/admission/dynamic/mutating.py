@@ -10,9 +10,9 @@ from fleet.admission.dynamic.matching import namespace_of
 from fleet.admission.dynamic.names import Authorize, Surroundings
 from fleet.admission.dynamic.patches import applied, patched
 from fleet.admission.dynamic.policies import Concerned, Invocation, Misconfigured, Mutation, invoked
-from fleet.engine.registry import Registry
-from fleet.engine.status import Cause, StatusError, forbidden, not_found
-from fleet.objects.hooking import Asked
+from api.engine.registry import Registry
+from api.engine.status import Cause, StatusError, forbidden, not_found
+from api.objects.hooking import Asked
 from fleet.values.ports import Body, Store
 
 

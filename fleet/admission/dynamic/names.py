@@ -8,8 +8,8 @@ from typing import Any
 
 from fleet.admission.dynamic.matching import Resource, as_resource, own
 from fleet.admission.dynamic.review import request_of
-from fleet.objects.hooking import Asked
-from fleet.objects.writing import User
+from api.objects.hooking import Asked
+from api.objects.writing import User
 from fleet.values.cel.declare import overloads
 from fleet.values.cel.kubernetes import Question
 from fleet.values.cel.messages import message_type

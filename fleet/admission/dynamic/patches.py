@@ -9,16 +9,16 @@ import jsonpatch
 
 from fleet.admission.dynamic.expressions import Fault
 from fleet.admission.dynamic.matching import Resource, as_resource
-from fleet.engine.apply import merge, untypable
-from fleet.engine.bounds import private
-from fleet.engine.gowords import undecodable
-from fleet.engine.kind import Kind
-from fleet.engine.patch import json_patch
-from fleet.engine.schema import Node, compiled
-from fleet.engine.status import StatusError, internal
-from fleet.engine.validate import wrong_types
-from fleet.engine.write import decode
-from fleet.objects.hooking import Asked
+from api.engine.apply import merge, untypable
+from api.engine.bounds import private
+from api.engine.gowords import undecodable
+from api.engine.kind import Kind
+from api.engine.patch import json_patch
+from api.engine.schema import Node, compiled
+from api.engine.status import StatusError, internal
+from api.engine.validate import wrong_types
+from api.engine.write import decode
+from api.objects.hooking import Asked
 from fleet.values.cel.messages import Message, as_json, misnamed
 from fleet.values.cel.values import Fault as NoValue
 from fleet.values.ports import Body

@@ -7,9 +7,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from fleet.admission.dynamic.matching import GROUP, Match, Resource
-from fleet.engine.registry import Registry
-from fleet.engine.selectors import from_object, holds
-from fleet.objects.hooking import Asked
+from api.engine.registry import Registry
+from api.engine.selectors import from_object, holds
+from api.objects.hooking import Asked
 from fleet.values.ports import Body, Key, Store
 from fleet.values.untyped import mapping, rows, text, texts
 

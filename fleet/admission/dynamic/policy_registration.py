@@ -35,8 +35,8 @@ from fleet.admission.dynamic.rulefaults import (
 from fleet.admission.dynamic.typecheck import type_check
 from fleet.admission.labelselectors import selector_faults
 from fleet.admission.rule import Checks
-from fleet.engine.status import Cause
-from fleet.objects.writing import Review
+from api.engine.status import Cause
+from api.objects.writing import Review
 from fleet.values.cel.types import Type
 from fleet.values.names import path_segment_problems, qualified_name_problems, subdomain_problems
 from fleet.values.ports import Body

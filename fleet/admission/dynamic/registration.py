@@ -19,8 +19,8 @@ from fleet.admission.dynamic.rulefaults import (
 )
 from fleet.admission.labelselectors import selector_faults
 from fleet.admission.rule import Checks
-from fleet.engine.status import Cause
-from fleet.objects.writing import Review
+from api.engine.status import Cause
+from api.objects.writing import Review
 from fleet.values.names import subdomain_problems
 from fleet.values.ports import Body
 from fleet.values.untyped import rows

@@ -10,8 +10,8 @@ import orjson
 
 from fleet.admission.dynamic.matching import Resource, own
 from fleet.admission.dynamic.webhooks import Webhook
-from fleet.engine.status import StatusError
-from fleet.objects.hooking import Asked
+from api.engine.status import StatusError
+from api.objects.hooking import Asked
 from fleet.values.ports import Body
 from fleet.values.untyped import mapping, pairs, text, texts
 

@@ -9,8 +9,8 @@ from typing import Any
 
 from fleet.admission.causes import duplicate, invalid, required, unsupported
 from fleet.admission.dynamic.expressions import MUST_HOLD, Scope, fault_of
-from fleet.engine.status import Cause
-from fleet.engine.validate import shown
+from api.engine.status import Cause
+from api.engine.validate import shown
 from fleet.values.cel.types import Type
 from fleet.values.names import path_segment_problems, qualified_name_problems
 from fleet.values.ports import Body

@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from fleet.admission.dynamic.expressions import ANYTHING, Scope, fault_of, type_of
-from fleet.engine.kind import Kind
-from fleet.engine.registry import Registry
-from fleet.engine.schema import META_SCHEMA
-from fleet.engine.status import Cause
-from fleet.objects.apart import apart
-from fleet.objects.objects import Objects
-from fleet.objects.writing import Review
+from api.engine.kind import Kind
+from api.engine.registry import Registry
+from api.engine.schema import META_SCHEMA
+from api.engine.status import Cause
+from api.objects.apart import apart
+from api.objects.objects import Objects
+from api.objects.writing import Review
 from fleet.values.cel.shapes import type_of_schema
 from fleet.values.cel.types import DYN, Type
 from fleet.values.ports import Body

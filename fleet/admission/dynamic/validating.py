@@ -12,9 +12,9 @@ from fleet.admission.dynamic.expressions import ConditionFailed, Exhausted, Faul
 from fleet.admission.dynamic.matching import namespace_of, own
 from fleet.admission.dynamic.names import Authorize, Surroundings
 from fleet.admission.dynamic.policies import Binding, Concerned, Invocation, Misconfigured, Policy, Validation, invoked
-from fleet.engine.registry import Registry
-from fleet.engine.status import Cause, StatusError, forbidden
-from fleet.objects.hooking import Asked, annotate
+from api.engine.registry import Registry
+from api.engine.status import Cause, StatusError, forbidden
+from api.objects.hooking import Asked, annotate
 from fleet.values.ports import Body, Store
 
 MESSAGE_MAX = 5 * 1024

@@ -11,8 +11,8 @@ from itertools import chain, islice
 
 from fleet.admission.kubernetes import others, pods, services, workloads
 from fleet.admission.kubernetes.language import Check, Object
-from fleet.engine.status import CAUSES_MAX, Cause
-from fleet.objects.writing import Review
+from api.engine.status import CAUSES_MAX, Cause
+from api.objects.writing import Review
 
 CHECKS: dict[tuple[str, str], Check] = {**workloads.CHECKS, **services.CHECKS, **others.CHECKS}
 UPDATES: dict[tuple[str, str], Callable[[Object, Object], Iterable[Cause]]] = {

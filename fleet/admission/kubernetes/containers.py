@@ -22,7 +22,7 @@ from fleet.admission.kubernetes.language import (
     subdomain,
 )  # fmt: skip
 from fleet.admission.kubernetes.resources import container_resources
-from fleet.engine.status import Cause
+from api.engine.status import Cause
 
 PROTOCOLS = ("SCTP", "TCP", "UDP")
 _HANDLERS = ("exec", "httpGet", "tcpSocket", "grpc", "sleep")

@@ -12,8 +12,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 from fleet.admission.causes import forbidden, invalid, required, unsupported
-from fleet.engine.selectors import from_object, holds
-from fleet.engine.status import Cause
+from api.engine.selectors import from_object, holds
+from api.engine.status import Cause
 from fleet.values import names
 from fleet.values.quantity import BadQuantity, nanos
 

@@ -24,8 +24,8 @@ from fleet.admission.kubernetes.language import (
 )
 from fleet.admission.kubernetes.pods import POD, POD_TEMPLATE, volume_sources
 from fleet.admission.kubernetes.resources import LIMIT_RANGE, RESOURCE_QUOTA
-from fleet.engine import autoscaling
-from fleet.engine.status import Cause
+from api.engine import autoscaling
+from api.engine.status import Cause
 from fleet.values.quantity import BadQuantity, nanos
 
 _MODES = ("ReadOnlyMany", "ReadWriteMany", "ReadWriteOnce", "ReadWriteOncePod")

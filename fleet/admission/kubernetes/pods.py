@@ -24,7 +24,7 @@ from fleet.admission.kubernetes.language import (
     selector_at,
     subdomain,
 )  # fmt: skip
-from fleet.engine.status import Cause
+from api.engine.status import Cause
 from fleet.values.names import label_problems, label_value_problems, qualified_name_problems
 
 _MODE = of("defaultMode", lambda mode: () if 0 <= mode <= 0o777 else (_MODE_TEXT,))

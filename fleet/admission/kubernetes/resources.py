@@ -13,7 +13,7 @@ from fleet.admission.kubernetes.language import (
     every,
     subset_of,
 )  # fmt: skip
-from fleet.engine.status import Cause
+from api.engine.status import Cause
 from fleet.values.names import qualified_name_problems
 from fleet.values.quantity import BadQuantity, canonical, nanos
 

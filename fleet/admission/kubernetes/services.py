@@ -24,7 +24,7 @@ from fleet.admission.kubernetes.language import (
     subdomain,
     subset_of,
 )
-from fleet.engine.status import Cause
+from api.engine.status import Cause
 from fleet.values.names import label_problems, qualified_name_problems, subdomain_problems
 
 _TYPES = ("ClusterIP", "ExternalName", "LoadBalancer", "NodePort")

@@ -23,7 +23,7 @@ from fleet.admission.kubernetes.language import (
     selector_at,
 )
 from fleet.admission.kubernetes.pods import template
-from fleet.engine.status import Cause
+from api.engine.status import Cause
 from fleet.values.names import label_problems, subdomain_problems
 
 _NO_MATCH = "`selector` does not match template `labels`"

@@ -31,9 +31,9 @@ from fleet.controllers.runtime.controller import Controller, Source
 from fleet.controllers.runtime.events import EventRecorder
 from fleet.controllers.runtime.hub import Hub, object_key
 from fleet.controllers.runtime.news import News
-from fleet.engine.kind import Kind
+from api.engine.kind import Kind
 from fleet.kinds import Interpreter, interpreter_for
-from fleet.objects.interpreters import Loader
+from api.objects.interpreters import Loader
 from fleet.quota.tree import QuotaTree
 from fleet.values.ports import Body, Event, EventType, Key, Stored
 from fleet.values.quantity import BadQuantity

@@ -16,7 +16,7 @@ from fleet.bindings.named import binding_of
 from fleet.controllers.runtime.controller import Controller, Source
 from fleet.controllers.runtime.events import EventRecorder
 from fleet.controllers.runtime.hub import Hub
-from fleet.engine.kind import Kind
+from api.engine.kind import Kind
 from fleet.kinds import interpreter_for
 from fleet.values.ports import Event, EventType, Key
 from fleet.values.times import seconds

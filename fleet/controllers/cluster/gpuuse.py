@@ -24,8 +24,8 @@ from fleet.members.gpuelsewhere import asked_elsewhere
 from fleet.members.gpufigures import ANSWER_BYTES_MAX, Figure, NoFigures, Told, ask, summed
 from fleet.members.gpusource import Prometheus, Source, source_of
 from fleet.model.unit import Unit
-from fleet.outgoing import Allowed, Outgoing
-from fleet.outgoing.reach import Resolver
+from api.outgoing import Allowed, Outgoing
+from api.outgoing.reach import Resolver
 from fleet.values.ports import Key, StoreUnavailable
 from fleet.wellknown import CLUSTER
 

@@ -27,7 +27,7 @@ from fleet.controllers.fields.rooms import Driver, gang_scheduler_of
 from fleet.controllers.fields.starting import Way, dequeued, placed, result_text, waits
 from fleet.controllers.runtime.events import EventRecorder
 from fleet.controllers.runtime.hub import Hub
-from fleet.engine.status import conflict
+from api.engine.status import conflict
 from fleet.model.order import queue_order
 from fleet.model.plan import Eviction, Placement, Plan, RoomClaim
 from fleet.model.reason import Reason, named_to

@@ -25,7 +25,7 @@ from fleet.controllers.decide.elastic import others_wait
 from fleet.controllers.decide.snapshot import Picture, Sources
 from fleet.controllers.runtime.events import EventRecorder
 from fleet.controllers.runtime.hub import Hub
-from fleet.engine.status import conflict
+from api.engine.status import conflict
 from fleet.kinds.interpreter import Range
 from fleet.model.order import queue_order
 from fleet.model.unit import Component

@@ -22,7 +22,7 @@ from fleet.controllers.runtime.hub import Hub
 from fleet.members.members import NodeView
 from fleet.model.amounts import gpus_in
 from fleet.model.unit import Unit
-from fleet.objects.latest import NODES
+from api.objects.latest import NODES
 from fleet.snapshot import Snapshot
 from fleet.values.ports import StoreUnavailable
 

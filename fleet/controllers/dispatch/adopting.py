@@ -24,7 +24,7 @@ from fleet.controllers.dispatch.unknown import Bindings
 from fleet.controllers.fields.rooms import Driver, gang_name
 from fleet.controllers.fields.starting import Way, dequeued, placed
 from fleet.controllers.runtime.hub import Hub, kind_of, object_key
-from fleet.engine.status import StatusError, conflict
+from api.engine.status import StatusError, conflict
 from fleet.kinds import Interpreter, interpreter_of
 from fleet.kinds.gangs import at_once, unmarked
 from fleet.kinds.gates import ungated

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from fleet.engine.status import StatusError
+from api.engine.status import StatusError
 from fleet.kinds import interpreter_of
 from fleet.model.charge import beyond
 from fleet.model.unit import Component

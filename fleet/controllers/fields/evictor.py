@@ -17,7 +17,7 @@ from fleet.controllers.fields import reserving
 from fleet.controllers.fields.evict import evict
 from fleet.controllers.runtime.events import EventRecorder
 from fleet.controllers.runtime.hub import Hub
-from fleet.engine.status import conflict
+from api.engine.status import conflict
 from fleet.values.ports import Body, Committed, Fenced, Stored, StoreUnavailable, Write
 from fleet.values.times import rfc3339
 from fleet.wellknown import EVICT_SUCCEED, STATE_NOT_KEPT, WORK

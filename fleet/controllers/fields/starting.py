@@ -10,7 +10,7 @@ from fleet.bindings.components import requests_of
 from fleet.bindings.conditions import set_condition
 from fleet.bindings.nomination import NOMINATION
 from fleet.bindings.unit import DEQUEUED, EVICTED, QUOTA_RESERVED, evicted
-from fleet.engine.status import conflict
+from api.engine.status import conflict
 from fleet.values.ports import Body
 from fleet.values.times import rfc3339
 from fleet.wellknown import ANNOTATION_DOMAIN, ANNOTATION_GANG, ANNOTATION_ROOM, ATTEMPT, QUEUING, SCHEDULED, WORK

@@ -14,10 +14,10 @@ import asyncio
 from collections.abc import Iterable, Sequence
 
 from fleet.controllers.runtime.controller import Controller, Source
-from fleet.engine.kind import Kind
-from fleet.engine.status import StatusError
-from fleet.objects.objects import Objects
-from fleet.objects.writing import Options
+from api.engine.kind import Kind
+from api.engine.status import StatusError
+from api.objects.objects import Objects
+from api.objects.writing import Options
 from fleet.values.ports import Body, Event, EventType, Key
 from fleet.values.untyped import rows, text, texts
 

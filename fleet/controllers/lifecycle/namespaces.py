@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from fleet.controllers.runtime.controller import Controller, Source
-from fleet.engine.status import StatusError
-from fleet.objects.objects import Objects
-from fleet.objects.writing import Options
+from api.engine.status import StatusError
+from api.objects.objects import Objects
+from api.objects.writing import Options
 from fleet.values.ports import Body, Event, EventType, Fenced, Key, StoreUnavailable
 from fleet.values.untyped import mapping, texts
 

@@ -18,8 +18,8 @@ from cryptography.x509.oid import ExtendedKeyUsageOID
 from fleet.admission.signing import APPROVED, CLIENT_SIGNER, DENIED, FAILED, GROUP, RESOURCE, of_type, request_of
 from fleet.controllers.runtime.authority import Authority
 from fleet.controllers.runtime.controller import Controller, Source
-from fleet.objects.objects import Objects
-from fleet.objects.writing import Options
+from api.objects.objects import Objects
+from api.objects.writing import Options
 from fleet.values.ports import Body, Key
 from fleet.values.times import rfc3339, seconds
 from fleet.values.untyped import at, mapping, rows

@@ -28,8 +28,8 @@ from fleet.kinds import kind_word
 from fleet.notify import outbox
 from fleet.notify.happening import Happening, happenings, waits_long
 from fleet.notify.sender import NotDelivered, Sender
-from fleet.outgoing import Allowed, Outgoing
-from fleet.outgoing.reach import Resolver
+from api.outgoing import Allowed, Outgoing
+from api.outgoing.reach import Resolver
 from fleet.values.ports import Body, Key, SchemaTooNew, StoreUnavailable
 from fleet.values.times import rfc3339, seconds
 from fleet.values.untyped import mapping, text

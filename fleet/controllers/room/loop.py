@@ -36,7 +36,7 @@ from fleet.controllers.room.swap import Pair, exchange
 from fleet.controllers.runtime.controller import Controller, Source
 from fleet.controllers.runtime.hub import Hub, object_key
 from fleet.controllers.runtime.index import BindingIndex
-from fleet.engine.status import StatusError
+from api.engine.status import StatusError
 from fleet.kinds import interpreter_of
 from fleet.members.members import Changed, Did, Outcome
 from fleet.model.pod import PodView

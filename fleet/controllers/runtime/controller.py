@@ -22,7 +22,7 @@ import structlog
 
 from fleet.controllers.runtime.about import about_key
 from fleet.controllers.runtime.workqueue import WorkQueue
-from fleet.engine.status import StatusError
+from api.engine.status import StatusError
 from fleet.values.ports import Event, EventType, Expired, Fenced, Key, Store, Stored, StoreUnavailable
 
 log = structlog.get_logger(__name__)

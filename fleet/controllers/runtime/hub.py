@@ -15,12 +15,12 @@ import orjson
 
 from fleet.controllers.runtime.authority import Authority
 from fleet.controllers.runtime.metrics import Metrics
-from fleet.engine.kind import Kind
-from fleet.engine.registry import Registry
-from fleet.engine.status import StatusError
+from api.engine.kind import Kind
+from api.engine.registry import Registry
+from api.engine.status import StatusError
 from fleet.members.members import Members
-from fleet.objects.objects import Objects
-from fleet.objects.writing import Options, User
+from api.objects.objects import Objects
+from api.objects.writing import Options, User
 from fleet.values.ports import Body, Clock, Committed, Conflict, Ids, Key, Store, Stored, Write
 from fleet.values.untyped import mapping, text
 from fleet.wellknown import CONTROLLERS_USER, FIELD_MANAGER, PLACEHOLDER_IMAGE

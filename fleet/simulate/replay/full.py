@@ -20,15 +20,15 @@ from fleet.controllers.decide.loop import DecideLoop
 from fleet.controllers.manager import build_loops
 from fleet.controllers.runtime.controller import run_all
 from fleet.controllers.runtime.hub import ControllerConfig, Hub
-from fleet.engine.registry import Registry
+from api.engine.registry import Registry
 from fleet.foresee.forward import Event, Stop, What
 from fleet.kinds import interpreter_of
 from fleet.model.amounts import Amounts
 from fleet.model.member import Member
 from fleet.model.unit import Component, Unit
-from fleet.objects.objects import Objects
-from fleet.objects.writing import Options as Write
-from fleet.objects.writing import User
+from api.objects.objects import Objects
+from api.objects.writing import Options as Write
+from api.objects.writing import User
 from fleet.placement.problem import Solver
 from fleet.quota.tree import QuotaTree
 from fleet.simulate.replay.hosts import Hosts
@@ -37,7 +37,7 @@ from fleet.simulate.replay.trace import GPU, Job
 from fleet.simulate.replay.world import ROOT, ZERO
 from fleet.simulate.virtual import VirtualClock, run
 from fleet.snapshot import Config
-from fleet.store.memory import MemoryStore
+from api.store.memory import MemoryStore
 from fleet.values.ports import Body
 from fleet.wellknown import CLUSTER, KUBEFLOW, POLICY, QUOTA, TREE_NAMESPACE
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from fleet.engine.crd import kind_of
-from fleet.objects.definitions import definitions
+from api.engine.crd import kind_of
+from api.objects.definitions import definitions
 from fleet.values.ports import Body, Key
 from tests.controllers.bind.test_policies import everywhere
 from tests.controllers.fastloop import eventually, settle

@@ -9,8 +9,8 @@ import pytest
 
 from fleet.admission import rules
 from fleet.controllers.runtime.hub import ControllerConfig
-from fleet.engine.patch import JSON, MERGE
-from fleet.engine.status import StatusError
+from api.engine.patch import JSON, MERGE
+from api.engine.status import StatusError
 from fleet.model.member import Taint
 from fleet.values.ports import Body
 from fleet.values.times import seconds

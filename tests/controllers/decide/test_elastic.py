@@ -13,7 +13,7 @@ import orjson
 from fleet.controllers.decide.submitted import unit_in
 from fleet.model.unit import Phase
 from fleet.notation.codec import decode_snapshot
-from fleet.objects.latest import KIND
+from api.objects.latest import KIND
 from fleet.snapshot import Snapshot
 from fleet.values.ports import Body
 from fleet.wellknown import RESIZED

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from fleet.controllers.runtime.hub import ControllerConfig
-from fleet.engine.crd import kind_of
+from api.engine.crd import kind_of
 from fleet.kinds import interpreter_of
-from fleet.objects.definitions import definitions
+from api.objects.definitions import definitions
 from fleet.values.ports import Body
 from fleet.wellknown import KUBEFLOW, RESIZED
 from tests.controllers.decide.test_elastic import GPU

@@ -7,9 +7,9 @@ from typing import Any
 
 from api.kindfiles import load_kinds
 from fleet.controllers.lifecycle.garbage import GarbageCollector
-from fleet.engine.registry import Registry
-from fleet.objects.objects import Objects
-from fleet.store.memory import MemoryStore
+from api.engine.registry import Registry
+from api.objects.objects import Objects
+from api.store.memory import MemoryStore
 from tests.controllers.fastloop import LoopClock, eventually
 from tests.controllers.lifecycle.test_namespaces import OPTIONS
 from tests.controllers.world import CountingIds

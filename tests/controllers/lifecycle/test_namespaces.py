@@ -9,10 +9,10 @@ from typing import Any
 
 from api.kindfiles import load_kinds
 from fleet.controllers.lifecycle.namespaces import Namespaces
-from fleet.engine.registry import Registry
-from fleet.objects.objects import Objects
-from fleet.objects.writing import Options, User
-from fleet.store.memory import MemoryStore
+from api.engine.registry import Registry
+from api.objects.objects import Objects
+from api.objects.writing import Options, User
+from api.store.memory import MemoryStore
 from tests.controllers.fastloop import LoopClock, eventually
 from tests.controllers.world import CountingIds
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
-from fleet.engine.crd import kind_of
-from fleet.objects.definitions import definitions
+from api.engine.crd import kind_of
+from api.objects.definitions import definitions
 from fleet.values.ports import Body
 from tests.controllers.decide.test_elastic_kinds import crd
 from tests.controllers.fakemember import FakeMember

@@ -6,8 +6,8 @@ import pytest
 
 from fleet.admission import rules
 from fleet.bindings.after import After, read
-from fleet.engine.patch import MERGE
-from fleet.engine.status import StatusError
+from api.engine.patch import MERGE
+from api.engine.status import StatusError
 from fleet.values.ports import Body
 from tests.controllers.fastloop import eventually, settle
 from tests.controllers.world import ALICE, World, hub, member, policy, pytorchjob, tree

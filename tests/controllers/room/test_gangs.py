@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from fleet.engine.patch import MERGE
+from api.engine.patch import MERGE
 from fleet.kinds import interpreter_of
 from fleet.values.ports import Body
 from tests.controllers.decide.test_admission_checks import states

@@ -19,17 +19,17 @@ from fleet.cli.datadir import DataDir
 from fleet.controllers.runtime.gauges import LEAVES_MOST, OTHERS, OUTSIDE, UNKNOWN
 from fleet.controllers.runtime.metrics import Counted, Metrics, outcome_of
 from fleet.decide import PARTS
-from fleet.engine.registry import Registry
+from api.engine.registry import Registry
 from fleet.hub.certificates import Certificates
 from fleet.model.plan import Stage
 from fleet.model.unit import Phase, Unit
-from fleet.objects.objects import Objects
+from api.objects.objects import Objects
 from fleet.placement.problem import Answer, Problem, VictimProblem
 from fleet.quota.parse import parse_tree
 from fleet.simulate.wall import RandomIds, WallClock
 from fleet.snapshot import Snapshot
 from fleet.solver.process import FAILED, LATE, STARTING
-from fleet.store.memory import MemoryStore
+from api.store.memory import MemoryStore
 from tests.controllers.decide.test_commit import waiting
 from tests.controllers.fastloop import eventually
 from tests.controllers.world import World, hub, member, policy, pytorchjob, tree

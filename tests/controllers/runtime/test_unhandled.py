@@ -12,7 +12,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from fleet.controllers.runtime.controller import ASIDE_S
-from fleet.engine.status import StatusError
+from api.engine.status import StatusError
 from fleet.values.ports import Body
 from fleet.wellknown import FULLY_APPLIED, HANDLING_FAILED
 from tests.api.rest import Rest, rest

@@ -13,8 +13,8 @@ import random
 import pytest
 
 from fleet.controllers.runtime.hub import ControllerConfig
-from fleet.engine.patch import MERGE
-from fleet.engine.status import StatusError
+from api.engine.patch import MERGE
+from api.engine.status import StatusError
 from tests.controllers.fastloop import eventually, settle
 from tests.controllers.world import ALICE, World, hub, member, policy, pytorchjob, tree
 

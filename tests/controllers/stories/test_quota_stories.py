@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from fleet.admission import rules
-from fleet.engine.status import StatusError
-from fleet.objects.writing import Options, User
+from api.engine.status import StatusError
+from api.objects.writing import Options, User
 from fleet.quota.leaf import leaf_for
 from fleet.quota.parse import parse_tree
 from fleet.values.ports import Body

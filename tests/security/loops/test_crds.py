@@ -6,8 +6,8 @@ import asyncio
 import copy
 from typing import Any
 
-from fleet.engine.crd import GROUP, RESOURCE
-from fleet.objects.crds import follow_crds
+from api.engine.crd import GROUP, RESOURCE
+from api.objects.crds import follow_crds
 from fleet.values.ports import Body, Key, Put
 from fleet.wellknown import HANDLING_FAILED
 from tests.controllers.fastloop import eventually, settle

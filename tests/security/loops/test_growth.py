@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from fleet.engine import patch as patches
-from fleet.engine.status import StatusError
+from api.engine import patch as patches
+from api.engine.status import StatusError
 from fleet.model.amounts import NOTHING, Amounts
 from fleet.model.charge import beyond, running
 from fleet.model.unit import Component

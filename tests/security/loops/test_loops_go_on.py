@@ -14,7 +14,7 @@ from fleet.controllers.observe.loop import ObserveLoop
 from fleet.controllers.runtime.aside import Aside
 from fleet.controllers.runtime.controller import ASIDE_AFTER, ASIDE_S, Controller, Source, run_all
 from fleet.controllers.runtime.events import EventRecorder
-from fleet.store.memory import MemoryStore
+from api.store.memory import MemoryStore
 from fleet.values.ports import Event, Fenced, Key
 from fleet.wellknown import HANDLING_FAILED
 from tests.controllers.fastloop import eventually, settle

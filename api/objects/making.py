@@ -1,0 +1,64 @@
+"""The engine's create and update with the clock, the ids and the options of a write."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from api.engine.kind import Kind
+from api.engine.write import Author, Prepared, prepare_create, prepare_update
+from fleet.kinds import interpreter_for
+from api.objects.hooking import Asked, Hooks, Make, Way
+from api.objects.refusing import fitting, name_in
+from api.objects.writing import Options
+from fleet.values.ports import Body, Clock, Ids
+
+
+def filled(kind: Kind, body: Body) -> Body:
+    """The body of a job with the values that the webhook of its operator would fill in, before its schema is asked."""
+    interpreter = interpreter_for(kind)
+    return body if interpreter is None or body.__class__ is not dict else interpreter.filled(body)
+
+
+class Making:
+    """Makes the bodies of one store's objects."""
+
+    def __init__(self, clock: Clock, ids: Ids) -> None:
+        self._clock, self._ids = clock, ids
+
+    def create(
+        self, kind: Kind, namespace: str, body: Body, options: Options, with_status: bool, draft: bool = False,
+        managed: Sequence[Body] | None = None,
+    ) -> Prepared:  # fmt: skip
+        return prepare_create(
+            kind, namespace, filled(kind, body), Author(options.manager), now=self._clock.now(), uid=self._ids.uid(),
+            suffix="" if name_in(body) else self._ids.suffix(), field_validation=options.field_validation,
+            with_status=with_status, draft=draft, managed=None if managed is None else [*managed],
+        )  # fmt: skip
+
+    def update(
+        self, kind: Kind, old: Body, new: Body, options: Options, subresource: str, *, patched: bool = False,
+        sent: str = "", draft: bool = False, managed: Sequence[Body] | None = None,
+    ) -> Prepared:  # fmt: skip
+        prepared = prepare_update(
+            kind, old, filled(kind, new), Author(options.manager, subresource), now=self._clock.now(),
+            field_validation=options.field_validation, patched=patched, sent=sent, draft=draft,
+            managed=None if managed is None else [*managed],
+        )  # fmt: skip
+        return prepared if prepared.body is old else fitting(kind, prepared)
+
+    def way(self, hooks: Hooks | None, asked: Asked, make: Make, *, generates: bool = False) -> Way | None:
+        """The way through webhooks and policies; None, and at no cost, where there are none."""
+        if hooks is None or asked.options.user.hub:
+            return None
+        hooked = hooks(asked)
+        if hooked is None:
+            return None
+        kind, namespace, lax = asked.kind, asked.namespace, replace(asked.options, field_validation="Ignore")
+
+        def remake(old: Body, changed: Body, managed: Sequence[Body]) -> Prepared:
+            if old:
+                return self.update(kind, old, changed, lax, asked.subresource, managed=managed)
+            return fitting(kind, self.create(kind, namespace, changed, lax, False, managed=managed))
+
+        return Way(hooked, make, remake, asked.operation == "DELETE", generates)

@@ -1,0 +1,403 @@
+"""Kubernetes objects over a store: every reader and writer of Fleet, inside and outside, goes through here.
+
+`Objects` joins the pure engine (what an object means) with a Store (where it is). The API, the controllers, the
+garbage collector and the simulated members all write through it, so a rule stands once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any
+
+import orjson
+
+from api.engine import patch as patches
+from api.engine.apply import apply_new, apply_to, check_configuration
+from api.engine.bounds import encoded, private
+from api.engine.deletion import prepare_delete
+from api.engine.kind import Kind
+from api.engine.registry import Registry
+from api.engine.status import (
+    StatusError,
+    already_exists,
+    bad_request,
+    conflict,
+    not_found,
+)
+from api.engine.strategic import go_text
+from api.engine.write import Author, Prepared, need_version, prepare_update
+from api.objects.apart import LARGE_BYTES, apart, made
+from api.objects.hooking import Asked, Hooks, Make, Way
+from api.objects.making import Making, filled
+from api.objects.patching import patcher
+from api.objects.refusing import LastFinalizer, fitting, name_in, need_namespace, refuse
+from api.objects.rewrite import Rewrite, Turns
+from api.objects.versions import Versions
+from api.objects.writing import Options, Review, Rule, Written, as_stored
+from api.slices import unhurried
+from fleet.values.ports import (
+    ABSENT,
+    Body,
+    Change,
+    Clock,
+    Committed,
+    Delete,
+    Expect,
+    Ids,
+    Key,
+    Put,
+    Selector,
+    Store,
+    Stored,
+    Write,
+)
+
+ATTEMPTS_MAX = 5  # of a read-modify-write that loses to others; then 409 Conflict
+EVERY_KIND = ("*", "*")  # in `rules`: the rule of kinds that have none of their own
+DELETED_AT_ONCE = 50  # of a collection
+GENERATE_ATTEMPTS_MAX = 8  # of a generated name that is taken; then 409 AlreadyExists
+
+
+class Objects:
+    """The one way to read and write objects. Signatures here are the contract of the whole project."""
+
+    def __init__(
+        self,
+        store: Store,
+        registry: Registry,
+        clock: Clock,
+        ids: Ids,
+        rules: dict[tuple[str, str], Rule] | None = None,  # (group, resource) -> rule
+        *,
+        graceful_pods: bool = False,  # pods with a node wait for their kubelet: for simulated members
+    ) -> None:
+        self.store = store
+        self.registry = registry
+        self.clock = clock
+        self.ids = ids
+        self.rules = rules if rules is not None else {}
+        self.hooks: Hooks | None = None  # webhooks and policies, which the hub's own writes do not ask
+        self.versions = Versions(store)  # the store as a kind in one of its versions sees it
+        self._graceful_pods = graceful_pods
+        self._turns = Turns()
+        self._making = Making(clock, ids)
+
+    # Reading: bodies are shared and must not be changed by the caller.
+    async def get(self, kind: Kind, namespace: str, name: str, *, fresh: bool = True) -> Body:
+        """The object, or StatusError 404."""
+        body = await self.find(kind, namespace, name, fresh=fresh)
+        if body is None:
+            raise not_found(kind.group, kind.resource, name)
+        return body
+
+    async def find(self, kind: Kind, namespace: str, name: str, *, fresh: bool = True) -> Body | None:
+        stored = await self.versions.of(kind).get(_key(kind, namespace, name), fresh=fresh)
+        return stored.body if stored is not None else None
+
+    async def list(
+        self, kind: Kind, namespace: str | None = None, *, selector: Selector | None = None, fresh: bool = True
+    ) -> list[Body]:
+        source = self.versions.of(kind)
+        page = await source.list(kind.group, kind.resource, namespace=namespace, selector=selector, fresh=fresh)
+        return [stored.body async for stored in unhurried(page.items)]
+
+    # Writing, as clients ask for it: all the rules, admission included.
+    async def create(
+        self, kind: Kind, namespace: str, body: Body, options: Options, *, with_status: bool = False
+    ) -> Written:
+        """StatusError 409 when it exists, 404 or 403 when its namespace is missing or going, 422 when it is invalid.
+        `with_status` (for controllers): the status given is stored by the same write."""
+        await need_namespace(self.store, kind, namespace, body)
+        generated = not name_in(body)
+        data = encoded(body)
+
+        def make(old: Body, draft: bool = False) -> Prepared:
+            return fitting(kind, self._making.create(kind, namespace, orjson.loads(data), options, with_status, draft))
+
+        asked = Asked("CREATE", kind, "", namespace, "" if generated else body["metadata"]["name"], options)
+        way = self._making.way(self.hooks, asked, make, generates=generated)
+        for attempt in range(GENERATE_ATTEMPTS_MAX):
+            prepared, warnings, also = await self._admitted(kind, namespace, make, way, options, len(data))
+            new = prepared.body
+            name = new["metadata"]["name"]
+            if options.dry_run:
+                if await self.store.get(_key(kind, namespace, name)) is not None:
+                    raise already_exists(kind.group, kind.resource, name)
+                return Written(new, created=True, warnings=warnings)
+            put = Put(_key(kind, namespace, name), new, ABSENT)
+            outcome = await self.versions.of(kind).commit([put, *also], epoch=options.epoch)
+            if isinstance(outcome, Committed):
+                return as_stored(outcome.stored[0], new, created=True, warnings=warnings)
+            if outcome.index == 0 and (not generated or attempt == GENERATE_ATTEMPTS_MAX - 1):
+                raise already_exists(kind.group, kind.resource, name, generated=generated)
+        raise conflict(kind.group, kind.resource, name)
+
+    async def update(
+        self, kind: Kind, namespace: str, name: str, body: Body, options: Options, subresource: str = ""
+    ) -> Written:
+        """Replace the object, or its status. With metadata.resourceVersion a changed object is a 409 Conflict."""
+
+        data = encoded(body)
+
+        def make(old: Body, draft: bool = False) -> Prepared:
+            need_version(kind, name, body)  # after the object is found: a missing one is a 404 first
+            return self._making.update(kind, old, orjson.loads(data), options, subresource, draft=draft)
+
+        given = name_in(body)
+        if given and given != name:
+            raise bad_request(f"the name of the object ({given}) does not match the name on the URL ({name})")
+        return await self._rewrite(kind, namespace, name, make, options, subresource, size=len(data))
+
+    async def patch(
+        self, kind: Kind, namespace: str, name: str, patch: Any, patch_type: str, options: Options,
+        subresource: str = "",
+    ) -> Written:  # fmt: skip
+        """`patch_type` is the media type: application/{json-patch+json,merge-patch+json,strategic-merge-patch+json,
+        apply-patch+yaml}; `patch` is the parsed body. An apply creates what is missing."""
+        if patch_type == patches.APPLY:
+            return await self._apply(kind, namespace, name, patch, options, subresource)
+        change = patcher(kind, patch_type)
+        data = encoded(patch)
+
+        def make(old: Body, draft: bool = False) -> Prepared:
+            given = orjson.loads(data)  # changes of one try must not be part of the next
+            sent = go_text(given) if patch_type == patches.STRATEGIC else ""
+            new = private(change(old, given))
+            return self._making.update(kind, old, new, options, subresource, patched=True, sent=sent, draft=draft)
+
+        return await self._rewrite(kind, namespace, name, make, options, subresource, size=len(data))
+
+    async def _apply(
+        self, kind: Kind, namespace: str, name: str, config: Any, options: Options, subresource: str
+    ) -> Written:
+        if config.__class__ is not dict:
+            raise bad_request("error decoding patch: an applied configuration is an object")
+        sent = encoded(config)
+        author = Author(options.manager, subresource)
+
+        def checked() -> tuple[Body, bytes]:
+            config: Body = orjson.loads(sent)
+            check_configuration(kind, namespace, name, config)  # which also fills in what a client may leave out
+            config = filled(kind, config)
+            return config, encoded(config)
+
+        config, data = await apart(checked) if len(sent) > LARGE_BYTES else checked()
+
+        def make(old: Body, draft: bool = False) -> Prepared:
+            return fitting(kind, apply_to(
+                kind, old, orjson.loads(data), author, now=self.clock.now(), force=options.force,
+                field_validation=options.field_validation, draft=draft,
+            ))  # fmt: skip
+
+        def make_new(old: Body, draft: bool = False) -> Prepared:
+            return fitting(kind, apply_new(
+                kind, namespace, orjson.loads(data), author, now=self.clock.now(), uid=self.ids.uid(),
+                field_validation=options.field_validation, draft=draft,
+            ))  # fmt: skip
+
+        way = self._making.way(self.hooks, Asked("CREATE", kind, "", namespace, name, options), make_new)
+
+        for _ in range(ATTEMPTS_MAX):
+            try:
+                return await self._rewrite(kind, namespace, name, make, options, subresource, size=len(data))
+            except StatusError as error:
+                if error.code != 404 or subresource or config["metadata"].get("resourceVersion"):
+                    raise
+            if options.may_create is not None:
+                options.may_create()
+            await need_namespace(self.store, kind, namespace, config)
+            prepared, warnings, also = await self._admitted(kind, namespace, make_new, way, options, len(data))
+            if options.dry_run:
+                return Written(prepared.body, created=True, warnings=warnings)
+            put = Put(_key(kind, namespace, name), prepared.body, ABSENT)
+            outcome = await self.versions.of(kind).commit([put, *also], epoch=options.epoch)
+            if isinstance(outcome, Committed):
+                return as_stored(outcome.stored[0], prepared.body, created=True, warnings=warnings)
+        raise conflict(kind.group, kind.resource, name)
+
+    async def delete(
+        self, kind: Kind, namespace: str, name: str, options: Options, delete_options: Body | None = None
+    ) -> Written:
+        """`deleted` when it is gone; otherwise the body says that it is going, and names the finalizers."""
+
+        def make(old: Body, draft: bool = False) -> Prepared:
+            return prepare_delete(kind, old, delete_options, now=self.clock.now(), graceful=self._graceful_pods)
+
+        return await self._rewrite(kind, namespace, name, make, options, "", "DELETE", given=delete_options)
+
+    async def delete_collection(
+        self, kind: Kind, namespace: str | None, options: Options, *,
+        selector: Selector | None = None, delete_options: Body | None = None,
+    ) -> Sequence[Stored]:  # fmt: skip
+        """DELETE on a collection: each object by itself, a few at once, so that they share transactions. An object that
+        goes meanwhile is no error. Returns the objects as they were found. The first refusal is raised after the others
+        of its group are done."""
+        source = self.versions.of(kind)
+        found = (await source.list(kind.group, kind.resource, namespace=namespace, selector=selector)).items
+        gone: list[Stored] = []
+        for start in range(0, len(found), DELETED_AT_ONCE):
+            group = found[start : start + DELETED_AT_ONCE]
+            deletes = [
+                self.delete(kind, stored.key.namespace, stored.key.name, options, dict(delete_options or {}))
+                for stored in group
+            ]
+            for stored, outcome in zip(group, await asyncio.gather(*deletes, return_exceptions=True), strict=True):
+                if not isinstance(outcome, BaseException):
+                    gone.append(stored)
+                elif not (isinstance(outcome, StatusError) and outcome.code == 404):
+                    raise outcome
+        return gone
+
+    # Writing, as controllers do it.
+    async def change(
+        self, kind: Kind, namespace: str, name: str, change: Callable[[Body], Body | None], options: Options, *,
+        subresource: str = "", generation: int | None = None, uid: str | None = None,
+    ) -> Body | None:  # fmt: skip
+        """Read-modify-write under the writer's lock: `change` gets a private copy of the newest body, in the version in
+        which it is stored. Generation and managedFields are kept by the engine. None when the object is missing or
+        (uid, generation) do not hold. With subresource "" everything that `change` returns is stored, status included;
+        with "status" only the status. Admission rules are not asked. Removing the last finalizer of an object that is
+        being deleted removes it; its last body is returned."""
+        write = self.prepare_change(
+            kind, namespace, name, change, options, subresource=subresource, generation=generation, uid=uid
+        )
+        if options.dry_run:
+            stored = await self.store.get(write.key)
+            if stored is None or not _holds(stored.body, generation, uid):
+                return None
+            try:
+                return write.change(private(stored.body)) or stored.body
+            except LastFinalizer as last:
+                return last.body
+        for _ in range(ATTEMPTS_MAX):
+            try:
+                outcome = await self.store.commit([write], epoch=options.epoch)
+            except LastFinalizer as last:
+                expect = Expect(revision=int(last.body["metadata"]["resourceVersion"]))
+                outcome = await self.store.commit([Delete(write.key, expect)], epoch=options.epoch)
+                if isinstance(outcome, Committed):
+                    return last.body
+                continue  # another write came in between: ask `change` again
+            return outcome.stored[0].body if isinstance(outcome, Committed) else None
+        raise conflict(kind.group, kind.resource, name)
+
+    def prepare_new(self, kind: Kind, namespace: str, body: Body, options: Options, *, with_status: bool = True) -> Put:
+        """A create as a write for `store.commit`, for several objects in one transaction. The write fails the commit
+        when the object exists. Validated here (StatusError 422); neither admission rules nor the namespace are
+        asked."""
+        prepared = self._making.create(kind, namespace, private(body), options, with_status)
+        return Put(_key(kind, namespace, prepared.body["metadata"]["name"]), prepared.body, ABSENT)
+
+    def prepare_change(
+        self, kind: Kind, namespace: str, name: str, change: Callable[[Body], Body | None], options: Options, *,
+        subresource: str = "", generation: int | None = None, uid: str | None = None,
+    ) -> Change:  # fmt: skip
+        """`change` as a write for `store.commit`. Committing raises StatusError when the result is invalid, and
+        LastFinalizer when it should be removed: let `Objects.change` do that."""
+        author = Author(options.manager, subresource)
+
+        def apply(body: Body) -> Body | None:
+            old = private(body)
+            new = change(body)
+            if new is None:
+                return None
+            prepared = prepare_update(
+                kind.stored_as(old), old, new, author, now=self.clock.now(), field_validation="Strict",
+                whole=not subresource,
+            )  # fmt: skip
+            if prepared.body is old:
+                return None
+            if prepared.finished:
+                raise LastFinalizer(kind, old)
+            return prepared.body
+
+        return Change(_key(kind, namespace, name), apply, Expect(exists=True, generation=generation, uid=uid))
+
+    # -- inside
+
+    async def _admitted(
+        self, kind: Kind, namespace: str, make: Make, way: Way | None, options: Options, size: int
+    ) -> tuple[Prepared, tuple[str, ...], Sequence[Write]]:
+        """A new object that all agree with, the warnings for its client, and the writes to commit with it."""
+        large = size > LARGE_BYTES
+        if way is not None:
+            prepared = await way.prepare({}, large)
+        else:
+            prepared = await made(large, make, {}, False)
+        review = await self._admit_new(kind, namespace, prepared.body, options, large)
+        if way is None:
+            return prepared, (*prepared.warnings, *review.warnings), review.also
+        await way.validate(prepared, {})
+        return prepared, way.warned(*prepared.warnings, *review.warnings), review.also
+
+    async def _rewrite(
+        self, kind: Kind, namespace: str, name: str, make: Make, options: Options, subresource: str,
+        operation: str = "UPDATE", *, size: int = 0, given: Body | None = None,
+    ) -> Written:  # fmt: skip
+        warned: list[str] = []  # by the rule, about the last try
+        unchanged: list[Body] = []  # the stored body, where the last try changes nothing
+
+        def noted(old: Body, draft: bool = False) -> Prepared:
+            prepared = make(old, draft)
+            unchanged[:] = [old] if prepared.body is old and not prepared.finished else []
+            return prepared
+
+        def review(prepared: Prepared, old: Body, large: bool = False) -> Review:
+            new = None if operation == "DELETE" else prepared.body
+            warned.clear()
+            return Review(
+                operation, kind, subresource, namespace, name, new, old, options.user, options.dry_run, large=large,
+                warnings=warned, store=self.store,
+            )  # fmt: skip
+
+        async def admit(prepared: Prepared, old: Body, large: bool) -> None:
+            if rule is not None:
+                refuse(kind, name, await rule(review(prepared, old, large), self))
+
+        def check(prepared: Prepared, old: Body) -> None:
+            if pure is not None:
+                refuse(kind, name, pure(review(prepared, old)))
+
+        way = self._making.way(self.hooks, Asked(operation, kind, subresource, namespace, name, options, given), noted)
+        rule = self._rule(kind)
+        pure = getattr(rule, "pure", None)  # see writing.Rule
+        source = self.versions.of(kind)
+        locked = source is self.store and (rule is None or pure is not None)
+        rewrite = Rewrite(
+            kind, _key(kind, namespace, name), noted, admit, check if locked else None,
+            options.epoch, options.dry_run, size, way,
+        )  # fmt: skip
+        written = await rewrite.run(source, self.clock, self._turns)
+        if unchanged and rule is not None and pure is not None and operation == "UPDATE" and not subresource:
+            same = Prepared(private(unchanged[0]))  # a rule may fill in defaults, and the stored body is shared
+            with contextlib.suppress(StatusError):  # the stored object stays, even if a rule refuses it now
+                await rule(review(same, unchanged[0], size > LARGE_BYTES), self)
+        if way is not None:
+            return replace(written, warnings=way.warned(*written.warnings, *warned))
+        return replace(written, warnings=(*written.warnings, *warned)) if warned else written
+
+    async def _admit_new(self, kind: Kind, namespace: str, new: Body, options: Options, large: bool) -> Review:
+        """Ask the rule about a new object; the review has its warnings, and the writes to commit together."""
+        name, rule = new["metadata"]["name"], self._rule(kind)
+        review = Review(
+            "CREATE", kind, "", namespace, name, new, None, options.user, options.dry_run, large=large,
+            store=self.store,
+        )  # fmt: skip
+        if rule is not None:
+            refuse(kind, name, await rule(review, self))
+        return review
+
+    def _rule(self, kind: Kind) -> Rule | None:
+        return self.rules.get((kind.group, kind.resource)) or self.rules.get(EVERY_KIND)
+
+
+def _key(kind: Kind, namespace: str, name: str) -> Key:
+    return Key(kind.group, kind.resource, namespace if kind.namespaced else "", name)
+
+
+def _holds(body: Body, generation: int | None, uid: str | None) -> bool:
+    metadata = body["metadata"]
+    return (generation is None or metadata.get("generation") == generation) and (uid is None or metadata["uid"] == uid)

@@ -1,1 +1,0 @@
-"""Which requests the audit log says something about, how much, and in which words: no I/O."""
