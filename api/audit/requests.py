@@ -1,4 +1,4 @@
-"""The log of requests: a line for each request that writes, and for each that is refused; and its span, for a job.
+"""The log of requests: a line for each request that writes, and for each that is refused.
 
 A line has the id that the answer says in `Audit-ID`. No line has a query, a body or a message: those may hold secrets.
 Lines are bounded in number, so that a client that is refused again and again does not fill a disk.
@@ -6,21 +6,19 @@ Lines are bounded in number, so that a client that is refused again and again do
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import structlog
 
 from api.engine.kind import Kind
-from fleet.kinds import INTERPRETERS
 from api.objects.writing import Written
-from fleet.traces.span import Span, read_traceparent
 from fleet.values.ports import Body, Clock, Stored
 from fleet.values.untyped import mapping, text
 
 if TYPE_CHECKING:
-    from api.http import Request, Scope
-    from fleet.traces.traces import Traces
+    from api.wire.http import Request, Scope
 
 LINES_PER_S = 100
 BURST = 1000  # lines at once, after a silence
@@ -73,12 +71,23 @@ def _note(scope: Scope, now: About) -> None:
         written.append(now)
 
 
+@dataclass(frozen=True, slots=True)
+class RequestedWrite:
+    """What a request did to an object. `code` 0: the client was gone before; `took` in seconds."""
+
+    audit_id: str
+    verb: str
+    code: int
+    took: float
+    about: About
+
+
 @dataclass
 class RequestLog:
     """Of one API process."""
 
     clock: Clock
-    traces: Traces | None = None
+    traced: Callable[[Request, RequestedWrite], None] | None = None  # asked with each object that a request wrote
     unlogged: int = 0  # since the last line
     _room: float = BURST
     _filled: float = field(default=0.0)
@@ -108,8 +117,8 @@ class RequestLog:
                 self.unlogged = 0
             else:
                 self.unlogged += 1
-            if self.traces is not None and writes:
-                self._trace(request, audit_id, code, now - began, about, verb)
+            if self.traced is not None and writes:
+                self.traced(request, RequestedWrite(audit_id, verb, code, now - began, about))
 
     def _has_room(self, now: float) -> bool:
         self._room = min(float(BURST), self._room + (now - self._filled) * LINES_PER_S)
@@ -118,26 +127,3 @@ class RequestLog:
             return False
         self._room -= 1
         return True
-
-    def _trace(self, request: Request, audit_id: str, code: int, took: float, about: About, verb: str) -> None:
-        """Writes of a job that is there, or was: a dry run writes none."""
-        assert self.traces is not None
-        if not about.uid or (about.group, about.kind) not in INTERPRETERS or b"dryRun=" in _query(request):
-            return
-        now = self.clock.now()
-        attributes: dict[str, Any] = {
-            "http.request.method": request.method, "url.path": request.path[:PATH_CHARACTERS_MAX],
-            "http.response.status_code": code, "user.name": request.user.name, "fleet.request": audit_id,
-        }  # fmt: skip
-        link, failed = read_traceparent(request.header(b"traceparent")), f"HTTP {code}" if code >= 500 else ""
-        self.traces.add(
-            Span(
-                about.uid, f"request {audit_id}", f"{verb} {about.kind}", now - took, now, attributes=attributes,
-                link=link, served=True, error=failed,
-            )
-        )  # fmt: skip
-
-
-def _query(request: Request) -> bytes:
-    query: bytes = request.scope.get("query_string", b"")
-    return query

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from api.http import Request, Response
-    from api.policy import Attributes
-    from api.rbac import Authorizer
+    from api.access.policy import Attributes
+    from api.access.rbac import Authorizer
     from api.objects.writing import User
+    from api.wire.http import Request, Response
 
 
 class Unrecorded:

@@ -12,8 +12,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from api.audit.metrics import Counts, Outcome
 from api.audit.event import API_VERSION
+from api.audit.metrics import Counts, Outcome
 from api.outgoing import Outgoing, OutgoingError, Reason
 from fleet.values.kubeconfig.document import BadKubeconfig, Chosen, choose, parse
 from fleet.values.kubeconfig.files import access_of, resolved

@@ -29,7 +29,7 @@ from api.engine.status import CAUSES_MAX, Cause
 from api.engine.validate import shown
 from fleet.values.names import dns1035_problems
 from fleet.values.untyped import at, mapping, rows, text, texts
-from fleet.wellknown import HANDLING_FAILED
+from fleet.values.wellknown import HANDLING_FAILED
 
 GROUP = "apiextensions.k8s.io"
 RESOURCE = "customresourcedefinitions"

@@ -73,7 +73,7 @@ class Kind:
     selectable: tuple[str, ...] = ()
     verbs: tuple[str, ...] = VERBS
     aliases: tuple[str, ...] = ()
-    checked: bool = False  # code names the required fields (fleet/admission/kubernetes), and the schema is not asked
+    checked: bool = False  # code names the required fields (api/admission/kubernetes), and the schema is not asked
     versions: tuple[str, ...] = field(default=())  # all served versions, the preferred one first
     family: Family | None = field(default=None, compare=False, repr=False)
     since: int = field(default=0, compare=False)

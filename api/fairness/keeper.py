@@ -9,13 +9,13 @@ from __future__ import annotations
 import asyncio
 from functools import partial
 
-from api.fairness.defaults import AUTO_UPDATE, GROUP, LEVELS, MANDATORY, SCHEMAS
 from api.engine.status import StatusError
+from api.fairness.defaults import AUTO_UPDATE, GROUP, LEVELS, MANDATORY, SCHEMAS
 from api.objects.objects import Objects
 from api.objects.writing import Options, User
 from fleet.values.ports import Body
 from fleet.values.times import rfc3339
-from fleet.wellknown import SYSTEM_USER
+from fleet.values.wellknown import SYSTEM_USER
 
 _USER = User(SYSTEM_USER, ("system:masters",), hub=True)
 _OBJECTS = Options(user=_USER, manager="api-priority-and-fairness-config-producer-v1")

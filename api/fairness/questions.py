@@ -11,8 +11,8 @@ import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
-from api.fairness.scheduler import Flow, Limits, Place, Scheduler
 from api.engine.status import StatusError
+from api.fairness.scheduler import Flow, Limits, Place, Scheduler
 
 SEATS = 2  # answered at once: each has a thread beside the event loop
 OF_USER, OF_ALL = 4, 64  # questions that wait

@@ -12,9 +12,9 @@ from typing import Any
 
 import structlog
 
+from api.access.policy import Attributes
 from api.fairness.defaults import LEVELS, MANDATORY, SCHEMAS
 from api.fairness.scheduler import Limits
-from api.policy import Attributes
 from api.objects.writing import User
 from fleet.values.ports import Body
 

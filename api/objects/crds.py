@@ -32,7 +32,7 @@ from fleet.values.ports import (
     StoreUnavailable,
 )
 from fleet.values.untyped import mapping, rows
-from fleet.wellknown import HANDLING_FAILED
+from fleet.values.wellknown import HANDLING_FAILED
 
 log = structlog.get_logger(__name__)
 

@@ -2,36 +2,37 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from api.engine.kind import Kind
 from api.engine.write import Author, Prepared, prepare_create, prepare_update
-from fleet.kinds import interpreter_for
 from api.objects.hooking import Asked, Hooks, Make, Way
 from api.objects.refusing import fitting, name_in
 from api.objects.writing import Options
 from fleet.values.ports import Body, Clock, Ids
 
+# The body with the values that the webhook of an operator would fill in, before the schema of its kind is asked.
+Fill = Callable[[Kind, Body], Body]
 
-def filled(kind: Kind, body: Body) -> Body:
-    """The body of a job with the values that the webhook of its operator would fill in, before its schema is asked."""
-    interpreter = interpreter_for(kind)
-    return body if interpreter is None or body.__class__ is not dict else interpreter.filled(body)
+
+def as_it_is(kind: Kind, body: Body) -> Body:
+    """Fills nothing in."""
+    return body
 
 
 class Making:
     """Makes the bodies of one store's objects."""
 
-    def __init__(self, clock: Clock, ids: Ids) -> None:
-        self._clock, self._ids = clock, ids
+    def __init__(self, clock: Clock, ids: Ids, fill: Fill) -> None:
+        self._clock, self._ids, self.fill = clock, ids, fill
 
     def create(
         self, kind: Kind, namespace: str, body: Body, options: Options, with_status: bool, draft: bool = False,
         managed: Sequence[Body] | None = None,
     ) -> Prepared:  # fmt: skip
         return prepare_create(
-            kind, namespace, filled(kind, body), Author(options.manager), now=self._clock.now(), uid=self._ids.uid(),
+            kind, namespace, self.fill(kind, body), Author(options.manager), now=self._clock.now(), uid=self._ids.uid(),
             suffix="" if name_in(body) else self._ids.suffix(), field_validation=options.field_validation,
             with_status=with_status, draft=draft, managed=None if managed is None else [*managed],
         )  # fmt: skip
@@ -41,7 +42,7 @@ class Making:
         sent: str = "", draft: bool = False, managed: Sequence[Body] | None = None,
     ) -> Prepared:  # fmt: skip
         prepared = prepare_update(
-            kind, old, filled(kind, new), Author(options.manager, subresource), now=self._clock.now(),
+            kind, old, self.fill(kind, new), Author(options.manager, subresource), now=self._clock.now(),
             field_validation=options.field_validation, patched=patched, sent=sent, draft=draft,
             managed=None if managed is None else [*managed],
         )  # fmt: skip

@@ -31,7 +31,7 @@ from api.engine.strategic import go_text
 from api.engine.write import Author, Prepared, need_version, prepare_update
 from api.objects.apart import LARGE_BYTES, apart, made
 from api.objects.hooking import Asked, Hooks, Make, Way
-from api.objects.making import Making, filled
+from api.objects.making import Fill, Making, as_it_is
 from api.objects.patching import patcher
 from api.objects.refusing import LastFinalizer, fitting, name_in, need_namespace, refuse
 from api.objects.rewrite import Rewrite, Turns
@@ -72,6 +72,7 @@ class Objects:
         ids: Ids,
         rules: dict[tuple[str, str], Rule] | None = None,  # (group, resource) -> rule
         *,
+        fill: Fill = as_it_is,
         graceful_pods: bool = False,  # pods with a node wait for their kubelet: for simulated members
     ) -> None:
         self.store = store
@@ -83,7 +84,7 @@ class Objects:
         self.versions = Versions(store)  # the store as a kind in one of its versions sees it
         self._graceful_pods = graceful_pods
         self._turns = Turns()
-        self._making = Making(clock, ids)
+        self._making = Making(clock, ids, fill)
 
     # Reading: bodies are shared and must not be changed by the caller.
     async def get(self, kind: Kind, namespace: str, name: str, *, fresh: bool = True) -> Body:
@@ -181,7 +182,7 @@ class Objects:
         def checked() -> tuple[Body, bytes]:
             config: Body = orjson.loads(sent)
             check_configuration(kind, namespace, name, config)  # which also fills in what a client may leave out
-            config = filled(kind, config)
+            config = self._making.fill(kind, config)
             return config, encoded(config)
 
         config, data = await apart(checked) if len(sent) > LARGE_BYTES else checked()

@@ -92,7 +92,7 @@ class Rule(Protocol):
     (403, 409, 400). May default fields of `review.new` in place before it answers.
 
     A rule that looks at the review alone may have an attribute `pure`, itself as a plain function of the review. A rule
-    with this attribute is asked under the writer's lock too (fleet/admission/rule.py), and about an update that changes
+    with this attribute is asked under the writer's lock too (api/admission/rule.py), and about an update that changes
     nothing: `new` is `old` then, and only its warnings count."""
 
     async def __call__(self, review: Review, objects: Objects) -> Sequence[Cause]: ...

@@ -71,6 +71,6 @@ for row in answer.rows:
 
 # %% Verbs
 fleet.hold("first")
-fleet.values.release("first")
+fleet.release("first")
 fleet.cancel("first")
 fleet.cancel(submitted)

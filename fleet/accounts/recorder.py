@@ -18,11 +18,11 @@ from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
+from api.engine.registry import Registry
 from fleet.accounts import rows
 from fleet.accounts.fold import Life, Seen, binding_seen, job_seen, unit_seen, vanished
 from fleet.accounts.models import Attempt, Cursor, Job
 from fleet.bindings import binding as b
-from api.engine.registry import Registry
 from fleet.kinds import INTERPRETERS
 from fleet.values.ports import Body, Clock, Event, EventType, Expired, Store
 from fleet.values.times import rfc3339

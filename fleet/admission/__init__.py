@@ -4,30 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from fleet.admission import (
-    core,
-    crds,
-    declaring,
-    dynamic,
-    fleet_objects,
-    kubernetes,
-    notifying,
-    policies,
-    quotatree,
-    roles,
-    signing,
-)
+from api.admission import dynamic, kubernetes, roles, signing
+from api.admission.rule import Checks, Rule
+from api.engine.status import Cause
+from api.objects.objects import EVERY_KIND, Objects
+from api.objects.writing import Review
+from fleet.admission import core, crds, declaring, fleet_objects, notifying, policies, quotatree
 from fleet.admission.circles import starts_after_itself
 from fleet.admission.effectless import without_effect
 from fleet.admission.growth import has_what_it_asks
 from fleet.admission.jobs import job
 from fleet.admission.marks import marks
-from fleet.admission.rule import Checks, Rule
 from fleet.admission.unread import unread
 from fleet.admission.waiting import may_wait
-from api.engine.status import Cause
-from api.objects.objects import EVERY_KIND, Objects
-from api.objects.writing import Review
 from fleet.wellknown import CLUSTER, CONFIG, POLICY, QUEUE, QUOTA, WORK
 
 _RBAC = "rbac.authorization.k8s.io"

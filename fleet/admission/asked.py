@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
-from fleet.admission.causes import invalid
+from api.admission.causes import invalid
+from api.engine.status import Cause
 from fleet.bindings import after
 from fleet.bindings.notice import NOTICE_MAX_S
-from api.engine.status import Cause
 from fleet.model.told import named
 from fleet.values.ports import Body
 from fleet.values.times import seconds

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from fleet.admission.causes import invalid
+from api.admission.causes import invalid
+from api.engine.status import Cause
+from api.objects.objects import Objects
+from api.objects.writing import Review
 from fleet.bindings import binding as b
 from fleet.bindings.after import After, circle, read, seen, waits_for_itself
 from fleet.bindings.named import binding_of
-from api.engine.status import Cause
 from fleet.kinds import INTERPRETERS, interpreter_for, kind_word
-from api.objects.objects import Objects
-from api.objects.writing import Review
 from fleet.values.ports import Body, Key
 from fleet.values.untyped import mapping, text
 from fleet.wellknown import ANNOTATION_AFTER

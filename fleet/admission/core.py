@@ -8,14 +8,14 @@ from collections.abc import Callable, Mapping, Sequence
 
 import orjson
 
-from fleet.admission.causes import forbidden, invalid
-from fleet.admission.kubernetes.containers import config_key_problems
-from fleet.admission.rule import Checks, dig, immutable, of_new
-from fleet.bindings.heartbeat import LEASE as HEARTBEAT
+from api.admission.causes import forbidden, invalid
+from api.admission.kubernetes.containers import config_key_problems
+from api.admission.rule import Checks, dig, immutable, of_new
 from api.engine.status import Cause, StatusError
 from api.engine.status import forbidden as may_not
 from api.objects.objects import Objects
 from api.objects.writing import Review
+from fleet.bindings.heartbeat import LEASE as HEARTBEAT
 from fleet.values.ports import Body
 from fleet.values.untyped import digits
 from fleet.wellknown import HUB_CONFIG, MAX_WAITING_BY_USER, REQUIRE_QUEUE, SYSTEM_NAMESPACE, SYSTEM_NAMESPACES

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from fleet.admission.causes import forbidden as forbidden_here
-from fleet.admission.causes import invalid, required
-from fleet.admission.dynamic.registration import client_faults, version_faults
-from fleet.admission.rule import Checks, immutable, of_new
+from api.admission.causes import forbidden as forbidden_here
+from api.admission.causes import invalid, required
+from api.admission.dynamic.registration import client_faults, version_faults
+from api.admission.rule import Checks, immutable, of_new
 from api.engine import crd
 from api.engine.status import Cause, forbidden
 from api.objects.objects import Objects

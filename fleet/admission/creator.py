@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from fleet.admission.causes import forbidden
+from api.admission.causes import forbidden
 from api.engine.status import Cause
 from api.objects.writing import Review
 from fleet.values.ports import Body

@@ -5,15 +5,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from fleet.admission.causes import invalid
-from fleet.admission.rule import Checks, immutable, of_new
-from fleet.admission.travel import GRANTS_RIGHTS, NEVER_GROUPS
-from fleet.bindings import binding as b
+from api.admission.causes import invalid
+from api.admission.rule import Checks, immutable, of_new
 from api.engine.status import Cause, forbidden
-from fleet.kinds.declaration import flaws_of
-from fleet.kinds.lookup import shipped
 from api.objects.objects import Objects
 from api.objects.writing import Review
+from fleet.admission.travel import GRANTS_RIGHTS, NEVER_GROUPS
+from fleet.bindings import binding as b
+from fleet.kinds.declaration import flaws_of
+from fleet.kinds.lookup import shipped
 from fleet.values.ports import Body, Store
 from fleet.values.untyped import at, mapping, text
 from fleet.wellknown import WORK

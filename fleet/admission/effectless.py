@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from fleet.admission.operators import asked_anew
 from api.engine.status import Cause
 from api.objects.writing import Review
+from fleet.admission.operators import asked_anew
 
 _INSTEAD = {
     ("", "ResourceQuota"): (

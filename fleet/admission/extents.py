@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from fleet.admission.operators import asked_anew
-from fleet.admission.rule import Check, dig
-from fleet.bindings.extent import Count, Excess, excesses, of_placement, of_pod
+from api.admission.rule import Check, dig
 from api.engine.status import Cause
-from fleet.kinds.interpreter import Interpreter, Template
 from api.objects.writing import Review
+from fleet.admission.operators import asked_anew
+from fleet.bindings.extent import Count, Excess, excesses, of_placement, of_pod
+from fleet.kinds.interpreter import Interpreter, Template
 from fleet.values.ports import Body
 from fleet.values.untyped import mapping, rows
 

@@ -10,12 +10,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from fleet.admission.causes import forbidden
+from api.admission.causes import forbidden
+from api.engine.status import Cause
+from api.objects.writing import Review
 from fleet.bindings.faults import moves_again
 from fleet.bindings.named import binding_of
-from api.engine.status import Cause
 from fleet.kinds.interpreter import Interpreter, State
-from api.objects.writing import Review
 from fleet.values.ports import Body
 from fleet.values.untyped import at, mapping, rows, text
 from fleet.wellknown.marks import TABLE

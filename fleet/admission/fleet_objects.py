@@ -9,15 +9,15 @@ import re
 from collections.abc import Sequence
 from urllib.parse import urlsplit
 
-from fleet.admission.causes import duplicate, forbidden, invalid, required, unsupported
-from fleet.admission.rule import Checks, dig, of_new, only_mutable
-from fleet.admission.statuses import made_by_hub, status_by_hub
+from api.admission.causes import duplicate, forbidden, invalid, required, unsupported
+from api.admission.rule import Checks, dig, of_new, only_mutable
 from api.engine.status import Cause
+from api.objects.objects import Objects
+from api.objects.writing import Review
+from fleet.admission.statuses import made_by_hub, status_by_hub
 from fleet.kinds.gangs import BY_NAME, NONE, unknown
 from fleet.members.gpusource import faults
 from fleet.members.potential import BadPotential, read_groups
-from api.objects.objects import Objects
-from api.objects.writing import Review
 from fleet.values.ports import Body, Key
 from fleet.values.untyped import mapping
 from fleet.wellknown import (

@@ -13,20 +13,20 @@ import asyncio
 from collections.abc import Sequence
 from dataclasses import replace
 
+from api.engine.status import Cause, StatusError
+from api.objects.objects import Objects
+from api.objects.writing import Review
+from fleet.admission.latest import Latest, LatestSnapshots
 from fleet.admission.perstore import once_per_store
 from fleet.admission.quotalabels import holds_quota
 from fleet.bindings import binding as b
 from fleet.bindings.components import WANTED, components_of, wanted_of
 from fleet.bindings.heartbeat import silence_of
 from fleet.bindings.named import binding_of
-from api.engine.status import Cause, StatusError
 from fleet.kinds import interpreter_for
 from fleet.kinds.interpreter import Interpreter, State
 from fleet.model.charge import Excess, beyond
 from fleet.model.unit import Component, Phase, Unit
-from api.objects.latest import Latest, LatestSnapshots
-from api.objects.objects import Objects
-from api.objects.writing import Review
 from fleet.placement.growing import lacks, larger
 from fleet.snapshot import Snapshot
 from fleet.values.ports import Body, Clock, Store, Stored

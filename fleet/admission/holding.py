@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from fleet.admission.growth import has_room
 from api.engine.status import Cause
-from fleet.kinds.interpreter import Interpreter
 from api.objects.writing import Review
+from fleet.admission.growth import has_room
+from fleet.kinds.interpreter import Interpreter
 from fleet.values.ports import Body
 from fleet.values.untyped import mapping, text
 from fleet.wellknown import ANNOTATION_HOLD

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 
-from fleet.admission.causes import invalid
-from fleet.admission.operators import OPERATORS, asked_anew
+from api.admission.causes import invalid
 from api.engine.status import Cause
-from fleet.kinds.interpreter import Interpreter, Template
 from api.objects.writing import Review
+from fleet.admission.operators import OPERATORS, asked_anew
+from fleet.kinds.interpreter import Interpreter, Template
 from fleet.values.names import LABEL_MAX, label_problems, label_value_problems, starts_with_letter
 from fleet.wellknown import KUBEFLOW
 

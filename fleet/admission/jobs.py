@@ -9,8 +9,11 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
 
+from api.admission.causes import invalid, required, unsupported
+from api.admission.rule import Check, of_new
+from api.engine.status import Cause
+from api.objects.writing import Review
 from fleet.admission.asked import asked_of_job
-from fleet.admission.causes import invalid, required, unsupported
 from fleet.admission.creator import creator
 from fleet.admission.extents import pods_within_bounds
 from fleet.admission.finished import over_stays_over
@@ -19,14 +22,11 @@ from fleet.admission.jobnames import fits_its_pods
 from fleet.admission.named import known_classes, used_by_pods
 from fleet.admission.operators import OPERATORS, asked_anew, taken_by_operator
 from fleet.admission.quotalabels import stays_in_queue
-from fleet.admission.rule import Check, of_new
 from fleet.admission.statuses import status_by_hub
-from api.engine.status import Cause
 from fleet.kinds import interpreter_for
 from fleet.kinds.interpreter import Fault, Interpreter, Template
 from fleet.kinds.sizes import declared_size
 from fleet.kinds.topology import topologies
-from api.objects.writing import Review
 from fleet.values.names import qualified_name_problems
 from fleet.values.ports import Body
 from fleet.values.quantity import BadQuantity, quantity

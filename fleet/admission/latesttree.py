@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from api.objects.apart import apart
 from fleet.admission.perstore import once_per_store
 from fleet.bindings.trees import TreeReader, read_tree, tree_object
-from api.objects.apart import apart
 from fleet.quota.tree import QuotaTree
 
 

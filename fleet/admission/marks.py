@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from fleet.admission.causes import forbidden
+from api.admission.causes import forbidden
 from api.engine.status import Cause
-from fleet.kinds import interpreter_for
 from api.objects.writing import Review
+from fleet.kinds import interpreter_for
 from fleet.values.ports import Body
 from fleet.wellknown import ANNOTATION_CREATOR
 from fleet.wellknown.marks import kept_from, problem, reserved

@@ -10,11 +10,11 @@ import difflib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
-from fleet.admission.named import unknown_class
-from fleet.bindings.notice import purge_mode
 from api.engine.status import Cause
 from api.objects.objects import Objects
 from api.objects.writing import Review
+from fleet.admission.named import unknown_class
+from fleet.bindings.notice import purge_mode
 from fleet.quota.tree import MAX_JOBS
 from fleet.quota.waiting import MAX_WAITING
 from fleet.values.ports import Body, Store

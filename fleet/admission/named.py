@@ -8,12 +8,12 @@ from __future__ import annotations
 import difflib
 from collections.abc import Callable, Iterator, Sequence
 
-from fleet.admission.causes import invalid
-from fleet.admission.operators import asked_anew
+from api.admission.causes import invalid
 from api.engine.status import Cause
+from api.objects.writing import Review
+from fleet.admission.operators import asked_anew
 from fleet.kinds import pods
 from fleet.kinds.interpreter import Interpreter
-from api.objects.writing import Review
 from fleet.values.names import SUBDOMAIN_MAX
 from fleet.values.ports import Body, Key
 from fleet.values.untyped import at, mapping, text

@@ -5,11 +5,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from fleet.admission.causes import forbidden, invalid, required
-from fleet.admission.labelselectors import selector_faults
-from fleet.admission.rule import Checks, of_new
-from fleet.admission.statuses import status_by_hub
+from api.admission.causes import forbidden, invalid, required
+from api.admission.labelselectors import selector_faults
+from api.admission.rule import Checks, of_new
 from api.engine.status import Cause
+from fleet.admission.statuses import status_by_hub
 from fleet.values.ports import Body
 from fleet.values.untyped import mapping, text
 from fleet.wellknown import SYSTEM_NAMESPACE

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from fleet.admission.causes import forbidden, required, unsupported
+from api.admission.causes import forbidden, required, unsupported
 from api.engine.status import Cause, cut
 from api.objects.writing import Review
 from fleet.values.ports import Body

@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from api.admission.causes import duplicate, forbidden, invalid, required, unsupported
+from api.admission.rule import Checks, of_new
+from api.engine.status import Cause
 from fleet.admission import misspelt
 from fleet.admission.asked import asked_of_policy
-from fleet.admission.causes import duplicate, forbidden, invalid, required, unsupported
 from fleet.admission.extents import policy_within_bounds
 from fleet.admission.overriding import OLDER_FORM, rules_of, wrong_overriders
-from fleet.admission.rule import Checks, of_new
 from fleet.admission.travel import grants_rights
 from fleet.admission.workloads import wrong_kinds
 from fleet.bindings import preserved
-from api.engine.status import Cause
 from fleet.kinds import interpreter_of
 from fleet.values.jsonpath import BadPath, compile_path
 from fleet.values.ports import Body

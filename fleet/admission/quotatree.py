@@ -7,13 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from fleet.admission import misspelt
-from fleet.admission.causes import invalid
-from fleet.admission.rule import Checks, of_new
-from fleet.bindings.unit import FAILED, SUCCEEDED, phase_of, queue_of
+from api.admission.causes import invalid
+from api.admission.rule import Checks, of_new
 from api.engine.status import Cause, conflict
 from api.objects.objects import Objects
 from api.objects.writing import Review
+from fleet.admission import misspelt
+from fleet.bindings.unit import FAILED, SUCCEEDED, phase_of, queue_of
 from fleet.quota.parse import leaf_fields, validate_tree, without_queue
 from fleet.values.ports import ABSENT, Body, Expect, Key, Put, Stored
 from fleet.values.times import rfc3339

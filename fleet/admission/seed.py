@@ -12,22 +12,15 @@ from typing import Any
 
 import orjson
 
-from fleet.admission.crds import INTERNAL_GROUPS
 from api.engine.crd import GROUP, RESOURCE, crd_of
 from api.engine.kind import Kind
 from api.engine.status import StatusError
 from api.objects.objects import Objects
 from api.objects.writing import Options, User
+from fleet.admission.crds import INTERNAL_GROUPS
 from fleet.values.ports import Body
-from fleet.wellknown import (
-    ANNOTATION_SEEDED,
-    CONFIG,
-    FIELD_MANAGER,
-    HUB_CONFIG,
-    SYSTEM_NAMESPACE,
-    SYSTEM_NAMESPACES,
-    SYSTEM_USER,
-)
+from fleet.values.wellknown import SYSTEM_USER
+from fleet.wellknown import ANNOTATION_SEEDED, CONFIG, FIELD_MANAGER, HUB_CONFIG, SYSTEM_NAMESPACE, SYSTEM_NAMESPACES
 from fleet.wellknown.readyroles import JOB_LOGS, READY_ROLES, SHELLS
 
 NAMESPACES = ("default", *SYSTEM_NAMESPACES)

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from api.engine.kind import Kind
 from fleet.admission.travel import propagatable, why_not
 from fleet.admission.workloads import INSTEAD, stays_with_its_pods
 from fleet.bindings.matching import labels_match
-from api.engine.kind import Kind
 from fleet.values.ports import Body, Key, Store
 from fleet.values.untyped import mapping, pairs, rows, text, whole
 from fleet.wellknown import POLICY

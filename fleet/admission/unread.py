@@ -15,11 +15,11 @@ from typing import Any
 
 import yaml
 
-from fleet.admission.causes import forbidden
-from fleet.admission.operators import asked_anew
+from api.admission.causes import forbidden
 from api.engine.status import Cause
-from fleet.kinds import interpreter_for
 from api.objects.writing import Review
+from fleet.admission.operators import asked_anew
+from fleet.kinds import interpreter_for
 from fleet.values.ports import Body
 from fleet.values.untyped import mapping
 

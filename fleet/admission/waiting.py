@@ -12,23 +12,23 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
+from api.engine.status import Cause, forbidden
+from api.objects.apart import apart
+from api.objects.changes import Resource, changed_keys
+from api.objects.objects import Objects
+from api.objects.writing import Review
+from api.slices import unhurried
 from fleet.admission.growth import has_room
 from fleet.admission.latesttree import latest_tree
 from fleet.admission.perstore import once_per_store
 from fleet.bindings import binding as b
 from fleet.bindings.trees import tree_object
-from api.engine.status import Cause, forbidden
 from fleet.kinds import INTERPRETERS, Interpreter, State, interpreter_for
-from api.objects.apart import apart
-from api.objects.changes import Resource, changed_keys
-from api.objects.objects import Objects
-from api.objects.writing import Review
 from fleet.quota.leaf import leaf_for
 from fleet.quota.parse import BadTree, limits_of_waiting
 from fleet.quota.tree import QuotaTree
 from fleet.quota.users import USER_MAX
 from fleet.quota.waiting import MAX_WAITING, WaitingLimits
-from api.slices import unhurried
 from fleet.values.ports import Body, Key, Store
 from fleet.values.untyped import at, digits
 from fleet.wellknown import (

@@ -10,9 +10,9 @@ import difflib
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from fleet.admission.causes import invalid
-from fleet.admission.travel import GRANTS_RIGHTS
+from api.admission.causes import invalid
 from api.engine.status import Cause
+from fleet.admission.travel import GRANTS_RIGHTS
 from fleet.kinds import INTERPRETERS, interpreter_for, interpreter_of
 from fleet.kinds.lookup import Named
 

@@ -6,8 +6,8 @@ import ssl
 
 import aiohttp
 
+from api.wire.frames import MESSAGE_MAX
 from fleet.agent.mux import Pipe
-from fleet.agent.websocket import MESSAGE_MAX
 
 CONNECT_S = 10.0
 REFUSALS = {

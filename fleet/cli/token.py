@@ -201,7 +201,7 @@ def _hub(
         return connect(kubeconfig, data_dir, context)
     if data.kubeconfig.exists():
         return connect(data.kubeconfig)
-    from fleet.wellknown import LOCAL
+    from fleet.values.wellknown import LOCAL
 
     access = Access(
         server=server, token=data.admin_token(), ca=ca or data.ca_certificate.read_bytes(),

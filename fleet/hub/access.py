@@ -17,9 +17,9 @@ from fleet.cli.options import OutgoingOption
 from fleet.hub.serving import CertificateOption, Given, KeyOption
 
 if TYPE_CHECKING:
-    from api.console.login import Client
-    from api.oidc.config import Issuer
+    from api.access.oidc.config import Issuer
     from api.outgoing.allowed import Allowed
+    from fleet.console.login import Client
 
 AuthenticationOption = Annotated[
     Path | None,
@@ -149,8 +149,8 @@ class Access:
 
     def issuers(self) -> tuple[Issuer, ...]:
         """The issuer that flags name; none without them. Raises Failure."""
-        from api.auth import ISSUER
-        from api.oidc.flags import Flags, issuers
+        from api.access.auth import ISSUER
+        from api.access.oidc.flags import Flags, issuers
         from fleet.values.sections import BadConfiguration
 
         if all(getattr(self, field.name) == field.default for field in fields(self) if field.name[:5] == "oidc_"):
@@ -174,7 +174,7 @@ class Access:
 
     def client(self) -> Client | None:
         """The hub as a client of the issuer that flags name; None without one. Raises Failure."""
-        from api.console.login import CALLBACK, Client
+        from fleet.console.login import CALLBACK, Client
 
         found = self.issuers()
         if not found:
@@ -240,8 +240,8 @@ def takes_access(command: Callable[..., None]) -> Callable[..., None]:
 
 
 def _check_configuration(path: Path) -> None:
-    from api.auth import ISSUER
-    from api.oidc.config import parse
+    from api.access.auth import ISSUER
+    from api.access.oidc.config import parse
     from fleet.values.sections import BadConfiguration
 
     try:

@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 
     from api.audit.face import Audit
     from api.audit.metrics import AuditMetrics
-    from api.audit.webhook import Receiver
     from api.audit.policy import Policy
+    from api.audit.webhook import Receiver
     from api.outgoing.outgoing import Outgoing
     from fleet.values.ports import Clock
 

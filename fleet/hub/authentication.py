@@ -13,12 +13,12 @@ from fleet.hub.access import Access
 if TYPE_CHECKING:
     from prometheus_client import CollectorRegistry
 
-    from api.auth import AnyOf, Authenticator, ServiceAccountTokens, TokenFile
-    from api.oidc.keys import Fetch
-    from api.oidc.metrics import OidcMetrics
+    from api.access.auth import AnyOf, Authenticator, ServiceAccountTokens, TokenFile
+    from api.access.oidc.keys import Fetch
+    from api.access.oidc.metrics import OidcMetrics
+    from api.outgoing.outgoing import Outgoing
     from fleet.cli.datadir import DataDir
     from fleet.hub.compose import Base
-    from api.outgoing.outgoing import Outgoing
     from fleet.values.ports import Clock
 
 
@@ -40,9 +40,9 @@ class Users:
 async def users_of(hub: Base, access: Access, outgoing: Outgoing) -> AsyncIterator[Users]:
     """Users by the hub's tokens, service accounts, the hub's own parts, and the issuers of the configuration. Raises
     Failure for a configuration that cannot be used."""
-    from api.auth import AnyOf, ServiceAccountTokens
-    from api.peers import AgentTokens, PeerTokens
-    from api.storedtokens import StoredTokens
+    from api.access.auth import AnyOf, ServiceAccountTokens
+    from api.access.storedtokens import StoredTokens
+    from fleet.relays.peers import AgentTokens, PeerTokens
 
     key = hub.data.service_account_key.read_bytes()
     accounts = ServiceAccountTokens(key, hub.store, hub.clock)
@@ -54,9 +54,9 @@ async def users_of(hub: Base, access: Access, outgoing: Outgoing) -> AsyncIterat
     if access.authentication_config is None and not named:
         yield Users(AnyOf(*sources), accounts, None)
         return
-    from api.oidc.metrics import OidcMetrics
-    from api.oidc.tokens import OidcTokens
-    from api.oidc.watched import WatchedConfiguration
+    from api.access.oidc.metrics import OidcMetrics
+    from api.access.oidc.tokens import OidcTokens
+    from api.access.oidc.watched import WatchedConfiguration
     from fleet.values.sections import BadConfiguration
 
     metrics = OidcMetrics()
@@ -82,14 +82,14 @@ async def users_of(hub: Base, access: Access, outgoing: Outgoing) -> AsyncIterat
 
 def administrator(data: DataDir, clock: Clock) -> TokenFile:
     """The administrator's own token, which works whatever the database holds."""
-    from api.auth import TokenFile
+    from api.access.auth import TokenFile
 
     return TokenFile(data.tokens, clock, most=1)
 
 
 def fetch_by(outgoing: Outgoing) -> Fetch:
     """The way to documents of issuers: through the client of the hub's own requests."""
-    from api.oidc.keys import DOCUMENT_BYTES_MAX, FETCH_S, FetchFailed
+    from api.access.oidc.keys import DOCUMENT_BYTES_MAX, FETCH_S, FetchFailed
     from api.outgoing.errors import OutgoingError
 
     async def fetch(url: str, authority: str) -> bytes:

@@ -52,12 +52,12 @@ def backup(
 
 
 async def _backup(data: DataDir, url: str | None, output: IO[bytes], name: str, passphrase: str | None) -> None:
+    from api.store.dump import TABLES, CannotDump, dump
+    from api.store.migrate import HEAD
     from fleet import __version__
     from fleet.hub import pki
     from fleet.hub.archive import Writing, spool
     from fleet.hub.compose import database
-    from api.store.dump import TABLES, CannotDump, dump
-    from api.store.migrate import HEAD
     from fleet.values.times import rfc3339
 
     try:

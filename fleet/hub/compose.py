@@ -1,4 +1,4 @@
-"""Puts the parts of a hub process together: the one place, beside api/app.py, that knows all of them.
+"""Puts the parts of a hub process together: the one place, beside api/server/app.py, that knows all of them.
 
 Everything is imported inside functions: a process loads only the parts that it runs.
 """
@@ -20,16 +20,16 @@ from fleet.cli.failure import Failure, Misfit
 from fleet.simulate.wall import RandomIds, WallClock
 
 if TYPE_CHECKING:
+    from api.engine.registry import Registry
+    from api.objects.objects import Objects
+    from api.store.postgres import PostgresStore
     from fleet.controllers.decide.process import ProcessDecider
     from fleet.controllers.runtime.heartbeat import Heartbeat
     from fleet.controllers.runtime.hub import ControllerConfig, Hub
     from fleet.controllers.runtime.metrics import Metrics
-    from api.engine.registry import Registry
     from fleet.hub.exposition import Gate
     from fleet.hub.serving import Given
-    from api.objects.objects import Objects
     from fleet.solver.process import ProcessSolver
-    from api.store.postgres import PostgresStore
     from fleet.traces.traces import Traces
 
 SWITCH_S = 0.0005  # after which a thread gives way to the event loop, which waits for its turn at each system call
@@ -131,20 +131,21 @@ async def database(data: DataDir, url: str | None) -> AsyncIterator[str]:
 async def base(data: DataDir, dsn: str, parsed_bytes: int | None = None) -> AsyncIterator[Base]:
     """Store, kinds and objects, with custom kinds following the hub's CRDs. Raises Failure without a database.
     `parsed_bytes`: the room of objects that are parsed; None for loops that look at all objects again and again."""
-    from api.kindfiles import load_kinds
-    from fleet.admission import rules
     from api.engine.registry import Registry
     from api.objects.crds import follow_crds
-    from api.objects.interpreters import follow_interpreters
     from api.objects.objects import Objects
+    from api.server.kindfiles import load_kinds
     from api.store.postgres import PostgresStore
+    from fleet.admission import rules
+    from fleet.admission.filling import filled
+    from fleet.admission.interpreters import follow_interpreters
 
     clock, ids = WallClock(), RandomIds()
     store = PostgresStore(dsn, clock, secret_key_file=data.secrets_key, parsed_bytes=parsed_bytes)
     await _start_store(store, data)
     try:
         registry = Registry(load_kinds())
-        objects = Objects(store, registry, clock, ids, rules=rules())
+        objects = Objects(store, registry, clock, ids, rules=rules(), fill=filled)
         loaded, declared = asyncio.Event(), asyncio.Event()
         following = [
             asyncio.create_task(follow_crds(store, registry, loaded), name="crds"),
@@ -253,8 +254,8 @@ async def _lead(
     log = structlog.get_logger(__name__)
     async with database(data, urls.hub) as dsn, base(data, dsn) as hub, contextlib.AsyncExitStack() as stack:
         if gate is not None:
-            from api.rbac import Rbac
-            from api.storedtokens import StoredTokens
+            from api.access.rbac import Rbac
+            from api.access.storedtokens import StoredTokens
             from api.store.metrics import StoreMetrics
 
             StoreMetrics(hub.store).show(metrics.registry)
@@ -300,13 +301,13 @@ async def _lead_once(
     import os
     import socket as sockets
 
+    from api.store.leadership import PostgresLeadership, Sign
     from fleet.bindings.heartbeat import RENEW_S
     from fleet.controllers.runtime.authority import Authority
     from fleet.controllers.runtime.controller import cancelled
     from fleet.controllers.runtime.hub import Hub
     from fleet.hub.tunnels import dialer_of
     from fleet.members.clusters import ClusterMembers
-    from api.store.leadership import PostgresLeadership, Sign
 
     leadership, holder = PostgresLeadership(hub.dsn), f"{sockets.gethostname()}-{os.getpid()}"
     leading = asyncio.create_task(leadership.acquire("controllers", holder))

@@ -36,26 +36,18 @@ async def serve_api(
 ) -> None:
     """The API process: serves on `listener` until `stop`, and drains. `advertise`: its address for other processes of
     the hub. `otlp`: where its traces go, "" for nowhere."""
-    from api.app import build_app
+    from api.access.rbac import Rbac, answering
+    from api.access.storedtokens import StoredTokens
+    from api.admission.dynamic import Dynamic
+    from api.admission.dynamic.failing import Failing
     from api.audit.requests import RequestLog
-    from api.changes import PATH as CHANGES
-    from api.changes import Changes
     from api.fairness.gate import Fairness
-    from api.kindfiles import load_kinds
-    from api.openapi import OpenApi
-    from api.rbac import Rbac, answering
-    from api.relays.relays import Relays
-    from api.serve import Server
-    from api.storedtokens import StoredTokens
-    from api.v1.columns import JobColumns
-    from api.v1.context import Hub
-    from api.v1.historydb import History
-    from api.v1.jobwatch import PATH as WATCHED
-    from api.v1.jobwatch import JobWatches
-    from api.v1.line import Lines
-    from api.v1.mount import PREFIX, RestFace
-    from fleet.admission.dynamic import Dynamic
-    from fleet.admission.dynamic.failing import Failing
+    from api.objects.converting import Conversions
+    from api.outgoing import Outgoing
+    from api.server.kindfiles import load_kinds
+    from api.server.openapi import OpenApi
+    from api.store.metrics import StoreMetrics
+    from api.wire.serve import Server
     from fleet.admission.seed import seed
     from fleet.bindings.heartbeat import component_checks
     from fleet.controllers.decide.submitted import unit_in
@@ -63,13 +55,22 @@ async def serve_api(
     from fleet.hub.audit import audit_of
     from fleet.hub.authentication import users_of
     from fleet.hub.console import console_of
+    from fleet.hub.face import hub_app
     from fleet.hub.parts import Parts
+    from fleet.hub.requestspans import request_spans
     from fleet.hub.serving import followed, shown
     from fleet.hub.tracing import traces_of
     from fleet.hub.tunnels import address_of, dialer_of, holder_of
-    from api.objects.converting import Conversions
-    from api.outgoing import Outgoing
-    from api.store.metrics import StoreMetrics
+    from fleet.relays.relays import Relays
+    from fleet.rest.changes import PATH as CHANGES
+    from fleet.rest.changes import Changes
+    from fleet.rest.columns import JobColumns
+    from fleet.rest.context import Hub
+    from fleet.rest.historydb import History
+    from fleet.rest.jobwatch import PATH as WATCHED
+    from fleet.rest.jobwatch import JobWatches
+    from fleet.rest.line import Lines
+    from fleet.rest.mount import PREFIX, RestFace
 
     async with (
         database(data, urls.hub) as dsn, base(data, dsn, PARSED_BYTES) as hub,
@@ -91,13 +92,13 @@ async def serve_api(
         served = shown(data, access.certificate)
         certificates = Certificates(data, access.authorities(data.ca_certificate), served.shown.certificate)
         own = Parts(data, dsn, hub.clock, certificates, history, hooks.failing)
-        kept.audit.requests = RequestLog(hub.clock, traces)
+        kept.audit.requests = RequestLog(hub.clock, request_spans(traces, hub.clock) if traces is not None else None)
         lines = Lines(hub.store)
         tokens = StoredTokens(hub.store, hub.clock, data.tokens)
         await tokens.take_over()
         views = RestFace(hub.objects, hub.store, hub.registry, partial(unit_in, hub.store), history, own, tokens, lines)
         fairness = Fairness(hub.objects)
-        app = build_app(
+        app = hub_app(
             hub.objects, hub.store, hub.registry, clock=hub.clock,
             authenticator=users.authenticator, authorizer=rbac,
             openapi=OpenApi(hub.registry), tokens=users.accounts,

@@ -7,12 +7,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from api.auth import Authenticator
-    from api.console.face import Console
-    from api.console.login import Post
+    from api.access.auth import Authenticator
+    from api.outgoing.outgoing import Outgoing
+    from fleet.console.face import Console
+    from fleet.console.login import Post
     from fleet.hub.access import Access
     from fleet.hub.compose import Base
-    from api.outgoing.outgoing import Outgoing
 
 PATH = "/console"
 
@@ -21,9 +21,9 @@ def console_of(hub: Base, access: Access, authenticator: Authenticator, outgoing
     """None where it is switched off. Raises Failure for a client of an issuer that cannot be used."""
     if not access.console:
         return None
-    from api.console.face import Console
-    from api.console.login import Login
-    from api.console.sessions import Sessions
+    from fleet.console.face import Console
+    from fleet.console.login import Login
+    from fleet.console.sessions import Sessions
     from fleet.hub.authentication import fetch_by
 
     client = access.client()
@@ -36,7 +36,7 @@ def console_of(hub: Base, access: Access, authenticator: Authenticator, outgoing
 
 def post_by(outgoing: Outgoing, authority: str) -> Post:
     """The way to the token endpoint of an issuer: through the client of the hub's own requests."""
-    from api.oidc.keys import DOCUMENT_BYTES_MAX, FETCH_S, FetchFailed
+    from api.access.oidc.keys import DOCUMENT_BYTES_MAX, FETCH_S, FetchFailed
     from api.outgoing.errors import OutgoingError
 
     async def post(url: str, body: bytes, headers: Mapping[str, str]) -> tuple[int, bytes]:
@@ -54,7 +54,7 @@ def post_by(outgoing: Outgoing, authority: str) -> Post:
 
 def hint(server: str, data_dir: Path) -> list[str]:
     """The lines that tell a new user where the console is, and how to log in."""
-    from api.console.files import FOLDER, INDEX, remedy
+    from fleet.console.files import FOLDER, INDEX, remedy
 
     if not (FOLDER / INDEX).is_file():
         return [f"console: {server}{PATH} (it has no pages here: {remedy()})"]

@@ -24,10 +24,10 @@ from api.engine.status import StatusError, unauthorized, unavailable
 if TYPE_CHECKING:
     from prometheus_client import CollectorRegistry
 
-    from api.auth import Authenticator
-    from api.rbac import Rbac
-    from api.tls import Certificates
+    from api.access.auth import Authenticator
+    from api.access.rbac import Rbac
     from api.objects.writing import User
+    from api.wire.tls import Certificates
 
 PATH = "/metrics"
 CLIENT_LIMIT_S = 10.0  # for a client to shake hands, to ask and to read, each
@@ -57,7 +57,7 @@ class Gate:
 
     def refusal(self, authorization: str) -> StatusError | None:
         """The answer to a request with this header; None where it may read."""
-        from api.auth import MASTERS
+        from api.access.auth import MASTERS
 
         scheme, _, token = authorization.partition(" ")
         token = token.strip()
@@ -75,7 +75,7 @@ class Gate:
             return unavailable("the roles cannot be read now")
 
     async def _judged(self, user: User | None, token: str) -> StatusError | None:
-        from api.rbac import Attributes
+        from api.access.rbac import Attributes
 
         if user is None and self.tokens is not None:
             user = await self.tokens.user(token)

@@ -65,8 +65,8 @@ def prepare(data: DataDir, host: str) -> bool:
 
     The caller holds the Lock. The kubeconfig is written apart, once the port is known.
     """
-    from fleet.hub import pki, serving
     from api.store.secrets import SecretBox
+    from fleet.hub import pki, serving
 
     first = not data.hub_id_file.exists()
     if first:

@@ -19,7 +19,7 @@ from fleet.values.ports import Clock, StoreUnavailable
 from fleet.values.times import rfc3339
 
 if TYPE_CHECKING:
-    from api.v1.historydb import History
+    from fleet.rest.historydb import History
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,8 +58,8 @@ class Parts:
 
     async def _past(self, now: float) -> dict[str, Any]:
         """How far the history is written, beside the log that it is made of."""
-        from fleet.accounts.reports_reader import HistoryUnavailable
         from api.store.facts import log_after
+        from fleet.accounts.reports_reader import HistoryUnavailable
 
         try:
             revision, state = await (await self.history.reader()).cursor() or (0, {})

@@ -73,9 +73,9 @@ def _read(file: str, passphrase: str | None) -> Backup:
 
 def _check(backup: Backup, file: str) -> None:
     """Raises Failure for a backup that this release cannot restore."""
-    from fleet.cli.datadir import DataDir
     from api.store.dump import TABLES
     from api.store.migrate import HEAD
+    from fleet.cli.datadir import DataDir
 
     if backup.text("schema") != HEAD:
         raise Failure(
@@ -100,10 +100,10 @@ def _differing(data: DataDir, files: Mapping[str, bytes]) -> list[str]:
 
 
 async def _restore(data: DataDir, url: str | None, backup: Backup, replaced: list[str], *, force: bool) -> None:
+    from api.store.dump import CannotDump, load, look
     from fleet.controllers.runtime.terms import KEY, ended
     from fleet.hub import pki
     from fleet.hub.compose import database
-    from api.store.dump import CannotDump, load, look
     from fleet.values.files import whole_private
 
     try:

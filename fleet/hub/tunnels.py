@@ -14,14 +14,14 @@ from typing import TYPE_CHECKING
 
 from fleet.cli.datadir import DataDir
 from fleet.hub import serving
-from fleet.wellknown import LOCAL
+from fleet.values.wellknown import LOCAL
 
 if TYPE_CHECKING:
     import aiohttp
 
-    from api.tunnels import Tunnels
     from fleet.agent.dialer import Dialer
     from fleet.hub.compose import Base
+    from fleet.relays.tunnels import Tunnels
 
 ANY = ("0.0.0.0", "::", "")
 
@@ -35,7 +35,7 @@ def address_of(listener: socket.socket) -> str:
 
 def holder_of(hub: Base, address: str) -> Tunnels:
     """For the API process: takes agents in."""
-    from api.tunnels import Tunnels
+    from fleet.relays.tunnels import Tunnels
 
     identity = f"{socket.gethostname()}-{os.getpid()}"
     return Tunnels(hub.objects, hub.store, hub.clock, identity=identity, address=address)
@@ -43,10 +43,10 @@ def holder_of(hub: Base, address: str) -> Tunnels:
 
 def dialer_of(hub: Base, own: Tunnels | None = None) -> Dialer:
     """For any process: reaches members through the process that holds their tunnel, which may be this one."""
-    from api.peers import PeerTokens
     from fleet.agent.dialer import Dialer
     from fleet.agent.lease import Holding, key_of, read
     from fleet.agent.mux import Pipe
+    from fleet.relays.peers import PeerTokens
 
     tokens = PeerTokens(hub.data.service_account_key.read_bytes(), hub.clock)
     clients: list[aiohttp.ClientSession] = []

@@ -49,8 +49,8 @@ from fleet.hub.tracing import ENV_OTLP, OtlpOption, endpoint_of
 from fleet.values.untyped import digits
 
 if TYPE_CHECKING:
-    from fleet.hub.supervise import Child, Supervisor
     from api.store.embedded import EmbeddedPostgres
+    from fleet.hub.supervise import Child, Supervisor
 
 DEFAULT_LISTEN = "127.0.0.1:6440"
 READY_LIMIT_S = 90.0  # crash recovery of the database included

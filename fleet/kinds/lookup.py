@@ -1,6 +1,6 @@
 """Which interpreter reads which kind: one table a process.
 
-The declarations that Fleet ships are read when the first kind is asked for. A loader (api/objects/interpreters.py)
+The declarations that Fleet ships are read when the first kind is asked for. A loader (fleet/admission/interpreters.py)
 puts the declarations of users over them, all at once: a reader sees the table before or after.
 """
 

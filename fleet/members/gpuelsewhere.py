@@ -5,9 +5,9 @@ from __future__ import annotations
 from base64 import b64decode
 from binascii import Error as Base64Error
 
+from api.outgoing import Outgoing, OutgoingError
 from fleet.members.gpufigures import ANSWER_BYTES_MAX, NoFigures
 from fleet.members.gpusource import Prometheus
-from api.outgoing import Outgoing, OutgoingError
 from fleet.values.ports import Key, Store
 from fleet.values.untyped import mapping, text
 from fleet.wellknown import SYSTEM_NAMESPACE

@@ -8,10 +8,10 @@ from collections.abc import Callable, Mapping
 
 import aiosmtplib
 
+from api.outgoing import Outgoing, OutgoingError
 from fleet.notify.forms import content, mail, signed, signing_key
 from fleet.notify.happening import Happening
 from fleet.notify.receiver import Mail, Receiver, Web
-from api.outgoing import Outgoing, OutgoingError
 
 TIMEOUT_S = 10.0
 ANSWER_BYTES_MAX = 64 << 10

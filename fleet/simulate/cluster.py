@@ -18,18 +18,20 @@ from pathlib import Path
 
 import structlog
 
-from api.app import build_app
-from api.auth import MASTERS, StaticTokens
-from api.kindfiles import load_kinds
-from api.rbac import AllowAll
-from api.serve import Server
-from fleet.controllers.lifecycle.garbage import GarbageCollector
-from fleet.controllers.lifecycle.namespaces import Namespaces
-from fleet.controllers.runtime.controller import Loop, run_all
+from api.access.auth import MASTERS, StaticTokens
+from api.access.rbac import AllowAll
 from api.engine.registry import Registry
 from api.objects.crds import follow_crds, load_crds
 from api.objects.objects import Objects
 from api.objects.writing import User
+from api.server.app import build_app
+from api.server.kindfiles import load_kinds
+from api.store.memory import MemoryStore
+from api.wire.serve import Server
+from fleet.admission.filling import filled
+from fleet.controllers.lifecycle.garbage import GarbageCollector
+from fleet.controllers.lifecycle.namespaces import Namespaces
+from fleet.controllers.runtime.controller import Loop, run_all
 from fleet.simulate.batchjob import BatchJobs
 from fleet.simulate.declared import DeclaredKinds
 from fleet.simulate.exporter import PodMetrics
@@ -46,7 +48,6 @@ from fleet.simulate.tfjob import TFJobs
 from fleet.simulate.wall import RandomIds, WallClock
 from fleet.simulate.world import World
 from fleet.simulate.xgboostjob import XGBoostJobs
-from api.store.memory import MemoryStore
 from fleet.values.kubeconfig.document import write
 from fleet.values.ports import Body, Clock, Ids, Key
 from fleet.wellknown import CLUSTER, POLICY, QUEUE, QUOTA, WORK
@@ -168,7 +169,7 @@ class SimulatedCluster:
         self._nodes, self._host, self._port = tuple(nodes), host, port
         store = MemoryStore(clock, max_events=MAX_EVENTS, max_log_bytes=MAX_LOG_BYTES)
         registry = Registry(kind for kind in load_kinds() if kind.group not in HUB_GROUPS)
-        objects = Objects(store, registry, clock, ids, graceful_pods=True)
+        objects = Objects(store, registry, clock, ids, graceful_pods=True, fill=filled)
         self.world = World(name, store, objects, registry, clock, ids)
         self.token = token or secrets.token_urlsafe(24)
         self._app = build_app(
@@ -228,7 +229,7 @@ class SimulatedCluster:
         world = self.world
         objects = world.objects
         if uid:
-            objects = Objects(world.store, world.registry, world.clock, _OneUid(uid, world.ids))
+            objects = Objects(world.store, world.registry, world.clock, _OneUid(uid, world.ids), fill=filled)
         if world.store.peek(Key("", resource, "", body["metadata"]["name"])) is None:
             await objects.create(world.registry.need("", resource), "", body, world.options, with_status=True)
 

@@ -8,9 +8,9 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from typing import Any
 
-from fleet.controllers.runtime.controller import Controller, Source
 from api.engine.kind import Kind
 from api.engine.status import StatusError
+from fleet.controllers.runtime.controller import Controller, Source
 from fleet.kinds import interpreter_for
 from fleet.simulate.world import World
 from fleet.values.ports import Body, Key

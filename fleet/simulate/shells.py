@@ -11,10 +11,10 @@ import re
 from functools import partial
 from urllib.parse import parse_qsl
 
-from api.http import Answer, Request, Upgrade
-from api.routing import Route
-from api.websocket import ServerPipe, handshake, offers
 from api.engine.status import bad_request
+from api.server.routing import Route
+from api.wire.http import Answer, Request, Upgrade
+from api.wire.websocket import ServerPipe, handshake, offers
 from fleet.simulate.logs import asked_for
 from fleet.simulate.world import World
 

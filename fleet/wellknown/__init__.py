@@ -149,12 +149,9 @@ NO_POLICY = "NoPolicy"  # no policy takes a job or another object with pods
 QUEUE_REQUIRED = "QueueRequired"  # a job waits in a queue although its policy does not say so
 QUEUE_FAILED = "QueueFailed"  # on the ElasticQuotaTree: a node of it has no Queue
 POLICY_FAILED = "ApplyPolicyFailed"
-HANDLING_FAILED = "HandlingFailed"  # condition: True while a loop cannot handle the object; also an Event
 DECISION_FAILED = "DecisionFailed"  # on the Namespace fleet-system
 
 # -- names that the hub itself writes under
-LOCAL = "localhost"  # who asks for this name is shown the certificate of the hub's own CA
-SYSTEM_USER = "system:fleet"
 CONTROLLERS_USER = "system:fleet:controllers"
 PEER_USER = "system:fleet:peer"  # a process of the hub, towards another one
 AGENT_USER = "system:fleet:agent:"  # with the name of a member: its agent

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from api.schemas import run
 from fleet.accounts.models import SCHEMA, Base
 from fleet.accounts.schema import MIGRATION_LOCK
-from api.schemas import run
 
 run(Base.metadata, lock=MIGRATION_LOCK, variables=("FLEET_HISTORY_DATABASE_URL", "FLEET_DATABASE_URL"), schema=SCHEMA)

@@ -7,14 +7,15 @@ from typing import Any
 
 import pytest
 
-from api.kindfiles import load_kinds
-from fleet.admission import rules
-from fleet.admission.seed import seed
 from api.engine.registry import Registry
 from api.engine.status import StatusError
 from api.objects.objects import Objects
 from api.objects.writing import Options, User, Written
+from api.server.kindfiles import load_kinds
 from api.store.memory import MemoryStore
+from fleet.admission import rules
+from fleet.admission.filling import filled
+from fleet.admission.seed import seed
 
 Body = dict[str, Any]
 USER = Options(user=User("ann"), manager="tests")
@@ -94,7 +95,7 @@ async def hub() -> AsyncIterator[Hub]:
     clock = StandingClock()
     store = MemoryStore(clock)
     await store.start()
-    objects = Objects(store, Registry(load_kinds()), clock, CountingIds(), rules())
+    objects = Objects(store, Registry(load_kinds()), clock, CountingIds(), rules(), fill=filled)
     await seed(objects)
     yield Hub(objects)
     await store.stop()

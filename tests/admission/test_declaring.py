@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from api.engine.crd import kind_of
-from fleet.kinds import INTERPRETERS
 from api.objects.definitions import definitions
-from api.objects.interpreters import Loader
+from fleet.admission.interpreters import Loader
+from fleet.kinds import INTERPRETERS
 from fleet.wellknown import FINALIZER_BINDING
 from tests.admission.conftest import THE_HUB, Body, Hub
 from tests.admission.test_policies import gang, policy

@@ -7,13 +7,14 @@ from typing import Any
 
 import pytest
 
-from fleet.admission.extents import pods_within_bounds
-from fleet.admission.jobnames import fits_its_pods
-from fleet.bindings.extent import LIMITS
 from api.engine.kind import Kind
-from fleet.kinds import interpreter_of
 from api.objects.objects import Objects
 from api.objects.writing import Review
+from fleet.admission.extents import pods_within_bounds
+from fleet.admission.filling import filled
+from fleet.admission.jobnames import fits_its_pods
+from fleet.bindings.extent import LIMITS
+from fleet.kinds import interpreter_of
 from fleet.wellknown import POLICY
 from tests.admission.conftest import USER, Body, Hub
 
@@ -124,7 +125,9 @@ async def test_a_job_beyond_a_bound_is_refused_with_field_number_and_bound(
 
 
 async def test_a_job_that_was_stored_before_may_change_in_all_but_its_pods(hub: Hub) -> None:
-    before = Objects(hub.store, hub.registry, hub.objects.clock, hub.objects.ids)  # a hub without the bounds
+    before = Objects(
+        hub.store, hub.registry, hub.objects.clock, hub.objects.ids, fill=filled
+    )  # a hub without the bounds
     kind = hub.registry.kind_of("kubeflow.org/v1", "PyTorchJob")
     assert kind is not None
     stored = (await before.create(kind, "default", job(asking(names(100))), USER)).body

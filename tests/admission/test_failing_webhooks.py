@@ -6,8 +6,8 @@ from typing import Any
 
 from prometheus_client import CollectorRegistry
 
-from fleet.admission.dynamic.failing import ERROR_MOST, WEBHOOKS_MOST, Failing
-from fleet.admission.dynamic.webhooks import Webhook
+from api.admission.dynamic.failing import ERROR_MOST, WEBHOOKS_MOST, Failing
+from api.admission.dynamic.webhooks import Webhook
 from fleet.simulate.wall import WallClock
 
 KIND = "ValidatingWebhookConfiguration"

@@ -14,12 +14,12 @@ from typing import Any
 
 import pytest
 
-from api.kindfiles import load_kinds
+from api.objects.definitions import definitions
+from api.server.kindfiles import load_kinds
 from fleet.admission.unread import OF, PASSED_ON, POD_TEMPLATE, READ, REFUSED, WARNED, Field, fields_of, tables
 from fleet.kinds import interpreter_for
 from fleet.kinds.lookup import shipped
 from fleet.kinds.paths import Steps, put
-from api.objects.definitions import definitions
 from fleet.values.untyped import at
 from fleet.wellknown import CLUSTER, CONFIG, POLICY, QUEUE, QUOTA, WORK
 from tests.admission.conftest import USER, Body, Hub

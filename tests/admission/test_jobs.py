@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from fleet.admission.jobs import job as check_of_jobs
 from api.engine.kind import Kind
-from fleet.kinds import interpreter_of
 from api.objects.writing import Review
+from fleet.admission.jobs import job as check_of_jobs
+from fleet.kinds import interpreter_of
 from tests.admission.conftest import USER, Body, Hub
 
 TEMPLATE = "spec.pytorchReplicaSpecs.Worker.template.spec"

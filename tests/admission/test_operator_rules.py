@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from api.engine.crd import kind_of
-from fleet.kinds import interpreter_of
 from api.objects.definitions import definitions
+from fleet.kinds import interpreter_of
 from tests.admission.conftest import THE_HUB, USER, Body, Hub
 from tests.kinds.examples import EXAMPLES, FAIL, Example, failing, jobset, rayjob
 

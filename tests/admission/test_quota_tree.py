@@ -10,6 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from api.objects.objects import Objects
+from fleet.admission.filling import filled
 from fleet.quota.parse import DEPTH_MAX, BadTree, parse_tree, validate_tree
 from fleet.wellknown import QUOTA
 from tests.admission.conftest import THE_HUB, Body, Hub
@@ -225,7 +226,7 @@ async def test_a_name_of_which_a_queue_can_be_made_is_accepted(hub: Hub, name: s
 
 
 async def test_a_name_that_was_stored_before_the_rule_may_stay_but_no_other_comes(hub: Hub) -> None:
-    before = Objects(hub.store, hub.registry, hub.objects.clock, hub.objects.ids)
+    before = Objects(hub.store, hub.registry, hub.objects.clock, hub.objects.ids, fill=filled)
     kind = hub.registry.need(QUOTA, "elasticquotatrees")
     stored = (await before.create(kind, "kube-system", manifest(tree(leaf("视觉"), leaf("b"))), THE_HUB)).body
     stored["spec"]["root"]["children"][1]["name"] = "c"

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from fleet.admission import waiting
 from api.engine.status import StatusError
 from api.objects.writing import Options, User
+from fleet.admission import waiting
 from fleet.quota.parse import parse_tree, validate_tree
 from fleet.wellknown import QUOTA
 from tests.admission.conftest import Body, Hub

@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from api import untaken
-from fleet.admission.workloads import carries_pods, known
 from api.engine import patch as patches
 from api.engine.crd import kind_of
 from api.objects.definitions import definitions
+from fleet.admission import untaken
+from fleet.admission.workloads import carries_pods, known
 from tests.admission.conftest import USER, Body, Hub
 from tests.admission.test_policies import JOBS, MAPS, gang, policy
 from tests.controllers.bind.test_untaken import RAY, pod, rayjob

@@ -9,10 +9,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from api.wire import frames as ws
+from api.wire.frames import BadMessage, Decoder, Message, Op
 from fleet.agent import frames
-from fleet.agent import websocket as ws
 from fleet.agent.frames import BadFrame, Frame, Kind
-from fleet.agent.websocket import BadMessage, Decoder, Message, Op
 
 UNHURRIED = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 STREAMS = st.integers(1, frames.STREAM_MAX)

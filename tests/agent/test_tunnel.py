@@ -11,6 +11,7 @@ from pathlib import Path
 import httpx
 import pytest
 
+from api.objects.writing import Options
 from fleet.agent.dialer import NotConnected
 from fleet.agent.lease import key_of, read
 from fleet.agent.mux import StreamBroken
@@ -21,7 +22,6 @@ from fleet.members.connection import Connection, Unreachable
 from fleet.members.kubeconfig import read_kubeconfig
 from fleet.members.relay import client_from_kubeconfig
 from fleet.members.traits import Limits
-from api.objects.writing import Options
 from fleet.wellknown import CLUSTER, SYSTEM_NAMESPACE
 from tests.agent.world import ADMIN, AgentHub, agent_hub, member, running
 from tests.members.conftest import eventually

@@ -14,26 +14,28 @@ from typing import Any
 
 import aiohttp
 
-from api.app import Api, build_app
-from api.auth import AnyOf, StaticTokens
-from api.kindfiles import load_kinds
-from api.peers import DIGEST, AgentTokens, PeerTokens, digest
-from api.rbac import Rbac
-from api.serve import Server, bind
-from api.tunnels import Tunnels
+from api.access.auth import AnyOf, StaticTokens
+from api.access.rbac import Rbac
+from api.engine.registry import Registry
+from api.objects.objects import Objects
+from api.objects.writing import Options, User
+from api.server.app import Api
+from api.server.kindfiles import load_kinds
+from api.store.memory import MemoryStore
+from api.wire.serve import Server, bind
 from fleet.admission import rules
+from fleet.admission.filling import filled
 from fleet.admission.seed import seed
 from fleet.agent.dialer import Dialer
 from fleet.agent.lease import Holding, key_of, read
 from fleet.agent.mux import MuxLimits, Pipe
 from fleet.agent.pipe import connect, session
 from fleet.agent.serving import Agent, Backoff, path_of
-from api.engine.registry import Registry
-from api.objects.objects import Objects
-from api.objects.writing import Options, User
+from fleet.hub.face import hub_app
+from fleet.relays.peers import DIGEST, AgentTokens, PeerTokens, digest
+from fleet.relays.tunnels import Tunnels
 from fleet.simulate.cluster import SimulatedCluster, Tls
 from fleet.simulate.wall import RandomIds, WallClock
-from api.store.memory import MemoryStore
 from fleet.wellknown import CLUSTER, SYSTEM_NAMESPACE
 from tests.api.conftest import self_signed
 
@@ -55,7 +57,7 @@ class Process:
         )  # fmt: skip
         self.dialer = hub.dialer(self.tunnels)
         users = StaticTokens({"admin": ADMIN, "reader": User("reader", ("system:authenticated",))})
-        self.app: Api = build_app(
+        self.app: Api = hub_app(
             hub.objects, hub.store, hub.registry, clock=hub.clock, authorizer=Rbac(hub.store),
             authenticator=AnyOf(users, AgentTokens(hub.store), PeerTokens(KEY, hub.clock)),
             extra_routes=self.tunnels.routes(), dial=self.dialer.dial, recheck_every_s=0.3,
@@ -80,7 +82,7 @@ class AgentHub:
         self.tls = ssl.create_default_context(cafile=str(self.cert))
         self.clock = WallClock()
         self.store, self.registry = MemoryStore(self.clock), Registry(load_kinds())
-        self.objects = Objects(self.store, self.registry, self.clock, RandomIds(), rules=rules())
+        self.objects = Objects(self.store, self.registry, self.clock, RandomIds(), rules=rules(), fill=filled)
         self.processes: list[Process] = []
         self._closing: list[Callable[[], Awaitable[None]]] = []
 

@@ -24,23 +24,24 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
-from api.app import Api, SubresourceHandler, build_app
+from api.access.auth import AnyOf, Authenticator, ServiceAccountTokens, TokenFile
+from api.access.rbac import Rbac
 from api.audit.face import Audit
-from api.auth import AnyOf, Authenticator, ServiceAccountTokens, TokenFile
-from api.console.face import Console
-from api.http import ASGIApp
-from api.kindfiles import load_kinds
-from api.openapi import OpenApi
-from api.rbac import Rbac
-from api.serve import Server
-from fleet.admission import rules
 from api.engine.registry import Registry
 from api.objects.objects import Objects
 from api.objects.writing import Options, User
-from fleet.simulate.virtual import VirtualLoop as FastLoop
-from fleet.simulate.wall import RandomIds, WallClock
+from api.server.app import Api, SubresourceHandler, hub_app
+from api.server.kindfiles import load_kinds
+from api.server.openapi import OpenApi
 from api.store.memory import MemoryStore
 from api.store.postgres import PostgresStore
+from api.wire.http import ASGIApp
+from api.wire.serve import Server
+from fleet.admission import rules
+from fleet.admission.filling import filled
+from fleet.console.face import Console
+from fleet.simulate.virtual import VirtualLoop as FastLoop
+from fleet.simulate.wall import RandomIds, WallClock
 from fleet.values.ports import Store
 from tests.testbed.bed import Bed
 from tests.testbed.build import parts
@@ -163,12 +164,12 @@ async def open_hub(
     `console`: more of it."""
     clock = WallClock()
     registry = Registry(load_kinds())
-    objects = Objects(store, registry, clock, RandomIds(), rules=rules())
+    objects = Objects(store, registry, clock, RandomIds(), rules=rules(), fill=filled)
     tokens_path = folder / "tokens.csv"
     tokens_path.write_text(TOKENS)
     tokens = ServiceAccountTokens(key_pem(), store, clock)
     authenticator = AnyOf(TokenFile(tokens_path, clock), tokens)
-    app = build_app(
+    app = hub_app(
         objects, store, registry, clock=clock, authenticator=authenticator,
         console=console(authenticator) if console is not None else None,
         authorizer=Rbac(store), openapi=OpenApi(registry), tokens=tokens, bookmark_every_s=0.3, parts=parts,

@@ -8,9 +8,9 @@ from collections.abc import Iterator
 from random import Random
 from typing import Any
 
-from api.protobuf import MAGIC, decode_message
-from api.protobuf.reading import walk
-from api.protobuf.tables import SCALARS, SPECIAL, Field, message
+from api.wire.protobuf import MAGIC, decode_message
+from api.wire.protobuf.reading import walk
+from api.wire.protobuf.tables import SCALARS, SPECIAL, Field, message
 
 DEPTH_MAX = 4  # schemas of CRDs contain themselves
 

@@ -12,21 +12,22 @@ from typing import Any
 
 import httpx
 
-from api.app import Api, build_app
-from api.auth import StaticTokens
-from api.rbac import Rbac
-from api.storedtokens import StoredTokens
-from api.v1.columns import JobColumns
-from api.v1.context import Hub as ApiHub
-from api.v1.historydb import History
-from api.v1.jobwatch import PATH as WATCHED
-from api.v1.jobwatch import JobWatches
-from api.v1.line import Lines
-from api.v1.mount import PREFIX, RestFace
+from api.access.auth import StaticTokens
+from api.access.rbac import Rbac
+from api.access.storedtokens import StoredTokens
+from api.objects.writing import Options, User
+from api.server.app import Api
 from fleet.admission import rules
 from fleet.controllers.decide.submitted import unit_in
+from fleet.hub.face import hub_app
 from fleet.notation.codec import decode_snapshot
-from api.objects.writing import Options, User
+from fleet.rest.columns import JobColumns
+from fleet.rest.context import Hub as ApiHub
+from fleet.rest.historydb import History
+from fleet.rest.jobwatch import PATH as WATCHED
+from fleet.rest.jobwatch import JobWatches
+from fleet.rest.line import Lines
+from fleet.rest.mount import PREFIX, RestFace
 from fleet.values.ports import Body, Key, Put, Write
 from fleet.values.times import rfc3339
 from fleet.wellknown import (
@@ -157,7 +158,7 @@ async def rest(
             lines=lines,
         )
         rbac, views = Rbac(world.store), ApiHub(world.objects, world.store, world.registry)
-        app = build_app(
+        app = hub_app(
             world.objects, world.store, world.registry, clock=world.clock, authenticator=StaticTokens(TOKENS),
             authorizer=rbac,
             mounts={PREFIX: face, WATCHED: JobWatches(views, rbac, lines)},

@@ -15,16 +15,16 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from api.app import build_app
+from api.access.auth import StaticTokens
+from api.access.rbac import AllowAll
 from api.audit.face import Audit
-from api.auth import StaticTokens
-from api.protobuf.answers import whole
-from api.rbac import AllowAll
-from api.v1.mount import PREFIX, RestFace
 from api.audit.policy import parse
 from api.objects.writing import User
-from fleet.simulate.wall import WallClock
 from api.store.memory import MemoryStore
+from api.wire.protobuf.answers import whole
+from fleet.hub.face import hub_app
+from fleet.rest.mount import PREFIX, RestFace
+from fleet.simulate.wall import WallClock
 from tests.api.conftest import Hub, open_hub
 from tests.api.test_audit_like_a_kube_apiserver import Kept
 
@@ -153,7 +153,7 @@ async def test_a_bug_is_the_stage_panic(audited: Audited, monkeypatch: pytest.Mo
 
 async def test_requests_of_the_rest_face_are_logged_without_bodies(hub: Hub) -> None:
     kept, clock = Kept(), WallClock()
-    app = build_app(
+    app = hub_app(
         hub.objects, hub.store, hub.registry, clock=clock, authorizer=AllowAll(),
         authenticator=StaticTokens({"t": User("ann", ("dev",))}), audit=Audit(parse(EVERYTHING), [kept], clock),
         mounts={PREFIX: RestFace(hub.objects, hub.store, hub.registry, lambda *_: None)},

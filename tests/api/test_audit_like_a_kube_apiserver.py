@@ -19,11 +19,11 @@ from typing import Any
 import httpx
 import pytest
 
-from api.audit.face import Audit
 from api.audit.event import REASON
+from api.audit.face import Audit
 from api.audit.policy import parse
-from fleet.simulate.wall import WallClock
 from api.store.memory import MemoryStore
+from fleet.simulate.wall import WallClock
 from tests.api.conftest import open_hub
 from tests.api.likeness import APPLY, JSON, JSON_PATCH, MERGE, TABLE, described, parts, settled
 from tests.api.realserver import RealServer, real_server

@@ -11,8 +11,8 @@ from typing import Any
 import httpx
 import pytest
 
-from fleet.simulate.wall import WallClock
 from api.store.memory import MemoryStore
+from fleet.simulate.wall import WallClock
 from tests.api.conftest import open_hub, real_client
 from tests.api.likeness import JSON, MERGE, Said, described, differences
 from tests.testbed.member import RealMember

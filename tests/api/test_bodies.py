@@ -7,9 +7,9 @@ from typing import Any
 import orjson
 import pytest
 
-from api.protobuf import decode, kinds
-from api.strict import duplicates
 from api.engine.status import StatusError
+from api.wire.protobuf import decode, kinds
+from api.wire.strict import duplicates
 from fleet.values.yamlread import load_yaml
 
 

@@ -16,8 +16,8 @@ import httpx
 import pytest
 
 from api.objects.crds import follow_crds
-from fleet.simulate.wall import WallClock
 from api.store.memory import MemoryStore
+from fleet.simulate.wall import WallClock
 from tests.api.cel_table import DEFINITIONS, FIELDS, GROUP, PLACES, RULES, THING, WRITES, crd
 from tests.api.conftest import open_hub, real_client
 from tests.testbed.member import RealMember

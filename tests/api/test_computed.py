@@ -6,9 +6,9 @@ from pathlib import Path
 
 import orjson
 
+from api.store.memory import MemoryStore
 from fleet.bindings.heartbeat import LATE_S, LEASE, component_checks
 from fleet.simulate.wall import WallClock
-from api.store.memory import MemoryStore
 from fleet.values.ports import Put, Stored, StoreUnavailable
 from fleet.values.times import rfc3339
 from tests.api.conftest import KUBECTL, Hub, open_hub

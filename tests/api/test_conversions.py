@@ -12,13 +12,13 @@ from typing import Any
 import httpx
 import pytest
 
-from fleet.admission.dynamic import Dynamic
+from api.admission.dynamic import Dynamic
 from api.objects import converting
 from api.objects.converting import Conversions
 from api.objects.crds import follow_crds
 from api.outgoing import Allowed, Outgoing
-from fleet.simulate.wall import RandomIds, WallClock
 from api.store.memory import MemoryStore
+from fleet.simulate.wall import RandomIds, WallClock
 from tests.api.conftest import Hub, open_hub
 from tests.api.converters import GROUP, Converters, converter_server, hooked_crd
 from tests.api.hooks import Hooks, configuration, hook_server

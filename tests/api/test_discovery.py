@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from api.negotiation import accept
-from api.routing import parse, verb
 from api.engine.kind import Kind
 from api.engine.status import StatusError
+from api.server.routing import parse, verb
+from api.wire.negotiation import accept
 from tests.api.conftest import Hub
 
 AGGREGATED = (

@@ -7,10 +7,10 @@ from collections.abc import AsyncIterator, Mapping
 
 import pytest
 
-from api.v1.followed import Recent, Shared, Sums
 from api.objects import changes
-from fleet.simulate.wall import WallClock
 from api.store.memory import MemoryStore
+from fleet.rest.followed import Recent, Shared, Sums
+from fleet.simulate.wall import WallClock
 from fleet.values.ports import Delete, Key, Put, Stored
 
 THINGS, OWNERS = ("test", "things"), ("test", "owners")

@@ -7,14 +7,15 @@ from collections.abc import Awaitable, Callable
 import httpx
 import pytest
 
-from api.app import build_app
-from api.auth import StaticTokens
-from api.kindfiles import load_kinds
-from api.rbac import AllowAll
+from api.access.auth import StaticTokens
+from api.access.rbac import AllowAll
 from api.engine.registry import Registry
 from api.objects.objects import Objects
-from fleet.simulate.wall import RandomIds, WallClock
+from api.server.kindfiles import load_kinds
 from api.store.memory import MemoryStore
+from fleet.admission.filling import filled
+from fleet.hub.face import hub_app
+from fleet.simulate.wall import RandomIds, WallClock
 from fleet.values.ports import StoreUnavailable
 from tests.api.conftest import Hub
 
@@ -26,8 +27,8 @@ async def ask(
 ) -> tuple[int, str]:
     clock = WallClock()
     store, registry = store or MemoryStore(clock), Registry(load_kinds())
-    app = build_app(
-        Objects(store, registry, clock, RandomIds()), store, registry, clock=clock, authorizer=AllowAll(),
+    app = hub_app(
+        Objects(store, registry, clock, RandomIds(), fill=filled), store, registry, clock=clock, authorizer=AllowAll(),
         authenticator=StaticTokens({}), checks={"controllers": check},
     )  # fmt: skip
     async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="https://hub") as client:  # type: ignore[arg-type,unused-ignore]

@@ -8,11 +8,11 @@ from typing import Any
 import orjson
 import pytest
 
-from api import kindfiles
-from api.kindfiles import load_kinds
 from api.engine.registry import Registry
 from api.engine.schemas import SCHEMA_FROM, collapse
 from api.objects.definitions import definitions
+from api.server import kindfiles
+from api.server.kindfiles import load_kinds
 
 KINDS = Registry(load_kinds())
 

@@ -15,8 +15,8 @@ from typing import Any
 import httpx
 import pytest
 
-from fleet.simulate.wall import WallClock
 from api.store.memory import MemoryStore
+from fleet.simulate.wall import WallClock
 from tests.api.conftest import open_hub, real_client
 from tests.api.likeness import TABLE
 from tests.testbed.member import RealMember

@@ -14,8 +14,8 @@ import httpx
 import pytest
 
 from api.objects.crds import follow_crds
-from fleet.simulate.wall import WallClock
 from api.store.memory import MemoryStore
+from fleet.simulate.wall import WallClock
 from tests.api.conftest import open_hub, real_client
 from tests.api.likeness import Asker, Said, described, differences
 from tests.api.likeness_table import CRD, CRDS, NS, TABLE_OF_ASKS, WIDGETS

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from api import http, joining
-from api.joining import PART
-from api.protobuf import decode
 from api import slices
+from api.wire import http, joining
+from api.wire.joining import PART
+from api.wire.protobuf import decode
 from fleet.simulate.wall import WallClock
 from tests.api.conftest import Hub
 from tests.api.streams import config_map

@@ -11,11 +11,11 @@ from pathlib import Path
 import pytest
 import yaml
 
-from api.openapi import OpenApi
-from fleet.admission import rules
-from fleet.admission.seed import seed
 from api.engine.kind import Kind
 from api.objects.crds import follow_crds
+from api.server.openapi import OpenApi
+from fleet.admission import rules
+from fleet.admission.seed import seed
 from tests.api.conftest import KUBECTLS, Hub
 from tests.testbed.kubectls import OWN
 

@@ -13,11 +13,11 @@ import httpx
 import pytest
 import yaml
 
-from api.openapi_schema import Components
-from api.protobuf.openapi import EXTENSIONS, encode, messages
-from api.protobuf.reading import walk
 from api.engine.crd import kind_of
 from api.objects.definitions import definitions
+from api.server.openapi_schema import Components
+from api.wire.protobuf.openapi import EXTENSIONS, encode, messages
+from api.wire.protobuf.reading import walk
 from tests.testbed.member import RealMember
 from tests.testbed.openapi_tables import TARGET, tables
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from api.places import Places
 from api.engine.status import StatusError
+from api.wire.places import Places
 
 
 def test_one_user_takes_no_more_than_her_share() -> None:

@@ -13,11 +13,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from api.protobuf import Unwritable, decode, decode_message, encode_kind, encode_message, kind_message, kinds
-from api.protobuf.answers import envelope, whole
-from api.protobuf.tables import NUMBERS, SCALARS, SPECIAL, message, message_names
 from api.engine.status import StatusError
 from api.objects.definitions import definitions
+from api.wire.protobuf import Unwritable, decode, decode_message, encode_kind, encode_message, kind_message, kinds
+from api.wire.protobuf.answers import envelope, whole
+from api.wire.protobuf.tables import NUMBERS, SCALARS, SPECIAL, message, message_names
 from tests.api.conftest import Hub
 from tests.api.protobodies import body_of, frames, inside, lost, settled
 from tests.api.streams import config_map

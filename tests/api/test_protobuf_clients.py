@@ -11,7 +11,7 @@ from typing import Any
 import httpx
 import pytest
 
-from api import watch, writes
+from api.server import watch, writes
 from tests.api.conftest import Hub
 from tests.testbed.build import parts
 

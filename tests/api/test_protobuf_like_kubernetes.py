@@ -18,10 +18,10 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
-from api.protobuf import decode, encode_kind, kind_message
 from api.objects.crds import follow_crds
-from fleet.simulate.wall import WallClock
 from api.store.memory import MemoryStore
+from api.wire.protobuf import decode, encode_kind, kind_message
+from fleet.simulate.wall import WallClock
 from tests.api.conftest import open_hub
 from tests.api.protobodies import frames, inside, lost, settled
 from tests.api.protobuf_kinds import OBJECTS

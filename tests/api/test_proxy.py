@@ -10,18 +10,19 @@ from typing import Any
 
 import pytest
 
-from api.app import build_app
-from api.auth import StaticTokens
-from api.kindfiles import load_kinds
-from api.rbac import AllowAll
-from api.serve import Server
-from fleet.admission.dynamic import Dynamic
+from api.access.auth import StaticTokens
+from api.access.rbac import AllowAll
+from api.admission.dynamic import Dynamic
 from api.engine.registry import Registry
 from api.objects.objects import Objects
 from api.objects.writing import Options, User
 from api.outgoing import Allowed, Outgoing
-from fleet.simulate.wall import RandomIds, WallClock
+from api.server.kindfiles import load_kinds
 from api.store.memory import MemoryStore
+from api.wire.serve import Server
+from fleet.admission.filling import filled
+from fleet.hub.face import hub_app
+from fleet.simulate.wall import RandomIds, WallClock
 from tests.api.conftest import ADMIN, KUBECTL, Hub
 from tests.api.streams import config_map, watching
 from tests.api.test_auth import binding, cluster_role
@@ -36,9 +37,9 @@ async def member() -> AsyncIterator[tuple[Server, MemoryStore]]:
     """A member of its own: the same application on another store, over plain HTTP."""
     clock = WallClock()
     store, registry = MemoryStore(clock), Registry(load_kinds())
-    objects = Objects(store, registry, clock, RandomIds())
+    objects = Objects(store, registry, clock, RandomIds(), fill=filled)
     users = StaticTokens({"member-token": User("fleet", ("system:masters",))})
-    app = build_app(objects, store, registry, clock=clock, authenticator=users, authorizer=AllowAll())
+    app = hub_app(objects, store, registry, clock=clock, authenticator=users, authorizer=AllowAll())
     server = Server(app, close_streams=app.close_streams)
     await app.start()
     await server.start()

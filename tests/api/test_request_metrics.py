@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from api.health import OTHERS, PAIRS_MOST, Metrics
+from api.server.health import OTHERS, PAIRS_MOST, Metrics
 from tests.api.rest import rest
 from tests.controllers.world import member, tree
 

@@ -17,7 +17,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import Encoding
 from cryptography.x509.oid import NameOID
 
-from fleet.admission.signing import CLIENT_SIGNER, GROUP, RESOURCE
+from api.admission.signing import CLIENT_SIGNER, GROUP, RESOURCE
 from fleet.controllers.lifecycle.signing import DONE_S, FORGOTTEN_S, LIFE_MAX_S, Signing
 from fleet.controllers.runtime.authority import Authority
 from fleet.values.ports import Key

@@ -15,8 +15,8 @@ from typing import Any
 
 import pytest
 
-from fleet.simulate.wall import WallClock
 from api.store.memory import MemoryStore
+from fleet.simulate.wall import WallClock
 from tests.api.conftest import open_hub, real_client
 from tests.api.likeness import APPLY, MERGE, Ask, Asker, Said, described, differences
 from tests.api.test_signing import PATH, request

@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from api.protobuf.answers import envelope
-from api.protobuf.reading import decode
-from api.protobuf.writing import block, tag_of, varint
-from fleet.simulate.wall import WallClock
 from api.store.memory import MemoryStore
+from api.wire.protobuf.answers import envelope
+from api.wire.protobuf.reading import decode
+from api.wire.protobuf.writing import block, tag_of, varint
+from fleet.simulate.wall import WallClock
 from tests.api.conftest import Hub, open_hub
 from tests.model.test_times import BEYOND, ENDS
 

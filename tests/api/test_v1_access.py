@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from api.v1.mount import PREFIX
+from fleet.rest.mount import PREFIX
 from tests.api.rest import Rest, fill, rest
 from tests.controllers.world import cluster, pytorchjob, tree
 

@@ -74,6 +74,6 @@ async def test_kinds_that_are_no_jobs_have_no_such_columns() -> None:
 
 def test_the_columns_load_no_pydantic() -> None:
     """A hub that is asked by Kubernetes clients alone starts without it."""
-    code = "import sys, api.v1.columns; print(*[name for name in ('pydantic', 'fastapi') if name in sys.modules])"
+    code = "import sys, fleet.rest.columns; print(*[name for name in ('pydantic', 'fastapi') if name in sys.modules])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=180, check=True)
     assert done.stdout.split() == []

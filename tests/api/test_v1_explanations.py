@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from api.v1 import explanations
-from api.v1.line import queue_paths
-from api.v1.models import Explanation
-from api.v1.past import pasts
+from fleet.rest import explanations
+from fleet.rest.line import queue_paths
+from fleet.rest.models import Explanation
+from fleet.rest.past import pasts
 from fleet.snapshot import Snapshot
 from tests.api.rest import Rest, rest
 from tests.controllers.fastloop import eventually

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from api.v1.historydb import History
-from api.v1.historymodels import Changes, HistoryReport, Life, PastJobList, UsageOverTime
 from fleet.accounts.models import Usage
+from fleet.rest.historydb import History
+from fleet.rest.historymodels import Changes, HistoryReport, Life, PastJobList, UsageOverTime
 from fleet.values.times import rfc3339
 from tests.accounts.past import Past, at, past_in
 from tests.api.rest import Rest, causes, rest

@@ -10,8 +10,8 @@ import httpx
 import pytest
 import yaml
 
-from api.v1.models import JobDetail, JobList
-from api.v1.mount import PREFIX
+from fleet.rest.models import JobDetail, JobList
+from fleet.rest.mount import PREFIX
 from tests.api.rest import Rest, fill, rest
 from tests.controllers.fastloop import eventually
 from tests.controllers.world import ALICE, member, policy, pytorchjob, tree

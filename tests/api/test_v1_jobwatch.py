@@ -11,9 +11,9 @@ from urllib.parse import urlencode
 
 import pytest
 
-from api.v1 import jobevents, jobwatch
-from api.v1.jobwatch import PATH
-from api.v1.models import Job
+from fleet.rest import jobevents, jobwatch
+from fleet.rest.jobwatch import PATH
+from fleet.rest.models import Job
 from tests.api.rest import Rest, causes, fill, rest
 from tests.controllers.world import ALICE, member, policy, pytorchjob, tree
 

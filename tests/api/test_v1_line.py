@@ -8,11 +8,11 @@ from random import Random
 
 import pytest
 
-from api.v1 import line as lines
-from api.v1.line import Lines
 from api.objects import changes
-from fleet.simulate.wall import WallClock
 from api.store.memory import MemoryStore
+from fleet.rest import line as lines
+from fleet.rest.line import Lines
+from fleet.simulate.wall import WallClock
 from fleet.values.ports import Body, Change, Delete, Key, Put, Stored, Write
 from fleet.values.times import rfc3339
 from fleet.wellknown import ANNOTATION_ENQUEUED, QUEUE, WORK, binding_name, unit_name

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from api.v1 import matching
-from api.v1.standing import Stands, state_of
-from api.v1.states import State
+from fleet.rest import matching
+from fleet.rest.standing import Stands, state_of
+from fleet.rest.states import State
 from fleet.values.ports import Body, Delete, Key, Put, Write
 from fleet.wellknown import KUBEFLOW, QUEUE, QUEUE_NAMESPACE, WORK, binding_name, unit_name
 from tests.api.rest import Rest, fill, rest

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from api.v1.membermodels import NodeList
+from fleet.rest.membermodels import NodeList
 from tests.api.rest import Rest, rest
 from tests.controllers.world import member, policy, pytorchjob
 

@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 from sqlalchemy.ext.asyncio import AsyncEngine
 
-from api.v1.historydb import History
-from api.v1.historymodels import NotificationList, Retried
 from fleet.accounts.schema import engine_of, prepare
 from fleet.model.told import Told
 from fleet.notify import outbox
 from fleet.notify.happening import Happening
+from fleet.rest.historydb import History
+from fleet.rest.historymodels import NotificationList, Retried
 from tests.api.rest import Rest, causes, rest
 
 LOOK = {"apiGroups": ["config.fleet.io"], "resources": ["notificationreceivers"], "verbs": ["list"]}

@@ -9,17 +9,18 @@ from pathlib import Path
 
 import httpx
 
-from api.app import build_app
-from api.auth import StaticTokens
-from api.kindfiles import load_kinds
-from api.rbac import Rbac
-from api.v1.mount import PREFIX, RestFace
-from fleet.admission import rules
-from fleet.controllers.decide.submitted import unit_in
+from api.access.auth import StaticTokens
+from api.access.rbac import Rbac
 from api.engine.registry import Registry
 from api.objects.objects import Objects
-from fleet.simulate.wall import RandomIds, WallClock
+from api.server.kindfiles import load_kinds
 from api.store.postgres import PostgresStore
+from fleet.admission import rules
+from fleet.admission.filling import filled
+from fleet.controllers.decide.submitted import unit_in
+from fleet.hub.face import hub_app
+from fleet.rest.mount import PREFIX, RestFace
+from fleet.simulate.wall import RandomIds, WallClock
 from tests.api.rest import ADMIN, TOKENS
 from tests.controllers.world import pytorchjob
 
@@ -29,8 +30,8 @@ async def process(dsn: str, keys: Path) -> AsyncIterator[tuple[httpx.AsyncClient
     """The parts of an API process, and a client of it."""
     clock, registry = WallClock(), Registry(load_kinds())
     store = PostgresStore(dsn, clock, secret_key_file=keys)
-    objects = Objects(store, registry, clock, RandomIds(), rules=rules())
-    app = build_app(
+    objects = Objects(store, registry, clock, RandomIds(), rules=rules(), fill=filled)
+    app = hub_app(
         objects, store, registry, clock=clock, authenticator=StaticTokens(TOKENS), authorizer=Rbac(store),
         mounts={PREFIX: RestFace(objects, store, registry, partial(unit_in, store))},
     )  # fmt: skip

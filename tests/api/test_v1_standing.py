@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-from api.kindfiles import load_kinds
-from api.v1.models import JobDetail
-from api.v1.quantities import amounts_of, gpus, quantities
-from api.v1.standing import Stands, charged_amounts, detail, reason_of, state_of
-from api.v1.states import State
 from api.engine.registry import Registry
+from api.server.kindfiles import load_kinds
+from fleet.rest.models import JobDetail
+from fleet.rest.quantities import amounts_of, gpus, quantities
+from fleet.rest.standing import Stands, charged_amounts, detail, reason_of, state_of
+from fleet.rest.states import State
 from tests.controllers.world import pytorchjob
 
 KIND = Registry(load_kinds()).need("kubeflow.org", "pytorchjobs")

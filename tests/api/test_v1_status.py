@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from api.v1.hubmodels import HubStatus
-from api.v1.models import JobList
 from fleet import __version__
 from fleet.bindings.heartbeat import LEASE
 from fleet.controllers.runtime.controller import Controller
+from fleet.rest.hubmodels import HubStatus
+from fleet.rest.models import JobList
 from fleet.values.ports import Body
 from fleet.values.times import rfc3339_micro
 from tests.api.rest import rest

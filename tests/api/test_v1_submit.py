@@ -8,7 +8,7 @@ import httpx
 import pytest
 import yaml
 
-from api.v1.models import Submitted
+from fleet.rest.models import Submitted
 from tests.api.rest import Rest, causes, rest
 from tests.controllers.world import policy, pytorchjob
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from api.storedtokens import GROUP, TOKENS, StoredTokens
+from api.access.storedtokens import GROUP, TOKENS, StoredTokens
 from api.audit.policy import Asked
 from api.audit.secrets import is_secret
 from fleet.cli.datadir import DataDir

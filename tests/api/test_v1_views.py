@@ -10,11 +10,6 @@ from typing import Any
 
 import pytest
 
-from api.v1.clusters import cluster as described
-from api.v1.decisionmodels import DecisionDetail, DecisionList, Replay
-from api.v1.membermodels import ClusterList
-from api.v1.mount import PREFIX
-from api.v1.queuemodels import QueueList
 from fleet.controllers.decide.listed import listed
 from fleet.controllers.decide.record import Packer
 from fleet.decide import decide
@@ -24,6 +19,11 @@ from fleet.model.plan import Certificate, Eviction, Placement, Plan, RoomClaim
 from fleet.model.reason import Code, Reason
 from fleet.model.unit import Component, Phase, Unit
 from fleet.notation import codec
+from fleet.rest.clusters import cluster as described
+from fleet.rest.decisionmodels import DecisionDetail, DecisionList, Replay
+from fleet.rest.membermodels import ClusterList
+from fleet.rest.mount import PREFIX
+from fleet.rest.queuemodels import QueueList
 from fleet.snapshot import Snapshot
 from tests.api.rest import Rest, fill, rest
 from tests.controllers.fastloop import eventually
@@ -314,7 +314,8 @@ async def test_the_documentation_page_loads_nothing_and_names_every_route() -> N
 
 
 def test_a_hub_that_nobody_asks_does_not_load_the_framework() -> None:
-    code = "import sys, api.app, api.v1.mount; print(sorted({'fastapi', 'pydantic', 'starlette'} & set(sys.modules)))"
+    loaded = "print(sorted({'fastapi', 'pydantic', 'starlette'} & set(sys.modules)))"
+    code = f"import sys, api.server.app, fleet.rest.mount; {loaded}"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
     assert done.stdout.strip() == "[]"
 

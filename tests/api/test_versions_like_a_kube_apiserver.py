@@ -16,8 +16,8 @@ import pytest
 from api.objects.converting import Conversions
 from api.objects.crds import follow_crds
 from api.outgoing import Allowed, Outgoing
-from fleet.simulate.wall import RandomIds, WallClock
 from api.store.memory import MemoryStore
+from fleet.simulate.wall import RandomIds, WallClock
 from tests.api.conftest import open_hub
 from tests.api.converters import GROUP, RESPONSES, Body, Converters, converter_server, hooked_crd
 from tests.api.likeness import MERGE, Ask, Asker, Said, described, differences

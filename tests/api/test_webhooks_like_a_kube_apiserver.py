@@ -16,11 +16,11 @@ from typing import Any
 import httpx
 import pytest
 
-from api.rbac import answering
-from fleet.admission.dynamic import Dynamic
+from api.access.rbac import answering
+from api.admission.dynamic import Dynamic
 from api.outgoing import Allowed, Outgoing
-from fleet.simulate.wall import RandomIds, WallClock
 from api.store.memory import MemoryStore
+from fleet.simulate.wall import RandomIds, WallClock
 from tests.api.conftest import open_hub
 from tests.api.hook_configs import EDITS, edited
 from tests.api.hooks import Body, Hooks, configuration, hook_server

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from api.protobuf.answers import whole
+from api.wire.protobuf.answers import whole
 from tests.bench import versus
 from tests.bench.loader import APPLY, CLIENT, JSON, MERGE, NUMBER, PROTOBUF, STAMP, Loader, Request, Result, Task
 from tests.bench.report import Report, say

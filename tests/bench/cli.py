@@ -14,10 +14,10 @@ from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 
-from api.v1.mount import PREFIX, RestFace
-from fleet.controllers.decide.submitted import unit_in
-from fleet.simulate.wall import WallClock
 from api.store.memory import MemoryStore
+from fleet.controllers.decide.submitted import unit_in
+from fleet.rest.mount import PREFIX, RestFace
+from fleet.simulate.wall import WallClock
 from tests.api.conftest import open_hub
 from tests.api.rest import waiting_jobs
 from tests.bench.client import patch, session

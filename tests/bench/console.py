@@ -19,7 +19,7 @@ from pathlib import Path
 
 from playwright.async_api import Browser, Page
 
-from api.console.files import FOLDER
+from fleet.console.files import FOLDER
 from tests.bench.browsing import WITHIN_MS, chromium, until, with_session
 from tests.bench.client import items, post
 from tests.bench.consolehub import Size, World, ending, fill, started_world

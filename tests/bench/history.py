@@ -18,13 +18,13 @@ from typing import Any
 
 import asyncpg
 
+from api.store.embedded import EmbeddedPostgres
 from fleet.accounts import partitions
 from fleet.accounts.reports import REPORTS, By
 from fleet.accounts.reports_asked import Chosen, Period
 from fleet.accounts.reports_lives import jobs, life, of_name
 from fleet.accounts.reports_reader import Reader
 from fleet.accounts.schema import engine_of, prepare
-from api.store.embedded import EmbeddedPostgres
 from tests.bench.report import Figure, Report, say
 
 Ask = Callable[[], Awaitable[Any]]

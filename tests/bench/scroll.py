@@ -17,16 +17,16 @@ from pathlib import Path
 
 from playwright.async_api import Page
 
-from api.auth import Authenticator
-from api.changes import PATH, Changes
-from api.console.face import Console
-from api.console.sessions import Sessions
-from api.rbac import Rbac
-from api.v1.mount import PREFIX, RestFace
+from api.access.auth import Authenticator
+from api.access.rbac import Rbac
+from api.store.memory import MemoryStore
+from fleet.console.face import Console
+from fleet.console.sessions import Sessions
 from fleet.controllers.decide.submitted import unit_in
 from fleet.hub.collecting import collect_seldom
+from fleet.rest.changes import PATH, Changes
+from fleet.rest.mount import PREFIX, RestFace
 from fleet.simulate.wall import WallClock
-from api.store.memory import MemoryStore
 from fleet.values.ports import Key, Put, Write
 from fleet.wellknown import ANNOTATION_QUOTA_FULLNAME, QUEUE, QUEUE_NAMESPACE
 from tests.api.conftest import open_hub

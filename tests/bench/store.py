@@ -13,10 +13,10 @@ import time
 from pathlib import Path
 from typing import Any
 
-from fleet.simulate.wall import WallClock
 from api.store.embedded import EmbeddedPostgres
 from api.store.memory import MemoryStore
 from api.store.postgres import PostgresStore
+from fleet.simulate.wall import WallClock
 from fleet.values.ports import ABSENT, Change, Committed, Key, Put, Store, Watch
 
 WRITES = {1: 1000, 10: 5000, 50: 20_000}  # concurrency -> writes

@@ -19,15 +19,15 @@ from typing import Any
 import aiohttp
 import orjson
 
-from api.v1.mount import PREFIX, RestFace
+from api.store.memory import MemoryStore
+from fleet.admission.latest import KIND, NODES
 from fleet.controllers.decide.nodesnow import NODES_MOST
 from fleet.controllers.decide.submitted import unit_in
 from fleet.notation.codec import encode_snapshot
-from api.objects.latest import KIND, NODES
 from fleet.quota.tree import QuotaNode, QuotaTree
+from fleet.rest.mount import PREFIX, RestFace
 from fleet.simulate.wall import WallClock
 from fleet.snapshot import Snapshot
-from api.store.memory import MemoryStore
 from fleet.values.ports import Key, Put, Store
 from fleet.wellknown import ANNOTATION_QUOTA_FULLNAME, QUEUE, QUEUE_NAMESPACE, QUOTA, TREE_NAMESPACE
 from tests.api.conftest import open_hub

@@ -8,14 +8,14 @@ from typing import Any
 
 import pytest
 
-from api.kindfiles import load_kinds
-from fleet.controllers.lifecycle.garbage import GarbageCollector
 from api.engine.registry import Registry
 from api.engine.status import conflict
 from api.objects.objects import Objects
 from api.objects.writing import Options, User
-from fleet.simulate.wall import RandomIds, WallClock
+from api.server.kindfiles import load_kinds
 from api.store.memory import MemoryStore
+from fleet.controllers.lifecycle.garbage import GarbageCollector
+from fleet.simulate.wall import RandomIds, WallClock
 from fleet.values.ports import Body, Key
 
 pytestmark = pytest.mark.xdist_group("chaos")

@@ -8,10 +8,10 @@ import pytest
 from prometheus_client import CollectorRegistry, generate_latest
 
 from api.audit.policy import parse
+from api.outgoing import Allowed, Outgoing
 from fleet.cli.failure import Failure
 from fleet.hub.access import Access
 from fleet.hub.audit import audit_of, check
-from api.outgoing import Allowed, Outgoing
 from fleet.simulate.wall import WallClock
 from tests.cli.hub import fleet, refusal
 

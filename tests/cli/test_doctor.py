@@ -8,12 +8,12 @@ from urllib.parse import urlparse
 
 import pytest
 
-from api.v1.hubmodels import HubParts
 from fleet.amc.client import Answer
 from fleet.bindings.finding import Finding
 from fleet.cli.doctor import HUB_CONFIG, POLICIES, TREES, passing_policies
 from fleet.cli.hub import Hub
 from fleet.cli.patient import PARTS, Patient
+from fleet.rest.hubmodels import HubParts
 from tests.cli.hub import Up, fleet
 from tests.controllers.world import Body, cluster_policy, passing, policy, tree
 

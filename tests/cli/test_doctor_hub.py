@@ -13,8 +13,7 @@ from urllib.parse import urlparse
 import asyncpg
 import pytest
 
-from api.v1.historydb import History
-from api.v1.hubmodels import HubParts
+from api.store.migrate import migrate
 from fleet import __version__
 from fleet.accounts.schema import prepare
 from fleet.amc.client import Answer
@@ -29,8 +28,9 @@ from fleet.cli.status import STATUS
 from fleet.hub import pki
 from fleet.hub.certificates import Certificates
 from fleet.hub.parts import Parts
+from fleet.rest.historydb import History
+from fleet.rest.hubmodels import HubParts
 from fleet.simulate.wall import WallClock
-from api.store.migrate import migrate
 from fleet.values.kubeconfig.document import write
 from fleet.values.times import rfc3339
 

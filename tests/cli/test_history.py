@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner, Result
 
+from api.store.embedded import EmbeddedPostgres
 from fleet.cli.failure import Failure
 from fleet.cli.main import with_commands
 from fleet.cli.report import ReportOutput, _print
-from api.store.embedded import EmbeddedPostgres
 from tests.accounts.past import START, at, past_in
 from tests.cli.hub import Up
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from api.storedtokens import ID_CHARACTERS
+from api.access.storedtokens import ID_CHARACTERS
 from fleet.amc.client import Client
 from fleet.cli.failure import Failure
 from fleet.cli.token import ttl_seconds

@@ -19,12 +19,12 @@ import asyncpg
 import pytest
 
 from api import schemas
+from api.store import migrate
 from fleet.accounts import partitions, schema
 from fleet.accounts.models import SCHEMA
 from fleet.accounts.schema import engine_of
 from fleet.hub.starting import place_of
 from fleet.values.release import running
-from api.store import migrate
 from tests.cli.hub import Up, fleet
 from tests.conftest import Server, run_apart
 

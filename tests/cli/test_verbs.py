@@ -12,7 +12,6 @@ from typing import Any
 
 import pytest
 
-from api.v1.models import State
 from fleet.amc.get import CLUSTERS
 from fleet.bindings.conditions import condition
 from fleet.cli.clone import put
@@ -20,6 +19,7 @@ from fleet.cli.failure import Failure
 from fleet.cli.jobs import LIST, STATES
 from fleet.cli.queueverbs import QUEUES
 from fleet.cli.when import moment
+from fleet.rest.models import State
 from fleet.values.release import running
 from fleet.wellknown import ANNOTATION_QUOTA_FULLNAME
 from tests.cli.hub import Up, fleet, refusal, until

@@ -11,23 +11,25 @@ from typing import Any
 
 import httpx
 
-from api.app import Api, build_app
+from api.access.auth import TokenFile
+from api.access.rbac import Rbac
 from api.audit.face import Audit
-from api.auth import TokenFile
-from api.changes import PATH, Changes
-from api.console.face import Console
-from api.console.files import Files
-from api.console.login import Login
-from api.console.sessions import Sessions
-from api.kindfiles import load_kinds
-from api.rbac import Rbac
-from api.serve import Server
-from api.v1.mount import PREFIX, RestFace
-from fleet.controllers.decide.submitted import unit_in
 from api.engine.registry import Registry
 from api.objects.objects import Objects
-from fleet.simulate.wall import RandomIds, WallClock
+from api.server.app import Api
+from api.server.kindfiles import load_kinds
 from api.store.memory import MemoryStore
+from api.wire.serve import Server
+from fleet.admission.filling import filled
+from fleet.console.face import Console
+from fleet.console.files import Files
+from fleet.console.login import Login
+from fleet.console.sessions import Sessions
+from fleet.controllers.decide.submitted import unit_in
+from fleet.hub.face import hub_app
+from fleet.rest.changes import PATH, Changes
+from fleet.rest.mount import PREFIX, RestFace
+from fleet.simulate.wall import RandomIds, WallClock
 from tests.oidc.issuer import Hand
 
 ORIGIN = {"origin": "https://hub"}
@@ -79,7 +81,7 @@ async def console_hub(folder: Path, login: Any = None, audit: Audit | None = Non
     path.write_text(TOKENS)
     pages.mkdir()
     store, registry = MemoryStore(clock), Registry(load_kinds())
-    objects = Objects(store, registry, clock, RandomIds())
+    objects = Objects(store, registry, clock, RandomIds(), fill=filled)
     authenticator: Any = TokenFile(path, clock, check_every_s=0)
     made: Login | None = None
     if login is not None:
@@ -88,7 +90,7 @@ async def console_hub(folder: Path, login: Any = None, audit: Audit | None = Non
     console = Console(sessions, clock, made, Files(pages))
     rbac = Rbac(store)
     views = RestFace(objects, store, registry, partial(unit_in, store))
-    app = build_app(
+    app = hub_app(
         objects, store, registry, clock=clock, authenticator=authenticator, authorizer=rbac, console=console,
         mounts={PATH: Changes(store, registry, rbac, WallClock()), PREFIX: views},
         recheck_every_s=0.1, audit=audit,

@@ -13,8 +13,8 @@ from typing import Any
 import httpx
 import pytest
 
-from api.changes import KINDS, PATH, TOGETHER_S, Changes
-from api.places import Places
+from api.wire.places import Places
+from fleet.rest.changes import KINDS, PATH, TOGETHER_S, Changes
 from fleet.values.ports import Key, Put
 from fleet.wellknown import CLUSTER, CONFIG, KUBEFLOW, POLICY, QUEUE
 from tests.console.hub import World

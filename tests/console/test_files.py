@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from api.console.files import remedy
+from fleet.console.files import remedy
 from tests.console.hub import World
 
 PAGE = '<!doctype html><meta property="csp-nonce" nonce="__CSP_NONCE__"><script src="/console/assets/a-1.js"></script>'

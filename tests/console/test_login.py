@@ -13,18 +13,18 @@ from urllib.parse import parse_qs, urlsplit
 import httpx
 import pytest
 
-from api.auth import AnyOf
-from api.console.attempts import FAILED_MAX
-from api.console.login import Client, Login
-from api.oidc.config import read
-from api.oidc.metrics import OidcMetrics
-from api.oidc.tokens import OidcTokens
+from api.access.auth import AnyOf
+from api.access.oidc.config import read
+from api.access.oidc.metrics import OidcMetrics
+from api.access.oidc.tokens import OidcTokens
+from api.outgoing import Outgoing
+from api.outgoing.allowed import Allowed
 from fleet.cli.failure import Failure
+from fleet.console.attempts import FAILED_MAX
+from fleet.console.login import Client, Login
 from fleet.hub.access import Access
 from fleet.hub.authentication import fetch_by
 from fleet.hub.console import post_by
-from api.outgoing import Outgoing
-from api.outgoing.allowed import Allowed
 from tests.console.hub import World, console_hub
 from tests.oidc.issuer import AUDIENCE, configuration, entry
 from tests.oidc.provider import Provider

@@ -8,16 +8,17 @@ from pathlib import Path
 import httpx
 import pytest
 
-from api.app import build_app
+from api.access.rbac import Rbac
 from api.audit.face import Audit
-from api.console.attempts import GOOD_MAX
-from api.console.face import Console
-from api.console.sessions import COOKIE, OF_USER_MAX, Sessions
-from api.kindfiles import load_kinds
-from api.rbac import Rbac
 from api.audit.policy import parse
 from api.engine.registry import Registry
 from api.objects.objects import Objects
+from api.server.kindfiles import load_kinds
+from fleet.admission.filling import filled
+from fleet.console.attempts import GOOD_MAX
+from fleet.console.face import Console
+from fleet.console.sessions import COOKIE, OF_USER_MAX, Sessions
+from fleet.hub.face import hub_app
 from fleet.simulate.wall import RandomIds, WallClock
 from tests.api.test_audit_like_a_kube_apiserver import Kept
 from tests.console.hub import ORIGIN, TOKENS, World, console_hub
@@ -171,8 +172,8 @@ async def test_a_session_outlives_the_api_process_and_others_know_it(world: Worl
     browser = await world.logged_in()
     again = Sessions(world.store, world.clock, world.sessions._authenticator)
     registry = Registry(load_kinds())
-    app = build_app(
-        Objects(world.store, registry, world.clock, RandomIds()), world.store, registry, clock=world.clock,
+    app = hub_app(
+        Objects(world.store, registry, world.clock, RandomIds(), fill=filled), world.store, registry, clock=world.clock,
         authenticator=world.sessions._authenticator, authorizer=Rbac(world.store), console=Console(again, world.clock),
     )  # fmt: skip
     await app.start()

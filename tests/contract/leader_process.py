@@ -11,9 +11,9 @@ from pathlib import Path
 
 import structlog
 
-from fleet.simulate.wall import WallClock
 from api.store.leadership import PostgresLeadership
 from api.store.postgres import PostgresStore
+from fleet.simulate.wall import WallClock
 from fleet.values.ports import Fenced
 from tests.contract.world import put
 

@@ -7,9 +7,9 @@ import asyncio
 import asyncpg
 import pytest
 
-from fleet.simulate.wall import WallClock
 from api.store.link import Link
 from api.store.maintenance import Maintenance, Retention
+from fleet.simulate.wall import WallClock
 from fleet.values.ports import Expired, StoreUnavailable
 from tests.contract.world import PATIENCE_S, PostgresWorld, eventually, key, must, names, put, take
 

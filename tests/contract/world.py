@@ -8,11 +8,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Protocol
 
-from fleet.simulate.wall import WallClock
 from api.store.leadership import PostgresLeadership
 from api.store.life import Patience
 from api.store.memory import MemoryLeadership, MemoryStore
 from api.store.postgres import PostgresStore
+from fleet.simulate.wall import WallClock
 from fleet.values.ports import Body, Committed, Conflict, Event, Key, Leadership, Put, Store, Stored, Watch, Write
 
 PATIENCE_S = 60.0  # how long a test waits for what must happen

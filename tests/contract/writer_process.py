@@ -12,8 +12,8 @@ from pathlib import Path
 
 import structlog
 
-from fleet.simulate.wall import WallClock
 from api.store.postgres import PostgresStore
+from fleet.simulate.wall import WallClock
 from fleet.values.ports import ABSENT, Committed, Put, StoreUnavailable
 from tests.contract.world import body, key
 

@@ -10,19 +10,20 @@ from typing import Any
 
 import orjson
 
-from api.kindfiles import load_kinds
+from api.engine.registry import Registry
+from api.engine.status import StatusError
+from api.objects.objects import Objects
+from api.objects.writing import Options, User
+from api.server.kindfiles import load_kinds
+from api.store.memory import MemoryStore
+from fleet.admission.filling import filled
 from fleet.bindings.heartbeat import RENEW_S
 from fleet.controllers.decide.loop import DecideLoop
 from fleet.controllers.manager import build_loops
 from fleet.controllers.runtime.controller import Loop, run_all
 from fleet.controllers.runtime.heartbeat import Heartbeat
 from fleet.controllers.runtime.hub import ControllerConfig, Hub
-from api.engine.registry import Registry
-from api.engine.status import StatusError
 from fleet.model.amounts import Amounts
-from api.objects.objects import Objects
-from api.objects.writing import Options, User
-from api.store.memory import MemoryStore
 from fleet.values.ports import Body, Key, StoreUnavailable
 from fleet.wellknown import CLUSTER, KUBEFLOW, POLICY, QUEUE, QUEUE_NAMESPACE, QUOTA, TREE_NAMESPACE, WORK
 from tests.controllers.fakemember import FakeMember
@@ -126,7 +127,7 @@ class World:
         self.clock, self.ids = LoopClock(), CountingIds()
         self.store = MemoryStore(self.clock)
         self.registry = Registry(load_kinds())
-        self.objects = Objects(self.store, self.registry, self.clock, self.ids)
+        self.objects = Objects(self.store, self.registry, self.clock, self.ids, fill=filled)
         self.members = FakeMembers(*members)
         self.hub = Hub(
             self.store, self.objects, self.registry, self.members, self.clock, self.ids, "hub",

@@ -18,12 +18,12 @@ import pytest
 import typer
 import yaml
 
-from api.v1.models import State
 from fleet import wellknown
 from fleet.amc.main import parser
 from fleet.cli.main import app
 from fleet.model.reason import Code
 from fleet.notation.schema import schema
+from fleet.rest.models import State
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCS = ROOT / "docs"

@@ -8,10 +8,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from api.kindfiles import load_kinds
 from api.engine.columns import COMPUTED, cells, column_definitions, columns_of
 from api.engine.kind import Kind
 from api.engine.registry import Registry
+from api.server.kindfiles import load_kinds
 from fleet.values.durations import age, human
 from fleet.values.jsonpath import BadPath, compile_path, find
 

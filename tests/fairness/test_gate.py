@@ -11,20 +11,21 @@ from typing import Any
 
 import httpx
 
-from api.app import build_app
-from api.auth import StaticTokens
+from api.access.auth import StaticTokens
+from api.access.rbac import AllowAll
+from api.engine.registry import Registry
 from api.fairness.defaults import GROUP, LEVELS, SCHEMAS
 from api.fairness.gate import COMPANY, Fairness
-from api.http import Answer, Request, json_response
-from api.kindfiles import load_kinds
-from api.rbac import AllowAll
-from api.routing import Route
-from fleet.admission import rules
-from api.engine.registry import Registry
 from api.objects.objects import Objects
 from api.objects.writing import User
-from fleet.simulate.wall import RandomIds, WallClock
+from api.server.kindfiles import load_kinds
+from api.server.routing import Route
 from api.store.memory import MemoryStore
+from api.wire.http import Answer, Request, json_response
+from fleet.admission import rules
+from fleet.admission.filling import filled
+from fleet.hub.face import hub_app
+from fleet.simulate.wall import RandomIds, WallClock
 from fleet.values.ports import ALONE
 
 AUTHENTICATED = "system:authenticated"
@@ -62,7 +63,7 @@ async def world(*, work: Callable[[str], Awaitable[None]] = _nothing, seats: int
     """`work` is what a GET of WORK does."""
     clock, registry = WallClock(), Registry(load_kinds())
     store = MemoryStore(clock)
-    objects = Objects(store, registry, clock, RandomIds(), rules=rules())
+    objects = Objects(store, registry, clock, RandomIds(), rules=rules(), fill=filled)
     fairness = Fairness(objects, seats)
 
     async def worked(route: Route, request: Request) -> Answer:
@@ -70,7 +71,7 @@ async def world(*, work: Callable[[str], Awaitable[None]] = _nothing, seats: int
         opened.order.append(request.user.name)
         return json_response({})
 
-    app = build_app(
+    app = hub_app(
         objects, store, registry, clock=clock, authenticator=StaticTokens(USERS), authorizer=AllowAll(),
         extra_routes={("", "pods", "work"): worked}, fairness=fairness,
     )  # fmt: skip

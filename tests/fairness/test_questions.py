@@ -6,9 +6,9 @@ import asyncio
 
 import pytest
 
+from api.engine.status import StatusError
 from api.fairness import questions
 from api.fairness.questions import OF_ALL, OF_USER, SEATS, Questions
-from api.engine.status import StatusError
 
 
 class Asker:

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
+from api.access.policy import Attributes
 from api.fairness.defaults import LEVELS, SCHEMAS
 from api.fairness.schemas import read_levels, read_schemas
-from api.policy import Attributes
 from api.objects.writing import User
 
 AUTHENTICATED = "system:authenticated"

@@ -13,13 +13,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from api.slices import SLICE_S
 from fleet.members import follow
 from fleet.members.allowance import Kept, LoopTime, TooMuch, weight
 from fleet.members.clusters import ClusterMembers
 from fleet.members.connection import Answer, TooLarge, Unreachable
 from fleet.members.follow import PAGE, PAGES_MAX, Follower
 from fleet.members.members import Did
-from api.slices import SLICE_S
 from fleet.values.ports import Body
 from tests.members.builders import config_map, node, ours
 from tests.members.conftest import HUB, LIMITS, SimulatedTarget, eventually, simulated_target

@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 from aiohttp import web
 
+from api.outgoing import Allowed, Outgoing
+from api.store.memory import MemoryStore
 from fleet.members.gpuelsewhere import SECRET_TYPE, asked_elsewhere
 from fleet.members.gpufigures import Figure, NoFigures, Told, ask
 from fleet.members.gpusource import Prometheus, source_of
-from api.outgoing import Allowed, Outgoing
 from fleet.simulate.wall import WallClock
-from api.store.memory import MemoryStore
 from fleet.values.ports import Key, Put
 from tests.outgoing.server import serving
 from tests.testbed.pki import Pki, make_pki

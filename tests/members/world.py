@@ -5,17 +5,18 @@ from __future__ import annotations
 import base64
 from typing import Any
 
-from api.kindfiles import load_kinds
+from api.engine.registry import Registry
+from api.objects.objects import Objects
+from api.server.kindfiles import load_kinds
+from api.store.memory import MemoryStore
+from fleet.admission.filling import filled
 from fleet.bindings.conditions import condition
 from fleet.controllers.cluster.clusters import ClustersLoop
 from fleet.controllers.runtime.hub import Hub
-from api.engine.registry import Registry
 from fleet.members.clusters import ClusterMembers
 from fleet.members.kubeconfig import Dial
 from fleet.members.traits import Limits
-from api.objects.objects import Objects
 from fleet.simulate.wall import RandomIds, WallClock
-from api.store.memory import MemoryStore
 from fleet.values.ports import Body, Key
 from fleet.wellknown import CLUSTER, SYSTEM_NAMESPACE
 
@@ -27,7 +28,7 @@ class World:
         clock, ids = WallClock(), RandomIds()
         store, registry = MemoryStore(clock), Registry(load_kinds())
         self.members = ClusterMembers(limits=limits, dial=dial)
-        objects = Objects(store, registry, clock, ids)
+        objects = Objects(store, registry, clock, ids, fill=filled)
         self.hub = Hub(store, objects, registry, self.members, clock, ids, hub_id)
         self.loop = ClustersLoop(self.hub, self.members)
 

@@ -14,9 +14,9 @@ from typing import Any
 import asyncpg
 import psutil
 
+from api.store.embedded import DATABASE, USER
 from fleet.amc.client import NoAnswer
 from fleet.cli.hub import connect
-from api.store.embedded import DATABASE, USER
 from tests.chaos.parts import process_of
 from tests.cli.hub import Up
 from tests.monitoring.scene import CONFIGMAPS, configmap

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from api.tls import Certificates, Pair
+from api.wire.tls import Certificates, Pair
 from fleet.controllers.decide.decider import Decider
 from fleet.decide import decide
 from fleet.hub import pki

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from sqlalchemy.ext.asyncio import AsyncEngine
 
-from fleet.accounts.schema import engine_of, prepare
 from api.outgoing import Allowed, Outgoing
+from fleet.accounts.schema import engine_of, prepare
 from tests.testbed.pki import Pki, make_pki
 
 

@@ -11,10 +11,10 @@ import orjson
 import pytest
 from aiohttp import web
 
+from api.outgoing import Allowed, Outgoing
 from fleet.notify.happening import Happening, Told
 from fleet.notify.receiver import receiver_of
 from fleet.notify.sender import NotDelivered, Sender
-from api.outgoing import Allowed, Outgoing
 from tests.notify import mailserver
 from tests.outgoing.server import serving
 from tests.testbed.pki import Pki

@@ -14,13 +14,13 @@ import sqlalchemy as sa
 from aiohttp import web
 from sqlalchemy.exc import SQLAlchemyError
 
-from api.kindfiles import load_kinds
+from api.engine.registry import Registry
+from api.server.kindfiles import load_kinds
 from fleet.accounts.models import Notification
 from fleet.accounts.recorder import Recorder
 from fleet.accounts.schema import engine_of, prepare
 from fleet.controllers.notify.loop import NotifyLoop
 from fleet.controllers.runtime.hub import ControllerConfig
-from api.engine.registry import Registry
 from fleet.simulate.wall import WallClock
 from fleet.values.ports import Body
 from tests.accounts.stories import lived

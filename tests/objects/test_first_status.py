@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from api.kindfiles import load_kinds
 from api.engine.firststatus import qos_class
 from api.engine.registry import Registry
 from api.objects.objects import Objects
+from api.server.kindfiles import load_kinds
 from fleet.values.ports import Body
 
 from .conftest import OPTIONS

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
+from fleet.admission.interpreters import follow_interpreters
 from fleet.kinds import INTERPRETERS, interpreter_of
-from api.objects.interpreters import follow_interpreters
 from tests.admission.conftest import USER, Hub, hub
 from tests.simulate.test_declared_lives import DECLARED
 

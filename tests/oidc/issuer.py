@@ -12,7 +12,7 @@ from cryptography.hazmat.primitives.asymmetric import ec, rsa
 from jwt.algorithms import ECAlgorithm, RSAAlgorithm
 from jwt.api_jws import PyJWS
 
-from api.oidc.keys import FetchFailed
+from api.access.oidc.keys import FetchFailed
 from fleet.simulate.wall import WallClock
 
 URL = "https://issuer.example"

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from api.auth import AUTHENTICATED
-from api.oidc.claims import Refused, user_of
-from api.oidc.config import read
+from api.access.auth import AUTHENTICATED
+from api.access.oidc.claims import Refused, user_of
+from api.access.oidc.config import read
 from api.objects.writing import User
 from tests.oidc.issuer import configuration, entry
 

@@ -10,11 +10,11 @@ import pytest
 import yaml
 from structlog.testing import capture_logs
 
-from api.auth import ISSUER
-from api.oidc.config import parse, read
-from api.oidc.metrics import OidcMetrics
-from api.oidc.tokens import OidcTokens
-from api.oidc.watched import WatchedConfiguration
+from api.access.auth import ISSUER
+from api.access.oidc.config import parse, read
+from api.access.oidc.metrics import OidcMetrics
+from api.access.oidc.tokens import OidcTokens
+from api.access.oidc.watched import WatchedConfiguration
 from fleet.values.sections import BadConfiguration
 from tests.oidc.issuer import URL, Hand, Issuer, configuration, entry
 

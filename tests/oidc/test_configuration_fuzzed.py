@@ -10,7 +10,7 @@ import yaml
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from api.oidc.config import parse
+from api.access.oidc.config import parse
 from fleet.values.sections import BadConfiguration
 from tests.oidc.issuer import URL, configuration, entry
 

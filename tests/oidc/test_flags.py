@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from api.auth import ISSUER
-from api.oidc.config import read
-from api.oidc.flags import Flags, issuers
-from api.oidc.metrics import OidcMetrics
-from api.oidc.tokens import OidcTokens
+from api.access.auth import ISSUER
+from api.access.oidc.config import read
+from api.access.oidc.flags import Flags, issuers
+from api.access.oidc.metrics import OidcMetrics
+from api.access.oidc.tokens import OidcTokens
 from fleet.cli.failure import Failure
 from fleet.hub.access import Access
 from fleet.values.sections import BadConfiguration

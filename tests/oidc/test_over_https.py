@@ -12,19 +12,20 @@ import yaml
 from aiohttp import web
 from prometheus_client import CollectorRegistry, generate_latest
 
-from api.auth import AnyOf
-from api.oidc.keys import FetchFailed
+from api.access.auth import AnyOf
+from api.access.oidc.keys import FetchFailed
+from api.engine.registry import Registry
+from api.objects.objects import Objects
+from api.outgoing import Outgoing
+from api.store.memory import MemoryStore
+from fleet.admission.filling import filled
 from fleet.cli.datadir import DataDir
 from fleet.cli.failure import Failure
-from api.engine.registry import Registry
 from fleet.hub.access import Access
 from fleet.hub.authentication import fetch_by, users_of
 from fleet.hub.compose import Base
 from fleet.hub.firststart import create_root, prepare
-from api.objects.objects import Objects
-from api.outgoing import Outgoing
 from fleet.simulate.wall import RandomIds, WallClock
-from api.store.memory import MemoryStore
 from tests.cli.hub import fleet, refusal
 from tests.oidc.issuer import AUDIENCE, Issuer, configuration, entry
 from tests.outgoing.server import serving
@@ -54,7 +55,7 @@ async def composed(folder: Path, access: Access) -> AsyncIterator[tuple[AnyOf, C
     create_root(data)
     prepare(data, "127.0.0.1")
     store, registry, shown = MemoryStore(clock), Registry([]), CollectorRegistry()
-    hub = Base(data, "", clock, ids, store, registry, Objects(store, registry, clock, ids))  # type: ignore[arg-type]
+    hub = Base(data, "", clock, ids, store, registry, Objects(store, registry, clock, ids, fill=filled))  # type: ignore[arg-type]
     outgoing = Outgoing(access.allowed())
     try:
         async with users_of(hub, access, outgoing) as users:

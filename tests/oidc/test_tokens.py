@@ -12,11 +12,11 @@ from typing import Any
 import pytest
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
-from api.auth import AUTHENTICATED, ISSUER, LEEWAY_S
-from api.oidc.config import read
-from api.oidc.keys import KEYS_MAX, PAUSE_S, REFRESH_S
-from api.oidc.metrics import OidcMetrics
-from api.oidc.tokens import OidcTokens
+from api.access.auth import AUTHENTICATED, ISSUER, LEEWAY_S
+from api.access.oidc.config import read
+from api.access.oidc.keys import KEYS_MAX, PAUSE_S, REFRESH_S
+from api.access.oidc.metrics import OidcMetrics
+from api.access.oidc.tokens import OidcTokens
 from tests.oidc.issuer import NOW, Hand, Issuer, configuration, entry, jwk, signing_key
 
 OTHER = "https://other.example/realm"

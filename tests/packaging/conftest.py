@@ -18,7 +18,7 @@ from packaging.requirements import Requirement
 from tests import checkout
 from tests.docs.test_docs import ROOT
 
-PAGES = "api/console/static"  # made by make console, and not under version control
+PAGES = "fleet/console/static"  # made by make console, and not under version control
 BUILD = "import setuptools.build_meta as b, sys; print(getattr(b, sys.argv[1])(sys.argv[2]))"
 
 

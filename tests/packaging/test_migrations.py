@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 
 from api import schemas
+from api.store import migrate
 from fleet.accounts import schema
 from fleet.values.release import running
-from api.store import migrate
 from tests.conftest import execute, run_apart
 from tests.docs.test_docs import ROOT
 from tests.packaging.conftest import site_of

@@ -21,7 +21,7 @@ exec {python} -c 'import sys; sys.version_info = (3, 10, 4); exec(sys.argv[1])' 
 @pytest.fixture
 def checkout(tmp_path: Path) -> Path:
     """What the set-up reads."""
-    for name in ("console", "api/v1", "hub"):
+    for name in ("console", "fleet/rest", "hub"):
         (tmp_path / name).mkdir(parents=True)
     for name in ("Makefile", "pyproject.toml", "requirements.lock", "hub/pyproject.toml", "hub/requirements.txt"):
         shutil.copy(ROOT / name, tmp_path / name)

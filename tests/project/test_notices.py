@@ -9,7 +9,7 @@ from types import ModuleType
 
 import pytest
 
-from api.console.files import FOLDER
+from fleet.console.files import FOLDER
 from tests.docs.test_docs import ROOT, script
 
 CONSOLE = ROOT / "console"

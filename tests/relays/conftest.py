@@ -16,16 +16,16 @@ from typing import Any
 import pytest
 import yaml
 
-from api.http import ASGIApp
-from api.relays.places import Limits
-from api.relays.relays import Relays
-from api.v1.mount import PREFIX, RestFace
-from fleet.controllers.decide.submitted import unit_in
-from fleet.members.kubeconfig import Dial
 from api.objects.objects import Objects
 from api.objects.writing import Options, User
-from fleet.simulate.wall import WallClock
 from api.store.memory import MemoryStore
+from api.wire.http import ASGIApp
+from fleet.controllers.decide.submitted import unit_in
+from fleet.members.kubeconfig import Dial
+from fleet.relays.places import Limits
+from fleet.relays.relays import Relays
+from fleet.rest.mount import PREFIX, RestFace
+from fleet.simulate.wall import WallClock
 from fleet.values.ports import Key
 from fleet.wellknown import CLUSTER, LABEL_BINDING, LABEL_COMPONENT, LABEL_HUB, SYSTEM_NAMESPACE, WORK, binding_name
 from tests.api.conftest import Hub, Routes, open_hub

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from api.relays.places import Limits
 from fleet.client import AsyncFleet
+from fleet.relays.places import Limits
 from tests.api.conftest import KUBECTLS
 from tests.api.wait import eventually, expect_line
 from tests.cli.hub import fleet

@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
-from api.relays.places import Limits, places_of
+from fleet.relays.places import Limits, places_of
 from tests.api.test_auth import binding, cluster_role
 from tests.api.test_proxy import PROXY
 from tests.api.wait import eventually, expect_line

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from api.relays.joblog import _ranked
-from api.relays.jobpods import shown
-from api.relays.pods import Found
+from fleet.relays.joblog import _ranked
+from fleet.relays.jobpods import shown
+from fleet.relays.pods import Found
 from fleet.values.ports import Key
 
 INDEX = "training.kubeflow.org/replica-index"

@@ -12,9 +12,9 @@ from collections.abc import Callable, Iterator
 from random import Random
 from typing import Any
 
-from fleet.admission.kubernetes import CHECKS
-from fleet.admission.kubernetes.language import Check
-from fleet.admission.signing import CLIENT_SIGNER
+from api.admission.kubernetes import CHECKS
+from api.admission.kubernetes.language import Check
+from api.admission.signing import CLIENT_SIGNER
 from api.engine.builtin import complete
 from api.engine.kind import Kind
 from api.engine.schema import Node, compiled

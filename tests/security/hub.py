@@ -10,19 +10,21 @@ from typing import Any
 
 import httpx
 
-from api.app import Api, build_app
-from api.auth import AnyOf, ServiceAccountTokens, StaticTokens
-from api.kindfiles import load_kinds
-from api.openapi import OpenApi
-from api.rbac import Rbac
-from api.v1.mount import PREFIX, RestFace
-from fleet.admission import rules
-from fleet.controllers.decide.submitted import unit_in
+from api.access.auth import AnyOf, ServiceAccountTokens, StaticTokens
+from api.access.rbac import Rbac
 from api.engine.registry import Registry
 from api.objects.objects import Objects
 from api.objects.writing import Options, User
-from fleet.simulate.wall import RandomIds, WallClock
+from api.server.app import Api
+from api.server.kindfiles import load_kinds
+from api.server.openapi import OpenApi
 from api.store.memory import MemoryStore
+from fleet.admission import rules
+from fleet.admission.filling import filled
+from fleet.controllers.decide.submitted import unit_in
+from fleet.hub.face import hub_app
+from fleet.rest.mount import PREFIX, RestFace
+from fleet.simulate.wall import RandomIds, WallClock
 from tests.security.certificate import key_pem
 
 ADMIN = User("admin", ("system:masters",))
@@ -51,9 +53,9 @@ async def open_hub() -> AsyncIterator[Hub]:
     clock = WallClock()
     store = MemoryStore(clock)
     registry = Registry(load_kinds())
-    objects = Objects(store, registry, clock, RandomIds(), rules=rules())
+    objects = Objects(store, registry, clock, RandomIds(), rules=rules(), fill=filled)
     tokens = ServiceAccountTokens(key_pem(), store, clock)
-    app = build_app(
+    app = hub_app(
         objects, store, registry, clock=clock, authenticator=AnyOf(StaticTokens(USERS), tokens),
         authorizer=Rbac(store), openapi=OpenApi(registry), tokens=tokens,
         mounts={PREFIX: RestFace(objects, store, registry, partial(unit_in, store))},

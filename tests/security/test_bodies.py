@@ -12,12 +12,12 @@ from typing import Any
 import orjson
 import pytest
 
-from api.protobuf import decode
 from api.engine.bounds import CONTAINERS_MAX, DEPTH_MAX, STORED_BYTES_MAX, int64, too_deep
 from api.engine.patch import COPIED_AT_ONCE_BYTES, COPIED_BYTES_MAX, OPERATIONS_MAX, json_patch
 from api.engine.rules import TakesLong
 from api.engine.status import StatusError
 from api.objects.apart import at_once
+from api.wire.protobuf import decode
 from fleet.values.yamlread import load_yaml
 from tests.api.test_bodies import block, envelope
 from tests.security.hub import Hub, open_hub

@@ -8,13 +8,13 @@ from typing import Any
 import orjson
 import pytest
 
-from api import bypass
-from api.rbac import Attributes
-from fleet.admission.seed import _ROLES
-from fleet.bindings.passing import bypass_of
+from api.access.rbac import Attributes
 from api.engine import patch as patches
 from api.engine.status import StatusError
 from api.objects.writing import Options, User
+from fleet.admission import bypass
+from fleet.admission.seed import _ROLES
+from fleet.bindings.passing import bypass_of
 from tests.admission.conftest import THE_HUB, Body, Hub
 from tests.controllers.world import cluster_policy, policy
 from tests.security.hub import open_hub

@@ -15,10 +15,10 @@ from cryptography import x509
 from cryptography.hazmat.primitives.serialization import Encoding
 from cryptography.x509.oid import ExtendedKeyUsageOID
 
-from api.auth import AUTHENTICATED
-from api.certificates import UID, PeerCertificate
-from fleet.simulate.wall import WallClock
+from api.access.auth import AUTHENTICATED
+from api.access.certificates import UID, PeerCertificate
 from api.store.memory import MemoryStore
+from fleet.simulate.wall import WallClock
 from tests.api.conftest import KUBECTL, Hub, open_hub
 from tests.security.certificate import client_certificate, self_signed
 

@@ -15,9 +15,9 @@ import pytest
 import uvloop
 from prometheus_client import CollectorRegistry
 
-from api.edge import Bounds, EdgeMetrics, neighbourhood
-from api.http import Message, Receive, Scope, Send, send_body
-from api.serve import Server
+from api.wire.edge import Bounds, EdgeMetrics, neighbourhood
+from api.wire.http import Message, Receive, Scope, Send, send_body
+from api.wire.serve import Server
 from tests.security.certificate import self_signed
 
 RUNNERS = [pytest.param(asyncio.run, id="asyncio"), pytest.param(uvloop.run, id="uvloop")]

@@ -16,9 +16,9 @@ from pathlib import Path
 
 import pytest
 
+from api.store.embedded import EmbeddedPostgres
 from fleet.cli.datadir import DataDir
 from fleet.hub.firststart import create_root, prepare, write_kubeconfig
-from api.store.embedded import EmbeddedPostgres
 from tests.cli.hub import BIN, Up, refusal
 from tests.slow import repeated
 

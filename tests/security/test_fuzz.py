@@ -22,11 +22,11 @@ from api.engine.columns import cells
 from api.engine.crd import kind_of
 from api.engine.kind import Kind
 from api.engine.status import CAUSES_MAX, MESSAGE_CHARACTERS_MAX, StatusError
-from fleet.kinds import interpreter_for
 from api.objects.crds import follow_crds
 from api.objects.definitions import definitions
-from fleet.simulate.wall import WallClock
 from api.store.memory import MemoryStore
+from fleet.kinds import interpreter_for
+from fleet.simulate.wall import WallClock
 from fleet.values.ports import EXISTS, Delete, Key, Put
 from fleet.values.quantity import BadQuantity
 from tests.admission.conftest import THE_HUB

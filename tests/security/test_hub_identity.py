@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from fleet.admission.seed import hub_of_database
 from api.store.embedded import EmbeddedPostgres
+from fleet.admission.seed import hub_of_database
 from tests.admission.conftest import Hub
 from tests.cli.hub import Up, fleet
 

@@ -12,9 +12,6 @@ from typing import Any
 
 import pytest
 
-from api.kindfiles import load_kinds
-from fleet.admission import policies
-from fleet.admission.core import _data
 from api.engine import fields, meta
 from api.engine.apply import apply_to, check_configuration
 from api.engine.columns import cells
@@ -28,6 +25,9 @@ from api.engine.status import CAUSES_MAX, MESSAGE_CHARACTERS_MAX, StatusError
 from api.engine.strategic import strategic_patch
 from api.engine.validate import validate
 from api.engine.write import Author, prepare_create, prepare_update
+from api.server.kindfiles import load_kinds
+from fleet.admission import policies
+from fleet.admission.core import _data
 from fleet.kinds import interpreter_of
 from fleet.quota.parse import validate_tree
 from fleet.values.jsonpath import BadPath, compile_path

@@ -15,19 +15,20 @@ from pathlib import Path
 
 import pytest
 
-from api.auth import TokenFile
-from api.kindfiles import load_kinds
-from api.rbac import Rbac
-from api.storedtokens import StoredTokens
-from api.tls import Certificates, Pair
-from fleet.controllers.runtime.metrics import Metrics
+from api.access.auth import TokenFile
+from api.access.rbac import Rbac
+from api.access.storedtokens import StoredTokens
 from api.engine.registry import Registry
-from fleet.hub import exposition, pki
-from fleet.hub.exposition import CONNECTIONS_MAX, Exposition, Gate
 from api.objects.objects import Objects
 from api.objects.writing import Options, User
-from fleet.simulate.wall import RandomIds, WallClock
+from api.server.kindfiles import load_kinds
 from api.store.memory import MemoryStore
+from api.wire.tls import Certificates, Pair
+from fleet.admission.filling import filled
+from fleet.controllers.runtime.metrics import Metrics
+from fleet.hub import exposition, pki
+from fleet.hub.exposition import CONNECTIONS_MAX, Exposition, Gate
+from fleet.simulate.wall import RandomIds, WallClock
 from fleet.values.ports import Body
 
 ROLES = "rbac.authorization.k8s.io"
@@ -51,7 +52,7 @@ class Served:
         (folder / "tokens.csv").write_text('root,admin,1,"system:masters"\nprom,prometheus,2\n')
         clock = WallClock()
         store = MemoryStore(clock)
-        self.objects = Objects(store, Registry(load_kinds()), clock, RandomIds())
+        self.objects = Objects(store, Registry(load_kinds()), clock, RandomIds(), fill=filled)
         self.gate = Gate(TokenFile(folder / "tokens.csv", clock))
         self.rbac = Rbac(store)
         metrics = Metrics()

@@ -12,8 +12,8 @@ from pathlib import Path
 import httpx
 import pytest
 
-from fleet.simulate.wall import WallClock
 from api.store.memory import MemoryStore
+from fleet.simulate.wall import WallClock
 from tests.api.conftest import KUBECTL, Hub, open_hub
 from tests.security.certificate import client_certificate
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from fleet.admission.dynamic import Dynamic
+from api.admission.dynamic import Dynamic
 from api.outgoing import Allowed, Outgoing
-from fleet.simulate.wall import RandomIds, WallClock
 from api.store.memory import MemoryStore
+from fleet.simulate.wall import RandomIds, WallClock
 from tests.api.conftest import open_hub
 
 ADMISSION = "/apis/admissionregistration.k8s.io/v1/mutatingadmission"

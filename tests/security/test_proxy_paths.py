@@ -9,10 +9,10 @@ from pathlib import Path
 import httpx
 import pytest
 
-from api.http import Receive, Scope, Send
-from api.serve import Server
-from fleet.simulate.wall import WallClock
 from api.store.memory import MemoryStore
+from api.wire.http import Receive, Scope, Send
+from api.wire.serve import Server
+from fleet.simulate.wall import WallClock
 from tests.api.conftest import Hub, open_hub
 from tests.api.test_proxy import PROXY, join
 

@@ -6,11 +6,11 @@ import copy
 
 import pytest
 
-from api import queueuse
-from api.rbac import Attributes
+from api.access.rbac import Attributes
 from api.engine import patch as patches
 from api.engine.status import StatusError
 from api.objects.writing import Options, User
+from fleet.admission import queueuse
 from tests.admission.conftest import Body, Hub
 from tests.controllers.world import pytorchjob
 

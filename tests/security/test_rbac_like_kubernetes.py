@@ -18,9 +18,9 @@ from typing import Any, TypeVar
 import httpx
 import pytest
 
-from api.auth import ISSUER
-from fleet.simulate.wall import WallClock
+from api.access.auth import ISSUER
 from api.store.memory import MemoryStore
+from fleet.simulate.wall import WallClock
 from tests.api.conftest import open_hub
 from tests.security import rbac_table as table
 from tests.security import requests_table as requests

@@ -10,13 +10,13 @@ from typing import Any
 import pytest
 from structlog.testing import capture_logs
 
-from api.auth import AUTHENTICATED
-from api.escalation import MAX_COMPARED, TooMuch, missing
-from api.policy import Attributes, PolicyRule
-from api.rbac import MAX_RULES, Rbac
+from api.access.auth import AUTHENTICATED
+from api.access.escalation import MAX_COMPARED, TooMuch, missing
+from api.access.policy import Attributes, PolicyRule
+from api.access.rbac import MAX_RULES, Rbac
 from api.objects.writing import User
-from fleet.simulate.wall import WallClock
 from api.store.memory import MemoryStore
+from fleet.simulate.wall import WallClock
 from fleet.values.ports import Delete, Key, Put
 from tests.api.conftest import Hub, open_hub
 from tests.api.test_auth import RBAC, binding, cluster_role, post, role

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from api.policy import Attributes
-from fleet.admission.seed import seed
+from api.access.policy import Attributes
 from api.objects.writing import User
+from fleet.admission.seed import seed
 from fleet.wellknown.readyroles import READY_ROLES
 from tests.security.hub import Hub, open_hub
 

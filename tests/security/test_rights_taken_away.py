@@ -12,10 +12,10 @@ from typing import Any
 
 import pytest
 
-from api.recheck import EVERY_S, SLICE, Rechecks
+from api.access.recheck import EVERY_S, SLICE, Rechecks
 from api.engine.status import unauthorized
-from fleet.simulate.wall import WallClock
 from api.store.memory import MemoryStore
+from fleet.simulate.wall import WallClock
 from fleet.values.ports import StoreUnavailable
 from tests.api.conftest import Hub, open_hub
 from tests.api.test_auth import MAPS, RBAC, binding, grant, post

@@ -10,12 +10,12 @@ from typing import Any
 
 import pytest
 
-import api.unsent
-from api.edge import Bounds
-from api.http import AT_HAND_BYTES, JSON, as_read
-from api.joining import JOINED_BYTES, joined
-from api.serve import Server
-from api.stream import until_gone
+import api.wire.unsent
+from api.wire.edge import Bounds
+from api.wire.http import AT_HAND_BYTES, JSON, as_read
+from api.wire.joining import JOINED_BYTES, joined
+from api.wire.serve import Server
+from api.wire.stream import until_gone
 from tests.security.hub import Hub, open_hub
 
 MAPS = "/api/v1/namespaces/default/configmaps"
@@ -114,7 +114,7 @@ async def test_a_client_that_reads_below_the_least_rate_is_cut_off_after_a_grace
 async def test_answers_that_wait_to_be_read_are_bounded_by_user_and_the_others_have_room(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(api.unsent, "OF_USER_BYTES", COUNT * BYTES * 3 // 2)
+    monkeypatch.setattr(api.wire.unsent, "OF_USER_BYTES", COUNT * BYTES * 3 // 2)
     rule = {"apiGroups": [""], "resources": ["configmaps"], "verbs": ["list"]}
     role = {"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole", "metadata": {"name": "reader"}}
     binding = {

@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from api.auth import AUTHENTICATED, AdministratorsToken, TokenFile
-from api.storedtokens import GROUP, TOKENS, StoredTokens
-from fleet.simulate.wall import WallClock
+from api.access.auth import AUTHENTICATED, AdministratorsToken, TokenFile
+from api.access.storedtokens import GROUP, TOKENS, StoredTokens
 from api.store.memory import MemoryStore
 from api.store.postgres import PostgresStore
+from fleet.simulate.wall import WallClock
 from fleet.values.ports import Store
 
 FILE = """# people

@@ -12,12 +12,12 @@ import jwt
 import pytest
 from structlog.testing import capture_logs
 
-from api.auth import AUTHENTICATED, ISSUER, LEEWAY_S, UNKNOWN_S, ServiceAccountTokens, TokenFile
-from api.reviews import MAX_AUDIENCE_CHARS, MAX_AUDIENCES
+from api.access.auth import AUTHENTICATED, ISSUER, LEEWAY_S, UNKNOWN_S, ServiceAccountTokens, TokenFile
+from api.server.reviews import MAX_AUDIENCE_CHARS, MAX_AUDIENCES
+from api.store.memory import MemoryStore
 from fleet.cli.datadir import DataDir
 from fleet.hub.firststart import add_token
 from fleet.simulate.wall import WallClock
-from api.store.memory import MemoryStore
 from fleet.values.ports import Key, Put
 from tests.api.conftest import Hub, key_pem, open_hub
 from tests.api.test_auth import get, grant, post

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from fleet.simulate.wall import WallClock
 from api.store import postgres
 from api.store.postgres import PostgresStore
+from fleet.simulate.wall import WallClock
 from fleet.values.ports import Key, Put
 
 EVENTS = 40

@@ -9,13 +9,13 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from fleet.admission.dynamic import Dynamic
-from fleet.admission.dynamic.review import BadAnswer, denial, verdict
+from api.admission.dynamic import Dynamic
+from api.admission.dynamic.review import BadAnswer, denial, verdict
 from api.engine.patch import json_patch
 from api.engine.status import StatusError
 from api.outgoing import Allowed, Outgoing
-from fleet.simulate.wall import RandomIds, WallClock
 from api.store.memory import MemoryStore
+from fleet.simulate.wall import RandomIds, WallClock
 from tests.api.conftest import open_hub
 from tests.api.hooks import configuration, hook_server
 from tests.testbed.pki import make_pki

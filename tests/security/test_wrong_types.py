@@ -20,8 +20,8 @@ from api.engine.kind import Body
 from api.engine.status import StatusError
 from api.engine.write import Author, prepare_create
 from api.objects.definitions import definitions
-from fleet.simulate.wall import WallClock
 from api.store.memory import MemoryStore
+from fleet.simulate.wall import WallClock
 from fleet.values.ports import EXISTS, Key, Put
 from tests.api.conftest import Hub, open_hub
 

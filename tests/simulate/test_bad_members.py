@@ -21,19 +21,19 @@ import pytest
 import pytest_asyncio
 from typer.testing import CliRunner
 
-from api.app import build_app
-from api.auth import MASTERS, StaticTokens
-from api.rbac import AllowAll
-from api.serve import Server
-from api.v1.mount import PREFIX, RestFace
+from api.access.auth import MASTERS, StaticTokens
+from api.access.rbac import AllowAll
+from api.engine.crd import GROUP, RESOURCE
+from api.engine.status import StatusError
+from api.objects.writing import User
+from api.server.app import build_app
+from api.wire.serve import Server
 from fleet.bindings.conditions import condition
 from fleet.bindings.failures import failures_of
 from fleet.cli.main import app as fleet
 from fleet.controllers.decide.submitted import unit_in
-from api.engine.crd import GROUP, RESOURCE
-from api.engine.status import StatusError
 from fleet.kinds import INTERPRETERS, interpreter_of
-from api.objects.writing import User
+from fleet.rest.mount import PREFIX, RestFace
 from fleet.simulate.cluster import NodeShape, SimulatedCluster, Tls
 from fleet.values.kubeconfig.document import write
 from fleet.values.ports import Body

@@ -9,23 +9,24 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
-from api.kindfiles import load_kinds
-from fleet.admission import rules
-from fleet.controllers.manager import build_loops
-from fleet.controllers.runtime.controller import run_all
-from fleet.controllers.runtime.hub import ControllerConfig, Hub
 from api.engine.columns import cells, columns_of
 from api.engine.crd import GROUP, RESOURCE, kind_of
 from api.engine.kind import Kind
 from api.engine.registry import Registry
-from fleet.members.clusters import ClusterMembers
 from api.objects.definitions import definitions
 from api.objects.objects import Objects
 from api.objects.writing import Options, User, Written
+from api.server.kindfiles import load_kinds
+from api.store.memory import MemoryStore
+from fleet.admission import rules
+from fleet.admission.filling import filled
+from fleet.controllers.manager import build_loops
+from fleet.controllers.runtime.controller import run_all
+from fleet.controllers.runtime.hub import ControllerConfig, Hub
+from fleet.members.clusters import ClusterMembers
 from fleet.simulate.cluster import NodeShape, SimulatedCluster
 from fleet.simulate.kubelet import EXIT_CODE, RUN_FOR
 from fleet.simulate.wall import RandomIds, WallClock
-from api.store.memory import MemoryStore
 from fleet.values.ports import Body, Key
 from fleet.wellknown import QUEUE_NAMESPACE, SYSTEM_NAMESPACE, TREE_NAMESPACE
 from tests.controllers.world import cluster, cluster_policy, tree
@@ -42,7 +43,7 @@ class Whole:
         clock, ids = WallClock(), RandomIds()
         self.members = {member.name: member for member in members}
         self.store, self.registry = MemoryStore(clock), Registry(load_kinds())
-        self.objects = Objects(self.store, self.registry, clock, ids, rules=rules())
+        self.objects = Objects(self.store, self.registry, clock, ids, rules=rules(), fill=filled)
         self.joined = ClusterMembers()
         bounds = ControllerConfig(**{"status_interval_s": 0.1, "gang_whole_s": GANG_WHOLE_S, **config})
         self.hub = Hub(

@@ -1,4 +1,4 @@
-"""Writes api/protobuf/openapi.txt: the messages of OpenAPI documents of versions 2 and 3 in protobuf, as facts.
+"""Writes api/wire/protobuf/openapi.txt: the messages of OpenAPI documents of versions 2 and 3 in protobuf, as facts.
 
 `python -m tests.testbed.openapi_tables` reads the Go module whose messages kubectl and client-go know.
 """

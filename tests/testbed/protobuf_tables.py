@@ -1,4 +1,4 @@
-"""Writes api/protobuf/messages.txt: the messages of Kubernetes' built-in types, as facts.
+"""Writes api/wire/protobuf/messages.txt: the messages of Kubernetes' built-in types, as facts.
 
 `python -m tests.testbed.protobuf_tables` reads the Go modules of the test bed's kube-apiserver. Field numbers and types
 come from generated.proto. The Go types beside it say what the wire does not: the name in JSON, and whether a zero value

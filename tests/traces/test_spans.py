@@ -74,7 +74,7 @@ def test_the_path_of_traces_is_added_once(monkeypatch: pytest.MonkeyPatch) -> No
 
 
 def test_without_an_endpoint_no_process_loads_the_sdk() -> None:
-    program = "import sys, fleet.hub.compose, fleet.hub.composeapi, fleet.controllers.manager, api.app\n"
+    program = "import sys, fleet.hub.compose, fleet.hub.composeapi, fleet.controllers.manager, api.server.app\n"
     program += "assert not [name for name in sys.modules if name.startswith('opentelemetry')]"
     subprocess.run([sys.executable, "-c", program], check=True, timeout=60)
 

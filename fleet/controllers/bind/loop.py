@@ -11,7 +11,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from api.engine.kind import Kind
 from fleet.admission.declaring import target_of
+from fleet.admission.interpreters import Loader
 from fleet.admission.selecting import best_policy, policies_for, policy_claim, selects
 from fleet.admission.travel import propagatable
 from fleet.admission.workloads import carries_pods, known, may_stay_beside_gangs
@@ -31,9 +33,7 @@ from fleet.controllers.runtime.controller import Controller, Source
 from fleet.controllers.runtime.events import EventRecorder
 from fleet.controllers.runtime.hub import Hub, object_key
 from fleet.controllers.runtime.news import News
-from api.engine.kind import Kind
 from fleet.kinds import Interpreter, interpreter_for
-from api.objects.interpreters import Loader
 from fleet.quota.tree import QuotaTree
 from fleet.values.ports import Body, Event, EventType, Key, Stored
 from fleet.values.quantity import BadQuantity

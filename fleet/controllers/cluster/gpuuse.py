@@ -14,6 +14,8 @@ from typing import Any
 
 import structlog
 
+from api.outgoing import Allowed, Outgoing
+from api.outgoing.reach import Resolver
 from fleet.bindings.gpuuse import GPU_USE, LatestGpuUse
 from fleet.controllers.cluster.idlegpus import Low, LowUse
 from fleet.controllers.runtime.gauges import MEMBERS_MOST, MODELS_MOST, ModelUse
@@ -24,8 +26,6 @@ from fleet.members.gpuelsewhere import asked_elsewhere
 from fleet.members.gpufigures import ANSWER_BYTES_MAX, Figure, NoFigures, Told, ask, summed
 from fleet.members.gpusource import Prometheus, Source, source_of
 from fleet.model.unit import Unit
-from api.outgoing import Allowed, Outgoing
-from api.outgoing.reach import Resolver
 from fleet.values.ports import Key, StoreUnavailable
 from fleet.wellknown import CLUSTER
 

@@ -13,6 +13,7 @@ from dataclasses import replace
 
 import structlog
 
+from api.engine.status import StatusError, conflict
 from fleet.bindings import binding as b
 from fleet.bindings.elastic import given
 from fleet.bindings.failures import Failure, failures_of, with_failure
@@ -28,7 +29,6 @@ from fleet.controllers.fields.evictor import FAILURE_TEXT_MAX
 from fleet.controllers.runtime.controller import Controller, Source
 from fleet.controllers.runtime.events import EventRecorder
 from fleet.controllers.runtime.hub import Hub
-from api.engine.status import StatusError, conflict
 from fleet.model.plan import Placement
 from fleet.values.ports import Body, Committed, Event, EventType, Key, Stored, Write
 from fleet.values.untyped import mapping, text

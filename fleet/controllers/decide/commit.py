@@ -14,6 +14,7 @@ from functools import partial
 
 import structlog
 
+from api.engine.status import conflict
 from fleet.bindings import binding as b
 from fleet.bindings import claims, heads
 from fleet.bindings.elastic import as_large_as, start_size
@@ -27,7 +28,6 @@ from fleet.controllers.fields.rooms import Driver, gang_scheduler_of
 from fleet.controllers.fields.starting import Way, dequeued, placed, result_text, waits
 from fleet.controllers.runtime.events import EventRecorder
 from fleet.controllers.runtime.hub import Hub
-from api.engine.status import conflict
 from fleet.model.order import queue_order
 from fleet.model.plan import Eviction, Placement, Plan, RoomClaim
 from fleet.model.reason import Reason, named_to

@@ -17,6 +17,7 @@ from dataclasses import replace
 
 import structlog
 
+from api.engine.status import conflict
 from fleet.bindings import binding as b
 from fleet.bindings.components import WANTED, components_of, wanted_of
 from fleet.bindings.conditions import PODS_PENDING, condition, is_true, set_condition
@@ -25,7 +26,6 @@ from fleet.controllers.decide.elastic import others_wait
 from fleet.controllers.decide.snapshot import Picture, Sources
 from fleet.controllers.runtime.events import EventRecorder
 from fleet.controllers.runtime.hub import Hub
-from api.engine.status import conflict
 from fleet.kinds.interpreter import Range
 from fleet.model.order import queue_order
 from fleet.model.unit import Component

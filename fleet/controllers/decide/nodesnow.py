@@ -16,13 +16,13 @@ from typing import Any
 import orjson
 import structlog
 
+from fleet.admission.latest import NODES
 from fleet.controllers.runtime.controller import cancelled
 from fleet.controllers.runtime.gpus import model_of
 from fleet.controllers.runtime.hub import Hub
 from fleet.members.members import NodeView
 from fleet.model.amounts import gpus_in
 from fleet.model.unit import Unit
-from api.objects.latest import NODES
 from fleet.snapshot import Snapshot
 from fleet.values.ports import StoreUnavailable
 

@@ -15,11 +15,11 @@ from functools import partial
 
 import structlog
 
+from api.engine.status import StatusError
 from fleet.bindings import binding as b
 from fleet.controllers.decide.snapshot import Picture
 from fleet.controllers.runtime.controller import cancelled
 from fleet.controllers.runtime.hub import Hub
-from api.engine.status import StatusError
 from fleet.foresee.position import first_in_line
 from fleet.model.reason import Reason
 from fleet.values.ports import Body, Fenced, StoreUnavailable

@@ -13,6 +13,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 
+from api.engine.status import StatusError, conflict
 from fleet.admission.selecting import best_policy, policies_for
 from fleet.bindings import binding as b
 from fleet.bindings.conditions import drop_condition
@@ -24,7 +25,6 @@ from fleet.controllers.dispatch.unknown import Bindings
 from fleet.controllers.fields.rooms import Driver, gang_name
 from fleet.controllers.fields.starting import Way, dequeued, placed
 from fleet.controllers.runtime.hub import Hub, kind_of, object_key
-from api.engine.status import StatusError, conflict
 from fleet.kinds import Interpreter, interpreter_of
 from fleet.kinds.gangs import at_once, unmarked
 from fleet.kinds.gates import ungated

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import structlog
 
+from api.engine.status import conflict
 from fleet.bindings import binding as b
 from fleet.bindings import notice
 from fleet.bindings.conditions import drop_condition, set_condition
@@ -17,7 +18,6 @@ from fleet.controllers.fields import reserving
 from fleet.controllers.fields.evict import evict
 from fleet.controllers.runtime.events import EventRecorder
 from fleet.controllers.runtime.hub import Hub
-from api.engine.status import conflict
 from fleet.values.ports import Body, Committed, Fenced, Stored, StoreUnavailable, Write
 from fleet.values.times import rfc3339
 from fleet.wellknown import EVICT_SUCCEED, STATE_NOT_KEPT, WORK

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from api.engine.status import conflict
 from fleet.bindings import binding as b
 from fleet.bindings import claims, heads
 from fleet.bindings.components import requests_of
 from fleet.bindings.conditions import set_condition
 from fleet.bindings.nomination import NOMINATION
 from fleet.bindings.unit import DEQUEUED, EVICTED, QUOTA_RESERVED, evicted
-from api.engine.status import conflict
 from fleet.values.ports import Body
 from fleet.values.times import rfc3339
 from fleet.wellknown import ANNOTATION_DOMAIN, ANNOTATION_GANG, ANNOTATION_ROOM, ATTEMPT, QUEUING, SCHEDULED, WORK

@@ -13,11 +13,11 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterable, Sequence
 
-from fleet.controllers.runtime.controller import Controller, Source
 from api.engine.kind import Kind
 from api.engine.status import StatusError
 from api.objects.objects import Objects
 from api.objects.writing import Options
+from fleet.controllers.runtime.controller import Controller, Source
 from fleet.values.ports import Body, Event, EventType, Key
 from fleet.values.untyped import rows, text, texts
 

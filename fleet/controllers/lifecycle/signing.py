@@ -15,11 +15,11 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID
 
-from fleet.admission.signing import APPROVED, CLIENT_SIGNER, DENIED, FAILED, GROUP, RESOURCE, of_type, request_of
-from fleet.controllers.runtime.authority import Authority
-from fleet.controllers.runtime.controller import Controller, Source
+from api.admission.signing import APPROVED, CLIENT_SIGNER, DENIED, FAILED, GROUP, RESOURCE, of_type, request_of
 from api.objects.objects import Objects
 from api.objects.writing import Options
+from fleet.controllers.runtime.authority import Authority
+from fleet.controllers.runtime.controller import Controller, Source
 from fleet.values.ports import Body, Key
 from fleet.values.times import rfc3339, seconds
 from fleet.values.untyped import at, mapping, rows

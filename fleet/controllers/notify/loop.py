@@ -17,6 +17,8 @@ import structlog
 from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
+from api.outgoing import Allowed, Outgoing
+from api.outgoing.reach import Resolver
 from fleet.accounts import rows
 from fleet.accounts.models import Job
 from fleet.accounts.recorder import Change
@@ -28,8 +30,6 @@ from fleet.kinds import kind_word
 from fleet.notify import outbox
 from fleet.notify.happening import Happening, happenings, waits_long
 from fleet.notify.sender import NotDelivered, Sender
-from api.outgoing import Allowed, Outgoing
-from api.outgoing.reach import Resolver
 from fleet.values.ports import Body, Key, SchemaTooNew, StoreUnavailable
 from fleet.values.times import rfc3339, seconds
 from fleet.values.untyped import mapping, text

@@ -16,6 +16,7 @@ from typing import NamedTuple
 
 import structlog
 
+from api.engine.status import StatusError
 from fleet.bindings import binding as b
 from fleet.bindings.conditions import is_true
 from fleet.bindings.elastic import given
@@ -36,7 +37,6 @@ from fleet.controllers.room.swap import Pair, exchange
 from fleet.controllers.runtime.controller import Controller, Source
 from fleet.controllers.runtime.hub import Hub, object_key
 from fleet.controllers.runtime.index import BindingIndex
-from api.engine.status import StatusError
 from fleet.kinds import interpreter_of
 from fleet.members.members import Changed, Did, Outcome
 from fleet.model.pod import PodView

@@ -22,7 +22,8 @@ from fleet.kinds import Interpreter, interpreter_for, pods
 from fleet.values.ports import Body, Fenced, Key, Stored
 from fleet.values.times import rfc3339
 from fleet.values.untyped import mapping, rows, text
-from fleet.wellknown import HANDLING_FAILED, QUEUE, UNIT_SUFFIX, WORK
+from fleet.values.wellknown import HANDLING_FAILED
+from fleet.wellknown import QUEUE, UNIT_SUFFIX, WORK
 
 log = structlog.get_logger(__name__)
 

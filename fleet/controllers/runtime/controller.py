@@ -20,9 +20,9 @@ from typing import Any, Protocol
 
 import structlog
 
+from api.engine.status import StatusError
 from fleet.controllers.runtime.about import about_key
 from fleet.controllers.runtime.workqueue import WorkQueue
-from api.engine.status import StatusError
 from fleet.values.ports import Event, EventType, Expired, Fenced, Key, Store, Stored, StoreUnavailable
 
 log = structlog.get_logger(__name__)

@@ -13,14 +13,14 @@ from typing import TYPE_CHECKING, Any
 
 import orjson
 
-from fleet.controllers.runtime.authority import Authority
-from fleet.controllers.runtime.metrics import Metrics
 from api.engine.kind import Kind
 from api.engine.registry import Registry
 from api.engine.status import StatusError
-from fleet.members.members import Members
 from api.objects.objects import Objects
 from api.objects.writing import Options, User
+from fleet.controllers.runtime.authority import Authority
+from fleet.controllers.runtime.metrics import Metrics
+from fleet.members.members import Members
 from fleet.values.ports import Body, Clock, Committed, Conflict, Ids, Key, Store, Stored, Write
 from fleet.values.untyped import mapping, text
 from fleet.wellknown import CONTROLLERS_USER, FIELD_MANAGER, PLACEHOLDER_IMAGE

@@ -22,7 +22,6 @@ from prometheus_client import (
 from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from fleet import buildinfo
 from fleet.controllers.runtime.gauges import (
     LEAVES_MOST,
     MEMBERS_MOST,
@@ -46,6 +45,7 @@ from fleet.placement.problem import Answer, Problem, Solver, VictimProblem
 from fleet.quota.tree import QuotaTree
 from fleet.snapshot import Snapshot
 from fleet.solver.process import FAILED, LATE, STARTING
+from fleet.values import buildinfo
 from fleet.values.bounded import Bounded
 from fleet.values.ports import Key
 

@@ -15,9 +15,9 @@ from dataclasses import dataclass
 
 import orjson
 
-from fleet.controllers.runtime.hub import CONTROLLER, Hub
 from api.objects.objects import Objects
 from api.objects.writing import Options
+from fleet.controllers.runtime.hub import CONTROLLER, Hub
 from fleet.values.ports import Body, Committed, Key, StoreUnavailable, Write
 from fleet.wellknown import ANNOTATION_SENT, FIELD_MANAGER, SYSTEM_NAMESPACE, TERMS
 

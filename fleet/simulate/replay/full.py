@@ -14,21 +14,23 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from api.kindfiles import load_kinds
+from api.engine.registry import Registry
+from api.objects.objects import Objects
+from api.objects.writing import Options as Write
+from api.objects.writing import User
+from api.server.kindfiles import load_kinds
+from api.store.memory import MemoryStore
 from fleet.admission import rules
+from fleet.admission.filling import filled
 from fleet.controllers.decide.loop import DecideLoop
 from fleet.controllers.manager import build_loops
 from fleet.controllers.runtime.controller import run_all
 from fleet.controllers.runtime.hub import ControllerConfig, Hub
-from api.engine.registry import Registry
 from fleet.foresee.forward import Event, Stop, What
 from fleet.kinds import interpreter_of
 from fleet.model.amounts import Amounts
 from fleet.model.member import Member
 from fleet.model.unit import Component, Unit
-from api.objects.objects import Objects
-from api.objects.writing import Options as Write
-from api.objects.writing import User
 from fleet.placement.problem import Solver
 from fleet.quota.tree import QuotaTree
 from fleet.simulate.replay.hosts import Hosts
@@ -37,7 +39,6 @@ from fleet.simulate.replay.trace import GPU, Job
 from fleet.simulate.replay.world import ROOT, ZERO
 from fleet.simulate.virtual import VirtualClock, run
 from fleet.snapshot import Config
-from api.store.memory import MemoryStore
 from fleet.values.ports import Body
 from fleet.wellknown import CLUSTER, KUBEFLOW, POLICY, QUOTA, TREE_NAMESPACE
 
@@ -194,7 +195,7 @@ async def _replay(
     hosts = Hosts([_taking_pods(m) for m in members], _as_seen(bodies.values()), HUB, clock, told, options.grace_s)
     bounds = {"max_events": WHOLE_LOG, "max_log_bytes": WHOLE_LOG} if after is not None else {}
     store, registry, ids = MemoryStore(clock, **bounds), Registry(load_kinds()), _Ids()
-    objects = Objects(store, registry, clock, ids, rules=rules())
+    objects = Objects(store, registry, clock, ids, rules=rules(), fill=filled)
     hub = Hub(store, objects, registry, hosts, clock, ids, HUB, config=_config(options.config))
     users = _Users(objects, registry, clock, told)
     await users.set_up(tree, spaces, members)

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from fleet.admission import rules
-from fleet.controllers.runtime.hub import ControllerConfig
 from api.engine.patch import JSON, MERGE
 from api.engine.status import StatusError
+from fleet.admission import rules
+from fleet.controllers.runtime.hub import ControllerConfig
 from fleet.model.member import Taint
 from fleet.values.ports import Body
 from fleet.values.times import seconds

@@ -10,10 +10,10 @@ from typing import Any
 
 import orjson
 
+from fleet.admission.latest import KIND
 from fleet.controllers.decide.submitted import unit_in
 from fleet.model.unit import Phase
 from fleet.notation.codec import decode_snapshot
-from api.objects.latest import KIND
 from fleet.snapshot import Snapshot
 from fleet.values.ports import Body
 from fleet.wellknown import RESIZED

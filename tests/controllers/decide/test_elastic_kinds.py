@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from fleet.controllers.runtime.hub import ControllerConfig
 from api.engine.crd import kind_of
-from fleet.kinds import interpreter_of
 from api.objects.definitions import definitions
+from fleet.controllers.runtime.hub import ControllerConfig
+from fleet.kinds import interpreter_of
 from fleet.values.ports import Body
 from fleet.wellknown import KUBEFLOW, RESIZED
 from tests.controllers.decide.test_elastic import GPU

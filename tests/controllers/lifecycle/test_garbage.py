@@ -5,11 +5,12 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-from api.kindfiles import load_kinds
-from fleet.controllers.lifecycle.garbage import GarbageCollector
 from api.engine.registry import Registry
 from api.objects.objects import Objects
+from api.server.kindfiles import load_kinds
 from api.store.memory import MemoryStore
+from fleet.admission.filling import filled
+from fleet.controllers.lifecycle.garbage import GarbageCollector
 from tests.controllers.fastloop import LoopClock, eventually
 from tests.controllers.lifecycle.test_namespaces import OPTIONS
 from tests.controllers.world import CountingIds
@@ -18,7 +19,7 @@ RING = ("one", "two", "three")
 
 
 async def test_a_circle_of_owners_ends_in_the_foreground() -> None:
-    objects = Objects(MemoryStore(LoopClock()), Registry(load_kinds()), LoopClock(), CountingIds())
+    objects = Objects(MemoryStore(LoopClock()), Registry(load_kinds()), LoopClock(), CountingIds(), fill=filled)
     loop = asyncio.create_task(GarbageCollector(objects, OPTIONS).run())
     namespaces, kind = (objects.registry.need("", name) for name in ("namespaces", "configmaps"))
     await objects.create(namespaces, "", {"metadata": {"name": "team"}}, OPTIONS)

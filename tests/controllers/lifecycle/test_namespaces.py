@@ -7,12 +7,13 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
-from api.kindfiles import load_kinds
-from fleet.controllers.lifecycle.namespaces import Namespaces
 from api.engine.registry import Registry
 from api.objects.objects import Objects
 from api.objects.writing import Options, User
+from api.server.kindfiles import load_kinds
 from api.store.memory import MemoryStore
+from fleet.admission.filling import filled
+from fleet.controllers.lifecycle.namespaces import Namespaces
 from tests.controllers.fastloop import LoopClock, eventually
 from tests.controllers.world import CountingIds
 
@@ -23,7 +24,7 @@ NAME = "kube-root-ca.crt"
 @asynccontextmanager
 async def running(certificate: str) -> AsyncIterator[Objects]:
     store = MemoryStore(LoopClock())
-    objects = Objects(store, Registry(load_kinds()), LoopClock(), CountingIds())
+    objects = Objects(store, Registry(load_kinds()), LoopClock(), CountingIds(), fill=filled)
     loop = asyncio.create_task(Namespaces(objects, OPTIONS, certificate).run())
     kind = objects.registry.need("", "namespaces")
     await objects.create(kind, "", {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "team"}}, OPTIONS)

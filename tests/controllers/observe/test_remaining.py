@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from api.v1.standing import Stands, charged, charged_amounts, reason_of, state_of
 from fleet.controllers.decide.snapshot import SnapshotBuilder
+from fleet.rest.standing import Stands, charged, charged_amounts, reason_of, state_of
 from fleet.values.ports import Body
 from tests.controllers.fastloop import eventually, settle
 from tests.controllers.world import World, hub, member, policy, pytorchjob, tree

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from fleet.admission import rules
-from fleet.bindings.after import After, read
 from api.engine.patch import MERGE
 from api.engine.status import StatusError
+from fleet.admission import rules
+from fleet.bindings.after import After, read
 from fleet.values.ports import Body
 from tests.controllers.fastloop import eventually, settle
 from tests.controllers.world import ALICE, World, hub, member, policy, pytorchjob, tree

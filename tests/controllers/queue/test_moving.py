@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from fleet.admission import rules
 from api.engine.status import StatusError
+from fleet.admission import rules
 from fleet.values.ports import Body
 from fleet.wellknown import QUOTA, QUOTA_NAME_LABELS, TREE_NAMESPACE
 from tests.controllers.fastloop import eventually, settle

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from fleet.controllers.runtime.hub import ControllerConfig
 from api.engine.patch import MERGE
+from fleet.controllers.runtime.hub import ControllerConfig
 from fleet.members.members import Did, Outcome
 from fleet.model.pod import PodView
 from tests.controllers.decide.test_admission_checks import answer, asks, states, status

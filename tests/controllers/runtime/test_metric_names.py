@@ -9,9 +9,9 @@ import pytest
 from prometheus_client import CollectorRegistry
 from prometheus_client.metrics_core import Metric
 
+from api.access.oidc.metrics import OidcMetrics
 from api.audit.metrics import AuditMetrics
-from api.health import Metrics as ApiMetrics
-from api.oidc.metrics import OidcMetrics
+from api.server.health import Metrics as ApiMetrics
 from fleet.controllers.runtime.metrics import Metrics
 
 TYPES = ("counter", "gauge", "histogram", "summary")

@@ -9,27 +9,28 @@ import pytest
 from prometheus_client import generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
+from api.access.oidc.metrics import OidcMetrics
+from api.admission.dynamic.failing import Failing
 from api.audit.metrics import AuditMetrics
-from api.health import Metrics as ApiMetrics
-from api.oidc.metrics import OidcMetrics
-from api.relays.relays import Relays
-from api.unsent import Unsent
-from fleet.admission.dynamic.failing import Failing
+from api.engine.registry import Registry
+from api.objects.objects import Objects
+from api.server.health import Metrics as ApiMetrics
+from api.store.memory import MemoryStore
+from api.wire.unsent import Unsent
+from fleet.admission.filling import filled
 from fleet.cli.datadir import DataDir
 from fleet.controllers.runtime.gauges import LEAVES_MOST, OTHERS, OUTSIDE, UNKNOWN
 from fleet.controllers.runtime.metrics import Counted, Metrics, outcome_of
 from fleet.decide import PARTS
-from api.engine.registry import Registry
 from fleet.hub.certificates import Certificates
 from fleet.model.plan import Stage
 from fleet.model.unit import Phase, Unit
-from api.objects.objects import Objects
 from fleet.placement.problem import Answer, Problem, VictimProblem
 from fleet.quota.parse import parse_tree
+from fleet.relays.relays import Relays
 from fleet.simulate.wall import RandomIds, WallClock
 from fleet.snapshot import Snapshot
 from fleet.solver.process import FAILED, LATE, STARTING
-from api.store.memory import MemoryStore
 from tests.controllers.decide.test_commit import waiting
 from tests.controllers.fastloop import eventually
 from tests.controllers.world import World, hub, member, policy, pytorchjob, tree
@@ -182,7 +183,7 @@ def test_the_page_lists_the_metrics_of_the_api() -> None:
     metrics.count("get", "pods", 200, 0.1)
     Unsent(metrics.registry)
     clock = WallClock()
-    relays = Relays(Objects(MemoryStore(clock), Registry([]), clock, RandomIds()), "hub")
+    relays = Relays(Objects(MemoryStore(clock), Registry([]), clock, RandomIds(), fill=filled), "hub")
     for others in (OidcMetrics(), AuditMetrics(), relays, Certificates(DataDir(Path("nowhere")), ()), Failing(clock)):
         others.show(metrics.registry)
     listed = {

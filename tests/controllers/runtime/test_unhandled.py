@@ -11,10 +11,11 @@ from typing import Any
 import pytest
 from structlog.testing import capture_logs
 
-from fleet.controllers.runtime.controller import ASIDE_S
 from api.engine.status import StatusError
+from fleet.controllers.runtime.controller import ASIDE_S
 from fleet.values.ports import Body
-from fleet.wellknown import FULLY_APPLIED, HANDLING_FAILED
+from fleet.values.wellknown import HANDLING_FAILED
+from fleet.wellknown import FULLY_APPLIED
 from tests.api.rest import Rest, rest
 from tests.controllers.fastloop import eventually
 from tests.controllers.world import member, policy, pytorchjob, tree

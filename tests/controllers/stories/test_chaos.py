@@ -12,9 +12,9 @@ import random
 
 import pytest
 
-from fleet.controllers.runtime.hub import ControllerConfig
 from api.engine.patch import MERGE
 from api.engine.status import StatusError
+from fleet.controllers.runtime.hub import ControllerConfig
 from tests.controllers.fastloop import eventually, settle
 from tests.controllers.world import ALICE, World, hub, member, policy, pytorchjob, tree
 

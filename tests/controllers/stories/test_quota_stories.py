@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from fleet.admission import rules
 from api.engine.status import StatusError
 from api.objects.writing import Options, User
+from fleet.admission import rules
 from fleet.quota.leaf import leaf_for
 from fleet.quota.parse import parse_tree
 from fleet.values.ports import Body

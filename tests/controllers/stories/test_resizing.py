@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
+from api.engine import patch as patches
+from api.engine.status import StatusError
 from fleet.admission import rules
 from fleet.controllers.decide.growing import Growing
 from fleet.controllers.decide.snapshot import SnapshotBuilder
 from fleet.controllers.runtime.events import EventRecorder
-from api.engine import patch as patches
-from api.engine.status import StatusError
 from fleet.values.ports import Body
 from fleet.wellknown import GANG_WHOLE, RESIZED
 from tests.controllers.fakemember import FakeMember

@@ -10,9 +10,9 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
-from fleet.admission import rules
 from api.engine.patch import APPLY, MERGE
 from api.engine.status import StatusError
+from fleet.admission import rules
 from fleet.values.ports import Body
 from tests.controllers.decide.test_admission_checks import asks
 from tests.controllers.fastloop import eventually, settle

@@ -9,7 +9,7 @@ from typing import Any
 from api.engine.crd import GROUP, RESOURCE
 from api.objects.crds import follow_crds
 from fleet.values.ports import Body, Key, Put
-from fleet.wellknown import HANDLING_FAILED
+from fleet.values.wellknown import HANDLING_FAILED
 from tests.controllers.fastloop import eventually, settle
 from tests.controllers.world import World
 from tests.security.loops.malformed import mutants

@@ -16,7 +16,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from fleet.values.ports import Body, Key, Put
-from fleet.wellknown import HANDLING_FAILED
+from fleet.values.wellknown import HANDLING_FAILED
 from tests.controllers.fastloop import eventually, settle
 from tests.controllers.world import World, hub, member, policy, pytorchjob, tree
 from tests.security.loops.malformed import mutants

@@ -1,0 +1,241 @@
+"""May they: authorisation from Role, ClusterRole, RoleBinding and ClusterRoleBinding objects.
+
+Answers are remembered until any of the four kinds changes, so that a check costs a look-up. Two rights hold without any
+object. The group system:masters may do everything. Every authenticated user may read the discovery documents and ask
+about her own rights.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from itertools import islice
+from typing import Protocol
+
+import structlog
+
+from api.access.auth import AUTHENTICATED, MASTERS
+from api.access.policy import EVERYTHING, FOR_EVERYBODY, Attributes, PolicyRule
+from api.access.roles import GROUP, KINDS, Roles, Subject
+from api.objects.writing import User
+from fleet.values.ports import Expired, FutureRevision, Key, Store, StoreUnavailable
+
+__all__ = ["GROUP", "AllowAll", "Attributes", "Authorizer", "PolicyRule", "Rbac"]
+
+RETRY_S = 0.2
+_ASKED = ("group", "resource", "subresource", "namespace", "name")
+# Rules that one question looks at: those given everywhere, then in its namespace, each time the user's before those of
+# groups. A user who may write roles could otherwise make each request there a long one. The rest does not count: it
+# grants nothing.
+MAX_RULES = 20_000
+_CACHE = 50_000
+_REMEMBERED_CHARS = 1024  # of a question: any user may ask long ones, and all remembered ones must fit into memory
+log = structlog.get_logger(__name__)
+
+
+class Authorizer(Protocol):
+    """Decides on attributes. Synchronous: it is asked on every request."""
+
+    def allowed(self, user: User, wanted: Attributes) -> bool: ...
+
+    def reason(self, user: User, wanted: Attributes) -> str:
+        """Why it is allowed, for the audit log; "" where there is nothing to say."""
+        ...
+
+    def rules(self, user: User, namespace: str) -> Sequence[PolicyRule]:
+        """Every rule that holds for the user in the namespace ("" = cluster-wide ones only)."""
+        ...
+
+    def namespaces(self, user: User) -> Collection[str]:
+        """Where RoleBindings give the user anything at all."""
+        ...
+
+    def invalidate(self) -> None:
+        """A role or binding has been written through this process."""
+        ...
+
+    async def start(self) -> None: ...
+
+    async def stop(self) -> None: ...
+
+
+def answering(authorizer: Authorizer) -> Callable[[User, Mapping[str, str]], tuple[bool, str, str]]:
+    """Answers the questions of expressions in policies: (user, question) -> whether it is allowed, the reason, an error
+    (`fleet.values.cel.kubernetes.Authorizer`). RBAC gives no reasons, and no errors."""
+
+    def answer(user: User, asked: Mapping[str, str]) -> tuple[bool, str, str]:
+        account = asked.get("serviceAccount")
+        if account is not None:
+            groups = ("system:serviceaccounts", f"system:serviceaccounts:{account.partition(':')[0]}")
+            user = User(f"system:serviceaccount:{account}", groups)
+        if "path" in asked:
+            wanted = Attributes(asked["verb"], path=asked["path"])
+        else:
+            wanted = Attributes(asked["verb"], *(asked.get(key, "") for key in _ASKED))
+        return authorizer.allowed(user, wanted), "", ""
+
+    return answer
+
+
+class AllowAll:
+    """Every authenticated user may do everything."""
+
+    def allowed(self, user: User, wanted: Attributes) -> bool:
+        return True
+
+    def reason(self, user: User, wanted: Attributes) -> str:
+        return ""
+
+    def rules(self, user: User, namespace: str) -> Sequence[PolicyRule]:
+        return EVERYTHING
+
+    def namespaces(self, user: User) -> Collection[str]:
+        return ()
+
+    def invalidate(self) -> None:
+        """Nothing is remembered."""
+
+    async def start(self) -> None:
+        """Nothing to follow."""
+
+    async def stop(self) -> None:
+        """Nothing to follow."""
+
+
+class Rbac:
+    """Roles and bindings of a store, compiled."""
+
+    def __init__(self, store: Store) -> None:
+        self.roles = Roles(store)
+        self._store = store
+        self._decided: dict[tuple[User, Attributes], bool] = {}
+        self._reasons: dict[tuple[User, Attributes], str] = {}
+        self._tasks: list[asyncio.Task[None]] = []
+
+    async def start(self) -> None:
+        """Follow the four kinds, so that writes of other processes count here too."""
+        self._tasks = [asyncio.create_task(self._follow(resource), name=f"rbac-{resource}") for resource in KINDS]
+
+    async def stop(self) -> None:
+        for task in self._tasks:
+            task.cancel()
+        for task in self._tasks:
+            with contextlib.suppress(asyncio.CancelledError):
+                await task
+        self._tasks = []
+
+    async def _follow(self, resource: str) -> None:
+        while True:
+            self._changed(resource)
+            try:
+                await self._watch(resource)
+            except (Expired, FutureRevision, StoreUnavailable):
+                pass
+            except Exception:
+                # A follower that ended would leave revoked rights in force: say so and begin again.
+                log.exception("following roles failed", resource=resource)
+            await asyncio.sleep(RETRY_S)
+
+    async def _watch(self, resource: str) -> None:
+        watch = await self._store.watch(GROUP, resource)
+        self._changed(resource)  # before the watch began
+        try:
+            while True:
+                if await watch.next(60.0) is not None:
+                    self._changed(resource)
+        finally:
+            await watch.aclose()
+
+    def invalidate(self) -> None:
+        self.roles.invalidate()
+        self._forget()
+
+    def _changed(self, resource: str) -> None:
+        self.roles.invalidate(resource)
+        self._forget()
+
+    def _forget(self) -> None:
+        self._decided.clear()
+        self._reasons.clear()
+
+    def allowed(self, user: User, wanted: Attributes) -> bool:
+        if MASTERS in user.groups:
+            return True
+        key = (user, wanted)
+        answer = self._decided.get(key)
+        if answer is None:
+            answer = any(rule.allows(wanted) for rule in islice(self._held(user, wanted.namespace), MAX_RULES))
+            if _size(user, wanted) <= _REMEMBERED_CHARS:
+                if len(self._decided) >= _CACHE:
+                    self._decided.clear()
+                self._decided[key] = answer
+        return answer
+
+    def reason(self, user: User, wanted: Attributes) -> str:
+        if MASTERS in user.groups:
+            return ""
+        key = (user, wanted)
+        answer = self._reasons.get(key)
+        if answer is None:
+            answer = self._reason(user, wanted)
+            if _size(user, wanted) <= _REMEMBERED_CHARS:
+                if len(self._reasons) >= _CACHE:
+                    self._reasons.clear()
+                self._reasons[key] = answer
+        return answer
+
+    def _reason(self, user: User, wanted: Attributes) -> str:
+        """In the words of a kube-apiserver: the binding, its role and its subject."""
+        if AUTHENTICATED in user.groups and any(rule.allows(wanted) for rule in FOR_EVERYBODY):
+            return "every authenticated user may"
+        for where in ("", wanted.namespace) if wanted.namespace else ("",):
+            for subject in _subjects(user):
+                for binding, role in self.roles.bound(subject, where):
+                    if any(rule.allows(wanted) for rule in self.roles.rules(role) or ()):
+                        return f"RBAC: allowed by {_named(binding)} of {_role(role)} to {_subject(*subject)}"
+        return ""
+
+    def rules(self, user: User, namespace: str) -> Sequence[PolicyRule]:
+        return list(islice(self._held(user, namespace), MAX_RULES))
+
+    def namespaces(self, user: User) -> Collection[str]:
+        return {space for subject in _subjects(user) for space in self.roles.namespaces(subject) if space}
+
+    def _held(self, user: User, namespace: str) -> Iterable[PolicyRule]:
+        if MASTERS in user.groups:
+            yield from EVERYTHING
+        if AUTHENTICATED in user.groups:
+            yield from FOR_EVERYBODY
+        for where in ("", namespace) if namespace else ("",):
+            for subject in _subjects(user):
+                yield from self.roles.granted(subject, where)
+
+
+def _named(binding: Key) -> str:
+    """A binding in the words of a kube-apiserver."""
+    if binding.namespace:
+        return f'RoleBinding "{binding.name}/{binding.namespace}"'
+    return f'ClusterRoleBinding "{binding.name}"'
+
+
+def _role(role: Key) -> str:
+    return f'{"Role" if role.namespace else "ClusterRole"} "{role.name}"'
+
+
+def _subject(kind: str, name: str) -> str:
+    account = name.removeprefix("system:serviceaccount:")
+    if kind == "User" and account != name:
+        namespace, _, name = account.partition(":")
+        return f'ServiceAccount "{name}/{namespace}"'
+    return f'{kind} "{name}"'
+
+
+def _subjects(user: User) -> tuple[Subject, ...]:
+    return (("User", user.name), *(("Group", group) for group in user.groups))
+
+
+def _size(user: User, wanted: Attributes) -> int:
+    asked = (wanted.verb, wanted.group, wanted.resource, wanted.subresource, wanted.namespace, wanted.name)
+    extra = sum(len(key) + sum(map(len, values)) for key, values in user.extra)
+    return sum(map(len, (*asked, wanted.path or "", user.name, user.uid, *user.groups))) + extra

@@ -1,0 +1,121 @@
+"""MutatingAdmissionPolicies: their expressions make changes, which are applied one after the other."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from api.admission.dynamic.again import Again
+from api.admission.dynamic.expressions import ConditionFailed, Fault, Values, holding
+from api.admission.dynamic.matching import namespace_of
+from api.admission.dynamic.names import Authorize, Surroundings
+from api.admission.dynamic.patches import applied, patched
+from api.admission.dynamic.policies import Concerned, Invocation, Misconfigured, Mutation, invoked
+from api.engine.registry import Registry
+from api.engine.status import Cause, StatusError, forbidden, not_found
+from api.objects.hooking import Asked
+from fleet.values.ports import Body, Store
+
+
+@dataclass(frozen=True, slots=True)
+class _Failure:
+    """A policy that could not do its work. `reason`: of the refusal."""
+
+    message: str
+    reason: str = "Forbidden"
+
+
+@dataclass
+class Changing:
+    """The policies that one request may concern, over both rounds."""
+
+    asked: Asked
+    store: Store
+    registry: Registry
+    policies: Concerned
+    authorize: Authorize | None
+    again: Again = field(default_factory=Again)
+
+    async def run(self, current: Body, old: Body | None, *, second: bool) -> tuple[Body, bool]:
+        """The object after the policies, and whether any of them has made a change. StatusError for a refusal."""
+        self.again.begin(current, second=second)
+        failures: list[_Failure] = []
+        around = Surroundings(self.asked, self.authorize, self._namespace())
+        changed = False
+        due: list[Invocation] = []
+        for one in invoked(self.policies, self.asked, current, old, self.store, self.registry):
+            if isinstance(one, Invocation):
+                due.append(one)
+            elif not one.policy.ignores_failures:
+                failures.append(_Failure(_worded(one, one.why)))
+        for one in due:
+            try:
+                known = around.values(one.resource, current, old, one.params)
+                if not holding(one.policy.conditions, known, one.policy.variables):
+                    continue
+            except ConditionFailed as problem:
+                if not one.policy.ignores_failures:
+                    failures.append(_Failure(_worded(one, str(problem)), "Invalid"))
+                continue
+            key = _key(one)
+            if second and not self.again.is_due(key):
+                continue
+            before = current
+            for mutation in one.policy.mutations:
+                try:
+                    current = await self._mutate(one, mutation, around, current, old)
+                    changed = True
+                except Fault as problem:
+                    if not one.policy.ignores_failures:
+                        failures.append(_Failure(_worded(one, str(problem)), "Invalid"))
+            if current != before:
+                self.again.changed()
+            if one.policy.reinvoked:
+                self.again.invoked(key)
+        if changed:
+            self.again.changed()
+        self.again.end(current)
+        if failures:
+            raise self._refusal(failures)
+        return current, changed
+
+    async def _mutate(
+        self, one: Invocation, mutation: Mutation, around: Surroundings, current: Body, old: Body | None
+    ) -> Body:
+        """The object after one mutation. Raises Fault."""
+        known = around.values(one.resource, current, old, one.params)
+        values = Values(known, one.policy.variables, patches=True)
+        try:
+            made = values.of(mutation.expression)
+        except Fault as problem:
+            raise Fault(f"expression '{mutation.expression}' resulted in error: {problem}") from None
+        await values.rest()
+        change = applied if mutation.applied else patched
+        return change(self.asked, one.resource, current, made)
+
+    def _namespace(self) -> Body | None:
+        """The namespace of the object; StatusError 404 where there is none."""
+        if not self.asked.namespace:
+            return None
+        found = namespace_of(self.asked, self.store)
+        if found is None:
+            raise not_found("", "namespaces", self.asked.namespace)
+        return found
+
+    def _refusal(self, failures: list[_Failure]) -> StatusError:
+        kind = self.asked.kind
+        error = forbidden(kind.group, kind.resource, self.asked.name, failures[0].message)
+        error.message, error.reason = failures[0].message, failures[0].reason
+        error.causes = tuple(Cause("", failure.message, "") for failure in failures)
+        return error
+
+
+def _worded(one: Invocation | Misconfigured, why: str) -> str:
+    if one.binding is None:
+        return f'policy "{one.policy.name}" denied request: {why}'
+    return f"policy '{one.policy.name}' with binding '{one.binding.name}' denied request: {why}"
+
+
+def _key(one: Invocation) -> str:
+    """The same for as long as policy, binding and parameters are."""
+    metadata = (one.params or {}).get("metadata") or {}
+    return "/".join((one.policy.name, one.binding.name, metadata.get("namespace") or "", metadata.get("name") or ""))

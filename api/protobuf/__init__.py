@@ -1,7 +1,0 @@
-"""The protobuf form of Kubernetes' built-in types: bodies, answers and watches."""
-
-from api.protobuf.reading import MAGIC, decode, decode_message
-from api.protobuf.tables import kind_message, kinds
-from api.protobuf.writing import Unwritable, encode_kind, encode_message
-
-__all__ = ["MAGIC", "Unwritable", "decode", "decode_message", "encode_kind", "encode_message", "kind_message", "kinds"]

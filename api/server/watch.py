@@ -1,0 +1,327 @@
+"""Watches: the revision log as a stream of events, as each client's selector sees it.
+
+An object that starts to match a selector is ADDED for that watcher, and an object that stops is DELETED. So the log
+carries the part of the previous state that selectors need. Events that are at hand go out in one chunk, and their bytes
+are made once for all watchers of the same form: a hundred watchers cost a hundred writes to sockets and little else.
+"""
+
+from __future__ import annotations
+
+import copy
+import random
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+
+import orjson
+
+from api.engine.status import Cause, StatusError, expired
+from api.objects.shared import SharedBytes
+from api.objects.versions import Source
+from api.server.lists import options_invalid, parse_integer, parse_revision, table_type, too_large_version
+from api.server.selection import Selection
+from api.server.served import Served
+from api.server.tables import metadata_only, table
+from api.slices import Slice, unhurried
+from api.wire.http import JSON, PROTOBUF, Answer, Request, Stream
+from api.wire.joining import MANY
+from api.wire.negotiation import Accepted
+from api.wire.protobuf.answers import frame, whole
+from api.wire.websocket import handshake, is_websocket, offers, stream_upgrade
+from fleet.values.ports import Body, Clock, Event, EventType, Expired, FutureRevision, Stored, StoreUnavailable, Watch
+
+CHUNK_BYTES = 64 * 1024
+MIN_TIMEOUT_S = 1800.0
+MAX_TIMEOUT_S = 6 * 3600.0
+LAG_EVERY_S = 1.0  # between two measured events of one watch
+
+Sender = Callable[[bytes], Awaitable[None]]
+
+
+@dataclass(frozen=True, slots=True)
+class WatchRequest:
+    """A watch as it was asked for, checked."""
+
+    served: Served
+    namespace: str | None
+    selection: Selection
+    form: Accepted
+    include_object: str
+    since: int | None  # None: start with the current state
+    initial: bool  # send the current state as ADDED events first
+    end_bookmark: bool  # and say when that is done
+    bookmarks: bool
+    timeout_s: float
+
+
+def parse_watch(
+    request: Request, served: Served, namespace: str | None, selection: Selection, form: Accepted
+) -> WatchRequest:
+    """Read the parameters of a watch; StatusError 400 or 422 for combinations that mean nothing."""
+    query = request.query
+    revision = parse_revision(query.get("resourceVersion", ""))
+    match = query.get("resourceVersionMatch", "")
+    send_initial = query.get("sendInitialEvents")
+    if query.get("continue"):
+        raise options_invalid("continue", "Forbidden: continue is forbidden for watch")
+    if send_initial is None and match:
+        raise options_invalid(
+            "resourceVersionMatch",
+            "Forbidden: resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided",
+        )
+    if send_initial is not None and match != "NotOlderThan":
+        if not match:
+            text = "Forbidden: sendInitialEvents requires setting resourceVersionMatch to NotOlderThan"
+            raise options_invalid("resourceVersionMatch", text)
+        text = f'Unsupported value: "{match[:50]}": supported values: "NotOlderThan"'
+        raise options_invalid("resourceVersionMatch", text, "FieldValueNotSupported")
+    timeout = query.get("timeoutSeconds", "")
+    timeout_s = min(float(parse_integer(timeout)), MAX_TIMEOUT_S) if timeout else 0.0
+    if timeout_s <= 0:
+        # Spread, so that watches that began together do not all come back together.
+        timeout_s = MIN_TIMEOUT_S * (1.0 + random.random())
+    initial = request.flag("sendInitialEvents") if send_initial is not None else not revision
+    bookmarks = request.flag("allowWatchBookmarks")
+    since = None if initial else (revision or None)
+    return WatchRequest(
+        served, namespace, selection, form, query.get("includeObject", ""), since, initial,
+        initial and send_initial is not None and bookmarks, bookmarks, timeout_s,
+    )  # fmt: skip
+
+
+def _line(kind: str, raw: bytes) -> bytes:
+    return b'{"type":"' + kind.encode() + b'","object":' + raw + b"}\n"
+
+
+@dataclass(slots=True)
+class _Writer:
+    """Turns events into lines for one watcher."""
+
+    asked: WatchRequest
+    shared: SharedBytes
+    clock: Clock
+    columns_sent: bool = False
+    revision: int = 0
+    buffer: list[bytes] = field(default_factory=list)
+    size: int = 0
+
+    def add(self, line: bytes) -> None:
+        self.buffer.append(line)
+        self.size += len(line)
+
+    def take(self) -> bytes:
+        chunk = b"".join(self.buffer)
+        self.buffer.clear()
+        self.size = 0
+        return chunk
+
+    def object_line(self, kind: str, stored: Stored, shared: bool = True) -> bytes:
+        """The line of one object in the watcher's form. `shared`: other watchers may need the same bytes."""
+        asked = self.asked
+        form = asked.form.form
+        if asked.form.protobuf:
+            return self._frame(kind, stored, shared)
+        if not form and not asked.served.converted:
+            return _line(kind, stored.raw)
+        columns = form == "Table" and not self.columns_sent
+        self.columns_sent = True
+        key = (
+            (stored.revision, stored.uid, kind, form, asked.form.version, asked.include_object, columns,
+             asked.served.api_version)
+        )  # fmt: skip
+        line = self.shared.get(key) if shared else None
+        if line is None:
+            line = _line(kind, self._shown(stored, columns))
+            if shared:
+                self.shared.put(key, line)
+        return line
+
+    def _frame(self, kind: str, stored: Stored, shared: bool) -> bytes:
+        """The same in protobuf."""
+        asked = self.asked
+        key = (
+            stored.revision,
+            stored.uid,
+            kind,
+            asked.form.form,
+            asked.form.version,
+            asked.served.api_version,
+            PROTOBUF,
+        )
+        data = self.shared.get(key) if shared else None
+        if data is None:
+            served = asked.served
+            shown = metadata_only(stored.body, asked.form.version) if asked.form.form else served.shown(stored.body)
+            data = frame(kind, whole(shown))
+            if shared:
+                self.shared.put(key, data)
+        return data
+
+    def line(self, kind: str, body: Body) -> bytes:
+        """The line of an object that is not stored."""
+        return frame(kind, whole(body)) if self.asked.form.protobuf else _line(kind, orjson.dumps(body))
+
+    def _shown(self, stored: Stored, columns: bool) -> bytes:
+        asked = self.asked
+        if asked.form.form == "Table":
+            return table(
+                asked.served, [stored], asked.form.version, asked.include_object, stored.revision, self.clock.now(),
+                columns=columns,
+            )  # fmt: skip
+        if asked.form.form.startswith("PartialObjectMetadata"):
+            return orjson.dumps(metadata_only(asked.served.shown(stored.body), asked.form.version))
+        return asked.served.outward(stored.raw)
+
+    def event(self, event: Event) -> None:
+        """Add the event's line, if the watcher's selector sees a change."""
+        selector = self.asked.selection.selector
+        kind: str = event.type.value
+        stored, shared = event.stored, True
+        if selector is not None:
+            before = event.previous is not None and selector(event.previous)
+            now = selector(stored.body)
+            if event.type is EventType.DELETED:
+                if not now and not before:
+                    return
+            elif event.type is EventType.ADDED:
+                if not now:
+                    return
+            elif now:
+                kind = "MODIFIED" if before else "ADDED"
+            elif before:
+                kind, stored, shared = "DELETED", _as_it_was(stored, event.previous), False
+            else:
+                return
+        self.add(self.object_line(kind, stored, shared))
+
+    def bookmark(self, revision: int, *, initial_end: bool = False) -> None:
+        meta: Body = {"resourceVersion": str(revision)}
+        if initial_end:
+            meta["annotations"] = {"k8s.io/initial-events-end": "true"}
+        served = self.asked.served
+        if self.asked.form.form == "Table":
+            version = f"meta.k8s.io/{self.asked.form.version}"
+            item = {"kind": "PartialObjectMetadata", "apiVersion": version, "metadata": {**meta}}
+            body: Body = {
+                "kind": "Table", "apiVersion": version, "metadata": {"resourceVersion": str(revision)},
+                "columnDefinitions": None, "rows": [{"cells": [], "object": item}],
+            }  # fmt: skip
+        elif self.asked.form.form:
+            version = f"meta.k8s.io/{self.asked.form.version}"
+            body = {"kind": "PartialObjectMetadata", "apiVersion": version, "metadata": meta}
+        else:
+            body = {"kind": served.kind.kind, "apiVersion": served.api_version, "metadata": meta}
+        self.add(self.line("BOOKMARK", body))
+
+
+def _as_it_was(stored: Stored, previous: Body | None) -> Stored:
+    """The object that has left a selector, as far as the log knows how it was, at the revision of its leaving."""
+    body = copy.copy(stored.body)
+    before = previous or {}
+    metadata = dict(body.get("metadata", {}))
+    old = before.get("metadata", {})
+    metadata.pop("labels", None)
+    if old.get("labels"):
+        metadata["labels"] = old["labels"]
+    for key, value in before.items():
+        if key != "metadata" and isinstance(value, dict) and isinstance(body.get(key), dict):
+            body[key] = {**body[key], **value}
+        elif key != "metadata":
+            body[key] = value
+    body["metadata"] = metadata
+    return Stored(stored.key, stored.uid, stored.revision, orjson.dumps(body), body)
+
+
+class Watches:
+    """Opens watches."""
+
+    def __init__(
+        self, clock: Clock, *, bookmark_every_s: float = 55.0, lag: Callable[[float], None] = lambda _: None
+    ) -> None:
+        """`lag` is told the seconds from the commit of an event to the socket, of some events."""
+        self._clock, self._lag = clock, lag
+        self._shared = SharedBytes()
+        self._bookmark_every_s = bookmark_every_s
+
+    async def answer(self, request: Request, asked: WatchRequest, source: Source) -> Answer:
+        """As a stream of HTTP, or over the WebSocket that the client asks for."""
+        if not request.header(b"upgrade") or not is_websocket(request):
+            return await self.open(asked, source)
+        headers = handshake(request, next(iter(offers(request)), ""))
+        return stream_upgrade(await self.open(asked, source), headers)
+
+    async def open(self, asked: WatchRequest, source: Source) -> Stream:
+        """Each refusal that is possible happens here, with a status code; later errors are ERROR events."""
+        kind = asked.served.kind
+        initial: tuple[Stored, ...] = ()
+        if asked.initial:
+            page = await source.list(
+                kind.group, kind.resource, namespace=asked.namespace, selector=asked.selection.selector
+            )
+            initial, since = page.items, page.revision
+        else:
+            since = asked.since if asked.since is not None else await source.revision()
+        try:
+            watch = await source.watch(kind.group, kind.resource, namespace=asked.namespace, since=since)
+        except Expired:
+            raise expired(f"too old resource version: {since}") from None
+        except FutureRevision as error:
+            raise too_large_version(error.asked, error.current) from None
+        content_type = table_type(asked.form) if asked.form.form else JSON
+        if asked.form.protobuf:
+            content_type = f"{PROTOBUF};stream=watch"
+
+        async def pump(send: Sender) -> None:
+            await self._pump(asked, watch, initial, since, send)
+
+        headers = ((b"content-type", content_type.encode()), (b"cache-control", b"no-cache, private"))
+        return Stream(pump, asked.timeout_s, headers=headers, done=watch.aclose)
+
+    async def _pump(
+        self, asked: WatchRequest, watch: Watch, initial: tuple[Stored, ...], since: int, send: Sender
+    ) -> None:
+        writer = _Writer(asked, self._shared, self._clock)
+        many = len(initial) > MANY
+        async for stored in unhurried(initial):
+            one = stored.once(packed=True) if many else stored
+            writer.add(writer.object_line("ADDED", one, shared=not many))
+            if writer.size >= CHUNK_BYTES:
+                await send(writer.take())
+        if asked.end_bookmark:
+            writer.bookmark(since, initial_end=True)
+        if writer.buffer:
+            await send(writer.take())
+        now = self._clock.monotonic()
+        next_bookmark = now + self._bookmark_every_s
+        opened, next_lag = self._clock.now(), 0.0  # what was committed before says nothing about the hub
+        try:
+            while True:
+                first = event = await watch.next(max(next_bookmark - now, 0.0))
+                piece = Slice()
+                while event is not None:
+                    writer.event(event)
+                    if writer.size >= CHUNK_BYTES:
+                        break
+                    if piece.over:
+                        await piece.next()
+                    event = watch.ready()
+                if writer.buffer:
+                    await send(writer.take())
+                now = self._clock.monotonic()
+                if first is not None and first.at >= opened and now >= next_lag:
+                    next_lag = now + LAG_EVERY_S
+                    self._lag(self._clock.now() - first.at)
+                if now >= next_bookmark:
+                    next_bookmark = now + self._bookmark_every_s
+                    if asked.bookmarks:
+                        writer.bookmark(watch.progress)
+                        await send(writer.take())
+        except Expired:
+            over = expired(f"too old resource version: {watch.progress}")
+            await send(writer.take() + writer.line("ERROR", over.status()))
+        except StatusError as refused:
+            await send(writer.take() + writer.line("ERROR", refused.status()))
+        except StoreUnavailable:
+            error = StatusError(
+                500, "InternalError", "the store cannot be read now", causes=[Cause("", "unavailable", "Unavailable")]
+            )
+            await send(writer.take() + writer.line("ERROR", error.status()))

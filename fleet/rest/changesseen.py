@@ -1,0 +1,43 @@
+"""The kinds of content whose changes a user may hear of: those that she may list. Loaded with the first stream."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from starlette.requests import Request
+
+from api.access.rbac import Attributes, Authorizer
+from api.engine.kind import Kind
+from api.engine.registry import Registry
+from api.objects.writing import User
+from fleet.rest.context import allowed
+from fleet.rest.decisions import PATH as DECISIONS
+from fleet.rest.sight import READ_QUEUES, READ_TREE, spaces
+from fleet.rest.targets import job_kinds
+from fleet.wellknown import CLUSTER, CONFIG, POLICY
+
+# By kind of content: the namespaces, None for all; a kind without any is left out.
+Seen = dict[str, Collection[str] | None]
+
+
+def seen_by(registry: Registry, authorizer: Authorizer, user: User) -> Seen:
+    request = Request({"type": "http", "headers": [], "fleet.user": user, "fleet.authorizer": authorizer})
+    policies = [kind for name in ("PropagationPolicy", "OverridePolicy") if (kind := registry.kind(POLICY, name))]
+    receivers = [kind for kind in (registry.kind(CONFIG, "NotificationReceiver"),) if kind]
+    seen: Seen = {
+        "jobs": _spaces(request, job_kinds(registry)), "policies": _spaces(request, policies),
+        "receivers": _spaces(request, receivers),
+    }  # fmt: skip
+    if seen["jobs"] != () or (allowed(request, READ_QUEUES) and allowed(request, READ_TREE)):
+        seen["queues"] = None
+    if allowed(request, Attributes("list", CLUSTER, "clusters")):
+        seen["members"] = None
+    if allowed(request, Attributes("get", path=DECISIONS)):
+        seen["decisions"] = None
+    return {kind: where for kind, where in seen.items() if where != ()}
+
+
+def _spaces(request: Request, kinds: list[Kind]) -> Collection[str] | None:
+    """The namespaces where the user may list objects of some of the kinds; None: everywhere."""
+    found = {space for kind in kinds for space in spaces(request, "list", kind)}
+    return None if None in found else tuple(sorted(space for space in found if space is not None))
