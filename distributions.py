@@ -9,6 +9,7 @@ from __future__ import annotations
 import shutil
 import sys
 import tomllib
+from functools import cache
 from itertools import dropwhile
 from pathlib import Path
 from typing import Any
@@ -22,7 +23,8 @@ sys.path.insert(0, str(ROOT))
 from fleet.cli.optional import HUB, LIGHT  # noqa: E402
 from fleet.values.release import NAME, running  # noqa: E402
 
-TOP_OF_LIGHT = "cli"
+# The packages that are divided, and the layer of each from which on downwards all belongs to the light distribution.
+DIVIDED = {"fleet": "cli", "fleet.core": "quota"}
 CONSOLE = "fleet/console/static/index.html"
 DATA = {
     LIGHT: {"fleet": [NAME], "fleet.cli": ["*.json"], "fleet.client": ["py.typed"], "fleet.kinds": ["declared/*.yaml"]},
@@ -36,24 +38,28 @@ DATA = {
 }
 
 
-def layers() -> list[list[str]]:
-    """The packages of `fleet` by layer, the upper first."""
+def layers(package: str) -> list[list[str]]:
+    """The parts of a package by layer, the upper first."""
     contracts = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]["contracts"]
-    (ours,) = [one["layers"] for one in contracts if one.get("containers") == ["fleet"]]
+    (ours,) = [one["layers"] for one in contracts if one.get("containers") == [package]]
     return [[name.strip() for name in layer.split("|")] for layer in ours]
 
 
+@cache
 def light() -> frozenset[str]:
-    """The packages and modules of `fleet` that the light distribution has."""
-    below = dropwhile(lambda layer: TOP_OF_LIGHT not in layer, layers())
-    return frozenset(name for layer in below for name in layer)
+    """The packages and modules that the light distribution has, but for the divided ones."""
+    found = set()
+    for package, top in DIVIDED.items():
+        below = dropwhile(lambda layer: top not in layer, layers(package))  # noqa: B023  # used up at once
+        found |= {f"{package}.{name}" for layer in below for name in layer}
+    return frozenset(found)
 
 
 def distribution_of(module: str) -> str:
-    """The distribution that has a module or package, by its dotted name."""
-    top, _, rest = module.partition(".")
-    first = rest.partition(".")[0]
-    return LIGHT if top == "fleet" and (first in light() or first in ("", "__init__")) else HUB
+    """The distribution that has a module or package, by its dotted name; of a divided one, its `__init__`."""
+    package = max((one for one in DIVIDED if f"{module}.".startswith(f"{one}.")), key=len, default="")
+    first = module.removeprefix(package).removeprefix(".").partition(".")[0]
+    return LIGHT if package and (first in ("", "__init__") or f"{package}.{first}" in light()) else HUB
 
 
 def arguments(distribution: str, where: str) -> dict[str, Any]:
@@ -61,7 +67,7 @@ def arguments(distribution: str, where: str) -> dict[str, Any]:
     sources = {f"fleet.{name}": f"{where}/{name.replace('.', '/')}" for name in _found(where, "migrations*")}
     packages = [name for name in _found(where, "fleet*") if distribution_of(name) == distribution]
     if distribution == HUB:
-        packages += ["fleet", *_found(where, "api*"), *sources]  # of `fleet` itself some modules
+        packages += [*DIVIDED, *_found(where, "api*"), *sources]
     return {
         "version": running().version,
         "packages": packages,
@@ -87,7 +93,9 @@ def _modules(distribution: str) -> type[build_py]:
     class Modules(build_py):
         def find_package_modules(self, package: str, package_dir: str) -> list[tuple[str, str, str]]:
             found: list[tuple[str, str, str]] = super().find_package_modules(package, package_dir)
-            return [one for one in found if package != "fleet" or distribution_of(f"fleet.{one[1]}") == distribution]
+            return [
+                one for one in found if package not in DIVIDED or distribution_of(f"{package}.{one[1]}") == distribution
+            ]
 
         def run(self) -> None:
             if Path(self.build_lib) == Path("build", "lib"):  # the default, as every wheel is built

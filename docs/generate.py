@@ -22,7 +22,7 @@ import typer
 from fleet.admission.unread import OF, PASSED_ON, Field, tables
 from fleet.cli.examples import EXAMPLES
 from fleet.cli.main import app
-from fleet.model.reason import TABLE
+from fleet.core.model.reason import TABLE
 from fleet.wellknown.marks import TABLE as MARKS
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
@@ -51,7 +51,7 @@ Commands that ask a hub find it by the first of these that is given: `--kubeconf
 """  # noqa: E501
 REASONS_HEAD = """# Reasons
 
-Made by `docs/generate.py` from `fleet/model/reason.py`: every reason why a job does not start. [Find out why a job waits](../how-to/find-out-why-a-job-waits.md) has the advice for each.
+Made by `docs/generate.py` from `fleet/core/model/reason.py`: every reason why a job does not start. [Find out why a job waits](../how-to/find-out-why-a-job-waits.md) has the advice for each.
 
 Codes are stable. Severity: Info goes away by itself; at Warning a person may want to act; at Error the job never starts unless a person acts. Words in braces are the numbers that `status.reason.numbers` of the QueueUnit holds.
 Amounts of resources are kept in base units there (millicores, bytes) and printed as people write them. For a special case of a code the text may be another sentence: programs compare codes.

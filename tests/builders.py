@@ -8,11 +8,11 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from fleet.model.amounts import Amounts
-from fleet.model.member import Member, Pool, Taint
-from fleet.model.unit import AffinityGroup, Component, NodeClaim, Phase, Requirement, Toleration, Unit
-from fleet.quota.tree import MAX_JOBS, QuotaNode, QuotaTree
-from fleet.snapshot import Config, Snapshot
+from fleet.core.model.amounts import Amounts
+from fleet.core.model.member import Member, Pool, Taint
+from fleet.core.model.unit import AffinityGroup, Component, NodeClaim, Phase, Requirement, Toleration, Unit
+from fleet.core.quota.tree import MAX_JOBS, QuotaNode, QuotaTree
+from fleet.core.snapshot import Config, Snapshot
 
 GPU = "nvidia.com/gpu"
 GIB = 1 << 30

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from hypothesis import strategies as st
 
-from fleet.model.unit import Claim, Nomination
-from fleet.quota.guarantee import LEND_LIMIT
-from fleet.quota.tree import QuotaTree
-from fleet.quota.users import USER_MAX, USER_MAX_BY_NAME
-from fleet.snapshot import Config, Snapshot
+from fleet.core.model.unit import Claim, Nomination
+from fleet.core.quota.guarantee import LEND_LIMIT
+from fleet.core.quota.tree import QuotaTree
+from fleet.core.quota.users import USER_MAX, USER_MAX_BY_NAME
+from fleet.core.snapshot import Config, Snapshot
 from tests.builders import GPU, NOW, MemberBuilder, NodeClaim, UnitBuilder, member, snapshot, tree, unit
 
 MEMBERS = ("x", "y", "z")

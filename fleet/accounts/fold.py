@@ -17,10 +17,10 @@ from fleet.bindings import binding as b
 from fleet.bindings.components import components_of
 from fleet.bindings.conditions import condition, is_true
 from fleet.bindings.unit import BACKING_OFF, RESERVED, active, in_queue, phase_of, priority_of, queue_of, reason_of
+from fleet.core.model.amounts import gpus_in
+from fleet.core.model.reason import Code
+from fleet.core.model.unit import Component
 from fleet.kinds import State, interpreter_of, word_of
-from fleet.model.amounts import gpus_in
-from fleet.model.reason import Code
-from fleet.model.unit import Component
 from fleet.values.ports import Body
 from fleet.values.quantity import BadQuantity
 from fleet.values.times import seconds

@@ -23,12 +23,12 @@ from fleet.bindings import binding as b
 from fleet.bindings.components import WANTED, components_of, wanted_of
 from fleet.bindings.heartbeat import silence_of
 from fleet.bindings.named import binding_of
+from fleet.core.model.charge import Excess, beyond
+from fleet.core.model.unit import Component, Phase, Unit
+from fleet.core.placement.growing import lacks, larger
+from fleet.core.snapshot import Snapshot
 from fleet.kinds import interpreter_for
 from fleet.kinds.interpreter import Interpreter, State
-from fleet.model.charge import Excess, beyond
-from fleet.model.unit import Component, Phase, Unit
-from fleet.placement.growing import lacks, larger
-from fleet.snapshot import Snapshot
 from fleet.values.ports import Body, Clock, Store, Stored
 from fleet.values.quantity import BadQuantity
 from fleet.values.untyped import at, rows, text

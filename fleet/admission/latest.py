@@ -12,7 +12,7 @@ from typing import Any
 import orjson
 
 from api.engine.status import StatusError
-from fleet.snapshot import Snapshot
+from fleet.core.snapshot import Snapshot
 from fleet.values.ports import Store
 
 KIND = "snapshot"  # of the store's history
@@ -63,6 +63,6 @@ def _json(row: Mapping[str, Any]) -> bytes:
 
 def _decoded(row: Mapping[str, Any]) -> Latest:
     # The notation loads the whole decision core, which an API process that was killed should not wait for.
-    from fleet.notation.codec import decode_snapshot
+    from fleet.core.notation.codec import decode_snapshot
 
     return Latest(row["id"], decode_snapshot(orjson.loads(_json(row))), float(row["now"]))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from api.objects.apart import apart
 from fleet.admission.perstore import once_per_store
 from fleet.bindings.trees import TreeReader, read_tree, tree_object
-from fleet.quota.tree import QuotaTree
+from fleet.core.quota.tree import QuotaTree
 
 
 class LatestTree(TreeReader):

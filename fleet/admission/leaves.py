@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from fleet.admission.latesttree import latest_tree
 from fleet.bindings import binding as b
-from fleet.quota.tree import QuotaTree
+from fleet.core.quota.tree import QuotaTree
 from fleet.values.ports import Store
 from fleet.wellknown import ANNOTATION_QUOTA_FULLNAME, QUEUE, QUEUE_NAMESPACE
 

@@ -15,8 +15,8 @@ from api.objects.objects import Objects
 from api.objects.writing import Review
 from fleet.admission.named import unknown_class
 from fleet.bindings.notice import purge_mode
-from fleet.quota.tree import MAX_JOBS
-from fleet.quota.waiting import MAX_WAITING
+from fleet.core.quota.tree import MAX_JOBS
+from fleet.core.quota.waiting import MAX_WAITING
 from fleet.values.ports import Body, Store
 from fleet.values.untyped import at, mapping, rows, text, texts
 from fleet.wellknown import ANNOTATION_POTENTIAL, CLUSTER

@@ -15,8 +15,8 @@ from api.engine.status import Cause
 from api.objects.objects import EVERY_KIND, Objects
 from api.objects.writing import Review, Rule
 from fleet.admission.leaves import Leaves
+from fleet.bindings.leaf import leaf_for
 from fleet.kinds import interpreter_for
-from fleet.quota.leaf import leaf_for
 from fleet.values.ports import Body, Store
 from fleet.wellknown import QUEUE, QUEUE_NAMESPACE, QUOTA_NAME_LABELS
 

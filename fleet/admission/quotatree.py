@@ -1,6 +1,6 @@
 """ElasticQuotaTree: one tree, in kube-system, that adds up; a leaf with work on it stays.
 
-The rules for the tree itself are in fleet/quota/parse.py; here are the rules that need other objects.
+The rules for the tree itself are in fleet/core/quota/parse.py; here are the rules that need other objects.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from api.objects.objects import Objects
 from api.objects.writing import Review
 from fleet.admission import misspelt
 from fleet.bindings.unit import FAILED, SUCCEEDED, phase_of, queue_of
-from fleet.quota.parse import leaf_fields, validate_tree, without_queue
+from fleet.core.quota.parse import leaf_fields, validate_tree, without_queue
 from fleet.values.ports import ABSENT, Body, Expect, Key, Put, Stored
 from fleet.values.times import rfc3339
 from fleet.values.untyped import at, whole

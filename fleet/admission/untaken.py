@@ -19,9 +19,9 @@ from fleet.admission.latesttree import latest_tree
 from fleet.admission.selecting import best_policy, policies_for, policy_claim, untaken, why_untaken
 from fleet.admission.workloads import carries_pods, known
 from fleet.bindings import binding as b
+from fleet.bindings.leaf import leaf_for
+from fleet.core.model.reason import Code, Reason
 from fleet.kinds import interpreter_for
-from fleet.model.reason import Code, Reason
-from fleet.quota.leaf import leaf_for
 from fleet.values.ports import Body, Key, Store
 from fleet.values.quantity import BadQuantity
 from fleet.values.untyped import at

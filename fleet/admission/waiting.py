@@ -22,13 +22,13 @@ from fleet.admission.growth import has_room
 from fleet.admission.latesttree import latest_tree
 from fleet.admission.perstore import once_per_store
 from fleet.bindings import binding as b
+from fleet.bindings.leaf import leaf_for
 from fleet.bindings.trees import tree_object
+from fleet.core.quota.parse import BadTree, limits_of_waiting
+from fleet.core.quota.tree import QuotaTree
+from fleet.core.quota.users import USER_MAX
+from fleet.core.quota.waiting import MAX_WAITING, WaitingLimits
 from fleet.kinds import INTERPRETERS, Interpreter, State, interpreter_for
-from fleet.quota.leaf import leaf_for
-from fleet.quota.parse import BadTree, limits_of_waiting
-from fleet.quota.tree import QuotaTree
-from fleet.quota.users import USER_MAX
-from fleet.quota.waiting import MAX_WAITING, WaitingLimits
 from fleet.values.ports import Body, Key, Store
 from fleet.values.untyped import at, digits
 from fleet.wellknown import (

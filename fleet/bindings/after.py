@@ -14,8 +14,8 @@ from typing import TypeVar
 import orjson
 
 from fleet.bindings import binding as b
+from fleet.core.model.reason import Code, Reason
 from fleet.kinds import kind_word
-from fleet.model.reason import Code, Reason
 from fleet.values.ports import Body
 from fleet.values.untyped import mapping, text, texts
 from fleet.wellknown import ANNOTATION_AFTER, ANNOTATION_AFTER_SEEN

@@ -10,9 +10,9 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from fleet.bindings.conditions import condition, is_true
-from fleet.model.charge import running
-from fleet.model.pod import PodView
-from fleet.model.unit import Component
+from fleet.core.model.charge import running
+from fleet.core.model.pod import PodView
+from fleet.core.model.unit import Component
 from fleet.values.ports import Body
 from fleet.values.times import seconds
 from fleet.values.untyped import digits, mapping, number, pairs, rows, text, texts

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from fleet.model.plan import RoomClaim
-from fleet.model.unit import Claim
+from fleet.core.model.plan import RoomClaim
+from fleet.core.model.unit import Claim
 from fleet.values.ports import Body
 from fleet.values.quantity import texts_of
 from fleet.values.times import rfc3339, seconds

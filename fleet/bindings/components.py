@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from fleet.bindings import binding as b
+from fleet.core.model.amounts import Amounts
+from fleet.core.model.unit import Component, NodeClaim, Requirement, Toleration
 from fleet.kinds.lookup import SIZE_MAX
-from fleet.model.amounts import Amounts
-from fleet.model.unit import Component, NodeClaim, Requirement, Toleration
 from fleet.values.ports import Body
 from fleet.values.quantity import BadQuantity, quantity, texts_of
 

@@ -16,10 +16,11 @@ from fleet.bindings import binding as b
 from fleet.bindings.conditions import condition
 from fleet.bindings.matching import EXECUTE, until
 from fleet.bindings.unit import priority_of
+from fleet.core.model.member import TAINT_CORDON, TAINT_DRAIN
 from fleet.values.ports import Body
 from fleet.values.times import seconds
 from fleet.values.untyped import mapping, rows, text
-from fleet.wellknown import PREEMPTIBLE_LABELS, TAINT_CORDON, TAINT_DRAIN
+from fleet.wellknown import PREEMPTIBLE_LABELS
 
 PER_MINUTE = 60  # jobs, where the taint does not say
 PER_MINUTE_MAX = 6_000

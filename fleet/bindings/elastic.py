@@ -14,8 +14,8 @@ from typing import Any
 
 from fleet.bindings import binding as b
 from fleet.bindings.components import WANTED
+from fleet.core.model.unit import Component
 from fleet.kinds.interpreter import Interpreter, Range
-from fleet.model.unit import Component
 from fleet.values.ports import Body, Stored
 from fleet.values.untyped import rows, text, whole
 

@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass, replace
 import orjson
 
 from fleet.bindings import binding as b
-from fleet.model.reason import Code
+from fleet.core.model.reason import Code
 from fleet.values.ports import Body
 from fleet.values.untyped import digits, mapping, texts, whole
 from fleet.wellknown import ANNOTATION_BACKOFF_LIMIT, ANNOTATION_RETRIES

@@ -14,7 +14,7 @@ from typing import Any
 
 from fleet.bindings import binding as b
 from fleet.bindings.failures import failed, failures_max, failures_of
-from fleet.model.pod import PodView
+from fleet.core.model.pod import PodView
 from fleet.values.ports import Body
 from fleet.values.untyped import mapping, text, texts
 

@@ -7,8 +7,8 @@ from collections.abc import Iterable
 from fleet.bindings import binding as b
 from fleet.bindings.conditions import is_true
 from fleet.bindings.faults import Fault, fault_in
+from fleet.core.model.pod import PodView
 from fleet.kinds import State, interpreter_of
-from fleet.model.pod import PodView
 from fleet.values.ports import Body
 from fleet.wellknown import GANG_WHOLE
 

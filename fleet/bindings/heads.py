@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from fleet.model.unit import Nomination
+from fleet.core.model.unit import Nomination
 from fleet.values.ports import Body
 from fleet.values.times import rfc3339, seconds
 from fleet.values.untyped import mapping

@@ -11,7 +11,7 @@ from typing import Any
 
 from fleet.bindings import binding as b
 from fleet.bindings.conditions import drop_condition, set_condition
-from fleet.model.reason import Code
+from fleet.core.model.reason import Code
 from fleet.values.ports import Body
 from fleet.values.times import rfc3339, seconds
 from fleet.values.untyped import mapping, rows, text

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from fleet.model.unit import AffinityGroup, Toleration
+from fleet.core.model.unit import AffinityGroup, Toleration
 from fleet.values.ports import Body
 from fleet.values.times import seconds
 from fleet.values.untyped import mapping, pairs, rows, text, texts

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 
 import orjson
 
+from fleet.bindings.leaf import leaf_for
+from fleet.core.quota.tree import QuotaTree
 from fleet.kinds import interpreter_of
-from fleet.quota.leaf import leaf_for
-from fleet.quota.tree import QuotaTree
 from fleet.values.ports import Body, Key, Store
 from fleet.values.untyped import at, mapping, pairs, rows, text, texts
 from fleet.wellknown import ANNOTATION_BYPASSES, HUB_CONFIG, REQUIRE_QUEUE, SYSTEM_NAMESPACE

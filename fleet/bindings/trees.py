@@ -6,8 +6,8 @@ import re
 from collections.abc import Sequence
 
 from fleet.bindings import binding as b
-from fleet.quota.parse import BadTree, parse_tree
-from fleet.quota.tree import QuotaTree
+from fleet.core.quota.parse import BadTree, parse_tree
+from fleet.core.quota.tree import QuotaTree
 from fleet.values.ports import Body, Store, Stored
 from fleet.values.untyped import text
 from fleet.wellknown import (

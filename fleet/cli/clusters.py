@@ -74,8 +74,8 @@ def clusters(
 def record(cluster: dict[str, Any]) -> dict[str, Any]:
     """One member, for programs."""
     from fleet.cli.cordon import has
-    from fleet.model.matching import taints_text
-    from fleet.wellknown import TAINT_CORDON, TAINT_DRAIN
+    from fleet.core.model.matching import taints_text
+    from fleet.core.model.member import TAINT_CORDON, TAINT_DRAIN
 
     status, taints = cluster.get("status") or {}, (cluster.get("spec") or {}).get("taints") or []
     ready, drain = _condition(status, "Ready"), _condition(status, "Draining")
@@ -110,7 +110,7 @@ def record(cluster: dict[str, Any]) -> dict[str, Any]:
 def line(cluster: dict[str, Any]) -> dict[str, Any]:
     """The same for people: the state says already what cordon and drain have put there."""
     from fleet.cli.cordon import own
-    from fleet.model.matching import taints_text
+    from fleet.core.model.matching import taints_text
 
     taints = (cluster.get("spec") or {}).get("taints") or []
     return record(cluster) | {"taints": taints_text([taint for taint in taints if not own(taint)])}

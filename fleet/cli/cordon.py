@@ -14,7 +14,7 @@ import typer
 from fleet.cli.failure import Failure
 from fleet.cli.nearest import meant
 from fleet.cli.options import ContextOption, DataDirOption, KubeconfigOption, MembersArgument
-from fleet.wellknown import TAINT_CORDON, TAINT_DRAIN
+from fleet.core.model.member import TAINT_CORDON, TAINT_DRAIN
 
 if TYPE_CHECKING:
     from fleet.cli.hub import Hub
@@ -56,7 +56,7 @@ def uncordon(
     Takes back what `fleet cordon` and `fleet drain` put there. Other taints stay.
     """
     from fleet.cli.hub import connect
-    from fleet.model.matching import taints_text
+    from fleet.core.model.matching import taints_text
 
     hub = connect(kubeconfig, data_dir, context)
 

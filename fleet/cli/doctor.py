@@ -37,7 +37,7 @@ from fleet.cli.patient import Patient
 
 if TYPE_CHECKING:
     from fleet.cli.hub import Hub
-    from fleet.quota.tree import QuotaTree
+    from fleet.core.quota.tree import QuotaTree
 
 POLICIES = "/apis/policy.one.alibabacloud.com/v1alpha1"
 TREES = "/apis/scheduling.sigs.k8s.io/v1beta1/namespaces/kube-system/elasticquotatrees"
@@ -132,7 +132,7 @@ def passing_policies(patient: Patient) -> Iterator[Finding]:
 
 def _tree(hub: Hub) -> QuotaTree | None:
     """The hub's quota tree; None without one. Raises Failure when it cannot be read."""
-    from fleet.quota.parse import BadTree, parse_tree
+    from fleet.core.quota.parse import BadTree, parse_tree
 
     trees: list[dict[str, Any]] = hub.list(TREES)
     try:

@@ -17,7 +17,7 @@ _KINDS = {
 
 
 def lines(said: dict[str, Any]) -> list[str]:
-    """A `document` of fleet/foresee/explanation.py for people; without the reason, which stands above it or is its
+    """A `document` of fleet/core/foresee/explanation.py for people; without the reason, which stands above it or is its
     first line."""
     if said["starts"] and said["reason"] is None:
         return [f"It {'' if said.get('certain') else 'likely '}starts with the next decision."]

@@ -48,7 +48,7 @@ def help_term(
 def explained(word: str) -> list[str]:
     """The lines about a term, a code or a command. Raises Failure with the nearest names."""
     from fleet.cli.main import COMMANDS
-    from fleet.model.reason import TABLE
+    from fleet.core.model.reason import TABLE
 
     wanted = word.lower()
     lines = [
@@ -123,7 +123,7 @@ def _near(wanted: str) -> str:
     from difflib import get_close_matches
 
     from fleet.cli.main import COMMANDS
-    from fleet.model.reason import TABLE
+    from fleet.core.model.reason import TABLE
 
     names = {
         name.lower(): name for name in (*(entry["term"] for entry in terms()), *(c.value for c in TABLE), *COMMANDS)

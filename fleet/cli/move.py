@@ -150,7 +150,7 @@ def _why_not_now(hub: Hub, binding: dict[str, Any], to: str) -> str:
     """Why the decider would not start the job in the member now; "" when it would. Raises Failure where it never would,
     and where nobody may be asked."""
     from fleet.cli import optional
-    from fleet.model.reason import Severity
+    from fleet.core.model.reason import Severity
 
     if not optional.hub_is_installed():
         return f"whether there is room is worked out here: {optional.INSTALL}"

@@ -56,7 +56,7 @@ def _job(binding: dict[str, Any]) -> dict[str, Any]:
 def _charge(binding: dict[str, Any]) -> tuple[int, int]:
     """Pods and GPUs that it was admitted with."""
     from fleet.bindings.components import components_of
-    from fleet.model.amounts import gpus_in
+    from fleet.core.model.amounts import gpus_in
 
     parts = components_of(binding)
     return sum(part.replicas for part in parts), sum(part.replicas * gpus_in(part.requests) for part in parts)

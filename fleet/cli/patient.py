@@ -51,6 +51,6 @@ def days(until: float, now: float) -> str:
 
 
 def size(amount: float) -> str:
-    from fleet.model.reason import human
+    from fleet.core.model.reason import human
 
     return human(int(amount), "memory")

@@ -9,8 +9,8 @@ from fleet.amc import table
 from fleet.cli.alike import merged
 from fleet.cli.explanation import would_not, would_start
 from fleet.cli.jobs import age
-from fleet.model.difference import HORIZON_S, State, Verdict
-from fleet.model.reason import human
+from fleet.core.model.difference import HORIZON_S, State, Verdict
+from fleet.core.model.reason import human
 
 HOLDERS = 10  # queues that are told
 NOTHING = "nothing would be otherwise"

@@ -37,8 +37,8 @@ from fleet.controllers.runtime.events import EventRecorder, EventRetention
 from fleet.controllers.runtime.hub import Hub
 from fleet.controllers.runtime.index import BindingIndex
 from fleet.controllers.runtime.terms import Terms
+from fleet.core.placement.problem import Solver
 from fleet.members.clusters import ClusterMembers
-from fleet.placement.problem import Solver
 
 
 class _Reconciling(Loop, Protocol):

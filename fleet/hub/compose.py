@@ -27,9 +27,9 @@ if TYPE_CHECKING:
     from fleet.controllers.runtime.heartbeat import Heartbeat
     from fleet.controllers.runtime.hub import ControllerConfig, Hub
     from fleet.controllers.runtime.metrics import Metrics
+    from fleet.core.solver.process import ProcessSolver
     from fleet.hub.exposition import Gate
     from fleet.hub.serving import Given
-    from fleet.solver.process import ProcessSolver
     from fleet.traces.traces import Traces
 
 SWITCH_S = 0.0005  # after which a thread gives way to the event loop, which waits for its turn at each system call
@@ -248,8 +248,8 @@ async def _lead(
 
     from fleet.controllers.decide.process import ProcessDecider
     from fleet.controllers.runtime.terms import end_term
+    from fleet.core.solver.process import ProcessSolver
     from fleet.kinds.lookup import shipped
-    from fleet.solver.process import ProcessSolver
 
     log = structlog.get_logger(__name__)
     async with database(data, urls.hub) as dsn, base(data, dsn) as hub, contextlib.AsyncExitStack() as stack:

@@ -13,9 +13,9 @@ from fleet.cli.failure import Failure
 from fleet.cli.options import Output, OutputOption
 
 if TYPE_CHECKING:
-    from fleet.model.plan import Plan
-    from fleet.placement.problem import Solver
-    from fleet.snapshot import Snapshot
+    from fleet.core.model.plan import Plan
+    from fleet.core.placement.problem import Solver
+    from fleet.core.snapshot import Snapshot
 
 SNAPSHOT_BYTES_MAX = 1 << 30
 
@@ -47,8 +47,8 @@ def decide(
     A decision record is replayed with the answer that its solver gave then, and compared with its plan. With --explain,
     one job that waits is explained instead: its position, when it starts, and the smallest changes that would start it.
     """
-    from fleet.decide import BadSnapshot
-    from fleet.notation import codec
+    from fleet.core.decide import BadSnapshot
+    from fleet.core.notation import codec
 
     if schema:
         _show_schema("snapshot" if snapshot is None else str(snapshot))
@@ -92,7 +92,7 @@ def _refuse(snapshot: Path, given: Mapping[str, object]) -> None:
 
 def run(snapshot: Snapshot, *, now: float, seed: int, greedy: bool) -> Plan:
     """The plan, by the solver in this process. Raises BadSnapshot."""
-    from fleet.decide import decide as decide_snapshot
+    from fleet.core.decide import decide as decide_snapshot
 
     if greedy:
         return decide_snapshot(snapshot, now=now, seed=seed, solver=None)
@@ -100,7 +100,7 @@ def run(snapshot: Snapshot, *, now: float, seed: int, greedy: bool) -> Plan:
 
 
 def _solver() -> Solver:
-    from fleet.solver.cpsat import CpSat
+    from fleet.core.solver.cpsat import CpSat
 
     return CpSat()
 
@@ -111,9 +111,9 @@ def _explain(
     """Of a record, as things were when it was decided."""
     from fleet.cli import explanation
     from fleet.cli.output import show_one
-    from fleet.decide import BadSnapshot
+    from fleet.core.decide import BadSnapshot
+    from fleet.core.notation import codec
     from fleet.hub.explaining import of_snapshot
-    from fleet.notation import codec
 
     record = document if isinstance(document, dict) and document.get("kind") == "Decision" else None
     parsed = codec.decode_snapshot(document if record is None else record.get("snapshot"))
@@ -143,7 +143,7 @@ def _stands(said: Mapping[str, Any]) -> str:
 
 def _show_schema(kind: str) -> None:
     from fleet.amc.yamlout import as_json
-    from fleet.notation.schema import KINDS, schema
+    from fleet.core.notation.schema import KINDS, schema
 
     if kind.capitalize() not in KINDS:
         raise typer.BadParameter(f"--schema knows {', '.join(KINDS).lower()}, not {kind}", param_hint="SNAPSHOT")
@@ -164,7 +164,7 @@ def _show(snapshot: Snapshot, plan: Plan, output: Output) -> None:
     from fleet.cli.whatif_table import answered
 
     if output is not Output.table:
-        from fleet.notation.codec import encode_plan
+        from fleet.core.notation.codec import encode_plan
 
         show_one(encode_plan(plan), output)
         return

@@ -6,11 +6,12 @@ import time
 from typing import Any
 
 from fleet.cli.failure import Failure
-from fleet.foresee.explanation import document, explain
-from fleet.foresee.history import History, Past
-from fleet.model.unit import Phase
-from fleet.placement.problem import Solver
-from fleet.snapshot import Snapshot
+from fleet.core.foresee.explanation import document, explain
+from fleet.core.foresee.history import History, Past
+from fleet.core.model.unit import Phase
+from fleet.core.placement.problem import Solver
+from fleet.core.snapshot import Snapshot
+from fleet.kinds import named_kind
 
 LIMIT_S = 60.0
 
@@ -36,4 +37,4 @@ def of_snapshot(
         snapshot, unit.id, History(pasts, now), now=now, seed=seed, limit_s=LIMIT_S,
         elapsed_s=lambda: time.monotonic() - began, solver=solver,
     )  # fmt: skip
-    return document(said)
+    return document(said, named_kind)

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING
 
 from fleet.cli.failure import Failure
 from fleet.cli.move import POLL_S
-from fleet.decide import BadSnapshot, decide
+from fleet.core.decide import BadSnapshot, decide
+from fleet.core.model.unit import AffinityGroup, Phase
 from fleet.hub import whatif_edits
-from fleet.model.unit import AffinityGroup, Phase
 
 if TYPE_CHECKING:
     from fleet.cli.hub import Hub
-    from fleet.model.reason import Reason
+    from fleet.core.model.reason import Reason
 
 LOOKS = 6  # for a snapshot that shows the job, which may just have been submitted
 

@@ -14,9 +14,9 @@ from fleet.hub import replay_options as given
 from fleet.values.untyped import digits
 
 if TYPE_CHECKING:
+    from fleet.core.snapshot import Config
     from fleet.simulate.replay.policies import Policy
     from fleet.simulate.replay.study import Study
-    from fleet.snapshot import Config
 
 _TIME = re.compile(r"(\d+(?:\.\d+)?)([smhd]?)\Z")
 _SECONDS = {"": 1.0, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86_400.0}
@@ -95,7 +95,7 @@ def _policies(names: list[str]) -> tuple[Policy, ...]:
 
 
 def _config(reclaim: bool, protection: str, heads_after: str, guarantee_delay: str) -> Config:
-    from fleet.snapshot import Config
+    from fleet.core.snapshot import Config
 
     return Config(
         reclaim=reclaim,
@@ -134,7 +134,7 @@ def _quiet() -> None:
 
 
 def _solver() -> Any:
-    from fleet.solver.cpsat import CpSat
+    from fleet.core.solver.cpsat import CpSat
 
     return CpSat()
 

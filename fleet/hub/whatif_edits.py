@@ -16,8 +16,8 @@ from fleet.cli.failure import Failure
 from fleet.cli.manifests import documents
 from fleet.cli.whatif_asked import Asked, limit, matched, move, priority
 from fleet.controllers.decide.submitted import NoUnit, as_candidate, unit_of
-from fleet.decide import BadSnapshot
-from fleet.foresee.edits import (
+from fleet.core.decide import BadSnapshot
+from fleet.core.foresee.edits import (
     AddMember,
     BadEdit,
     DrainMember,
@@ -32,11 +32,11 @@ from fleet.foresee.edits import (
     SetLimit,
     Submit,
 )
+from fleet.core.model.amounts import Amounts
+from fleet.core.model.member import Member, Pool
+from fleet.core.notation import byhand, codec
+from fleet.core.snapshot import Snapshot
 from fleet.kinds import interpreter_of
-from fleet.model.amounts import Amounts
-from fleet.model.member import Member, Pool
-from fleet.notation import byhand, codec
-from fleet.snapshot import Snapshot
 
 if TYPE_CHECKING:
     from fleet.cli.hub import Hub

@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING, Any
 
 from fleet.cli.failure import Failure
 from fleet.cli.whatif_asked import Asked, BadOption
-from fleet.decide import BadSnapshot
-from fleet.foresee.edits import BadEdit, Edit, edited
-from fleet.foresee.forward import by_walltime
-from fleet.foresee.whatif import what_if
+from fleet.core.decide import BadSnapshot
+from fleet.core.foresee.edits import BadEdit, Edit, edited
+from fleet.core.foresee.forward import by_walltime
+from fleet.core.foresee.whatif import what_if
+from fleet.core.notation.edits import encode_comparison, encode_edits
 from fleet.hub import whatif_edits
 from fleet.hub.whatif_edits import Source
-from fleet.notation.edits import encode_comparison, encode_edits
+from fleet.kinds import named_kind
 
 if TYPE_CHECKING:
     from fleet.cli.hub import Hub
@@ -51,7 +52,7 @@ def compared(source: Source, asked: Asked, *, times: bool, otherwise: float | No
         )
     except (BadSnapshot, BadEdit) as error:
         raise Failure(f"{source.name}: {error}") from error
-    return encode_comparison(comparison, source.now)
+    return encode_comparison(comparison, source.now, named_kind)
 
 
 def _edits(asked: Asked, source: Source) -> list[Edit]:
@@ -71,6 +72,6 @@ def _edits(asked: Asked, source: Source) -> list[Edit]:
 
 
 def _solver() -> Any:
-    from fleet.solver.cpsat import CpSat
+    from fleet.core.solver.cpsat import CpSat
 
     return CpSat()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
+from fleet.core.model.unit import Component
 from fleet.kinds import pods
 from fleet.kinds.declaration import Declaration, Dropped, Keys
 from fleet.kinds.expressions import ONCE_STEPS_MAX, Expression, budget_of
@@ -12,7 +13,6 @@ from fleet.kinds.interpreter import Body, Dependency, Fault, Health, PodLabels, 
 from fleet.kinds.paths import Steps, drop, getter, is_path, placed, put, spelled
 from fleet.kinds.reader import Part, Reader
 from fleet.kinds.rules import Default, Rule
-from fleet.model.unit import Component
 from fleet.values.untyped import mapping, rows, text, whole
 from fleet.wellknown import ANNOTATION_MIN_REPLICAS
 

@@ -11,8 +11,8 @@ from collections.abc import Iterable, Mapping
 from enum import StrEnum
 from typing import Any, NamedTuple, Protocol
 
+from fleet.core.model.unit import Component
 from fleet.kinds.paths import Steps
-from fleet.model.unit import Component
 
 Body = dict[str, Any]
 Dependency = tuple[str, str, str]  # (kind, namespace, name), kind one of ConfigMap, Secret,

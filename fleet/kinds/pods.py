@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
+from fleet.core.model.unit import Component, NodeClaim, Requirement, Toleration
 from fleet.kinds.interpreter import Body, Dependency, Template
 from fleet.kinds.requests import pod_requests
-from fleet.model.unit import Component, NodeClaim, Requirement, Toleration
 from fleet.values.untyped import at, mapping, rows, text, texts
 from fleet.wellknown import LABEL_COMPONENT, QUEUING
 from fleet.wellknown.marks import without_hub_keys

@@ -18,7 +18,7 @@ from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any
 
-from fleet.model.amounts import Amounts
+from fleet.core.model.amounts import Amounts
 from fleet.values.quantity import nanos, quantity, rounded
 from fleet.values.untyped import mapping, rows
 

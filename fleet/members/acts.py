@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Protocol
 
+from fleet.core.model.pod import PodView
+from fleet.core.model.reason import Code
 from fleet.members.connection import Unreachable
 from fleet.members.discovery import Catalogue, Served
 from fleet.members.dispatch import Dispatcher
 from fleet.members.dispatched import Dispatched
 from fleet.members.members import Did, Outcome
-from fleet.model.pod import PodView
-from fleet.model.reason import Code
 from fleet.values.ports import Body, Key
 
 

@@ -10,6 +10,9 @@ from functools import partial
 
 import structlog
 
+from fleet.core.model.member import Member
+from fleet.core.model.pod import PodView
+from fleet.core.model.unit import Seat
 from fleet.members.connection import Connection, Unreachable
 from fleet.members.identity import Judge, anyone
 from fleet.members.index import ByBinding
@@ -17,9 +20,6 @@ from fleet.members.kubeconfig import Dial, read_kubeconfig
 from fleet.members.member import OneMember
 from fleet.members.members import Changed, Closed, Did, NodeView, Outcome
 from fleet.members.traits import Limits, State, Traits
-from fleet.model.member import Member
-from fleet.model.pod import PodView
-from fleet.model.unit import Seat
 from fleet.values.ports import Body, Key
 
 log = structlog.get_logger(__name__)

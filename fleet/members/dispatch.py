@@ -11,6 +11,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Mapping
 
+from fleet.core.model.reason import Code
 from fleet.kinds.lookup import sizes_of
 from fleet.members.connection import BAD_ANSWERS, Answer, Connection, Unreachable
 from fleet.members.discovery import Served
@@ -18,7 +19,6 @@ from fleet.members.inventory import attempt_of
 from fleet.members.members import Did, Outcome
 from fleet.members.refusals import cause_of
 from fleet.members.texts import one_line
-from fleet.model.reason import Code
 from fleet.values.ports import Body
 from fleet.values.untyped import mapping, rows, text
 from fleet.wellknown import ANNOTATION_USERS, FIELD_MANAGER, LABEL_BINDING, LABEL_HUB

@@ -11,6 +11,8 @@ from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Any
 
+from fleet.core.model.amounts import NOTHING, Amounts
+from fleet.core.model.pod import PodView
 from fleet.kinds import INTERPRETERS
 from fleet.kinds.requests import pod_requests
 from fleet.members.allowance import Kept, weight
@@ -18,8 +20,6 @@ from fleet.members.index import ByBinding
 from fleet.members.members import Changed
 from fleet.members.nodes import RESOURCES_MAX, Nodes, read_node
 from fleet.members.texts import labels_of, name_of, one_line
-from fleet.model.amounts import NOTHING, Amounts
-from fleet.model.pod import PodView
 from fleet.values.ports import Body
 from fleet.values.quantity import LARGEST, BadQuantity
 from fleet.values.times import seconds

@@ -18,6 +18,10 @@ from typing import Any
 
 import structlog
 
+from fleet.core.model.amounts import NOTHING, Amounts
+from fleet.core.model.member import Member
+from fleet.core.model.pod import PodView
+from fleet.core.model.unit import Seat
 from fleet.members.acts import Acts
 from fleet.members.allowance import Kept, LoopTime, TooMuch
 from fleet.members.connection import Connection, Unreachable, not_let_in
@@ -34,10 +38,6 @@ from fleet.members.nodes import Nodes
 from fleet.members.potential import potential_pools
 from fleet.members.texts import one_line
 from fleet.members.traits import Limits, State, Traits
-from fleet.model.amounts import NOTHING, Amounts
-from fleet.model.member import Member
-from fleet.model.pod import PodView
-from fleet.model.unit import Seat
 from fleet.values.ports import Body, Key
 from fleet.wellknown import LABEL_HUB
 

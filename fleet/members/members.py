@@ -11,12 +11,12 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Protocol
 
+from fleet.core.model.amounts import Amounts
+from fleet.core.model.member import Member
+from fleet.core.model.pod import PodView
+from fleet.core.model.reason import Code
+from fleet.core.model.unit import Seat
 from fleet.members.texts import one_line
-from fleet.model.amounts import Amounts
-from fleet.model.member import Member
-from fleet.model.pod import PodView
-from fleet.model.reason import Code
-from fleet.model.unit import Seat
 from fleet.values.ports import Body, Key
 
 

@@ -13,12 +13,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import islice
 
+from fleet.core.model.amounts import NOTHING, Amounts
+from fleet.core.model.member import Pool, Taint
+from fleet.core.model.unit import Seat
 from fleet.kinds.requests import amounts
 from fleet.members.members import Closed, NodeView
 from fleet.members.texts import labels_of, name_of, one_line
-from fleet.model.amounts import NOTHING, Amounts
-from fleet.model.member import Pool, Taint
-from fleet.model.unit import Seat
 from fleet.values.ports import Body
 from fleet.values.quantity import BadQuantity
 from fleet.values.untyped import mapping, rows

@@ -12,8 +12,8 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from fleet.model.amounts import Amounts
-from fleet.model.member import Pool, Taint
+from fleet.core.model.amounts import Amounts
+from fleet.core.model.member import Pool, Taint
 from fleet.values.quantity import BadQuantity, quantity
 
 _MOST_GROUPS = 100

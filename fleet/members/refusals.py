@@ -6,7 +6,7 @@ decides first, and the words that Kubernetes itself puts around the answer of a 
 
 from __future__ import annotations
 
-from fleet.model.reason import Code
+from fleet.core.model.reason import Code
 
 _QUOTA = ("exceeded quota:", "failed quota:", "insufficient quota")
 _ADMISSION = ("admission webhook ", "ValidatingAdmissionPolicy ", "violates PodSecurity", "is forbidden: ")

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from fleet.core.model.amounts import NOTHING, Amounts
+from fleet.core.model.member import Taint
 from fleet.members.allowance import BYTES_MAX, OBJECTS_MAX
 from fleet.members.discovery import Catalogue
 from fleet.members.potential import Group
-from fleet.model.amounts import NOTHING, Amounts
-from fleet.model.member import Taint
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,7 @@ from email.message import EmailMessage
 
 import orjson
 
-from fleet.model.told import Told
+from fleet.core.model.told import Told
 from fleet.notify.happening import Happening
 from fleet.notify.receiver import Form, Mail
 from fleet.values.durations import human

@@ -8,7 +8,7 @@ from typing import Any
 
 from fleet.accounts.fold import Life
 from fleet.accounts.run import Outcome
-from fleet.model.told import Told
+from fleet.core.model.told import Told
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from api.engine.selectors import Requirement, from_object, holds
-from fleet.model.told import Told, named
+from fleet.core.model.told import Told, named
 from fleet.values.ports import Body
 from fleet.values.untyped import mapping, text, texts, whole
 from fleet.wellknown import ANNOTATION_NOTIFY, SYSTEM_NAMESPACE

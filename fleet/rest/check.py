@@ -20,14 +20,14 @@ from api.objects.writing import Options
 from api.wire.negotiation import read_object
 from fleet.admission.latest import Latest, LatestSnapshots
 from fleet.admission.selecting import best_policy, policies_for, policy_claim
-from fleet.decide import BadSnapshot
-from fleet.foresee.edits import BadEdit, Submit
-from fleet.foresee.estimate import never
-from fleet.foresee.fits import fits
-from fleet.foresee.whatif import Comparison
+from fleet.core.decide import BadSnapshot
+from fleet.core.foresee.edits import BadEdit, Submit
+from fleet.core.foresee.estimate import never
+from fleet.core.foresee.fits import fits
+from fleet.core.foresee.whatif import Comparison
+from fleet.core.model.reason import Reason
+from fleet.core.model.unit import Unit
 from fleet.kinds import kind_word
-from fleet.model.reason import Reason
-from fleet.model.unit import Unit
 from fleet.rest.checkmodels import Checked
 from fleet.rest.context import Hub, answer, hub_request, need, user_of, wrong
 from fleet.rest.manifest import manifest_of

@@ -14,8 +14,8 @@ from typing import Any
 
 import orjson
 
+from fleet.core.model.plan import Stage
 from fleet.kinds import named_kind
-from fleet.model.plan import Stage
 from fleet.values.times import rfc3339
 
 NAMED = 3  # jobs of each kind of change in a list

@@ -142,7 +142,7 @@ def _detail(row: Row, record: Row, query: ReasonFilter) -> dict[str, Any]:
 
 def _replayed(row: Row) -> dict[str, Any]:
     # The notation loads the whole decision core, which an API process that was killed should not wait for.
-    from fleet.notation.codec import decode_plan, differences, replay
+    from fleet.core.notation.codec import decode_plan, differences, replay
 
     record = orjson.loads(record_bytes(row))
     began = time.monotonic()

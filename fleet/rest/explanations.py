@@ -1,11 +1,11 @@
 """The explanation of one waiting job, worked out on request: its reason, its place, its estimated start, and the
 changes that would start it now.
 
-The newest snapshot of the decider is decided, changed and run forward (fleet/foresee/). That takes processor time, so
-it is bounded. An explanation is made for a few seconds at most, in a thread of its own, and cached for some seconds. It
-names the parts that are not ready by then. Users take turns (api/fairness/questions.py).
+The newest snapshot of the decider is decided, changed and run forward (fleet/core/foresee/). That takes processor time,
+so it is bounded. An explanation is made for a few seconds at most, in a thread of its own, and cached for some seconds.
+It names the parts that are not ready by then. Users take turns (api/fairness/questions.py).
 
-Earlier answers are remembered until the job starts, to learn how well ranges fit (fleet/foresee/estimate.py:
+Earlier answers are remembered until the job starts, to learn how well ranges fit (fleet/core/foresee/estimate.py:
 `stretched`). Only this process knows it, and only of jobs that somebody asked for; ranges are as good as measured
 without it.
 """
@@ -20,10 +20,10 @@ from dataclasses import dataclass
 from api.engine.status import StatusError
 from api.fairness.questions import Questions
 from fleet.admission.latest import Latest, LatestSnapshots
-from fleet.foresee.estimate import Estimate, Scored, stretched
-from fleet.foresee.explanation import Explanation, explain
-from fleet.foresee.history import History, Past
-from fleet.model.unit import Phase
+from fleet.core.foresee.estimate import Estimate, Scored, stretched
+from fleet.core.foresee.explanation import Explanation, explain
+from fleet.core.foresee.history import History, Past
+from fleet.core.model.unit import Phase
 from fleet.rest.line import queue_paths
 from fleet.rest.past import pasts
 from fleet.values.ports import Store

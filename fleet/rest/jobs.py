@@ -30,8 +30,8 @@ from api.objects.writing import Options
 from api.slices import unhurried
 from fleet.bindings import after
 from fleet.bindings.heartbeat import silence_of
-from fleet.foresee.explanation import document
-from fleet.kinds import kind_word
+from fleet.core.foresee.explanation import document
+from fleet.kinds import kind_word, named_kind
 from fleet.rest.context import Hub, answer, encoded, hub_request, need, user_of, wrong
 from fleet.rest.explanations import Explanations
 from fleet.rest.jobfilter import JobFilter
@@ -238,7 +238,7 @@ class Jobs:
             )
         now = self._hub.objects.clock.now()
         found = await self._explanations.of(str(job.binding["metadata"]["uid"]), now, user_of(request).name)
-        told = document(found, reader=namespace, seen=jobs_seen(self._hub, request))
+        told = document(found, named_kind, reader=namespace, seen=jobs_seen(self._hub, request))
         told = _behind(told, after.obstacle(job.binding))
         return answer({**told, "notice": self._notice()})
 

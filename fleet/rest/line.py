@@ -1,7 +1,7 @@
 """The lines before the queues: the waiting jobs, in the order in which the decider considers them.
 
-That is the order of fleet/foresee/position.py, with what a unit may count on as its stored reason says, so that a place
-in a list is the place that an explanation names. A job that backs off, or has no queue, waits but has no place.
+That is the order of fleet/core/foresee/position.py, with what a unit may count on as its stored reason says, so that a
+place in a list is the place that an explanation names. A job that backs off, or has no queue, waits but has no place.
 
 Positions are stored nowhere, since one job that starts would change thousands. Each process keeps the lines as lists in
 order. A request first takes in the changes that the log has since the last request, and then finds a place by
@@ -21,7 +21,7 @@ from api.slices import unhurried
 from fleet.bindings import binding as b
 from fleet.bindings.unit import owned_by, priority_of, queue_of
 from fleet.bindings.unit import unit_key as key_of_unit
-from fleet.foresee.position import rank_of
+from fleet.core.foresee.position import rank_of
 from fleet.rest.context import spared
 from fleet.rest.standing import in_line, tier, waits
 from fleet.values.ports import Body, Key, Store, Stored

@@ -15,8 +15,8 @@ from starlette.responses import Response
 
 from api.access.rbac import Attributes
 from fleet.admission.latest import NODES
+from fleet.core.model.unit import Unit
 from fleet.kinds import named_kind
-from fleet.model.unit import Unit
 from fleet.rest.context import Hub, answer, need
 from fleet.rest.followed import Recent
 from fleet.rest.membermodels import NodeList

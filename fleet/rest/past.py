@@ -14,10 +14,10 @@ from fleet.bindings import binding as b
 from fleet.bindings.components import components_of
 from fleet.bindings.conditions import condition, is_true
 from fleet.bindings.unit import limit_of, priority_of, queue_of, unit_of
-from fleet.foresee.history import Past
-from fleet.model.unit import NodeClaim, Unit
+from fleet.core.foresee.history import Past
+from fleet.core.model.unit import NodeClaim, Unit
+from fleet.core.snapshot import Snapshot
 from fleet.rest.context import spared
-from fleet.snapshot import Snapshot
 from fleet.values.ports import Store, Stored
 from fleet.values.times import seconds
 from fleet.values.untyped import text

@@ -17,16 +17,17 @@ from api.access.rbac import Attributes
 from api.objects.writing import Options
 from fleet.admission.latest import Latest
 from fleet.bindings.notice import cluster_failover
-from fleet.foresee.binding import Bound
-from fleet.foresee.edits import Edit, Submit
-from fleet.foresee.whatif import Comparison, Row, Standing
-from fleet.model.unit import Unit
-from fleet.notation.edits import decode_edits, encode_comparison, encode_edits
+from fleet.core.foresee.binding import Bound
+from fleet.core.foresee.edits import Edit, Submit
+from fleet.core.foresee.whatif import Comparison, Row, Standing
+from fleet.core.model.unit import Unit
+from fleet.core.notation.edits import decode_edits, encode_comparison, encode_edits
+from fleet.core.snapshot import Snapshot
+from fleet.kinds import named_kind
 from fleet.rest.context import Hub, allowed, hub_request, need, user_of, wrong
 from fleet.rest.line import BINDINGS, queue_paths
 from fleet.rest.manifest import inside, manifest_of
 from fleet.rest.sight import jobs_seen, nodes_seen
-from fleet.snapshot import Snapshot
 from fleet.values.ports import Body
 
 WHAT_IF = "/fleet/v1/what-if"
@@ -129,13 +130,13 @@ class Question:
     def answer(self, found: Comparison) -> dict[str, Any]:
         """As the asker may know it."""
         if self.whole:
-            return {**encode_comparison(found, self.latest.now), "others": []}
+            return {**encode_comparison(found, self.latest.now, named_kind), "others": []}
         mine = [row for row in found.rows if row.unit.id in self.submitted or self._seen(row.unit)]
         ids = {row.unit.id for row in mine}
         others = [row for row in found.rows if row.unit.id not in ids]
         bound = tuple(_bound(bound) for bound in found.bound if bound.unit.id in ids)
         told = replace(found, rows=tuple(_told(row) for row in mine), bound=bound)
-        return {**encode_comparison(told, self.latest.now), "others": _counted(others)}
+        return {**encode_comparison(told, self.latest.now, named_kind), "others": _counted(others)}
 
 
 def _told(row: Row) -> Row:

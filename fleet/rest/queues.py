@@ -21,9 +21,9 @@ from fleet.bindings import binding as b
 from fleet.bindings.stopping import held_by, in_force, stops_of
 from fleet.bindings.trees import read_tree, tree_object
 from fleet.bindings.unit import priority_of, queue_of
+from fleet.core.quota.lending import Lenders, borrowed
+from fleet.core.quota.tree import MAX_JOBS, QuotaTree
 from fleet.kinds import kind_word
-from fleet.quota.lending import Lenders, borrowed
-from fleet.quota.tree import MAX_JOBS, QuotaTree
 from fleet.rest.context import Hub, allowed, answer, encoded, need, spared
 from fleet.rest.followed import Sums
 from fleet.rest.line import BINDINGS, UNITS, Lines, Waiting, binding_key, queue_paths, unit_key

@@ -14,7 +14,7 @@ import structlog
 
 from api.engine.status import StatusError
 from fleet.admission.latest import Latest, LatestSnapshots
-from fleet.snapshot.shares import fair_shares
+from fleet.core.snapshot.shares import fair_shares
 
 PATIENCE_S = 0.5
 PAUSE_MIN_S = 1.0

@@ -12,8 +12,8 @@ from starlette.requests import Request
 
 from api.access.rbac import Attributes
 from api.engine.kind import Kind
-from fleet.model.unit import Unit
-from fleet.quota.tree import QuotaTree
+from fleet.core.model.unit import Unit
+from fleet.core.quota.tree import QuotaTree
 from fleet.rest.context import Hub, allowed, authorizer_of, user_of
 from fleet.rest.targets import job_kinds
 from fleet.wellknown import QUEUE, QUEUE_NAMESPACE, QUOTA, TREE_NAMESPACE

@@ -33,11 +33,11 @@ from fleet.bindings.unit import (
 from fleet.bindings.unit import (
     reason_of as unit_reason,
 )
-from fleet.foresee.position import NOT_IN_LINE, tier_of
+from fleet.core.foresee.position import NOT_IN_LINE, tier_of
+from fleet.core.model.reason import Code
+from fleet.core.model.unit import Component
 from fleet.kinds import interpreter, kind_word
 from fleet.kinds.lookup import interpreter_for
-from fleet.model.reason import Code
-from fleet.model.unit import Component
 from fleet.rest.quantities import add, amounts_of, gpus, quantities
 from fleet.rest.states import State
 from fleet.values.ports import Body, Key

@@ -19,12 +19,12 @@ from api.engine.status import Cause, StatusError
 from api.fairness.questions import Questions
 from api.wire.negotiation import read_object
 from fleet.admission.latest import Latest, LatestSnapshots
-from fleet.decide import BadSnapshot
-from fleet.foresee.edits import BadEdit, Edit
-from fleet.foresee.forward import by_walltime
-from fleet.foresee.history import History
-from fleet.foresee.whatif import Comparison, drawn, what_if
-from fleet.notation.edits import count_edits
+from fleet.core.decide import BadSnapshot
+from fleet.core.foresee.edits import BadEdit, Edit
+from fleet.core.foresee.forward import by_walltime
+from fleet.core.foresee.history import History
+from fleet.core.foresee.whatif import Comparison, drawn, what_if
+from fleet.core.notation.edits import count_edits
 from fleet.rest.context import JSON, Hub, answer, hub_request, need, user_of, wrong
 from fleet.rest.line import queue_paths
 from fleet.rest.past import pasts

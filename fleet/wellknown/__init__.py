@@ -46,9 +46,6 @@ ANNOTATION_HASH = "fleet.io/hash"  # digest of what was applied: an equal one ne
 ANNOTATION_SIZES = "fleet.io/sizes"  # on jobs in members: JSON, the pods by component that the hub asked for
 ANNOTATION_SENT = "fleet.io/sent-on"  # on objects in members, not on pods: TERM/REVISION of the hub when it was sent
 
-# -- taints of a Cluster
-TAINT_CORDON = "cluster.karmada.io/unschedulable"  # NoSchedule, as Karmada's tools write it: no new job starts there
-TAINT_DRAIN = "fleet.io/drain"  # NoExecute: the hub empties the member at the rate that the taint's value says
 
 # -- on hub objects
 FINALIZER_BINDING = "fleet.io/members"  # on a binding: nothing of it is left in any member

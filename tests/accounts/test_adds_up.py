@@ -11,7 +11,7 @@ import sqlalchemy as sa
 from fleet.accounts.models import Attempt, Job
 from fleet.controllers.history import gpus
 from fleet.controllers.runtime.hub import Hub
-from fleet.foresee.forward import Stop, What
+from fleet.core.foresee.forward import Stop, What
 from fleet.simulate.replay import world
 from fleet.simulate.replay.full import replay_fully
 from fleet.simulate.replay.run import Options, Replayed

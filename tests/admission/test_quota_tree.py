@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from api.objects.objects import Objects
 from fleet.admission.filling import filled
-from fleet.quota.parse import DEPTH_MAX, BadTree, parse_tree, validate_tree
+from fleet.core.quota.parse import DEPTH_MAX, BadTree, parse_tree, validate_tree
 from fleet.wellknown import QUOTA
 from tests.admission.conftest import THE_HUB, Body, Hub
 

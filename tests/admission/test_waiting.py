@@ -9,7 +9,7 @@ import pytest
 from api.engine.status import StatusError
 from api.objects.writing import Options, User
 from fleet.admission import waiting
-from fleet.quota.parse import parse_tree, validate_tree
+from fleet.core.quota.parse import parse_tree, validate_tree
 from fleet.wellknown import QUOTA
 from tests.admission.conftest import Body, Hub
 

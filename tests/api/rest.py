@@ -19,8 +19,8 @@ from api.objects.writing import Options, User
 from api.server.app import Api
 from fleet.admission import rules
 from fleet.controllers.decide.submitted import unit_in
+from fleet.core.notation.codec import decode_snapshot
 from fleet.hub.face import hub_app
-from fleet.notation.codec import decode_snapshot
 from fleet.rest.columns import JobColumns
 from fleet.rest.context import Hub as ApiHub
 from fleet.rest.historydb import History

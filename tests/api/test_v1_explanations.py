@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
+from fleet.core.snapshot import Snapshot
 from fleet.rest import explanations
 from fleet.rest.line import queue_paths
 from fleet.rest.models import Explanation
 from fleet.rest.past import pasts
-from fleet.snapshot import Snapshot
 from tests.api.rest import Rest, rest
 from tests.controllers.fastloop import eventually
 from tests.controllers.world import member, policy, pytorchjob, tree

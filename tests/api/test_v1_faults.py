@@ -6,8 +6,8 @@ from fleet.controllers.decide.decider import Resort
 from fleet.controllers.decide.faults import KEPT, Faults
 from fleet.controllers.decide.record import Packer
 from fleet.controllers.runtime.events import EventRecorder
-from fleet.notation.codec import decode_snapshot
-from fleet.snapshot import Snapshot
+from fleet.core.notation.codec import decode_snapshot
+from fleet.core.snapshot import Snapshot
 from tests.api.rest import Rest, rest
 from tests.controllers.world import member
 

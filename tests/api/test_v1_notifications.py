@@ -10,7 +10,7 @@ import pytest
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from fleet.accounts.schema import engine_of, prepare
-from fleet.model.told import Told
+from fleet.core.model.told import Told
 from fleet.notify import outbox
 from fleet.notify.happening import Happening
 from fleet.rest.historydb import History

@@ -12,19 +12,19 @@ import pytest
 
 from fleet.controllers.decide.listed import listed
 from fleet.controllers.decide.record import Packer
-from fleet.decide import decide
-from fleet.model.amounts import Amounts
-from fleet.model.member import Member, Pool
-from fleet.model.plan import Certificate, Eviction, Placement, Plan, RoomClaim
-from fleet.model.reason import Code, Reason
-from fleet.model.unit import Component, Phase, Unit
-from fleet.notation import codec
+from fleet.core.decide import decide
+from fleet.core.model.amounts import Amounts
+from fleet.core.model.member import Member, Pool
+from fleet.core.model.plan import Certificate, Eviction, Placement, Plan, RoomClaim
+from fleet.core.model.reason import Code, Reason
+from fleet.core.model.unit import Component, Phase, Unit
+from fleet.core.notation import codec
+from fleet.core.snapshot import Snapshot
 from fleet.rest.clusters import cluster as described
 from fleet.rest.decisionmodels import DecisionDetail, DecisionList, Replay
 from fleet.rest.membermodels import ClusterList
 from fleet.rest.mount import PREFIX
 from fleet.rest.queuemodels import QueueList
-from fleet.snapshot import Snapshot
 from tests.api.rest import Rest, fill, rest
 from tests.controllers.fastloop import eventually
 from tests.controllers.world import ALICE, cluster, member, policy, pytorchjob, tree

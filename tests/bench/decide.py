@@ -26,26 +26,26 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, TypeVar
 
-from fleet.decide import decide
+from fleet.core.decide import decide
+from fleet.core.model.amounts import Amounts
+from fleet.core.model.leaving import vacated
+from fleet.core.model.member import Member, Pool
+from fleet.core.model.order import queue_order
+from fleet.core.model.plan import Plan
+from fleet.core.model.unit import Component, Phase, Unit
+from fleet.core.placement.candidates.grouping import Grouping
+from fleet.core.placement.greedy.greedy import age_bucket, weight
+from fleet.core.placement.packing.layout import lay_out
+from fleet.core.placement.packing.room import MemberRoom
+from fleet.core.placement.packing.room import committed as committed_shape
+from fleet.core.placement.problem import Problem
+from fleet.core.quota.tree import QuotaNode, QuotaTree
+from fleet.core.quota.users import USER_MAX
+from fleet.core.snapshot import Changes, Snapshot
+from fleet.core.snapshot.backlog import Backlog
+from fleet.core.solver.intime import InTime
+from fleet.core.solver.process import ProcessSolver
 from fleet.hub.collecting import collect_seldom
-from fleet.model.amounts import Amounts
-from fleet.model.leaving import vacated
-from fleet.model.member import Member, Pool
-from fleet.model.order import queue_order
-from fleet.model.plan import Plan
-from fleet.model.unit import Component, Phase, Unit
-from fleet.placement.candidates.grouping import Grouping
-from fleet.placement.greedy.greedy import age_bucket, weight
-from fleet.placement.packing.layout import lay_out
-from fleet.placement.packing.room import MemberRoom
-from fleet.placement.packing.room import committed as committed_shape
-from fleet.placement.problem import Problem
-from fleet.quota.tree import QuotaNode, QuotaTree
-from fleet.quota.users import USER_MAX
-from fleet.snapshot import Changes, Snapshot
-from fleet.snapshot.backlog import Backlog
-from fleet.solver.intime import InTime
-from fleet.solver.process import ProcessSolver
 
 _T = TypeVar("_T")
 GPU = "nvidia.com/gpu"

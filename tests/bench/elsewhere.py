@@ -22,11 +22,11 @@ from dataclasses import replace
 import psutil
 
 from fleet.controllers.decide.process import ProcessDecider
-from fleet.decide import decide
+from fleet.core.decide import decide
+from fleet.core.model.plan import Plan
+from fleet.core.snapshot import Changes, Snapshot
 from fleet.hub.collecting import collect_seldom
 from fleet.hub.compose import SWITCH_S
-from fleet.model.plan import Plan
-from fleet.snapshot import Changes, Snapshot
 from tests.bench.decide import world
 from tests.builders import NOW
 

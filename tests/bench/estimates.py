@@ -26,15 +26,15 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from random import Random
 
-from fleet.foresee.estimate import Estimate, Outcome, Scored, estimates, of_runs, stretched
-from fleet.foresee.forward import Forward, What, core
-from fleet.foresee.history import History, Past, devices
-from fleet.foresee.quantiles import quantile
-from fleet.model.amounts import Amounts
-from fleet.model.unit import Phase, Unit
+from fleet.core.foresee.estimate import Estimate, Outcome, Scored, estimates, of_runs, stretched
+from fleet.core.foresee.forward import Forward, What, core
+from fleet.core.foresee.history import History, Past, devices
+from fleet.core.foresee.quantiles import quantile
+from fleet.core.model.amounts import Amounts
+from fleet.core.model.unit import Phase, Unit
+from fleet.core.snapshot import Config, Snapshot
 from fleet.simulate.replay.trace import GPU, Job, read
 from fleet.simulate.replay.world import ZERO, Arrivals, Node, Quota, read_nodes, split, tree, units
-from fleet.snapshot import Config, Snapshot
 
 FLOOR_S = 30.0
 SCORES_LEAST = 20

@@ -19,15 +19,15 @@ import time
 from dataclasses import replace
 from typing import Any
 
-from fleet.decide import decide
-from fleet.model.amounts import Amounts
-from fleet.model.member import Member
-from fleet.model.plan import Plan
-from fleet.model.unit import Phase, Seat, Unit
-from fleet.quota.tree import QuotaTree
-from fleet.snapshot import Changes, Config, Snapshot
-from fleet.solver.intime import InTime
-from fleet.solver.process import ProcessSolver
+from fleet.core.decide import decide
+from fleet.core.model.amounts import Amounts
+from fleet.core.model.member import Member
+from fleet.core.model.plan import Plan
+from fleet.core.model.unit import Phase, Seat, Unit
+from fleet.core.quota.tree import QuotaTree
+from fleet.core.snapshot import Changes, Config, Snapshot
+from fleet.core.solver.intime import InTime
+from fleet.core.solver.process import ProcessSolver
 from tests.bench.decide import GPU, NOW, as_the_controllers, world
 
 HUNGRY = "root/g0/leaf0"

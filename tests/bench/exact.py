@@ -26,16 +26,16 @@ from typing import Any
 
 from ortools.sat.python import cp_model
 
-from fleet.decide import decide
-from fleet.model.amounts import Amounts
-from fleet.model.member import Member, Pool
-from fleet.model.plan import Plan
-from fleet.model.unit import Component, Unit
-from fleet.placement.candidates.grouping import Grouping
-from fleet.placement.greedy.greedy import age_bucket, band_of, weight
-from fleet.quota.tree import QuotaNode, QuotaTree
-from fleet.snapshot import Config, Snapshot
-from fleet.solver.cpsat import CpSat
+from fleet.core.decide import decide
+from fleet.core.model.amounts import Amounts
+from fleet.core.model.member import Member, Pool
+from fleet.core.model.plan import Plan
+from fleet.core.model.unit import Component, Unit
+from fleet.core.placement.candidates.grouping import Grouping
+from fleet.core.placement.greedy.greedy import age_bucket, band_of, weight
+from fleet.core.quota.tree import QuotaNode, QuotaTree
+from fleet.core.snapshot import Config, Snapshot
+from fleet.core.solver.cpsat import CpSat
 
 GPU = "nvidia.com/gpu"
 NOW = 1_000_000.0

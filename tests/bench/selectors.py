@@ -13,11 +13,11 @@ import time
 from collections.abc import Callable
 from typing import TypeVar
 
-from fleet.check import check
-from fleet.check.quality import needless
-from fleet.decide import decide
-from fleet.model.unit import NodeClaim, Seat
-from fleet.snapshot import Config, Snapshot
+from fleet.core.check import check
+from fleet.core.check.quality import needless
+from fleet.core.decide import decide
+from fleet.core.model.unit import NodeClaim, Seat
+from fleet.core.snapshot import Config, Snapshot
 from tests.builders import GPU, NOW, MemberBuilder, UnitBuilder, amounts, member, snapshot, tree, unit
 
 SELECTORS, MEMBERS = 500, 4

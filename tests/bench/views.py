@@ -23,11 +23,11 @@ from api.store.memory import MemoryStore
 from fleet.admission.latest import KIND, NODES
 from fleet.controllers.decide.nodesnow import NODES_MOST
 from fleet.controllers.decide.submitted import unit_in
-from fleet.notation.codec import encode_snapshot
-from fleet.quota.tree import QuotaNode, QuotaTree
+from fleet.core.notation.codec import encode_snapshot
+from fleet.core.quota.tree import QuotaNode, QuotaTree
+from fleet.core.snapshot import Snapshot
 from fleet.rest.mount import PREFIX, RestFace
 from fleet.simulate.wall import WallClock
-from fleet.snapshot import Snapshot
 from fleet.values.ports import Key, Put, Store
 from fleet.wellknown import ANNOTATION_QUOTA_FULLNAME, QUEUE, QUEUE_NAMESPACE, QUOTA, TREE_NAMESPACE
 from tests.api.conftest import open_hub

@@ -13,10 +13,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 from fleet.controllers.decide.decider import Decider
-from fleet.model.amounts import Amounts
-from fleet.model.member import Member, Pool
-from fleet.model.unit import Component, NodeClaim, Requirement, Toleration, Unit
-from fleet.snapshot import Snapshot
+from fleet.core.model.amounts import Amounts
+from fleet.core.model.member import Member, Pool
+from fleet.core.model.unit import Component, NodeClaim, Requirement, Toleration, Unit
+from fleet.core.snapshot import Snapshot
 from tests.bench.report import Figure, Report
 from tests.builders import GIB, NOW, amounts
 

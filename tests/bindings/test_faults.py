@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from fleet.bindings.faults import TABLE, Fault, fault_in, fault_of, to_body
-from fleet.model.amounts import NOTHING
-from fleet.model.pod import PodView
+from fleet.core.model.amounts import NOTHING
+from fleet.core.model.pod import PodView
 
 FAILED = PodView("cfa", "ns", "one-worker-0", "u0", "n0", "Failed", False, False, "b", "worker", 1, NOTHING)
 

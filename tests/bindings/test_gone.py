@@ -9,8 +9,8 @@ import pytest
 from fleet.bindings.faults import Fault, fault_in, to_body
 from fleet.bindings.gone import lost_in, ran
 from fleet.bindings.ownerless import in_the_way, is_ownerless, let_go
-from fleet.model.amounts import NOTHING
-from fleet.model.pod import PodView
+from fleet.core.model.amounts import NOTHING
+from fleet.core.model.pod import PodView
 from fleet.values.ports import Body
 
 WHOLE = {"type": "PodsReady", "status": "True"}

@@ -33,7 +33,7 @@ from tests.testbed.processes import Processes, free_port, wait_for
 RESTART_S = 0.1
 READY_S = 120.0
 CHILD_S = 10.0  # one that was killed is started again when it is needed
-CHILDREN = {"solver": "fleet.solver.process", "decider": "fleet.controllers.decide.process"}  # of the leader
+CHILDREN = {"solver": "fleet.core.solver.process", "decider": "fleet.controllers.decide.process"}  # of the leader
 LEASE = "/apis/coordination.k8s.io/v1/namespaces/fleet-system/leases/fleet-controllers"
 TUNING = ("--protection-seconds", "2", "--head-after-seconds", "60")
 CONTROLLERS = ("controllers-0", "controllers-1")

@@ -7,11 +7,11 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 
-from fleet.check.violation import Rule
-from fleet.model.plan import Eviction, Placement, Plan, RoomClaim
-from fleet.model.reason import Code, Reason
-from fleet.model.unit import Claim, Nomination, Seat
-from fleet.snapshot import Config, Snapshot
+from fleet.core.check.violation import Rule
+from fleet.core.model.plan import Eviction, Placement, Plan, RoomClaim
+from fleet.core.model.reason import Code, Reason
+from fleet.core.model.unit import Claim, Nomination, Seat
+from fleet.core.snapshot import Config, Snapshot
 from tests.builders import GPU, NOW, MemberBuilder, UnitBuilder, amounts, member, snapshot, tree, unit
 
 RECLAIM = Config(reclaim=True)

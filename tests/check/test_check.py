@@ -9,16 +9,16 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from fleet.check import Rule, check
-from fleet.check.packer import Gang, first_unpackable
-from fleet.decide import decide
-from fleet.model.effort import Effort
-from fleet.model.plan import Head, Placement, Plan
-from fleet.model.reason import Code, Reason
-from fleet.model.unit import AffinityGroup, Nomination, Phase
-from fleet.quota.guarantee import LEND_LIMIT
-from fleet.quota.users import USER_MAX
-from fleet.snapshot import Snapshot
+from fleet.core.check import Rule, check
+from fleet.core.check.packer import Gang, first_unpackable
+from fleet.core.decide import decide
+from fleet.core.model.effort import Effort
+from fleet.core.model.plan import Head, Placement, Plan
+from fleet.core.model.reason import Code, Reason
+from fleet.core.model.unit import AffinityGroup, Nomination, Phase
+from fleet.core.quota.guarantee import LEND_LIMIT
+from fleet.core.quota.users import USER_MAX
+from fleet.core.snapshot import Snapshot
 from tests.builders import (
     ANYWHERE,
     GPU,
@@ -244,7 +244,7 @@ def test_the_packer_agrees_with_trying_everything_where_gangs_name_their_nodes(
 
 def test_decide_never_ships_what_the_checker_refuses(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let the planner believe that quota allows everything: the checker drops what quota does not allow."""
-    monkeypatch.setattr("fleet.quota.usage.Usage.refusal", lambda self, leaf, request: None)
+    monkeypatch.setattr("fleet.core.quota.usage.Usage.refusal", lambda self, leaf, request: None)
     world: Snapshot = snapshot(
         unit("a").gpus(4).queue("root/ml").since(99),
         unit("b").gpus(4).queue("root/ml"),

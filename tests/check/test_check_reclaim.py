@@ -7,14 +7,14 @@ from typing import Any
 
 import pytest
 
-from fleet.check import Rule, check
-from fleet.model.plan import Eviction, Placement, Plan, RoomClaim
-from fleet.model.reason import Code, Reason
-from fleet.model.unit import Claim, Nomination, Phase
-from fleet.quota.guarantee import LEND_LIMIT
-from fleet.quota.tree import QuotaTree
-from fleet.quota.users import USER_MAX
-from fleet.snapshot import Changes, Config
+from fleet.core.check import Rule, check
+from fleet.core.model.plan import Eviction, Placement, Plan, RoomClaim
+from fleet.core.model.reason import Code, Reason
+from fleet.core.model.unit import Claim, Nomination, Phase
+from fleet.core.quota.guarantee import LEND_LIMIT
+from fleet.core.quota.tree import QuotaTree
+from fleet.core.quota.users import USER_MAX
+from fleet.core.snapshot import Changes, Config
 from tests.builders import GPU, NOW, UnitBuilder, amounts, member, snapshot, tree, unit
 from tests.check import reclaims
 

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from fleet.check import Rule, check
-from fleet.model.plan import Placement, Plan
+from fleet.core.check import Rule, check
+from fleet.core.model.plan import Placement, Plan
 from tests.builders import NOW, MemberBuilder, member, snapshot, unit
 
 RACK = "topology.kubernetes.io/rack"

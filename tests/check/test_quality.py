@@ -8,11 +8,11 @@ from dataclasses import replace
 import pytest
 from hypothesis import HealthCheck, given, settings
 
-from fleet.check import check
-from fleet.check.quality import needless
-from fleet.decide import decide
-from fleet.model.plan import Placement, Plan
-from fleet.snapshot import Snapshot
+from fleet.core.check import check
+from fleet.core.check.quality import needless
+from fleet.core.decide import decide
+from fleet.core.model.plan import Placement, Plan
+from fleet.core.snapshot import Snapshot
 from tests.builders import NOW
 from tests.check import reclaims
 from tests.worlds import worlds

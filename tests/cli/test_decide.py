@@ -13,8 +13,8 @@ from typer.testing import CliRunner, Result
 
 from fleet.cli.failure import Failure
 from fleet.cli.main import app
-from fleet.decide import decide
-from fleet.notation.codec import decode_snapshot, encode_record
+from fleet.core.decide import decide
+from fleet.core.notation.codec import decode_snapshot, encode_record
 
 GPU = "nvidia.com/gpu"
 CASE: dict[str, Any] = {

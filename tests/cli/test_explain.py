@@ -17,8 +17,8 @@ from fleet.cli.explanation import lines, would_start
 from fleet.cli.failure import Failure
 from fleet.cli.hub import Hub
 from fleet.cli.main import app
-from fleet.decide import BadSnapshot, decide
-from fleet.notation.codec import decode_snapshot, encode_record
+from fleet.core.decide import BadSnapshot, decide
+from fleet.core.notation.codec import decode_snapshot, encode_record
 from tests.cli.hub import Up, fleet, until
 from tests.cli.test_whatif import job, policy
 from tests.cli.test_whatif import written as manifests

@@ -12,7 +12,7 @@ import pytest
 from fleet.amc.client import Answer
 from fleet.cli.hub import Hub
 from fleet.cli.move import _why_not_now
-from fleet.notation.codec import encode_snapshot
+from fleet.core.notation.codec import encode_snapshot
 from tests.builders import NOW, Taint, member, snapshot, unit
 from tests.cli.hub import Up, fleet, refusal, until
 from tests.cli.test_drain import FIXED, QUOTA, place

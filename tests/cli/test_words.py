@@ -12,7 +12,7 @@ import typer
 from fleet.cli import explain, helpterm
 from fleet.cli.main import app
 from fleet.controllers.decide import commit
-from fleet.model import reason
+from fleet.core.model import reason
 from tests.cli.hub import fleet, refusal
 
 INSIDE = re.compile(r"\b(units?|heads?|slots?|tiers?|greed\w+|claim\w*|crossing)\b", re.IGNORECASE)

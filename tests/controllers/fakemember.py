@@ -7,12 +7,12 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from fleet.core.model.amounts import Amounts
+from fleet.core.model.member import Member, Pool, Taint
+from fleet.core.model.pod import PodView
+from fleet.core.model.unit import Component
 from fleet.kinds import interpreter_of
 from fleet.members.members import Did, Outcome
-from fleet.model.amounts import Amounts
-from fleet.model.member import Member, Pool, Taint
-from fleet.model.pod import PodView
-from fleet.model.unit import Component
 from fleet.values.ports import Body, Key
 from fleet.wellknown import ATTEMPT, GATE, KUBEFLOW, LABEL_BINDING
 

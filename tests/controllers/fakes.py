@@ -12,16 +12,16 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from fleet.core.model.amounts import NOTHING, Amounts
+from fleet.core.model.member import Member
+from fleet.core.model.pod import PodView
+from fleet.core.model.unit import Component, Seat
 from fleet.kinds import interpreter_of
 from fleet.kinds.requests import pod_requests
 from fleet.members.dispatch import why_not
 from fleet.members.dispatched import COMPANIONS
 from fleet.members.members import Changed, Closed, Did, NodeView, Outcome
 from fleet.members.nodes import ANY_VALUE
-from fleet.model.amounts import NOTHING, Amounts
-from fleet.model.member import Member
-from fleet.model.pod import PodView
-from fleet.model.unit import Component, Seat
 from fleet.values.ports import Body, Key
 from fleet.values.times import rfc3339
 from fleet.wellknown import ATTEMPT, LABEL_BINDING, LABEL_COMPONENT, LABEL_HUB

@@ -23,7 +23,7 @@ from fleet.controllers.manager import build_loops
 from fleet.controllers.runtime.controller import Loop, run_all
 from fleet.controllers.runtime.heartbeat import Heartbeat
 from fleet.controllers.runtime.hub import ControllerConfig, Hub
-from fleet.model.amounts import Amounts
+from fleet.core.model.amounts import Amounts
 from fleet.values.ports import Body, Key, StoreUnavailable
 from fleet.wellknown import CLUSTER, KUBEFLOW, POLICY, QUEUE, QUEUE_NAMESPACE, QUOTA, TREE_NAMESPACE, WORK
 from tests.controllers.fakemember import FakeMember

@@ -17,13 +17,13 @@ from dataclasses import dataclass, field
 
 from hypothesis import HealthCheck, Phase, given, seed, settings
 
-from fleet.check import check
-from fleet.decide import decide
-from fleet.foresee.forward import Forward, What
-from fleet.model.plan import Plan
-from fleet.placement.problem import Solver
-from fleet.snapshot import Snapshot
-from fleet.solver.cpsat import CpSat
+from fleet.core.check import check
+from fleet.core.decide import decide
+from fleet.core.foresee.forward import Forward, What
+from fleet.core.model.plan import Plan
+from fleet.core.placement.problem import Solver
+from fleet.core.snapshot import Snapshot
+from fleet.core.solver.cpsat import CpSat
 from tests.builders import NOW
 from tests.check.reclaims import contested
 from tests.worlds import worlds

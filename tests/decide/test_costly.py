@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from fleet.controllers.decide.decider import ASIDE_S, Decider
-from fleet.decide import decide
-from fleet.model.bounds import BOUNDS
-from fleet.model.reason import Code
-from fleet.model.unit import Component, Unit
-from fleet.snapshot import Snapshot
+from fleet.core.decide import decide
+from fleet.core.model.bounds import BOUNDS
+from fleet.core.model.reason import Code
+from fleet.core.model.unit import Component, Unit
+from fleet.core.snapshot import Snapshot
 from tests.builders import NOW, UnitBuilder, amounts, member, unit
 
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from fleet.check import check
-from fleet.decide import decide
-from fleet.model.plan import Plan
-from fleet.snapshot import Snapshot
+from fleet.core.check import check
+from fleet.core.decide import decide
+from fleet.core.model.plan import Plan
+from fleet.core.snapshot import Snapshot
 from tests.builders import GPU, NOW, member, snapshot, tree, unit
 
 

@@ -8,17 +8,17 @@ from dataclasses import fields, replace
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from fleet.check import check
-from fleet.decide import decide
-from fleet.model.bounds import Bounds
-from fleet.model.plan import Plan
-from fleet.model.unit import Claim, Phase
-from fleet.notation.codec import decode_plan, decode_snapshot, encode_plan, encode_record, encode_snapshot, replay
-from fleet.placement.problem import Solver
-from fleet.placement.reservation.heads import nominated
-from fleet.quota.usage import Usage
-from fleet.snapshot import Changes, Snapshot
-from fleet.solver.cpsat import CpSat
+from fleet.core.check import check
+from fleet.core.decide import decide
+from fleet.core.model.bounds import Bounds
+from fleet.core.model.plan import Plan
+from fleet.core.model.unit import Claim, Phase
+from fleet.core.notation.codec import decode_plan, decode_snapshot, encode_plan, encode_record, encode_snapshot, replay
+from fleet.core.placement.problem import Solver
+from fleet.core.placement.reservation.heads import nominated
+from fleet.core.quota.usage import Usage
+from fleet.core.snapshot import Changes, Snapshot
+from fleet.core.solver.cpsat import CpSat
 from tests.builders import NOW
 from tests.placement.situations import situation_of
 from tests.worlds import worlds

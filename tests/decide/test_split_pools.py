@@ -6,11 +6,11 @@ from dataclasses import replace
 
 from hypothesis import HealthCheck, given, settings
 
-from fleet.decide import decide
-from fleet.model.member import Member, Pool
-from fleet.model.unit import Nomination
-from fleet.snapshot import Config, Snapshot
-from fleet.solver.cpsat import CpSat
+from fleet.core.decide import decide
+from fleet.core.model.member import Member, Pool
+from fleet.core.model.unit import Nomination
+from fleet.core.snapshot import Config, Snapshot
+from fleet.core.solver.cpsat import CpSat
 from tests.builders import GPU, NOW, member, snapshot, tree, unit
 from tests.worlds import worlds
 

@@ -21,8 +21,8 @@ import yaml
 from fleet import wellknown
 from fleet.amc.main import parser
 from fleet.cli.main import app
-from fleet.model.reason import Code
-from fleet.notation.schema import schema
+from fleet.core.model.reason import Code
+from fleet.core.notation.schema import schema
 from fleet.rest.models import State
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from fleet.decide import decide
-from fleet.foresee.awaited import LISTED, MOST, NAMED, Part, awaited, document
-from fleet.model.reason import Code
-from fleet.snapshot import Config, Snapshot
+from fleet.core.decide import decide
+from fleet.core.foresee.awaited import LISTED, MOST, NAMED, Part, awaited, document
+from fleet.core.model.reason import Code
+from fleet.core.snapshot import Config, Snapshot
+from fleet.kinds import named_kind
 from tests.builders import GPU, NOW, member, snapshot, tree, unit
 from tests.foresee.test_whatif import running
 
@@ -82,7 +83,7 @@ def crowd(count: int) -> Snapshot:
 def told(world: Snapshot, *seen: str) -> dict[str, object]:
     plan = decide(world, now=NOW, seed=1, solver=None)
     found = awaited(world, plan, world.units["w"], plan.reasons["w"])
-    shown = document(found, (lambda unit: unit.id in seen) if seen else None)
+    shown = document(found, named_kind, (lambda unit: unit.id in seen) if seen else None)
     assert shown is not None
     return shown
 

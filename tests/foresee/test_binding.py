@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from fleet.foresee.binding import Holder
-from fleet.foresee.change import KINDS, Kind
-from fleet.foresee.edits import Hold, MoveTo, Prioritize, Remove, Resize, Submit
-from fleet.model.reason import Code
-from fleet.snapshot import Snapshot
-from fleet.solver.cpsat import CpSat
+from fleet.core.foresee.binding import Holder
+from fleet.core.foresee.change import KINDS, Kind
+from fleet.core.foresee.edits import Hold, MoveTo, Prioritize, Remove, Resize, Submit
+from fleet.core.model.reason import Code
+from fleet.core.snapshot import Snapshot
+from fleet.core.solver.cpsat import CpSat
 from tests.builders import GIB, GPU, member, snapshot, tree, unit
 from tests.foresee.test_whatif import asked, running
 

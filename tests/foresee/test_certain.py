@@ -5,15 +5,15 @@ from __future__ import annotations
 import pytest
 from hypothesis import HealthCheck, given, settings
 
-from fleet.decide import decide
-from fleet.foresee.answer import Answer
-from fleet.foresee.certain import is_certain, starts
-from fleet.foresee.change import Release, applied
-from fleet.foresee.smallest import DECISIONS, smallest
-from fleet.placement.problem import Answer as Solution
-from fleet.placement.problem import Problem, Solver, VictimProblem
-from fleet.snapshot import Config, Snapshot
-from fleet.solver.cpsat import CpSat
+from fleet.core.decide import decide
+from fleet.core.foresee.answer import Answer
+from fleet.core.foresee.certain import is_certain, starts
+from fleet.core.foresee.change import Release, applied
+from fleet.core.foresee.smallest import DECISIONS, smallest
+from fleet.core.placement.problem import Answer as Solution
+from fleet.core.placement.problem import Problem, Solver, VictimProblem
+from fleet.core.snapshot import Config, Snapshot
+from fleet.core.solver.cpsat import CpSat
 from tests.builders import GPU, NOW, member, snapshot, tree, unit
 from tests.worlds import worlds
 

@@ -9,9 +9,9 @@ from statistics import NormalDist
 
 import pytest
 
-from fleet.decide import decide
-from fleet.foresee import estimate as estimating
-from fleet.foresee.estimate import (
+from fleet.core.decide import decide
+from fleet.core.foresee import estimate as estimating
+from fleet.core.foresee.estimate import (
     BeyondHorizon,
     Estimate,
     NeverStarts,
@@ -23,16 +23,17 @@ from fleet.foresee.estimate import (
     of_runs,
     stretched,
 )
-from fleet.foresee.explanation import document, explain
-from fleet.foresee.history import DAY_S, Durations, History, Past, devices
-from fleet.foresee.position import Position, first_in_line, position
-from fleet.model.amounts import Amounts
-from fleet.model.member import Member, Pool
-from fleet.model.reason import Code
-from fleet.model.unit import Nomination
+from fleet.core.foresee.explanation import document, explain
+from fleet.core.foresee.history import DAY_S, Durations, History, Past, devices
+from fleet.core.foresee.position import Position, first_in_line, position
+from fleet.core.model.amounts import Amounts
+from fleet.core.model.member import Member, Pool
+from fleet.core.model.reason import Code
+from fleet.core.model.unit import Nomination
+from fleet.core.snapshot import Config, Snapshot
+from fleet.kinds import named_kind
 from fleet.simulate.replay.trace import Job, gang
 from fleet.simulate.replay.world import Arrivals, units
-from fleet.snapshot import Config, Snapshot
 from tests.bench.estimates import replay
 from tests.builders import GPU, NOW, UnitBuilder, member, snapshot, tree, unit
 
@@ -313,7 +314,7 @@ def test_a_place_counts_the_leaf_and_what_is_ahead_the_whole_fleet() -> None:
 
 def test_an_explanation_says_everything_as_json() -> None:
     world = full(unit("ahead").gpus(8).since(900), unit("u").gpus(8, pods=1))
-    said = document(explain(world, "u", NOTHING, now=NOW))
+    said = document(explain(world, "u", NOTHING, now=NOW), named_kind)
     assert (said["job"], said["starts"], said["reason"]["code"]) == ("default/u", False, "NoMemberFits")
     assert said["position"] == {"place": 2, "of": 2, "ahead": 1, "tier": None}
     assert said["estimate"]["outcome"] == "Estimate" and said["estimate"]["p10"] <= said["estimate"]["p50"]

@@ -6,10 +6,10 @@ from dataclasses import replace
 
 import pytest
 
-from fleet.foresee.forward import Forward, Stop, What, by_walltime, core
-from fleet.model.plan import Plan
-from fleet.model.unit import Phase, Unit
-from fleet.snapshot import Config, Snapshot
+from fleet.core.foresee.forward import Forward, Stop, What, by_walltime, core
+from fleet.core.model.plan import Plan
+from fleet.core.model.unit import Phase, Unit
+from fleet.core.snapshot import Config, Snapshot
 from tests.builders import GPU, NOW, MemberBuilder, UnitBuilder, member, snapshot, tree, unit
 
 FOREVER = NOW + 1e9

@@ -6,8 +6,8 @@ import statistics
 from itertools import islice, takewhile
 from random import Random
 
-from fleet.foresee.history import DAY_S, History, Past
-from fleet.model.unit import Unit
+from fleet.core.foresee.history import DAY_S, History, Past
+from fleet.core.model.unit import Unit
 from tests.builders import NOW, unit
 
 HOUR = 3600.0

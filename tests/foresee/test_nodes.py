@@ -7,10 +7,10 @@ from dataclasses import replace
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fleet.foresee.nodes import Nodes
-from fleet.model.leaving import vacated
-from fleet.model.member import Pool
-from fleet.model.unit import Phase, Seat, Unit
+from fleet.core.foresee.nodes import Nodes
+from fleet.core.model.leaving import vacated
+from fleet.core.model.member import Pool
+from fleet.core.model.unit import Phase, Seat, Unit
 from tests.builders import GPU, amounts, member, unit
 
 

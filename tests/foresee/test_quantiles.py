@@ -9,7 +9,7 @@ from statistics import NormalDist
 
 import pytest
 
-from fleet.foresee.quantiles import four_fifths, quantile
+from fleet.core.foresee.quantiles import four_fifths, quantile
 
 _NORMAL = NormalDist()
 

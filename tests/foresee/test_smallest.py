@@ -7,10 +7,10 @@ from dataclasses import replace
 import pytest
 from hypothesis import HealthCheck, given, settings
 
-from fleet.decide import decide
-from fleet.foresee.answer import Answer, Why
-from fleet.foresee.certain import starts
-from fleet.foresee.change import (
+from fleet.core.decide import decide
+from fleet.core.foresee.answer import Answer, Why
+from fleet.core.foresee.certain import starts
+from fleet.core.foresee.change import (
     AnotherMember,
     Change,
     FewerReplicas,
@@ -27,15 +27,14 @@ from fleet.foresee.change import (
     less,
     text,
 )
-from fleet.foresee.edits import edited
-from fleet.foresee.smallest import least, smallest
-from fleet.foresee.tried import edits_of
-from fleet.model.member import Taint
-from fleet.model.reason import Code
-from fleet.model.unit import Toleration
-from fleet.quota.users import USER_MAX
-from fleet.snapshot import Config, Snapshot
-from fleet.wellknown import TAINT_CORDON, TAINT_DRAIN
+from fleet.core.foresee.edits import edited
+from fleet.core.foresee.smallest import least, smallest
+from fleet.core.foresee.tried import edits_of
+from fleet.core.model.member import TAINT_CORDON, TAINT_DRAIN, Taint
+from fleet.core.model.reason import Code
+from fleet.core.model.unit import Toleration
+from fleet.core.quota.users import USER_MAX
+from fleet.core.snapshot import Config, Snapshot
 from tests.builders import GIB, GPU, NOW, NodeClaim, member, snapshot, tree, unit
 from tests.worlds import worlds
 

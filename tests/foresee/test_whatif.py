@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fleet.check import check
-from fleet.decide import BadSnapshot, decide
-from fleet.foresee.edits import (
+from fleet.core.check import check
+from fleet.core.decide import BadSnapshot, decide
+from fleet.core.foresee.edits import (
     AddMember,
     BadEdit,
     DrainMember,
@@ -28,15 +28,15 @@ from fleet.foresee.edits import (
     Submit,
     edited,
 )
-from fleet.foresee.forward import by_walltime
-from fleet.foresee.history import History, Past
-from fleet.foresee.whatif import Comparison, drawn, what_if
-from fleet.model.difference import State, Verdict
-from fleet.model.reason import Code
-from fleet.model.unit import Phase, Seat
-from fleet.quota.tree import QuotaTree
-from fleet.snapshot import Config, Snapshot
-from fleet.solver.cpsat import CpSat
+from fleet.core.foresee.forward import by_walltime
+from fleet.core.foresee.history import History, Past
+from fleet.core.foresee.whatif import Comparison, drawn, what_if
+from fleet.core.model.difference import State, Verdict
+from fleet.core.model.reason import Code
+from fleet.core.model.unit import Phase, Seat
+from fleet.core.quota.tree import QuotaTree
+from fleet.core.snapshot import Config, Snapshot
+from fleet.core.solver.cpsat import CpSat
 from tests.builders import GPU, NOW, UnitBuilder, amounts, member, snapshot, tree, unit
 from tests.worlds import worlds
 

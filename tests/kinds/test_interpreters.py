@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
+from fleet.core.model.amounts import Amounts
+from fleet.core.model.unit import Requirement, Toleration
 from fleet.kinds import Health, Interpreter, State, interpreter_of
-from fleet.model.amounts import Amounts
-from fleet.model.unit import Requirement, Toleration
 from fleet.values.quantity import BadQuantity
 
 Body = dict[str, Any]

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from fleet.core.model.amounts import Amounts
 from fleet.kinds.requests import pod_requests
-from fleet.model.amounts import Amounts
 from fleet.values.quantity import LARGEST, BadQuantity, quantity
 
 # Examples are few and small; a loaded machine must not make them fail.

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from fleet.core.model.amounts import NOTHING, Amounts
 from fleet.members.inventory import read_pod
 from fleet.members.nodes import Nodes, read_node
-from fleet.model.amounts import NOTHING, Amounts
 from fleet.values.ports import Body
 
 SMALL = Amounts.of({"cpu": 1000, "pods": 1})

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import uuid
 
+from fleet.core.model.member import Pool, Taint
 from fleet.members.clusters import ClusterMembers
 from fleet.members.members import Changed
 from fleet.members.traits import Traits
-from fleet.model.member import Pool, Taint
 from fleet.wellknown import LABEL_BINDING, LABEL_HUB
 from tests.members.builders import node, pod
 from tests.members.conftest import HUB, Target, eventually

@@ -6,9 +6,9 @@ import asyncio
 import uuid
 from typing import Any
 
+from fleet.core.model.pod import PodView
 from fleet.members.clusters import ClusterMembers
 from fleet.members.members import Did
-from fleet.model.pod import PodView
 from fleet.wellknown import GATE, LABEL_COMPONENT, LABEL_PLACEHOLDER, TAKES
 from tests.members.builders import ours, pod
 from tests.members.conftest import Target, eventually

@@ -9,12 +9,12 @@ from contextlib import aclosing, asynccontextmanager
 
 import pytest
 
+from fleet.core.model.reason import Code
 from fleet.members.clusters import ClusterMembers
 from fleet.members.connection import Connection, Unreachable
 from fleet.members.discovery import Discovery
 from fleet.members.kubeconfig import read_kubeconfig
 from fleet.members.members import Changed, Did
-from fleet.model.reason import Code
 from fleet.values.ports import Key
 from tests.members.builders import config_map, ours, pytorch_job
 from tests.members.conftest import HUB, LIMITS, SimulatedTarget, Target, eventually, simulated_target

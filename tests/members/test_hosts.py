@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from fleet.core.model.amounts import Amounts
 from fleet.kinds.requests import amounts
 from fleet.members.nodes import Nodes, read_node
-from fleet.model.amounts import Amounts
 from tests.members.builders import node
 
 HOST = "kubernetes.io/hostname"

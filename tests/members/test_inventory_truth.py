@@ -26,17 +26,17 @@ import pytest
 
 from fleet.bindings.components import from_body, to_body
 from fleet.controllers.decide.units import asked_of_nodes
-from fleet.decide import decide
+from fleet.core.decide import decide
+from fleet.core.model.amounts import Amounts
+from fleet.core.model.member import Member
+from fleet.core.model.pod import PodView
+from fleet.core.model.unit import Unit
+from fleet.core.snapshot import Snapshot
 from fleet.kinds.interpreter import Template
 from fleet.kinds.pods import component
 from fleet.members.index import ByBinding
 from fleet.members.inventory import NodeSink, PodSink
 from fleet.members.nodes import Nodes, read_node
-from fleet.model.amounts import Amounts
-from fleet.model.member import Member
-from fleet.model.pod import PodView
-from fleet.model.unit import Unit
-from fleet.snapshot import Snapshot
 from fleet.values.quantity import texts_of
 from tests.members.builders import Body
 from tests.members.conftest import HUB, SOON_S, RealTarget

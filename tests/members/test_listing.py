@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+from fleet.core.model.pod import PodView
 from fleet.members.index import ByBinding
 from fleet.members.inventory import NodeSink, PodSink
 from fleet.members.members import Changed
 from fleet.members.nodes import Nodes
-from fleet.model.pod import PodView
 from fleet.simulate.cluster import NodeShape
 from fleet.wellknown import LABEL_BINDING, LABEL_HUB
 

@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
+from fleet.core.model.pod import PodView
 from fleet.members.discovery import Served
 from fleet.members.dispatched import Dispatched
 from fleet.members.index import ByBinding
 from fleet.members.inventory import PodSink
 from fleet.members.nodes import Nodes
-from fleet.model.pod import PodView
 
 Body = dict[str, Any]
 VERBS = frozenset({"get", "list", "watch", "create", "patch", "delete"})

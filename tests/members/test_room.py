@@ -8,12 +8,12 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from fleet.core.model.amounts import Amounts
+from fleet.core.model.leaving import vacated
+from fleet.core.model.member import Member, Pool
+from fleet.core.model.unit import Component, Unit
 from fleet.kinds.requests import pod_requests
 from fleet.members.nodes import Node, Nodes
-from fleet.model.amounts import Amounts
-from fleet.model.leaving import vacated
-from fleet.model.member import Member, Pool
-from fleet.model.unit import Component, Unit
 
 GPU = "nvidia.com/gpu"
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from fleet.model.leaving import left_behind, vacated
-from fleet.model.unit import Seat
+from fleet.core.model.leaving import left_behind, vacated
+from fleet.core.model.unit import Seat
 from tests.builders import GPU, NOW, NodeClaim, UnitBuilder, amounts, member, unit
 
 MEMBER = member("x").nodes(1, free_gpu=2).nodes(1, free_gpu=0, labels={"model": "A"}).value

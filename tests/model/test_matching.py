@@ -5,9 +5,9 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fleet.model.matching import PoolIndex, pool_takes, repelled_by
-from fleet.model.member import Pool, Taint
-from fleet.model.unit import NodeClaim, Requirement, Toleration
+from fleet.core.model.matching import PoolIndex, pool_takes, repelled_by
+from fleet.core.model.member import Pool, Taint
+from fleet.core.model.unit import NodeClaim, Requirement, Toleration
 
 KEYS, VALUES = st.sampled_from("abc"), st.sampled_from(["", "1", "2", "30", "x", "-4", "1_0"])
 PAIRS = st.dictionaries(KEYS, VALUES, max_size=3).map(lambda labels: tuple(sorted(labels.items())))

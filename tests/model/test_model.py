@@ -6,11 +6,11 @@ from dataclasses import replace
 
 import pytest
 
-from fleet.model.amounts import Amounts
-from fleet.model.matching import pool_takes, tolerates
-from fleet.model.member import Pool, Taint
-from fleet.model.reason import TABLE, Code, Reason, Severity, human
-from fleet.model.unit import NodeClaim, Requirement, Toleration
+from fleet.core.model.amounts import Amounts
+from fleet.core.model.matching import pool_takes, tolerates
+from fleet.core.model.member import Pool, Taint
+from fleet.core.model.reason import TABLE, Code, Reason, Severity, human
+from fleet.core.model.unit import NodeClaim, Requirement, Toleration
 from tests.builders import amounts, member, unit
 
 

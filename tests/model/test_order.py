@@ -6,8 +6,8 @@ import random
 
 from fleet.controllers.decide.commit import _first_of
 from fleet.controllers.decide.snapshot import Picture
-from fleet.model.order import queue_order
-from fleet.model.plan import Placement
+from fleet.core.model.order import queue_order
+from fleet.core.model.plan import Placement
 from tests.builders import snapshot, unit
 
 

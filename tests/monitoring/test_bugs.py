@@ -15,12 +15,12 @@ import pytest
 
 from api.wire.tls import Certificates, Pair
 from fleet.controllers.decide.decider import Decider
-from fleet.decide import decide
+from fleet.core.decide import decide
+from fleet.core.model.plan import Eviction, Plan
+from fleet.core.model.unit import Phase
+from fleet.core.snapshot import Snapshot
 from fleet.hub import pki
 from fleet.hub.exposition import Exposition
-from fleet.model.plan import Eviction, Plan
-from fleet.model.unit import Phase
-from fleet.snapshot import Snapshot
 from tests.cli.hub import until
 from tests.controllers.decide.test_reclaiming import QUICK, job, leaves
 from tests.controllers.fastloop import eventually

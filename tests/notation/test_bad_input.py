@@ -10,15 +10,15 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from fleet.check import check
-from fleet.decide import BadSnapshot, decide
-from fleet.model.member import Pool
-from fleet.model.reason import Code
-from fleet.model.unit import Component
-from fleet.notation.codec import decode_snapshot, encode_snapshot
-from fleet.placement.problem import Solver
-from fleet.snapshot import Config, Snapshot
-from fleet.solver.cpsat import CpSat
+from fleet.core.check import check
+from fleet.core.decide import BadSnapshot, decide
+from fleet.core.model.member import Pool
+from fleet.core.model.reason import Code
+from fleet.core.model.unit import Component
+from fleet.core.notation.codec import decode_snapshot, encode_snapshot
+from fleet.core.placement.problem import Solver
+from fleet.core.snapshot import Config, Snapshot
+from fleet.core.solver.cpsat import CpSat
 from tests.builders import GPU, NOW, amounts, member, snapshot, tree, unit
 from tests.worlds import worlds
 

@@ -8,14 +8,14 @@ from typing import Any
 
 import pytest
 
-from fleet.decide import BadSnapshot, decide
-from fleet.model.member import Member
-from fleet.model.unit import Phase
-from fleet.notation.codec import decode_snapshot, encode_record, encode_snapshot, loads, now_of, replay
-from fleet.placement.problem import Answer, Problem, VictimProblem
-from fleet.quota.tree import QuotaNode, QuotaTree
-from fleet.snapshot import Changes, Snapshot
-from fleet.solver.cpsat import CpSat
+from fleet.core.decide import BadSnapshot, decide
+from fleet.core.model.member import Member
+from fleet.core.model.unit import Phase
+from fleet.core.notation.codec import decode_snapshot, encode_record, encode_snapshot, loads, now_of, replay
+from fleet.core.placement.problem import Answer, Problem, VictimProblem
+from fleet.core.quota.tree import QuotaNode, QuotaTree
+from fleet.core.snapshot import Changes, Snapshot
+from fleet.core.solver.cpsat import CpSat
 from tests.builders import GPU, NOW, member, snapshot, tree, unit
 from tests.solver.test_solver import TRAP
 

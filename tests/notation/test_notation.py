@@ -9,8 +9,8 @@ import jsonschema
 import pytest
 from hypothesis import given, settings
 
-from fleet.decide import BadSnapshot, decide
-from fleet.foresee.edits import (
+from fleet.core.decide import BadSnapshot, decide
+from fleet.core.foresee.edits import (
     AddMember,
     DrainMember,
     Edit,
@@ -25,13 +25,13 @@ from fleet.foresee.edits import (
     SetLimit,
     Submit,
 )
-from fleet.model.plan import Stage
-from fleet.model.unit import Phase
-from fleet.notation.byhand import MOST_COUNT
-from fleet.notation.codec import decode_snapshot, encode_plan, encode_record, encode_snapshot, now_of
-from fleet.notation.edits import decode_edits, encode_edits
-from fleet.notation.schema import KINDS, described_fields, schema
-from fleet.snapshot import Snapshot
+from fleet.core.model.plan import Stage
+from fleet.core.model.unit import Phase
+from fleet.core.notation.byhand import MOST_COUNT
+from fleet.core.notation.codec import decode_snapshot, encode_plan, encode_record, encode_snapshot, now_of
+from fleet.core.notation.edits import decode_edits, encode_edits
+from fleet.core.notation.schema import KINDS, described_fields, schema
+from fleet.core.snapshot import Snapshot
 from tests.builders import GPU, NOW, member, snapshot, tree, unit
 from tests.notation.test_codec import BY_HAND
 from tests.solver.test_solver import TRAP

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from fleet.decide import BadSnapshot, decide
-from fleet.notation.codec import decode_snapshot, loads
-from fleet.notation.edits import decode_edits
+from fleet.core.decide import BadSnapshot, decide
+from fleet.core.notation.codec import decode_snapshot, loads
+from fleet.core.notation.edits import decode_edits
 from tests.builders import GPU, NOW
 
 NODE = {"name": "m", "nodes": [{GPU: 8}]}

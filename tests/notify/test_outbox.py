@@ -9,7 +9,7 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 
 from fleet.accounts.models import Notification
 from fleet.accounts.retention import erase
-from fleet.model.told import Told
+from fleet.core.model.told import Told
 from fleet.notify import outbox
 from fleet.notify.happening import Happening
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from fleet.model.told import Told, named
+from fleet.core.model.told import Told, named
 from fleet.notify.receiver import asks_for, lasting, receiver_of
 
 Body = dict[str, Any]

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Container, Mapping, Sequence
 
-from fleet.placement.candidates.candidate import Candidate
-from fleet.placement.greedy.greedy import Pass
-from fleet.placement.reservation.heads import Head
-from fleet.placement.reservation.profile import Profile
-from fleet.quota.guarantee import Guarantees
-from fleet.quota.tiers import Alike, Tier
-from fleet.quota.tree import MAX_JOBS
-from fleet.quota.usage import FIRM
+from fleet.core.placement.candidates.candidate import Candidate
+from fleet.core.placement.greedy.greedy import Pass
+from fleet.core.placement.reservation.heads import Head
+from fleet.core.placement.reservation.profile import Profile
+from fleet.core.quota.guarantee import Guarantees
+from fleet.core.quota.tiers import Alike, Tier
+from fleet.core.quota.tree import MAX_JOBS
+from fleet.core.quota.usage import FIRM
 
 Shares = Mapping[str, Mapping[str, int]]
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from fleet.placement.greedy.situation import Situation, sort, with_claims, with_heads
-from fleet.snapshot import Snapshot
+from fleet.core.placement.greedy.situation import Situation, sort, with_claims, with_heads
+from fleet.core.snapshot import Snapshot
 from tests.builders import NOW
 
 

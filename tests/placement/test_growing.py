@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from fleet.model.unit import Claim, Component, Nomination, Seat
-from fleet.placement.growing import NOT_READY, QUOTA, ROOM, Lack, lacks, larger
-from fleet.quota.guarantee import LEND_LIMIT
-from fleet.quota.users import USER_MAX
-from fleet.snapshot import Snapshot
+from fleet.core.model.unit import Claim, Component, Nomination, Seat
+from fleet.core.placement.growing import NOT_READY, QUOTA, ROOM, Lack, lacks, larger
+from fleet.core.quota.guarantee import LEND_LIMIT
+from fleet.core.quota.users import USER_MAX
+from fleet.core.snapshot import Snapshot
 from tests.builders import GPU, NOW, UnitBuilder, amounts, member, snapshot, tree, unit
 
 JOBS = {"jobs": 1}

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from fleet.decide import decide
-from fleet.quota.tiers import Tier
-from fleet.snapshot import Config, Snapshot
+from fleet.core.decide import decide
+from fleet.core.quota.tiers import Tier
+from fleet.core.snapshot import Config, Snapshot
 from tests.builders import GPU, NOW, UnitBuilder, member, snapshot, tree, unit
 from tests.quota.test_tiers import tiers_of
 

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fleet.quota.fairshare import Claimant, fill, rounded, shares, weight_of
-from fleet.quota.guarantee import guarantees
+from fleet.core.quota.fairshare import Claimant, fill, rounded, shares, weight_of
+from fleet.core.quota.guarantee import guarantees
 from tests.builders import GPU, tree
 
 MUCH = 10**6

@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from fleet.check import check
-from fleet.decide import decide
-from fleet.model.plan import Plan
-from fleet.quota.guarantee import LEND_LIMIT, capacity, guarantees, lend_limit
-from fleet.quota.parse import validate_tree
-from fleet.snapshot import Snapshot
+from fleet.core.check import check
+from fleet.core.decide import decide
+from fleet.core.model.plan import Plan
+from fleet.core.quota.guarantee import LEND_LIMIT, capacity, guarantees, lend_limit
+from fleet.core.quota.parse import validate_tree
+from fleet.core.snapshot import Snapshot
 from fleet.values.quantity import BadQuantity
 from tests.builders import GPU, MAX_JOBS, NOW, member, snapshot, tree, unit
 

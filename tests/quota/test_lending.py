@@ -1,7 +1,7 @@
 from __future__ import annotations
 
-from fleet.quota.lending import LENDERS_MOST, Lenders, borrowed
-from fleet.quota.tree import MAX_JOBS, QuotaNode, QuotaTree
+from fleet.core.quota.lending import LENDERS_MOST, Lenders, borrowed
+from fleet.core.quota.tree import MAX_JOBS, QuotaNode, QuotaTree
 
 GPU = "nvidia.com/gpu"
 

@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from fleet.quota.tree import MAX_JOBS, QuotaNode, QuotaTree
-from fleet.quota.usage import Refusal, Usage, request_of
+from fleet.core.quota.tree import MAX_JOBS, QuotaNode, QuotaTree
+from fleet.core.quota.usage import Refusal, Usage, request_of
 from tests.builders import GIB, GPU, amounts, tree, unit
 
 DEEP = tree(org={"max": {GPU: 8}}, org__a={"max": {GPU: 6}, "namespaces": ("a", "a2")}, org__b={"namespaces": ("b",)})

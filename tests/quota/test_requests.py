@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from fleet.quota.requests import Requests
-from fleet.quota.usage import request_of
+from fleet.core.quota.requests import Requests
+from fleet.core.quota.usage import request_of
 from tests.builders import unit
 
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from fleet.model.unit import Phase
-from fleet.quota.entitlement import entitlement
-from fleet.quota.tiers import Alike, Tier
-from fleet.quota.usage import request_of
-from fleet.snapshot import Snapshot
+from fleet.core.model.unit import Phase
+from fleet.core.quota.entitlement import entitlement
+from fleet.core.quota.tiers import Alike, Tier
+from fleet.core.quota.usage import request_of
+from fleet.core.snapshot import Snapshot
 from tests.builders import GPU, NOW, UnitBuilder, member, snapshot, tree, unit
 
 PROMISED = tree(a={"min": {GPU: 8}}, b={"min": {GPU: 8}}, c={})

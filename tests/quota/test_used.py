@@ -9,15 +9,15 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from fleet.check.violation import Rule, Violation
-from fleet.decide import decide
-from fleet.model.plan import Plan
-from fleet.model.reason import Code
-from fleet.model.unit import Claim
-from fleet.quota.tree import QuotaTree
-from fleet.quota.usage import FIRM, Usage, account_of, request_of
-from fleet.quota.users import account
-from fleet.snapshot import Snapshot
+from fleet.core.check.violation import Rule, Violation
+from fleet.core.decide import decide
+from fleet.core.model.plan import Plan
+from fleet.core.model.reason import Code
+from fleet.core.model.unit import Claim
+from fleet.core.quota.tree import QuotaTree
+from fleet.core.quota.usage import FIRM, Usage, account_of, request_of
+from fleet.core.quota.users import account
+from fleet.core.snapshot import Snapshot
 from tests.builders import GPU, NOW, member, snapshot, tree, unit
 from tests.worlds import worlds
 
@@ -32,7 +32,7 @@ def decided(world: Snapshot, refusals: int) -> Plan:
         return (Violation(next(iter(Rule)), units[0], "refused for this test"),) if refused else ()
 
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr("fleet.decide.check", check)
+        patched.setattr("fleet.core.decide.check", check)
         return decide(world, now=NOW, seed=1, solver=None)
 
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from fleet.quota.tree import MAX_JOBS, QuotaTree
-from fleet.quota.usage import Refusal, Usage, account_of, request_of
-from fleet.quota.users import USER_MAX, USER_MAX_BY_NAME, UserCaps, user_caps
+from fleet.core.quota.tree import MAX_JOBS, QuotaTree
+from fleet.core.quota.usage import Refusal, Usage, account_of, request_of
+from fleet.core.quota.users import USER_MAX, USER_MAX_BY_NAME, UserCaps, user_caps
 from fleet.values.quantity import BadQuantity
 from tests.builders import GPU, UnitBuilder, tree, unit
 

@@ -1,5 +1,5 @@
 """Scenarios as data: reading the files, deciding, and carrying a plan out between two decisions. README.md has the
-notation. A story over time goes step by step; a stream runs on the virtual clock of `fleet/foresee`."""
+notation. A story over time goes step by step; a stream runs on the virtual clock of `fleet/core/foresee`."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from typing import Any
 
 import yaml
 
-from fleet.check import check
-from fleet.decide import decide
-from fleet.foresee.forward import Forward, What
-from fleet.model.leaving import vacated
-from fleet.model.plan import Plan
-from fleet.model.unit import Claim, Phase, Unit
-from fleet.notation.codec import decode_snapshot, now_of
-from fleet.placement.problem import Solver
-from fleet.placement.reservation.heads import nominated
-from fleet.snapshot import Changes, Snapshot
+from fleet.core.check import check
+from fleet.core.decide import decide
+from fleet.core.foresee.forward import Forward, What
+from fleet.core.model.leaving import vacated
+from fleet.core.model.plan import Plan
+from fleet.core.model.unit import Claim, Phase, Unit
+from fleet.core.notation.codec import decode_snapshot, now_of
+from fleet.core.placement.problem import Solver
+from fleet.core.placement.reservation.heads import nominated
+from fleet.core.snapshot import Changes, Snapshot
 
 FOLDER = Path(__file__).parent
 EXPECTED = {"starts", "waits", "evicts", "claims", "heads", "solver", "again"}

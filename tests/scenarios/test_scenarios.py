@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from fleet.model.unit import Phase
-from fleet.placement.problem import Solver
-from fleet.solver.cpsat import CpSat
+from fleet.core.model.unit import Phase
+from fleet.core.placement.problem import Solver
+from fleet.core.solver.cpsat import CpSat
 from tests.scenarios.drive import Document, Moment, Stream, found, scenarios, wanted
 
 SOLVERS: dict[str, Solver | None] = {"greedy": None, "cp-sat": CpSat()}

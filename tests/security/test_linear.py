@@ -28,8 +28,8 @@ from api.engine.write import Author, prepare_create, prepare_update
 from api.server.kindfiles import load_kinds
 from fleet.admission import policies
 from fleet.admission.core import _data
+from fleet.core.quota.parse import validate_tree
 from fleet.kinds import interpreter_of
-from fleet.quota.parse import validate_tree
 from fleet.values.jsonpath import BadPath, compile_path
 from fleet.values.names import label_value_problems, qualified_name_problems, subdomain_problems
 

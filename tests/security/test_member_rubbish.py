@@ -8,6 +8,9 @@ from typing import Any
 import orjson
 import pytest
 
+from fleet.core.model.member import Member
+from fleet.core.model.pod import PodView
+from fleet.core.notation.codec import encode_one
 from fleet.members.connection import Answer
 from fleet.members.discovery import Catalogue, Served, _aggregated
 from fleet.members.dispatched import Dispatched, KindSink
@@ -16,9 +19,6 @@ from fleet.members.index import ByBinding
 from fleet.members.inventory import NodeSink, PodSink
 from fleet.members.members import Changed
 from fleet.members.nodes import Nodes
-from fleet.model.member import Member
-from fleet.model.pod import PodView
-from fleet.notation.codec import encode_one
 from fleet.values.ports import Body, Key
 from fleet.wellknown import LABEL_BINDING, LABEL_COMPONENT, LABEL_HUB
 from tests.security.loops.malformed import MISSING, WRONG, changed, paths

@@ -12,6 +12,7 @@ from aiohttp import web
 from hypothesis import given
 from hypothesis import strategies as st
 
+from fleet.core.model.amounts import NOTHING
 from fleet.members.connection import ANSWER_BYTES_MAX, Connection, TooLarge, Unreachable
 from fleet.members.discovery import Discovery, Served
 from fleet.members.dispatch import Dispatcher, outcome_of
@@ -23,7 +24,6 @@ from fleet.members.kubeconfig import read_kubeconfig
 from fleet.members.members import Changed, Did, Outcome
 from fleet.members.nodes import read_node
 from fleet.members.texts import LINE_MAX, one_line
-from fleet.model.amounts import NOTHING
 from fleet.values.ports import Body, Key
 from tests.security.test_member_rubbish import NODE, POD
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from fleet.controllers.runtime.hub import ControllerConfig
-from fleet.model.reason import Code, Reason, named_to
+from fleet.core.model.reason import Code, Reason, named_to
 from tests.controllers.decide.test_reclaiming import borrowed, job, leaves, leaving
 from tests.controllers.world import eventually, hub, member, policy
 

@@ -8,14 +8,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fleet.foresee.forward import Stop, What
-from fleet.model.amounts import Amounts
-from fleet.model.member import Member, Pool
+from fleet.core.foresee.forward import Stop, What
+from fleet.core.model.amounts import Amounts
+from fleet.core.model.member import Member, Pool
+from fleet.core.snapshot import Config
 from fleet.simulate.replay import metrics, world
 from fleet.simulate.replay.policies import Policy
 from fleet.simulate.replay.run import Options, Replayed, replay
 from fleet.simulate.replay.trace import GPU, Job, gang
-from fleet.snapshot import Config
 
 HOUR = 3600.0
 

@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from fleet.foresee.forward import Stop, What
+from fleet.core.foresee.forward import Stop, What
+from fleet.core.snapshot import Config
 from fleet.simulate.replay import metrics, world
 from fleet.simulate.replay.full import replay_fully
 from fleet.simulate.replay.run import Options, Replayed, replay
 from fleet.simulate.replay.trace import GPU, Amounts, Job, gang
-from fleet.snapshot import Config
 
 HOUR = 3600.0
 NODE = world.Node("A", Amounts.of({GPU: 8, "cpu": 96_000, "memory": 512 << 30}))

@@ -8,11 +8,11 @@ from typing import Any
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from fleet.decide import decide
-from fleet.model.amounts import Amounts
-from fleet.model.unit import AffinityGroup, Claim, Component, Nomination, Phase, Seat, Toleration, Unit
-from fleet.snapshot import Changes, Snapshot
-from fleet.snapshot.backlog import Backlog, is_odd, lot_key
+from fleet.core.decide import decide
+from fleet.core.model.amounts import Amounts
+from fleet.core.model.unit import AffinityGroup, Claim, Component, Nomination, Phase, Seat, Toleration, Unit
+from fleet.core.snapshot import Changes, Snapshot
+from fleet.core.snapshot.backlog import Backlog, is_odd, lot_key
 from tests.builders import NOW, member, snapshot, tree, unit
 from tests.worlds import units, worlds
 

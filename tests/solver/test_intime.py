@@ -6,11 +6,11 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from fleet.check import check
-from fleet.decide import decide
-from fleet.placement.problem import Answer, Problem, VictimProblem
-from fleet.solver.cpsat import CpSat
-from fleet.solver.intime import CYCLE_S, InTime
+from fleet.core.check import check
+from fleet.core.decide import decide
+from fleet.core.placement.problem import Answer, Problem, VictimProblem
+from fleet.core.solver.cpsat import CpSat
+from fleet.core.solver.intime import CYCLE_S, InTime
 from tests.builders import NOW, member, snapshot, tree, unit
 
 QUESTION = Problem(bands=(), classes=(), lanes=(), quota=(), rooms=())

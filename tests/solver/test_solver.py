@@ -8,15 +8,15 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from fleet.check import check
-from fleet.check.violation import Rule, Violation
-from fleet.decide import decide
-from fleet.model.plan import Plan
-from fleet.placement.problem import Answer, GangClass, Kind, Lane, Problem, Row, Solver, VictimProblem
-from fleet.quota.users import USER_MAX
-from fleet.snapshot import Config, Snapshot
-from fleet.solver.cpsat import CpSat
-from fleet.solver.stages import scaled
+from fleet.core.check import check
+from fleet.core.check.violation import Rule, Violation
+from fleet.core.decide import decide
+from fleet.core.model.plan import Plan
+from fleet.core.placement.problem import Answer, GangClass, Kind, Lane, Problem, Row, Solver, VictimProblem
+from fleet.core.quota.users import USER_MAX
+from fleet.core.snapshot import Config, Snapshot
+from fleet.core.solver.cpsat import CpSat
+from fleet.core.solver.stages import scaled
 from tests.builders import GPU, NOW, NodeClaim, member, snapshot, tree, unit
 
 TRAPS = {
@@ -298,7 +298,7 @@ def test_what_the_checker_refuses_of_the_solvers_plan_is_left_out_and_greedy_shi
         wrong = (p.unit for p in plan.placements if p.unit in refused and plan.certificate.shipped == "cp-sat")
         return (*check(world, plan, now=now), *(Violation(Rule.ROOM, key, f"no room for {key}") for key in wrong))
 
-    monkeypatch.setattr("fleet.decide.check", strict)
+    monkeypatch.setattr("fleet.core.decide.check", strict)
     odd, fours = (unit(name).gpus(5).since(99) for name in ("odd", "too")), (unit(name).gpus(4) for name in "bcde")
     world = snapshot(*odd, *fours, member("x").nodes(1), member("y").nodes(1))
     plan = decide(world, now=NOW, seed=1, solver=CpSat())

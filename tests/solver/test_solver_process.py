@@ -13,11 +13,11 @@ from dataclasses import replace
 
 import pytest
 
-from fleet.decide import decide
-from fleet.placement.problem import GangClass, Kind, Lane, Problem, Row
-from fleet.snapshot import Config
-from fleet.solver.cpsat import CpSat
-from fleet.solver.process import ProcessSolver
+from fleet.core.decide import decide
+from fleet.core.placement.problem import GangClass, Kind, Lane, Problem, Row
+from fleet.core.snapshot import Config
+from fleet.core.solver.cpsat import CpSat
+from fleet.core.solver.process import ProcessSolver
 from tests.builders import NOW
 from tests.solver.test_solver import TRAP, TRAPS, better
 
@@ -74,7 +74,7 @@ def test_what_a_child_had_streamed_before_its_deadline_counts() -> None:
     script = (
         "import time\n"
         "from multiprocessing.connection import Connection\n"
-        "from fleet.placement.problem import Answer\n"
+        "from fleet.core.placement.problem import Answer\n"
         "hub = Connection(0)\n"
         "for message in (True, (False, Answer((0, 1), (0, 1)))):\n"
         "    hub.send(message)\n"
@@ -134,7 +134,7 @@ def test_the_child_ends_with_its_parent_even_while_it_solves() -> None:
     script = (
         "import os, sys, threading, time\n"
         "from tests.solver.test_solver_process import hard, ready\n"
-        "from fleet.solver.process import ProcessSolver\n"
+        "from fleet.core.solver.process import ProcessSolver\n"
         "solver = ProcessSolver(); ready(solver)\n"
         "asked = {'seed': 1, 'limit_s': 100}\n"
         "threading.Thread(target=solver.solve, args=(hard(),), kwargs=asked, daemon=True).start()\n"

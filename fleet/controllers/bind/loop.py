@@ -33,8 +33,8 @@ from fleet.controllers.runtime.controller import Controller, Source
 from fleet.controllers.runtime.events import EventRecorder
 from fleet.controllers.runtime.hub import Hub, object_key
 from fleet.controllers.runtime.news import News
+from fleet.core.quota.tree import QuotaTree
 from fleet.kinds import Interpreter, interpreter_for
-from fleet.quota.tree import QuotaTree
 from fleet.values.ports import Body, Event, EventType, Key, Stored
 from fleet.values.quantity import BadQuantity
 from fleet.values.untyped import rows, text, whole

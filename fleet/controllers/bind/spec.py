@@ -12,9 +12,9 @@ from fleet.admission.selecting import of_namespace, policy_claim
 from fleet.bindings import binding as b
 from fleet.bindings.components import WANTED, components_of, from_body
 from fleet.bindings.conditions import condition, drop_condition, set_condition
+from fleet.core.model.charge import beyond
 from fleet.kinds import interpreter_of
 from fleet.kinds.topology import topologies
-from fleet.model.charge import beyond
 from fleet.values.ports import Body
 from fleet.values.times import rfc3339, rfc3339_micro
 from fleet.wellknown import (

@@ -22,11 +22,11 @@ from fleet.controllers.fields import rooms
 from fleet.controllers.runtime.controller import Controller, Source
 from fleet.controllers.runtime.gpus import GPU_PARTS, by_model
 from fleet.controllers.runtime.hub import Hub
+from fleet.core.model.member import Taint
 from fleet.members.identity import Judge
 from fleet.members.members import Changed
 from fleet.members.potential import BadPotential, Group, read_groups
 from fleet.members.traits import State, Traits
-from fleet.model.member import Taint
 from fleet.values.kubeconfig.document import BadKubeconfig, choose, parse
 from fleet.values.kubeconfig.ends import ends
 from fleet.values.ports import Body, Event, Key, Stored

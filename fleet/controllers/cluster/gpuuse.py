@@ -20,12 +20,12 @@ from fleet.bindings.gpuuse import GPU_USE, LatestGpuUse
 from fleet.controllers.cluster.idlegpus import Low, LowUse
 from fleet.controllers.runtime.gauges import MEMBERS_MOST, MODELS_MOST, ModelUse
 from fleet.controllers.runtime.hub import Hub
+from fleet.core.model.unit import Unit
 from fleet.members.clusters import ClusterMembers
 from fleet.members.connection import Unreachable
 from fleet.members.gpuelsewhere import asked_elsewhere
 from fleet.members.gpufigures import ANSWER_BYTES_MAX, Figure, NoFigures, Told, ask, summed
 from fleet.members.gpusource import Prometheus, Source, source_of
-from fleet.model.unit import Unit
 from fleet.values.ports import Key, StoreUnavailable
 from fleet.wellknown import CLUSTER
 

@@ -15,11 +15,12 @@ from typing import Any
 from fleet.bindings.matching import EXECUTE, Candidate, until
 from fleet.controllers.runtime.controller import Controller, Source
 from fleet.controllers.runtime.hub import Hub
-from fleet.model.matching import taints_text
+from fleet.core.model.matching import taints_text
+from fleet.core.model.member import TAINT_DRAIN
 from fleet.values.ports import Body, Key
 from fleet.values.times import rfc3339
 from fleet.values.untyped import mapping, rows
-from fleet.wellknown import CLUSTER, TAINT_DRAIN
+from fleet.wellknown import CLUSTER
 
 TAINTED = "MemberTainted"  # why something was evicted
 

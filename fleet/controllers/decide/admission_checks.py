@@ -29,7 +29,7 @@ from fleet.controllers.fields.evictor import FAILURE_TEXT_MAX
 from fleet.controllers.runtime.controller import Controller, Source
 from fleet.controllers.runtime.events import EventRecorder
 from fleet.controllers.runtime.hub import Hub
-from fleet.model.plan import Placement
+from fleet.core.model.plan import Placement
 from fleet.values.ports import Body, Committed, Event, EventType, Key, Stored, Write
 from fleet.values.untyped import mapping, text
 from fleet.wellknown import (

@@ -28,12 +28,12 @@ from fleet.controllers.fields.rooms import Driver, gang_scheduler_of
 from fleet.controllers.fields.starting import Way, dequeued, placed, result_text, waits
 from fleet.controllers.runtime.events import EventRecorder
 from fleet.controllers.runtime.hub import Hub
-from fleet.model.order import queue_order
-from fleet.model.plan import Eviction, Placement, Plan, RoomClaim
-from fleet.model.reason import Reason, named_to
-from fleet.model.unit import Unit
-from fleet.placement.packing.layout import domains
-from fleet.placement.reservation.heads import nominated
+from fleet.core.model.order import queue_order
+from fleet.core.model.plan import Eviction, Placement, Plan, RoomClaim
+from fleet.core.model.reason import Reason, named_to
+from fleet.core.model.unit import Unit
+from fleet.core.placement.packing.layout import domains
+from fleet.core.placement.reservation.heads import nominated
 from fleet.values.ports import Body, Committed, Fenced, Key, Stored, StoreUnavailable, Write
 from fleet.values.untyped import digits
 from fleet.wellknown import (

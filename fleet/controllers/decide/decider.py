@@ -19,12 +19,12 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
-from fleet.decide import decide
-from fleet.model.plan import Plan
-from fleet.model.reason import Code, Reason
-from fleet.model.unit import Phase, Unit
-from fleet.placement.problem import Solver
-from fleet.snapshot import Changes, Snapshot
+from fleet.core.decide import decide
+from fleet.core.model.plan import Plan
+from fleet.core.model.reason import Code, Reason
+from fleet.core.model.unit import Phase, Unit
+from fleet.core.placement.problem import Solver
+from fleet.core.snapshot import Changes, Snapshot
 from fleet.values.times import instant
 
 SEED = 1  # for all decisions: the same snapshot gives the same plan (I8)

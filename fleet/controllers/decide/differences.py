@@ -14,12 +14,12 @@ from dataclasses import dataclass, field, fields
 from operator import attrgetter
 from typing import Any
 
-from fleet.decide import BadSnapshot
-from fleet.model.member import Member
-from fleet.model.reason import Reason
-from fleet.model.unit import Unit
-from fleet.quota.tree import QuotaTree
-from fleet.snapshot import Changes, Config, Snapshot
+from fleet.core.decide import BadSnapshot
+from fleet.core.model.member import Member
+from fleet.core.model.reason import Reason
+from fleet.core.model.unit import Unit
+from fleet.core.quota.tree import QuotaTree
+from fleet.core.snapshot import Changes, Config, Snapshot
 
 UNITS_MOST = 500  # of one piece
 PARTS_BYTES = 256 << 10  # of one piece; a part is never divided

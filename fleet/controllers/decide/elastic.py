@@ -15,11 +15,11 @@ from dataclasses import replace
 from fleet.bindings.elastic import given, least_of, least_text, resized
 from fleet.bindings.unit import reason_of
 from fleet.controllers.decide.snapshot import Picture, Sources
-from fleet.model.matching import member_bars
-from fleet.model.plan import Plan
-from fleet.model.reason import LEAST, TABLE, Code, Reason, Severity
-from fleet.model.unit import Phase, Unit
-from fleet.snapshot import Changes, Snapshot
+from fleet.core.model.matching import member_bars
+from fleet.core.model.plan import Plan
+from fleet.core.model.reason import LEAST, TABLE, Code, Reason, Severity
+from fleet.core.model.unit import Phase, Unit
+from fleet.core.snapshot import Changes, Snapshot
 
 _LESS_HELPS = frozenset({
     Code.QUOTA_EXHAUSTED, Code.MIN_EXHAUSTED, Code.USER_LIMIT, Code.NO_MEMBER_FITS, Code.TOO_LARGE, Code.LOST_TO_OTHERS,

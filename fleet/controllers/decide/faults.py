@@ -18,7 +18,7 @@ from fleet.controllers.decide.decider import ASIDE_S, Resort, text_of
 from fleet.controllers.decide.record import Packer
 from fleet.controllers.runtime.events import EventRecorder
 from fleet.controllers.runtime.hub import Hub
-from fleet.snapshot import Snapshot
+from fleet.core.snapshot import Snapshot
 from fleet.values.ports import StoreUnavailable
 from fleet.wellknown import DECISION_FAILED, SYSTEM_NAMESPACE
 

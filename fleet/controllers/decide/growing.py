@@ -26,11 +26,11 @@ from fleet.controllers.decide.elastic import others_wait
 from fleet.controllers.decide.snapshot import Picture, Sources
 from fleet.controllers.runtime.events import EventRecorder
 from fleet.controllers.runtime.hub import Hub
+from fleet.core.model.order import queue_order
+from fleet.core.model.unit import Component
+from fleet.core.placement.growing import Lack, lacks, larger
+from fleet.core.snapshot import Changes, Snapshot
 from fleet.kinds.interpreter import Range
-from fleet.model.order import queue_order
-from fleet.model.unit import Component
-from fleet.placement.growing import Lack, lacks, larger
-from fleet.snapshot import Changes, Snapshot
 from fleet.values.ports import Body, Committed, Fenced, StoreUnavailable, Write
 from fleet.wellknown import GANG_WHOLE, RESIZED, WORK
 

@@ -18,7 +18,7 @@ import structlog
 from fleet.controllers.decide.record import Packer
 from fleet.controllers.runtime.controller import cancelled
 from fleet.controllers.runtime.hub import Hub
-from fleet.snapshot import Snapshot
+from fleet.core.snapshot import Snapshot
 from fleet.values.ports import StoreUnavailable
 
 log = structlog.get_logger(__name__)

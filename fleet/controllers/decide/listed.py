@@ -10,9 +10,9 @@ from collections.abc import Iterable
 from itertools import islice
 from typing import Any
 
+from fleet.core.model.plan import Plan
+from fleet.core.snapshot import Snapshot
 from fleet.kinds import named_kind
-from fleet.model.plan import Plan
-from fleet.snapshot import Snapshot
 
 NAMED_MOST = 1_000  # jobs of each kind of change, which a search finds
 

@@ -25,7 +25,6 @@ from fleet.bindings import binding as b
 from fleet.bindings.components import WANTED
 from fleet.bindings.lost import is_record
 from fleet.bindings.unit import PLACED_PHASES, phase_of
-from fleet.check.quality import needless
 from fleet.controllers.decide.commit import PlanCommitter
 from fleet.controllers.decide.decider import SEED, Decider, Resort
 from fleet.controllers.decide.elastic import at_their_smallest, starts_one, to_ask_about, told
@@ -44,12 +43,13 @@ from fleet.controllers.runtime.controller import Controller, Source, Teller
 from fleet.controllers.runtime.events import EventRecorder
 from fleet.controllers.runtime.hub import Hub
 from fleet.controllers.runtime.metrics import Counted, Phases
+from fleet.core.check.quality import needless
+from fleet.core.model.plan import Plan
+from fleet.core.model.reason import Reason
+from fleet.core.placement.problem import Solver
+from fleet.core.snapshot import Config, Snapshot
+from fleet.core.solver.intime import InTime
 from fleet.members.members import Changed
-from fleet.model.plan import Plan
-from fleet.model.reason import Reason
-from fleet.placement.problem import Solver
-from fleet.snapshot import Config, Snapshot
-from fleet.solver.intime import InTime
 from fleet.values.ports import Event, EventType, Fenced, Key, StoreUnavailable
 from fleet.wellknown import CLUSTER, QUEUE, QUOTA, WORK
 

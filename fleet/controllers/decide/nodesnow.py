@@ -20,10 +20,10 @@ from fleet.admission.latest import NODES
 from fleet.controllers.runtime.controller import cancelled
 from fleet.controllers.runtime.gpus import model_of
 from fleet.controllers.runtime.hub import Hub
+from fleet.core.model.amounts import gpus_in
+from fleet.core.model.unit import Unit
+from fleet.core.snapshot import Snapshot
 from fleet.members.members import NodeView
-from fleet.model.amounts import gpus_in
-from fleet.model.unit import Unit
-from fleet.snapshot import Snapshot
 from fleet.values.ports import StoreUnavailable
 
 log = structlog.get_logger(__name__)

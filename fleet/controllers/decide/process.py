@@ -28,12 +28,12 @@ from typing import Any
 import structlog
 
 from fleet.controllers.decide.differences import Piece, Receiver, Sender, merged, regrouped
-from fleet.decide import BadSnapshot, decide
-from fleet.model.plan import Plan
-from fleet.model.reason import Reason
-from fleet.placement.problem import Answer, Problem, Solver, VictimProblem
-from fleet.snapshot import Snapshot
-from fleet.solver.child import START_LIMIT_S, Child, from_parent
+from fleet.core.decide import BadSnapshot, decide
+from fleet.core.model.plan import Plan
+from fleet.core.model.reason import Reason
+from fleet.core.placement.problem import Answer, Problem, Solver, VictimProblem
+from fleet.core.snapshot import Snapshot
+from fleet.core.solver.child import START_LIMIT_S, Child, from_parent
 
 log = structlog.get_logger(__name__)
 
@@ -69,8 +69,8 @@ class _Asked:
 
 
 class ProcessDecider:
-    """Decides as `fleet.decide.decide` does, elsewhere. Safe to share between threads: decisions are made one after the
-    other."""
+    """Decides as `fleet.core.decide.decide` does, elsewhere. Safe to share between threads: decisions are made one
+    after the other."""
 
     def __init__(self, command: Sequence[str] = _CHILD, limit_s: float = LIMIT_S) -> None:
         """`command` starts a child with the protocol of `serve`; only tests give another, or another limit."""
@@ -117,7 +117,7 @@ class ProcessDecider:
         self, snapshot: Snapshot, *, now: float, seed: int, solver: Solver | None,
         mark: Callable[[str], None] = lambda part: None,
     ) -> Plan:  # fmt: skip
-        """The plan, as `fleet.decide.decide` makes it. Raises what that raises, DecisionTooLong, or DeciderEnded."""
+        """The plan, as `fleet.core.decide.decide` makes it. Raises what it raises, DecisionTooLong, or DeciderEnded."""
         asked = _Asked(snapshot, now, seed, solver, mark)
         plan = self._twice(asked, self._limit_s, DecisionTooLong, DeciderEnded)
         self._lately.append(self._took_s)

@@ -20,8 +20,8 @@ from fleet.bindings import binding as b
 from fleet.controllers.decide.snapshot import Picture
 from fleet.controllers.runtime.controller import cancelled
 from fleet.controllers.runtime.hub import Hub
-from fleet.foresee.position import first_in_line
-from fleet.model.reason import Reason
+from fleet.core.foresee.position import first_in_line
+from fleet.core.model.reason import Reason
 from fleet.values.ports import Body, Fenced, StoreUnavailable
 from fleet.values.untyped import mapping
 from fleet.wellknown import ANNOTATION_QUOTA_FULLNAME, HIDE_ITEMS_ANNOTATIONS, QUEUE, QUEUE_NAMESPACE

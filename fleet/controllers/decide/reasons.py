@@ -21,8 +21,8 @@ from fleet.controllers.decide.commit import SCHEDULER
 from fleet.controllers.decide.snapshot import Picture, Sources
 from fleet.controllers.runtime.events import EventRecorder
 from fleet.controllers.runtime.hub import Hub
-from fleet.model.order import queue_order
-from fleet.model.reason import Code, Reason
+from fleet.core.model.order import queue_order
+from fleet.core.model.reason import Code, Reason
 from fleet.values.ports import Body, Conflict, Fenced, StoreUnavailable, Write
 from fleet.values.times import rfc3339
 from fleet.values.untyped import mapping

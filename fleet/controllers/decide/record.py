@@ -20,11 +20,11 @@ import structlog
 from fleet.controllers.decide.listed import listed
 from fleet.controllers.runtime.controller import cancelled
 from fleet.controllers.runtime.hub import Hub
-from fleet.model.member import Member
-from fleet.model.plan import Plan
-from fleet.model.unit import Unit
-from fleet.notation.codec import encode_one, encode_record, encode_snapshot
-from fleet.snapshot import Snapshot
+from fleet.core.model.member import Member
+from fleet.core.model.plan import Plan
+from fleet.core.model.unit import Unit
+from fleet.core.notation.codec import encode_one, encode_record, encode_snapshot
+from fleet.core.snapshot import Snapshot
 from fleet.values.ports import StoreUnavailable
 
 log = structlog.get_logger(__name__)
@@ -108,6 +108,6 @@ def _packed(document: bytes) -> str:
 
 
 def unpack(row: Mapping[str, Any]) -> dict[str, Any]:
-    """The record of a row, as `fleet.notation.codec.replay` takes it."""
+    """The record of a row, as `fleet.core.notation.codec.replay` takes it."""
     found: dict[str, Any] = orjson.loads(zlib.decompress(base64.b64decode(row["record"])))
     return found

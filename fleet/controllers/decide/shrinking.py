@@ -26,15 +26,15 @@ from fleet.controllers.decide.decider import SEED
 from fleet.controllers.decide.snapshot import Picture, Sources
 from fleet.controllers.runtime.events import EventRecorder
 from fleet.controllers.runtime.hub import Hub
-from fleet.decide import decide
+from fleet.core.decide import decide
+from fleet.core.model.amounts import NOTHING, Amounts
+from fleet.core.model.charge import beyond
+from fleet.core.model.plan import Plan, RoomClaim
+from fleet.core.model.pod import PodView
+from fleet.core.model.reason import named_to
+from fleet.core.model.unit import Component, Unit
+from fleet.core.snapshot import Changes, Snapshot
 from fleet.kinds.interpreter import Range
-from fleet.model.amounts import NOTHING, Amounts
-from fleet.model.charge import beyond
-from fleet.model.plan import Plan, RoomClaim
-from fleet.model.pod import PodView
-from fleet.model.reason import named_to
-from fleet.model.unit import Component, Unit
-from fleet.snapshot import Changes, Snapshot
 from fleet.values.ports import Body, Committed, Fenced, StoreUnavailable, Write
 from fleet.wellknown import GANG_WHOLE, RESIZED
 

@@ -28,13 +28,13 @@ from fleet.bindings.unit import owned_by, queue_of, unit_key
 from fleet.controllers.decide.units import asked_of_nodes, base_inputs, base_unit, now_unit, unreadable_unit
 from fleet.controllers.queue.sweeps import Sweep, sweep_of
 from fleet.controllers.queue.turns import PODS_RUN_S, Waits
+from fleet.core.model.amounts import NOTHING
+from fleet.core.model.member import Member, Pool
+from fleet.core.model.pod import PodView
+from fleet.core.model.unit import Phase, Seat, Unit
+from fleet.core.quota.tree import QuotaTree
+from fleet.core.snapshot import Config, Snapshot
 from fleet.members.members import Members
-from fleet.model.amounts import NOTHING
-from fleet.model.member import Member, Pool
-from fleet.model.pod import PodView
-from fleet.model.unit import Phase, Seat, Unit
-from fleet.quota.tree import QuotaTree
-from fleet.snapshot import Config, Snapshot
 from fleet.values.ports import Body, Key, Store, Stored
 from fleet.values.untyped import text
 from fleet.wellknown import (

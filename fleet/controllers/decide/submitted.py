@@ -17,11 +17,11 @@ from fleet.bindings.unit import limit_of
 from fleet.controllers.bind.loop import wanted_of_job
 from fleet.controllers.bind.spec import new_binding
 from fleet.controllers.decide.units import base_unit
+from fleet.core.model.member import Member
+from fleet.core.model.unit import Unit
+from fleet.core.quota.tree import QuotaTree
+from fleet.core.snapshot import Snapshot
 from fleet.kinds import interpreter_of
-from fleet.model.member import Member
-from fleet.model.unit import Unit
-from fleet.quota.tree import QuotaTree
-from fleet.snapshot import Snapshot
 from fleet.values.ports import Body, Store
 from fleet.values.untyped import pairs
 from fleet.wellknown import CLUSTER, POLICY, binding_name

@@ -10,7 +10,7 @@ from fleet.bindings import binding as b
 from fleet.controllers.decide.snapshot import Picture
 from fleet.controllers.runtime.about import about
 from fleet.controllers.runtime.hub import Hub
-from fleet.model.plan import Placement
+from fleet.core.model.plan import Placement
 from fleet.traces.span import Span, queued
 from fleet.values.times import rfc3339
 

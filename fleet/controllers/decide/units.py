@@ -13,6 +13,7 @@ from fleet.bindings.elastic import resized
 from fleet.bindings.extent import excess_of, set_aside
 from fleet.bindings.failures import backoff_until, backoffs, failures_of, gave_up
 from fleet.bindings.heads import head_of
+from fleet.bindings.leaf import leaf_for
 from fleet.bindings.matching import (
     Candidate,
     affinity_groups,
@@ -24,12 +25,11 @@ from fleet.bindings.nomination import nomination_of
 from fleet.bindings.notice import leaving_s
 from fleet.bindings.unit import active, evicted, limit_of, priority_of
 from fleet.controllers.fields.starting import SHARE_UNTIL
+from fleet.core.model.amounts import NOTHING
+from fleet.core.model.pod import PodView
+from fleet.core.model.unit import AffinityGroup, Component, Phase, Unit
+from fleet.core.quota.tree import QuotaTree
 from fleet.members.nodes import ANY_VALUE
-from fleet.model.amounts import NOTHING
-from fleet.model.pod import PodView
-from fleet.model.unit import AffinityGroup, Component, Phase, Unit
-from fleet.quota.leaf import leaf_for
-from fleet.quota.tree import QuotaTree
 from fleet.values.ports import Body, Stored
 from fleet.values.quantity import BadQuantity
 from fleet.values.times import seconds

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from fleet.model.order import queue_order
-from fleet.model.reason import Code, Reason, Severity
-from fleet.model.unit import Phase, Unit
-from fleet.placement.preemption.state import LOWER, policy_of
-from fleet.placement.reservation.heads import overdue_change
-from fleet.snapshot import Snapshot
+from fleet.core.model.order import queue_order
+from fleet.core.model.reason import Code, Reason, Severity
+from fleet.core.model.unit import Phase, Unit
+from fleet.core.placement.preemption.state import LOWER, policy_of
+from fleet.core.placement.reservation.heads import overdue_change
+from fleet.core.snapshot import Snapshot
 
 STEP_S = 1.0  # changes within this are looked at together
 

@@ -6,9 +6,9 @@ from collections.abc import Iterable, Sequence
 
 from fleet.bindings import binding as b
 from fleet.bindings.conditions import drop_condition, set_condition
+from fleet.core.model.reason import Code
 from fleet.kinds import Health
 from fleet.members.members import Did, Outcome
-from fleet.model.reason import Code
 from fleet.values.ports import Body
 from fleet.wellknown import FULLY_APPLIED
 

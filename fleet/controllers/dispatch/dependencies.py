@@ -35,9 +35,9 @@ from fleet.controllers.runtime.events import EventRecorder
 from fleet.controllers.runtime.hub import Hub
 from fleet.controllers.runtime.index import BindingIndex
 from fleet.controllers.runtime.terms import Terms, stamp_of, stamped
+from fleet.core.model.reason import Code
 from fleet.kinds.interpreter import Dependency
 from fleet.members.members import Did, Outcome
-from fleet.model.reason import Code
 from fleet.values.ports import Body, Key, Stored
 from fleet.values.untyped import mapping, rows, text
 from fleet.wellknown import (

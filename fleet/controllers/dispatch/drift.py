@@ -19,10 +19,10 @@ from fleet.bindings.elastic import ranges_of
 from fleet.controllers.dispatch.manifests import hash_of
 from fleet.controllers.runtime.events import EventRecorder
 from fleet.controllers.runtime.hub import Hub
+from fleet.core.model.charge import beyond
+from fleet.core.model.unit import Component
 from fleet.kinds import Interpreter
 from fleet.kinds.lookup import UNREADABLE, sizes_of
-from fleet.model.charge import beyond
-from fleet.model.unit import Component
 from fleet.values.ports import Body, Key, Stored
 from fleet.values.quantity import BadQuantity, quantity
 from fleet.values.untyped import mapping, rows, text, whole

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from fleet.core.model.unit import Component
 from fleet.kinds import Interpreter
-from fleet.model.unit import Component
 from fleet.values.ports import Body
 
 

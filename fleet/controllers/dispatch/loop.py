@@ -42,9 +42,9 @@ from fleet.controllers.runtime.index import BindingIndex
 from fleet.controllers.runtime.news import News
 from fleet.controllers.runtime.terms import Terms, stamped
 from fleet.controllers.runtime.turned import Turned
+from fleet.core.model.reason import Code, Reason
 from fleet.kinds import interpreter_of
 from fleet.members.members import Changed, Did, Outcome
-from fleet.model.reason import Code, Reason
 from fleet.values.ports import Body, Event, Key, Stored
 from fleet.values.times import seconds
 from fleet.wellknown import (

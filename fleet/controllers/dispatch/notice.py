@@ -15,9 +15,9 @@ import structlog
 from fleet.bindings import binding as b
 from fleet.bindings.notice import evict_at, task_of
 from fleet.controllers.runtime.hub import Hub
+from fleet.core.model.pod import PodView
 from fleet.kinds import State, interpreter_of
 from fleet.members.members import Did, Outcome
-from fleet.model.pod import PodView
 from fleet.values.ports import Body
 from fleet.values.times import rfc3339, seconds
 from fleet.values.untyped import text, whole

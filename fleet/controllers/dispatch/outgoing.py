@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from api.engine.status import StatusError
+from fleet.core.model.charge import beyond
+from fleet.core.model.unit import Component
 from fleet.kinds import interpreter_of
-from fleet.model.charge import beyond
-from fleet.model.unit import Component
 from fleet.values.ports import Body
 from fleet.values.quantity import BadQuantity
 from fleet.wellknown import LABEL_COMPONENT

@@ -16,8 +16,8 @@ from fleet.bindings.conditions import condition, set_condition
 from fleet.bindings.unit import QUEUED_PHASES, message_of, phase_of, unit_of
 from fleet.controllers.runtime.events import EventRecorder
 from fleet.controllers.runtime.hub import Hub
+from fleet.core.model.pod import PodView
 from fleet.members.members import Did
-from fleet.model.pod import PodView
 from fleet.values.ports import Body, Stored
 from fleet.values.times import rfc3339, seconds
 from fleet.values.untyped import digits

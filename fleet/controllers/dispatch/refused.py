@@ -10,8 +10,8 @@ from collections.abc import Mapping
 
 from fleet.bindings.conditions import condition
 from fleet.bindings.unit import in_queue, reason_of
+from fleet.core.model.reason import Code, Reason
 from fleet.members.members import Did, Outcome
-from fleet.model.reason import Code, Reason
 from fleet.values.ports import Body
 from fleet.values.times import rfc3339, seconds
 from fleet.wellknown import FULLY_APPLIED

@@ -18,9 +18,9 @@ from fleet.bindings.nomination import CHECKS, NOMINATION, PENDING, Nomination, t
 from fleet.bindings.unit import BACKING_OFF, ENQUEUED, QUOTA_RESERVED, RESERVED, queue_of
 from fleet.controllers.fields import rooms
 from fleet.controllers.runtime.hub import Hub, object_key
+from fleet.core.model.reason import Code, Reason
+from fleet.core.quota.parse import DEPTH_MAX
 from fleet.kinds import interpreter_of
-from fleet.model.reason import Code, Reason
-from fleet.quota.parse import DEPTH_MAX
 from fleet.values.ports import Body
 from fleet.values.times import instant, rfc3339
 from fleet.values.untyped import digits, rows, text

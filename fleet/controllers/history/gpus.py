@@ -9,9 +9,9 @@ from fleet.accounts.usage import Limits
 from fleet.bindings import binding as b
 from fleet.bindings.trees import read_tree, tree_object
 from fleet.controllers.runtime.gpus import model_of
+from fleet.core.model.amounts import GPU, gpus_in
+from fleet.core.model.member import Member
 from fleet.members.members import Members
-from fleet.model.amounts import GPU, gpus_in
-from fleet.model.member import Member
 from fleet.values.ports import Body, Store
 
 

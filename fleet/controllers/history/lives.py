@@ -15,7 +15,7 @@ from fleet.accounts.fold import Life
 from fleet.accounts.recorder import Change
 from fleet.accounts.run import Outcome, Run
 from fleet.controllers.runtime.hub import Hub
-from fleet.model.reason import Code
+from fleet.core.model.reason import Code
 from fleet.traces.span import JOB, Span, Value, attempted, queued
 from fleet.wellknown import NO_POLICY
 

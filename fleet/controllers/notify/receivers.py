@@ -10,7 +10,7 @@ import structlog
 
 from fleet.bindings import binding as b
 from fleet.controllers.runtime.hub import Hub
-from fleet.model.told import Told
+from fleet.core.model.told import Told
 from fleet.notify.happening import Happening
 from fleet.notify.receiver import Receiver, asks_for, receiver_of
 from fleet.notify.sender import SECRET_TYPE

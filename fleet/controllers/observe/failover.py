@@ -25,9 +25,9 @@ from fleet.controllers.runtime.hub import Hub
 from fleet.controllers.runtime.index import BindingIndex
 from fleet.controllers.runtime.news import News
 from fleet.controllers.runtime.turned import Turned
+from fleet.core.model.reason import Code, Reason
 from fleet.kinds import interpreter_of
 from fleet.members.members import Changed
-from fleet.model.reason import Code, Reason
 from fleet.values.ports import Body, Event, Key, Stored
 from fleet.values.times import rfc3339, seconds
 from fleet.wellknown import ANNOTATION_FORCE_REMOVAL, CLUSTER, EVICT_FAILED, GANG_WHOLE, QUEUE, WORK

@@ -5,8 +5,8 @@ from __future__ import annotations
 from fleet.bindings import binding as b
 from fleet.bindings.idle import avoid
 from fleet.controllers.runtime.hub import Hub
+from fleet.core.model.reason import Code, Reason
 from fleet.members.refusals import cause_in
-from fleet.model.reason import Code, Reason
 from fleet.values.ports import Body, Key
 from fleet.values.untyped import mapping
 from fleet.wellknown import CLUSTER

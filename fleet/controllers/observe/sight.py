@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from fleet.bindings import binding as b
 from fleet.bindings.faults import Fault
+from fleet.core.model.pod import PodView
 from fleet.kinds import Health, State
-from fleet.model.pod import PodView
 from fleet.values.ports import Body
 
 _OVER = {State.SUCCEEDED: "Succeeded", State.FAILED: "Failed"}

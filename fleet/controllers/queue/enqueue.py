@@ -14,6 +14,7 @@ from fleet.bindings import binding as b
 from fleet.bindings import claims
 from fleet.bindings.components import requests_of, total
 from fleet.bindings.extent import excess_of, set_aside
+from fleet.bindings.leaf import leaf_for
 from fleet.bindings.trees import TreeReader
 from fleet.bindings.unit import (
     BACKING_OFF,
@@ -31,8 +32,7 @@ from fleet.controllers.fields.starting import dequeued
 from fleet.controllers.runtime.controller import Controller, Source
 from fleet.controllers.runtime.hub import Hub
 from fleet.controllers.runtime.news import News
-from fleet.model.reason import Code, Reason
-from fleet.quota.leaf import leaf_for
+from fleet.core.model.reason import Code, Reason
 from fleet.values.ports import Body, Event, Key, Stored
 from fleet.values.quantity import BadQuantity
 from fleet.values.times import rfc3339

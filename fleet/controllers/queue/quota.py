@@ -17,9 +17,9 @@ from fleet.bindings.trees import tree_object
 from fleet.controllers.runtime.controller import Controller, Source
 from fleet.controllers.runtime.events import EventRecorder
 from fleet.controllers.runtime.hub import Hub
-from fleet.quota.parse import BadTree, parse_tree
-from fleet.quota.queuenames import queue_prefix, queue_problem
-from fleet.quota.tree import QuotaNode
+from fleet.core.quota.parse import BadTree, parse_tree
+from fleet.core.quota.queuenames import queue_prefix, queue_problem
+from fleet.core.quota.tree import QuotaNode
 from fleet.values.ports import Body, Event, Fenced, Key, Stored, StoreUnavailable
 from fleet.values.untyped import mapping, text
 from fleet.wellknown import (

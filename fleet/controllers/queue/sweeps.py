@@ -6,8 +6,8 @@ from collections.abc import Container, Iterator, Mapping
 from dataclasses import dataclass
 
 from fleet.bindings import binding as b
-from fleet.model.order import queue_order
-from fleet.model.unit import Phase, Unit
+from fleet.core.model.order import queue_order
+from fleet.core.model.unit import Phase, Unit
 from fleet.values.ports import Body
 from fleet.values.untyped import digits, text
 from fleet.wellknown import ANNOTATION_AT_MOST, LABEL_SWEEP

@@ -16,10 +16,10 @@ from fleet.bindings import binding as b
 from fleet.bindings.stopping import held_by, path_of, stops_of
 from fleet.bindings.unit import BACKING_OFF, phase_of
 from fleet.controllers.queue.sweeps import Sweep, beyond
-from fleet.model.order import queue_order
-from fleet.model.pod import PodView
-from fleet.model.reason import named_to
-from fleet.model.unit import Phase, Unit
+from fleet.core.model.order import queue_order
+from fleet.core.model.pod import PodView
+from fleet.core.model.reason import named_to
+from fleet.core.model.unit import Phase, Unit
 from fleet.values.ports import Body, Stored
 from fleet.values.untyped import digits
 from fleet.wellknown import MAX_DEPTH_ANNOTATIONS, PODS_RUNNING_ANNOTATIONS

@@ -37,9 +37,9 @@ from fleet.controllers.room.swap import Pair, exchange
 from fleet.controllers.runtime.controller import Controller, Source
 from fleet.controllers.runtime.hub import Hub, object_key
 from fleet.controllers.runtime.index import BindingIndex
+from fleet.core.model.pod import PodView
 from fleet.kinds import interpreter_of
 from fleet.members.members import Changed, Did, Outcome
-from fleet.model.pod import PodView
 from fleet.values.ports import Body, Event, EventType, Key, Stored
 from fleet.values.quantity import BadQuantity
 from fleet.values.times import rfc3339

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import NamedTuple
 
-from fleet.model.pod import PodView
+from fleet.core.model.pod import PodView
 
 ENDED = ("Succeeded", "Failed")
 

@@ -15,7 +15,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from fleet.model.pod import PodView
+from fleet.core.model.pod import PodView
 
 
 class Pair(NamedTuple):

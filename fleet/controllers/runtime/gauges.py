@@ -14,15 +14,15 @@ from dataclasses import dataclass
 from prometheus_client.metrics_core import GaugeMetricFamily, Metric
 
 from fleet.controllers.runtime.gpus import by_model
+from fleet.core.model.amounts import GPU
+from fleet.core.model.member import Member
+from fleet.core.model.unit import Phase, Unit
+from fleet.core.quota.tree import MAX_JOBS, QuotaTree
+from fleet.core.quota.usage import Usage, request_of
+from fleet.core.snapshot import Snapshot
+from fleet.core.snapshot.shares import fair_shares
 from fleet.members.gpufigures import Sum
 from fleet.members.members import Closed
-from fleet.model.amounts import GPU
-from fleet.model.member import Member
-from fleet.model.unit import Phase, Unit
-from fleet.quota.tree import MAX_JOBS, QuotaTree
-from fleet.quota.usage import Usage, request_of
-from fleet.snapshot import Snapshot
-from fleet.snapshot.shares import fair_shares
 
 LEAVES_MOST = 200
 USERS_MOST = 5

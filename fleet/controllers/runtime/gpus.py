@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections import Counter as Tally
 from collections.abc import Iterable, Mapping
 
+from fleet.core.model.amounts import gpus_in
+from fleet.core.model.member import Pool
 from fleet.members.members import Closed
-from fleet.model.amounts import gpus_in
-from fleet.model.member import Pool
 
 # The labels of GPU feature discovery, of ACK, of GKE, and of the traces that a replay reads.
 MODEL_LABELS = (

@@ -16,8 +16,8 @@ import orjson
 from fleet import __version__
 from fleet.bindings.heartbeat import LATE_S, LEASE, LOOKS_S, RENEW_S
 from fleet.controllers.runtime.hub import Hub
-from fleet.model.unit import Phase
-from fleet.snapshot import Snapshot
+from fleet.core.model.unit import Phase
+from fleet.core.snapshot import Snapshot
 from fleet.values.ports import Body, Committed, Conflict, Fenced, StoreUnavailable, Write
 from fleet.values.times import rfc3339, rfc3339_micro
 from fleet.wellknown import ANNOTATION_HEARTBEAT

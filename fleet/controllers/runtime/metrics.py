@@ -36,15 +36,15 @@ from fleet.controllers.runtime.gauges import (
     of_units,
 )
 from fleet.controllers.runtime.refusals import Refusals
+from fleet.core.model.amounts import gpus_in
+from fleet.core.model.plan import Plan
+from fleet.core.model.reason import Reason
+from fleet.core.model.unit import Unit
+from fleet.core.placement.problem import Answer, Problem, Solver, VictimProblem
+from fleet.core.quota.tree import QuotaTree
+from fleet.core.snapshot import Snapshot
+from fleet.core.solver.process import FAILED, LATE, STARTING
 from fleet.members.members import Closed, Members
-from fleet.model.amounts import gpus_in
-from fleet.model.plan import Plan
-from fleet.model.reason import Reason
-from fleet.model.unit import Unit
-from fleet.placement.problem import Answer, Problem, Solver, VictimProblem
-from fleet.quota.tree import QuotaTree
-from fleet.snapshot import Snapshot
-from fleet.solver.process import FAILED, LATE, STARTING
 from fleet.values import buildinfo
 from fleet.values.bounded import Bounded
 from fleet.values.ports import Key

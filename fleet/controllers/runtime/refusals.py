@@ -6,7 +6,7 @@ from collections import Counter, OrderedDict
 from collections.abc import Mapping
 from typing import Any
 
-from fleet.model.reason import Reason
+from fleet.core.model.reason import Reason
 from fleet.values.ports import Key
 
 KEPT_MOST = 10_000  # jobs; the oldest refusals are forgotten first

@@ -26,19 +26,19 @@ from fleet.controllers.decide.loop import DecideLoop
 from fleet.controllers.manager import build_loops
 from fleet.controllers.runtime.controller import run_all
 from fleet.controllers.runtime.hub import ControllerConfig, Hub
-from fleet.foresee.forward import Event, Stop, What
+from fleet.core.foresee.forward import Event, Stop, What
+from fleet.core.model.amounts import Amounts
+from fleet.core.model.member import Member
+from fleet.core.model.unit import Component, Unit
+from fleet.core.placement.problem import Solver
+from fleet.core.quota.tree import QuotaTree
+from fleet.core.snapshot import Config
 from fleet.kinds import interpreter_of
-from fleet.model.amounts import Amounts
-from fleet.model.member import Member
-from fleet.model.unit import Component, Unit
-from fleet.placement.problem import Solver
-from fleet.quota.tree import QuotaTree
 from fleet.simulate.replay.hosts import Hosts
 from fleet.simulate.replay.run import Options, Replayed, Sample, Work, gpus_of, sample, sample_every
 from fleet.simulate.replay.trace import GPU, Job
 from fleet.simulate.replay.world import ROOT, ZERO
 from fleet.simulate.virtual import VirtualClock, run
-from fleet.snapshot import Config
 from fleet.values.ports import Body
 from fleet.wellknown import CLUSTER, KUBEFLOW, POLICY, QUOTA, TREE_NAMESPACE
 

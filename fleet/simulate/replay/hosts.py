@@ -13,13 +13,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Protocol
 
-from fleet.foresee.nodes import Nodes
+from fleet.core.foresee.nodes import Nodes
+from fleet.core.model.amounts import Amounts
+from fleet.core.model.member import Member
+from fleet.core.model.pod import PodView
+from fleet.core.model.unit import Component, Phase, Seat, Unit
 from fleet.kinds import interpreter_of
 from fleet.members.members import Changed, Closed, Did, NodeView, Outcome
-from fleet.model.amounts import Amounts
-from fleet.model.member import Member
-from fleet.model.pod import PodView
-from fleet.model.unit import Component, Phase, Seat, Unit
 from fleet.values.ports import Body, Clock, Key
 from fleet.values.times import rfc3339
 from fleet.wellknown import ATTEMPT, LABEL_BINDING

@@ -20,8 +20,8 @@ from typing import Any
 
 import numpy as np
 
-from fleet.foresee.forward import What
-from fleet.quota.tree import QuotaTree
+from fleet.core.foresee.forward import What
+from fleet.core.quota.tree import QuotaTree
 from fleet.simulate.replay.run import Replayed
 from fleet.simulate.replay.trace import GPU
 from fleet.simulate.replay.world import ROOT, ZERO

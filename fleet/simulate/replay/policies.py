@@ -19,11 +19,11 @@ import random
 from collections.abc import Iterable
 from enum import StrEnum
 
-from fleet.foresee.forward import Decider, Forward, core
-from fleet.foresee.nodes import Nodes
-from fleet.model.plan import Certificate, Placement, Plan
-from fleet.model.unit import Component, Phase, Unit
-from fleet.placement.problem import Solver
+from fleet.core.foresee.forward import Decider, Forward, core
+from fleet.core.foresee.nodes import Nodes
+from fleet.core.model.plan import Certificate, Placement, Plan
+from fleet.core.model.unit import Component, Phase, Unit
+from fleet.core.placement.problem import Solver
 
 
 class Policy(StrEnum):

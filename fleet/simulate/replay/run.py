@@ -12,17 +12,17 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import ceil
 
-from fleet.foresee.forward import Event, Forward, Stop, What
-from fleet.foresee.nodes import Nodes
-from fleet.model.member import Member
-from fleet.model.plan import Plan
-from fleet.model.unit import Unit
-from fleet.placement.problem import Solver
-from fleet.quota.tree import QuotaTree
+from fleet.core.foresee.forward import Event, Forward, Stop, What
+from fleet.core.foresee.nodes import Nodes
+from fleet.core.model.member import Member
+from fleet.core.model.plan import Plan
+from fleet.core.model.unit import Unit
+from fleet.core.placement.problem import Solver
+from fleet.core.quota.tree import QuotaTree
+from fleet.core.snapshot import Config, Snapshot
 from fleet.simulate.replay.policies import Policy, decider
 from fleet.simulate.replay.trace import GPU, GPUS_PER_POD, Job
 from fleet.simulate.replay.world import ZERO
-from fleet.snapshot import Config, Snapshot
 
 RECLAIMING = Config(reclaim=True)
 EVENTS_PER_JOB = 400  # a replay that needs more is stopped

@@ -8,12 +8,12 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from fleet.foresee.forward import What
-from fleet.foresee.nodes import Nodes
-from fleet.model.member import Member
-from fleet.model.unit import Unit
-from fleet.placement.problem import Solver
-from fleet.quota.tree import QuotaTree
+from fleet.core.foresee.forward import What
+from fleet.core.foresee.nodes import Nodes
+from fleet.core.model.member import Member
+from fleet.core.model.unit import Unit
+from fleet.core.placement.problem import Solver
+from fleet.core.quota.tree import QuotaTree
 from fleet.simulate.replay import compare, full, metrics, plots, trace, world
 from fleet.simulate.replay.policies import Policy
 from fleet.simulate.replay.run import Options, Replayed, replay

@@ -19,8 +19,8 @@ from functools import cache
 from pathlib import Path
 from time import strptime
 
-from fleet.model.amounts import Amounts
-from fleet.model.unit import Component, NodeClaim, Requirement
+from fleet.core.model.amounts import Amounts
+from fleet.core.model.unit import Component, NodeClaim, Requirement
 from fleet.simulate.replay.table import BadTrace, Row, header, rows
 
 GPU = "nvidia.com/gpu"

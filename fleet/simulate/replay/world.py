@@ -13,11 +13,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from fleet.model.amounts import Amounts
-from fleet.model.member import Member, Pool
-from fleet.model.unit import Unit
-from fleet.quota.fairshare import SHARED_WEIGHTS
-from fleet.quota.tree import QuotaNode, QuotaTree
+from fleet.core.model.amounts import Amounts
+from fleet.core.model.member import Member, Pool
+from fleet.core.model.unit import Unit
+from fleet.core.quota.fairshare import SHARED_WEIGHTS
+from fleet.core.quota.tree import QuotaNode, QuotaTree
 from fleet.simulate.replay.table import BadTrace, header, rows
 from fleet.simulate.replay.trace import GPU, MIB, MODEL, Job
 

@@ -8,7 +8,7 @@ import pytest
 
 from fleet.bindings.matching import Candidate, cluster_tolerations, tolerated
 from fleet.controllers.cluster.taints import leaves_at
-from fleet.model.member import Taint
+from fleet.core.model.member import Taint
 from fleet.values.times import rfc3339
 from tests.controllers.fastloop import eventually, settle
 from tests.controllers.world import World, hub, member, policy, pytorchjob, tree

@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from fleet.controllers.decide.process import serve
-from fleet.decide import decide
-from fleet.model.plan import Plan
-from fleet.snapshot import Snapshot
+from fleet.core.decide import decide
+from fleet.core.model.plan import Plan
+from fleet.core.snapshot import Snapshot
 
 
 class Unportable(Exception):

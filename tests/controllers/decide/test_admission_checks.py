@@ -11,7 +11,7 @@ from api.engine.patch import JSON, MERGE
 from api.engine.status import StatusError
 from fleet.admission import rules
 from fleet.controllers.runtime.hub import ControllerConfig
-from fleet.model.member import Taint
+from fleet.core.model.member import Taint
 from fleet.values.ports import Body
 from fleet.values.times import seconds
 from fleet.wellknown import ANNOTATION_CHECKS_TIMEOUT

@@ -8,7 +8,7 @@ from api.store.memory import MemoryLeadership
 from fleet.controllers.decide.commit import PlanCommitter, result_text
 from fleet.controllers.decide.snapshot import Picture, SnapshotBuilder
 from fleet.controllers.runtime.events import EventRecorder
-from fleet.model.plan import Placement
+from fleet.core.model.plan import Placement
 from fleet.values.ports import Fenced
 from tests.controllers.fastloop import eventually
 from tests.controllers.world import World, hub, member, policy, pytorchjob, tree

@@ -12,9 +12,9 @@ import orjson
 
 from fleet.admission.latest import KIND
 from fleet.controllers.decide.submitted import unit_in
-from fleet.model.unit import Phase
-from fleet.notation.codec import decode_snapshot
-from fleet.snapshot import Snapshot
+from fleet.core.model.unit import Phase
+from fleet.core.notation.codec import decode_snapshot
+from fleet.core.snapshot import Snapshot
 from fleet.values.ports import Body
 from fleet.wellknown import RESIZED
 from tests.controllers.decide.test_admission_checks import answer, asks

@@ -17,12 +17,12 @@ from fleet.controllers.decide import snapshot as snapshot_module
 from fleet.controllers.decide.decider import ASIDE_S, FEW, TRIALS_MOST, Decider, Resort
 from fleet.controllers.decide.faults import KIND
 from fleet.controllers.decide.loop import DecideLoop
-from fleet.decide import decide
-from fleet.model.plan import Plan
-from fleet.model.unit import Phase, Unit
-from fleet.notation.codec import decode_snapshot
-from fleet.placement.problem import Answer, Problem, VictimProblem
-from fleet.snapshot import Config, Snapshot
+from fleet.core.decide import decide
+from fleet.core.model.plan import Plan
+from fleet.core.model.unit import Phase, Unit
+from fleet.core.notation.codec import decode_snapshot
+from fleet.core.placement.problem import Answer, Problem, VictimProblem
+from fleet.core.snapshot import Config, Snapshot
 from fleet.wellknown import DECISION_FAILED
 from tests.controllers.fastloop import eventually, settle
 from tests.controllers.world import World, hub, member, policy, pytorchjob, tree

@@ -24,14 +24,14 @@ from hypothesis import strategies as st
 from fleet.controllers.decide.decider import Decider, Resort
 from fleet.controllers.decide.differences import IDS_MOST, UNITS_MOST, Receiver, Sender, merged, regrouped
 from fleet.controllers.decide.process import TRIAL_LEAST_S, DeciderEnded, DecisionTooLong, ProcessDecider
-from fleet.decide import PARTS, BadSnapshot, decide
-from fleet.model.plan import Plan
-from fleet.model.reason import Code, Reason
-from fleet.model.unit import Phase, Unit
-from fleet.notation.codec import encode_plan
-from fleet.placement.problem import Answer, Problem, Solver, VictimProblem
-from fleet.snapshot import Changes, Config, Snapshot
-from fleet.solver.cpsat import CpSat
+from fleet.core.decide import PARTS, BadSnapshot, decide
+from fleet.core.model.plan import Plan
+from fleet.core.model.reason import Code, Reason
+from fleet.core.model.unit import Phase, Unit
+from fleet.core.notation.codec import encode_plan
+from fleet.core.placement.problem import Answer, Problem, Solver, VictimProblem
+from fleet.core.snapshot import Changes, Config, Snapshot
+from fleet.core.solver.cpsat import CpSat
 from tests.bench.decide import changes, world
 from tests.builders import NOW, member, snapshot, unit
 from tests.check.reclaims import contested

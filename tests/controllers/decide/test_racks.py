@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from fleet.controllers.runtime.hub import ControllerConfig
-from fleet.model.amounts import Amounts
-from fleet.model.member import Pool
+from fleet.core.model.amounts import Amounts
+from fleet.core.model.member import Pool
 from fleet.values.ports import Body
 from fleet.wellknown import (
     ANNOTATION_DOMAIN,

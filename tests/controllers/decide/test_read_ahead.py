@@ -9,7 +9,7 @@ import pytest
 
 from fleet.controllers.decide import snapshot as subject
 from fleet.controllers.decide.snapshot import READ_AT_ONCE, SnapshotBuilder
-from fleet.model.unit import Unit
+from fleet.core.model.unit import Unit
 from tests.controllers.fastloop import eventually
 from tests.controllers.world import World, hub, member, policy, pytorchjob, tree
 

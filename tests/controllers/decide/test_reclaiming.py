@@ -13,10 +13,10 @@ from fleet.controllers.decide.snapshot import SnapshotBuilder
 from fleet.controllers.fields.evict import evict
 from fleet.controllers.runtime.events import EventRecorder
 from fleet.controllers.runtime.hub import ControllerConfig
-from fleet.decide import decide
-from fleet.model.leaving import vacated
-from fleet.model.unit import Phase
-from fleet.snapshot import Config
+from fleet.core.decide import decide
+from fleet.core.model.leaving import vacated
+from fleet.core.model.unit import Phase
+from fleet.core.snapshot import Config
 from fleet.values.ports import Body
 from fleet.values.times import rfc3339
 from fleet.wellknown import ANNOTATION_CHECKPOINT, ANNOTATION_ENQUEUED

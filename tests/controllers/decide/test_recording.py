@@ -15,11 +15,11 @@ from fleet.controllers.decide.latest import KIND as SNAPSHOT
 from fleet.controllers.decide.latest import PAUSE_MIN_S, LatestSnapshot
 from fleet.controllers.decide.record import KIND, RECORD, Packer, unpack
 from fleet.controllers.runtime.events import COMBINED, SIMILAR_FOR_S, SIMILAR_MAX, EventRecorder, EventRetention
-from fleet.model.member import Member
-from fleet.model.plan import Certificate, Plan
-from fleet.model.unit import Phase, Unit
-from fleet.notation.codec import decode_plan, decode_snapshot, encode_record, replay
-from fleet.snapshot import Changes, Snapshot
+from fleet.core.model.member import Member
+from fleet.core.model.plan import Certificate, Plan
+from fleet.core.model.unit import Phase, Unit
+from fleet.core.notation.codec import decode_plan, decode_snapshot, encode_record, replay
+from fleet.core.snapshot import Changes, Snapshot
 from tests.controllers.fastloop import eventually, settle
 from tests.controllers.world import hub, member, policy, pytorchjob
 

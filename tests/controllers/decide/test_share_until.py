@@ -9,8 +9,8 @@ import pytest
 
 from fleet.controllers.decide.commit import PlanCommitter
 from fleet.controllers.decide.snapshot import Picture, SnapshotBuilder
-from fleet.model.plan import Placement
-from fleet.model.unit import Unit
+from fleet.core.model.plan import Placement
+from fleet.core.model.unit import Unit
 from tests.controllers.decide.test_admission_checks import answer, reserves
 from tests.controllers.world import World, hub, member, policy, pytorchjob
 

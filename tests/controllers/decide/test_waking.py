@@ -7,9 +7,9 @@ from dataclasses import replace
 import pytest
 
 from fleet.controllers.decide.waking import next_change
-from fleet.model.reason import Code, Reason
-from fleet.model.unit import Claim, Nomination
-from fleet.snapshot import Config
+from fleet.core.model.reason import Code, Reason
+from fleet.core.model.unit import Claim, Nomination
+from fleet.core.snapshot import Config
 from tests.builders import NOW, UnitBuilder, snapshot, unit
 
 RECLAIM = Config(reclaim=True, protection_s=60, head_after_s=0)

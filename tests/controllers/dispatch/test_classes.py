@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from fleet.controllers.dispatch.manifests import users_of
+from fleet.core.model.reason import Code
 from fleet.members.members import Did, Outcome
-from fleet.model.reason import Code
 from fleet.values.ports import Body, Key
 from tests.controllers.fastloop import eventually, settle
 from tests.controllers.world import World, hub, member, policy, pytorchjob

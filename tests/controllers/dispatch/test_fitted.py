@@ -5,9 +5,9 @@ from __future__ import annotations
 import copy
 
 from fleet.controllers.dispatch.fitted import fitted
+from fleet.core.model.amounts import NOTHING
+from fleet.core.model.unit import Component
 from fleet.kinds import interpreter_of
-from fleet.model.amounts import NOTHING
-from fleet.model.unit import Component
 from tests.controllers.world import pytorchjob
 
 PYTORCHJOB, JOB = interpreter_of("kubeflow.org/v1", "PyTorchJob"), interpreter_of("batch/v1", "Job")

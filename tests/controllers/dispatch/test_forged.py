@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from fleet.bindings import binding as b
 from fleet.controllers.decide.units import base_unit, now_unit
 from fleet.controllers.runtime.hub import ControllerConfig
-from fleet.model.amounts import Amounts
-from fleet.model.pod import PodView
+from fleet.core.model.amounts import Amounts
+from fleet.core.model.pod import PodView
 from fleet.values.ports import Body
 from fleet.wellknown import ATTEMPT, LABEL_BINDING
 from tests.controllers.fakemember import key_of

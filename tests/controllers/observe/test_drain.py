@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from fleet.bindings.draining import drain_of, drain_taint
-from fleet.model.member import Taint
+from fleet.core.model.member import Taint
 from fleet.values.ports import Body
 from tests.controllers.fastloop import eventually, settle
 from tests.controllers.world import World, hub, member, policy, pytorchjob, tree

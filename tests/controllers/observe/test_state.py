@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from fleet.controllers.decide.snapshot import SnapshotBuilder
-from fleet.model.member import Taint
+from fleet.core.model.member import Taint
 from fleet.values.ports import Body
 from fleet.values.times import seconds
 from tests.controllers.fastloop import eventually, settle

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from fleet.bindings.nomination import nomination_of
 from fleet.controllers.runtime.hub import ControllerConfig
-from fleet.model.amounts import Amounts
-from fleet.model.member import Pool
+from fleet.core.model.amounts import Amounts
+from fleet.core.model.member import Pool
 from tests.controllers.decide.test_admission_checks import status
 from tests.controllers.fakemember import FakeMember
 from tests.controllers.fastloop import eventually, settle

@@ -7,8 +7,8 @@ from typing import Any
 
 from api.engine.patch import MERGE
 from fleet.controllers.runtime.hub import ControllerConfig
+from fleet.core.model.pod import PodView
 from fleet.members.members import Did, Outcome
-from fleet.model.pod import PodView
 from tests.controllers.decide.test_admission_checks import answer, asks, states, status
 from tests.controllers.fakemember import FakeMember
 from tests.controllers.fastloop import eventually, settle

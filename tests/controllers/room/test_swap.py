@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 
 from fleet.controllers.room.placeholders import placeholders
 from fleet.controllers.room.swap import exchange
+from fleet.core.model.amounts import Amounts
+from fleet.core.model.pod import PodView
 from fleet.kinds import interpreter_of
-from fleet.model.amounts import Amounts
-from fleet.model.pod import PodView
 from fleet.wellknown import ATTEMPT, LABEL_BINDING, LABEL_COMPONENT, LABEL_HUB
 
 

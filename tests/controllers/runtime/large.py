@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from fleet.controllers.runtime.metrics import Metrics
-from fleet.model.unit import Unit
-from fleet.quota.tree import QuotaNode, QuotaTree
-from fleet.snapshot import Snapshot
+from fleet.core.model.unit import Unit
+from fleet.core.quota.tree import QuotaNode, QuotaTree
+from fleet.core.snapshot import Snapshot
 from tests.builders import GPU, NOW, member, unit
 from tests.controllers.fakes import FakeMembers
 

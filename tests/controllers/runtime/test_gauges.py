@@ -8,8 +8,8 @@ from prometheus_client.metrics_core import Metric
 
 from fleet.controllers.runtime import gauges
 from fleet.controllers.runtime.metrics import size_of
+from fleet.core.snapshot import Snapshot
 from fleet.members.nodes import Nodes, read_node
-from fleet.snapshot import Snapshot
 from fleet.values.bounded import Bounded
 from tests.builders import GIB, GPU, MemberBuilder, amounts, member, snapshot, tree, unit
 from tests.controllers.runtime.large import large_fleet

@@ -21,16 +21,16 @@ from fleet.admission.filling import filled
 from fleet.cli.datadir import DataDir
 from fleet.controllers.runtime.gauges import LEAVES_MOST, OTHERS, OUTSIDE, UNKNOWN
 from fleet.controllers.runtime.metrics import Counted, Metrics, outcome_of
-from fleet.decide import PARTS
+from fleet.core.decide import PARTS
+from fleet.core.model.plan import Stage
+from fleet.core.model.unit import Phase, Unit
+from fleet.core.placement.problem import Answer, Problem, VictimProblem
+from fleet.core.quota.parse import parse_tree
+from fleet.core.snapshot import Snapshot
+from fleet.core.solver.process import FAILED, LATE, STARTING
 from fleet.hub.certificates import Certificates
-from fleet.model.plan import Stage
-from fleet.model.unit import Phase, Unit
-from fleet.placement.problem import Answer, Problem, VictimProblem
-from fleet.quota.parse import parse_tree
 from fleet.relays.relays import Relays
 from fleet.simulate.wall import RandomIds, WallClock
-from fleet.snapshot import Snapshot
-from fleet.solver.process import FAILED, LATE, STARTING
 from tests.controllers.decide.test_commit import waiting
 from tests.controllers.fastloop import eventually
 from tests.controllers.world import World, hub, member, policy, pytorchjob, tree

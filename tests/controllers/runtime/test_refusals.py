@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from fleet.controllers.runtime.heartbeat import waiting_of
 from fleet.controllers.runtime.refusals import CAUSES_MOST, KEPT_MOST, LATELY_S, Refusals
-from fleet.model.reason import Code, Reason
-from fleet.snapshot import Snapshot
+from fleet.core.model.reason import Code, Reason
+from fleet.core.snapshot import Snapshot
 from fleet.values.ports import Key
 from fleet.wellknown import ANNOTATION_CREATOR
 from tests.controllers.fastloop import eventually

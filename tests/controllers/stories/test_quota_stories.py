@@ -10,8 +10,8 @@ import pytest
 from api.engine.status import StatusError
 from api.objects.writing import Options, User
 from fleet.admission import rules
-from fleet.quota.leaf import leaf_for
-from fleet.quota.parse import parse_tree
+from fleet.bindings.leaf import leaf_for
+from fleet.core.quota.parse import parse_tree
 from fleet.values.ports import Body
 from fleet.wellknown import ANNOTATION_CREATOR, QUOTA, QUOTA_NAME_LABELS, TREE_NAMESPACE
 from tests.controllers.fastloop import eventually, settle

@@ -7,15 +7,15 @@ from dataclasses import replace
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from fleet.model.order import queue_order
-from fleet.model.unit import Phase, Unit
-from fleet.placement.candidates.candidate import service_order
-from fleet.placement.candidates.grouping import Grouping
-from fleet.placement.greedy.greedy import AGES_S, age_bucket, place
-from fleet.placement.linked.linked import build
-from fleet.quota.tiers import Alike, Tier
-from fleet.quota.usage import request_of
-from fleet.snapshot import Snapshot
+from fleet.core.model.order import queue_order
+from fleet.core.model.unit import Phase, Unit
+from fleet.core.placement.candidates.candidate import service_order
+from fleet.core.placement.candidates.grouping import Grouping
+from fleet.core.placement.greedy.greedy import AGES_S, age_bucket, place
+from fleet.core.placement.linked.linked import build
+from fleet.core.quota.tiers import Alike, Tier
+from fleet.core.quota.usage import request_of
+from fleet.core.snapshot import Snapshot
 from tests.builders import NOW
 from tests.placement import onebyone
 from tests.placement.situations import situation_of

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fleet.model.reason import Code, Reason
+from fleet.core.model.reason import Code, Reason
 from tests.builders import GPU
 
 

@@ -7,20 +7,20 @@ from dataclasses import replace
 
 import pytest
 
-from fleet.check import check
-from fleet.decide import decide
-from fleet.model.bounds import BOUNDS
-from fleet.notation import codec
-from fleet.placement.candidates.candidate import Candidate, without
-from fleet.placement.candidates.grouping import Grouping
-from fleet.placement.linked.decode import refined
-from fleet.placement.linked.linked import build
-from fleet.placement.packing.room import MemberRoom
-from fleet.placement.problem import Answer, Problem, VictimProblem
-from fleet.placement.reservation.profile import Profile
-from fleet.quota.tiers import Rank, Tier
-from fleet.snapshot import Snapshot
-from fleet.solver.cpsat import CpSat
+from fleet.core.check import check
+from fleet.core.decide import decide
+from fleet.core.model.bounds import BOUNDS
+from fleet.core.notation import codec
+from fleet.core.placement.candidates.candidate import Candidate, without
+from fleet.core.placement.candidates.grouping import Grouping
+from fleet.core.placement.linked.decode import refined
+from fleet.core.placement.linked.linked import build
+from fleet.core.placement.packing.room import MemberRoom
+from fleet.core.placement.problem import Answer, Problem, VictimProblem
+from fleet.core.placement.reservation.profile import Profile
+from fleet.core.quota.tiers import Rank, Tier
+from fleet.core.snapshot import Snapshot
+from fleet.core.solver.cpsat import CpSat
 from tests.bench.exact import NOW, exact, posed, world
 from tests.builders import member, tree, unit
 from tests.builders import snapshot as world_of
@@ -97,7 +97,7 @@ def test_of_a_small_fleet_all_members_are_modelled_as_soon_as_one_is(monkeypatch
     problem, profile, dropped = linked_of(world(4))
     found = refined(problem, [], dropped[:1], frozenset(), profile)
     assert found is not None and found[1] == frozenset(world(4).members)
-    monkeypatch.setattr("fleet.placement.linked.decode.BOUNDS", replace(BOUNDS, small_node_variables=10))
+    monkeypatch.setattr("fleet.core.placement.linked.decode.BOUNDS", replace(BOUNDS, small_node_variables=10))
     found = refined(problem, [], dropped[:1], frozenset(), profile)
     assert found is not None and found[1] == {dropped[0][1]}
 
@@ -129,7 +129,7 @@ def test_what_does_not_pack_in_a_member_that_is_modelled_already_may_not_come_th
 
 
 def test_a_fleet_of_too_many_nodes_keeps_its_coarse_rows(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("fleet.placement.linked.decode.BOUNDS", replace(BOUNDS, node_variables=10))
+    monkeypatch.setattr("fleet.core.placement.linked.decode.BOUNDS", replace(BOUNDS, node_variables=10))
     problem, profile, dropped = linked_of(world(4))
     assert BOUNDS.node_variables > 10
     assert refined(problem, [], dropped, frozenset(), profile) is None

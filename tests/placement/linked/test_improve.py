@@ -7,10 +7,10 @@ from dataclasses import replace
 
 import pytest
 
-from fleet.decide import decide
-from fleet.model.bounds import BOUNDS
-from fleet.notation import codec
-from fleet.solver.cpsat import CpSat
+from fleet.core.decide import decide
+from fleet.core.model.bounds import BOUNDS
+from fleet.core.notation import codec
+from fleet.core.solver.cpsat import CpSat
 from tests.bench.exact import NOW as THEN
 from tests.bench.exact import world
 from tests.builders import GPU, NOW, member, snapshot, tree, unit
@@ -24,14 +24,14 @@ def test_the_certificate_names_the_bands_that_the_model_does_not_have() -> None:
 
 
 def test_what_is_optimal_in_a_part_of_the_question_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("fleet.placement.linked.classes.BOUNDS", replace(BOUNDS, bands=1))
+    monkeypatch.setattr("fleet.core.placement.linked.classes.BOUNDS", replace(BOUNDS, bands=1))
     high, low = unit("high").gpus(8, pods=2).priority(1), unit("low").gpus(8, pods=2)
     plan = decide(snapshot(high, low, member("x").nodes(1)), now=NOW, seed=1, solver=CpSat())
     assert plan.certificate.why == "optimal: no other gang could start; the model has no bands below the first 1"
 
 
 def test_the_certificate_names_the_end_of_a_chain(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("fleet.placement.linked.classes.BOUNDS", replace(BOUNDS, links=1))
+    monkeypatch.setattr("fleet.core.placement.linked.classes.BOUNDS", replace(BOUNDS, links=1))
     line = [unit(f"u{i}").gpus(1 + i).queue("root/ml").since(99 - i) for i in range(3)]
     others = [unit("other").gpus(8).queue("root/o").since(10), unit("young").gpus(8).queue("root/o")]
     world = snapshot(*line, *others, member("x").nodes(1), tree(ml={"policy": "Block", "max": {GPU: 4}}, o={}))
@@ -41,7 +41,7 @@ def test_the_certificate_names_the_end_of_a_chain(monkeypatch: pytest.MonkeyPatc
 
 
 def test_the_certificate_names_the_last_answer_and_the_record_replays(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("fleet.placement.linked.improve.BOUNDS", replace(BOUNDS, answers=1))
+    monkeypatch.setattr("fleet.core.placement.linked.improve.BOUNDS", replace(BOUNDS, answers=1))
     snapshot = world(3)
     snapshot = replace(snapshot, config=replace(snapshot.config, solve_limit_s=60.0))
     plan = decide(snapshot, now=THEN, seed=1, solver=CpSat())
@@ -52,7 +52,7 @@ def test_the_certificate_names_the_last_answer_and_the_record_replays(monkeypatc
 
 
 def test_the_certificate_names_nodes_that_are_too_many(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("fleet.placement.linked.decode.BOUNDS", replace(BOUNDS, node_variables=10))
+    monkeypatch.setattr("fleet.core.placement.linked.decode.BOUNDS", replace(BOUNDS, node_variables=10))
     plan = decide(world(3), now=THEN, seed=1, solver=CpSat())
     assert "the model takes no more of its nodes" in plan.certificate.why
     assert "node_variables" in plan.certificate.bounds
@@ -71,7 +71,7 @@ def test_the_certificate_names_nodes_that_are_too_many(monkeypatch: pytest.Monke
 def test_the_certificate_names_each_bound_of_the_search(
     module: str, bound: str, most: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(f"fleet.placement.linked.{module}.BOUNDS", replace(BOUNDS, **{bound: most}))
+    monkeypatch.setattr(f"fleet.core.placement.linked.{module}.BOUNDS", replace(BOUNDS, **{bound: most}))
     snapshot = world(8)
     snapshot = replace(snapshot, config=replace(snapshot.config, solve_limit_s=60.0))
     assert bound in decide(snapshot, now=THEN, seed=1, solver=CpSat()).certificate.bounds

@@ -8,26 +8,26 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fleet.check import check
-from fleet.decide import decide
-from fleet.model.amounts import Amounts
-from fleet.model.bounds import BOUNDS
-from fleet.model.unit import Component
-from fleet.placement.candidates.candidate import Group
-from fleet.placement.candidates.eligibility import Policies
-from fleet.placement.greedy.greedy import age_bucket, weight
-from fleet.placement.linked.decode import decode
-from fleet.placement.linked.linked import build
-from fleet.placement.packing.layout import lay_out
-from fleet.placement.packing.room import MemberRoom
-from fleet.placement.packing.space import Space
-from fleet.placement.reservation.profile import Profile
-from fleet.quota.tiers import Rank
-from fleet.quota.usage import Usage, request_of
-from fleet.quota.users import USER_MAX
-from fleet.snapshot import Config
-from fleet.snapshot.backlog import Backlog
-from fleet.solver.cpsat import CpSat
+from fleet.core.check import check
+from fleet.core.decide import decide
+from fleet.core.model.amounts import Amounts
+from fleet.core.model.bounds import BOUNDS
+from fleet.core.model.unit import Component
+from fleet.core.placement.candidates.candidate import Group
+from fleet.core.placement.candidates.eligibility import Policies
+from fleet.core.placement.greedy.greedy import age_bucket, weight
+from fleet.core.placement.linked.decode import decode
+from fleet.core.placement.linked.linked import build
+from fleet.core.placement.packing.layout import lay_out
+from fleet.core.placement.packing.room import MemberRoom
+from fleet.core.placement.packing.space import Space
+from fleet.core.placement.reservation.profile import Profile
+from fleet.core.quota.tiers import Rank
+from fleet.core.quota.usage import Usage, request_of
+from fleet.core.quota.users import USER_MAX
+from fleet.core.snapshot import Config
+from fleet.core.snapshot.backlog import Backlog
+from fleet.core.solver.cpsat import CpSat
 from tests.builders import GPU, NOW, MemberBuilder, NodeClaim, UnitBuilder, member, snapshot, tree, unit
 from tests.placement.situations import situation_of
 
@@ -159,7 +159,7 @@ def test_users_whose_caps_leave_room_for_all_that_they_wait_for_are_not_told_apa
 def test_too_many_capped_users_are_no_rows_and_are_cut_down_when_the_answer_is_packed(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("fleet.placement.linked.classes.BOUNDS", replace(BOUNDS, capped_users=1))
+    monkeypatch.setattr("fleet.core.placement.linked.classes.BOUNDS", replace(BOUNDS, capped_users=1))
     capped = tree(ml={"attributes": {USER_MAX: '{"nvidia.com/gpu": 4}'}})
     waiting = [unit(f"{user}-{i}").queue("root/ml").having(user=user) for user in ("ann", "bob") for i in range(6)]
     world = snapshot(*waiting, member("x").nodes(9), capped)

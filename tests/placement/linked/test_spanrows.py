@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from fleet.check import check
-from fleet.decide import decide
-from fleet.model.unit import Nomination, Seat
-from fleet.placement.linked.linked import build
-from fleet.placement.problem import ALONE, Beside, GangClass, Kind, Lane, Problem, Row
-from fleet.snapshot import Config, Snapshot
-from fleet.solver.cpsat import CpSat
+from fleet.core.check import check
+from fleet.core.decide import decide
+from fleet.core.model.unit import Nomination, Seat
+from fleet.core.placement.linked.linked import build
+from fleet.core.placement.problem import ALONE, Beside, GangClass, Kind, Lane, Problem, Row
+from fleet.core.snapshot import Config, Snapshot
+from fleet.core.solver.cpsat import CpSat
 from tests.builders import GPU, NOW, amounts, member, snapshot, tree, unit
 from tests.builders import UnitBuilder as Builder
 from tests.placement.situations import situation_of

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from fleet.model.unit import Unit
-from fleet.placement.greedy.greedy import AGES_S, age_bucket, weight
-from fleet.placement.packing.space import Space
+from fleet.core.model.unit import Unit
+from fleet.core.placement.greedy.greedy import AGES_S, age_bucket, weight
+from fleet.core.placement.packing.space import Space
 from tests.builders import NOW, unit
 
 

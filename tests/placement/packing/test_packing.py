@@ -12,18 +12,18 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fleet.check import check
-from fleet.check.packer import Gang, first_unpackable
-from fleet.decide import decide
-from fleet.model.bounds import BOUNDS
-from fleet.model.member import Taint
-from fleet.model.packing import Counts, Vector, packing
-from fleet.model.plan import Plan
-from fleet.placement.packing.layout import lay_out, packed_anew
-from fleet.placement.packing.room import MemberRoom
-from fleet.placement.packing.space import Shape, Space
-from fleet.snapshot import Config, Snapshot
-from fleet.solver.cpsat import CpSat
+from fleet.core.check import check
+from fleet.core.check.packer import Gang, first_unpackable
+from fleet.core.decide import decide
+from fleet.core.model.bounds import BOUNDS
+from fleet.core.model.member import Taint
+from fleet.core.model.packing import Counts, Vector, packing
+from fleet.core.model.plan import Plan
+from fleet.core.placement.packing.layout import lay_out, packed_anew
+from fleet.core.placement.packing.room import MemberRoom
+from fleet.core.placement.packing.space import Shape, Space
+from fleet.core.snapshot import Config, Snapshot
+from fleet.core.solver.cpsat import CpSat
 from tests.builders import ANYWHERE, GPU, NOW, MemberBuilder, amounts, member, snapshot, unit
 from tests.placement.packing.test_room import packs
 from tests.placement.packing.test_together import committed
@@ -199,11 +199,11 @@ def negative(pods: Sequence[tuple[Vector, int]], nodes: Sequence[Node]) -> list[
 def test_the_checker_does_not_believe_a_proposal(
     proposal: Callable[..., object], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("fleet.check.packer.packing", lambda pods, nodes, reached: proposal(pods, nodes))
+    monkeypatch.setattr("fleet.core.check.packer.packing", lambda pods, nodes, reached: proposal(pods, nodes))
     assert first_unpackable(crammed().value, [], gangs_of((5, 3, 3, 3) * 4))
 
 
 def test_the_checker_does_not_believe_that_a_node_takes_whom_it_does_not(monkeypatch: pytest.MonkeyPatch) -> None:
     x = member("x").nodes(1, taints=(Taint("gpu", "yes", "NoSchedule"),)).value
-    monkeypatch.setattr("fleet.check.packer.packing", lambda pods, nodes, reached: overfull(pods, nodes))
+    monkeypatch.setattr("fleet.core.check.packer.packing", lambda pods, nodes, reached: overfull(pods, nodes))
     assert first_unpackable(x, [], gangs_of((1,))) == ["g00"]

@@ -12,14 +12,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fleet.check.packer import Gang, first_unpackable
-from fleet.model.amounts import Amounts
-from fleet.model.member import Member, Pool
-from fleet.model.refine import Home, Outcome, refine
-from fleet.model.unit import Component, NodeClaim
-from fleet.placement.packing.pool import PoolRoom
-from fleet.placement.packing.room import Fit, MemberRoom
-from fleet.placement.packing.space import Space, Vector
+from fleet.core.check.packer import Gang, first_unpackable
+from fleet.core.model.amounts import Amounts
+from fleet.core.model.member import Member, Pool
+from fleet.core.model.refine import Home, Outcome, refine
+from fleet.core.model.unit import Component, NodeClaim
+from fleet.core.placement.packing.pool import PoolRoom
+from fleet.core.placement.packing.room import Fit, MemberRoom
+from fleet.core.placement.packing.space import Space, Vector
 from tests.builders import GPU, amounts
 
 RACK = "rack"

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from fleet.decide import decide
-from fleet.model.bounds import BOUNDS
-from fleet.model.effort import Effort
-from fleet.model.member import Member, Pool, Taint
-from fleet.model.reason import Code
-from fleet.model.unit import Component, NodeClaim, Requirement, Toleration
-from fleet.placement.packing.room import MemberRoom
-from fleet.placement.packing.space import Space
-from fleet.snapshot import Snapshot
+from fleet.core.decide import decide
+from fleet.core.model.bounds import BOUNDS
+from fleet.core.model.effort import Effort
+from fleet.core.model.member import Member, Pool, Taint
+from fleet.core.model.reason import Code
+from fleet.core.model.unit import Component, NodeClaim, Requirement, Toleration
+from fleet.core.placement.packing.room import MemberRoom
+from fleet.core.placement.packing.space import Space
+from fleet.core.snapshot import Snapshot
 from tests.builders import GPU, NOW, amounts, unit
 
 ZONE = "zone"

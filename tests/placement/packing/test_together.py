@@ -12,10 +12,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fleet.decide import decide
-from fleet.model.plan import Plan
-from fleet.model.unit import Phase, Unit
-from fleet.snapshot import Snapshot
+from fleet.core.decide import decide
+from fleet.core.model.plan import Plan
+from fleet.core.model.unit import Phase, Unit
+from fleet.core.snapshot import Snapshot
 from tests.builders import GPU, NOW, UnitBuilder, member, snapshot, unit
 from tests.placement.packing.test_room import packs
 

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from fleet.check import check
-from fleet.decide import decide
-from fleet.model.plan import Plan
-from fleet.model.reason import Code
-from fleet.model.unit import Claim, Nomination, Phase, Unit
-from fleet.placement.preemption.state import POLICY
-from fleet.placement.reservation.heads import nominated
-from fleet.quota.tree import QuotaTree
-from fleet.snapshot import Config, Snapshot
+from fleet.core.check import check
+from fleet.core.decide import decide
+from fleet.core.model.plan import Plan
+from fleet.core.model.reason import Code
+from fleet.core.model.unit import Claim, Nomination, Phase, Unit
+from fleet.core.placement.preemption.state import POLICY
+from fleet.core.placement.reservation.heads import nominated
+from fleet.core.quota.tree import QuotaTree
+from fleet.core.snapshot import Config, Snapshot
 from tests.builders import GPU, NOW, member, snapshot, tree
 from tests.placement.reservation.test_heads import Part, gang, heads, runs, small
 

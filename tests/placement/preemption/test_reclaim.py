@@ -9,15 +9,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fleet.check import check
-from fleet.check.packer import Gang, first_unpackable
-from fleet.check.violation import Rule, Violation
-from fleet.decide import decide
-from fleet.model.leaving import vacated
-from fleet.model.plan import Plan
-from fleet.notation.codec import decode_plan, encode_plan, encode_record, replay
-from fleet.quota.tree import QuotaTree
-from fleet.snapshot import Config, Snapshot
+from fleet.core.check import check
+from fleet.core.check.packer import Gang, first_unpackable
+from fleet.core.check.violation import Rule, Violation
+from fleet.core.decide import decide
+from fleet.core.model.leaving import vacated
+from fleet.core.model.plan import Plan
+from fleet.core.notation.codec import decode_plan, encode_plan, encode_record, replay
+from fleet.core.quota.tree import QuotaTree
+from fleet.core.snapshot import Config, Snapshot
 from tests.builders import GPU, NOW, MemberBuilder, UnitBuilder, member, snapshot, tree, unit
 from tests.check.reclaims import PROMISED, RECLAIM, runs, waits
 
@@ -39,7 +39,7 @@ def test_who_takes_claimed_room_in_the_eyes_of_the_checker_waits_and_what_evicts
         placed = [placement.unit for placement in plan.placements if placement.unit.startswith("small")]
         return tuple(Violation(Rule.CLAIM_TAKEN, key, f"{key} takes claimed room") for key in placed)
 
-    monkeypatch.setattr("fleet.decide.check", strict)
+    monkeypatch.setattr("fleet.core.decide.check", strict)
     small = [waits(f"small{i}", "c", 1) for i in range(3)]
     world = snapshot(
         waits("owner", "a"), *small, runs("r", "c"), FULL, member("y").nodes(1, free_gpu=2), PROMISED, RECLAIM

@@ -7,14 +7,14 @@ from dataclasses import replace
 
 import pytest
 
-from fleet.decide import decide
-from fleet.model.amounts import Amounts
-from fleet.model.member import Member, Pool
-from fleet.model.unit import Claim, Phase, Seat, Unit
-from fleet.placement.problem import Solver
-from fleet.quota.tree import QuotaTree
-from fleet.snapshot import Config, Snapshot
-from fleet.solver.cpsat import CpSat
+from fleet.core.decide import decide
+from fleet.core.model.amounts import Amounts
+from fleet.core.model.member import Member, Pool
+from fleet.core.model.unit import Claim, Phase, Seat, Unit
+from fleet.core.placement.problem import Solver
+from fleet.core.quota.tree import QuotaTree
+from fleet.core.snapshot import Config, Snapshot
+from fleet.core.solver.cpsat import CpSat
 from tests.builders import GPU, NOW, amounts, tree, unit
 
 CYCLE_S = 60.0

@@ -8,13 +8,13 @@ from collections.abc import Iterator, Sequence
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fleet.model.leaving import vacated
-from fleet.model.member import Member, Pool
-from fleet.model.unit import Phase, Seat, Unit
-from fleet.placement.packing.room import MemberRoom
-from fleet.placement.packing.space import Shape, Space
-from fleet.placement.preemption.vacancy import Inventory, Vacancy
-from fleet.snapshot import Snapshot
+from fleet.core.model.leaving import vacated
+from fleet.core.model.member import Member, Pool
+from fleet.core.model.unit import Phase, Seat, Unit
+from fleet.core.placement.packing.room import MemberRoom
+from fleet.core.placement.packing.space import Shape, Space
+from fleet.core.placement.preemption.vacancy import Inventory, Vacancy
+from fleet.core.snapshot import Snapshot
 from tests.builders import GPU, amounts, unit
 from tests.placement.preemption.test_victims import random_world
 

@@ -12,23 +12,23 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fleet.check import check
-from fleet.check.claims import may_not_leave
-from fleet.check.packer import Gang, first_unpackable
-from fleet.check.quality import needless
-from fleet.check.units import tiers_of
-from fleet.decide import decide
-from fleet.model.leaving import vacated
-from fleet.model.plan import Eviction, Plan
-from fleet.model.unit import Phase, Seat, Unit
-from fleet.notation.codec import encode_record, replay
-from fleet.placement.preemption.preempt import lost_work
-from fleet.placement.problem import Answer, Problem, VictimProblem
-from fleet.quota.tiers import Tier
-from fleet.quota.usage import Usage, request_of
-from fleet.snapshot import Snapshot
-from fleet.solver.cpsat import CpSat
-from fleet.solver.process import ProcessSolver
+from fleet.core.check import check
+from fleet.core.check.claims import may_not_leave
+from fleet.core.check.packer import Gang, first_unpackable
+from fleet.core.check.quality import needless
+from fleet.core.check.units import tiers_of
+from fleet.core.decide import decide
+from fleet.core.model.leaving import vacated
+from fleet.core.model.plan import Eviction, Plan
+from fleet.core.model.unit import Phase, Seat, Unit
+from fleet.core.notation.codec import encode_record, replay
+from fleet.core.placement.preemption.preempt import lost_work
+from fleet.core.placement.problem import Answer, Problem, VictimProblem
+from fleet.core.quota.tiers import Tier
+from fleet.core.quota.usage import Usage, request_of
+from fleet.core.snapshot import Snapshot
+from fleet.core.solver.cpsat import CpSat
+from fleet.core.solver.process import ProcessSolver
 from tests.builders import GPU, NOW, UnitBuilder, amounts, member, snapshot, tree, unit
 from tests.check.reclaims import PROMISED, RECLAIM, crowded
 

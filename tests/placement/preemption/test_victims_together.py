@@ -13,18 +13,18 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fleet.check.claims import may_not_leave
-from fleet.check.packer import first_unpackable
-from fleet.check.units import gang_of, tiers_of
-from fleet.decide import decide
-from fleet.model.leaving import vacated
-from fleet.model.plan import Eviction, Plan, VictimSearch
-from fleet.model.unit import Phase, Seat, Unit
-from fleet.notation.codec import encode_record, replay
-from fleet.placement.problem import Answer, Problem, VictimProblem
-from fleet.quota.usage import Usage, request_of
-from fleet.snapshot import Snapshot
-from fleet.solver.cpsat import CpSat
+from fleet.core.check.claims import may_not_leave
+from fleet.core.check.packer import first_unpackable
+from fleet.core.check.units import gang_of, tiers_of
+from fleet.core.decide import decide
+from fleet.core.model.leaving import vacated
+from fleet.core.model.plan import Eviction, Plan, VictimSearch
+from fleet.core.model.unit import Phase, Seat, Unit
+from fleet.core.notation.codec import encode_record, replay
+from fleet.core.placement.problem import Answer, Problem, VictimProblem
+from fleet.core.quota.usage import Usage, request_of
+from fleet.core.snapshot import Snapshot
+from fleet.core.solver.cpsat import CpSat
 from tests.builders import GPU, NOW, UnitBuilder, amounts, member, snapshot, tree, unit
 from tests.check.reclaims import RECLAIM, crowded
 from tests.placement.preemption.test_victims import Cost, Fails, cost, decided, evicted

@@ -6,16 +6,16 @@ import random
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
-from fleet.check import check
-from fleet.decide import decide
-from fleet.model.amounts import Amounts
-from fleet.model.member import Member, Pool
-from fleet.model.plan import Plan
-from fleet.model.unit import Claim, Phase, Seat, Unit
-from fleet.placement.problem import Solver
-from fleet.placement.reservation.heads import nominated
-from fleet.quota.tree import QuotaTree
-from fleet.snapshot import Config, Snapshot
+from fleet.core.check import check
+from fleet.core.decide import decide
+from fleet.core.model.amounts import Amounts
+from fleet.core.model.member import Member, Pool
+from fleet.core.model.plan import Plan
+from fleet.core.model.unit import Claim, Phase, Seat, Unit
+from fleet.core.placement.problem import Solver
+from fleet.core.placement.reservation.heads import nominated
+from fleet.core.quota.tree import QuotaTree
+from fleet.core.snapshot import Config, Snapshot
 from tests.builders import GPU, NOW, amounts, unit
 
 CYCLE_S = 60.0

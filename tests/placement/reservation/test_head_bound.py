@@ -17,9 +17,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from fleet.quota.tree import QuotaTree
-from fleet.snapshot import Config
-from fleet.solver.cpsat import CpSat
+from fleet.core.quota.tree import QuotaTree
+from fleet.core.snapshot import Config
+from fleet.core.solver.cpsat import CpSat
 from tests.builders import GPU, tree, unit
 from tests.placement.reservation.streams import CYCLE_S, Small, Stream, anywhere, pack, spread
 

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from fleet.check import check
-from fleet.decide import decide
-from fleet.model.bounds import BOUNDS
-from fleet.model.plan import Plan
-from fleet.model.unit import Nomination, Seat
-from fleet.placement.reservation.heads import is_overdue, nominated, overdue_change
-from fleet.quota.tree import QuotaTree
-from fleet.snapshot import Changes, Config, Snapshot
+from fleet.core.check import check
+from fleet.core.decide import decide
+from fleet.core.model.bounds import BOUNDS
+from fleet.core.model.plan import Plan
+from fleet.core.model.unit import Nomination, Seat
+from fleet.core.placement.reservation.heads import is_overdue, nominated, overdue_change
+from fleet.core.quota.tree import QuotaTree
+from fleet.core.snapshot import Changes, Config, Snapshot
 from tests.builders import NOW, MemberBuilder, UnitBuilder, amounts, member, snapshot, tree, unit
 
 TREE = tree(a={}, b={}, c={})

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fleet.model.unit import Nomination
+from fleet.core.model.unit import Nomination
 from tests.builders import GPU, NOW, member, tree
 from tests.placement.reservation.test_heads import (
     decided,

@@ -11,9 +11,9 @@ import pytest
 
 from api.engine import patch as patches
 from api.engine.status import StatusError
-from fleet.model.amounts import NOTHING, Amounts
-from fleet.model.charge import beyond, running
-from fleet.model.unit import Component
+from fleet.core.model.amounts import NOTHING, Amounts
+from fleet.core.model.charge import beyond, running
+from fleet.core.model.unit import Component
 from fleet.values.ports import Body
 from tests.admission.conftest import THE_HUB, USER, Hub
 from tests.controllers.fastloop import settle

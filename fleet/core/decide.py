@@ -1,0 +1,146 @@
+"""One decision: a snapshot in, a plan out. Pure: no clock, no I/O, no randomness of its own, no logging.
+
+The steps are numbered in `decide`. Each is a function from values to values. No step changes a value of another.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+from fleet.core.check import Violation, check
+from fleet.core.model.plan import Certificate, Placement, Plan
+from fleet.core.model.unit import Unit
+from fleet.core.placement.explain.why import reasons
+from fleet.core.placement.greedy.greedy import Outcome, settle, worth
+from fleet.core.placement.greedy.situation import Situation, claims_of, sort, with_claims, with_heads
+from fleet.core.placement.linked.improve import improve
+from fleet.core.placement.preemption.preempt import NOTHING_FOUND, Found, preempt
+from fleet.core.placement.preemption.victims import Asking
+from fleet.core.placement.problem import Solver
+from fleet.core.quota.tiers import Tier
+from fleet.core.snapshot import Snapshot
+
+VICTIMS_PART = 0.5  # of the time of a solve, for finding victims
+PARTS = ("greedy", "solver", "reclaim", "reasons", "check")  # of a decision, in their order; the last to its end
+
+
+class BadSnapshot(ValueError):
+    """The snapshot contradicts itself. `problems` has (field, problem) for each contradiction."""
+
+    def __init__(self, problems: Sequence[tuple[str, str]]) -> None:
+        super().__init__("; ".join(f"{where}: {problem}" for where, problem in problems))
+        self.problems = tuple(problems)
+
+
+def _unmarked(part: str) -> None:
+    return None
+
+
+def decide(
+    snapshot: Snapshot, *, now: float, seed: int, solver: Solver | None, mark: Callable[[str], None] = _unmarked
+) -> Plan:
+    """The plan for a snapshot at time `now` (epoch seconds). `solver` None: the greedy answer only. `mark` is told each
+    of PARTS as it begins, for a caller that has a clock.
+
+    The same snapshot, now, seed and solver's answer give the same plan. Raises BadSnapshot when the snapshot
+    contradicts itself; everything else that is wrong with a unit or a member is a reason.
+    """
+    mark("greedy")
+    problems = snapshot.problems()
+    if problems:
+        raise BadSnapshot(problems)
+    situation = sort(snapshot, now)  # 1: units in groups with their tiers, room, usage
+    situation = with_claims(situation)  # 2: claims start, or keep their room
+    situation = with_heads(situation)  # 3: heads, each with a member
+    greedy = settle(situation, situation.profile(), ())  # 4: start, or else reserve, in service order
+    mark("solver")
+    outcome, certificate = improve(situation, greedy, solver, seed)  # 5: CP-SAT on the linked model
+    mark("reclaim")
+    asking = Asking(solver, seed, snapshot.config.solve_limit_s * VICTIMS_PART)
+    situation, outcome, found = preempt(situation, outcome, asking)  # 6: victims leave, and their room is claimed
+    certificate = replace(certificate, victims=found.searches, reclaim=found.cut)
+    mark("reasons")
+    plan = _plan(situation, outcome, certificate, found)  # 7: one reason for each unit that waits
+    certificate = replace(certificate, bounds=tuple(sorted(situation.space.reached)))
+    plan = replace(plan, certificate=certificate)
+    mark("check")
+    bounds = set(certificate.bounds)
+    violations = check(snapshot, plan, now=now, reached=bounds)  # 8: safety, by arithmetic of its own
+    if not violations:
+        return plan
+    certificate = replace(certificate, bounds=tuple(sorted(bounds)))
+    plan = replace(plan, certificate=certificate)
+    outcome, plan = _repaired(situation, outcome, plan, violations, found)  # 9: without what the checker refuses
+    if certificate.shipped == "greedy" or worth(situation, outcome) > worth(situation, greedy):
+        return plan
+    certificate = replace(certificate, shipped="greedy", why="the checker refused cp-sat's plan")
+    return replace(decide(snapshot, now=now, seed=seed, solver=None), certificate=certificate)
+
+
+def _plan(situation: Situation, outcome: Outcome, certificate: Certificate, found: Found) -> Plan:
+    placed = [*situation.first, *outcome.placed]
+    crossing = {head.candidate.unit.id for head in situation.chosen.heads if head.crossing}
+    crossing |= {candidate.unit.id for candidate, _ in situation.first if candidate.tier > Tier.SHARE}
+    grows = situation.growing(outcome.placed)
+    placements = tuple(
+        Placement(unit.id, member, _share_until(situation, unit) if unit.id in crossing else None, unit.id in grows)
+        for unit, member in ((candidate.unit, member) for candidate, member in placed)
+    )
+    started = {candidate.unit.id for candidate, _ in placed} | situation.new
+    said = reasons(situation, outcome, {claim.unit: claim for claim in found.claims})
+    named = situation.chosen.named(outcome.profile.spans, started, situation.now)
+    return Plan(placements, said, certificate, found.evictions, found.claims, named)
+
+
+def _share_until(situation: Situation, unit: Unit) -> float:
+    """Until when a head that crosses its leaf's share, started from its reservation or its claim, counts as within the
+    share: for as long as it had waited, at least the protection time. Each run is longer than the run before, so a
+    gang that is evicted again and again ends."""
+    return situation.now + max(situation.snapshot.config.protection_s, situation.now - unit.enqueued_at)
+
+
+def _repaired(
+    situation: Situation, outcome: Outcome, plan: Plan, violations: Sequence[Violation], found: Found
+) -> tuple[Outcome, Plan]:
+    """The plan without the starts that the checker refuses: filled up once, and checked; later refusals are dropped for
+    good. In the end, a plan that starts and evicts nothing."""
+    snapshot, now = situation.snapshot, situation.now
+    refused: dict[str, str] = {}
+    certificate = plan.certificate
+    for fill in (True, False):
+        if any(violation.unit not in _starts(situation, outcome) for violation in violations) and found.claims:
+            situation, found = _without_evictions(situation), NOTHING_FOUND
+        starts = _starts(situation, outcome)
+        refused |= {violation.unit: starts[violation.unit] for violation in violations if violation.unit in starts}
+        left = [pair for pair in outcome.placed if pair[0].unit.id not in refused]
+        first = [pair for pair in situation.first if pair[0].unit.id not in refused]
+        waiting = [pair for pair in situation.first if pair[0].unit.id in refused]
+        situation = replace(situation, first=first, claims=(*situation.claims, *claims_of(waiting, now)))
+        chosen = situation.chosen.without({violation.unit for violation in violations})
+        situation = replace(situation, chosen=chosen)
+        profile = situation.after(left)
+        outcome = settle(situation, profile, left, refused) if fill else replace(outcome, placed=left, profile=profile)
+        outcome = replace(outcome, out={**outcome.out, **refused})
+        why = f"the checker dropped {len(refused)}: {violations[0].text}"
+        plan = _plan(situation, outcome, replace(certificate, why=why), found)
+        bounds = set(certificate.bounds)
+        violations = check(snapshot, plan, now=now, reached=bounds)
+        if not violations:
+            return outcome, plan
+        certificate = replace(certificate, bounds=tuple(sorted(bounds)))
+    nothing = replace(outcome, placed=[], profile=situation.profile())
+    situation = _without_evictions(situation)
+    claims = (*situation.claims, *claims_of(situation.first, now))
+    situation = replace(situation, first=[], claims=claims)
+    why = f"the checker refused everything: {violations[0].text}"
+    return nothing, _plan(situation, nothing, replace(certificate, why=why), NOTHING_FOUND)
+
+
+def _starts(situation: Situation, outcome: Outcome) -> dict[str, str]:
+    return {candidate.unit.id: member for candidate, member in (*situation.first, *outcome.placed)}
+
+
+def _without_evictions(situation: Situation) -> Situation:
+    """The situation before this plan claimed room for anybody."""
+    return with_heads(with_claims(sort(situation.snapshot, situation.now)))

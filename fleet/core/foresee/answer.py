@@ -1,0 +1,35 @@
+"""The answer of a search for the smallest changes that start a unit."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from fleet.core.foresee.change import Change, Kind
+from fleet.core.model.reason import Reason
+
+
+class Why(StrEnum):
+    """Why there is no change of a kind."""
+
+    NONE = "no single change of this kind starts it"
+    SPENT = "not found within the decisions or the time that the search may take"
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """`starts`: the unit starts as things are, or its victims are leaving; no change is needed. Otherwise `reason` is
+    the cause of its waiting. `changes`: the smallest change of each kind that has one, cheapest first. `without`: the
+    kinds that were tried and have none. `then`: the next obstacle of the unit once it is let go, or its back-off is
+    over. `decisions`: how many were asked for.
+
+    `certain`: the changes after which the solver's plan starts the unit, too. After any other change the unit starts
+    only likely. Where `starts`, None stands for no change."""
+
+    starts: bool
+    reason: Reason | None
+    changes: tuple[Change, ...] = ()
+    without: tuple[tuple[Kind, Why], ...] = ()
+    then: Reason | None = None
+    decisions: int = 0
+    certain: frozenset[Change | None] = frozenset()

@@ -1,0 +1,400 @@
+"""Changes that might start a waiting unit: each change, the snapshot after it, and one step less.
+
+A change is data. It is small enough to be read out to a person, and whole enough to be tried: `applied` gives the
+snapshot that there would be, so whether it helps is asked of `decide` and never guessed. Amounts move in steps that a
+person would type (a whole CPU, a GiB, one of anything else).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from enum import StrEnum
+
+from fleet.core.model.amounts import Amounts
+from fleet.core.model.matching import member_bars, repelled_by
+from fleet.core.model.member import TAINT_CORDON, TAINT_DRAIN, Member, Pool
+from fleet.core.model.reason import human
+from fleet.core.model.unit import AffinityGroup, Toleration, Unit
+from fleet.core.quota.tree import MAX_JOBS, QuotaNode, QuotaTree
+from fleet.core.quota.users import USER_MAX_BY_NAME, user_caps
+from fleet.core.snapshot import Changes, Snapshot
+from fleet.values.times import instant
+
+_LIFTS_MOST = 8  # taints and the like that one member may have to be cleared of
+
+
+class Kind(StrEnum):
+    """The kind of a change, in order of the people who can do it: nobody, the user, an administrator."""
+
+    WAIT = "Wait"
+    RELEASE = "Release"
+    REPLICAS = "FewerReplicas"
+    PRIORITY = "HigherPriority"
+    MEMBER = "AnotherMember"
+    QUOTA = "MoreQuota"
+    NODES = "MoreNodes"
+
+
+class Limit(StrEnum):
+    MAX = "max"
+    MIN = "min"
+    USER = "user max"
+
+
+class Lift(StrEnum):
+    """An obstacle between a unit and a member that can be lifted."""
+
+    AFFINITY = "cluster affinity"
+    TAINT = "taint"
+    FAILED = "failed there"
+    NOT_READY = "not ready"
+
+
+@dataclass(frozen=True, slots=True)
+class Wait:
+    """Its back-off ends at the epoch second `until`."""
+
+    until: float
+
+
+@dataclass(frozen=True, slots=True)
+class Release:
+    """A person lets the unit go: `what` is "held" or "suspended"."""
+
+    what: str
+
+
+@dataclass(frozen=True, slots=True)
+class FewerReplicas:
+    """`replicas` of a component instead of `of`."""
+
+    component: int  # index
+    name: str
+    replicas: int
+    of: int
+
+
+@dataclass(frozen=True, slots=True)
+class HigherPriority:
+    """`priority` instead of `of`."""
+
+    priority: int
+    of: int
+
+
+@dataclass(frozen=True, slots=True)
+class AnotherMember:
+    """The unit may go to `member`, once all of `lifts` are lifted."""
+
+    member: str
+    lifts: tuple[Lift, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Raise:
+    """`limit` of `resource` at a node goes up by `by`, to `to`. `user`: the user of a limit per user. `scaled`: of a
+    `min` where the tree promises more than there is: the part of it that holds before and after, the whole promise
+    then, and the whole room."""
+
+    node: str
+    limit: Limit
+    resource: str
+    by: int
+    to: int
+    user: str = ""
+    scaled: tuple[int, int, int, int] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class MoreQuota:
+    """All of `raises`, together. `follows`: the other limits that must grow for the tree to add up as admission
+    wants."""
+
+    raises: tuple[Raise, ...]
+    follows: tuple[Raise, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class MoreNodes:
+    """`nodes` empty nodes more, like those of the member's pool number `pool`, each with `each`."""
+
+    member: str
+    pool: int
+    nodes: int
+    each: Amounts
+
+
+Change = Wait | Release | FewerReplicas | HigherPriority | AnotherMember | MoreQuota | MoreNodes
+
+KINDS: Mapping[type, Kind] = {
+    Wait: Kind.WAIT, Release: Kind.RELEASE, FewerReplicas: Kind.REPLICAS, HigherPriority: Kind.PRIORITY,
+    AnotherMember: Kind.MEMBER, MoreQuota: Kind.QUOTA, MoreNodes: Kind.NODES,
+}  # fmt: skip
+
+
+def step(resource: str) -> int:
+    """The smallest amount by which a limit is changed, in base units."""
+    if resource == "cpu":
+        return 1000
+    return 1 << 30 if resource in ("memory", "ephemeral-storage") or resource.startswith("hugepages-") else 1
+
+
+def applied(snapshot: Snapshot, unit: str, change: Change, now: float) -> tuple[Snapshot, float]:
+    """The snapshot after the change, and the time at which it is: later for a Wait only."""
+    mine = snapshot.units[unit]
+    match change:
+        case Wait():
+            return snapshot, max(now, change.until)
+        case Release():
+            mine = replace(mine, suspended=False)
+            if mine.release_helps:
+                mine = replace(mine, held=False, held_why="")
+        case FewerReplicas():
+            parts = list(mine.components)
+            parts[change.component] = replace(parts[change.component], replicas=change.replicas)
+            mine = replace(mine, components=tuple(parts))
+        case HigherPriority():
+            mine = replace(mine, priority=change.priority)
+        case AnotherMember():
+            return _opened(snapshot, mine, change), now
+        case MoreQuota():
+            tree = raised_tree(snapshot.tree, change) if snapshot.tree is not None else None
+            return snapshot.apply(Changes(tree=tree, new_tree=True)), now
+        case MoreNodes():
+            return snapshot.apply(Changes(put_members=(_grown(snapshot.members[change.member], change),))), now
+    return snapshot.apply(Changes(put_units=(mine,))), now
+
+
+def less(change: Change, tree: QuotaTree | None = None) -> tuple[Change, ...]:
+    """The change with one step less: one way for each amount in it. None where the change has no amount, and where a
+    step less leaves things as they are."""
+    match change:
+        case FewerReplicas():
+            return () if change.replicas + 1 >= change.of else (replace(change, replicas=change.replicas + 1),)
+        case HigherPriority():
+            return () if change.priority - 1 <= change.of else (replace(change, priority=change.priority - 1),)
+        case MoreNodes():
+            return () if change.nodes <= 1 else (replace(change, nodes=change.nodes - 1),)
+        case MoreQuota() if tree is not None:
+            found: list[Change] = []
+            for number, given in enumerate(change.raises):
+                by = given.by - step(given.resource)
+                rest = [replace(given, by=by, to=given.to - step(given.resource))] if by > 0 else []
+                others = (*change.raises[:number], *rest, *change.raises[number + 1 :])
+                if others:
+                    found.append(more_quota(tree, others))
+            return tuple(found)
+        case _:
+            return ()
+
+
+def cost(change: Change, unit: Unit) -> float:
+    """The size of a change, to put the smallest first: the amount that the change adds or gives up, as a share of the
+    gang's own requests (of a resource, or of pods). The size is one half for each word of a policy that changes and for
+    another priority, which take room from other units or from none. Waiting and letting go cost nothing."""
+    match change:
+        case Wait() | Release():
+            return 0.0
+        case HigherPriority():
+            return 0.5
+        case AnotherMember():
+            return 0.5 * len(change.lifts)
+        case FewerReplicas():
+            return (change.of - change.replicas) / max(1, unit.pods)
+        case MoreQuota():
+            asked = unit.total
+            return sum(given.by / max(step(given.resource), asked[given.resource], 1) for given in change.raises)
+        case MoreNodes():
+            devices = [name for name in unit.total if "/" in name] or list(unit.total)
+            each = [change.each[name] * change.nodes / unit.total[name] for name in devices if unit.total[name] > 0]
+            return max(each, default=float(change.nodes))
+
+
+def text(change: Change) -> str:
+    """One clause for people, such as "raise max of root/vision by 2 nvidia.com/gpu, to 10"."""
+    match change:
+        case Wait():
+            return f"wait until {instant(change.until)}"
+        case Release():
+            return "release it" if change.what == "held" else "resume it"
+        case FewerReplicas():
+            return f"{change.replicas} instead of {change.of} replicas of {change.name}"
+        case HigherPriority():
+            return f"priority {change.priority} instead of {change.of}"
+        case AnotherMember():
+            if change.lifts == (Lift.NOT_READY,):
+                return f"member {change.member} ready again"
+            return f"let it go to member {change.member}: {', '.join(_LIFTED[lift] for lift in change.lifts)}"
+        case MoreQuota():
+            clauses = [_raise_text(given) for given in change.raises]
+            follows = [_raise_text(given) for given in change.follows]
+            return " and ".join(clauses) + (f" (which takes: {'; '.join(follows)})" if follows else "")
+        case MoreNodes():
+            what = ", ".join(f"{human(n, name)} {name}" for name, n in change.each.items_ if name != "pods")
+            return f"{change.nodes} more node{'s' if change.nodes != 1 else ''} of {what} in member {change.member}"
+
+
+# Nobody is advised to tolerate these: who cordoned or drains the member does not want the job there.
+OUT_OF_SERVICE = frozenset({TAINT_CORDON, TAINT_DRAIN, "node.kubernetes.io/unschedulable"})
+_UNITS = {"cpu": "CPU"}
+_LIFTED = {
+    Lift.AFFINITY: "add it to the policy's cluster affinity",
+    Lift.TAINT: "tolerate its taint",
+    Lift.FAILED: "although it failed there",
+    Lift.NOT_READY: "when it is ready again",
+}
+
+
+def _raise_text(given: Raise) -> str:
+    where = f"max of user {given.user} at" if given.limit is Limit.USER else f"{given.limit} of"
+    if given.resource == MAX_JOBS:
+        return f"raise {where} {given.node} by {given.by} job{'s' if given.by != 1 else ''}, to {given.to}"
+    by, to = human(given.by, given.resource), human(given.to, given.resource)
+    said = f"raise {where} {given.node} by {by} {_UNITS.get(given.resource, given.resource)}, to {to}"
+    if given.scaled is None:
+        return said
+    before, after, promised, there = (human(amount, given.resource) for amount in given.scaled)
+    return f"{said} ({after} of which hold, {before} now: {promised} are promised in all, and {there} are there)"
+
+
+def more_quota(tree: QuotaTree, raises: tuple[Raise, ...]) -> MoreQuota:
+    """The raises, and their consequences: min is at most max, parents promise at least the sum of their children, and a
+    root whose min is its max stays so."""
+    after = tree
+    for given in raises:
+        after = _raised(after, given)
+    follows: list[Raise] = []
+
+    def grow(path: str, limit: Limit, resource: str, to: int) -> None:
+        nonlocal after
+        amounts = after.nodes[path].max if limit is Limit.MAX else after.nodes[path].min
+        given = Raise(path, limit, resource, to - amounts.get(resource, 0), to)
+        follows.append(given)
+        after = _raised(after, given)
+
+    for given in raises:
+        for path in tree.ancestors(given.node):
+            if given.limit is Limit.USER:
+                break
+            node, resource = after.nodes[path], given.resource
+            below = sum(after.nodes[child].min.get(resource, 0) for child in node.children)
+            if given.limit is Limit.MIN and path != given.node and node.min.get(resource, 0) < below:
+                grow(path, Limit.MIN, resource, below)
+            promised = after.nodes[path].min.get(resource, 0)
+            if given.limit is Limit.MIN and resource in node.max and node.max[resource] < promised:
+                grow(path, Limit.MAX, resource, promised)
+            before = tree.nodes[path]
+            if path == tree.root and resource in before.min and before.min[resource] == before.max.get(resource):
+                top = after.nodes[path]
+                most = max(top.min[resource], top.max[resource])
+                for limit, amount in ((Limit.MIN, top.min[resource]), (Limit.MAX, top.max[resource])):
+                    if amount < most:
+                        grow(path, limit, resource, most)
+    return MoreQuota(raises, tuple(follows))
+
+
+def raised_tree(tree: QuotaTree, change: MoreQuota) -> QuotaTree:
+    """The tree after the change."""
+    for given in (*change.raises, *change.follows):
+        tree = _raised(tree, given)
+    return tree
+
+
+def limit_at(tree: QuotaTree, node: str, limit: Limit, resource: str, user: str = "") -> int | None:
+    """The present value; None for no limit. A `min` that is not set is 0."""
+    at = tree.nodes[node]
+    match limit:
+        case Limit.MAX:
+            return at.max.get(resource)
+        case Limit.MIN:
+            return at.min.get(resource, 0)
+        case Limit.USER:
+            caps = tree.user_caps.get(node)
+            return caps.of(user).get(resource) if caps is not None else None
+
+
+def _raised(tree: QuotaTree, given: Raise) -> QuotaTree:
+    node = tree.nodes[given.node]
+    match given.limit:
+        case Limit.MAX:
+            node = replace(node, max={**node.max, given.resource: given.to})
+        case Limit.MIN:
+            node = replace(node, min={**node.min, given.resource: given.to})
+        case Limit.USER:
+            node = _user_raised(node, given)
+    return QuotaTree(tree.root, {**tree.nodes, given.node: node})
+
+
+def _user_raised(node: QuotaNode, given: Raise) -> QuotaNode:
+    caps = user_caps(node.attributes)
+    mine = {**(caps.of(given.user) if caps is not None else {}), given.resource: given.to}
+    exact = {name: f"{amount}m" if name == "cpu" else amount for name, amount in mine.items()}
+    named = {**json.loads(node.attributes.get(USER_MAX_BY_NAME, "{}")), given.user: exact}
+    return replace(node, attributes={**node.attributes, USER_MAX_BY_NAME: json.dumps(named)})
+
+
+def lifts_for(unit: Unit, member: Member) -> tuple[Lift, ...] | None:
+    """The obstacles to lift for the unit to go there; () for nothing; None when no lifting helps, or somebody has taken
+    the member out of service."""
+    if repelled_by((taint for taint in member.taints if taint.key in OUT_OF_SERVICE), unit.tolerations) is not None:
+        return None
+    lifts: set[Lift] = set() if member.ready else {Lift.NOT_READY}
+    for _ in range(_LIFTS_MOST):
+        bar = _bar(unit, member)
+        if bar is None:
+            return tuple(sorted(lifts)) if not member_bars(unit, member) else None
+        lifts.add(bar)
+        unit = _lifted(unit, member, bar)
+    return None
+
+
+def _bar(unit: Unit, member: Member) -> Lift | None:
+    """The first obstacle that keeps the unit out and can be lifted."""
+    if unit.affinity_groups and not any(member.name in group.members for group in unit.affinity_groups):
+        return Lift.AFFINITY
+    if repelled_by(member.taints, unit.tolerations) is not None:
+        return Lift.TAINT
+    return Lift.FAILED if member.name in unit.excluded else None
+
+
+def _lifted(unit: Unit, member: Member, bar: Lift) -> Unit:
+    match bar:
+        case Lift.AFFINITY:
+            name = f"and-{member.name}"
+            return replace(unit, affinity_groups=(*unit.affinity_groups, AffinityGroup(name, frozenset({member.name}))))
+        case Lift.TAINT:
+            taint = repelled_by(member.taints, unit.tolerations)
+            if taint is None:
+                return unit
+            tolerating = Toleration(taint.key, "Equal", taint.value, taint.effect)
+            return replace(unit, tolerations=(*unit.tolerations, tolerating))
+        case Lift.FAILED:
+            return replace(unit, excluded=unit.excluded - {member.name})
+        case Lift.NOT_READY:
+            return unit
+
+
+def _opened(snapshot: Snapshot, unit: Unit, change: AnotherMember) -> Snapshot:
+    member = snapshot.members[change.member]
+    for _ in range(_LIFTS_MOST):
+        bar = _bar(unit, member)
+        if bar is None or bar not in change.lifts:
+            break
+        unit = _lifted(unit, member, bar)
+    ready = (replace(member, ready=True, not_ready_reason=""),) if Lift.NOT_READY in change.lifts else ()
+    return snapshot.apply(Changes(put_units=(unit,), put_members=ready))
+
+
+def empty_node(pool: Pool) -> Amounts:
+    """The room of an empty node of this pool, as far as the inventory shows."""
+    return Amounts.of(pool.most)
+
+
+def _grown(member: Member, change: MoreNodes) -> Member:
+    pool = member.pools[change.pool]
+    free = pool.counts
+    free[change.each] = free.get(change.each, 0) + change.nodes
+    grown = replace(pool, free=tuple(free.items()))
+    return replace(member, pools=(*member.pools[: change.pool], grown, *member.pools[change.pool + 1 :]))

@@ -1,0 +1,155 @@
+"""The quota that could be missing for a waiting unit: the limits to raise, and by how much at the most.
+
+A search begins with these limits (smallest.py): raised so far, a limit keeps no unit out any more. The search finds the
+needed part, by deciding.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from fleet.core.foresee.change import Limit, MoreQuota, Raise, limit_at, more_quota, raised_tree, step
+from fleet.core.model.reason import OF_QUOTA, Code, Reason
+from fleet.core.model.unit import Phase, Unit
+from fleet.core.quota.guarantee import capacity, guarantees, with_potential
+from fleet.core.quota.tree import MAX_JOBS, QuotaTree
+from fleet.core.quota.usage import request_of
+from fleet.core.snapshot import Snapshot
+
+_AMOUNT_MOST = 1 << 62
+
+
+def limits_passed(snapshot: Snapshot, unit: Unit, tree: QuotaTree, leaf: str, *, behind: bool) -> tuple[Raise, ...]:
+    """Every limit above the unit raised as far as all charges there could need: of the resources that the unit asks
+    for, and for its user. `behind`: the unit waits for others of its leaf, so the resources of the others count,
+    too."""
+    total: dict[str, int] = {}
+    names, users = set(request_of(unit)), {unit.user}
+    for other in snapshot.units.values():
+        request = request_of(other)
+        for name, amount in request.items_:
+            total[name] = total.get(name, 0) + amount
+        if behind and other.leaf == leaf and other.phase is Phase.WAITING:
+            names.update(request)
+            users.add(other.user)
+    raises: list[Raise] = []
+    for path in tree.ancestors(leaf):
+        for limit, user in ((Limit.MAX, ""), *((Limit.USER, user) for user in sorted(users - {""}))):
+            for name in sorted(names):
+                now = limit_at(tree, path, limit, name, user)
+                by = _whole(max(0, total.get(name, 0) - now), name) if now is not None else 0
+                if now is not None and by > 0:
+                    raises.append(Raise(path, limit, name, by, now + by, user))
+    return tuple(raises)
+
+
+def promised(
+    snapshot: Snapshot, unit: Unit, tree: QuotaTree, leaf: str, *, every: bool = False, behind: bool = False
+) -> tuple[Raise, ...]:
+    """The `min` of the unit's leaf, raised over all that runs or waits in the leaf, so that the unit is within it. The
+    resources are those of the unit that the tree promises anywhere, or, with `every`, all of the unit's; `behind`:
+    those of the units that wait in the leaf, too."""
+    named = {name for node in tree.nodes.values() for name in node.min if name != MAX_JOBS}
+    mine = dict.fromkeys(name for name in unit.total if name != "pods")
+    total: dict[str, int] = {}
+    for other in snapshot.units.values():
+        if other.leaf == leaf:
+            for name, amount in other.total.items_:
+                total[name] = total.get(name, 0) + amount
+                if behind and other.phase is Phase.WAITING and name != "pods":
+                    mine[name] = None
+    devices = [name for name in mine if "/" in name]
+    asked = list(mine) if every else [name for name in mine if name in named] or devices or list(mine)
+    raises: list[Raise] = []
+    for name in asked:
+        now = tree.nodes[leaf].min.get(name, 0)
+        by = _whole(max(0, total.get(name, 0) - now), name)
+        if by > 0:
+            raises.append(Raise(leaf, Limit.MIN, name, by, now + by))
+    return tuple(raises)
+
+
+def refused(
+    snapshot: Snapshot, tree: QuotaTree, reason: Reason, raised: Mapping[tuple[str, Limit, str, str], Raise]
+) -> Raise | None:
+    """The raise that meets a refusal, on top of what is raised there already; None where there is none."""
+    node, resource, short = (reason.numbers.get(name) for name in ("node", "resource", "short"))
+    user = str(reason.numbers.get("user", ""))
+    if not isinstance(node, str) or node not in tree.nodes or not isinstance(short, int):
+        return None
+    resource = str(resource)
+    firm = reason.code is Code.MIN_EXHAUSTED
+    limit = Limit.MIN if firm else Limit.USER if user else Limit.MAX
+    now = limit_at(tree, node, limit, resource, user)
+    if now is None:
+        return None
+    before = raised.get((node, limit, resource, user))
+    more = max(1, short) + (before.by if before is not None else 0)
+    if firm:
+        after = raised_tree(tree, more_quota(tree, tuple(raised.values())))
+        enough = _promise_for(snapshot, after, node, resource, short)
+        if enough is None:
+            return None
+        more = max(more, enough - now)
+    by = _whole(more, resource)
+    return Raise(node, limit, resource, by, now + by, user)
+
+
+def missing(given: Raise, reason: Reason | None) -> int:
+    """The number of steps by which the limit of this raise is short, if that is the unit's obstacle without it; else
+    0."""
+    numbers = reason.numbers if reason is not None and reason.code in OF_QUOTA else {}
+    short = numbers.get("short")
+    mine = (numbers.get("node"), numbers.get("resource"), str(numbers.get("user", "")))
+    if not isinstance(short, int) or mine != (given.node, given.resource, given.user):
+        return 0
+    return -(-short // step(given.resource))
+
+
+def _promise_for(snapshot: Snapshot, tree: QuotaTree, node: str, resource: str, short: int) -> int | None:
+    """The `min` of a node that holds `short` more than the tree's promise there. The promises to its children count,
+    set or not; and where all promises are scaled down, more of it is needed. None where nothing suffices."""
+    given = guarantees(tree, {name: _AMOUNT_MOST for at in tree.nodes.values() for name in at.min}).min
+    mine, all_of_it = (given.get(at, {}).get(resource, 0) for at in (node, tree.root))
+    there = _there(snapshot)
+    left = there.get(resource, 0)
+    if all_of_it + short <= left:
+        return mine + short
+    holds = guarantees(tree, there).min.get(node, {}).get(resource, 0) + short
+    if holds >= left:
+        return None
+    return mine + max(short, -(-(holds * all_of_it - mine * left) // (left - holds)))
+
+
+def _there(snapshot: Snapshot) -> Mapping[str, int]:
+    """The measure of promises."""
+    return with_potential(capacity(snapshot.members, snapshot.backlog.holding.values()), snapshot.members)
+
+
+def explained(snapshot: Snapshot, tree: QuotaTree, change: MoreQuota) -> MoreQuota:
+    """The change, and for each `min` in it that is scaled down the part that holds."""
+    there = _there(snapshot)
+    before, after = guarantees(tree, there), guarantees(raised_tree(tree, change), there)
+    raises: list[Raise] = []
+    for given in change.raises:
+        name = given.resource
+        if given.limit is Limit.MIN and name in after.short:
+            held, holds = (found.min.get(given.node, {}).get(name, 0) for found in (before, after))
+            left, all_of_it = after.short[name]
+            given = replace(given, scaled=(held, holds, all_of_it, left))
+        raises.append(given)
+    return replace(change, raises=tuple(raises))
+
+
+def with_steps(tree: QuotaTree, change: MoreQuota, given: Raise, steps: int) -> MoreQuota:
+    """The change where one of its raises is so many steps, or is absent for 0."""
+    by = steps * step(given.resource)
+    at = change.raises.index(given)
+    smaller = (replace(given, by=by, to=given.to - given.by + by),) if steps else ()
+    return more_quota(tree, (*change.raises[:at], *smaller, *change.raises[at + 1 :]))
+
+
+def _whole(amount: int, resource: str) -> int:
+    """The amount, rounded up to whole steps."""
+    return min(_AMOUNT_MOST, -(-amount // step(resource)) * step(resource))

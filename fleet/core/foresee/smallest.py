@@ -1,0 +1,382 @@
+"""The smallest change that would start a waiting unit: for each kind of change, the least of it that is enough.
+
+Nothing here reasons about quota, order or room. A change is made to the snapshot, the snapshot is decided, and the unit
+starts or does not. So every input of a decision counts, at the price of some dozens of decisions. These are greedy: the
+solver's are slower, and the amounts would depend on its luck. The search halves the distance between an amount that
+does not start the unit and an amount that does. The answer always starts the unit and one step less does not, also
+where a larger amount once hurts. The numbers of reasons (short by so much) are only where the search begins.
+
+The controllers decide with a solver, which may give the room to others. So each change that was found is tried once
+more, with the solver; a change that fails there, or that was not tried for lack of time, starts the unit only likely.
+
+A search is bounded by the decisions it may ask for, in all and for each kind, and by `enough`, which a caller with a
+deadline answers. Kinds that were not finished within that are named, never guessed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
+from functools import partial
+
+from fleet.core.decide import decide
+from fleet.core.foresee.answer import Answer, Why
+from fleet.core.foresee.certain import is_certain, starts
+from fleet.core.foresee.change import (
+    KINDS,
+    AnotherMember,
+    Change,
+    FewerReplicas,
+    HigherPriority,
+    Kind,
+    Lift,
+    Limit,
+    MoreNodes,
+    MoreQuota,
+    Raise,
+    Release,
+    Wait,
+    applied,
+    cost,
+    less,
+    lifts_for,
+    more_quota,
+    step,
+)
+from fleet.core.foresee.more_nodes import least, pools_that_help
+from fleet.core.foresee.more_quota import explained, limits_passed, missing, promised, refused, with_steps
+from fleet.core.model.member import Member
+from fleet.core.model.plan import Plan
+from fleet.core.model.reason import OF_QUOTA, Code, Reason
+from fleet.core.model.unit import MOST_PRIORITY, Component, Phase
+from fleet.core.placement.packing.room import MemberRoom
+from fleet.core.placement.packing.space import Shape, Space
+from fleet.core.placement.problem import Solver
+from fleet.core.quota.tree import QuotaTree
+from fleet.core.snapshot import Snapshot
+
+DECISIONS = 80
+_OF_A_KIND = 24  # decisions
+_ROUNDS = 8
+_ROUNDS_MORE = 4
+_MEMBERS = 6  # tried, of the members that the unit is kept from
+_POOLS = 6
+_COMPONENTS = 4
+_NODES_MOST = 4096
+
+_ASKED: Mapping[Code, tuple[Kind, ...]] = {
+    Code.HELD: (Kind.RELEASE,),
+    Code.SUSPENDED: (Kind.RELEASE,),
+    Code.BACK_OFF: (Kind.WAIT,),
+    Code.QUOTA_EXHAUSTED: (Kind.QUOTA, Kind.REPLICAS, Kind.PRIORITY),
+    Code.MAX_JOBS: (Kind.QUOTA, Kind.PRIORITY),
+    Code.MIN_EXHAUSTED: (Kind.QUOTA, Kind.REPLICAS, Kind.PRIORITY, Kind.NODES),
+    Code.USER_LIMIT: (Kind.QUOTA, Kind.REPLICAS, Kind.PRIORITY),
+    Code.TOO_LARGE: (Kind.REPLICAS, Kind.MEMBER, Kind.NODES),
+    Code.LARGER_THAN_ANY_NODE: (Kind.MEMBER, Kind.NODES),
+    Code.NO_NODE_MATCHES: (Kind.MEMBER, Kind.NODES),
+    Code.UNKNOWN_RESOURCE: (Kind.MEMBER, Kind.NODES),
+    Code.NO_MEMBER_ALLOWED: (Kind.MEMBER,),
+    Code.MEMBER_NOT_READY: (Kind.MEMBER,),
+    Code.NO_MEMBER_FITS: (Kind.REPLICAS, Kind.PRIORITY, Kind.MEMBER, Kind.QUOTA, Kind.NODES),
+    Code.LOST_TO_OTHERS: (Kind.REPLICAS, Kind.PRIORITY, Kind.MEMBER, Kind.QUOTA, Kind.NODES),
+    Code.COLLECTS: (Kind.REPLICAS, Kind.PRIORITY, Kind.MEMBER, Kind.QUOTA, Kind.NODES),
+    Code.BEHIND_HEAD: (Kind.REPLICAS, Kind.PRIORITY, Kind.MEMBER, Kind.QUOTA, Kind.NODES),
+    Code.BEHIND_IN_QUEUE: (Kind.PRIORITY, Kind.QUOTA, Kind.REPLICAS, Kind.MEMBER, Kind.NODES),
+    Code.BAD_UNIT: (), Code.NO_LEAF: (), Code.NO_MEMBERS: (), Code.ROOM_CLAIMED: (),
+    Code.ADMISSION_CHECKS: (),
+}  # fmt: skip
+_EVERY = (Kind.REPLICAS, Kind.PRIORITY, Kind.MEMBER, Kind.QUOTA, Kind.NODES)
+
+
+def smallest(
+    snapshot: Snapshot,
+    unit: str,
+    *,
+    now: float,
+    seed: int = 0,
+    decisions: int = DECISIONS,
+    plan: Plan | None = None,
+    enough: Callable[[], bool] = lambda: False,
+    solver: Solver | None = None,
+) -> Answer:
+    """For the waiting unit with this id. `plan`: the greedy plan of the snapshot, if the caller has it. `solver` tells
+    the certain starts from the likely ones; without it, only a start that depends on no solver is certain. Raises
+    KeyError for a unit that is not in the snapshot or does not wait, and BadSnapshot as `decide` does."""
+    if snapshot.units[unit].phase is not Phase.WAITING:
+        raise KeyError(unit)
+    search = _Search(snapshot, unit, now, seed, decisions, enough)
+    answer = search.run(plan)
+    certain = search.certain((None,) if answer.starts else answer.changes, solver)
+    return replace(answer, certain=certain, decisions=search.asked)
+
+
+_Raises = dict[tuple[str, Limit, str, str], Raise]
+
+
+class _Spent(Exception):
+    """No more decisions may be asked for."""
+
+
+class _Search:
+    def __init__(
+        self, snapshot: Snapshot, unit: str, now: float, seed: int, decisions: int, enough: Callable[[], bool]
+    ) -> None:
+        self.snapshot = snapshot
+        self.unit = snapshot.units[unit]
+        self.now = now
+        self.seed = seed
+        self.enough = enough
+        self.asked = 0
+        self.most = decisions
+        self.until = decisions
+        self.reason: Reason | None = None
+        self.then: Reason | None = None
+        self.known: dict[Change, Reason | None] = {}
+        self.met: dict[Change | None, Reason | None] = {}  # the obstacle after a change: see `_in_the_way`
+
+    def run(self, plan: Plan | None) -> Answer:
+        if plan is None:
+            plan = decide(self.snapshot, now=self.now, seed=self.seed, solver=None)
+            self.asked = 1
+        self.reason = plan.reasons.get(self.unit.id)
+        self.met[None] = self._in_the_way(plan)
+        if self.reason is None or starts(plan, self.unit.id):
+            return Answer(True, self.reason, decisions=self.asked)
+        searches = {
+            Kind.WAIT: self.wait, Kind.RELEASE: self.release, Kind.QUOTA: self.quota, Kind.REPLICAS: self.replicas,
+            Kind.PRIORITY: self.priority, Kind.MEMBER: self.member, Kind.NODES: self.nodes,
+        }  # fmt: skip
+        found: list[Change] = []
+        without: list[tuple[Kind, Why]] = []
+        for kind in _ASKED.get(self.reason.code, _EVERY):
+            self.until = min(self.most, self.asked + _OF_A_KIND)
+            try:
+                change = searches[kind]()
+            except _Spent:
+                without.append((kind, Why.SPENT))
+                continue
+            if change is None:
+                without.append((kind, Why.NONE))
+            else:
+                found.append(change)
+        order = list(Kind)
+        found.sort(key=lambda change: (cost(change, self.unit), order.index(KINDS[type(change)])))
+        return Answer(False, self.reason, tuple(found), tuple(without), self.then, self.asked)
+
+    def certain(self, changes: Iterable[Change | None], solver: Solver | None) -> frozenset[Change | None]:
+        """The changes after which the solver's plan starts the unit, as far as decisions and time allow to try them."""
+        found: set[Change | None] = set()
+        for change in changes:
+            if self.asked >= self.most or self.enough():
+                break
+            self.asked += 1
+            world, now = self.snapshot, self.now
+            if change is not None:
+                world, now = applied(world, self.unit.id, change, now)
+            if is_certain(world, self.unit.id, now=now, seed=self.seed, solver=solver):
+                found.add(change)
+        return frozenset(found)
+
+    def left(self, change: Change) -> Reason | None:
+        """The reason of the unit after the change; None: it starts. Raises _Spent."""
+        if change not in self.known:
+            if self.asked >= self.until or self.enough():
+                raise _Spent
+            self.asked += 1
+            world, now = applied(self.snapshot, self.unit.id, change, self.now)
+            plan = decide(world, now=now, seed=self.seed, solver=None)
+            self.known[change] = None if starts(plan, self.unit.id) else plan.reasons[self.unit.id]
+            self.met[change] = self._in_the_way(plan)
+        return self.known[change]
+
+    def _in_the_way(self, plan: Plan) -> Reason | None:
+        """The reason of the unit, or, where it waits for the first of its queue, the reason of that unit."""
+        reason = plan.reasons.get(self.unit.id)
+        if reason is not None and reason.code is Code.BEHIND_IN_QUEUE:
+            first, units = reason.numbers.get("head"), self.snapshot.units
+            ahead = (key for key, unit in units.items() if unit.leaf == self.unit.leaf and unit.name == first)
+            return next((plan.reasons[key] for key in ahead if key in plan.reasons), reason)
+        return reason
+
+    def works(self, change: Change) -> bool:
+        return self.left(change) is None
+
+    def _least(self, no: int, yes: int, of: Callable[[int], Change], hints: Iterable[int]) -> int:
+        return least(no, yes, lambda number: self.works(of(number)), hints)
+
+    def wait(self) -> Change | None:
+        return self._let_go(Wait(self.unit.backoff_until or self.now))
+
+    def release(self) -> Change | None:
+        if not (self.unit.suspended or self.unit.release_helps):
+            return None
+        return self._let_go(Release("suspended" if self.unit.suspended else "held"))
+
+    def _let_go(self, change: Change) -> Change | None:
+        self.then = self.left(change)
+        return change if self.then is None else None
+
+    def replicas(self) -> Change | None:
+        """The change that gives up the fewest pods: of each component as many as may stay."""
+        parts = sorted(enumerate(self.unit.components), key=lambda part: (-part[1].replicas, part[0]))
+        short = self.reason.numbers.get("short") if self.reason and self.reason.code not in OF_QUOTA else None
+        best: FewerReplicas | None = None
+        for number, part in [(n, p) for n, p in parts if p.replicas > 1][:_COMPONENTS]:
+            given_up = partial(_without_pods, number, part)
+            most = part.replicas - 1 if best is None else min(part.replicas, best.of - best.replicas) - 1
+            if most < 1 or not self.works(given_up(most)):
+                continue
+            hints = [short, short - 1] if isinstance(short, int) else []
+            best = given_up(self._least(0, most, given_up, hints))
+        return best
+
+    def priority(self) -> Change | None:
+        """Only where another's priority is reached or passed can the order change."""
+        mine = self.unit.priority
+        others = {unit.priority for unit in self.snapshot.units.values()}
+        if self.snapshot.tree is not None:
+            others |= {node.threshold for node in self.snapshot.tree.nodes.values()}
+        steps = sorted({at for other in others for at in (other, other + 1) if mine < at <= MOST_PRIORITY})
+        if not steps or not self.works(HigherPriority(steps[-1], mine)):
+            return None
+        number = self._least(-1, len(steps) - 1, lambda number: HigherPriority(steps[number], mine), [])
+        return self._tight(HigherPriority(steps[number], mine))
+
+    def member(self) -> Change | None:
+        """The member that takes the fewest words to change, of those that may have room: first members that have it,
+        then members that could grow, then members where work could be told to leave."""
+        space = Space([self.unit.components], [self.unit.topology])
+        shape = space.shape(self.unit.components, self.unit.topology)
+        options: list[tuple[int, int, int, str, tuple[Lift, ...]]] = []
+        for name in sorted(self.snapshot.members):
+            at = self.snapshot.members[name]
+            lifts = lifts_for(self.unit, at)
+            if lifts:
+                far = self._how_far(at, shape, space)
+                if far is not None:
+                    options.append((far, len(lifts), at.price, name, lifts))
+        options.sort()
+        for _, _, _, name, lifts in options[:_MEMBERS]:
+            change = AnotherMember(name, lifts)
+            if self.works(change):
+                return change
+        if len(options) > _MEMBERS:
+            raise _Spent
+        return None
+
+    def _how_far(self, at: Member, shape: Shape, space: Space) -> int | None:
+        """Whether a member has room for the unit (0), once it has grown (1), or once work has left (2)."""
+        room = MemberRoom.of(at, space)
+        if room.fit(shape, space.devices) is not None:
+            return 0
+        if room.fit(shape, space.devices, potential=True) is not None:
+            return 1
+        empty = MemberRoom.emptied(at, space) if self.snapshot.config.reclaim else None
+        return 2 if empty is not None and empty.fit(shape, space.devices) is not None else None
+
+    def quota(self) -> Change | None:
+        tree, leaf = self.snapshot.tree, self.unit.leaf
+        if tree is None or leaf is None or not tree.is_leaf(leaf):
+            return None
+        behind = self.reason is not None and self.reason.code is Code.BEHIND_IN_QUEUE
+        limits = limits_passed(self.snapshot, self.unit, tree, leaf, behind=behind)
+        promises = promised(self.snapshot, self.unit, tree, leaf)
+        more = promised(self.snapshot, self.unit, tree, leaf, every=True, behind=behind)
+        more = more if set(more) != set(promises) else ()
+        met = _Raises()
+        enough = self._met(tree, met, self.met[None], _ROUNDS)
+        for given in (limits, promises, more) if enough is None else ():
+            enough = self._all(tree, given)
+            if enough is None and given and given is not limits:
+                also = met | _by_limit(given)
+                start = more_quota(tree, tuple(also.values()))
+                enough = start if self.works(start) else self._met(tree, also, self.met[start], _ROUNDS_MORE)
+            if enough is not None:
+                break
+        for given in (promises, more) if enough is None and limits else ():
+            enough = enough or self._all(tree, (*limits, *given) if given else ())
+        if enough is None:
+            return None
+        tight = self._tight(self._lowered(tree, enough))
+        return explained(self.snapshot, tree, tight) if isinstance(tight, MoreQuota) else tight
+
+    def _all(self, tree: QuotaTree, raises: tuple[Raise, ...]) -> MoreQuota | None:
+        """All of these, if they are enough."""
+        change = more_quota(tree, raises) if raises else None
+        return change if change is not None and self.works(change) else None
+
+    def _met(self, tree: QuotaTree, raises: _Raises, reason: Reason | None, rounds: int) -> MoreQuota | None:
+        """On top of `raises`, raise each limit that is an obstacle by its shortage, until none is an obstacle."""
+        for _ in range(rounds):
+            if reason is None or reason.code not in OF_QUOTA:
+                return None
+            more = refused(self.snapshot, tree, reason, raises)
+            if more is None:
+                return None
+            raises[(more.node, more.limit, more.resource, more.user)] = more
+            change = more_quota(tree, tuple(raises.values()))
+            if self.left(change) is None:
+                return change
+            reason = self.met[change]
+        return None
+
+    def _lowered(self, tree: QuotaTree, change: MoreQuota) -> MoreQuota:
+        """Each raise as small as the others let it be, from the root down; needless raises fall away."""
+        for given in sorted(change.raises, key=lambda given: (given.node.count("/"), given.node, given.resource)):
+            one = step(given.resource)
+            without = with_steps(tree, change, given, 0) if len(change.raises) > 1 else None
+            if without is not None and self.works(without):
+                change = without
+                continue
+            most = given.by // one
+            lowered = partial(with_steps, tree, change, given)
+            asked = -(-self.unit.total[given.resource] // one)
+            short = missing(given, self.met[without])
+            hints = [most - 1, *((short, short - 1) if short else ()), asked, asked - 1]
+            change = lowered(self._least(0, most, lowered, hints))
+        return change
+
+    def _tight(self, change: Change) -> Change:
+        """The change, or a smaller one: as long as one step less is enough, too, a step is taken off."""
+        for _ in range(_ROUNDS):
+            smaller = next((c for c in less(change, self.snapshot.tree) if self.works(c)), None)
+            if smaller is None:
+                return change
+            change = smaller
+        raise _Spent
+
+    def nodes(self) -> Change | None:
+        """Of the pools that may take the unit, the one that needs the fewest nodes more."""
+        best: MoreNodes | None = None
+        for least_of_all, change in pools_that_help(self.snapshot, self.unit, _POOLS):
+            if best is not None:
+                change = replace(change, nodes=best.nodes - 1)
+                if change.nodes < least_of_all or not self.works(change):
+                    continue
+                most = change.nodes
+            else:
+                most = next(
+                    (n for n in (least_of_all, self._nodes_for_all()) if self.works(replace(change, nodes=n))), 0
+                )
+                if not most:
+                    continue
+            of = partial(MoreNodes, change.member, change.pool, each=change.each)
+            best = of(self._least(0, most, of, [least_of_all, least_of_all - 1]))
+        return best
+
+    def _nodes_for_all(self) -> int:
+        """The number of pods that wait: with so many nodes each has one."""
+        pods = sum(unit.pods for unit in self.snapshot.units.values() if unit.phase is Phase.WAITING)
+        return min(_NODES_MOST, pods)
+
+
+def _by_limit(raises: Iterable[Raise]) -> _Raises:
+    return {(given.node, given.limit, given.resource, given.user): given for given in raises}
+
+
+def _without_pods(number: int, part: Component, pods: int) -> FewerReplicas:
+    return FewerReplicas(number, part.name, part.replicas - pods, part.replicas)
+
+
+__all__ = ["DECISIONS", "least", "smallest"]

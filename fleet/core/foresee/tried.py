@@ -1,0 +1,46 @@
+"""The edits of a what-if question that make a change, so that a person can see what else the change would do."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import Any
+
+from fleet.core.foresee.change import (
+    AnotherMember,
+    Change,
+    FewerReplicas,
+    HigherPriority,
+    Limit,
+    MoreNodes,
+    MoreQuota,
+    Release,
+    Wait,
+)
+from fleet.core.foresee.edits import Edit, Hold, Prioritize, Resize, Scale, SetLimit
+from fleet.core.model.unit import Unit
+
+
+def edits_of(change: Change, unit: Unit) -> tuple[Edit, ...]:
+    """In an order in which each fits; () where no edits make the change: waiting, another policy, a limit of a user."""
+    match change:
+        case Wait() | AnotherMember():
+            return ()
+        case Release():
+            return (Hold(unit.id, held=False),)
+        case FewerReplicas():
+            return (Resize(unit.id, change.name, change.replicas),)
+        case HigherPriority():
+            return (Prioritize(unit.id, change.priority),)
+        case MoreNodes():
+            return (Scale(change.member, change.pool, change.nodes),)
+        case MoreQuota():
+            raises = (*change.raises, *change.follows)
+            if any(given.limit is Limit.USER for given in raises):
+                return ()
+            raises = tuple(sorted(raises, key=lambda given: given.limit is Limit.MIN))  # a min fits below its max
+            return tuple(SetLimit(given.node, given.limit.value, given.resource, given.to) for given in raises)
+
+
+def document(change: Change, unit: Unit) -> list[dict[str, Any]]:
+    """The same as JSON, as POST /fleet/v1/what-if takes it: all of these edits have plain fields."""
+    return [{type(edit).__name__: asdict(edit)} for edit in edits_of(change, unit)]

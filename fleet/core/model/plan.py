@@ -1,0 +1,141 @@
+"""A plan: the result of one decision, which leaves nothing to choose to the code that commits it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from fleet.core.model.amounts import Amounts
+from fleet.core.model.reason import Reason
+from fleet.core.model.unit import Nomination
+
+
+@dataclass(frozen=True, slots=True)
+class Placement:
+    """Unit `unit` starts whole in `member`. `share_until`: where it starts from a head's reservation, the epoch second
+    until which it then counts as within its leaf's share. `grows`: some of its pods need nodes that an autoscaler of
+    the member has to add."""
+
+    unit: str
+    member: str
+    share_until: float | None = None
+    grows: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Eviction:
+    """Unit `unit` leaves `member` whole, so that `preemptor` may start."""
+
+    unit: str
+    member: str
+    preemptor: str
+
+
+@dataclass(frozen=True, slots=True)
+class RoomClaim:
+    """From now until the epoch second `until`, `room` (the sum over the gang) in `member` is kept for `unit`, which
+    a later plan starts when it sees the room free."""
+
+    unit: str
+    member: str
+    room: Amounts
+    until: float
+
+
+@dataclass(frozen=True, slots=True)
+class Head:
+    """Unit `unit` is its leaf's head from now on. The nomination is remembered until the unit starts, or until a plan
+    does not name the unit any more. `delayed`: the epoch second at which the unit starts now that others pass it by
+    right, where that is later than the time it was told."""
+
+    unit: str
+    nomination: Nomination
+    delayed: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """One solver stage of the certificate: `bound` is proven; `status` OPTIMAL, FEASIBLE, UNKNOWN, SKIPPED, …"""
+
+    name: str
+    value: int
+    bound: int
+    status: str
+    seconds: float = field(default=0.0, compare=False)
+
+    @property
+    def gap(self) -> float:
+        """How far below the bound the value may be at most, as a part of the bound: 0 is proven to be the best."""
+        return max(0, self.bound - self.value) / self.bound if self.bound > 0 else 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """One answer of the solver about victims, as it came: the victims, by number in the question, and the number of the
+    member where the room is."""
+
+    leaves: tuple[int, ...]
+    member: tuple[int, ...]
+    stages: tuple[Stage, ...] = ()
+    why: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class VictimSearch:
+    """How the victims of one unit were found: `shipped` is "cp-sat" or "greedy", `why` is the cause of a greedy choice.
+    `stages` are the stages of the solver's last answer: fewest within their share, fewest, least work lost, best
+    member. Their bounds hold for the `members` that promised most, a number."""
+
+    unit: str
+    shipped: str
+    why: str = ""
+    stages: tuple[Stage, ...] = ()
+    members: int = 0
+    said: tuple[Said, ...] = field(default=(), compare=False)
+    """All that the solver said about it: a replay takes it from here (I8)."""
+    beside: tuple[str, ...] = ()
+    """The units whose victims were chosen together with its own, after one by one; empty for it alone."""
+
+
+@dataclass(frozen=True, slots=True)
+class Certificate:
+    """The quality of the plan and its source: `shipped` is "cp-sat" or "greedy", `why` says why when it is greedy.
+
+    `stages` are the solver's: their `value` is the value of its answer before packing."""
+
+    shipped: str
+    stages: tuple[Stage, ...] = ()
+    why: str = ""
+    answer: tuple[tuple[int, ...], tuple[int, ...]] | None = field(default=None, compare=False)
+    """The solver's answer, if it was asked, as counts of its classes and lanes: a replay takes it from here (I8)."""
+    more: tuple[tuple[tuple[int, ...], tuple[int, ...]], ...] = field(default=(), compare=False)
+    """Its further answers, with members that did not pack modelled node by node."""
+    victims: tuple[VictimSearch, ...] = ()
+    reclaim: str = ""
+    """Why not all who might take room back were looked at; "" if they were."""
+    bounds: tuple[str, ...] = ()
+    """Names of the bounds that ended a search in this decision, in order: fields of `Bounds`."""
+
+    @property
+    def gap(self) -> float | None:
+        """How far the starts of the plan are below the best at most, as a part of the bound: 0 is proven to be the
+        best. None where nothing is proven: no solver answered all stages, or a part of its answer was not taken."""
+        if self.why.startswith("optimal:") and ";" not in self.why:
+            return 0.0
+        proven = all(stage.status in ("OPTIMAL", "FEASIBLE") for stage in self.stages)
+        if not self.stages or not proven or self.why not in ("", "greedy is as good", "greedy is better"):
+            return None
+        return max(stage.gap for stage in self.stages)
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """`placements` in the order to commit; `reasons` has exactly one entry for every waiting unit not placed (I9).
+    `evictions` and `claims` are empty unless the snapshot's configuration allows to reclaim."""
+
+    placements: tuple[Placement, ...] = ()
+    reasons: Mapping[str, Reason] = field(default_factory=dict)
+    certificate: Certificate = Certificate(shipped="greedy")
+    evictions: tuple[Eviction, ...] = ()
+    claims: tuple[RoomClaim, ...] = ()
+    heads: tuple[Head, ...] = ()

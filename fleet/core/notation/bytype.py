@@ -1,0 +1,185 @@
+"""Frozen dataclasses as JSON, and back, by the types of their fields: a field that the core adds to a class is in the
+notation without a line here.
+
+A field at its default is left out. Amounts are integers in base units or quantities as text ("500m", "64Gi"); pairs
+(labels, node selectors) are objects. Decoding names every field that it does not understand, unknown fields among it,
+and raises BadSnapshot.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import types
+import typing
+from collections.abc import Mapping
+from enum import Enum
+from functools import cache
+from typing import Any
+
+from fleet.core.decide import BadSnapshot
+from fleet.core.model.amounts import Amounts
+from fleet.values.quantity import BadQuantity, quantity
+
+Json = dict[str, Any]
+VERSION = 1  # of the documents
+MOST_SECONDS = 1 << 53  # up to here floats count in whole steps
+
+
+def encode(value: Any) -> Any:
+    """JSON of a value of the core: its fields, less those at their default."""
+    if isinstance(value, Amounts):
+        return dict(value.items_)
+    if isinstance(value, Enum):
+        return value.value
+    if dataclasses.is_dataclass(value):
+        shown: Json = {}
+        for field in dataclasses.fields(value):
+            if field.init:
+                item = getattr(value, field.name)
+                if item != _default(field):
+                    shown[field.name] = encode(item)
+        return shown
+    if isinstance(value, Mapping):
+        return {key: encode(item) for key, item in value.items()}
+    if isinstance(value, frozenset):
+        return sorted(value)
+    if isinstance(value, tuple):
+        if value and all(isinstance(i, tuple) and len(i) == 2 and isinstance(i[0], str) for i in value):
+            keys = [pair[0] for pair in value]
+            if len(set(keys)) == len(keys):
+                return {key: encode(item) for key, item in value}
+        return [encode(item) for item in value]
+    return value
+
+
+_REQUIRED = object()
+
+
+def _default(field: dataclasses.Field[Any]) -> object:
+    if field.default is not dataclasses.MISSING:
+        return field.default
+    if field.default_factory is not dataclasses.MISSING:
+        return field.default_factory()
+    return _REQUIRED
+
+
+@cache
+def fields_of(cls: type) -> Mapping[str, tuple[Any, bool]]:
+    """Type of each field, and whether it must be given."""
+    hints = typing.get_type_hints(cls)
+    return {f.name: (hints[f.name], _default(f) is _REQUIRED) for f in dataclasses.fields(cls) if f.init}
+
+
+def decode(cls: Any, data: object, where: str) -> Any:
+    """An instance of the dataclass `cls`. `where`: how errors name its place."""
+    if not isinstance(data, Mapping):
+        raise BadSnapshot([(where, "is not an object")])
+    fields = fields_of(cls)
+    unknown = sorted(set(data) - set(fields))
+    if unknown:
+        raise BadSnapshot([(f"{where}.{unknown[0]}", "is no field that this version knows")])
+    missing = [name for name, (_, required) in fields.items() if required and name not in data]
+    if missing:
+        raise BadSnapshot([(f"{where}.{missing[0]}", "is missing")])
+    return cls(**{name: decode_value(fields[name][0], item, f"{where}.{name}") for name, item in data.items()})
+
+
+def decode_value(kind: Any, value: object, where: str) -> Any:
+    """A value of a type as the core's dataclasses annotate it."""
+    origin, arguments = typing.get_origin(kind), typing.get_args(kind)
+    if origin in (typing.Union, types.UnionType):
+        if value is None and type(None) in arguments:
+            return None
+        options = [option for option in arguments if option is not type(None)]
+        if len(options) > 1:
+            if isinstance(value, tuple(options)) and not isinstance(value, bool):
+                return value
+            raise BadSnapshot([(where, f"{value!r} is not of a type that belongs here")])
+        return decode_value(options[0], value, where)
+    if kind is Amounts:
+        return Amounts.of(amounts_of(value, where))
+    if origin is not None and issubclass(origin, Mapping):
+        if not isinstance(value, Mapping):
+            raise BadSnapshot([(where, "is not an object")])
+        if arguments[1] is int:
+            return amounts_of(value, where)
+        return {str(key): decode_value(arguments[1], item, f"{where}[{key}]") for key, item in value.items()}
+    if origin is frozenset:
+        return frozenset(decode_value(arguments[0], item, where) for item in listed(value, where))
+    if origin is tuple:
+        if len(arguments) == 2 and arguments[1] is Ellipsis:
+            pair = typing.get_args(arguments[0]) if typing.get_origin(arguments[0]) is tuple else ()
+            if isinstance(value, Mapping) and pair and pair[0] is str:
+                of = pair[1]
+                return tuple((key, decode_value(of, item, f"{where}[{key}]")) for key, item in value.items())
+            items = listed(value, where)
+            return tuple(decode_value(arguments[0], item, f"{where}[{i}]") for i, item in enumerate(items))
+        items = listed(value, where)
+        if len(items) != len(arguments):
+            raise BadSnapshot([(where, f"needs {len(arguments)} items")])
+        return tuple(
+            decode_value(option, item, f"{where}[{i}]")
+            for i, (option, item) in enumerate(zip(arguments, items, strict=True))
+        )
+    if isinstance(kind, type) and issubclass(kind, Enum):
+        try:
+            return kind(value)
+        except ValueError:
+            raise BadSnapshot([(where, f"{value!r} is none of {', '.join(str(k.value) for k in kind)}")]) from None
+    if dataclasses.is_dataclass(kind):
+        return decode(kind, value, where)
+    if kind is float and isinstance(value, (int, float)) and not isinstance(value, bool):
+        if not abs(value) <= MOST_SECONDS:
+            raise BadSnapshot([(where, f"is not between -{MOST_SECONDS} and {MOST_SECONDS}")])
+        return float(value)
+    if not isinstance(value, kind) or (isinstance(value, bool) and kind is not bool):
+        raise BadSnapshot([(where, f"{value!r} is not {'text' if kind is str else kind.__name__}")])
+    return value
+
+
+def amounts_of(value: object, where: str) -> dict[str, int]:
+    """Integers are base units, text is a quantity."""
+    if not isinstance(value, Mapping):
+        raise BadSnapshot([(where, "is not an object")])
+    found: dict[str, int] = {}
+    for name, amount in value.items():
+        if isinstance(amount, str):
+            try:
+                found[name] = quantity(amount, name)
+                if "/" in name and quantity(amount, "cpu") % 1000:  # thousandths of it
+                    raise BadQuantity("is counted in whole ones, as every device is")
+            except BadQuantity as error:
+                raise BadSnapshot([(f"{where}[{name}]", str(error))]) from None
+        elif isinstance(amount, int) and not isinstance(amount, bool):
+            found[name] = amount
+        else:
+            raise BadSnapshot([(f"{where}[{name}]", f"{amount!r} is neither an integer nor a quantity")])
+    return found
+
+
+def readable(document: object, where: str = "") -> None:
+    """Refuse a document with a text that no UTF-8 can hold: JSON can write half a character (a lone surrogate), which
+    cannot be printed, stored or sent. Goes through all of it, however deep."""
+    pending: list[tuple[str, object]] = [(where, document)]
+    while pending:
+        place, value = pending.pop()
+        if isinstance(value, str):
+            _whole(value, place)
+        elif isinstance(value, Mapping):
+            for key, item in value.items():
+                if isinstance(key, str):
+                    _whole(key, place)
+                pending.append((f"{place}.{key}" if place else str(key), item))
+        elif isinstance(value, (list, tuple)):
+            pending.extend((f"{place}[{index}]", item) for index, item in enumerate(value))
+
+
+def _whole(text: str, where: str) -> None:
+    if not text.isascii() and any("\ud800" <= character <= "\udfff" for character in text):
+        raise BadSnapshot([(where or "document", "holds a lone surrogate, which is no character")])
+
+
+def listed(value: object, where: str) -> list[Any]:
+    if not isinstance(value, (list, tuple)):
+        raise BadSnapshot([(where, "is not a list")])
+    return list(value)

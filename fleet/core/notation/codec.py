@@ -1,0 +1,233 @@
+"""Snapshots, plans and decision records as versioned JSON, and back.
+
+A field at its default is left out, and people have short forms (notation/byhand.py), so that a case can be written by
+hand in ten lines: `{"version": 1, "units": [{"id": "a", "gang": "2x8"}], "members": [{"name": "m", "nodes": [{"count":
+2, "nvidia.com/gpu": 8}]}]}`. Decoding names every field that it does not understand, unknown fields among it, and
+raises BadSnapshot. `fleet decide --schema` prints the notation (notation/schema.py).
+
+A record holds all that a decision depended on, the solver's answer too, so a replay needs no solver and no luck (I8).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from fleet.core.decide import BadSnapshot, decide
+from fleet.core.model.member import Member
+from fleet.core.model.plan import Certificate, Eviction, Head, Placement, Plan, RoomClaim, Said
+from fleet.core.model.reason import Reason
+from fleet.core.model.unit import LEAST_PRIORITY, MOST_PRIORITY, Unit
+from fleet.core.notation import byhand, bytype
+from fleet.core.notation.bytype import Json, decode, decode_value, encode, listed, readable
+from fleet.core.placement.problem import Answer, Problem, Solver, VictimProblem
+from fleet.core.snapshot import Config, Snapshot
+
+VERSION = bytype.VERSION
+MOST_SECONDS = bytype.MOST_SECONDS
+SNAPSHOT = ("members", "units", "tree", "config", "now")
+PLAN = ("placements", "reasons", "certificate", "evictions", "claims", "heads")
+DECISION = ("now", "seed", "snapshot", "plan")
+
+
+def encode_snapshot(snapshot: Snapshot, one: Callable[[Unit | Member], Any] | None = None) -> Json:
+    """`one` encodes a unit or a member, for a caller that keeps earlier results; `encode_one` unless given."""
+    one = one or encode_one
+    document: Json = {
+        "version": VERSION,
+        "kind": "Snapshot",
+        "members": [one(snapshot.members[name]) for name in sorted(snapshot.members)],
+        "units": [one(snapshot.units[key]) for key in sorted(snapshot.units)],
+    }
+    if snapshot.tree is not None:
+        nodes = {path: encode(snapshot.tree.nodes[path]) for path in sorted(snapshot.tree.nodes)}
+        document["tree"] = {"root": snapshot.tree.root, "nodes": nodes}
+    if snapshot.config != Config():
+        document["config"] = encode(snapshot.config)
+    return document
+
+
+def encode_one(value: Unit | Member) -> Json:
+    """As it stands in a snapshot."""
+    encoded: Json = encode(value)
+    if isinstance(value, Unit) and value.member is not None:
+        encoded["phase"] = value.phase.value  # by hand, a unit with a member runs there
+    return encoded
+
+
+def decode_snapshot(document: object) -> Snapshot:
+    """Raises BadSnapshot, which names the field."""
+    data = _document(document, "Snapshot", SNAPSHOT)
+    tree = data.get("tree")
+    return Snapshot(
+        None if tree is None else byhand.tree(tree),
+        _units(data.get("units", [])),
+        _members(data.get("members", [])),
+        decode(Config, data.get("config", {}), "config"),
+    )
+
+
+def _members(data: object) -> dict[str, Member]:
+    found: dict[str, Member] = {}
+    for item, where in byhand.members(data):
+        member = byhand.member(item, where)
+        if member.name in found:
+            raise BadSnapshot([("members", f"{member.name!r} is there twice")])
+        found[member.name] = member
+    return found
+
+
+def _units(data: object) -> dict[str, Unit]:
+    found: dict[str, Unit] = {}
+    for item, where in byhand.units(data):
+        unit: Unit = decode(Unit, item, where)
+        if not LEAST_PRIORITY <= unit.priority <= MOST_PRIORITY:
+            problem = f"{unit.priority} is no priority: they are between {LEAST_PRIORITY} and {MOST_PRIORITY}"
+            raise BadSnapshot([(f"{where}.priority", problem)])
+        if unit.walltime_s is not None and unit.walltime_s < 0:
+            raise BadSnapshot([(f"{where}.walltime_s", f"{unit.walltime_s:g} is below zero")])
+        if unit.id in found:
+            raise BadSnapshot([("units", f"{unit.id!r} is there twice")])
+        found[unit.id] = unit
+    return found
+
+
+def now_of(document: object, snapshot: Snapshot) -> float:
+    """The epoch second that a snapshot is of: the document's "now", else the newest time of its units. So a case
+    decides alike at any time. Raises BadSnapshot for a "now" that is no number."""
+    if isinstance(document, Mapping) and "now" in document:
+        now: float = decode_value(float, document["now"], "now")
+        return now
+    units = snapshot.units.values()
+    return max((max(u.created_at, u.enqueued_at, u.placed_at or 0.0) for u in units), default=0.0)
+
+
+def encode_plan(plan: Plan) -> Json:
+    """Reasons come with their text, for readers; decoding makes it anew from code and numbers."""
+    return {
+        "version": VERSION,
+        "kind": "Plan",
+        "placements": [encode(placement) for placement in plan.placements],
+        "reasons": {
+            key: {"code": reason.code.value, "numbers": dict(reason.numbers), "text": reason.text}
+            for key, reason in sorted(plan.reasons.items())
+        },
+        "certificate": encode(plan.certificate),
+        **{
+            name: encode(items)
+            for name, items in (("evictions", plan.evictions), ("claims", plan.claims), ("heads", plan.heads))
+            if items
+        },
+    }
+
+
+def decode_plan(document: object) -> Plan:
+    """Raises BadSnapshot, which names the field."""
+    data = _document(document, "Plan", PLAN)
+    names = ("placements", "evictions", "claims", "heads")
+    placements, evictions, claims, heads = (listed(data.get(name, []), name) for name in names)
+    reasons = data.get("reasons", {})
+    if not isinstance(reasons, Mapping):
+        raise BadSnapshot([("reasons", "is not an object")])
+    return Plan(
+        tuple(decode(Placement, item, f"placements[{i}]") for i, item in enumerate(placements)),
+        {key: decode(Reason, _without_text(item), f"reasons[{key}]") for key, item in reasons.items()},
+        decode(Certificate, data.get("certificate", {"shipped": "greedy"}), "certificate"),
+        tuple(decode(Eviction, item, f"evictions[{i}]") for i, item in enumerate(evictions)),
+        tuple(decode(RoomClaim, item, f"claims[{i}]") for i, item in enumerate(claims)),
+        tuple(decode(Head, item, f"heads[{i}]") for i, item in enumerate(heads)),
+    )
+
+
+def _without_text(reason: object) -> object:
+    return {key: item for key, item in reason.items() if key != "text"} if isinstance(reason, Mapping) else reason
+
+
+def encode_record(
+    snapshot: Snapshot, plan: Plan, *, now: float, seed: int, one: Callable[[Unit | Member], Any] | None = None
+) -> Json:
+    """All inputs of `decide`, and its result. `one` as for `encode_snapshot`."""
+    return {
+        "version": VERSION, "kind": "Decision", "now": now, "seed": seed,
+        "snapshot": encode_snapshot(snapshot, one), "plan": encode_plan(plan),
+    }  # fmt: skip
+
+
+def replay(record: object, *, solver: Solver | None = None) -> Plan:
+    """Decide a record again. Without `solver` the recorded answer stands in for it, and the plan is the recorded one,
+    even if the solver failed then. With one, the question is asked anew."""
+    data = _document(record, "Decision", DECISION)
+    for field in DECISION:
+        if field not in data:
+            raise BadSnapshot([(field, "is missing")])
+    recorded = decode_plan(data["plan"]).certificate
+    asked = recorded.why != "no solver was asked"
+    stand_in = _Recorded(recorded) if asked else None
+    return decide(
+        decode_snapshot(data["snapshot"]),
+        now=decode_value(float, data["now"], "now"),
+        seed=decode_value(int, data["seed"], "seed"),
+        solver=solver or stand_in,
+    )
+
+
+def differences(plan: Plan, recorded: Plan) -> list[str]:
+    """The parts of a replayed plan that came out otherwise; the certificate aside, which has times of the solver."""
+    return [part for part in PLAN if part != "certificate" and getattr(plan, part) != getattr(recorded, part)]
+
+
+def loads(text: str | bytes) -> object:
+    """JSON text as a document. Raises BadSnapshot with the line for what is no JSON, and for a name that stands twice
+    in one object: of two limits of one node the first would silently be none."""
+    try:
+        return json.loads(text, parse_constant=_no_number, object_pairs_hook=_each_once)
+    except (ValueError, RecursionError) as error:
+        raise BadSnapshot([("document", f"is no JSON: {error}")]) from None
+
+
+def _no_number(text: str) -> float:
+    raise ValueError(f"{text} is no number")
+
+
+def _each_once(pairs: list[tuple[str, object]]) -> dict[str, object]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        names = [name for name, _ in pairs]
+        raise ValueError(f"{next(name for name in found if names.count(name) > 1)!r} stands twice in one object")
+    return found
+
+
+class _Recorded:
+    """A solver that says again what one said when the record was made."""
+
+    def __init__(self, certificate: Certificate) -> None:
+        self._certificate = certificate
+        self._answers = iter([certificate.answer or ((), ()), *certificate.more])
+        self._said = iter([said for search in certificate.victims for said in search.said])
+
+    def solve(self, problem: Problem | VictimProblem, *, seed: int, limit_s: float) -> Answer:
+        if isinstance(problem, VictimProblem):
+            return self._victims(problem)
+        certificate = self._certificate
+        admitted, placed = next(self._answers, ((), ()))
+        return Answer(admitted, placed, certificate.stages, certificate.why)
+
+    def _victims(self, problem: VictimProblem) -> Answer:
+        said = next(self._said, Said((), ()))
+        leaves = tuple(int(index in said.leaves) for index in range(len(problem.victims))) if said.member else ()
+        return Answer(leaves, said.member, said.stages, said.why)
+
+
+def _document(document: object, kind: str, fields: tuple[str, ...]) -> Mapping[str, Any]:
+    if not isinstance(document, Mapping):
+        raise BadSnapshot([("document", "is not an object")])
+    readable(document)
+    if document.get("version") != VERSION:
+        raise BadSnapshot([("version", f"is {document.get('version')!r}; this reads version {VERSION}")])
+    if document.get("kind", kind) != kind:
+        raise BadSnapshot([("kind", f"is {document['kind']!r}, not {kind}")])
+    unknown = sorted(set(document) - {"version", "kind", *fields})
+    if unknown:
+        raise BadSnapshot([(unknown[0] or '""', "is no field that this version knows")])
+    return document

@@ -1,0 +1,241 @@
+"""The state that the steps of a decision read: units in groups, room and quota before anything starts, claims, heads.
+
+Each step takes a situation and returns another one, or an outcome in it. No step changes a value that another step
+made. The snapshot is sorted first, then claims take their room, then heads are chosen and look for a member.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from fleet.core.model.leaving import leaves
+from fleet.core.model.order import queue_order
+from fleet.core.model.reason import Reason
+from fleet.core.model.unit import Phase, Unit
+from fleet.core.placement.candidates.candidate import (
+    Candidate,
+    Group,
+    before,
+    claims_room,
+    gaps,
+    service_order,
+    without,
+)
+from fleet.core.placement.candidates.eligibility import Nevers
+from fleet.core.placement.candidates.grouping import Grouping
+from fleet.core.placement.packing.layout import Coming, Layout, lay_out
+from fleet.core.placement.packing.room import MemberRoom, committed
+from fleet.core.placement.packing.space import Space
+from fleet.core.placement.reservation.heads import Choosing, Chosen
+from fleet.core.placement.reservation.profile import Profile
+from fleet.core.placement.reservation.reserving import Releases, Reserving
+from fleet.core.placement.reservation.span import Kind, Reservation, Span
+from fleet.core.quota.entitlement import Entitlement
+from fleet.core.quota.usage import Usage
+from fleet.core.quota.users import split
+from fleet.core.snapshot import Snapshot
+
+Pairs = list[tuple[Candidate, str]]
+
+
+@dataclass(frozen=True, slots=True)
+class Situation:
+    """`groups`: units that may start, each head in a group of its own; `behind`: units in queues that a claim
+    stops; `reasons`: of units that cannot start whatever happens. `free`: rooms as the inventory shows them; `coming`:
+    pods that are committed and not seen; `lost`: units of these that fit nowhere. `rooms` and `usage`: before anything
+    starts, less the claims. `first`: claims whose units start; `claims`: all other claims, where this plan made the
+    claims of the units in `new`."""
+
+    snapshot: Snapshot
+    now: float
+    space: Space
+    nevers: Nevers
+    groups: list[Group]
+    reasons: Mapping[str, Reason]
+    free: Mapping[str, MemberRoom]
+    coming: Sequence[Coming]
+    lost: frozenset[str]
+    rooms: Mapping[str, MemberRoom]
+    usage: Usage | None
+    entitled: Entitlement | None
+    behind: list[Group] = field(default_factory=list)
+    first: Pairs = field(default_factory=list)
+    claims: tuple[Reservation, ...] = ()
+    new: frozenset[str] = frozenset()
+    chosen: Chosen = field(default_factory=lambda: Chosen((), []))
+    choosing: Choosing | None = None
+    reserving: Reserving | None = None
+
+    @property
+    def kept(self) -> Pairs:
+        """The units for which room is claimed and which do not start, with their members."""
+        return [(claim.holder, claim.member) for claim in self.claims]
+
+    @property
+    def waiting(self) -> int:
+        """How many units may start."""
+        return sum(len(group.units) for group in self.groups)
+
+    @property
+    def late(self) -> list[Unit]:
+        """The units that have been leaving for so long that nobody counts on their room."""
+        holding, patience = self.snapshot.backlog.holding.values(), self.snapshot.config.claim_s
+        return [unit for unit in holding if unit.phase is Phase.EVICTING and not leaves(unit, self.now, patience)]
+
+    def spans(self, placed: Iterable[tuple[Candidate, str]]) -> tuple[Span, ...]:
+        """The reservations of the heads once `placed` has started."""
+        return self.reserving.spans(self.chosen.heads, placed) if self.reserving is not None else ()
+
+    def layout(self, placed: Iterable[tuple[Candidate, str]], members: Iterable[str] | None = None) -> Layout:
+        """How all that comes lies in these members, or all, once `placed` is committed, as the next cycle sees it."""
+        free = self.free if members is None else {name: self.free[name] for name in members}
+        return lay_out(free, self._coming(placed), self.space)
+
+    def _coming(self, placed: Iterable[tuple[Candidate, str]]) -> list[Coming]:
+        new = [(c.unit.id, member, self.space.shapes[c.shape]) for c, member in (*self.first, *placed)]
+        return [*self.coming, *new]
+
+    def less_kept(self, rooms: dict[str, MemberRoom], placed: Iterable[tuple[Candidate, str]]) -> dict[str, MemberRoom]:
+        """These rooms, changed: less the claims. Pods that come with `placed` lie where every earlier claim keeps its
+        room; a claim that has no room yet takes the room there is."""
+        coming = self._coming(placed) if self.claims else []
+        short: Pairs = []
+        for candidate, member in self.kept:
+            shape, devices = self.space.shapes[candidate.shape], self.space.devices
+            fit = rooms[member].fit(shape, devices) or rooms[member].fit(shape, devices, potential=True)
+            if fit is not None:
+                rooms[member].take(fit)
+                coming.append((candidate.unit.id, member, shape))
+                continue
+            beside = [item for item in (*coming, (candidate.unit.id, member, shape)) if item[1] == member]
+            anew = None if candidate.unit.id in self.new else lay_out({member: self.free[member]}, beside, self.space)
+            if anew is None or anew.lost:
+                short.append((candidate, member))
+            else:
+                rooms[member] = anew.rooms[member]
+                coming = [*coming, beside[-1]]
+        for candidate, member in short:
+            rooms[member].hold(self.space.shapes[candidate.shape], self.space.devices)
+        return rooms
+
+    def growing(self, placed: Iterable[tuple[Candidate, str]]) -> frozenset[str]:
+        """The units of `placed` that find room only on nodes that could be added, beside those ahead of them."""
+        rooms: dict[str, MemberRoom] = {}
+        found: set[str] = set()
+        for candidate, member in placed:
+            if not self.snapshot.members[member].potential:
+                continue
+            room = rooms.setdefault(member, self.rooms[member].copy())
+            fit = room.hold(self.space.shapes[candidate.shape], self.space.devices)
+            if fit is not None and fit.potential:
+                found.add(candidate.unit.id)
+        return frozenset(found)
+
+    def reserving_beside(self, leaving: Iterable[str]) -> Situation:
+        """The situation whose reservations count on these units as gone, since this plan evicts them."""
+        choosing, heads = self.choosing, self.chosen.heads
+        if choosing is None or not heads:
+            return self
+        users = {split(head.candidate.account or "")[1] for head in heads}
+        claims = (*self.first, *self.kept)
+        if self.reserving is None:
+            releases = Releases(self.snapshot, self.space, self.usage, self.now, claims, leaving, users)
+        else:
+            releases = self.reserving.releases.beside(self.usage, claims, leaving, users)
+        return replace(self, reserving=Reserving(releases, self.space, choosing.would_fit, self.now))
+
+    def profile(self) -> Profile:
+        """The profile before anything starts."""
+        return Profile(self.rooms, self.usage, self.space, self.spans(()))
+
+    def after(self, placed: Sequence[tuple[Candidate, str]]) -> Profile:
+        """The profile that the next cycle sees once `placed` is committed."""
+        usage = self.usage.copy() if self.usage is not None else None
+        for candidate, _ in placed:
+            if candidate.account is not None and usage is not None:
+                usage.charge(candidate.account, candidate.request)
+        return Profile(self.less_kept(self.layout(placed).rooms, placed), usage, self.space, self.spans(placed))
+
+
+def sort(snapshot: Snapshot, now: float) -> Situation:
+    """The situation without claims and heads."""
+    found = Grouping(snapshot, now)
+    space, unseen = found.space, snapshot.backlog.unseen.values()
+    coming = [(unit.id, unit.member, committed(unit, space)) for unit in unseen if unit.member is not None]
+    free = {name: MemberRoom.of(snapshot.members[name], space) for name in sorted(snapshot.members)}
+    layout = lay_out(free, coming, space)
+    lost = frozenset(unit for units in layout.lost.values() for unit in units)
+    return Situation(
+        snapshot, now, space, found.nevers, found.groups, found.reasons, free, coming, lost, layout.rooms, found.usage,
+        found.entitled,
+    )  # fmt: skip
+
+
+def with_claims(situation: Situation) -> Situation:
+    """The situation in which the room of every claim is taken: its unit starts now, or nobody else gets the room."""
+    groups, space = situation.groups, situation.space
+    able = (group.candidate(0) for group in groups if group.units[0].claim is not None)
+    claimed = sorted((candidate for candidate in able if claims_room(candidate, situation.now)), key=service_order)
+    if not claimed:
+        return situation
+    gone = {candidate.unit.id for candidate in claimed}
+    ahead = gaps(groups, gone, lambda group: 0)
+    profile = Profile(situation.rooms, situation.usage, space)
+    stopped: set[str | None] = set()
+    first: Pairs = []
+    claims: list[Reservation] = []
+    for candidate in claimed:
+        member = candidate.unit.claim.member if candidate.unit.claim is not None else ""
+        may = before(candidate, ahead) and candidate.unit.leaf not in stopped and profile.admits(candidate)
+        fit = profile.fit(candidate.shape, member) if may else None
+        if fit is not None:
+            profile.start(candidate, member, fit)
+            first.append((candidate, member))
+            continue
+        if candidate.block:
+            stopped.add(candidate.unit.leaf)
+        claims += claims_of([(candidate, member)], situation.now)
+        profile.rooms[member].hold(space.shapes[candidate.shape], space.devices)
+        if profile.usage is not None and candidate.account is not None:
+            profile.usage.charge(candidate.account, candidate.request)
+    left, behind = behind_claims(without(gone, groups), claims)
+    situation = replace(situation, groups=left, behind=behind, first=first, claims=tuple(claims), usage=profile.usage)
+    rooms = situation.layout((), sorted({member for _, member in (*first, *situation.kept)})).rooms
+    return replace(situation, rooms={**situation.rooms, **situation.less_kept(rooms, ())})
+
+
+def claims_of(pairs: Iterable[tuple[Candidate, str]], now: float) -> tuple[Reservation, ...]:
+    """Claims for these units in their members, from now on."""
+    return tuple(Reservation(Kind.CLAIM, candidate, member, now, now) for candidate, member in pairs)
+
+
+def behind_claims(groups: Sequence[Group], claims: Iterable[Reservation]) -> tuple[list[Group], list[Group]]:
+    """The groups whose units may start, and those of units behind a claim that stops its queue."""
+    stops: dict[str | None, tuple[int, float, str, str]] = {}
+    for candidate in (claim.holder for claim in claims):
+        if candidate.block:
+            turn = queue_order(candidate.unit)
+            stops[candidate.unit.leaf] = min(turn, stops.get(candidate.unit.leaf, turn))
+    left: list[Group] = []
+    behind: list[Group] = []
+    for group in groups:
+        stop = stops.get(group.leaf) if stops else None
+        late = {unit.id for unit in group.units if queue_order(unit) > stop} if stop is not None else set()
+        left += without(late, [group]) if late else [group]
+        behind += without(set(group.ids) - late, [group]) if late else []
+    return left, behind
+
+
+def with_heads(situation: Situation) -> Situation:
+    """The situation with its heads, each in the member where room is reserved for it."""
+    snapshot, now = situation.snapshot, situation.now
+    choosing = Choosing(snapshot, situation.space, situation.groups, situation.entitled, now)
+    chosen = choosing.chosen()
+    if not chosen.heads:
+        return replace(situation, chosen=chosen)
+    situation = replace(situation, groups=chosen.groups, chosen=chosen, choosing=choosing)
+    reserving = situation.reserving_beside(()).reserving
+    assert reserving is not None
+    heads = reserving.settled(chosen.heads, situation.rooms)
+    return replace(situation, chosen=replace(chosen, heads=heads), reserving=reserving)

@@ -1,0 +1,180 @@
+"""Asking CP-SAT for more than the greedy answer: the better of the two outcomes, and the certificate of it.
+
+An answer counts gangs by member; packing shows whether the nodes take them. If not, the question is put again with the
+nodes of these members (decode.py), from the best answer so far, a bounded number of times and within one limit of time.
+The core has no clock, so the time that counts is the solver's own report: a solver without time left gets one more
+question and answers nothing. `notes` names each bound that ends the search, for the certificate.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+
+from fleet.core.model.bounds import BOUNDS
+from fleet.core.model.plan import Certificate, Stage
+from fleet.core.placement.greedy.greedy import Outcome, settle, value, worth
+from fleet.core.placement.greedy.situation import Pairs, Situation
+from fleet.core.placement.linked.decode import askable, decode, refined, repacked, sound
+from fleet.core.placement.linked.linked import Linked, build
+from fleet.core.placement.problem import Answer, Solver
+from fleet.core.placement.reservation.profile import Profile
+
+_LEAST_LIMIT_S = 0.05
+_FIRST_PART = 0.6  # of the time, for the first answer where it may have to be asked for again
+_FIT_PART = 0.15  # of the time for an answer then, for cheap lanes
+
+
+@dataclass(slots=True)
+class Answers:
+    """All answers to one question about a situation, and the best outcome of them so far."""
+
+    situation: Situation
+    solver: Solver
+    seed: int
+    certificate: Certificate = field(default_factory=lambda: Certificate("greedy"))
+    outcome: Outcome | None = None
+    notes: list[str] = field(default_factory=list)
+
+    def best(self, linked: Linked) -> Outcome | None:
+        """The outcome that is worth most, or None without an answer; `certificate` says how it came about."""
+        situation, lanes = self.situation, linked.problem.lanes
+        left_s = situation.snapshot.config.solve_limit_s
+        precise: frozenset[str] = frozenset()  # members that are modelled node by node
+        if askable(linked.problem, situation.profile()):
+            linked = replace(linked, problem=replace(linked.problem, part=_FIRST_PART, fit_part=_FIT_PART))
+        for _ in range(BOUNDS.answers):
+            whole = linked.problem.lanes == lanes  # else some lanes are narrower, and a bound holds for these only
+            answer = self._ask(linked, max(_LEAST_LIMIT_S, left_s), whole)
+            if answer is None:
+                return self.outcome
+            left_s -= sum(stage.seconds for stage in answer.stages)
+            gains = linked.gains(answer)
+            if gains <= 0:  # packing cannot make it better than the known answer
+                if self.outcome is None and not self.certificate.why:
+                    why = "greedy is better" if gains < 0 else "greedy is as good"
+                    self.certificate = replace(self.certificate, why=why)
+                return self.outcome
+            packed, dropped = self._outcome(linked, answer)
+            more = self._more(linked, precise, answer, packed, dropped)
+            if more is None:
+                return self.outcome
+            linked, precise = more
+        situation.space.reached.add("answers")
+        self.notes.append(f"the solver was asked {BOUNDS.answers} times, and a part of each answer did not pack")
+        return self.outcome
+
+    def _outcome(self, linked: Linked, answer: Answer) -> tuple[Pairs, Pairs]:
+        """Pack an answer, one gang after another and then anew. Return its gangs that are placed, and the others. The
+        layout of the next cycle may lose gangs that a packing one by one places."""
+        situation = self.situation
+        profile, packed, dropped = decode(linked, answer, situation.groups, situation.profile)
+        anew = repacked(profile, situation.rooms, situation.groups, packed, dropped) if dropped else None
+        outcome = self._settled(profile, packed)
+        if anew is not None:
+            profile, packed, dropped = anew
+            outcome = self._settled(profile, packed)
+        there = {(candidate.unit.id, member) for candidate, member in outcome.placed}
+        kept = [(candidate, member) for candidate, member in packed if (candidate.unit.id, member) in there]
+        lost = [(candidate, member) for candidate, member in packed if (candidate.unit.id, member) not in there]
+        return kept, [*dropped, *lost]
+
+    def _settled(self, profile: Profile, packed: Pairs) -> Outcome:
+        """The outcome of a packing. An outcome that is worth more than the best so far takes its place."""
+        found = settle(self.situation, profile, packed)
+        if self.outcome is None or worth(self.situation, found) > worth(self.situation, self.outcome):
+            self.outcome = found
+        return found
+
+    def _more(
+        self, linked: Linked, precise: frozenset[str], answer: Answer, packed: Pairs, dropped: Pairs
+    ) -> tuple[Linked, frozenset[str]] | None:
+        """The question with the nodes of members where gangs were `dropped`, and all members that have rows for their
+        nodes then. None where the best outcome reaches every proven bound, or where there is nothing to add."""
+        if not dropped or self.outcome is None:
+            return None
+        more = refined(linked.problem, packed, dropped, precise, self.situation.profile())
+        if more is None or (more[1] == precise and more[0].lanes == linked.problem.lanes):
+            self.notes.append("a part of the answer did not pack, and the model takes no more of its nodes")
+            return None
+        problem, precise = more
+        hint = linked.hint(self.outcome.placed)
+        if linked.gains(Answer(*hint)) <= 0:
+            hint = problem.hint
+        proven, reached = _proven(linked.values(hint[0]), answer.stages)
+        problem = replace(problem, hint=hint, proven=proven, part=1.0)
+        return None if reached else (replace(linked, problem=problem), precise)
+
+    def _ask(self, linked: Linked, limit_s: float, whole: bool) -> Answer | None:
+        """One answer that belongs to the problem, or None. Bounds that hold for the `whole` question are kept."""
+        known, first = self.certificate, self.certificate.answer is None
+        try:
+            answer = self.solver.solve(linked.problem, seed=self.seed, limit_s=limit_s)
+        except Exception as error:  # a solver may fail in any way, and greedy has an answer
+            self.notes.append(f"the solver failed ({type(error).__name__})")
+            return None
+        said = (answer.admitted, answer.placed)
+        belongs = not answer.empty and sound(linked.problem, answer)
+        if answer.empty:
+            self.notes.append(answer.why or "the solver found no answer")
+        elif not belongs:
+            self.notes.append("the solver's answer does not belong to the problem")
+        if first:
+            self.certificate = replace(known, stages=answer.stages, why=answer.why, answer=said)
+        elif belongs:
+            stages = answer.stages if whole else known.stages
+            self.certificate = replace(known, stages=stages, why=answer.why, more=(*known.more, said))
+        return answer if belongs else None
+
+
+def _proven(known: Sequence[int], stages: Sequence[Stage]) -> tuple[tuple[int, ...], bool]:
+    """The bounds of the first bands, up to a bound that the known answer does not reach, since later bounds rest on
+    more; and whether the known answer reaches all bounds."""
+    bounds: list[int] = []
+    for reached, stage in zip(known, stages, strict=False):
+        if stage.status not in ("OPTIMAL", "FEASIBLE") or reached > stage.bound:
+            break
+        bounds.append(stage.bound)
+        if reached < stage.bound:
+            break
+    return tuple(bounds), tuple(known) == tuple(bounds)
+
+
+def improve(situation: Situation, greedy: Outcome, solver: Solver | None, seed: int) -> tuple[Outcome, Certificate]:
+    """The better of the greedy outcome and the solver's, and the certificate of how that came about."""
+    if solver is None:
+        return greedy, Certificate("greedy", why="no solver was asked")
+    if len(greedy.placed) == situation.waiting:
+        return greedy, Certificate("greedy", why="optimal: everything that may start is placed")
+    config, heads = situation.snapshot.config, situation.chosen.heads
+    linked = build(situation.groups, situation.profile(), greedy.placed, now=situation.now, config=config, heads=heads)
+    problem, found = linked.problem, value(situation, greedy)
+    reached = situation.space.reached
+    reached.update(bound for bound, _ in linked.left_out)
+    left_out = [f"the model has no {', no '.join(what for _, what in linked.left_out)}"] if linked.left_out else []
+    if all(found.get(band, 0) >= bound for band, bound in zip(linked.bands, linked.trivial_bounds, strict=True)):
+        grows = any(member.potential for member in situation.snapshot.members.values())
+        where = " on the nodes that are there" if grows else ""  # for nodes that could be added nothing is proven
+        return greedy, Certificate("greedy", why=_joined(f"optimal: no other gang could start{where}", left_out))
+    if len(problem.classes) + len(problem.lanes) > BOUNDS.variables:
+        reached.add("variables")
+        return greedy, Certificate("greedy", why=f"too large for the solver: {len(problem.lanes)} lanes")
+    answers = Answers(situation, solver, seed)
+    solved = answers.best(linked)
+    why, notes = answers.certificate.why, [*answers.notes, *left_out]
+    if solved is None:
+        return greedy, replace(answers.certificate, why=_joined(why, notes))
+    ours, theirs = worth(situation, greedy), worth(situation, solved)
+    if theirs <= ours:
+        why = why or ("greedy is as good" if theirs == ours else "greedy is better")
+    shipped = "cp-sat" if theirs > ours else "greedy"
+    certificate = replace(answers.certificate, shipped=shipped, why=_joined(why, notes))
+    return solved if theirs > ours else greedy, certificate
+
+
+def _joined(why: str, notes: Iterable[str]) -> str:
+    """The cause with the bounds that the search met, each once, since a replay gets all of them from the record."""
+    for note in notes:
+        if note not in why:
+            why = f"{why}; {note}" if why else note
+    return why

@@ -1,0 +1,389 @@
+"""Room: free vectors of the members over one list of resources, and the packer that gangs go through.
+
+Nodes that no unit of this decision can tell apart are one pool here, whatever their labels, and resources that no unit
+asks for are dropped: so a member of 300 nodes is often a dozen distinct vectors. Within a pool a gang goes to the
+fullest nodes that still take it (fewest free GPUs first), so that whole nodes stay whole; largest pods go first. That
+order finds a packing of equal pods whenever there is one. Where pods of a gang differ and it fails, an exact search of
+bounded size follows (fleet/core/model/refine.py); past its bound the gang waits, which is safe.
+
+A gang that must lie within one value of a topology label (a rack) is packed into the fullest such domain that takes it
+whole. Nodes that an autoscaler could add are *potential*: a gang lies there only where the caller asks for that.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from heapq import merge
+from itertools import chain, islice, repeat
+from operator import itemgetter
+
+from fleet.core.model.effort import Effort
+from fleet.core.model.member import Member, Pool
+from fleet.core.model.refine import Home, Outcome, refine
+from fleet.core.model.unit import Component, Unit
+from fleet.core.placement.packing.pool import PoolRoom
+from fleet.core.placement.packing.space import Part, Shape, Space, Vector, slots
+
+
+@dataclass(frozen=True, slots=True)
+class Fit:
+    """A packing of a gang into one member. `pools`: after it; `broken`: the slots of 8, 4 and 2 devices that are broken
+    by it, and the pods without devices that take room beside free ones; `potential`: its pods that wait for nodes that
+    an autoscaler must add; `domain`: of a gang that must lie within one."""
+
+    pools: tuple[PoolRoom, ...]
+    broken: tuple[int, int, int, int]
+    potential: int = 0
+    domain: str = ""
+
+
+class MemberRoom:
+    """Free room of one member. `version` grows with every change, so that answers about it can be kept."""
+
+    __slots__ = ("_grounds", "effort", "name", "pools", "version")
+
+    def __init__(self, name: str, pools: tuple[PoolRoom, ...], effort: Effort) -> None:
+        """`effort`: of the searches of this decision (`Space.effort`)."""
+        self.name = name
+        self.pools = pools
+        self.version = 0
+        self.effort = effort
+        self._grounds: dict[tuple[int, bool], list[tuple[str, list[int]]]] = {}  # grounds do not depend on free room
+
+    @staticmethod
+    def of(member: Member, space: Space) -> MemberRoom:
+        """Pools that the same claims may use, in the same domains, become one; potential ones come last. Amounts below
+        zero stay: nothing fits there."""
+        merged = _Merged(space)
+        for potential, pools in ((False, member.pools), (True, member.potential)):
+            for pool in pools:
+                counts = merged.counts(pool, potential)
+                for amounts, nodes in pool.free:
+                    if nodes > 0:
+                        vector = space.vector(amounts)
+                        counts[vector] = counts.get(vector, 0) + nodes
+        return MemberRoom(member.name, merged.pools(), space.effort)
+
+    @staticmethod
+    def emptied(member: Member, space: Space) -> MemberRoom | None:
+        """The member as if nothing ran in it and all its potential nodes were there, from above; None when the
+        inventory does not say what its nodes have."""
+        merged = _Merged(space)
+        for pool in (*member.pools, *member.potential):
+            count = sum(nodes for _, nodes in pool.free if nodes > 0)
+            if count and not pool.allocatable.items_:
+                return None
+            if count:
+                counts, most = merged.counts(pool, False), pool.most
+                vector = tuple([most.get(name, 0) for name in space.resources])
+                counts[vector] = counts.get(vector, 0) + count
+        return MemberRoom(member.name, merged.pools(), space.effort)
+
+    def copy(self) -> MemberRoom:
+        """A room of its own; the pools are shared, since what changes one puts another in its place."""
+        return self.with_pools(self.pools)
+
+    def with_pools(self, pools: tuple[PoolRoom, ...]) -> MemberRoom:
+        """The same member with other room in its pools."""
+        made = MemberRoom(self.name, pools, self.effort)
+        made._grounds = self._grounds
+        return made
+
+    def slots(self, part: Part) -> int:
+        """Room for how many pods of this part alone, on nodes that are there, in whatever domains."""
+        return room_for((pool for pool in self.pools if not pool.potential), part)
+
+    def most(self, shape: Shape) -> int:
+        """At most how many gangs of this shape the nodes that are there would take if all of them were its."""
+        return sum(
+            min((room_for([self.pools[index] for index in ground], part) // part.replicas for part in shape), default=0)
+            for _, ground in self.grounds(shape)
+        )
+
+    def grounds(self, shape: Shape, *, potential: bool = False) -> list[tuple[str, list[int]]]:
+        """The pools, by index, that a gang may use together: of each domain, by name, where it must lie within one;
+        else all, as one ground without a name."""
+        topology = shape[0].topology if shape else 0
+        key = (topology, potential)
+        if key not in self._grounds:
+            self._grounds[key] = self._make_grounds(topology, potential)
+        return self._grounds[key]
+
+    def _make_grounds(self, topology: int, potential: bool) -> list[tuple[str, list[int]]]:
+        usable = [index for index, pool in enumerate(self.pools) if potential or not pool.potential]
+        if not topology:
+            return [("", usable)]
+        found: dict[str, list[int]] = {}
+        for index in usable:
+            domain = self.pools[index].domains[topology - 1]
+            if domain:
+                found.setdefault(domain, []).append(index)
+        return sorted(found.items())
+
+    def fit(self, shape: Shape, devices: int, *, potential: bool = False) -> Fit | None:
+        """A packing of the whole gang, or None. Nothing changes until `take`. With `potential`, nodes that could be
+        added are used where those that are there do not suffice. Of several domains the fullest one that takes it."""
+        best: Fit | None = None
+        for domain, ground in self._fullest_first(shape, potential, whole=True):
+            fit = self._pack(shape, devices, ground)
+            if fit is not None and (best is None or fit.potential < best.potential):
+                best = replace(fit, domain=domain) if domain else fit
+                if not fit.potential:
+                    break
+        return best
+
+    def _fullest_first(self, shape: Shape, potential: bool, *, whole: bool = False) -> list[tuple[str, list[int]]]:
+        """The grounds by what is free of what the gang asks for; `whole`: without those that have too little in all."""
+        grounds = self.grounds(shape, potential=potential)
+        if not shape or not shape[0].topology:
+            return grounds
+        asked: dict[int, int] = {}
+        for part in shape:
+            for index, amount in part.need:
+                asked[index] = asked.get(index, 0) + amount * part.replicas
+        order = sorted(asked.items())
+        found: list[tuple[tuple[int, ...], str, list[int]]] = []
+        for name, ground in grounds:
+            free = self.pools[ground[0]].total
+            if len(ground) > 1:
+                totals = [total for number in ground if (total := self.pools[number].total)]
+                free = [sum(amounts) for amounts in zip(*totals, strict=True)]
+            if not free:
+                continue
+            for index, amount in order:
+                if whole and free[index] < amount:
+                    break
+            else:
+                found.append((tuple([free[index] for index, _ in order]), name, ground))
+        found.sort()
+        return [(name, ground) for _, name, ground in found]
+
+    def _pack(self, shape: Shape, devices: int, ground: Sequence[int]) -> Fit | None:
+        draft = _Draft(self.pools, ground, devices)
+        for part in shape:
+            if draft.fill(part, part.replicas, whole=True):
+                return self._refined(shape, devices, ground) if len(shape) > 1 else None
+        return draft.fit()
+
+    def _refined(self, shape: Shape, devices: int, ground: Sequence[int]) -> Fit | None:
+        left = self.effort.left(shape)
+        if not left or not self._enough(shape, ground):
+            return None
+        draft = _Draft(self.pools, ground, devices)
+        takes = {index: tuple(self.pools[index].takes[part.claim] for part in shape) for index in ground}
+        places = [(index, vector) for vector, index in draft.fullest_first() if any(takes[index])]
+        homes = [Home(vector, self.pools[index].counts[vector], takes[index]) for index, vector in places]
+        found = refine([(part.need, part.replicas) for part in shape], homes, most_effort=left)
+        self.effort.spend(shape, found.effort)
+        if found.outcome is Outcome.GAVE_UP:
+            self.effort.reached.add("refining_steps")
+        if found.outcome is not Outcome.PACKED:
+            return None
+        for number, pods in found.uses:
+            index, vector = places[number]
+            after = list(vector)
+            for part, count in zip(shape, pods, strict=True):
+                for resource, amount in part.need:
+                    after[resource] -= amount * count
+            draft.use(index, vector, tuple(after), 1, sum(pods))
+        return draft.fit()
+
+    def _enough(self, shape: Shape, ground: Sequence[int]) -> bool:
+        """Whether these pools have as much of everything, in sum, as a gang asks for."""
+        totals = [total for index in ground if (total := self.pools[index].total)]
+        asked: dict[int, int] = {}
+        for part in shape:
+            for resource, amount in part.need:
+                asked[resource] = asked.get(resource, 0) + amount * part.replicas
+        return all(amount <= sum([total[resource] for total in totals]) for resource, amount in asked.items())
+
+    def missing(self, shape: Shape, devices: int) -> list[int]:
+        """How many pods of each part find no place, potential nodes included, when the parts are packed largest first
+        and, of several domains, into the one that leaves out the fewest."""
+        best: list[int] | None = None
+        for _, ground in self._fullest_first(shape, True):
+            draft = _Draft(self.pools, ground, devices)
+            left = [draft.fill(part, part.replicas) for part in shape]
+            if best is None or sum(left) < sum(best):
+                best = left
+        return best if best is not None else [part.replicas for part in shape]
+
+    def take(self, fit: Fit) -> None:
+        self.pools = fit.pools
+        self.version += 1
+
+    def hold(self, shape: Shape, devices: int) -> Fit | None:
+        """Take room for a whole gang: a packing, which is returned, where there is one, else as `assume`."""
+        fit = self.fit(shape, devices) or self.fit(shape, devices, potential=True)
+        if fit is not None:
+            self.take(fit)
+        else:
+            for part in shape:
+                self.assume(part, devices)
+        return fit
+
+    def assume(self, part: Part, devices: int) -> None:
+        """Take room for pods that are coming but not seen yet. Where they fit nowhere whole (the inventory and the
+        binding disagree for a moment) each takes what the freest nodes have, so that nobody else counts on it."""
+        draft = _Draft(self.pools, range(len(self.pools)), devices)
+        left = draft.fill(part, part.replicas)
+        need = dict(part.need)
+        homes = [
+            (vector, index) for index, pool in enumerate(draft.pools) if pool.takes[part.claim] for vector in pool.keys
+        ]
+        homes.sort(key=lambda home: home[0], reverse=True)
+        for vector, index in sorted(homes, key=lambda home: draft.pools[home[1]].potential):
+            if left <= 0:
+                break
+            nodes = min(left, draft.pools[index].counts[vector])
+            rest = tuple(max(min(free, 0), free - need.get(resource, 0)) for resource, free in enumerate(vector))
+            if rest != vector:
+                draft.use(index, vector, rest, nodes, 0)
+                left -= nodes
+        self.pools = tuple(draft.pools)
+        self.version += 1
+
+
+class _Merged:
+    """Pools that nobody can tell apart, put together."""
+
+    def __init__(self, space: Space) -> None:
+        self._space = space
+        self._found: dict[tuple[bool, tuple[bool, ...], tuple[str, ...]], dict[Vector, int]] = {}
+
+    def counts(self, pool: Pool, potential: bool) -> dict[Vector, int]:
+        """Where nodes of this pool are counted."""
+        takes, domains = self._space.traits(pool)
+        return self._found.setdefault((potential, takes, domains), {})
+
+    def pools(self) -> tuple[PoolRoom, ...]:
+        return tuple(
+            PoolRoom(key[1], counts, domains=key[2], potential=key[0])
+            for key, counts in sorted(self._found.items())
+            if counts
+        )
+
+
+class _Draft:
+    """Pools that a gang is being packed into: the pools of `ground`, potential ones after all others. A pool is copied
+    when something in it changes first."""
+
+    def __init__(self, pools: tuple[PoolRoom, ...], ground: Sequence[int], devices: int) -> None:
+        self.pools = list(pools)
+        self._ground = ground
+        self._before = pools
+        self._devices = devices
+        self._broken = [0, 0, 0, 0]
+        self._potential = 0
+
+    def fit(self) -> Fit:
+        eights, fours, twos, beside = self._broken
+        return Fit(tuple(self.pools), (eights, fours, twos, beside), self._potential)
+
+    def use(self, index: int, vector: Vector, after: Vector, nodes: int, pods: int) -> None:
+        """`nodes` nodes of a pool take `pods` pods in all."""
+        pool = self.pools[index]
+        if pool is self._before[index]:
+            pool = self.pools[index] = pool.copy()
+        pool.move(vector, after, nodes)
+        if pool.potential:
+            self._potential += pods
+            return
+        broken = self._broken
+        idle = False
+        for resource in range(self._devices):
+            had, has = vector[resource], after[resource]
+            if had != has:
+                broken[0] += nodes * (had // 8 - has // 8)
+                broken[1] += nodes * (had // 4 - has // 4)
+                broken[2] += nodes * (had // 2 - has // 2)
+                pods = 0  # pods with devices leave none idle
+            idle = idle or has > 0
+        broken[3] += pods if idle else 0
+
+    def fullest_first(self, claim: int | None = None, floor: Vector = ()) -> Iterable[tuple[Vector, int]]:
+        """The distinct free vectors, `floor` or larger, each with the index of its pool; potential nodes last."""
+        sides: tuple[list[Iterable[tuple[Vector, int]]], list[Iterable[tuple[Vector, int]]]] = ([], [])
+        for index in self._ground:
+            pool = self.pools[index]
+            if claim is None or pool.takes[claim]:
+                keys = islice(pool.keys, bisect_left(pool.keys, floor), None)
+                sides[pool.potential].append(zip(keys, repeat(index)))
+        return chain.from_iterable(side[0] if len(side) == 1 else merge(*side) for side in sides if side)
+
+    def fill(self, part: Part, replicas: int, *, whole: bool = False) -> int:
+        """Put pods onto the fullest nodes that take them; returns how many found no place. `whole`: all or none."""
+        need = part.need
+        if not need:
+            usable = (self.pools[index] for index in self._ground)
+            return 0 if any(pool.counts for pool in usable if pool.takes[part.claim]) else replicas
+        floor = (need[0][1],) if need[0][0] == 0 else ()  # keys below this have too little of the first resource
+        left = replicas
+        moves: list[tuple[int, Vector, Vector, int, int]] = []
+        for vector, index in self.fullest_first(part.claim, floor):
+            each = left  # pods that this node takes, as in `slots`; the innermost loop of all
+            for resource, amount in need:
+                fit = vector[resource] // amount
+                if fit < each:
+                    each = fit
+                    if fit <= 0:
+                        break
+            if each <= 0:
+                continue
+            full, rest = divmod(left, each)
+            nodes = self.pools[index].counts[vector]
+            if full >= nodes:
+                full, rest = nodes, 0
+            for count, pods in ((full, each), (1 if rest else 0, rest)):
+                if count:
+                    after = list(vector)
+                    for resource, amount in need:
+                        after[resource] -= amount * pods
+                    moves.append((index, vector, tuple(after), count, count * pods))
+                    left -= count * pods
+            if not left:
+                break
+        if not left or not whole:
+            for move in moves:
+                self.use(*move)
+        return left
+
+
+def room_for(pools: Iterable[PoolRoom], part: Part) -> int:
+    """Room in these pools for how many pods of this part alone."""
+    return sum(
+        count * slots(vector, part.need)
+        for pool in pools
+        if pool.takes[part.claim]
+        for vector, count in pool.counts.items()
+    )
+
+
+def committed(unit: Unit, space: Space) -> Shape:
+    """The pods of a placed or evicting unit that the inventory does not show yet."""
+    visible = dict(unit.visible)
+    hidden = (
+        Component(part.name, max(0, part.replicas - max(0, visible.get(part.name, 0))), part.requests, part.claim)
+        for part in unit.components
+    )
+    return space.shape(hidden, unit.topology)
+
+
+def _total(shape: Shape, space: Space) -> Vector:
+    sizes = [(part.replicas, space.size(part.need)) for part in shape]
+    return tuple(sum(replicas * size[index] for replicas, size in sizes) for index in range(len(space.resources)))
+
+
+def largest_first(coming: Iterable[tuple[str, str, Shape]], space: Space) -> list[tuple[str, str, Shape]]:
+    """The order in which gangs that come are laid out: largest pods first, among equal ones those that must lie within
+    one domain, by what they need there in all, then by unit."""
+    items = sorted(coming, key=itemgetter(0))
+    sizes: dict[int, tuple[Vector, ...]] = {}  # by identity: many gangs have one shape
+    for _, _, shape in items:
+        if id(shape) not in sizes:
+            pods = tuple(space.size(part.need) for part in shape)
+            sizes[id(shape)] = (*pods, _total(shape, space) if shape and shape[0].topology else ())
+    items.sort(key=lambda item: sizes[id(item[2])], reverse=True)
+    return items

@@ -1,0 +1,323 @@
+"""Taking room back for units that have a right to it: victims leave, and the room is claimed until the unit starts.
+
+A guaranteed unit, or a unit within its share, that cannot start and may evict gets its claim before any borrowing unit
+starts. Borrowing units are placed again in the room that is left.
+
+A guaranteed gang may evict work within its share or above. A gang within its share may evict only what is borrowed.
+No gang evicts higher priority (the leaf's attribute `preempt-policy` may say otherwise), work of its own leaf, work
+outside quota, work protected by its age, or work that is not preemptible. Where the policy is PreemptLowerPriority, a
+gang may also evict lower priority of its own leaf, in any tier. Within one decision, a unit that may evict cannot be
+evicted by its victims, so evictions do not go round in circles. Gangs leave whole, as few and as cheap ones as can be
+(search.py). The bounds of the search are named in the certificate; a unit that is not reached waits for the next cycle.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from heapq import merge
+from itertools import chain, islice
+
+from fleet.core.model.amounts import Amounts
+from fleet.core.model.bounds import BOUNDS
+from fleet.core.model.leaving import leaves
+from fleet.core.model.order import queue_order
+from fleet.core.model.plan import Eviction, RoomClaim, VictimSearch
+from fleet.core.model.unit import Phase, Unit
+from fleet.core.placement.candidates.candidate import Candidate, Group, before, gaps, service_order
+from fleet.core.placement.greedy.greedy import Outcome, settle
+from fleet.core.placement.greedy.situation import Situation, behind_claims, claims_of
+from fleet.core.placement.packing.space import Shape
+from fleet.core.placement.preemption.search import Choice, Deal, Search, Tries
+from fleet.core.placement.preemption.state import LOWER, Able, Runners, State, Work, may_evict, policy_of
+from fleet.core.placement.preemption.together import Together
+from fleet.core.placement.preemption.victims import Asking
+from fleet.core.placement.reservation.heads import Head
+from fleet.core.placement.reservation.profile import Profile
+from fleet.core.quota.requests import Requests
+from fleet.core.quota.tiers import Tier
+from fleet.core.quota.tree import MAX_JOBS
+from fleet.core.quota.usage import Usage, account_of, request_of
+
+
+def lost_work(unit: Unit, now: float, request: Amounts | None = None) -> int:
+    """The work that an eviction costs: seconds since start or checkpoint, and the time of leaving, for each device.
+    `request`: the charge of the unit, where that is known."""
+    since = max(now if unit.placed_at is None else unit.placed_at, unit.checkpoint_at or 0.0)
+    amounts = (request or request_of(unit)).items_
+    devices = sum(n for name, n in amounts if "/" in name and name != MAX_JOBS and n <= BOUNDS.weighed_devices)
+    return int(max(0.0, now - since) + unit.leaving_s) * max(1, devices)
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """The victims of a plan, and how they were found. `until`: the end of the claims; `cut`: why some candidates that
+    might take back were not looked at; "" if all were."""
+
+    choices: tuple[Choice, ...] = ()
+    until: float = 0.0
+    searches: tuple[VictimSearch, ...] = ()
+    cut: str = ""
+
+    @property
+    def evictions(self) -> tuple[Eviction, ...]:
+        pairs = ((work.unit, choice.candidate.unit) for choice in self.choices for work in choice.victims)
+        return tuple(Eviction(unit.id, unit.member or "", preemptor.id) for unit, preemptor in pairs)
+
+    @property
+    def claims(self) -> tuple[RoomClaim, ...]:
+        holders = ((choice.candidate.unit, choice.member) for choice in self.choices)
+        return tuple(RoomClaim(unit.id, member, unit.total, self.until) for unit, member in holders)
+
+
+NOTHING_FOUND = Found()
+
+
+class Reclaim:
+    """One plan's search. `coming`: (unit, member, shape) of pods that are committed but not seen, of placed units and
+    of units that this plan places; `usage`: once the plan is committed, kept room included."""
+
+    def __init__(
+        self,
+        situation: Situation,
+        coming: Iterable[tuple[str, str, Shape]],
+        usage: Usage,
+        tiers: Mapping[str, Tier],
+        asking: Asking,
+    ) -> None:
+        """`asking`: the solver that proves or betters what is found without it."""
+        snapshot, space = situation.snapshot, situation.space
+        assert snapshot.tree is not None
+        self._snapshot = snapshot
+        self._tree = snapshot.tree
+        self._now = situation.now
+        self._asking = asking
+        self._reached = space.reached
+        self._tries = Tries("tries", space)
+        self._tries_together = Tries("tries_together", space)
+        self._searches: list[VictimSearch] = []
+        self._state = State(snapshot.members, situation.free, space, coming, situation.kept, usage.copy())
+        self._running = Runners(space)
+        self._returning: dict[str | None, list[Work]] = {}  # by leaf: the units that leave already
+        requests = Requests()
+        for key, unit in sorted(snapshot.backlog.holding.items()):
+            request = requests.of(unit)
+            lost = lost_work(unit, self._now, request)
+            work = Work(unit, tiers.get(key, Tier.BORROWED), lost, request, account_of(self._tree, unit))
+            if leaves(unit, self._now, snapshot.config.claim_s):
+                self._state.leave(work)
+                self._returning.setdefault(unit.leaf, []).append(work)
+            elif unit.phase is Phase.PLACED and unit.leaf is not None and unit.preemptible and self._may_leave(unit):
+                self._running.put(work)
+
+    def _may_leave(self, unit: Unit) -> bool:
+        """Whether its member can be told to stop it, and no protection time keeps it."""
+        member = self._snapshot.members.get(unit.member or "")
+        old = unit.placed_at is None or self._now - unit.placed_at >= self._snapshot.config.protection_s
+        return member is not None and member.ready and old
+
+    def run(self, preemptors: Iterable[Candidate]) -> Found:
+        """The victims for waiting candidates that may take back, in order."""
+        done: list[Choice] = []
+        batch: list[Choice] = []  # their victims are chosen as a whole
+        before = self._state
+        hopeless: set[tuple[object, ...]] = set()
+        stopped: set[str | None] = set()  # queues in which a candidate without room stops all that come after it
+        cut = ""
+        for number, candidate in enumerate(preemptors):
+            alike = (
+                candidate.account, candidate.tier, candidate.unit.priority, candidate.shape,
+                candidate.eligibility.number, candidate.unit.preemptible,
+            )  # fmt: skip
+            cut = self._spent(number, 0 if alike in hopeless else len(hopeless))
+            if cut:
+                break
+            if candidate.unit.leaf in stopped:
+                continue
+            best = self._alone(candidate) if alike not in hopeless else None
+            if best is None:
+                hopeless.add(alike)
+            if best is None or not self._has_turn(candidate, best.victims):
+                stopped |= {candidate.unit.leaf} if candidate.block else set()
+                continue
+            if not batch:
+                before = self._state
+                self._reached |= {"together"} if done else set()
+            batch.append(best)
+            self._make(Deal((best,)), self._state)
+            if len(batch) == BOUNDS.together:
+                done += self._together(before, batch)
+                batch = []
+        until = self._now + self._snapshot.config.claim_s
+        return Found((*done, *self._together(before, batch)), until, tuple(self._searches), cut)
+
+    def _able(self, candidate: Candidate) -> Able:
+        unit, tier = candidate.unit, candidate.tier
+        return self._running.able(lambda work: may_evict(self._tree, unit, tier, work.unit, work.tier))
+
+    def _make(self, deal: Deal, before: State) -> None:
+        self._state = deal.made(before)
+        for work in deal.victims:
+            self._running.remove(work)
+
+    def _alone(self, candidate: Candidate) -> Choice | None:
+        """The victims that leave for one candidate."""
+        able = self._able(candidate)
+        best = Search(self._state, candidate, able, self._tries).best()
+        if best is None or not best.victims:
+            return best
+        alone = Together(self._state, [candidate], [able], self._tries)
+        return self._better(alone, Deal((best,))).choices[0]
+
+    def _together(self, before: State, batch: Sequence[Choice]) -> Iterable[Choice]:
+        """The choices that candidates get as a whole. `before`: the state before those found one after another."""
+        found = Deal(tuple(batch))
+        if len(batch) < 2 or not found.victims:
+            return batch
+        for work in found.victims:
+            self._running.put(work)
+        candidates = [choice.candidate for choice in batch]
+        together = Together(before, candidates, list(map(self._able, candidates)), self._tries_together)
+        best = self._better(together, together.less(found))
+        self._make(best, before)
+        return best.choices
+
+    def _better(self, together: Together, known: Deal) -> Deal:
+        best, how = together.better(known, self._asking)
+        self._searches += [how] if how is not None else []
+        return best
+
+    def _has_turn(self, candidate: Candidate, victims: Iterable[Work]) -> bool:
+        """Whether a candidate has quota beside the units that leave already and return to its queue before it, once
+        the `victims` are gone as well."""
+        turn, usage = queue_order(candidate.unit), self._state.usage.copy()
+        back = [work for work in self._returning.get(candidate.unit.leaf, ()) if queue_order(work.unit) < turn]
+        for works, times in ((back, 1), (victims, -1)):
+            for work in works:
+                usage.charge(work.account or "", work.request, times)
+        return not back or usage.refusal(candidate.account or "", candidate.request) is None
+
+    def _spent(self, looked_at: int, hopeless: int) -> str:
+        """Why no further gang is looked at; "" if it is."""
+        if looked_at >= BOUNDS.preemptors:
+            self._reached.add("preemptors")
+            return f"{BOUNDS.preemptors} gangs were looked at"
+        if self._tries.over:
+            return f"{BOUNDS.tries} tries were made"
+        if hopeless >= BOUNDS.hopeless:
+            self._reached.add("hopeless")
+            return f"no room for {BOUNDS.hopeless} kinds of gangs"
+        return ""
+
+
+def preempt(situation: Situation, outcome: Outcome, asking: Asking) -> tuple[Situation, Outcome, Found]:
+    """Return the situation with new claims, the outcome beside them, and the victims; the first two as given where no
+    claim is made."""
+    snapshot, entitled = situation.snapshot, situation.entitled
+    if not snapshot.config.reclaim or entitled is None:
+        return situation, outcome, NOTHING_FOUND
+    within = [pair for pair in outcome.placed if pair[0].tier <= Tier.SHARE]
+    started = {candidate.unit.id for candidate, _ in outcome.placed}
+    profile = situation.after(within)
+    preemptors = _preemptors(situation, started, {candidate.unit.id for candidate, _ in within}, profile)
+    firsts = list(islice(preemptors, 1))
+    if profile.usage is None or not firsts:
+        return situation, outcome, NOTHING_FOUND
+    shapes = situation.space.shapes
+    new = [(c.unit.id, member, shapes[c.shape]) for c, member in (*situation.first, *within)]
+    search = Reclaim(situation, [*situation.coming, *new], profile.usage, entitled.running, asking)
+    found = search.run(chain(firsts, preemptors))
+    if not found.choices:
+        return situation, outcome, found
+    situation = _with_claims(situation, found)
+    return situation, settle(situation, situation.after(within), within), found
+
+
+def _with_claims(situation: Situation, found: Found) -> Situation:
+    usage = situation.usage.copy() if situation.usage is not None else None
+    plain = {head.candidate.unit.id: head.plain for head in situation.chosen.heads}  # tiers before they became heads
+    kept: list[tuple[Candidate, str]] = []
+    for choice in found.choices:
+        claim = choice.candidate
+        kept.append((replace(claim, tier=plain.get(claim.unit.id, claim.tier)), choice.member))
+        if usage is not None and claim.account is not None:
+            usage.charge(claim.account, claim.request)
+    claims = claims_of(kept, situation.now)
+    new = frozenset(claim.unit.id for claim, _ in kept)
+    groups, behind = behind_claims(situation.groups, claims)
+    heads = tuple(head for head in situation.chosen.heads if head.candidate.unit.id not in new)
+    return replace(
+        situation, usage=usage, groups=groups, behind=[*situation.behind, *behind], claims=(*situation.claims, *claims),
+        new=new, chosen=replace(situation.chosen, heads=heads),
+    ).reserving_beside([eviction.unit for eviction in found.evictions])  # fmt: skip
+
+
+def _preemptors(
+    situation: Situation, started: Container[str], entitled: Container[str], profile: Profile
+) -> Iterator[Candidate]:
+    """The units that may take room back, in service order; of units alike a bounded number. Such a unit leaves the
+    members of reservations that bind it alone. Behind a unit that may not take back, and that stops its queue, no unit
+    does. `entitled`: the units of `started` within their share, which start whatever is claimed."""
+    tree = situation.snapshot.tree
+    own = {path for path in tree.nodes if policy_of(tree, path) == LOWER} if tree is not None else set()
+
+    heads = {head.candidate.unit.id: head for head in situation.chosen.heads}
+
+    def able(group: Group) -> int:
+        """How many of a group, from its first, have a right to take back."""
+        head = heads.get(group.ids[0])
+        within = group.rank.share if head is None else int(head.plain < Tier.BORROWED)
+        most = len(group.units) if group.leaf in own else within
+        if not most or group.leaf is None or not group.eligibility.choices:
+            return 0
+        return 0 if situation.nevers.of(group.shape, group.eligibility) else most
+
+    def run(group: Group) -> Iterator[Candidate]:
+        end, tries = able(group), Counter[str | None]()
+        for index in range(end if group.by_user else min(end, BOUNDS.tries)):
+            tries[group.account(index)] += 1
+            if tries[group.account(index)] <= BOUNDS.tries and group.ids[index] not in started:
+                candidate = group.candidate(index)
+                yield replace(candidate, tier=_evicting(candidate, heads.get(group.ids[index])))
+        if (max(tries.values(), default=0) if group.by_user else end) > BOUNDS.tries:
+            situation.space.reached.add("tries")
+
+    def waits(group: Group) -> int:
+        """As `able`, up to the first that starts only while nobody else claims its room."""
+        end = able(group) if group.block else 0
+        return next((i for i in range(end) if group.ids[i] in started and group.ids[i] not in entitled), end)
+
+    groups = [*situation.groups, *situation.behind]
+    in_the_way = gaps(groups, entitled, waits)
+    for candidate in merge(*(run(group) for group in groups if able(group)), key=service_order):
+        beside = _beside_reservations(profile, candidate) if before(candidate, in_the_way) else None
+        if beside is not None:
+            yield beside
+        elif candidate.block:
+            turn = queue_order(candidate.unit)
+            in_the_way[candidate.unit.leaf] = min(turn, in_the_way.get(candidate.unit.leaf, turn))
+
+
+def _evicting(candidate: Candidate, head: Head | None) -> Tier:
+    """The tier as which a unit evicts. A head's own tier counts what is before it only; to evict, all of its leaf
+    counts. A unit that crosses its leaf's share evicts as within it if it is a head, else as above it."""
+    tier = candidate.tier if head is None else head.plain
+    if tier is not Tier.CROSSING:
+        return tier
+    return Tier.BORROWED if head is None else Tier.SHARE
+
+
+def _beside_reservations(profile: Profile, candidate: Candidate) -> Candidate | None:
+    """The candidate as one that goes to no member where a reservation that binds it keeps room. None where that leaves
+    it nothing, or where a reservation keeps quota or free room from it: no unit evicts for such a refusal."""
+    bound = profile.bound(candidate)
+    if not bound:
+        return candidate
+    if not profile.spares_quota(candidate, bound) or profile.refusing(candidate) is not None:
+        return None
+    taken = {span.member for number, span in enumerate(profile.spans) if bound & 1 << number}
+    eligibility = candidate.eligibility
+    choices = tuple(choice for choice in eligibility.choices if choice.member not in taken)
+    narrow = replace(eligibility, number=eligibility.number | (bound + 1) << 32, choices=choices)
+    return replace(candidate, eligibility=narrow) if choices else None

@@ -1,5 +1,0 @@
-"""All inputs of one decision, as one immutable value; README.md."""
-
-from fleet.snapshot.snapshot import MOST_NODES, Changes, Config, Snapshot
-
-__all__ = ["MOST_NODES", "Changes", "Config", "Snapshot"]
