@@ -10,9 +10,9 @@ import hmac
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
+from api import buildinfo
 from api.engine.status import StatusError, unauthorized, unavailable
 from fleet.cli.failure import Failure
-from fleet.values import buildinfo
 
 if TYPE_CHECKING:
     from prometheus_client import CollectorRegistry

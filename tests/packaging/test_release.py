@@ -12,8 +12,8 @@ import pytest
 from packaging.version import Version
 from prometheus_client import CollectorRegistry, generate_latest
 
+from api.buildinfo import show
 from fleet.hub.starting import place_of
-from fleet.values.buildinfo import show
 from fleet.values.release import NAME, Release, described, of, running
 from tests.docs.test_docs import ROOT
 

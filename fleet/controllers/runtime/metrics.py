@@ -22,6 +22,7 @@ from prometheus_client import (
 from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
+from api import buildinfo
 from fleet.controllers.runtime.gauges import (
     LEAVES_MOST,
     MEMBERS_MOST,
@@ -45,7 +46,6 @@ from fleet.core.quota.tree import QuotaTree
 from fleet.core.snapshot import Snapshot
 from fleet.core.solver.process import FAILED, LATE, STARTING
 from fleet.members.members import Closed, Members
-from fleet.values import buildinfo
 from fleet.values.bounded import Bounded
 from fleet.values.ports import Key
 
