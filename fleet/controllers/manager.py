@@ -4,6 +4,10 @@ from __future__ import annotations
 
 from typing import Protocol
 
+from api.lifecycle.garbage import GarbageCollector
+from api.lifecycle.namespaces import Namespaces
+from api.lifecycle.signing import Signing
+from api.loops.controller import Controller, Loop
 from fleet.controllers.bind.loop import BindLoop
 from fleet.controllers.bind.untaken import UntakenLoop
 from fleet.controllers.cluster.clusters import ClustersLoop
@@ -17,9 +21,6 @@ from fleet.controllers.dispatch.sweep import SweepLoop
 from fleet.controllers.fields.evictor import Evictor
 from fleet.controllers.history.finished import FinishedJobs
 from fleet.controllers.history.loop import HistoryLoop
-from fleet.controllers.lifecycle.garbage import GarbageCollector
-from fleet.controllers.lifecycle.namespaces import Namespaces
-from fleet.controllers.lifecycle.signing import Signing
 from fleet.controllers.notify.loop import NotifyLoop
 from fleet.controllers.observe.drain import DrainLoop
 from fleet.controllers.observe.failover import FailoverLoop
@@ -32,7 +33,6 @@ from fleet.controllers.queue.enqueue import EnqueueLoop
 from fleet.controllers.queue.quota import QuotaLoop
 from fleet.controllers.room.loop import RoomLoop
 from fleet.controllers.runtime.aside import Aside
-from fleet.controllers.runtime.controller import Controller, Loop
 from fleet.controllers.runtime.events import EventRecorder, EventRetention
 from fleet.controllers.runtime.hub import Hub
 from fleet.controllers.runtime.index import BindingIndex

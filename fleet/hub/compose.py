@@ -301,10 +301,10 @@ async def _lead_once(
     import os
     import socket as sockets
 
+    from api.lifecycle.authority import Authority
+    from api.loops.controller import cancelled
     from api.store.leadership import PostgresLeadership, Sign
     from fleet.bindings.heartbeat import RENEW_S
-    from fleet.controllers.runtime.authority import Authority
-    from fleet.controllers.runtime.controller import cancelled
     from fleet.controllers.runtime.hub import Hub
     from fleet.hub.tunnels import dialer_of
     from fleet.members.clusters import ClusterMembers
@@ -357,9 +357,9 @@ async def _run_loops(
     """Run every loop of the leader `holder` until `over`; `show` begins its sign of life."""
     import structlog
 
+    from api.loops.controller import cancelled, run_all
     from fleet.controllers.decide.loop import DecideLoop
     from fleet.controllers.manager import build_loops
-    from fleet.controllers.runtime.controller import cancelled, run_all
     from fleet.controllers.runtime.heartbeat import Heartbeat
     from fleet.values.ports import Fenced
 

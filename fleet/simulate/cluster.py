@@ -21,6 +21,9 @@ import structlog
 from api.access.auth import MASTERS, StaticTokens
 from api.access.rbac import AllowAll
 from api.engine.registry import Registry
+from api.lifecycle.garbage import GarbageCollector
+from api.lifecycle.namespaces import Namespaces
+from api.loops.controller import Loop, run_all
 from api.objects.crds import follow_crds, load_crds
 from api.objects.objects import Objects
 from api.objects.writing import User
@@ -29,9 +32,6 @@ from api.server.kindfiles import load_kinds
 from api.store.memory import MemoryStore
 from api.wire.serve import Server
 from fleet.admission.filling import filled
-from fleet.controllers.lifecycle.garbage import GarbageCollector
-from fleet.controllers.lifecycle.namespaces import Namespaces
-from fleet.controllers.runtime.controller import Loop, run_all
 from fleet.simulate.batchjob import BatchJobs
 from fleet.simulate.declared import DeclaredKinds
 from fleet.simulate.exporter import PodMetrics

@@ -10,7 +10,7 @@ from typing import Any
 
 from api.engine.kind import Kind
 from api.engine.status import StatusError
-from fleet.controllers.runtime.controller import Controller, Source
+from api.loops.controller import Controller, Source
 from fleet.kinds import interpreter_for
 from fleet.simulate.world import World
 from fleet.values.ports import Body, Key

@@ -18,8 +18,8 @@ from cryptography.hazmat.primitives.serialization import Encoding
 from cryptography.x509.oid import NameOID
 
 from api.admission.signing import CLIENT_SIGNER, GROUP, RESOURCE
-from fleet.controllers.lifecycle.signing import DONE_S, FORGOTTEN_S, LIFE_MAX_S, Signing
-from fleet.controllers.runtime.authority import Authority
+from api.lifecycle.authority import Authority
+from api.lifecycle.signing import DONE_S, FORGOTTEN_S, LIFE_MAX_S, Signing
 from fleet.values.ports import Key
 from tests.api.conftest import KUBECTL, Hub
 from tests.api.test_auth import RBAC, binding, cluster_role, get, post

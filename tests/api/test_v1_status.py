@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from api.loops.controller import Controller
 from fleet import __version__
 from fleet.bindings.heartbeat import LEASE
-from fleet.controllers.runtime.controller import Controller
 from fleet.rest.hubmodels import HubStatus
 from fleet.rest.models import JobList
 from fleet.values.ports import Body

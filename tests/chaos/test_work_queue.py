@@ -7,8 +7,8 @@ import asyncio
 import pytest
 import uvloop
 
-from fleet.controllers.runtime.controller import STORE_BACKOFF_MAX_S
-from fleet.controllers.runtime.workqueue import WorkQueue
+from api.loops.controller import STORE_BACKOFF_MAX_S
+from api.loops.workqueue import WorkQueue
 from fleet.values.ports import Key
 
 pytestmark = pytest.mark.xdist_group("chaos")

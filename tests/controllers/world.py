@@ -12,6 +12,7 @@ import orjson
 
 from api.engine.registry import Registry
 from api.engine.status import StatusError
+from api.loops.controller import Loop, run_all
 from api.objects.objects import Objects
 from api.objects.writing import Options, User
 from api.server.kindfiles import load_kinds
@@ -20,7 +21,6 @@ from fleet.admission.filling import filled
 from fleet.bindings.heartbeat import RENEW_S
 from fleet.controllers.decide.loop import DecideLoop
 from fleet.controllers.manager import build_loops
-from fleet.controllers.runtime.controller import Loop, run_all
 from fleet.controllers.runtime.heartbeat import Heartbeat
 from fleet.controllers.runtime.hub import ControllerConfig, Hub
 from fleet.core.model.amounts import Amounts

@@ -13,6 +13,7 @@ from api.engine.columns import cells, columns_of
 from api.engine.crd import GROUP, RESOURCE, kind_of
 from api.engine.kind import Kind
 from api.engine.registry import Registry
+from api.loops.controller import run_all
 from api.objects.definitions import definitions
 from api.objects.objects import Objects
 from api.objects.writing import Options, User, Written
@@ -21,7 +22,6 @@ from api.store.memory import MemoryStore
 from fleet.admission import rules
 from fleet.admission.filling import filled
 from fleet.controllers.manager import build_loops
-from fleet.controllers.runtime.controller import run_all
 from fleet.controllers.runtime.hub import ControllerConfig, Hub
 from fleet.members.clusters import ClusterMembers
 from fleet.simulate.cluster import NodeShape, SimulatedCluster

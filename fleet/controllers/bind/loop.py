@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from api.engine.kind import Kind
+from api.loops.controller import Controller, Source
 from fleet.admission.declaring import target_of
 from fleet.admission.interpreters import Loader
 from fleet.admission.selecting import best_policy, policies_for, policy_claim, selects
@@ -29,7 +30,6 @@ from fleet.controllers.bind.awaiting import tell, waiting_for, why_waits
 from fleet.controllers.bind.ownerless import settle_ownerless, taken_over
 from fleet.controllers.bind.spec import Wanted, new_binding, settle, settle_unclaimed
 from fleet.controllers.cluster.taints import leaves_at
-from fleet.controllers.runtime.controller import Controller, Source
 from fleet.controllers.runtime.events import EventRecorder
 from fleet.controllers.runtime.hub import Hub, object_key
 from fleet.controllers.runtime.news import News

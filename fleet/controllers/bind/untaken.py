@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from api.engine.kind import Kind
+from api.loops.controller import Controller, Source
 from fleet.admission.selecting import best_policy, policies_for, untaken, why_untaken
 from fleet.admission.travel import NEVER_GROUPS
 from fleet.admission.workloads import WITH_PODS, carries_pods
 from fleet.bindings import binding as b
 from fleet.bindings.named import binding_of
-from fleet.controllers.runtime.controller import Controller, Source
 from fleet.controllers.runtime.events import EventRecorder
 from fleet.controllers.runtime.hub import Hub
 from fleet.kinds import interpreter_for

@@ -15,11 +15,11 @@ import binascii
 from collections.abc import Iterable, Sequence
 from typing import Protocol
 
+from api.loops.controller import Controller, Source
 from fleet.bindings import binding as b
 from fleet.bindings.conditions import condition, set_condition
 from fleet.controllers.cluster.identities import Identities
 from fleet.controllers.fields import rooms
-from fleet.controllers.runtime.controller import Controller, Source
 from fleet.controllers.runtime.gpus import GPU_PARTS, by_model
 from fleet.controllers.runtime.hub import Hub
 from fleet.core.model.member import Taint

@@ -12,8 +12,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from api.loops.controller import Controller, Source
 from fleet.bindings.matching import EXECUTE, Candidate, until
-from fleet.controllers.runtime.controller import Controller, Source
 from fleet.controllers.runtime.hub import Hub
 from fleet.core.model.matching import taints_text
 from fleet.core.model.member import TAINT_DRAIN

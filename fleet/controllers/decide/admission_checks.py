@@ -14,6 +14,7 @@ from dataclasses import replace
 import structlog
 
 from api.engine.status import StatusError, conflict
+from api.loops.controller import Controller, Source
 from fleet.bindings import binding as b
 from fleet.bindings.elastic import given
 from fleet.bindings.failures import Failure, failures_of, with_failure
@@ -26,7 +27,6 @@ from fleet.controllers.decide.commit import PlanCommitter
 from fleet.controllers.decide.snapshot import Sources
 from fleet.controllers.fields import reserving, rooms
 from fleet.controllers.fields.evictor import FAILURE_TEXT_MAX
-from fleet.controllers.runtime.controller import Controller, Source
 from fleet.controllers.runtime.events import EventRecorder
 from fleet.controllers.runtime.hub import Hub
 from fleet.core.model.plan import Placement

@@ -15,8 +15,8 @@ from typing import Any
 
 import structlog
 
+from api.loops.controller import cancelled
 from fleet.controllers.decide.record import Packer
-from fleet.controllers.runtime.controller import cancelled
 from fleet.controllers.runtime.hub import Hub
 from fleet.core.snapshot import Snapshot
 from fleet.values.ports import StoreUnavailable

@@ -21,6 +21,7 @@ from functools import partial
 
 import structlog
 
+from api.loops.controller import Controller, Source, Teller
 from fleet.bindings import binding as b
 from fleet.bindings.components import WANTED
 from fleet.bindings.lost import is_record
@@ -39,7 +40,6 @@ from fleet.controllers.decide.record import DecisionRecorder
 from fleet.controllers.decide.shrinking import Shrinking
 from fleet.controllers.decide.snapshot import Picture, SnapshotBuilder
 from fleet.controllers.decide.waking import next_change
-from fleet.controllers.runtime.controller import Controller, Source, Teller
 from fleet.controllers.runtime.events import EventRecorder
 from fleet.controllers.runtime.hub import Hub
 from fleet.controllers.runtime.metrics import Counted, Phases

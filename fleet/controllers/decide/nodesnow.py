@@ -16,8 +16,8 @@ from typing import Any
 import orjson
 import structlog
 
+from api.loops.controller import cancelled
 from fleet.admission.latest import NODES
-from fleet.controllers.runtime.controller import cancelled
 from fleet.controllers.runtime.gpus import model_of
 from fleet.controllers.runtime.hub import Hub
 from fleet.core.model.amounts import gpus_in

@@ -16,9 +16,9 @@ from functools import partial
 import structlog
 
 from api.engine.status import StatusError
+from api.loops.controller import cancelled
 from fleet.bindings import binding as b
 from fleet.controllers.decide.snapshot import Picture
-from fleet.controllers.runtime.controller import cancelled
 from fleet.controllers.runtime.hub import Hub
 from fleet.core.foresee.position import first_in_line
 from fleet.core.model.reason import Reason

@@ -17,8 +17,8 @@ from typing import Any
 import orjson
 import structlog
 
+from api.loops.controller import cancelled
 from fleet.controllers.decide.listed import listed
-from fleet.controllers.runtime.controller import cancelled
 from fleet.controllers.runtime.hub import Hub
 from fleet.core.model.member import Member
 from fleet.core.model.plan import Plan

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Sequence
 
 import structlog
 
+from api.loops.controller import Controller, Source
 from fleet.admission.travel import why_not
 from fleet.bindings import binding as b
 from fleet.bindings.conditions import is_true
@@ -35,7 +36,6 @@ from fleet.controllers.dispatch.refused import fails, reason_in, tell_unit
 from fleet.controllers.dispatch.telling import told
 from fleet.controllers.dispatch.withdraw import Withdrawal
 from fleet.controllers.fields.evictor import Evictor
-from fleet.controllers.runtime.controller import Controller, Source
 from fleet.controllers.runtime.events import EventRecorder
 from fleet.controllers.runtime.hub import Hub, object_key
 from fleet.controllers.runtime.index import BindingIndex

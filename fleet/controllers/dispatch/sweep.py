@@ -13,6 +13,7 @@ from collections.abc import Sequence
 
 import structlog
 
+from api.loops.workqueue import WorkQueue
 from fleet.bindings import binding as b
 from fleet.controllers.dispatch.adopting import Adoption, NotAdopted
 from fleet.controllers.dispatch.dependencies import is_kept, let_stay, share
@@ -20,7 +21,6 @@ from fleet.controllers.dispatch.manifests import is_dependency, users_of
 from fleet.controllers.dispatch.unknown import Bindings, Records, is_unknown
 from fleet.controllers.runtime.hub import Hub
 from fleet.controllers.runtime.terms import Terms, stamp_of
-from fleet.controllers.runtime.workqueue import WorkQueue
 from fleet.members.members import Changed, Did
 from fleet.values.ports import Body, Fenced, StoreUnavailable
 from fleet.wellknown import LABEL_BINDING, WORK

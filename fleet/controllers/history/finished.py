@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from api.loops.controller import Controller, Source
 from fleet.bindings import binding as b
 from fleet.bindings.conditions import condition
 from fleet.bindings.ownerless import is_ownerless
 from fleet.controllers.history.loop import HistoryLoop
-from fleet.controllers.runtime.controller import Controller, Source
 from fleet.controllers.runtime.hub import Hub, object_key
 from fleet.kinds import interpreter_of
 from fleet.values.ports import Body, Event, Key

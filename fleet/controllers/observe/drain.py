@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from api.loops.controller import Controller, Source
 from fleet.bindings import binding as b
 from fleet.bindings.conditions import drop_condition, set_condition
 from fleet.bindings.draining import Drain, Emptying, Going, drain_of, emptying, held_up_by
 from fleet.controllers.fields.evictor import Evictor
-from fleet.controllers.runtime.controller import Controller, Source
 from fleet.controllers.runtime.hub import Hub
 from fleet.values.ports import Body, Key, Stored
 from fleet.wellknown import CLUSTER, QUEUE, WORK, unit_name

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from api.loops.controller import Controller, Source
 from fleet.bindings import binding as b
 from fleet.bindings.conditions import condition, drop_condition, set_condition
 from fleet.bindings.failures import APPLICATION, Failure, failed, failures_max, failures_of, first_pause_s
@@ -19,7 +20,6 @@ from fleet.bindings.notice import cluster_failover, purge_mode
 from fleet.bindings.unit import binding_of, message_of, reason_of, unit_of, walltime_of
 from fleet.controllers.cluster.taints import TAINTED, leaves_at, why
 from fleet.controllers.fields.evictor import Evictor
-from fleet.controllers.runtime.controller import Controller, Source
 from fleet.controllers.runtime.events import EventRecorder
 from fleet.controllers.runtime.hub import Hub
 from fleet.controllers.runtime.index import BindingIndex

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
+from api.loops.controller import Controller, Source
 from fleet.bindings import binding as b
 from fleet.bindings.components import components_of, to_body, total
 from fleet.bindings.conditions import PODS_PENDING, condition, drop_condition, is_true, set_condition
@@ -24,7 +25,6 @@ from fleet.controllers.observe.podless import untouched, why_podless
 from fleet.controllers.observe.shown import job_status
 from fleet.controllers.observe.sight import Sight, whole
 from fleet.controllers.runtime.aside import kept
-from fleet.controllers.runtime.controller import Controller, Source
 from fleet.controllers.runtime.events import EventRecorder
 from fleet.controllers.runtime.hub import Hub, object_key
 from fleet.controllers.runtime.index import BindingIndex

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from api.loops.controller import Controller, Source
 from fleet.bindings import binding as b
 from fleet.bindings import idle
 from fleet.bindings.conditions import drop_condition, set_condition
@@ -18,7 +19,6 @@ from fleet.bindings.failing import (
     still_avoided,
     to_body,
 )
-from fleet.controllers.runtime.controller import Controller, Source
 from fleet.controllers.runtime.events import EventRecorder
 from fleet.controllers.runtime.hub import Hub
 from fleet.values.ports import Body, Event, EventType, Key

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from functools import partial
 
+from api.loops.controller import Controller, Source
 from fleet.bindings import binding as b
 from fleet.bindings.conditions import drop_condition, set_condition
 from fleet.bindings.draining import Emptying, Going, why_stays
@@ -16,7 +17,6 @@ from fleet.bindings.stopping import NONE, drained_by, held_by, path_of, stops_of
 from fleet.bindings.unit import binding_of, queue_of
 from fleet.controllers.fields.evictor import Evictor
 from fleet.controllers.observe.drain import DRAINED, EVICTING, LOOK_DRAINED_S, LOOK_S, STAYING, told
-from fleet.controllers.runtime.controller import Controller, Source
 from fleet.controllers.runtime.hub import Hub
 from fleet.values.ports import Body, Event, EventType, Key, Stored
 from fleet.wellknown import QUEUE, QUEUE_NAMESPACE

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
+from api.loops.controller import Controller, Source
 from fleet.bindings import binding as b
 from fleet.bindings.after import ANY, OK, After, Seen, asked, circle, left, seen, waits_for_itself, wanted
 from fleet.bindings.faults import moves_again
 from fleet.bindings.named import binding_of, group_of
-from fleet.controllers.runtime.controller import Controller, Source
 from fleet.controllers.runtime.hub import Hub
 from fleet.kinds import INTERPRETERS, word_of
 from fleet.values.ports import Body, Event, EventType, Key

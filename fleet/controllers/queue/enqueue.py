@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from functools import partial
 
+from api.loops.controller import Controller, Source
 from fleet.bindings import binding as b
 from fleet.bindings import claims
 from fleet.bindings.components import requests_of, total
@@ -29,7 +30,6 @@ from fleet.bindings.unit import (
     unit_key,
 )
 from fleet.controllers.fields.starting import dequeued
-from fleet.controllers.runtime.controller import Controller, Source
 from fleet.controllers.runtime.hub import Hub
 from fleet.controllers.runtime.news import News
 from fleet.core.model.reason import Code, Reason

@@ -12,9 +12,9 @@ from functools import partial
 
 import structlog
 
+from api.loops.controller import Controller, Source
 from fleet.bindings import binding as b
 from fleet.bindings.trees import tree_object
-from fleet.controllers.runtime.controller import Controller, Source
 from fleet.controllers.runtime.events import EventRecorder
 from fleet.controllers.runtime.hub import Hub
 from fleet.core.quota.parse import BadTree, parse_tree

@@ -17,6 +17,7 @@ from typing import NamedTuple
 import structlog
 
 from api.engine.status import StatusError
+from api.loops.controller import Controller, Source
 from fleet.bindings import binding as b
 from fleet.bindings.conditions import is_true
 from fleet.bindings.elastic import given
@@ -34,7 +35,6 @@ from fleet.controllers.room.placeholders import placeholders
 from fleet.controllers.room.places import Place, of_pod, trouble
 from fleet.controllers.room.reservations import SCHEDULER, place, reservations
 from fleet.controllers.room.swap import Pair, exchange
-from fleet.controllers.runtime.controller import Controller, Source
 from fleet.controllers.runtime.hub import Hub, object_key
 from fleet.controllers.runtime.index import BindingIndex
 from fleet.core.model.pod import PodView

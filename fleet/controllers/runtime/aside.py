@@ -13,9 +13,10 @@ from functools import partial
 
 import structlog
 
+from api.loops.controller import ASIDE_S
 from fleet.bindings import binding as b
 from fleet.bindings.conditions import condition, drop_condition
-from fleet.controllers.runtime.controller import ASIDE_S
+from fleet.controllers.runtime.about import about_key
 from fleet.controllers.runtime.events import EventRecorder
 from fleet.controllers.runtime.hub import Hub, object_key
 from fleet.kinds import Interpreter, interpreter_for, pods
@@ -31,7 +32,7 @@ _SILENT = frozenset({"events"})  # core resources that no Event is about
 
 
 class Aside:
-    """A `runtime.Teller`."""
+    """A `Teller` of api/loops/controller.py."""
 
     def __init__(self, hub: Hub, events: EventRecorder) -> None:
         self._hub = hub
@@ -65,6 +66,9 @@ class Aside:
         if HANDLING_FAILED.encode() not in stored.raw:  # nearly always; and no body need be parsed
             return False
         return _says(stored.body, _reason(loop, ""))
+
+    def about(self, key: Key) -> dict[str, str]:
+        return about_key(self._hub.store, key)
 
     async def _say_on(self, key: Key, reason: str, message: str) -> bool:
         """Say it on this object, in the form of its kind."""

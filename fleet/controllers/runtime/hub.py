@@ -16,9 +16,9 @@ import orjson
 from api.engine.kind import Kind
 from api.engine.registry import Registry
 from api.engine.status import StatusError
+from api.lifecycle.authority import Authority
 from api.objects.objects import Objects
 from api.objects.writing import Options, User
-from fleet.controllers.runtime.authority import Authority
 from fleet.controllers.runtime.metrics import Metrics
 from fleet.members.members import Members
 from fleet.values.ports import Body, Clock, Committed, Conflict, Ids, Key, Store, Stored, Write

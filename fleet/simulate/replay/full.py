@@ -15,6 +15,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from api.engine.registry import Registry
+from api.loops.controller import run_all
 from api.objects.objects import Objects
 from api.objects.writing import Options as Write
 from api.objects.writing import User
@@ -24,7 +25,6 @@ from fleet.admission import rules
 from fleet.admission.filling import filled
 from fleet.controllers.decide.loop import DecideLoop
 from fleet.controllers.manager import build_loops
-from fleet.controllers.runtime.controller import run_all
 from fleet.controllers.runtime.hub import ControllerConfig, Hub
 from fleet.core.foresee.forward import Event, Stop, What
 from fleet.core.model.amounts import Amounts

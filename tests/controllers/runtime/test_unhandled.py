@@ -12,7 +12,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from api.engine.status import StatusError
-from fleet.controllers.runtime.controller import ASIDE_S
+from api.loops.controller import ASIDE_S
 from fleet.values.ports import Body
 from fleet.values.wellknown import HANDLING_FAILED
 from fleet.wellknown import FULLY_APPLIED

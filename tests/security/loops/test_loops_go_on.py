@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
+from api.loops.controller import ASIDE_AFTER, ASIDE_S, Controller, Source, run_all
 from api.store.memory import MemoryStore
 from fleet.controllers.bind.loop import BindLoop
 from fleet.controllers.dispatch.sweep import SweepLoop
 from fleet.controllers.observe.loop import ObserveLoop
 from fleet.controllers.runtime.aside import Aside
-from fleet.controllers.runtime.controller import ASIDE_AFTER, ASIDE_S, Controller, Source, run_all
 from fleet.controllers.runtime.events import EventRecorder
 from fleet.values.ports import Event, Fenced, Key
 from fleet.values.wellknown import HANDLING_FAILED

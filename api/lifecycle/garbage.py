@@ -15,9 +15,9 @@ from collections.abc import Iterable, Sequence
 
 from api.engine.kind import Kind
 from api.engine.status import StatusError
+from api.loops.controller import Controller, Source
 from api.objects.objects import Objects
 from api.objects.writing import Options
-from fleet.controllers.runtime.controller import Controller, Source
 from fleet.values.ports import Body, Event, EventType, Key
 from fleet.values.untyped import rows, text, texts
 

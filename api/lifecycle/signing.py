@@ -16,10 +16,10 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID
 
 from api.admission.signing import APPROVED, CLIENT_SIGNER, DENIED, FAILED, GROUP, RESOURCE, of_type, request_of
+from api.lifecycle.authority import Authority
+from api.loops.controller import Controller, Source
 from api.objects.objects import Objects
 from api.objects.writing import Options
-from fleet.controllers.runtime.authority import Authority
-from fleet.controllers.runtime.controller import Controller, Source
 from fleet.values.ports import Body, Key
 from fleet.values.times import rfc3339, seconds
 from fleet.values.untyped import at, mapping, rows

@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from api.engine.status import StatusError
+from api.loops.controller import Controller, Source
 from api.objects.objects import Objects
 from api.objects.writing import Options
-from fleet.controllers.runtime.controller import Controller, Source
 from fleet.values.ports import Body, Event, EventType, Fenced, Key, StoreUnavailable
 from fleet.values.untyped import mapping, texts
 

@@ -21,8 +21,7 @@ from typing import Any, Protocol
 import structlog
 
 from api.engine.status import StatusError
-from fleet.controllers.runtime.about import about_key
-from fleet.controllers.runtime.workqueue import WorkQueue
+from api.loops.workqueue import WorkQueue
 from fleet.values.ports import Event, EventType, Expired, Fenced, Key, Store, Stored, StoreUnavailable
 
 log = structlog.get_logger(__name__)
@@ -76,6 +75,10 @@ class Teller(Protocol):
 
     def told(self, loop: str, stored: Stored) -> bool:
         """Whether the object says so of this loop."""
+        ...
+
+    def about(self, key: Key) -> dict[str, str]:
+        """What a line of the log about this key says beside it. Raises nothing."""
         ...
 
 
@@ -240,7 +243,7 @@ class Controller:
             self._aside.add(key)
             log.error(
                 "set aside", controller=self.name, key=str(key), error=repr(error), again_in_s=ASIDE_S,
-                **about_key(self._store, key),
+                **self._about(key),
             )  # fmt: skip
         await self._tell(key, error)
         self.queue.set_aside(key, ASIDE_S)
@@ -254,6 +257,9 @@ class Controller:
         if (key in self._aside or key in self._told) and key not in self._unmapped:
             self._aside.discard(key)
             await self._take_back(key)
+
+    def _about(self, key: Key) -> dict[str, str]:
+        return self.teller.about(key) if self.teller is not None else {}
 
     async def _tell(self, key: Key, error: Exception) -> None:
         if self.teller is not None:
@@ -275,7 +281,7 @@ class Controller:
             self._logged.popitem(last=False)
         log.warning(
             what, controller=self.name, key=str(key), error=repr(error)[:ERROR_TEXT_MAX], exc_info=new and error,
-            **{**about_key(self._store, key), **more},
+            **{**self._about(key), **more},
         )  # fmt: skip
 
 
