@@ -4,22 +4,29 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from api.admission import dynamic, kubernetes, roles, signing
-from api.admission.rule import Checks, Rule
+from api.admission import kubernetes
+from api.admission import rules as kubernetes_rules
+from api.admission.rule import Check, Checks, Rule
 from api.engine.status import Cause
 from api.objects.objects import EVERY_KIND, Objects
 from api.objects.writing import Review
-from fleet.admission import core, crds, declaring, fleet_objects, notifying, policies, quotatree
+from fleet.admission import declaring, fleet_objects, notifying, policies, quotatree, settings
 from fleet.admission.circles import starts_after_itself
 from fleet.admission.effectless import without_effect
 from fleet.admission.growth import has_what_it_asks
+from fleet.admission.internal import internal
 from fleet.admission.jobs import job
 from fleet.admission.marks import marks
 from fleet.admission.unread import unread
 from fleet.admission.waiting import may_wait
-from fleet.wellknown import CLUSTER, CONFIG, POLICY, QUEUE, QUOTA, WORK
+from fleet.wellknown import ANNOTATION_SEEDED, CLUSTER, CONFIG, POLICY, QUEUE, QUOTA, SYSTEM_NAMESPACES, WORK
 
-_RBAC = "rbac.authorization.k8s.io"
+# Checks of single objects of Kubernetes' own kinds that are the hub's.
+_OF_THE_HUB: dict[tuple[str, str], Check] = {
+    ("", "configmaps"): settings.choices,
+    ("coordination.k8s.io", "leases"): settings.hubs_heartbeat,
+    ("apiextensions.k8s.io", "customresourcedefinitions"): internal,
+}
 
 
 def rules() -> dict[tuple[str, str], Rule]:
@@ -43,23 +50,10 @@ def _sound(review: Review) -> Sequence[Cause]:
 
 
 def _rules() -> dict[tuple[str, str], Checks]:
-    return {
-        ("", "namespaces"): core.NAMESPACE,
-        ("", "configmaps"): core.CONFIG_MAP,
-        ("", "secrets"): core.SECRET,
-        ("scheduling.k8s.io", "priorityclasses"): core.PRIORITY_CLASS,
-        ("coordination.k8s.io", "leases"): core.LEASE,
-        (_RBAC, "roles"): roles.ROLE,
-        (_RBAC, "clusterroles"): roles.CLUSTER_ROLE,
-        (_RBAC, "rolebindings"): roles.ROLE_BINDING,
-        (_RBAC, "clusterrolebindings"): roles.CLUSTER_ROLE_BINDING,
-        ("apiextensions.k8s.io", "customresourcedefinitions"): crds.RULE,
-        (dynamic.GROUP, "validatingwebhookconfigurations"): dynamic.WEBHOOKS,
-        (dynamic.GROUP, "mutatingwebhookconfigurations"): dynamic.WEBHOOKS,
-        (dynamic.GROUP, "validatingadmissionpolicies"): dynamic.POLICY,
-        (dynamic.GROUP, "validatingadmissionpolicybindings"): dynamic.BINDING,
-        (dynamic.GROUP, "mutatingadmissionpolicies"): dynamic.MUTATING,
-        (dynamic.GROUP, "mutatingadmissionpolicybindings"): dynamic.MUTATING_BINDING,
+    found = kubernetes_rules(kept=("default", *SYSTEM_NAMESPACES), seeded=ANNOTATION_SEEDED)
+    for name, check in _OF_THE_HUB.items():
+        found[name] = found[name].after(check)
+    return found | {
         (QUOTA, "elasticquotatrees"): quotatree.RULE,
         (QUEUE, "queueunits"): fleet_objects.QUEUE_UNIT,
         (QUEUE, "queues"): fleet_objects.QUEUE,
@@ -69,7 +63,6 @@ def _rules() -> dict[tuple[str, str], Checks]:
         (POLICY, "clusteroverridepolicies"): policies.OVERRIDE,
         (WORK, "resourcebindings"): fleet_objects.RESOURCE_BINDING,
         (CLUSTER, "clusters"): fleet_objects.CLUSTER,
-        (signing.GROUP, signing.RESOURCE): signing.RULE,
         (CONFIG, "workloadinterpreters"): declaring.RULE,
         (CONFIG, "notificationreceivers"): notifying.RECEIVER,
     }

@@ -17,7 +17,7 @@ from api.engine.kind import Kind
 from api.engine.status import StatusError
 from api.objects.objects import Objects
 from api.objects.writing import Options, User
-from fleet.admission.crds import INTERNAL_GROUPS
+from fleet.admission.internal import INTERNAL_GROUPS
 from fleet.values.ports import Body
 from fleet.values.wellknown import SYSTEM_USER
 from fleet.wellknown import ANNOTATION_SEEDED, CONFIG, FIELD_MANAGER, HUB_CONFIG, SYSTEM_NAMESPACE, SYSTEM_NAMESPACES

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from api.admission.core import _data
 from api.engine import fields, meta
 from api.engine.apply import apply_to, check_configuration
 from api.engine.columns import cells
@@ -27,7 +28,6 @@ from api.engine.validate import validate
 from api.engine.write import Author, prepare_create, prepare_update
 from api.server.kindfiles import load_kinds
 from fleet.admission import policies
-from fleet.admission.core import _data
 from fleet.core.quota.parse import validate_tree
 from fleet.kinds import interpreter_of
 from fleet.values.jsonpath import BadPath, compile_path

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from base64 import b64decode
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 import orjson
 
@@ -12,34 +12,27 @@ from api.admission.causes import forbidden, invalid
 from api.admission.kubernetes.containers import config_key_problems
 from api.admission.rule import Checks, dig, immutable, of_new
 from api.engine.status import Cause, StatusError
-from api.engine.status import forbidden as may_not
 from api.objects.objects import Objects
 from api.objects.writing import Review
-from fleet.bindings.heartbeat import LEASE as HEARTBEAT
 from fleet.values.ports import Body
-from fleet.values.untyped import digits
-from fleet.wellknown import HUB_CONFIG, MAX_WAITING_BY_USER, REQUIRE_QUEUE, SYSTEM_NAMESPACE, SYSTEM_NAMESPACES
 
 _PLAIN_KEY = re.compile(r"[-_a-zA-Z0-9][-._a-zA-Z0-9]{0,252}")  # nearly all keys; the others are looked at closely
 _ACCOUNT = "kubernetes.io/service-account.name"  # an annotation
 _DOCKER = {"kubernetes.io/dockercfg": ".dockercfg", "kubernetes.io/dockerconfigjson": ".dockerconfigjson"}
 _DATA_MAX = 1 << 20
 _PRIORITY_MAX = 1_000_000_000
-_CHOICES: Mapping[str, tuple[Callable[[object], bool], str]] = {
-    REQUIRE_QUEUE: (lambda said: said in ("true", "false"), 'must be "true" or "false"'),
-    MAX_WAITING_BY_USER: (
-        lambda said: digits(said, 9) is not None,
-        'must be a whole number of jobs; "0" for any number',
-    ),
-}
-_KEPT = ("default", *SYSTEM_NAMESPACES)
 
 
-def _namespace(review: Review) -> Sequence[Cause]:
-    if review.operation == "DELETE" and review.name in _KEPT:
-        message = f'namespaces "{review.name}" is forbidden: this namespace may not be deleted'
-        raise StatusError(403, "Forbidden", message, kind="namespaces", name=review.name)
-    return ()
+def namespace_rule(kept: Collection[str]) -> Checks:
+    """The rule of namespaces, of which some may not be deleted."""
+
+    def check(review: Review) -> Sequence[Cause]:
+        if review.operation == "DELETE" and review.name in kept:
+            message = f'namespaces "{review.name}" is forbidden: this namespace may not be deleted'
+            raise StatusError(403, "Forbidden", message, kind="namespaces", name=review.name)
+        return ()
+
+    return Checks(check)
 
 
 def _data(body: Body) -> Sequence[Cause]:
@@ -99,18 +92,6 @@ def _missing(path: str) -> Cause:
     return Cause(path, "Required value", "FieldValueRequired")
 
 
-def _choices(review: Review) -> Sequence[Cause]:
-    """The settings of administrators for the whole hub: an unknown word would count as not being there."""
-    if (review.namespace, review.name) != (SYSTEM_NAMESPACE, HUB_CONFIG):
-        return ()
-    causes = []
-    for key, (means_something, why) in _CHOICES.items():
-        said = dig(review.new, f"data.{key}")
-        if said is not None and not means_something(said):
-            causes.append(invalid(f"data[{key}]", said, why))
-    return causes
-
-
 def _frozen(review: Review) -> Sequence[Cause]:
     """`immutable: true` cannot be taken back, and its data cannot change."""
     if review.new is None or review.old is None or not review.old.get("immutable"):
@@ -163,8 +144,7 @@ def _lease(body: Body) -> Sequence[Cause]:
     return causes
 
 
-NAMESPACE = Checks(_namespace)
-CONFIG_MAP = Checks(of_new(_data), _choices, _frozen)
+CONFIG_MAP = Checks(of_new(_data), _frozen)
 SECRET = Checks(of_new(_data), of_new(_typed), _frozen, immutable("type"))
 PRIORITY_CLASS = Checks(
     of_new(_priority),
@@ -172,15 +152,4 @@ PRIORITY_CLASS = Checks(
     immutable("preemptionPolicy"),
     ask=_one_default,
 )
-
-
-def _hubs_heartbeat(review: Review) -> Sequence[Cause]:
-    """A writer of it could tell all users that jobs are decided on, or that they are not."""
-    of_hub = (review.namespace, review.name) == (HEARTBEAT.namespace, HEARTBEAT.name)
-    if of_hub and not review.user.hub:
-        why = "the hub's controllers alone write their heartbeat"
-        raise may_not(review.kind.group, review.kind.resource, review.name, why)
-    return ()
-
-
-LEASE = Checks(_hubs_heartbeat, of_new(_lease))
+LEASE = Checks(of_new(_lease))

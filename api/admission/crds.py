@@ -1,8 +1,9 @@
-"""CustomResourceDefinitions: valid ones are taken; the hub's own ones stay as they are."""
+"""CustomResourceDefinitions: valid ones are taken."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 
 from api.admission.causes import forbidden as forbidden_here
 from api.admission.causes import invalid, required
@@ -13,9 +14,6 @@ from api.engine.status import Cause, forbidden
 from api.objects.objects import Objects
 from api.objects.writing import Review
 from fleet.values.untyped import at, mapping, rows, text, texts
-from fleet.wellknown import ANNOTATION_SEEDED, CLUSTER, CONFIG, POLICY, QUEUE, QUOTA, WORK
-
-INTERNAL_GROUPS = (CLUSTER, CONFIG, POLICY, QUEUE, QUOTA, WORK)
 
 
 def _defaults(review: Review) -> Sequence[Cause]:
@@ -25,22 +23,6 @@ def _defaults(review: Review) -> Sequence[Cause]:
             finalizers = review.new["metadata"]["finalizers"] = list(review.new["metadata"].get("finalizers") or ())
             if crd.FINALIZER not in finalizers:
                 finalizers.append(crd.FINALIZER)
-    return ()
-
-
-def _internal(review: Review) -> Sequence[Cause]:
-    """The controllers of the hub read and write these kinds: another schema would prune what they need."""
-    if review.old is None or review.user.hub:
-        return ()
-    if at(review.old, "spec", "group") not in INTERNAL_GROUPS:
-        return ()
-    why = ""
-    if review.operation == "DELETE":
-        why = "the hub works with this kind; it cannot be deleted"
-    elif review.new is not None and review.new.get("spec") != review.old.get("spec"):
-        why = "the hub works with this kind; its definition cannot be changed"
-    if why:
-        raise forbidden(review.kind.group, review.kind.resource, review.name, why)
     return ()
 
 
@@ -63,12 +45,12 @@ def _conversion(review: Review) -> Sequence[Cause]:
     return [*causes, *(version_faults(where, [*versions]) if versions else [required(where)])]
 
 
-def _stored_versions(review: Review) -> Sequence[Cause]:
-    """A version in which objects may still be stored stays in the list. A definition that the hub brought gives way to
-    that of its project while nobody has an object of it."""
+def _stored_versions(review: Review, seeded: str) -> Sequence[Cause]:
+    """A version in which objects may still be stored stays in the list. A definition that the server brought gives way
+    to that of its project while nobody has an object of it."""
     if review.new is None or review.old is None or review.subresource:
         return ()
-    if ANNOTATION_SEEDED in mapping(review.old["metadata"].get("annotations")) and not _has_objects(review):
+    if seeded in mapping(review.old["metadata"].get("annotations")) and not _has_objects(review):
         return ()
     names = {version.get("name") for version in rows(at(review.new, "spec", "versions"))}
     stored = texts(at(review.old, "status", "storedVersions"))
@@ -101,12 +83,13 @@ async def _free_names(review: Review, objects: Objects) -> Sequence[Cause]:
     return ()
 
 
-RULE = Checks(
-    _defaults,
-    of_new(crd.validate),
-    _conversion,
-    _stored_versions,
-    immutable("spec.group", "spec.names.plural", "spec.names.kind", "spec.scope"),
-    _internal,
-    ask=_free_names,
-)
+def rule(seeded: str) -> Checks:
+    """`seeded`: the annotation of the definitions that the server brought by itself."""
+    return Checks(
+        _defaults,
+        of_new(crd.validate),
+        _conversion,
+        partial(_stored_versions, seeded=seeded),
+        immutable("spec.group", "spec.names.plural", "spec.names.kind", "spec.scope"),
+        ask=_free_names,
+    )
