@@ -31,7 +31,7 @@ DATA = {
     HUB: {
         "api": ["kinds/*.yaml"],
         "api.wire.protobuf": ["*.txt"],
-        "fleet.admission": ["*.yaml"],
+        "fleet.admission": ["*.yaml", "kinds/*.yaml"],
         "fleet.console": ["static/*", "static/assets/*"],
         "fleet.migrations": ["alembic.ini", "*/script.py.mako"],
     },

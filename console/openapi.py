@@ -10,8 +10,8 @@ import httpx
 
 from api.engine.registry import Registry
 from api.objects.objects import Objects
-from api.server.kindfiles import load_kinds
 from api.store.memory import MemoryStore
+from fleet.admission.kindfiles import load_kinds
 from fleet.rest.application import build
 from fleet.rest.mount import PREFIX
 from fleet.simulate.wall import RandomIds, WallClock

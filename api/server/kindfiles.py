@@ -1,7 +1,7 @@
-"""Reads api/kinds/*.yaml: the kinds that Fleet brings, one file each.
+"""Reads files of kinds, one kind each: api/kinds has those of Kubernetes.
 
 A file says everything that is particular to its kind, and nothing else: group, names, scope, columns, subresources.
-Schemas of built-in kinds are named (`schemaFrom`), never copied; those of Fleet's own kinds stand in the file, and a
+Schemas of built-in kinds are named (`schemaFrom`), never copied; those of other kinds stand in the file, and a
 node `x-fleet-schema-from: NAME` in them stands for a built-in type, such as a pod template, and `x-fleet-part: NAME`
 for a piece of `_parts.yaml` that several kinds share.
 """
@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import cache
-from importlib.resources import files
+from pathlib import Path
 from typing import Any
 
 import yaml
@@ -21,6 +21,7 @@ from api.engine.kind import VERBS, Column, Family, Kind, Scale
 from api.engine.schemas import PRESERVE, Definitions, whole_object
 from api.objects.definitions import definitions
 
+FOLDER = Path(__file__).resolve().parent.parent / "kinds"
 _Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _CONVERSIONS = {("autoscaling", "horizontalpodautoscalers"): autoscaling.converted}
 _PARTS = "_parts.yaml"
@@ -29,20 +30,18 @@ _DEPTH = "x-fleet-depth"
 
 
 @cache
-def _parsed() -> tuple[Kind, ...]:
-    folder = files("api").joinpath("kinds")
+def _parsed(*folders: Path) -> tuple[Kind, ...]:
     texts = {
-        entry.name: yaml.load(entry.read_bytes(), Loader=_Loader)
-        for entry in sorted(folder.iterdir(), key=lambda entry: entry.name)
-        if entry.name.endswith(".yaml")
+        file.name: yaml.load(file.read_bytes(), Loader=_Loader) for folder in folders for file in folder.glob("*.yaml")
     }
-    parts = texts.pop(_PARTS)
-    return tuple(_kind(text, parts, definitions()) for text in texts.values())
+    parts = texts.pop(_PARTS, {})
+    return tuple(_kind(text, parts, definitions()) for _, text in sorted(texts.items()))
 
 
-def load_kinds() -> list[Kind]:
-    """Every kind of api/kinds, ready for a Registry. Kinds are immutable and shared; the list is the caller's."""
-    return list(_parsed())
+def load_kinds(*more: Path) -> list[Kind]:
+    """Every kind of api/kinds and of these folders, ready for a Registry. Kinds are immutable and shared; the list is
+    the caller's."""
+    return list(_parsed(FOLDER, *more))
 
 
 def _with_parts(node: Any, parts: dict[str, Any], depths: dict[str, int]) -> Any:

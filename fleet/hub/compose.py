@@ -134,11 +134,11 @@ async def base(data: DataDir, dsn: str, parsed_bytes: int | None = None) -> Asyn
     from api.engine.registry import Registry
     from api.objects.crds import follow_crds
     from api.objects.objects import Objects
-    from api.server.kindfiles import load_kinds
     from api.store.postgres import PostgresStore
     from fleet.admission import rules
     from fleet.admission.filling import filled
     from fleet.admission.interpreters import follow_interpreters
+    from fleet.admission.kindfiles import load_kinds
 
     clock, ids = WallClock(), RandomIds()
     store = PostgresStore(dsn, clock, secret_key_file=data.secrets_key, parsed_bytes=parsed_bytes)

@@ -44,10 +44,10 @@ async def serve_api(
     from api.fairness.gate import Fairness
     from api.objects.converting import Conversions
     from api.outgoing import Outgoing
-    from api.server.kindfiles import load_kinds
     from api.server.openapi import OpenApi
     from api.store.metrics import StoreMetrics
     from api.wire.serve import Server
+    from fleet.admission.kindfiles import load_kinds
     from fleet.admission.seed import seed
     from fleet.bindings.heartbeat import component_checks
     from fleet.controllers.decide.submitted import unit_in

@@ -28,10 +28,10 @@ from api.objects.crds import follow_crds, load_crds
 from api.objects.objects import Objects
 from api.objects.writing import User
 from api.server.app import build_app
-from api.server.kindfiles import load_kinds
 from api.store.memory import MemoryStore
 from api.wire.serve import Server
 from fleet.admission.filling import filled
+from fleet.admission.kindfiles import load_kinds
 from fleet.simulate.batchjob import BatchJobs
 from fleet.simulate.declared import DeclaredKinds
 from fleet.simulate.exporter import PodMetrics

@@ -9,10 +9,10 @@ from typing import Any, TypeVar
 import sqlalchemy as sa
 
 from api.engine.registry import Registry
-from api.server.kindfiles import load_kinds
 from fleet.accounts.models import Attempt, Base, Job, Wait
 from fleet.accounts.recorder import Models, Recorder, nothing_known
 from fleet.accounts.schema import engine_of, prepare
+from fleet.admission.kindfiles import load_kinds
 from fleet.simulate import virtual
 from fleet.simulate.wall import WallClock
 from fleet.values.ports import Body, Store

@@ -11,10 +11,10 @@ from api.engine.registry import Registry
 from api.engine.status import StatusError
 from api.objects.objects import Objects
 from api.objects.writing import Options, User, Written
-from api.server.kindfiles import load_kinds
 from api.store.memory import MemoryStore
 from fleet.admission import rules
 from fleet.admission.filling import filled
+from fleet.admission.kindfiles import load_kinds
 from fleet.admission.seed import seed
 
 Body = dict[str, Any]

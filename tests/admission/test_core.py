@@ -11,7 +11,7 @@ from api.admission.kubernetes import UPDATES, check
 from api.engine.builtin import complete
 from api.engine.registry import Registry
 from api.objects.writing import Review
-from api.server.kindfiles import load_kinds
+from fleet.admission.kindfiles import load_kinds
 from tests.admission.conftest import USER, Body, Hub
 from tests.api.sound_table import SOUND
 

@@ -10,7 +10,7 @@ import pytest
 from api.engine.crd import crd_of, kind_of, status_of, validate
 from api.objects.crds import load_crds
 from api.objects.definitions import definitions
-from api.server.kindfiles import load_kinds
+from fleet.admission.kindfiles import load_kinds
 from fleet.admission.seed import seed
 from tests.admission.conftest import USER, Body, Hub
 from tests.e2e.manifests import pytorchjob

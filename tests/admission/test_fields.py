@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from api.objects.definitions import definitions
-from api.server.kindfiles import load_kinds
+from fleet.admission.kindfiles import load_kinds
 from fleet.admission.unread import OF, PASSED_ON, POD_TEMPLATE, READ, REFUSED, WARNED, Field, fields_of, tables
 from fleet.kinds import interpreter_for
 from fleet.kinds.lookup import shipped

@@ -20,11 +20,11 @@ from api.engine.registry import Registry
 from api.objects.objects import Objects
 from api.objects.writing import Options, User
 from api.server.app import Api
-from api.server.kindfiles import load_kinds
 from api.store.memory import MemoryStore
 from api.wire.serve import Server, bind
 from fleet.admission import rules
 from fleet.admission.filling import filled
+from fleet.admission.kindfiles import load_kinds
 from fleet.admission.seed import seed
 from fleet.agent.dialer import Dialer
 from fleet.agent.lease import Holding, key_of, read

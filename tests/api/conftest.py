@@ -31,7 +31,6 @@ from api.engine.registry import Registry
 from api.objects.objects import Objects
 from api.objects.writing import Options, User
 from api.server.app import Api, SubresourceHandler, hub_app
-from api.server.kindfiles import load_kinds
 from api.server.openapi import OpenApi
 from api.store.memory import MemoryStore
 from api.store.postgres import PostgresStore
@@ -39,6 +38,7 @@ from api.wire.http import ASGIApp
 from api.wire.serve import Server
 from fleet.admission import rules
 from fleet.admission.filling import filled
+from fleet.admission.kindfiles import load_kinds
 from fleet.console.face import Console
 from fleet.simulate.virtual import VirtualLoop as FastLoop
 from fleet.simulate.wall import RandomIds, WallClock

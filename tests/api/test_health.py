@@ -11,9 +11,9 @@ from api.access.auth import StaticTokens
 from api.access.rbac import AllowAll
 from api.engine.registry import Registry
 from api.objects.objects import Objects
-from api.server.kindfiles import load_kinds
 from api.store.memory import MemoryStore
 from fleet.admission.filling import filled
+from fleet.admission.kindfiles import load_kinds
 from fleet.hub.face import hub_app
 from fleet.simulate.wall import RandomIds, WallClock
 from fleet.values.ports import StoreUnavailable

@@ -12,7 +12,7 @@ from api.engine.registry import Registry
 from api.engine.schemas import SCHEMA_FROM, collapse
 from api.objects.definitions import definitions
 from api.server import kindfiles
-from api.server.kindfiles import load_kinds
+from fleet.admission.kindfiles import FOLDER, load_kinds
 
 KINDS = Registry(load_kinds())
 
@@ -106,7 +106,7 @@ def test_a_quota_node_may_have_children_eight_levels_down() -> None:
 
 def test_kinds_that_are_read_again_are_the_same() -> None:
     definitions.__wrapped__()
-    kinds = kindfiles._parsed.__wrapped__()
+    kinds = kindfiles._parsed.__wrapped__(kindfiles.FOLDER, FOLDER)
     assert {k.group_resource for k in kinds} == {k.group_resource for k in KINDS}
 
 

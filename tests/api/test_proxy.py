@@ -17,10 +17,10 @@ from api.engine.registry import Registry
 from api.objects.objects import Objects
 from api.objects.writing import Options, User
 from api.outgoing import Allowed, Outgoing
-from api.server.kindfiles import load_kinds
 from api.store.memory import MemoryStore
 from api.wire.serve import Server
 from fleet.admission.filling import filled
+from fleet.admission.kindfiles import load_kinds
 from fleet.hub.face import hub_app
 from fleet.simulate.wall import RandomIds, WallClock
 from tests.api.conftest import ADMIN, KUBECTL, Hub

@@ -13,10 +13,10 @@ from api.access.auth import StaticTokens
 from api.access.rbac import Rbac
 from api.engine.registry import Registry
 from api.objects.objects import Objects
-from api.server.kindfiles import load_kinds
 from api.store.postgres import PostgresStore
 from fleet.admission import rules
 from fleet.admission.filling import filled
+from fleet.admission.kindfiles import load_kinds
 from fleet.controllers.decide.submitted import unit_in
 from fleet.hub.face import hub_app
 from fleet.rest.mount import PREFIX, RestFace

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from api.engine.registry import Registry
-from api.server.kindfiles import load_kinds
+from fleet.admission.kindfiles import load_kinds
 from fleet.rest.models import JobDetail
 from fleet.rest.quantities import amounts_of, gpus, quantities
 from fleet.rest.standing import Stands, charged_amounts, detail, reason_of, state_of

@@ -13,8 +13,8 @@ from api.engine.status import conflict
 from api.lifecycle.garbage import GarbageCollector
 from api.objects.objects import Objects
 from api.objects.writing import Options, User
-from api.server.kindfiles import load_kinds
 from api.store.memory import MemoryStore
+from fleet.admission.kindfiles import load_kinds
 from fleet.simulate.wall import RandomIds, WallClock
 from fleet.values.ports import Body, Key
 

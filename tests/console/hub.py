@@ -17,10 +17,10 @@ from api.audit.face import Audit
 from api.engine.registry import Registry
 from api.objects.objects import Objects
 from api.server.app import Api
-from api.server.kindfiles import load_kinds
 from api.store.memory import MemoryStore
 from api.wire.serve import Server
 from fleet.admission.filling import filled
+from fleet.admission.kindfiles import load_kinds
 from fleet.console.face import Console
 from fleet.console.files import Files
 from fleet.console.login import Login

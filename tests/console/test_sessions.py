@@ -13,8 +13,8 @@ from api.audit.face import Audit
 from api.audit.policy import parse
 from api.engine.registry import Registry
 from api.objects.objects import Objects
-from api.server.kindfiles import load_kinds
 from fleet.admission.filling import filled
+from fleet.admission.kindfiles import load_kinds
 from fleet.console.attempts import GOOD_MAX
 from fleet.console.face import Console
 from fleet.console.sessions import COOKIE, OF_USER_MAX, Sessions

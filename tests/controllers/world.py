@@ -15,9 +15,9 @@ from api.engine.status import StatusError
 from api.loops.controller import Loop, run_all
 from api.objects.objects import Objects
 from api.objects.writing import Options, User
-from api.server.kindfiles import load_kinds
 from api.store.memory import MemoryStore
 from fleet.admission.filling import filled
+from fleet.admission.kindfiles import load_kinds
 from fleet.bindings.heartbeat import RENEW_S
 from fleet.controllers.decide.loop import DecideLoop
 from fleet.controllers.manager import build_loops

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from api.engine.columns import COMPUTED, cells, column_definitions, columns_of
 from api.engine.kind import Kind
 from api.engine.registry import Registry
-from api.server.kindfiles import load_kinds
+from fleet.admission.kindfiles import load_kinds
 from fleet.values.durations import age, human
 from fleet.values.jsonpath import BadPath, compile_path, find
 

@@ -7,9 +7,9 @@ from typing import Any
 
 from api.engine.registry import Registry
 from api.objects.objects import Objects
-from api.server.kindfiles import load_kinds
 from api.store.memory import MemoryStore
 from fleet.admission.filling import filled
+from fleet.admission.kindfiles import load_kinds
 from fleet.bindings.conditions import condition
 from fleet.controllers.cluster.clusters import ClustersLoop
 from fleet.controllers.runtime.hub import Hub

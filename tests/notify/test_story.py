@@ -15,10 +15,10 @@ from aiohttp import web
 from sqlalchemy.exc import SQLAlchemyError
 
 from api.engine.registry import Registry
-from api.server.kindfiles import load_kinds
 from fleet.accounts.models import Notification
 from fleet.accounts.recorder import Recorder
 from fleet.accounts.schema import engine_of, prepare
+from fleet.admission.kindfiles import load_kinds
 from fleet.controllers.notify.loop import NotifyLoop
 from fleet.controllers.runtime.hub import ControllerConfig
 from fleet.simulate.wall import WallClock

@@ -14,7 +14,7 @@ from api.engine.patch import MERGE
 from api.engine.registry import Registry
 from api.engine.status import StatusError
 from api.objects.objects import Objects
-from api.server.kindfiles import load_kinds
+from fleet.admission.kindfiles import load_kinds
 from fleet.values.ports import Body
 from tests.contract.world import PostgresWorld
 from tests.objects.conftest import OPTIONS, CountingIds, FixedClock

@@ -12,7 +12,7 @@ import pytest
 from api.engine.patch import MERGE
 from api.engine.registry import Registry
 from api.objects.crds import follow_crds, load_crds
-from api.server.kindfiles import load_kinds
+from fleet.admission.kindfiles import load_kinds
 from tests.admission.conftest import USER, Body, Hub
 from tests.objects.widgets import widget, widget_crd
 

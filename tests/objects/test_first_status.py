@@ -9,7 +9,7 @@ import pytest
 from api.engine.firststatus import qos_class
 from api.engine.registry import Registry
 from api.objects.objects import Objects
-from api.server.kindfiles import load_kinds
+from fleet.admission.kindfiles import load_kinds
 from fleet.values.ports import Body
 
 from .conftest import OPTIONS

@@ -16,11 +16,11 @@ from api.engine.registry import Registry
 from api.objects.objects import Objects
 from api.objects.writing import Options, User
 from api.server.app import Api
-from api.server.kindfiles import load_kinds
 from api.server.openapi import OpenApi
 from api.store.memory import MemoryStore
 from fleet.admission import rules
 from fleet.admission.filling import filled
+from fleet.admission.kindfiles import load_kinds
 from fleet.controllers.decide.submitted import unit_in
 from fleet.hub.face import hub_app
 from fleet.rest.mount import PREFIX, RestFace

@@ -26,8 +26,8 @@ from api.engine.status import CAUSES_MAX, MESSAGE_CHARACTERS_MAX, StatusError
 from api.engine.strategic import strategic_patch
 from api.engine.validate import validate
 from api.engine.write import Author, prepare_create, prepare_update
-from api.server.kindfiles import load_kinds
 from fleet.admission import policies
+from fleet.admission.kindfiles import load_kinds
 from fleet.core.quota.parse import validate_tree
 from fleet.kinds import interpreter_of
 from fleet.values.jsonpath import BadPath, compile_path

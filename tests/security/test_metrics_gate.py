@@ -21,10 +21,10 @@ from api.access.storedtokens import StoredTokens
 from api.engine.registry import Registry
 from api.objects.objects import Objects
 from api.objects.writing import Options, User
-from api.server.kindfiles import load_kinds
 from api.store.memory import MemoryStore
 from api.wire.tls import Certificates, Pair
 from fleet.admission.filling import filled
+from fleet.admission.kindfiles import load_kinds
 from fleet.controllers.runtime.metrics import Metrics
 from fleet.hub import exposition, pki
 from fleet.hub.exposition import CONNECTIONS_MAX, Exposition, Gate

@@ -10,7 +10,7 @@ import pytest
 from api.engine.columns import cells, columns_of
 from api.engine.kind import Body
 from api.engine.selectors import from_object
-from api.server.kindfiles import load_kinds
+from fleet.admission.kindfiles import load_kinds
 from fleet.kinds import INTERPRETERS
 from fleet.values.quantity import BadQuantity
 from fleet.values.untyped import at, mapping, rows, text, texts, whole

@@ -17,10 +17,10 @@ from api.loops.controller import run_all
 from api.objects.definitions import definitions
 from api.objects.objects import Objects
 from api.objects.writing import Options, User, Written
-from api.server.kindfiles import load_kinds
 from api.store.memory import MemoryStore
 from fleet.admission import rules
 from fleet.admission.filling import filled
+from fleet.admission.kindfiles import load_kinds
 from fleet.controllers.manager import build_loops
 from fleet.controllers.runtime.hub import ControllerConfig, Hub
 from fleet.members.clusters import ClusterMembers

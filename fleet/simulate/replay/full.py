@@ -19,10 +19,10 @@ from api.loops.controller import run_all
 from api.objects.objects import Objects
 from api.objects.writing import Options as Write
 from api.objects.writing import User
-from api.server.kindfiles import load_kinds
 from api.store.memory import MemoryStore
 from fleet.admission import rules
 from fleet.admission.filling import filled
+from fleet.admission.kindfiles import load_kinds
 from fleet.controllers.decide.loop import DecideLoop
 from fleet.controllers.manager import build_loops
 from fleet.controllers.runtime.hub import ControllerConfig, Hub

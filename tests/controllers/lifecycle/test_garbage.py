@@ -8,9 +8,9 @@ from typing import Any
 from api.engine.registry import Registry
 from api.lifecycle.garbage import GarbageCollector
 from api.objects.objects import Objects
-from api.server.kindfiles import load_kinds
 from api.store.memory import MemoryStore
 from fleet.admission.filling import filled
+from fleet.admission.kindfiles import load_kinds
 from tests.controllers.fastloop import LoopClock, eventually
 from tests.controllers.lifecycle.test_namespaces import OPTIONS
 from tests.controllers.world import CountingIds

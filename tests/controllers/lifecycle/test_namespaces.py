@@ -11,9 +11,9 @@ from api.engine.registry import Registry
 from api.lifecycle.namespaces import Namespaces
 from api.objects.objects import Objects
 from api.objects.writing import Options, User
-from api.server.kindfiles import load_kinds
 from api.store.memory import MemoryStore
 from fleet.admission.filling import filled
+from fleet.admission.kindfiles import load_kinds
 from tests.controllers.fastloop import LoopClock, eventually
 from tests.controllers.world import CountingIds
 
