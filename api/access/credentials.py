@@ -17,10 +17,10 @@ from api.access.auth import MAX_TOKEN_CHARS, Authenticator, bearer
 from api.access.certificates import SCOPE
 from api.access.impersonation import impersonated
 from api.access.origin import BY_ITSELF, another_site, from_another_site
-from api.access.rbac import Authorizer
 from api.engine.status import unauthorized
 from api.objects.writing import User
 from api.wire.http import Request
+from api.wire.rights import Authorizer
 from fleet.values.ports import Clock
 
 

@@ -10,12 +10,12 @@ import json
 from collections.abc import Iterable, Sequence
 
 from api.access.auth import MASTERS
-from api.access.policy import EVERYTHING, Attributes, PolicyRule, url_matches
 from api.access.rbac import Rbac
 from api.access.roles import GROUP, KINDS, ROLES, role_of
 from api.engine.status import Cause, StatusError, forbidden, not_found
 from api.objects.objects import Objects
 from api.objects.writing import Review, Rule
+from api.wire.rights import EVERYTHING, Attributes, PolicyRule, url_matches
 from fleet.values.ports import Body
 
 MAX_SHOWN = 10

@@ -9,11 +9,10 @@ from collections.abc import Iterable, Iterator, Mapping
 from urllib.parse import unquote
 
 from api.access.auth import AUTHENTICATED, account_user
-from api.access.policy import Attributes
-from api.access.rbac import Authorizer
 from api.engine.status import bad_request
 from api.objects.writing import User
 from api.wire.http import Request
+from api.wire.rights import Attributes, Authorizer
 from fleet.values.names import label_problems, subdomain_problems
 
 UNAUTHENTICATED = "system:unauthenticated"

@@ -10,8 +10,8 @@ asks for. A session counts in a write only with a sign that a page of the hub se
 from __future__ import annotations
 
 from api.engine.status import StatusError
-from api.server.routing import parse
 from api.wire.http import Answer, Message, Request, Send, Upgrade
+from api.wire.routing import parse
 
 BY_ITSELF = "fleet.by-itself"  # in the scope of a request whose user a certificate or a session names
 # For what a browser may get without a token of the page's own: nothing of it runs, and no other site gets it.

@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from api.access.rbac import Attributes, Authorizer
 from api.admission.causes import forbidden
 from api.admission.dynamic import policies
 from api.admission.dynamic.matching import GROUP
 from api.engine.status import Cause
 from api.objects.objects import Objects
 from api.objects.writing import Review, Rule
+from api.wire.rights import Attributes, Authorizer
 from fleet.values.ports import Body, Key, Store
 from fleet.values.untyped import mapping, text
 

@@ -11,17 +11,14 @@ import asyncio
 import contextlib
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from itertools import islice
-from typing import Protocol
 
 import structlog
 
 from api.access.auth import AUTHENTICATED, MASTERS
-from api.access.policy import EVERYTHING, FOR_EVERYBODY, Attributes, PolicyRule
 from api.access.roles import GROUP, KINDS, Roles, Subject
 from api.objects.writing import User
+from api.wire.rights import EVERYTHING, FOR_EVERYBODY, Attributes, Authorizer, PolicyRule
 from fleet.values.ports import Expired, FutureRevision, Key, Store, StoreUnavailable
-
-__all__ = ["GROUP", "AllowAll", "Attributes", "Authorizer", "PolicyRule", "Rbac"]
 
 RETRY_S = 0.2
 _ASKED = ("group", "resource", "subresource", "namespace", "name")
@@ -32,32 +29,6 @@ MAX_RULES = 20_000
 _CACHE = 50_000
 _REMEMBERED_CHARS = 1024  # of a question: any user may ask long ones, and all remembered ones must fit into memory
 log = structlog.get_logger(__name__)
-
-
-class Authorizer(Protocol):
-    """Decides on attributes. Synchronous: it is asked on every request."""
-
-    def allowed(self, user: User, wanted: Attributes) -> bool: ...
-
-    def reason(self, user: User, wanted: Attributes) -> str:
-        """Why it is allowed, for the audit log; "" where there is nothing to say."""
-        ...
-
-    def rules(self, user: User, namespace: str) -> Sequence[PolicyRule]:
-        """Every rule that holds for the user in the namespace ("" = cluster-wide ones only)."""
-        ...
-
-    def namespaces(self, user: User) -> Collection[str]:
-        """Where RoleBindings give the user anything at all."""
-        ...
-
-    def invalidate(self) -> None:
-        """A role or binding has been written through this process."""
-        ...
-
-    async def start(self) -> None: ...
-
-    async def stop(self) -> None: ...
 
 
 def answering(authorizer: Authorizer) -> Callable[[User, Mapping[str, str]], tuple[bool, str, str]]:

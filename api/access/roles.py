@@ -13,8 +13,8 @@ from typing import Any
 
 import structlog
 
-from api.access.policy import PolicyRule
 from api.engine.selectors import Requirement, holds
+from api.wire.rights import PolicyRule
 from fleet.values.ports import Key, Store, Stored
 
 GROUP = "rbac.authorization.k8s.io"

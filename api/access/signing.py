@@ -5,11 +5,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from api.access.rbac import Attributes, Authorizer
 from api.admission.signing import GROUP, RESOURCE
 from api.engine.status import Cause, forbidden
 from api.objects.objects import Objects
 from api.objects.writing import Review, Rule
+from api.wire.rights import Attributes, Authorizer
 from fleet.values.ports import Body
 from fleet.values.times import rfc3339
 from fleet.values.untyped import at, rows, text

@@ -14,18 +14,17 @@ import orjson
 import structlog
 import yaml
 
-from api.access.policy import Attributes
-from api.access.rbac import Authorizer
 from api.audit import event as words
 from api.audit.policy import Asked, Level, Policy, Rule, Stage
 from api.audit.secrets import bounded, holds_secret, is_secret, masked, quiet
-from api.audit.unrecorded import UNRECORDED, Unrecorded
 from api.engine.status import StatusError
 from api.objects.hooking import AUDITED
 from api.objects.writing import User
-from api.server.routing import parse, verb, wanted
 from api.wire.http import ANONYMOUS, JSON, PROTOBUF, Request, Response
 from api.wire.protobuf import decode
+from api.wire.rights import Attributes, Authorizer
+from api.wire.routing import parse, verb, wanted
+from api.wire.unrecorded import UNRECORDED, Unrecorded
 
 BODIES_BYTES_MAX = 1 << 20  # of one event; larger bodies are left out, and an annotation says so
 READ_BYTES_MAX = 128 * 1024  # of a body that has to be read once more for the log

@@ -11,7 +11,6 @@ from dataclasses import dataclass
 
 import structlog
 
-from api.access.policy import Attributes
 from api.fairness.defaults import GROUP
 from api.fairness.keeper import Keeper
 from api.fairness.metrics import Counts, Tally
@@ -19,6 +18,7 @@ from api.fairness.scheduler import Flow, Level, Scheduler
 from api.fairness.schemas import Schema, read_levels, read_schemas
 from api.objects.objects import Objects
 from api.objects.writing import User
+from api.wire.rights import Attributes
 from fleet.values.ports import Expired, FutureRevision, StoreUnavailable
 
 SCHEMAS, LEVELS = "flowschemas", "prioritylevelconfigurations"

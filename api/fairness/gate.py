@@ -16,7 +16,6 @@ from collections.abc import Awaitable, Callable, Coroutine, Generator
 from time import perf_counter, thread_time
 from typing import Any
 
-from api.access.policy import Attributes
 from api.audit.face import Handler
 from api.engine.status import StatusError
 from api.fairness.config import Class, Config
@@ -25,6 +24,7 @@ from api.fairness.reading import SCOPE, Reader
 from api.fairness.scheduler import Place, Scheduler
 from api.objects.objects import Objects
 from api.wire.http import Answer, Receive, Request, Response, Scope, Send, Upgrade
+from api.wire.rights import Attributes
 from fleet.values.ports import ALONE
 
 SEATS = 600  # of one API process, as of a kube-apiserver: 400 requests that read and 200 that write

@@ -12,10 +12,10 @@ from typing import Any
 
 import structlog
 
-from api.access.policy import Attributes
 from api.fairness.defaults import LEVELS, MANDATORY, SCHEMAS
 from api.fairness.scheduler import Limits
 from api.objects.writing import User
+from api.wire.rights import Attributes
 from fleet.values.ports import Body
 
 log = structlog.get_logger(__name__)

@@ -19,9 +19,9 @@ import structlog
 from api.access.auth import Authenticator, ServiceAccountTokens
 from api.access.credentials import Sessions, user_of
 from api.access.origin import guard, guarded
-from api.access.rbac import GROUP as RBAC_GROUP
-from api.access.rbac import Attributes, Authorizer, Rbac
+from api.access.rbac import Rbac
 from api.access.recheck import EVERY_S, Rechecks
+from api.access.roles import GROUP as RBAC_GROUP
 from api.access.rules import install
 from api.audit.face import Audit, Handler
 from api.engine.registry import Registry
@@ -34,13 +34,11 @@ from api.server.discovery import Discovery
 from api.server.health import OPEN_PATHS, Check, Health, Metrics, version_document
 from api.server.lists import get_object, list_objects, or_elsewhere
 from api.server.reviews import VIRTUAL, Reviews
-from api.server.routing import Route, method_not_allowed, parse, reaches, unknown_path, verb, wanted
-from api.server.selection import parse_selection
-from api.server.served import Served, find
 from api.server.storage import REFUSALS, refusal_of
 from api.server.subresources import SUBRESOURCES, Subresources
 from api.server.watch import Watches, parse_watch
 from api.server.writes import Writes
+from api.transport.websocket import send_upgrade
 from api.wire.http import (
     Answer,
     ASGIApp,
@@ -60,9 +58,12 @@ from api.wire.http import (
     zipped,
 )
 from api.wire.negotiation import DISCOVERY_FORMS, Accepted, accept, accepted_form, in_protobuf
+from api.wire.rights import Attributes, Authorizer
+from api.wire.routing import Route, method_not_allowed, parse, reaches, unknown_path, verb, wanted
+from api.wire.selection import parse_selection
+from api.wire.served import Served, find
 from api.wire.stream import lifespan, send_stream, until_gone
 from api.wire.unsent import Unsent
-from api.wire.websocket import send_upgrade
 from fleet.values import release
 from fleet.values.ports import Clock, Store
 

@@ -17,9 +17,9 @@ import orjson
 from api.engine.crd import preference
 from api.engine.kind import Kind
 from api.engine.registry import Registry
-from api.server.served import served_kinds
 from api.wire.http import JSON, Response
 from api.wire.negotiation import Accepted
+from api.wire.served import served_kinds
 
 # The order in which a kube-apiserver lists its groups, all others behind them. Clients take the first group for a name
 # that several groups have.

@@ -19,7 +19,7 @@ from prometheus_client import (
 from prometheus_client.exposition import CONTENT_TYPE_LATEST
 
 from api import buildinfo
-from api.wire.edge import EdgeMetrics
+from api.transport.edge import EdgeMetrics
 from api.wire.http import Message, Request, Response, Send, json_response, text_response
 from fleet.values.bounded import Bounded
 from fleet.values.ports import Store, StoreUnavailable

@@ -17,14 +17,14 @@ import orjson
 from api.engine.bounds import int64
 from api.engine.status import Cause, StatusError, bad_request, expired, invalid, not_found
 from api.objects.versions import Source
-from api.server.routing import Route
-from api.server.selection import Selection
-from api.server.served import Served
 from api.server.tables import metadata_only, table, table_of, table_rows
 from api.wire.http import JSON, PROTOBUF, Answer, Request, Response, as_read, in_pieces
 from api.wire.joining import END, MANY, joined, list_pieces, raws, read
 from api.wire.negotiation import YAML_ANSWER_BYTES_MAX, Accepted, to_yaml
 from api.wire.protobuf.answers import around, list_of, stored_field
+from api.wire.routing import Route
+from api.wire.selection import Selection
+from api.wire.served import Served
 from fleet.values.ports import Expired, FutureRevision, Key, Page, Stored
 
 MAX_LIMIT = 1_000_000

@@ -18,10 +18,10 @@ from api.engine.registry import Registry
 from api.objects.apart import apart
 from api.objects.definitions import definitions
 from api.server.openapi_schema import GVK, Components, parameter
-from api.server.served import served_kinds
 from api.slices import unhurried
 from api.wire.http import JSON, Request, Response, Send, send_body
 from api.wire.protobuf.openapi import encode
+from api.wire.served import served_kinds
 
 _META = "io.k8s.apimachinery.pkg.apis.meta.v1."
 _INFO = {"title": "Fleet", "version": "v1"}

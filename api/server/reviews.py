@@ -7,7 +7,6 @@ from functools import cache
 from typing import Any
 
 from api.access.auth import Authenticator
-from api.access.rbac import Attributes, Authorizer
 from api.engine.gowords import undecodable
 from api.engine.kind import Kind
 from api.engine.schema import ANYTHING, compiled
@@ -16,9 +15,10 @@ from api.engine.validate import shown, wrong_types
 from api.objects.definitions import definitions
 from api.objects.writing import User
 from api.server.discovery import Virtual
-from api.server.routing import Route
 from api.wire.http import Answer, Request, json_response
 from api.wire.negotiation import METADATA_FORMS, accept, read_object
+from api.wire.rights import Attributes, Authorizer
+from api.wire.routing import Route
 from fleet.values.ports import Body
 
 AUTHORIZATION = "authorization.k8s.io"

@@ -23,11 +23,11 @@ from api.objects.objects import Objects
 from api.server.discovery import Virtual
 from api.server.lists import get_object
 from api.server.reviews import audiences_of, decode
-from api.server.routing import Route
-from api.server.served import Served
 from api.server.writes import Writes, delete_write_options, parse_options, refuse_strict
 from api.wire.http import Answer, Request, json_response
 from api.wire.negotiation import JSON_PATCH, MERGE_PATCH, accepted_form, read_object, read_patch
+from api.wire.routing import Route
+from api.wire.served import Served
 from fleet.values.ports import Body
 from fleet.values.times import rfc3339
 from fleet.values.untyped import at, mapping, rows

@@ -9,7 +9,7 @@ import orjson
 
 from api.engine.columns import cells, column_definitions
 from api.engine.status import bad_request
-from api.server.served import Served
+from api.wire.served import Served
 from fleet.values.ports import Body, Stored
 
 

@@ -18,15 +18,15 @@ from api.engine.status import Cause, StatusError, expired
 from api.objects.shared import SharedBytes
 from api.objects.versions import Source
 from api.server.lists import options_invalid, parse_integer, parse_revision, table_type, too_large_version
-from api.server.selection import Selection
-from api.server.served import Served
 from api.server.tables import metadata_only, table
 from api.slices import Slice, unhurried
+from api.transport.websocket import handshake, is_websocket, offers, stream_upgrade
 from api.wire.http import JSON, PROTOBUF, Answer, Request, Stream
 from api.wire.joining import MANY
 from api.wire.negotiation import Accepted
 from api.wire.protobuf.answers import frame, whole
-from api.wire.websocket import handshake, is_websocket, offers, stream_upgrade
+from api.wire.selection import Selection
+from api.wire.served import Served
 from fleet.values.ports import Body, Clock, Event, EventType, Expired, FutureRevision, Stored, StoreUnavailable, Watch
 
 CHUNK_BYTES = 64 * 1024

@@ -20,14 +20,14 @@ from api.engine.validate import shown
 from api.objects.objects import Objects
 from api.objects.writing import Options, Written
 from api.server.lists import parse_integer, show, table_type
-from api.server.routing import Route
-from api.server.selection import Selection
-from api.server.served import Served
 from api.server.tables import metadata_only
 from api.wire.http import JSON, PROTOBUF, Answer, Request, Response, as_read, warning_headers
 from api.wire.joining import list_pieces, raws
 from api.wire.negotiation import APPLY_PATCH, JSON_PATCH, Accepted, read_object, read_options, read_patch, to_yaml
 from api.wire.protobuf.answers import whole
+from api.wire.routing import Route
+from api.wire.selection import Selection
+from api.wire.served import Served
 from fleet.values.ports import Body, Clock, Key, Store, Stored
 
 MAX_MANAGER_CHARS = 128

@@ -17,10 +17,10 @@ from urllib.parse import parse_qsl
 
 import orjson
 
-from api.access.policy import Attributes
-from api.audit.unrecorded import UNRECORDED, Unrecorded
 from api.engine.status import StatusError, bad_request
 from api.objects.writing import User
+from api.wire.rights import Attributes
+from api.wire.unrecorded import UNRECORDED, Unrecorded
 
 if TYPE_CHECKING:
     from zlib import _Compress as Packer

@@ -11,8 +11,8 @@ from typing import TypeVar
 
 import orjson
 
-from api.server.served import Served
 from api.slices import unhurried
+from api.wire.served import Served
 from fleet.values.ports import Stored
 
 Item = TypeVar("Item")

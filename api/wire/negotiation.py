@@ -17,10 +17,10 @@ import yaml
 from api.engine.bounds import refuse_shape
 from api.engine.status import StatusError, bad_request, unsupported_media_type
 from api.objects.apart import LARGE_BYTES, apart
-from api.server.served import Served
 from api.wire.http import JSON, PROTOBUF, Request, Response
 from api.wire.protobuf import decode, kind_message
 from api.wire.protobuf.answers import from_json
+from api.wire.served import Served
 from api.wire.strict import duplicates
 from fleet.values.yamlread import load_yaml, several
 

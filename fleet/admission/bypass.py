@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from api.access.rbac import Attributes, Authorizer
 from api.engine.status import Cause, forbidden
 from api.objects.objects import Objects
 from api.objects.writing import Review, Rule
+from api.wire.rights import Attributes, Authorizer
 from fleet.admission.leaves import Leaves
 from fleet.bindings.passing import (
     ALL,

@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from api.access.rbac import Attributes, Authorizer
 from api.engine.status import Cause
 from api.objects.objects import EVERY_KIND, Objects
 from api.objects.writing import Review, Rule
+from api.wire.rights import Attributes, Authorizer
 from fleet.admission.leaves import Leaves
 from fleet.bindings.leaf import leaf_for
 from fleet.kinds import interpreter_for

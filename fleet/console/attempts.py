@@ -7,7 +7,7 @@ from collections import OrderedDict
 
 from api.engine.status import StatusError
 from api.objects.writing import User
-from api.wire.edge import neighbourhood
+from api.transport.edge import neighbourhood
 from api.wire.http import Request
 from fleet.values.ports import Clock
 

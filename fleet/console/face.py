@@ -12,8 +12,8 @@ import structlog
 from api.access.auth import MAX_TOKEN_CHARS
 from api.access.origin import check_write
 from api.engine.status import StatusError, bad_request, unauthorized
-from api.server.routing import method_not_allowed
 from api.wire.http import Request, Response, error_response, json_response
+from api.wire.routing import method_not_allowed
 from fleet.console.attempts import Attempts
 from fleet.console.files import Files, policy
 from fleet.console.login import Login

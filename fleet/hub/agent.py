@@ -63,7 +63,7 @@ def agent(
         served = Agent(hub, name, lambda: _read(token_file), tls, at)
         tasks = [asyncio.create_task(served.run(), name="agent")]
         if metrics is not None and metrics_token_file and metrics_cert_file and metrics_key_file:
-            from api.wire.tls import Certificates, Pair, follow
+            from api.transport.tls import Certificates, Pair, follow
             from fleet.hub.agentmetrics import OneToken, registry_of
             from fleet.hub.exposition import Exposition
 

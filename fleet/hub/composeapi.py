@@ -46,7 +46,7 @@ async def serve_api(
     from api.outgoing import Outgoing
     from api.server.openapi import OpenApi
     from api.store.metrics import StoreMetrics
-    from api.wire.serve import Server
+    from api.transport.serve import Server
     from fleet.admission.kindfiles import load_kinds
     from fleet.admission.seed import seed
     from fleet.bindings.heartbeat import component_checks

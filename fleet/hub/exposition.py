@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from api.access.auth import Authenticator
     from api.access.rbac import Rbac
     from api.objects.writing import User
-    from api.wire.tls import Certificates
+    from api.transport.tls import Certificates
 
 PATH = "/metrics"
 CLIENT_LIMIT_S = 10.0  # for a client to shake hands, to ask and to read, each
@@ -75,7 +75,7 @@ class Gate:
             return unavailable("the roles cannot be read now")
 
     async def _judged(self, user: User | None, token: str) -> StatusError | None:
-        from api.access.rbac import Attributes
+        from api.wire.rights import Attributes
 
         if user is None and self.tokens is not None:
             user = await self.tokens.user(token)

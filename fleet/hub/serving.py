@@ -18,7 +18,7 @@ import typer
 from fleet.cli.failure import Failure
 
 if TYPE_CHECKING:
-    from api.wire.tls import Certificates, Pair
+    from api.transport.tls import Certificates, Pair
     from fleet.cli.datadir import DataDir
 
 CertificateOption = Annotated[
@@ -47,7 +47,7 @@ class Given:
 
     def check(self) -> None:
         """Raises Failure for files that cannot be served with."""
-        from api.wire.tls import Certificates, Pair
+        from api.transport.tls import Certificates, Pair
 
         if self.certificate is None and self.key is None:
             return
@@ -62,7 +62,7 @@ class Given:
 
 def own(data: DataDir) -> Pair:
     """The files of the hub's own certificate, which it may write."""
-    from api.wire.tls import Pair
+    from api.transport.tls import Pair
     from fleet.hub import pki
 
     server = Pair(data.server_certificate, data.server_key)
@@ -75,7 +75,7 @@ def own(data: DataDir) -> Pair:
 
 def shown(data: DataDir, given: Given) -> Certificates:
     """The certificates to serve with."""
-    from api.wire.tls import Certificates, Pair
+    from api.transport.tls import Certificates, Pair
 
     mine = own(data)
     if given.certificate is not None and given.key is not None:
@@ -106,7 +106,7 @@ def lacks(data: DataDir, given: Given, hosts: list[str]) -> str:
 @contextlib.asynccontextmanager
 async def followed(certificates: Certificates, changed: Callable[[], None]) -> AsyncIterator[None]:
     """Meanwhile `changed` is called when a file of them has changed."""
-    from api.wire.tls import follow
+    from api.transport.tls import follow
 
     task = asyncio.create_task(follow(certificates.files, changed), name="certificates")
     try:

@@ -15,9 +15,9 @@ from typing import Any
 from urllib.parse import parse_qsl, urlencode
 
 from api.engine.status import StatusError, bad_request
+from api.transport.websocket import handshake, is_websocket, need_take_over, offers
 from api.wire.frames import accept_key
 from api.wire.http import MAX_PARAMETERS, Request
-from api.wire.websocket import handshake, is_websocket, need_take_over, offers
 from fleet.relays.clients import Headers
 from fleet.values.ports import Body
 

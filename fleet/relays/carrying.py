@@ -8,7 +8,7 @@ from typing import Any
 
 import structlog
 
-from api.wire.taken import RawPipe
+from api.transport.taken import RawPipe
 from fleet.relays.clients import MemberAnswer
 from fleet.relays.places import Limits
 

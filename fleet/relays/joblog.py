@@ -14,8 +14,8 @@ from urllib.parse import urlencode
 from api.engine.kind import Kind
 from api.engine.registry import Registry
 from api.engine.status import StatusError, bad_request, not_found
-from api.server.routing import Route
-from api.server.served import find
+from api.wire.routing import Route
+from api.wire.served import find
 from fleet.bindings.binding import labels_of, places_of
 from fleet.bindings.named import binding_of
 from fleet.kinds.declared import DeclaredKind

@@ -14,8 +14,8 @@ from collections.abc import Sequence
 import jwt
 
 from api.access.auth import AUTHENTICATED, ISSUER, Checked
-from api.access.policy import Attributes
 from api.objects.writing import User
+from api.wire.rights import Attributes
 from fleet.values.names import label_problems
 from fleet.values.ports import Clock, Key, Store
 from fleet.values.untyped import mapping, text

@@ -15,9 +15,9 @@ from urllib.parse import quote, unquote_to_bytes
 from api.engine.status import bad_request
 from api.objects.hooking import may_connect
 from api.objects.objects import Objects
-from api.server.routing import Route, connects_below
+from api.transport.websocket import is_websocket
 from api.wire.http import Answer, Request, Stream, warning_headers
-from api.wire.websocket import is_websocket
+from api.wire.routing import Route, connects_below
 from fleet.members.kubeconfig import Dial
 from fleet.relays.asking import SPDY, options_of, query_of, switch_of
 from fleet.relays.carrying import Carrier

@@ -19,10 +19,10 @@ from api.objects.hooking import may_connect
 from api.objects.objects import Objects
 from api.outgoing import Outgoing
 from api.server.lists import show
-from api.server.routing import Route
-from api.server.served import find
 from api.wire.http import Answer, Request, Stream, json_response
 from api.wire.negotiation import accepted_form
+from api.wire.routing import Route
+from api.wire.served import find
 from fleet.members.kubeconfig import Dial
 from fleet.relays import jobpods
 from fleet.relays.asking import KINDS, options_of, query_of, switch_of

@@ -22,9 +22,9 @@ from prometheus_client.registry import Collector
 from api.engine.status import StatusError, not_found, unavailable
 from api.objects.objects import Objects
 from api.objects.writing import Options, User
-from api.server.routing import Route
+from api.transport.websocket import handshake
 from api.wire.http import Answer, Request, Upgrade
-from api.wire.websocket import handshake
+from api.wire.routing import Route
 from fleet.agent.lease import GROUP, RENEW_S, REPLACED, RESOURCE, fresh, key_of, read, renewed, taken
 from fleet.agent.mux import Mux, MuxLimits, Pipe, Stream, StreamBroken
 from fleet.agent.splice import splice

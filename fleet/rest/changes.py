@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING
 import orjson
 import structlog
 
-from api.access.rbac import Authorizer
 from api.engine.registry import Registry
 from api.objects.writing import User
-from api.server.routing import method_not_allowed
 from api.wire.http import Answer, Request, Stream
 from api.wire.places import Place, Places
+from api.wire.rights import Authorizer
+from api.wire.routing import method_not_allowed
 from fleet.values.ports import Clock, Expired, Store, StoreUnavailable
 from fleet.wellknown import CLUSTER, CONFIG, POLICY, QUEUE, QUOTA, WORK
 

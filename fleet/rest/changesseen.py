@@ -6,10 +6,10 @@ from collections.abc import Collection
 
 from starlette.requests import Request
 
-from api.access.rbac import Attributes, Authorizer
 from api.engine.kind import Kind
 from api.engine.registry import Registry
 from api.objects.writing import User
+from api.wire.rights import Attributes, Authorizer
 from fleet.rest.context import allowed
 from fleet.rest.decisions import PATH as DECISIONS
 from fleet.rest.sight import READ_QUEUES, READ_TREE, spaces

@@ -13,11 +13,11 @@ from typing import Any
 from fastapi import APIRouter, Request
 from starlette.responses import Response
 
-from api.access.rbac import Attributes
 from api.engine.status import StatusError
 from api.fairness.questions import Questions
 from api.objects.writing import Options
 from api.wire.negotiation import read_object
+from api.wire.rights import Attributes
 from fleet.admission.latest import Latest, LatestSnapshots
 from fleet.admission.selecting import best_policy, policies_for, policy_claim
 from fleet.core.decide import BadSnapshot

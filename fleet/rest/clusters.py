@@ -10,7 +10,7 @@ import orjson
 from fastapi import APIRouter, Request
 from starlette.responses import Response
 
-from api.access.rbac import Attributes
+from api.wire.rights import Attributes
 from fleet.bindings import binding as b
 from fleet.bindings.conditions import condition
 from fleet.rest.context import Hub, encoded, encoded_answer, need, spared

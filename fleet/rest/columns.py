@@ -14,7 +14,7 @@ import orjson
 
 from api.engine.kind import Column, Kind
 from api.engine.registry import Registry
-from api.server.served import Served
+from api.wire.served import Served
 from fleet.bindings import binding as b
 from fleet.bindings.heartbeat import silence_of
 from fleet.bindings.unit import queue_of

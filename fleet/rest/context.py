@@ -11,13 +11,13 @@ import structlog
 from starlette.requests import Request
 from starlette.responses import Response
 
-from api.access.rbac import Attributes, Authorizer
 from api.engine.registry import Registry
 from api.engine.status import Cause, StatusError
 from api.objects.objects import Objects
 from api.objects.writing import User
 from api.wire.http import Request as HubRequest
 from api.wire.http import warning_headers
+from api.wire.rights import Attributes, Authorizer
 from fleet.values.ports import Store
 
 log = structlog.get_logger(__name__)

@@ -15,9 +15,9 @@ from fastapi import APIRouter, Path, Query, Request
 from pydantic import Field
 from starlette.responses import Response
 
-from api.access.rbac import Attributes
 from api.engine.status import StatusError, not_found
 from api.fairness.questions import Questions
+from api.wire.rights import Attributes
 from fleet.rest.context import JSON, Hub, answer, need, user_of, wrong
 from fleet.rest.decided import Row, changes, detail, record_bytes, short
 from fleet.rest.decisionmodels import DecisionDetail, DecisionList, Replay

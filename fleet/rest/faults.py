@@ -15,8 +15,8 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Path, Request
 from starlette.responses import Response
 
-from api.access.rbac import Attributes
 from api.engine.status import not_found
+from api.wire.rights import Attributes
 from fleet.rest.context import JSON, Hub, answer, need
 from fleet.rest.decisionmodels import FaultList
 from fleet.rest.decisions import ID_MAX

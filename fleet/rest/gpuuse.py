@@ -11,7 +11,7 @@ from fastapi import APIRouter, Query, Request
 from pydantic import Field
 from starlette.responses import Response
 
-from api.access.rbac import Attributes
+from api.wire.rights import Attributes
 from fleet.bindings.gpuuse import IdleJob, LatestGpuUse
 from fleet.kinds import named_kind
 from fleet.rest.context import Hub, allowed, answer

@@ -19,8 +19,8 @@ from fastapi import APIRouter, Path, Query, Request
 from pydantic import Field
 from starlette.responses import Response
 
-from api.access.rbac import Attributes
 from api.engine.status import StatusError, not_found
+from api.wire.rights import Attributes
 from fleet.kinds import kind_word
 from fleet.rest.context import Hub, allowed, answer, need, user_of, wrong
 from fleet.rest.followed import Recent

@@ -9,8 +9,8 @@ from typing import Any, Protocol
 from fastapi import APIRouter, Request
 from starlette.responses import Response
 
-from api.access.rbac import Attributes
 from api.engine.status import StatusError
+from api.wire.rights import Attributes
 from fleet.bindings.heartbeat import LEASE, report_of, silence
 from fleet.bindings.warnings import warnings
 from fleet.rest.clusters import cluster

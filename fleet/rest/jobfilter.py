@@ -9,10 +9,10 @@ from urllib.parse import parse_qs
 from pydantic import Field, ValidationError
 from starlette.requests import Request
 
-from api.access.rbac import Attributes
 from api.engine.kind import Kind
 from api.engine.selectors import holds, parse_labels
 from api.engine.status import StatusError, bad_request
+from api.wire.rights import Attributes
 from fleet.bindings import binding as b
 from fleet.rest.context import user_of
 from fleet.rest.errors import malformed

@@ -22,12 +22,12 @@ from fastapi import APIRouter, Path, Query, Request
 from pydantic import Field
 from starlette.responses import Response
 
-from api.access.rbac import Attributes
 from api.audit.requests import tell
 from api.engine.kind import Kind
 from api.engine.status import StatusError, not_found
 from api.objects.writing import Options
 from api.slices import unhurried
+from api.wire.rights import Attributes
 from fleet.bindings import after
 from fleet.bindings.heartbeat import silence_of
 from fleet.core.foresee.explanation import document

@@ -17,13 +17,13 @@ from typing import TYPE_CHECKING
 import orjson
 from starlette.requests import Request as Asked
 
-from api.access.rbac import Authorizer
 from api.engine.kind import Kind
 from api.engine.status import StatusError, expired
 from api.objects.writing import User
-from api.server.routing import method_not_allowed
 from api.wire.http import Answer, Request, Stream
 from api.wire.places import Places
+from api.wire.rights import Authorizer
+from api.wire.routing import method_not_allowed
 from fleet.kinds import kind_word
 from fleet.rest.context import Hub
 from fleet.rest.jobevents import JobEvent, JobEvents, Reader

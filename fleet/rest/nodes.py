@@ -13,7 +13,7 @@ from fastapi import APIRouter, Query, Request
 from pydantic import Field
 from starlette.responses import Response
 
-from api.access.rbac import Attributes
+from api.wire.rights import Attributes
 from fleet.admission.latest import NODES
 from fleet.core.model.unit import Unit
 from fleet.kinds import named_kind

@@ -13,7 +13,7 @@ from fastapi import APIRouter, Query, Request
 from pydantic import Field
 from starlette.responses import Response
 
-from api.access.rbac import Attributes
+from api.wire.rights import Attributes
 from fleet.rest.context import Hub, answer, user_of
 from fleet.rest.history import decoded, encoded
 from fleet.rest.historydb import History, told

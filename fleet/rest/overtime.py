@@ -10,7 +10,7 @@ from fastapi import APIRouter, Query, Request
 from pydantic import Field
 from starlette.responses import Response
 
-from api.access.rbac import Attributes
+from api.wire.rights import Attributes
 from fleet.rest.context import Hub, allowed, answer, need
 from fleet.rest.followed import Recent
 from fleet.rest.history import RECENT_S, Past, asked

@@ -13,8 +13,8 @@ from typing import Any
 
 from starlette.requests import Request
 
-from api.access.rbac import Attributes
 from api.objects.writing import Options
+from api.wire.rights import Attributes
 from fleet.admission.latest import Latest
 from fleet.bindings.notice import cluster_failover
 from fleet.core.foresee.binding import Bound

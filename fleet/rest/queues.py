@@ -16,7 +16,7 @@ import orjson
 from fastapi import APIRouter, Request
 from starlette.responses import Response
 
-from api.access.rbac import Attributes
+from api.wire.rights import Attributes
 from fleet.bindings import binding as b
 from fleet.bindings.stopping import held_by, in_force, stops_of
 from fleet.bindings.trees import read_tree, tree_object

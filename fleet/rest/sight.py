@@ -10,8 +10,8 @@ from collections.abc import Callable, Collection, Sequence
 
 from starlette.requests import Request
 
-from api.access.rbac import Attributes
 from api.engine.kind import Kind
+from api.wire.rights import Attributes
 from fleet.core.model.unit import Unit
 from fleet.core.quota.tree import QuotaTree
 from fleet.rest.context import Hub, allowed, authorizer_of, user_of

@@ -17,9 +17,9 @@ from starlette.responses import Response
 
 from api.access.auth import AdministratorsToken, TokenName
 from api.access.impersonation import rights
-from api.access.rbac import Attributes
 from api.engine.status import StatusError
 from api.wire.negotiation import read_object
+from api.wire.rights import Attributes
 from fleet.rest.context import JSON, Hub, answer, hub_request, need, wrong
 from fleet.rest.models import Model
 from fleet.values.times import rfc3339

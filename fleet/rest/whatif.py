@@ -14,10 +14,10 @@ import time
 from fastapi import APIRouter, Request
 from starlette.responses import Response
 
-from api.access.rbac import Attributes
 from api.engine.status import Cause, StatusError
 from api.fairness.questions import Questions
 from api.wire.negotiation import read_object
+from api.wire.rights import Attributes
 from fleet.admission.latest import Latest, LatestSnapshots
 from fleet.core.decide import BadSnapshot
 from fleet.core.foresee.edits import BadEdit, Edit

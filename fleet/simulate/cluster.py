@@ -29,7 +29,7 @@ from api.objects.objects import Objects
 from api.objects.writing import User
 from api.server.app import build_app
 from api.store.memory import MemoryStore
-from api.wire.serve import Server
+from api.transport.serve import Server
 from fleet.admission.filling import filled
 from fleet.admission.kindfiles import load_kinds
 from fleet.simulate.batchjob import BatchJobs

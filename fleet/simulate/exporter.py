@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from api.engine.status import StatusError, not_found, unavailable
-from api.server.routing import Route
 from api.wire.http import Answer, Request, text_response
+from api.wire.routing import Route
 from fleet.simulate.world import World, phase_of
 from fleet.values.ports import Body, Key
 from fleet.values.untyped import mapping, pairs, rows, text

@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 
 from api.engine.status import StatusError, bad_request, not_found
-from api.server.routing import Route
 from api.wire.http import Answer, Request, Stream, text_response
+from api.wire.routing import Route
 from fleet.simulate.world import World, phase_of
 from fleet.values.ports import Body, EventType, Key, Stored
 from fleet.values.times import seconds

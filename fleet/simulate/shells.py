@@ -12,9 +12,9 @@ from functools import partial
 from urllib.parse import parse_qsl
 
 from api.engine.status import bad_request
-from api.server.routing import Route
+from api.transport.websocket import ServerPipe, handshake, offers
 from api.wire.http import Answer, Request, Upgrade
-from api.wire.websocket import ServerPipe, handshake, offers
+from api.wire.routing import Route
 from fleet.simulate.logs import asked_for
 from fleet.simulate.world import World
 

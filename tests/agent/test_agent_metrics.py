@@ -9,8 +9,8 @@ from pathlib import Path
 import httpx
 from prometheus_client import CollectorRegistry, generate_latest
 
-from api.wire.serve import bind
-from api.wire.tls import Certificates, Pair
+from api.transport.serve import bind
+from api.transport.tls import Certificates, Pair
 from fleet.cli.failure import Failure
 from fleet.hub.agentmetrics import OneToken, registry_of
 from fleet.hub.exposition import Exposition

@@ -11,7 +11,7 @@ from random import Random
 import httpx
 import pytest
 
-from api.wire.serve import bind
+from api.transport.serve import bind
 from fleet.agent.health import AT_ONCE, Health
 from fleet.agent.serving import Agent, Backoff
 from fleet.hub.tunnels import address_of

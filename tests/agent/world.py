@@ -21,7 +21,7 @@ from api.objects.objects import Objects
 from api.objects.writing import Options, User
 from api.server.app import Api
 from api.store.memory import MemoryStore
-from api.wire.serve import Server, bind
+from api.transport.serve import Server, bind
 from fleet.admission import rules
 from fleet.admission.filling import filled
 from fleet.admission.kindfiles import load_kinds

@@ -34,8 +34,8 @@ from api.server.app import Api, SubresourceHandler, hub_app
 from api.server.openapi import OpenApi
 from api.store.memory import MemoryStore
 from api.store.postgres import PostgresStore
+from api.transport.serve import Server
 from api.wire.http import ASGIApp
-from api.wire.serve import Server
 from fleet.admission import rules
 from fleet.admission.filling import filled
 from fleet.admission.kindfiles import load_kinds

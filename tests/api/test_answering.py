@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from uvicorn.protocols.http.flow_control import FlowControl
 
-from api.wire.answering import JOINED_BYTES, Cycle
+from api.transport.answering import JOINED_BYTES, Cycle
 
 DATE = (b"date", b"now")
 

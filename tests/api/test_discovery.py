@@ -8,8 +8,8 @@ import pytest
 
 from api.engine.kind import Kind
 from api.engine.status import StatusError
-from api.server.routing import parse, verb
 from api.wire.negotiation import accept
+from api.wire.routing import parse, verb
 from tests.api.conftest import Hub
 
 AGGREGATED = (

@@ -11,7 +11,7 @@ from contextlib import asynccontextmanager
 import httpx
 import pytest
 
-from api.wire.serve import Server
+from api.transport.serve import Server
 from tests.api.conftest import Hub
 
 MAPS = "/api/v1/namespaces/default/configmaps"

@@ -18,7 +18,7 @@ from api.objects.objects import Objects
 from api.objects.writing import Options, User
 from api.outgoing import Allowed, Outgoing
 from api.store.memory import MemoryStore
-from api.wire.serve import Server
+from api.transport.serve import Server
 from fleet.admission.filling import filled
 from fleet.admission.kindfiles import load_kinds
 from fleet.hub.face import hub_app

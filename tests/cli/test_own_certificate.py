@@ -16,8 +16,8 @@ import yaml
 from cryptography import x509
 from prometheus_client import CollectorRegistry
 
-from api.wire.serve import Server, bind
-from api.wire.tls import Certificates, Pair, follow
+from api.transport.serve import Server, bind
+from api.transport.tls import Certificates, Pair, follow
 from fleet.cli.datadir import DataDir
 from fleet.cli.failure import Failure
 from fleet.hub import pki, serving

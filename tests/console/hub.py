@@ -18,7 +18,7 @@ from api.engine.registry import Registry
 from api.objects.objects import Objects
 from api.server.app import Api
 from api.store.memory import MemoryStore
-from api.wire.serve import Server
+from api.transport.serve import Server
 from fleet.admission.filling import filled
 from fleet.admission.kindfiles import load_kinds
 from fleet.console.face import Console

@@ -18,9 +18,9 @@ from api.fairness.defaults import GROUP, LEVELS, SCHEMAS
 from api.fairness.gate import COMPANY, Fairness
 from api.objects.objects import Objects
 from api.objects.writing import User
-from api.server.routing import Route
 from api.store.memory import MemoryStore
 from api.wire.http import Answer, Request, json_response
+from api.wire.routing import Route
 from fleet.admission import rules
 from fleet.admission.filling import filled
 from fleet.admission.kindfiles import load_kinds

@@ -14,8 +14,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from api.fairness.reading import Reader
-from api.wire.protocol import UNREAD_BYTES
-from api.wire.serve import Server
+from api.transport.protocol import UNREAD_BYTES
+from api.transport.serve import Server
 from tests.fairness.test_gate import WORK, World, until, world
 
 NAMESPACES = "/api/v1/namespaces"

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from api.access.policy import Attributes
 from api.fairness.defaults import LEVELS, SCHEMAS
 from api.fairness.schemas import read_levels, read_schemas
 from api.objects.writing import User
+from api.wire.rights import Attributes
 
 AUTHENTICATED = "system:authenticated"
 ACCOUNT = User("system:serviceaccount:team:robot", ("system:serviceaccounts", AUTHENTICATED))

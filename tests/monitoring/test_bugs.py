@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from api.wire.tls import Certificates, Pair
+from api.transport.tls import Certificates, Pair
 from fleet.controllers.decide.decider import Decider
 from fleet.core.decide import decide
 from fleet.core.model.plan import Eviction, Plan

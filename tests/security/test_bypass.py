@@ -8,10 +8,10 @@ from typing import Any
 import orjson
 import pytest
 
-from api.access.rbac import Attributes
 from api.engine import patch as patches
 from api.engine.status import StatusError
 from api.objects.writing import Options, User
+from api.wire.rights import Attributes
 from fleet.admission import bypass
 from fleet.admission.seed import _ROLES
 from fleet.bindings.passing import bypass_of

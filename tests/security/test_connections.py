@@ -15,9 +15,9 @@ import pytest
 import uvloop
 from prometheus_client import CollectorRegistry
 
-from api.wire.edge import Bounds, EdgeMetrics, neighbourhood
+from api.transport.edge import Bounds, EdgeMetrics, neighbourhood
+from api.transport.serve import Server
 from api.wire.http import Message, Receive, Scope, Send, send_body
-from api.wire.serve import Server
 from tests.security.certificate import self_signed
 
 RUNNERS = [pytest.param(asyncio.run, id="asyncio"), pytest.param(uvloop.run, id="uvloop")]

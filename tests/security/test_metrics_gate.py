@@ -22,7 +22,7 @@ from api.engine.registry import Registry
 from api.objects.objects import Objects
 from api.objects.writing import Options, User
 from api.store.memory import MemoryStore
-from api.wire.tls import Certificates, Pair
+from api.transport.tls import Certificates, Pair
 from fleet.admission.filling import filled
 from fleet.admission.kindfiles import load_kinds
 from fleet.controllers.runtime.metrics import Metrics

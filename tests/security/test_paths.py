@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from api.server.routing import parse, reaches, wanted
 from api.store.memory import MemoryStore
+from api.wire.routing import parse, reaches, wanted
 from fleet.simulate.wall import WallClock
 from tests.api.conftest import Hub, open_hub
 from tests.api.test_auth import RBAC, binding, grant, post, role

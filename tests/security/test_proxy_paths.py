@@ -10,8 +10,8 @@ import httpx
 import pytest
 
 from api.store.memory import MemoryStore
+from api.transport.serve import Server
 from api.wire.http import Receive, Scope, Send
-from api.wire.serve import Server
 from fleet.simulate.wall import WallClock
 from tests.api.conftest import Hub, open_hub
 from tests.api.test_proxy import PROXY, join

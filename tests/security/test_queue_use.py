@@ -6,10 +6,10 @@ import copy
 
 import pytest
 
-from api.access.rbac import Attributes
 from api.engine import patch as patches
 from api.engine.status import StatusError
 from api.objects.writing import Options, User
+from api.wire.rights import Attributes
 from fleet.admission import queueuse
 from tests.admission.conftest import Body, Hub
 from tests.controllers.world import pytorchjob

@@ -12,10 +12,10 @@ from structlog.testing import capture_logs
 
 from api.access.auth import AUTHENTICATED
 from api.access.escalation import MAX_COMPARED, TooMuch, missing
-from api.access.policy import Attributes, PolicyRule
 from api.access.rbac import MAX_RULES, Rbac
 from api.objects.writing import User
 from api.store.memory import MemoryStore
+from api.wire.rights import Attributes, PolicyRule
 from fleet.simulate.wall import WallClock
 from fleet.values.ports import Delete, Key, Put
 from tests.api.conftest import Hub, open_hub

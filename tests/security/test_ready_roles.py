@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from api.access.policy import Attributes
 from api.objects.writing import User
+from api.wire.rights import Attributes
 from fleet.admission.seed import seed
 from fleet.wellknown.readyroles import READY_ROLES
 from tests.security.hub import Hub, open_hub

@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 
 import api.wire.unsent
-from api.wire.edge import Bounds
+from api.transport.edge import Bounds
+from api.transport.serve import Server
 from api.wire.http import AT_HAND_BYTES, JSON, as_read
 from api.wire.joining import JOINED_BYTES, joined
-from api.wire.serve import Server
 from api.wire.stream import until_gone
 from tests.security.hub import Hub, open_hub
 

@@ -6,8 +6,8 @@ import asyncio
 import json
 from pathlib import Path
 
-from api.wire.edge import Bounds
-from api.wire.serve import Server
+from api.transport.edge import Bounds
+from api.transport.serve import Server
 from tests.security.hub import Hub, open_hub
 
 WATCH = b"GET /api/v1/configmaps?watch=true HTTP/1.1\r\nhost: h\r\nauthorization: Bearer admin-token\r\n\r\n"

@@ -27,7 +27,7 @@ from api.engine.crd import GROUP, RESOURCE
 from api.engine.status import StatusError
 from api.objects.writing import User
 from api.server.app import build_app
-from api.wire.serve import Server
+from api.transport.serve import Server
 from fleet.bindings.conditions import condition
 from fleet.bindings.failures import failures_of
 from fleet.cli.main import app as fleet

@@ -13,10 +13,10 @@ import orjson
 
 from api.engine.status import StatusError
 from api.objects.shared import SharedBytes
-from api.server.served import Served
 from api.wire.protobuf.reading import MAGIC
 from api.wire.protobuf.tables import kind_message
 from api.wire.protobuf.writing import Unwritable, block, encode_kind, encode_message, tag_of, varint
+from api.wire.served import Served
 from fleet.values.ports import Stored
 
 _FIRST, _SECOND = tag_of(1), tag_of(2)

@@ -5,10 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from api.access.policy import Attributes
-    from api.access.rbac import Authorizer
     from api.objects.writing import User
     from api.wire.http import Request, Response
+    from api.wire.rights import Attributes, Authorizer
 
 
 class Unrecorded:

@@ -24,8 +24,8 @@ from api.access.certificates import PeerCertificate
 from api.engine.status import StatusError, bad_request
 from api.fairness.reading import SCOPE as READER
 from api.fairness.reading import Reader
-from api.wire.answering import Cycle
-from api.wire.edge import Bounds, EdgeMetrics, Slot
+from api.transport.answering import Cycle
+from api.transport.edge import Bounds, EdgeMetrics, Slot
 
 TAKE_OVER = "fleet.takeOver"  # in `scope["extensions"]` of a request that asks for another protocol
 FIRST_REQUEST_S = 1.0  # for the first request of a connection that was made while the server stops

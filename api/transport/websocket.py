@@ -9,10 +9,10 @@ from collections.abc import Awaitable, Callable, Iterator
 
 from api.access.credentials import TOKEN_PROTOCOL
 from api.engine.status import StatusError, bad_request
+from api.transport.protocol import TAKE_OVER
+from api.transport.taken import RawPipe, Taken
 from api.wire.frames import BadMessage, Decoder, Op, accept_key, encode, encode_close
 from api.wire.http import JSON, Request, Stream, Upgrade
-from api.wire.protocol import TAKE_OVER
-from api.wire.taken import RawPipe, Taken
 
 LENGTH_BYTES = 4  # of a protobuf event in a stream
 

@@ -21,11 +21,11 @@ from prometheus_client import CollectorRegistry
 
 from api.access.certificates import ask_for_certificates
 from api.fairness.reading import Reader
-from api.wire.accept import Acceptor, room_for
-from api.wire.edge import Bounds, Connections, EdgeMetrics, Slot
+from api.transport.accept import Acceptor, room_for
+from api.transport.edge import Bounds, Connections, EdgeMetrics, Slot
+from api.transport.protocol import BoundedProtocol
+from api.transport.tls import Certificates, Pair
 from api.wire.http import ASGIApp
-from api.wire.protocol import BoundedProtocol
-from api.wire.tls import Certificates, Pair
 
 STOP_S = 1.0
 HANDSHAKES_S = 1.0

@@ -14,7 +14,7 @@ from collections.abc import Callable
 
 import structlog
 
-from api.wire.edge import Bounds, Connections, Slot
+from api.transport.edge import Bounds, Connections, Slot
 
 ACCEPTED_AT_ONCE = 128  # then the loop gets a turn
 PAUSE_S = 0.5  # when the process has no file descriptor left

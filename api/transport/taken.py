@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 
-from api.wire.protocol import Tunnelled
+from api.transport.protocol import Tunnelled
 
 UNREAD_MAX = 512 * 1024  # bytes that nothing has taken yet
 

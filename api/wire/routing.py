@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from api.access.policy import Attributes
 from api.engine.selectors import split_fields
 from api.engine.status import StatusError
-from api.server.selection import MAX_SELECTOR_CHARS
+from api.wire.rights import Attributes
+from api.wire.selection import MAX_SELECTOR_CHARS
 from fleet.values.names import path_segment_problems
 
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 from api.engine.status import StatusError, forbidden
 from api.objects.writing import User
@@ -118,3 +118,29 @@ FOR_EVERYBODY = (
     _rule("create", "authorization.k8s.io", "selfsubjectaccessreviews selfsubjectrulesreviews"),
     _rule("create", "authentication.k8s.io", "selfsubjectreviews"),
 )
+
+
+class Authorizer(Protocol):
+    """Decides on attributes. Synchronous: it is asked on every request."""
+
+    def allowed(self, user: User, wanted: Attributes) -> bool: ...
+
+    def reason(self, user: User, wanted: Attributes) -> str:
+        """Why it is allowed, for the audit log; "" where there is nothing to say."""
+        ...
+
+    def rules(self, user: User, namespace: str) -> Sequence[PolicyRule]:
+        """Every rule that holds for the user in the namespace ("" = cluster-wide ones only)."""
+        ...
+
+    def namespaces(self, user: User) -> Collection[str]:
+        """Where RoleBindings give the user anything at all."""
+        ...
+
+    def invalidate(self) -> None:
+        """A role or binding has been written through this process."""
+        ...
+
+    async def start(self) -> None: ...
+
+    async def stop(self) -> None: ...
