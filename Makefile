@@ -112,7 +112,7 @@ fuzz: $(STAMP) ## Send objects of every kind with one thing wrong to the hub (FU
 
 .PHONY: fuzz-core
 fuzz-core: $(STAMP) ## Decide random worlds, many of them ten cycles on (FUZZ_WORLDS=20000, about a quarter of an hour)
-	@$(BIN)/python -m tests.decide.fuzz --worlds $(FUZZ_WORLDS)
+	@$(BIN)/python -m tests.core.decide.fuzz --worlds $(FUZZ_WORLDS)
 
 .PHONY: truth
 truth: $(STAMP) ## Compare the hub's fit with a real kube-scheduler's on random nodes and pods (TRUTH_WORLDS=300)

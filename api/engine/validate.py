@@ -1,7 +1,7 @@
 """Validation against the schema, with every refusal worded as a kube-apiserver words it.
 
-Users and their tools match on these texts, so the wording is a contract; the tables in tests/engine hold it. Rules in
-CEL run only where the types are those of the schema, since they may assume them.
+Users and their tools match on these texts, so the wording is a contract; the tables in tests/api/engine hold it. Rules
+in CEL run only where the types are those of the schema, since they may assume them.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The ports: the questions of the rest of Fleet to a store, a clock and a source of ids.
 
 Everything above the adapters is written against these types and never against PostgreSQL. One contract suite
-(tests/contract) runs against every implementation of `Store`, so the memory store that the tests and the simulated
+(tests/api/store) runs against every implementation of `Store`, so the memory store that the tests and the simulated
 members use cannot drift from the real one.
 
 The revision log is the heart of it: every successful write gets the next revision, revision order is commit order,

@@ -14,7 +14,7 @@ from fleet.accounts.models import SCHEMA, Job, Usage
 from fleet.accounts.schema import engine_of
 from fleet.controllers.history.loop import HistoryLoop
 from tests.accounts.stories import job
-from tests.contract.world import PATIENCE_S, eventually
+from tests.api.store.world import PATIENCE_S, eventually
 from tests.controllers.world import World, member
 
 NOWHERE = "postgresql://nobody@127.0.0.1:1/none"

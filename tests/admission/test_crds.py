@@ -13,8 +13,8 @@ from api.objects.definitions import definitions
 from fleet.admission.kindfiles import load_kinds
 from fleet.admission.seed import seed
 from tests.admission.conftest import USER, Body, Hub
+from tests.api.objects.widgets import widget_crd
 from tests.e2e.manifests import pytorchjob
-from tests.objects.widgets import widget_crd
 
 
 def first(versions: Body, **changes: Any) -> Body:

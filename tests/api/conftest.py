@@ -14,7 +14,6 @@ from datetime import UTC, datetime, timedelta
 from hashlib import sha256
 from ipaddress import ip_address
 from pathlib import Path
-from typing import Any
 
 import httpx
 import pytest
@@ -30,7 +29,7 @@ from api.audit.face import Audit
 from api.engine.registry import Registry
 from api.objects.objects import Objects
 from api.objects.writing import Options, User
-from api.server.app import Api, SubresourceHandler, hub_app
+from api.server.app import Api, SubresourceHandler
 from api.server.openapi import OpenApi
 from api.store.memory import MemoryStore
 from api.store.postgres import PostgresStore
@@ -40,7 +39,7 @@ from fleet.admission import rules
 from fleet.admission.filling import filled
 from fleet.admission.kindfiles import load_kinds
 from fleet.console.face import Console
-from fleet.simulate.virtual import VirtualLoop as FastLoop
+from fleet.hub.face import hub_app
 from fleet.simulate.wall import RandomIds, WallClock
 from fleet.values.ports import Store
 from tests.testbed.bed import Bed
@@ -53,12 +52,6 @@ ADMIN = User("admin", ("system:masters",))
 KUBECTLS = kubectls()
 KUBECTL = KUBECTLS[OWN]
 TOKENS = 'admin-token,admin,1,"system:masters"\nalice-token,alice,2,"dev"\nbob-token,bob,3,""\n'
-
-
-def pytest_asyncio_loop_factories(config: Any, item: Any) -> dict[str, Any]:
-    """Time jumps for a hub that lives in the process of its test; a real database answers on a real clock."""
-    jumps = item.path.name.startswith("test_v1_") and "database_url" not in item.fixturenames
-    return {"fast": FastLoop} if jumps else {"real": asyncio.new_event_loop}
 
 
 def key_pem() -> bytes:

@@ -12,7 +12,7 @@ from typing import Any
 import orjson
 from aiohttp import web
 
-from tests.outgoing.server import serving
+from tests.api.outgoing.server import serving
 from tests.testbed.pki import Pki
 
 Body = dict[str, Any]

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from tests.api.rest import Rest, rest
 from tests.controllers.world import member, policy
+from tests.rest.rest import Rest, rest
 
 V1 = "/apis/kubeflow.org/v1"
 ROLES = {

@@ -22,7 +22,7 @@ from api.audit.webhook import AuditWebhook, Receiver, read_receiver
 from api.outgoing import Allowed, Outgoing
 from fleet.simulate.wall import WallClock
 from fleet.values.kubeconfig.document import BadKubeconfig, write
-from tests.outgoing.server import serving
+from tests.api.outgoing.server import serving
 from tests.testbed.pki import Pki, make_pki
 
 

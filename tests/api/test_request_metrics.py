@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from api.server.health import OTHERS, PAIRS_MOST, Metrics
-from tests.api.rest import rest
 from tests.controllers.world import member, tree
+from tests.rest.rest import rest
 
 
 async def test_requests_of_both_faces_are_counted_with_their_times() -> None:

@@ -19,9 +19,9 @@ from fleet.controllers.decide.submitted import unit_in
 from fleet.rest.mount import PREFIX, RestFace
 from fleet.simulate.wall import WallClock
 from tests.api.conftest import open_hub
-from tests.api.rest import waiting_jobs
 from tests.bench.client import patch, session
 from tests.bench.report import Figure, Report
+from tests.rest.rest import waiting_jobs
 
 JOBS = 100_000
 UNIT = "/apis/scheduling.x-k8s.io/v1alpha1/namespaces/default/queueunits/job-{:05}-pytorchjob-rb-qu"

@@ -30,9 +30,9 @@ from fleet.simulate.wall import WallClock
 from fleet.values.ports import Key, Put, Write
 from fleet.wellknown import ANNOTATION_QUOTA_FULLNAME, QUEUE, QUEUE_NAMESPACE
 from tests.api.conftest import open_hub
-from tests.api.rest import waiting_jobs
 from tests.bench.browsing import chromium, until, with_session
 from tests.bench.report import Figure, Report, say
+from tests.rest.rest import waiting_jobs
 
 JOBS = 100_000
 FEW, FEW_QUEUE, FEW_MEMBER = 50, "root/few", "east"

@@ -1,7 +1,7 @@
 """How long the checker takes with many node selectors: `python -m tests.bench.selectors [N …]`.
 
-Gangs wait in the proportions of tests/check; each names one of 500 kinds of nodes, and every kind is a pool of its own
-or a label of one large pool. All nodes run what borrows, so that a leaf takes back what it is promised: then the
+Gangs wait in the proportions of tests/core/check; each names one of 500 kinds of nodes, and every kind is a pool of its
+own or a label of one large pool. All nodes run what borrows, so that a leaf takes back what it is promised: then the
 checker asks of every gang whether it fits a member that is empty. Prints seconds of a decision, greedy and checked, of
 its checker alone, and of measuring its evictions.
 """

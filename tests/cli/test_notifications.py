@@ -15,13 +15,13 @@ import orjson
 import pytest
 from aiohttp import web
 
+from tests.api.outgoing.server import serving
 from tests.cli.hub import Up, refusal, until
 from tests.cli.hub import fleet as in_a_process
 from tests.cli.test_drain import QUOTA
 from tests.cli.test_history import Told
 from tests.cli.test_whatif import job, policy
 from tests.notify import mailserver
-from tests.outgoing.server import serving
 from tests.testbed.pki import Pki, make_pki
 
 RECEIVERS = "/apis/config.fleet.io/v1alpha1/namespaces/default/notificationreceivers"

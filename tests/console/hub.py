@@ -30,7 +30,7 @@ from fleet.hub.face import hub_app
 from fleet.rest.changes import PATH, Changes
 from fleet.rest.mount import PREFIX, RestFace
 from fleet.simulate.wall import RandomIds, WallClock
-from tests.oidc.issuer import Hand
+from tests.api.oidc.issuer import Hand
 
 ORIGIN = {"origin": "https://hub"}
 TOKENS = "admin-token,admin,1,system:masters\nalice-token,alice,2,dev\n"

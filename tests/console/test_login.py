@@ -25,10 +25,10 @@ from fleet.console.login import Client, Login
 from fleet.hub.access import Access
 from fleet.hub.authentication import fetch_by
 from fleet.hub.console import post_by
+from tests.api.oidc.issuer import AUDIENCE, configuration, entry
+from tests.api.oidc.provider import Provider
+from tests.api.outgoing.server import serving
 from tests.console.hub import World, console_hub
-from tests.oidc.issuer import AUDIENCE, configuration, entry
-from tests.oidc.provider import Provider
-from tests.outgoing.server import serving
 from tests.testbed.pki import Pki, make_pki
 
 

@@ -15,7 +15,7 @@ from fleet.members.gpufigures import Figure, NoFigures, Told, ask
 from fleet.members.gpusource import Prometheus, source_of
 from fleet.simulate.wall import WallClock
 from fleet.values.ports import Key, Put
-from tests.outgoing.server import serving
+from tests.api.outgoing.server import serving
 from tests.testbed.pki import Pki, make_pki
 
 ROWS = [

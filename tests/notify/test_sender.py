@@ -15,8 +15,8 @@ from api.outgoing import Allowed, Outgoing
 from fleet.notify.happening import Happening, Told
 from fleet.notify.receiver import receiver_of
 from fleet.notify.sender import NotDelivered, Sender
+from tests.api.outgoing.server import serving
 from tests.notify import mailserver
-from tests.outgoing.server import serving
 from tests.testbed.pki import Pki
 
 FAILED = Happening(

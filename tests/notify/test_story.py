@@ -24,9 +24,9 @@ from fleet.controllers.runtime.hub import ControllerConfig
 from fleet.simulate.wall import WallClock
 from fleet.values.ports import Body
 from tests.accounts.stories import lived
+from tests.api.outgoing.server import serving
 from tests.controllers.fastloop import settle
 from tests.controllers.world import World, member, policy, pytorchjob, tree
-from tests.outgoing.server import serving
 from tests.testbed.pki import Pki
 
 

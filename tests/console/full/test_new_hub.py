@@ -12,11 +12,11 @@ from contextlib import contextmanager
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
+from tests.api.oidc.issuer import AUDIENCE
+from tests.api.oidc.provider import Provider
+from tests.api.outgoing.server import serving
 from tests.cli.hub import Up
 from tests.console.browser import WITHIN_MS, shown, violations
-from tests.oidc.issuer import AUDIENCE
-from tests.oidc.provider import Provider
-from tests.outgoing.server import serving
 from tests.testbed.pki import Pki, make_pki
 
 pytestmark = pytest.mark.xdist_group("console")

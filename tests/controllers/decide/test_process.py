@@ -34,10 +34,10 @@ from fleet.core.snapshot import Changes, Config, Snapshot
 from fleet.core.solver.cpsat import CpSat
 from tests.bench.decide import changes, world
 from tests.builders import NOW, member, snapshot, unit
-from tests.check.reclaims import contested
 from tests.controllers.decide.standins import command
-from tests.decide.test_properties import committed
-from tests.solver.test_solver import TRAP, TRAPS
+from tests.core.check.reclaims import contested
+from tests.core.decide.test_properties import committed
+from tests.core.solver.test_solver import TRAP, TRAPS
 from tests.worlds import worlds
 
 ENDS_S = 60.0  # on a busy machine; without a deadline it would be for ever

@@ -16,9 +16,9 @@ from api.loops.controller import ASIDE_S
 from fleet.values.ports import Body
 from fleet.values.wellknown import HANDLING_FAILED
 from fleet.wellknown import FULLY_APPLIED
-from tests.api.rest import Rest, rest
 from tests.controllers.fastloop import eventually
 from tests.controllers.world import member, policy, pytorchjob, tree
+from tests.rest.rest import Rest, rest
 
 Refuses = Callable[[Body], bool]
 

@@ -7,9 +7,9 @@ import copy
 import pytest
 
 from fleet.values.ports import Body
-from tests.api.rest import Rest, rest
 from tests.controllers.fastloop import eventually
 from tests.controllers.world import member, policy, pytorchjob, tree
+from tests.rest.rest import Rest, rest
 from tests.security.loops.malformed import mutants
 from tests.security.loops.test_malformed_objects import batches, good_world, renamed, sample, write
 

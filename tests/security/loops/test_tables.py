@@ -6,8 +6,8 @@ import copy
 
 import pytest
 
-from tests.api.rest import rest
 from tests.controllers.world import member
+from tests.rest.rest import rest
 from tests.security.loops.malformed import mutants
 from tests.security.loops.test_malformed_objects import KINDS, batches, good_world, kind_of, renamed, sample, write
 
