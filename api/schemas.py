@@ -63,10 +63,13 @@ def run(metadata: MetaData, *, lock: int, variables: tuple[str, ...], schema: st
 
     def migrate(connection: Connection) -> None:
         context.configure(
-            connection=connection, target_metadata=metadata, version_table_schema=schema, include_schemas=bool(schema),
+            connection=connection,
+            target_metadata=metadata,
+            version_table_schema=schema,
+            include_schemas=bool(schema),
             include_name=lambda name, kind, _: kind != "schema" or name == schema,
             on_version_apply=name_writer,
-        )  # fmt: skip
+        )
         with context.begin_transaction():
             context.run_migrations()
 

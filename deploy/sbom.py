@@ -27,9 +27,12 @@ HASH = re.compile(r"--hash=sha256:([0-9a-f]{64})")
 VIA = re.compile(r"    #(?: via)?\s+(?:(?P<project>\S+ \(pyproject\.toml\)|-r \S+)|(?P<name>[A-Za-z0-9._-]+))$")
 PROJECT = "."  # stands for the project itself among those that need a package
 LINUX = {
-    "implementation_name": "cpython", "os_name": "posix",
-    "platform_python_implementation": "CPython", "platform_system": "Linux", "sys_platform": "linux",
-}  # fmt: skip
+    "implementation_name": "cpython",
+    "os_name": "posix",
+    "platform_python_implementation": "CPython",
+    "platform_system": "Linux",
+    "sys_platform": "linux",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,10 +84,14 @@ def pins(lock: str, python: str, machine: str = "x86_64") -> Iterator[Pin]:
 def component(pin: Pin) -> dict[str, Any]:
     hashes = [{"alg": "SHA-256", "content": content} for content in pin.hashes]
     return {
-        "type": "library", "bom-ref": pin.purl, "name": pin.name, "version": pin.version, "purl": pin.purl,
+        "type": "library",
+        "bom-ref": pin.purl,
+        "name": pin.name,
+        "version": pin.version,
+        "purl": pin.purl,
         # Of each file that pip may take, so no hash is that of the component.
         "externalReferences": [{"type": "distribution", "url": pin.purl, "hashes": hashes}],
-    }  # fmt: skip
+    }
 
 
 def document(lock: str, name: str, version: str, python: str) -> dict[str, Any]:
@@ -102,13 +109,17 @@ def document(lock: str, name: str, version: str, python: str) -> dict[str, Any]:
         "version": 1,
         "metadata": {
             "component": {
-                "type": "application", "bom-ref": own, "name": name, "version": version, "purl": own,
+                "type": "application",
+                "bom-ref": own,
+                "name": name,
+                "version": version,
+                "purl": own,
                 "licenses": [{"license": {"id": "Apache-2.0"}}],
             },
         },
         "components": [component(pin) for pin in installed],
         "dependencies": [{"ref": ref, "dependsOn": needed} for ref, needed in needs.items()],
-    }  # fmt: skip
+    }
 
 
 if __name__ == "__main__":

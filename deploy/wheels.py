@@ -37,10 +37,11 @@ def chosen(wanted: Sequence[Pin], machine: str, python: str) -> dict[str, tuple[
         raise SystemExit(f"pip chooses no wheels for {machine}")
     return {
         one["metadata"]["name"]: (
-            one["download_info"]["url"].rpartition("/")[2], one["download_info"]["archive_info"]["hashes"]["sha256"],
+            one["download_info"]["url"].rpartition("/")[2],
+            one["download_info"]["archive_info"]["hashes"]["sha256"],
         )
         for one in json.loads(done.stdout)["install"]
-    }  # fmt: skip
+    }
 
 
 def main(*locks: str) -> int:

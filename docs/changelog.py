@@ -17,9 +17,13 @@ from fleet.values.release import NAME as RELEASE
 from fleet.values.release import Release
 
 TITLES = {
-    "added": "Added", "changed": "Changed", "fixed": "Fixed", "removed": "Removed", "security": "Security",
+    "added": "Added",
+    "changed": "Changed",
+    "fixed": "Fixed",
+    "removed": "Removed",
+    "security": "Security",
     "none": "",  # a change that users do not notice
-}  # fmt: skip
+}
 NAME = re.compile(r"(?P<subject>[a-z0-9][a-z0-9-]*)\.(?P<kind>[a-z]+)\.md")
 NOTED = ("api/", "console/src/", "deploy/", "fleet/", "migrations/")  # a change below these has a note
 NOTES = ("changelog/", "CHANGELOG.md")

@@ -34,13 +34,33 @@ GROUPS = {
     "Run a hub": ("up", "demo", "status", "api", "controllers", "sim", "backup", "restore"),
     "Members": ("join", "agent", "unjoin", "clusters", "cordon", "uncordon", "drain", "move", "top"),
     "Jobs and queues": (
-        "run", "submit", "check", "sweep", "clone", "delete", "jobs", "explain", "logs", "exec", "attach",
-        "port-forward", "wait", "hold", "release", "suspend", "resume", "cancel", "priority", "queues", "decide",
-        "what-if", "replay",
+        "run",
+        "submit",
+        "check",
+        "sweep",
+        "clone",
+        "delete",
+        "jobs",
+        "explain",
+        "logs",
+        "exec",
+        "attach",
+        "port-forward",
+        "wait",
+        "hold",
+        "release",
+        "suspend",
+        "resume",
+        "cancel",
+        "priority",
+        "queues",
+        "decide",
+        "what-if",
+        "replay",
     ),
     "The past": ("history", "show", "report"),
     "The rest": ("help", "doctor", "notifications", "orphans", "token", "completion", "version"),
-}  # fmt: skip
+}
 CLI_HEAD = """# The command line
 
 Made by `docs/generate.py` from the commands themselves. `fleet COMMAND --help` prints the same, and `fleet --version` the version of the program.

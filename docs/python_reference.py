@@ -16,10 +16,35 @@ Made by `docs/generate.py` from `fleet/client`. [Use Fleet from Python](../how-t
 `Fleet` and `AsyncFleet` have the same methods. Those of `AsyncFleet` are awaited; iterators are read with `async for`. A `job` is its name, KIND/NAME, or a value with namespace, kind and name. `namespace` is of a job that is named by a text, and of objects that name none.
 """  # noqa: E501
 METHODS = (
-    "submit", "run", "apply", "delete", "job", "jobs", "watch", "watch_objects", "wait", "explain", "events", "pods",
-    "logs", "all_logs", "hold", "release", "suspend", "resume", "priority", "cancel", "queues", "clusters", "status",
-    "usage", "what_if", "history", "report", "close",
-)  # fmt: skip
+    "submit",
+    "run",
+    "apply",
+    "delete",
+    "job",
+    "jobs",
+    "watch",
+    "watch_objects",
+    "wait",
+    "explain",
+    "events",
+    "pods",
+    "logs",
+    "all_logs",
+    "hold",
+    "release",
+    "suspend",
+    "resume",
+    "priority",
+    "cancel",
+    "queues",
+    "clusters",
+    "status",
+    "usage",
+    "what_if",
+    "history",
+    "report",
+    "close",
+)
 
 
 def page() -> str:

@@ -84,11 +84,17 @@ def drawn(lines: list[str]) -> str:
         if row
     ]
     title = "A terminal: a hub starts, a job runs in one member, a second one waits and says why"
-    return "\n".join([
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" role="img">',
-        f"<title>{title}</title>", f"<style>\n{STYLE}\n</style>",
-        f'<rect width="{width}" height="{height}" rx="8"/>', *texts, "</svg>", "",
-    ])  # fmt: skip
+    return "\n".join(
+        [
+            f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" role="img">',
+            f"<title>{title}</title>",
+            f"<style>\n{STYLE}\n</style>",
+            f'<rect width="{width}" height="{height}" rx="8"/>',
+            *texts,
+            "</svg>",
+            "",
+        ]
+    )
 
 
 if __name__ == "__main__":

@@ -163,6 +163,17 @@ def snapshot(*parts: UnitBuilder | MemberBuilder | QuotaTree | Config) -> Snapsh
 
 
 __all__ = [
-    "GIB", "GPU", "MAX_JOBS", "NOW", "NodeClaim", "Requirement", "Taint", "Toleration", "amounts", "member",
-    "snapshot", "tree", "unit",
-]  # fmt: skip
+    "GIB",
+    "GPU",
+    "MAX_JOBS",
+    "NOW",
+    "NodeClaim",
+    "Requirement",
+    "Taint",
+    "Toleration",
+    "amounts",
+    "member",
+    "snapshot",
+    "tree",
+    "unit",
+]

@@ -13,8 +13,12 @@ def copy(into: Path, *, without: tuple[str, ...] = ()) -> Path:
     """Copy what is under version control, or is new, but for the paths that begin with one of `without`."""
     listed = subprocess.run(
         ["git", "ls-files", "--cached", "--others", "--exclude-standard"],
-        cwd=ROOT, capture_output=True, text=True, check=True, timeout=60,
-    )  # fmt: skip
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=60,
+    )
     for name in listed.stdout.splitlines():
         if (ROOT / name).is_file() and not name.startswith(without):
             (into / name).parent.mkdir(parents=True, exist_ok=True)

@@ -31,9 +31,12 @@ def trees(draw: st.DrawFn) -> QuotaTree:
     for name in ("a", "b", "org__c"):
         most, promised = draw(limit), draw(promise)
         leaves[name] = {
-            "max": most, "min": {name: min(amount, most.get(name, amount)) for name, amount in promised.items()},
-            "policy": draw(policy), **draw(jobs), "attributes": draw(lending) | draw(per_user),
-        }  # fmt: skip
+            "max": most,
+            "min": {name: min(amount, most.get(name, amount)) for name, amount in promised.items()},
+            "policy": draw(policy),
+            **draw(jobs),
+            "attributes": draw(lending) | draw(per_user),
+        }
     return tree(org={"max": draw(limit), "attributes": draw(per_user)}, **leaves)
 
 
@@ -42,9 +45,12 @@ def units(draw: st.DrawFn, number: int, sizes: tuple[int, ...] = (1, 2, 3, 4, 8)
     made = unit(f"u{number}").queue(draw(st.sampled_from(LEAVES)))
     for _ in range(draw(st.sampled_from((1, 1, 1, 2)))):
         made = made.gang(
-            draw(st.integers(1, 3)), gpu=draw(st.sampled_from((0, *sizes))), cpu=draw(st.sampled_from((0, 4, 48))),
-            memory=draw(st.sampled_from((0, 16))), claim=draw(st.sampled_from(CLAIMS)),
-        )  # fmt: skip
+            draw(st.integers(1, 3)),
+            gpu=draw(st.sampled_from((0, *sizes))),
+            cpu=draw(st.sampled_from((0, 4, 48))),
+            memory=draw(st.sampled_from((0, 16))),
+            claim=draw(st.sampled_from(CLAIMS)),
+        )
     made = made.priority(draw(st.sampled_from((0, 0, 5)))).since(draw(st.sampled_from((0, 60, 900, 9000, -10))))
     made = made.having(preemptible=draw(st.sampled_from((True, True, False))))
     made = made.within(draw(st.sampled_from(("", "", "", "rack", "model"))))
@@ -88,9 +94,11 @@ def members(draw: st.DrawFn, name: str) -> MemberBuilder:
     made = member(name)
     for label in draw(st.sampled_from(((), ("A",), ("B",), ("A", "B")))):
         made = made.nodes(
-            draw(st.integers(0, 3)), free_gpu=draw(st.sampled_from((0, 1, 3, 4, 6, 8))),
-            free_cpu=draw(st.sampled_from((-2, 4, 50, 96))), labels={"model": label, **draw(st.sampled_from(RACKS))},
-        )  # fmt: skip
+            draw(st.integers(0, 3)),
+            free_gpu=draw(st.sampled_from((0, 1, 3, 4, 6, 8))),
+            free_cpu=draw(st.sampled_from((-2, 4, 50, 96))),
+            labels={"model": label, **draw(st.sampled_from(RACKS))},
+        )
     if draw(st.sampled_from((False, False, True))):
         made = made.could_add(draw(st.integers(1, 2)), labels={"model": "A", **draw(st.sampled_from(RACKS))})
     return made if draw(st.sampled_from((True, True, True, False))) else made.not_ready("gone")

@@ -239,10 +239,15 @@ class ServiceAccountTokens:
         now = int(self._clock.now())
         jti = str(uuid.uuid4())  # noqa: TID251  # stored nowhere but in the token
         claims = {
-            "jti": jti, "iss": self._issuer, "sub": f"system:serviceaccount:{namespace}:{name}",
-            "aud": list(audiences) or [self._issuer], "iat": now, "nbf": now, "exp": now + seconds,
+            "jti": jti,
+            "iss": self._issuer,
+            "sub": f"system:serviceaccount:{namespace}:{name}",
+            "aud": list(audiences) or [self._issuer],
+            "iat": now,
+            "nbf": now,
+            "exp": now + seconds,
             "kubernetes.io": {"namespace": namespace, "serviceaccount": {"name": name, "uid": uid}},
-        }  # fmt: skip
+        }
         return Issued(
             jwt.encode(claims, self._key, algorithm=self._algorithm), credential_of(jti), float(now + seconds)
         )
@@ -281,12 +286,18 @@ class ServiceAccountTokens:
     def _verify(self, token: str) -> _Token | None:
         try:
             claims = jwt.decode(
-                token, self._public, algorithms=[self._algorithm], issuer=self._issuer,
+                token,
+                self._public,
+                algorithms=[self._algorithm],
+                issuer=self._issuer,
                 options={
-                    "require": ["exp", "sub", "aud"], "verify_aud": False, "verify_exp": False, "verify_nbf": False,
+                    "require": ["exp", "sub", "aud"],
+                    "verify_aud": False,
+                    "verify_exp": False,
+                    "verify_nbf": False,
                     "verify_iat": False,
                 },
-            )  # fmt: skip
+            )
             bound = claims["kubernetes.io"]
             namespace, account = bound["namespace"], bound["serviceaccount"]
             name, uid = account["name"], account["uid"]

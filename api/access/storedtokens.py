@@ -121,9 +121,12 @@ def _id(digest: str) -> str:
 def _put(line: Line) -> Put:
     key = _key(line.token)
     body: Body = {
-        "metadata": {"name": key.name, "uid": key.name}, "user": line.user, "uid": line.uid,
-        "groups": list(line.groups), "expires": line.expires if isfinite(line.expires) else None,
-    }  # fmt: skip
+        "metadata": {"name": key.name, "uid": key.name},
+        "user": line.user,
+        "uid": line.uid,
+        "groups": list(line.groups),
+        "expires": line.expires if isfinite(line.expires) else None,
+    }
     return Put(key, body, ABSENT)
 
 

@@ -56,14 +56,15 @@ def _stored_versions(review: Review, seeded: str) -> Sequence[Cause]:
     stored = texts(at(review.old, "status", "storedVersions"))
     return [
         invalid(
-            f"status.storedVersions[{index}]", name,
+            f"status.storedVersions[{index}]",
+            name,
             f"missing from spec.versions; {name} was previously a storage version, and must remain in spec.versions"
             f" until a storage migration ensures no data remains persisted in {name} and removes {name} from"
             " status.storedVersions",
         )
         for index, name in enumerate(stored)
         if name not in names
-    ]  # fmt: skip
+    ]
 
 
 def _has_objects(review: Review) -> bool:

@@ -118,8 +118,10 @@ def _named(body: Body) -> dict[str, Any]:
     ref = body.get("roleRef")
     ref = ref if isinstance(ref, dict) else {}
     return {
-        "APIGroup": ref.get("apiGroup") or GROUP, "Kind": ref.get("kind") or "", "Name": ref.get("name") or "",
-    }  # fmt: skip
+        "APIGroup": ref.get("apiGroup") or GROUP,
+        "Kind": ref.get("kind") or "",
+        "Name": ref.get("name") or "",
+    }
 
 
 ROLE = Checks(of_new(_rules))

@@ -38,9 +38,13 @@ def object_ref(asked: Asked) -> Body | None:
     if asked.path:
         return None
     named = {
-        "resource": asked.resource, "namespace": asked.namespace, "name": asked.name, "apiGroup": asked.group,
-        "apiVersion": asked.version, "subresource": asked.subresource,
-    }  # fmt: skip
+        "resource": asked.resource,
+        "namespace": asked.namespace,
+        "name": asked.name,
+        "apiGroup": asked.group,
+        "apiVersion": asked.version,
+        "subresource": asked.subresource,
+    }
     return {key: value for key, value in named.items() if value}
 
 
@@ -90,14 +94,25 @@ def agent(text: str) -> str:
 
 
 def event(
-    level: Level, audit_id: str, stage: Stage, facts: Body, ref: Body | None, outcome: Body, received: float,
-    now: float, annotations: Mapping[str, str],
-) -> Body:  # fmt: skip
+    level: Level,
+    audit_id: str,
+    stage: Stage,
+    facts: Body,
+    ref: Body | None,
+    outcome: Body,
+    received: float,
+    now: float,
+    annotations: Mapping[str, str],
+) -> Body:
     """`facts`: from requestURI to userAgent; `outcome`: responseStatus, requestObject and responseObject, or less."""
     document: Body = {
-        "kind": "Event", "apiVersion": API_VERSION, "level": level.word, "auditID": audit_id, "stage": stage.value,
+        "kind": "Event",
+        "apiVersion": API_VERSION,
+        "level": level.word,
+        "auditID": audit_id,
+        "stage": stage.value,
         **facts,
-    }  # fmt: skip
+    }
     if ref is not None:
         document["objectRef"] = ref
     document |= outcome

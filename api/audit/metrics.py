@@ -25,9 +25,11 @@ class AuditMetrics:
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
         self._events = Counter(
-            "fleet_api_audit_events_total", "Events of the audit log by what became of them.", ("to", "outcome"),
+            "fleet_api_audit_events_total",
+            "Events of the audit log by what became of them.",
+            ("to", "outcome"),
             registry=self.registry,
-        )  # fmt: skip
+        )
 
     def show(self, registry: CollectorRegistry) -> None:
         """Add the metrics to those of another registry."""

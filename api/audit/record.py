@@ -32,9 +32,12 @@ LONG_RUNNING = frozenset({"proxy", "log", "exec", "attach", "portforward", "tunn
 _DELETES = frozenset({"delete", "deletecollection"})
 _EARLY = {"code": 200, "status": "Success", "message": "Connection closed early"}
 _BROKEN = {
-    "metadata": {}, "status": "Failure", "message": "the request could not be answered", "reason": "InternalError",
+    "metadata": {},
+    "status": "Failure",
+    "message": "the request could not be answered",
+    "reason": "InternalError",
     "code": 500,
-}  # fmt: skip
+}
 log = structlog.get_logger(__name__)
 
 
@@ -48,9 +51,24 @@ class Record(Unrecorded):
     """See the module. `now`: the time in epoch seconds."""
 
     __slots__ = (
-        "_annotations", "_asked", "_body", "_code", "_facts", "_given", "_id", "_level", "_now", "_over", "_policy",
-        "_put", "_received", "_ref", "_request", "_rule", "_status",
-    )  # fmt: skip
+        "_annotations",
+        "_asked",
+        "_body",
+        "_code",
+        "_facts",
+        "_given",
+        "_id",
+        "_level",
+        "_now",
+        "_over",
+        "_policy",
+        "_put",
+        "_received",
+        "_ref",
+        "_request",
+        "_rule",
+        "_status",
+    )
 
     def __init__(
         self, policy: Policy, put: Callable[[bytes], None], now: Callable[[], float], request: Request, audit_id: str
@@ -159,10 +177,11 @@ class Record(Unrecorded):
         forwarded, real = request.header(b"x-forwarded-for"), request.header(b"x-real-ip")
         agent = request.header(b"user-agent")
         self._facts = {
-            "requestURI": masked(uri), "verb": asked.verb,
+            "requestURI": masked(uri),
+            "verb": asked.verb,
             "user": words.user_info(user.name, user.uid, groups or (), user.extra),
             "sourceIPs": words.addresses(forwarded, real, peer),
-        }  # fmt: skip
+        }
         if agent:
             self._facts["userAgent"] = words.agent(agent)
         self._ref = words.object_ref(asked)
@@ -248,9 +267,16 @@ def _asked(request: Request, user: str, groups: tuple[str, ...] | None) -> Asked
         watching, selector = False, ""
     attributes = wanted(route, verb(request.method, route, watching), selector)
     return Asked(
-        user, groups, attributes.verb, route.group, route.version, route.resource, route.subresource, route.namespace,
+        user,
+        groups,
+        attributes.verb,
+        route.group,
+        route.version,
+        route.resource,
+        route.subresource,
+        route.namespace,
         attributes.name,
-    )  # fmt: skip
+    )
 
 
 def _read_status(raw: bytes) -> Any:

@@ -111,9 +111,15 @@ class RequestLog:
                 missed = {"unlogged": self.unlogged} if self.unlogged else {}
                 say = log.info if code < 500 else log.warning
                 say(
-                    "request", user=request.user.name, verb=verb, path=request.path[:PATH_CHARACTERS_MAX], code=code,
-                    ms=round((now - began) * 1000, 1), **about.named(), **missed,
-                )  # fmt: skip
+                    "request",
+                    user=request.user.name,
+                    verb=verb,
+                    path=request.path[:PATH_CHARACTERS_MAX],
+                    code=code,
+                    ms=round((now - began) * 1000, 1),
+                    **about.named(),
+                    **missed,
+                )
                 self.unlogged = 0
             else:
                 self.unlogged += 1

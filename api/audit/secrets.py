@@ -25,7 +25,7 @@ def is_secret(asked: Asked) -> bool:
         (asked.group, asked.resource) in _RESOURCES
         or (asked.group, asked.resource, asked.subresource) in _SUBRESOURCES
         or asked.path == _PATH
-    )  # fmt: skip
+    )
 
 
 def holds_secret(body: Any) -> bool:

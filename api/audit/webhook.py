@@ -74,9 +74,17 @@ class AuditWebhook:
     """A Sink. `start` and `stop` belong to the event loop that it is used on."""
 
     def __init__(
-        self, outgoing: Outgoing, receiver: Receiver, counts: Counts, clock: Clock, *, wait_s: float = WAIT_S,
-        buffer_events: int = BUFFER_EVENTS, pause_s: float = PAUSE_S, stop_s: float = STOP_S,
-    ) -> None:  # fmt: skip
+        self,
+        outgoing: Outgoing,
+        receiver: Receiver,
+        counts: Counts,
+        clock: Clock,
+        *,
+        wait_s: float = WAIT_S,
+        buffer_events: int = BUFFER_EVENTS,
+        pause_s: float = PAUSE_S,
+        stop_s: float = STOP_S,
+    ) -> None:
         self._outgoing, self._receiver, self._counts, self._clock = outgoing, receiver, counts, clock
         self._wait_s, self._buffer_events, self._pause_s, self._stop_s = wait_s, buffer_events, pause_s, stop_s
         self._events: deque[bytes] = deque()
@@ -152,9 +160,15 @@ class AuditWebhook:
         for left in reversed(range(TRIES)):
             try:
                 answer = await self._outgoing.request(
-                    "POST", receiver.url, body=body, headers=receiver.headers, ca=receiver.ca,
-                    server_name=receiver.server_name, timeout=ANSWER_S, limit=ANSWER_BYTES,
-                )  # fmt: skip
+                    "POST",
+                    receiver.url,
+                    body=body,
+                    headers=receiver.headers,
+                    ca=receiver.ca,
+                    server_name=receiver.server_name,
+                    timeout=ANSWER_S,
+                    limit=ANSWER_BYTES,
+                )
             except OutgoingError as error:
                 why, again = str(error), error.reason in _AGAIN
             else:

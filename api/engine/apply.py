@@ -53,21 +53,42 @@ def untypable(kind: Kind, config: Body) -> str:
 
 
 def apply_new(
-    kind: Kind, namespace: str, config: Body, author: Author, *, now: float, uid: str, field_validation: str = "Strict",
+    kind: Kind,
+    namespace: str,
+    config: Body,
+    author: Author,
+    *,
+    now: float,
+    uid: str,
+    field_validation: str = "Strict",
     draft: bool = False,
-) -> Prepared:  # fmt: skip
+) -> Prepared:
     """An apply to an object that does not exist creates it."""
     wanted = _wanted(compiled(kind), kind, config, author.subresource)
     return prepare_create(
-        kind, namespace, config, author, now=now, uid=uid, field_validation=field_validation,
-        managed=_with_mine([], None, wanted, kind, author, now), draft=draft,
-    )  # fmt: skip
+        kind,
+        namespace,
+        config,
+        author,
+        now=now,
+        uid=uid,
+        field_validation=field_validation,
+        managed=_with_mine([], None, wanted, kind, author, now),
+        draft=draft,
+    )
 
 
 def apply_to(
-    kind: Kind, old: Body, config: Body, author: Author, *, now: float, force: bool, field_validation: str = "Strict",
+    kind: Kind,
+    old: Body,
+    config: Body,
+    author: Author,
+    *,
+    now: float,
+    force: bool,
+    field_validation: str = "Strict",
     draft: bool = False,
-) -> Prepared:  # fmt: skip
+) -> Prepared:
     """`config` applied to `old`, neither of which is changed. StatusError 409 names each conflict."""
     root = compiled(kind)
     version = config["metadata"].get("resourceVersion")
@@ -113,9 +134,16 @@ def apply_to(
     if author.subresource == "status":
         new = {**{k: v for k, v in old.items() if k != "status"}, **new}
     return prepare_update(
-        kind, old, new, author, now=now, field_validation=field_validation, patched=True,
-        managed=_with_mine(others, mine, wanted, kind, author, now), draft=draft,
-    )  # fmt: skip
+        kind,
+        old,
+        new,
+        author,
+        now=now,
+        field_validation=field_validation,
+        patched=True,
+        managed=_with_mine(others, mine, wanted, kind, author, now),
+        draft=draft,
+    )
 
 
 def _ownable(kind: Kind, body: Body, subresource: str) -> Body:
@@ -255,9 +283,13 @@ def without(node: Node | None, value: Any, unwanted: Fields) -> Any:
 
 
 _WANTED = {
-    "string": "string", "integer": "numeric (int or float)", "number": "numeric (int or float)", "boolean": "boolean",
-    "array": "list", "object": "map",
-}  # fmt: skip
+    "string": "string",
+    "integer": "numeric (int or float)",
+    "number": "numeric (int or float)",
+    "boolean": "boolean",
+    "array": "list",
+    "object": "map",
+}
 _GO_MAP, _GO_LIST = "map[string]interface {}", "[]interface {}"
 
 

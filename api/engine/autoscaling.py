@@ -19,11 +19,13 @@ from fleet.values.untyped import mapping, rows, text
 
 V1, V2 = "autoscaling/v1", "autoscaling/v2"
 _UP = {
-    "stabilizationWindowSeconds": 0, "selectPolicy": "Max",
+    "stabilizationWindowSeconds": 0,
+    "selectPolicy": "Max",
     "policies": [
-        {"type": "Pods", "value": 4, "periodSeconds": 15}, {"type": "Percent", "value": 100, "periodSeconds": 15},
+        {"type": "Pods", "value": 4, "periodSeconds": 15},
+        {"type": "Percent", "value": 100, "periodSeconds": 15},
     ],
-}  # fmt: skip
+}
 _DOWN = {"selectPolicy": "Max", "policies": [{"type": "Percent", "value": 100, "periodSeconds": 15}]}
 _CPU_TARGET = {"type": "Utilization", "averageUtilization": 80}
 _CPU_METRIC = [{"type": "Resource", "resource": {"name": "cpu", "target": _CPU_TARGET}}]
@@ -31,12 +33,20 @@ _PREFIX = "autoscaling.alpha.kubernetes.io/"
 _METRICS, _STATES, _CONDITIONS = f"{_PREFIX}metrics", f"{_PREFIX}current-metrics", f"{_PREFIX}conditions"
 _BEHAVIOR = f"{_PREFIX}behavior"
 _ANNOTATIONS = (
-    _METRICS, _STATES, _CONDITIONS, _BEHAVIOR, f"{_PREFIX}scale-down-tolerance", f"{_PREFIX}scale-up-tolerance",
-)  # fmt: skip
+    _METRICS,
+    _STATES,
+    _CONDITIONS,
+    _BEHAVIOR,
+    f"{_PREFIX}scale-down-tolerance",
+    f"{_PREFIX}scale-up-tolerance",
+)
 _FIELDS = {
-    "Object": "object", "Pods": "pods", "Resource": "resource", "ContainerResource": "containerResource",
+    "Object": "object",
+    "Pods": "pods",
+    "Resource": "resource",
+    "ContainerResource": "containerResource",
     "External": "external",
-}  # fmt: skip
+}
 _Path = tuple[str, ...]
 _METRIC, _SELECTOR = ("metric", "name"), ("metric", "selector")
 _TARGET = {name: ("target", name) for name in ("value", "averageValue", "averageUtilization")}
@@ -51,21 +61,27 @@ def _forms(at: Mapping[str, _Path], amount: str) -> dict[str, tuple[tuple[str, _
     whole = None if amount == "target" else "0"
     return {
         "Object": (
-            ("target", ("describedObject",), None), ("metricName", _METRIC, None),
-            (f"{amount}Value", at["value"], "0"), ("selector", _SELECTOR, None),
+            ("target", ("describedObject",), None),
+            ("metricName", _METRIC, None),
+            (f"{amount}Value", at["value"], "0"),
+            ("selector", _SELECTOR, None),
             ("averageValue", at["averageValue"], None),
         ),
         "Pods": (("metricName", _METRIC, None), (average, at["averageValue"], "0"), ("selector", _SELECTOR, None)),
         "Resource": (("name", ("name",), None), of_resource, (average, at["averageValue"], whole)),
         "ContainerResource": (
-            ("name", ("name",), None), of_resource, (average, at["averageValue"], whole),
+            ("name", ("name",), None),
+            of_resource,
+            (average, at["averageValue"], whole),
             ("container", ("container",), None),
         ),
         "External": (
-            ("metricName", _METRIC, None), ("metricSelector", _SELECTOR, None),
-            (f"{amount}Value", at["value"], whole), (average, at["averageValue"], None),
+            ("metricName", _METRIC, None),
+            ("metricSelector", _SELECTOR, None),
+            (f"{amount}Value", at["value"], whole),
+            (average, at["averageValue"], None),
         ),
-    }  # fmt: skip
+    }
 
 
 _SPEC, _STATUS = _forms(_TARGET, "target"), _forms(_CURRENT, "current")
@@ -212,17 +228,20 @@ def _type_of(kind: str, target: Body) -> str:
 def _of_go(value: Any) -> Any:
     """Go writes a type without names for JSON under the names of its fields, and fields that are not set as null."""
     return {
-        name: None if given is None else {
+        name: None
+        if given is None
+        else {
             "StabilizationWindowSeconds": given.get("stabilizationWindowSeconds"),
             "SelectPolicy": given.get("selectPolicy"),
             "Policies": [
                 {"Type": one.get("type"), "Value": one.get("value"), "PeriodSeconds": one.get("periodSeconds")}
                 for one in rows(given.get("policies"))
-            ] or None,
+            ]
+            or None,
             "Tolerance": given.get("tolerance"),
         }
         for name, given in (("ScaleUp", value.get("scaleUp")), ("ScaleDown", value.get("scaleDown")))
-    }  # fmt: skip
+    }
 
 
 def _of_json(value: Any) -> Any:

@@ -24,9 +24,13 @@ def _each(body: Any, key: str) -> Iterable[Any]:
 
 def _webhooks(mutating: bool) -> Callable[[Body], None]:
     defaults: dict[str, Any] = {
-        "failurePolicy": "Fail", "matchPolicy": "Equivalent", "namespaceSelector": {}, "objectSelector": {},
-        "timeoutSeconds": 10, **({"reinvocationPolicy": "Never"} if mutating else {}),
-    }  # fmt: skip
+        "failurePolicy": "Fail",
+        "matchPolicy": "Equivalent",
+        "namespaceSelector": {},
+        "objectSelector": {},
+        "timeoutSeconds": 10,
+        **({"reinvocationPolicy": "Never"} if mutating else {}),
+    }
 
     def complete(body: Body) -> None:
         for hook in _each(body, "webhooks"):

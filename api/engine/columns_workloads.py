@@ -15,9 +15,12 @@ NONE = "<none>"
 _SHOWN_METRICS = 2
 _UNKNOWN = "<unknown>"
 _METRIC_FIELDS = {
-    "Resource": "resource", "ContainerResource": "containerResource", "Pods": "pods", "Object": "object",
+    "Resource": "resource",
+    "ContainerResource": "containerResource",
+    "Pods": "pods",
+    "Object": "object",
     "External": "external",
-}  # fmt: skip
+}
 
 
 def labels_text(labels: Any) -> str:

@@ -41,9 +41,11 @@ _VERSION = re.compile(r"v(\d+)(?:(alpha|beta)(\d+))?")
 _STRATEGIES = ("None", "Webhook")
 _CONDITIONS = ("NamesAccepted", "Established", "Terminating", HANDLING_FAILED)  # which the hub keeps
 _TOP = {
-    "schema": "spec.validation", "subresources": "spec.subresources",
-    "additionalPrinterColumns": "spec.additionalPrinterColumns", "selectableFields": "spec.selectableFields",
-}  # fmt: skip
+    "schema": "spec.validation",
+    "subresources": "spec.subresources",
+    "additionalPrinterColumns": "spec.additionalPrinterColumns",
+    "selectableFields": "spec.selectableFields",
+}
 
 
 def default(body: Body) -> None:
@@ -198,9 +200,13 @@ def _kind(spec: Body, version: Body, types: Definitions) -> Kind:
 
 def _column(text: Mapping[str, Any]) -> Column:
     return Column(
-        text["name"], text["type"], text["jsonPath"], text.get("priority") or 0, text.get("format") or "",
+        text["name"],
+        text["type"],
+        text["jsonPath"],
+        text.get("priority") or 0,
+        text.get("format") or "",
         text.get("description") or "",
-    )  # fmt: skip
+    )
 
 
 def crd_of(kind: Kind) -> Body:

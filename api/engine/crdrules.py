@@ -32,9 +32,13 @@ _LINES = re.compile(r"[\n\r]")
 _REASONS = ("FieldValueDuplicate", "FieldValueForbidden", "FieldValueInvalid", "FieldValueRequired")
 _HINT = "(try simplifying the rule, or adding maxItems, maxProperties, and maxLength where arrays, maps, and strings are declared)"  # noqa: E501
 _RULE_KEYS = {
-    "rule": "Rule", "message": "Message", "messageExpression": "MessageExpression", "reason": "Reason",
-    "fieldPath": "FieldPath", "optionalOldSelf": "OptionalOldSelf",
-}  # fmt: skip
+    "rule": "Rule",
+    "message": "Message",
+    "messageExpression": "MessageExpression",
+    "reason": "Reason",
+    "fieldPath": "FieldPath",
+    "optionalOldSelf": "OptionalOldSelf",
+}
 _NULLABLE = ("reason", "optionalOldSelf")
 
 

@@ -23,22 +23,54 @@ TYPES = ("object", "array", "string", "integer", "number", "boolean")
 
 _NUMBER = (int, float)
 KEYWORDS: dict[str, tuple[type, ...]] = {
-    "type": (str,), "format": (str,), "title": (str,), "description": (str,), "nullable": (bool,), "pattern": (str,),
-    "properties": (dict,), "additionalProperties": (dict, bool), "items": (dict,), "required": (list,), "enum": (list,),
-    "minimum": _NUMBER, "maximum": _NUMBER, "multipleOf": _NUMBER, "exclusiveMinimum": (bool,),
-    "exclusiveMaximum": (bool,), "minLength": (int,), "maxLength": (int,), "minItems": (int,), "maxItems": (int,),
-    "minProperties": (int,), "maxProperties": (int,), "uniqueItems": (bool,), "allOf": (list,), "anyOf": (list,),
-    "oneOf": (list,), "not": (dict,), PRESERVE: (bool,), INT_OR_STRING: (bool,),
-    "x-kubernetes-embedded-resource": (bool,), "x-kubernetes-list-type": (str,), "x-kubernetes-list-map-keys": (list,),
-    "x-kubernetes-map-type": (str,), "x-kubernetes-validations": (list,), SCHEMA_FROM: (str,),
-    "x-kubernetes-patch-strategy": (str,), "x-kubernetes-patch-merge-key": (str,),
-}  # fmt: skip
+    "type": (str,),
+    "format": (str,),
+    "title": (str,),
+    "description": (str,),
+    "nullable": (bool,),
+    "pattern": (str,),
+    "properties": (dict,),
+    "additionalProperties": (dict, bool),
+    "items": (dict,),
+    "required": (list,),
+    "enum": (list,),
+    "minimum": _NUMBER,
+    "maximum": _NUMBER,
+    "multipleOf": _NUMBER,
+    "exclusiveMinimum": (bool,),
+    "exclusiveMaximum": (bool,),
+    "minLength": (int,),
+    "maxLength": (int,),
+    "minItems": (int,),
+    "maxItems": (int,),
+    "minProperties": (int,),
+    "maxProperties": (int,),
+    "uniqueItems": (bool,),
+    "allOf": (list,),
+    "anyOf": (list,),
+    "oneOf": (list,),
+    "not": (dict,),
+    PRESERVE: (bool,),
+    INT_OR_STRING: (bool,),
+    "x-kubernetes-embedded-resource": (bool,),
+    "x-kubernetes-list-type": (str,),
+    "x-kubernetes-list-map-keys": (list,),
+    "x-kubernetes-map-type": (str,),
+    "x-kubernetes-validations": (list,),
+    SCHEMA_FROM: (str,),
+    "x-kubernetes-patch-strategy": (str,),
+    "x-kubernetes-patch-merge-key": (str,),
+}
 _TEXTS = ("required", "x-kubernetes-list-map-keys")
 _SCHEMAS = ("allOf", "anyOf", "oneOf")
 _RULE = {
-    "rule": (str,), "message": (str,), "messageExpression": (str,), "reason": (str,), "fieldPath": (str,),
+    "rule": (str,),
+    "message": (str,),
+    "messageExpression": (str,),
+    "reason": (str,),
+    "fieldPath": (str,),
     "optionalOldSelf": (bool,),
-}  # fmt: skip
+}
 
 Place = tuple[str, Any, bool]  # path, schema, whether it must be structural (a value validation need not be)
 

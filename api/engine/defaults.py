@@ -36,14 +36,17 @@ def _labels_of_template(body: Body) -> None:
 def _job_spec(spec: Body) -> None:
     if spec.get("completions") is None and spec.get("parallelism") is None:
         spec["completions"] = 1
-    fill("", {
-        "parallelism": 1,
-        "backoffLimit": _LARGEST if spec.get("backoffLimitPerIndex") is not None else 6,
-        "completionMode": "NonIndexed",
-        "suspend": False,
-        "podReplacementPolicy": "Failed" if spec.get("podFailurePolicy") is not None else "TerminatingOrFailed",
-        "manualSelector": False,
-    })(spec)  # fmt: skip
+    fill(
+        "",
+        {
+            "parallelism": 1,
+            "backoffLimit": _LARGEST if spec.get("backoffLimitPerIndex") is not None else 6,
+            "completionMode": "NonIndexed",
+            "suspend": False,
+            "podReplacementPolicy": "Failed" if spec.get("podFailurePolicy") is not None else "TerminatingOrFailed",
+            "manualSelector": False,
+        },
+    )(spec)
 
 
 _JOB_SPEC = all_of(
@@ -168,10 +171,15 @@ DEFAULTS: dict[tuple[str, str], Filler] = {
     ("apps", "replicasets"): all_of(fill("spec+", {"replicas": 1}), at_each("spec", template("template"))),
     ("batch", "jobs"): all_of(_labels_of_template, at_each("spec+", _JOB_SPEC)),
     ("batch", "cronjobs"): all_of(
-        fill("spec+", {
-            "concurrencyPolicy": "Allow", "suspend": False, "successfulJobsHistoryLimit": 3,
-            "failedJobsHistoryLimit": 1,
-        }),
+        fill(
+            "spec+",
+            {
+                "concurrencyPolicy": "Allow",
+                "suspend": False,
+                "successfulJobsHistoryLimit": 3,
+                "failedJobsHistoryLimit": 1,
+            },
+        ),
         fill("spec.jobTemplate+.metadata+", {}),
         at_each("spec.jobTemplate.spec+", template("template")),
         fill("spec.jobTemplate.spec.podFailurePolicy.rules[].onPodConditions[]", {"status": "True"}),
@@ -184,11 +192,18 @@ DEFAULTS: dict[tuple[str, str], Filler] = {
     ),
     ("networking.k8s.io", "ingressclasses"): fill("spec.parameters", {"scope": "Cluster"}),
     ("storage.k8s.io", "storageclasses"): fill("", {"reclaimPolicy": "Delete", "volumeBindingMode": "Immediate"}),
-    ("storage.k8s.io", "csidrivers"): fill("spec+", {
-        "attachRequired": True, "podInfoOnMount": False, "storageCapacity": False,
-        "fsGroupPolicy": "ReadWriteOnceWithFSType", "volumeLifecycleModes": ["Persistent"],
-        "requiresRepublish": False, "seLinuxMount": False,
-    }),
+    ("storage.k8s.io", "csidrivers"): fill(
+        "spec+",
+        {
+            "attachRequired": True,
+            "podInfoOnMount": False,
+            "storageCapacity": False,
+            "fsGroupPolicy": "ReadWriteOnceWithFSType",
+            "volumeLifecycleModes": ["Persistent"],
+            "requiresRepublish": False,
+            "seLinuxMount": False,
+        },
+    ),
     ("storage.k8s.io", "csistoragecapacities"): all_of(
         lambda body: amount(body, "capacity"), lambda body: amount(body, "maximumVolumeSize")
     ),
@@ -200,10 +215,15 @@ DEFAULTS: dict[tuple[str, str], Filler] = {
     ("flowcontrol.apiserver.k8s.io", "prioritylevelconfigurations"): all_of(
         fill("spec.exempt", {"nominalConcurrencyShares": 0, "lendablePercent": 0}),
         fill("spec.limited", {"nominalConcurrencyShares": 30, "lendablePercent": 0}),
-        fill("spec.limited.limitResponse.queuing", {
-            "handSize": Zero(8), "queues": Zero(64), "queueLengthLimit": Zero(50),
-        }),
+        fill(
+            "spec.limited.limitResponse.queuing",
+            {
+                "handSize": Zero(8),
+                "queues": Zero(64),
+                "queueLengthLimit": Zero(50),
+            },
+        ),
     ),
     ("resource.k8s.io", "resourceclaims"): at_each("spec", _DEVICES),
     ("resource.k8s.io", "resourceclaimtemplates"): at_each("spec.spec", _DEVICES),
-}  # fmt: skip
+}

@@ -80,27 +80,36 @@ def _accounts(spec: Body) -> None:
 
 _HTTP = {"path": "/", "scheme": "HTTP"}
 _PROBE = all_of(
-    fill("", {
-        "timeoutSeconds": Zero(1), "periodSeconds": Zero(10), "successThreshold": Zero(1), "failureThreshold": Zero(3),
-    }),
+    fill(
+        "",
+        {
+            "timeoutSeconds": Zero(1),
+            "periodSeconds": Zero(10),
+            "successThreshold": Zero(1),
+            "failureThreshold": Zero(3),
+        },
+    ),
     fill("httpGet", _HTTP),
     fill("grpc", {"service": ""}),
-)  # fmt: skip
+)
 _CONTAINER = all_of(
-    fill("", {
-        "imagePullPolicy": lambda container: pull_policy(container.get("image")),
-        "terminationMessagePath": "/dev/termination-log",
-        "terminationMessagePolicy": "File",
-        "resources": {},
-    }),
+    fill(
+        "",
+        {
+            "imagePullPolicy": lambda container: pull_policy(container.get("image")),
+            "terminationMessagePath": "/dev/termination-log",
+            "terminationMessagePolicy": "File",
+            "resources": {},
+        },
+    ),
     resources,
     fill("ports[]", {"protocol": "TCP"}),
     *(at_each(probe, _PROBE) for probe in _PROBES),
     at_each("lifecycle", all_of(fill("postStart.httpGet", _HTTP), fill("preStop.httpGet", _HTTP))),
-    at_each("env[].valueFrom", all_of(
-        fill("fieldRef", {"apiVersion": "v1"}), fill("resourceFieldRef", {"divisor": "0"})
-    )),
-)  # fmt: skip
+    at_each(
+        "env[].valueFrom", all_of(fill("fieldRef", {"apiVersion": "v1"}), fill("resourceFieldRef", {"divisor": "0"}))
+    ),
+)
 
 _VOLUME = all_of(
     _volume,
@@ -121,16 +130,22 @@ _VOLUME = all_of(
 )
 
 POD_SPEC: Filler = all_of(
-    fill("", {
-        "dnsPolicy": "ClusterFirst", "restartPolicy": "Always", "securityContext": {},
-        "terminationGracePeriodSeconds": 30, "schedulerName": "default-scheduler",
-    }),
+    fill(
+        "",
+        {
+            "dnsPolicy": "ClusterFirst",
+            "restartPolicy": "Always",
+            "securityContext": {},
+            "terminationGracePeriodSeconds": 30,
+            "schedulerName": "default-scheduler",
+        },
+    ),
     _accounts,
     *(at_each(place, _CONTAINER) for place in _CONTAINERS),
     at_each("volumes[]", _VOLUME),
     lambda spec: amounts(spec, "overhead"),
     resources,
-)  # fmt: skip
+)
 
 
 def template(place: str) -> Filler:

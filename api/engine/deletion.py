@@ -18,10 +18,14 @@ ORPHAN = "orphan"
 FOREGROUND = "foregroundDeletion"
 GRACE_MAX_S = 10 * 365 * 24 * 3600  # of a pod; a longer wish is cut to this
 _GO_TYPES: dict[str, tuple[type, str]] = {
-    "gracePeriodSeconds": (int, "int64"), "orphanDependents": (bool, "bool"), "propagationPolicy": (str, "string"),
-    "preconditions": (dict, "v1.Preconditions"), "preconditions.uid": (str, "types.UID"),
-    "preconditions.resourceVersion": (str, "string"), "dryRun": (list, "[]string"),
-}  # fmt: skip
+    "gracePeriodSeconds": (int, "int64"),
+    "orphanDependents": (bool, "bool"),
+    "propagationPolicy": (str, "string"),
+    "preconditions": (dict, "v1.Preconditions"),
+    "preconditions.uid": (str, "types.UID"),
+    "preconditions.resourceVersion": (str, "string"),
+    "dryRun": (list, "[]string"),
+}
 
 
 def check_options(options: Body) -> None:
@@ -86,9 +90,11 @@ def _check_preconditions(kind: Kind, metadata: Body, wanted: Body) -> None:
         if wanted.get(key) and wanted[key] != metadata.get(key):
             text = f"the {label} in the precondition ({wanted[key]}) does not match the {label} in record "
             raise conflict(
-                kind.group, kind.kind, metadata["name"],
+                kind.group,
+                kind.kind,
+                metadata["name"],
                 f"{text}({metadata.get(key)}). The object might have been {guess}",
-            )  # fmt: skip
+            )
 
 
 def _deletion_finalizers(finalizers: list[str], options: Body) -> list[str]:

@@ -28,10 +28,18 @@ _ENTRY_TEXTS = ("manager", "operation", "apiVersion", "time", "fieldsType", "sub
 
 NOT_OWNED_META = frozenset(
     {
-        "name", "namespace", "creationTimestamp", "selfLink", "uid", "generation", "managedFields", "resourceVersion",
-        "deletionTimestamp", "deletionGracePeriodSeconds",
+        "name",
+        "namespace",
+        "creationTimestamp",
+        "selfLink",
+        "uid",
+        "generation",
+        "managedFields",
+        "resourceVersion",
+        "deletionTimestamp",
+        "deletionGracePeriodSeconds",
     }
-)  # fmt: skip
+)
 
 
 # -- algebra of sets
@@ -349,9 +357,14 @@ def _recorded(
 
 
 _STRUCTS = (
-    ("spec",), ("spec", "names"), ("spec", "template"), ("spec", "template", "metadata"), ("spec", "template", "spec"),
-    ("status",), ("source",),
-)  # fmt: skip
+    ("spec",),
+    ("spec", "names"),
+    ("spec", "template"),
+    ("spec", "template", "metadata"),
+    ("spec", "template", "spec"),
+    ("status",),
+    ("source",),
+)
 
 
 def _structs(kind: Kind, body: Body) -> Body:
@@ -377,10 +390,13 @@ def ordered(managed: list[Body]) -> list[Body]:
     return sorted(
         managed,
         key=lambda m: (
-            m.get("operation") or "", m.get("time") or "", m.get("manager") or "", m.get("apiVersion") or "",
+            m.get("operation") or "",
+            m.get("time") or "",
+            m.get("manager") or "",
+            m.get("apiVersion") or "",
             m.get("subresource") or "",
         ),
-    )  # fmt: skip
+    )
 
 
 def _capped(managed: list[Body]) -> list[Body]:

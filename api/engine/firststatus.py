@@ -23,7 +23,10 @@ _FIRST: dict[tuple[str, str], Body] = {
     ("", "resourcequotas"): {},
     ("", "services"): {"loadBalancer": {}},
     ("apps", "daemonsets"): {
-        "currentNumberScheduled": 0, "desiredNumberScheduled": 0, "numberMisscheduled": 0, "numberReady": 0,
+        "currentNumberScheduled": 0,
+        "desiredNumberScheduled": 0,
+        "numberMisscheduled": 0,
+        "numberReady": 0,
     },
     ("apps", "deployments"): {},
     ("apps", "replicasets"): {"replicas": 0},
@@ -36,11 +39,14 @@ _FIRST: dict[tuple[str, str], Body] = {
     ("networking.k8s.io", "ingresses"): {"loadBalancer": {}},
     ("networking.k8s.io", "servicecidrs"): {},
     ("policy", "poddisruptionbudgets"): {
-        "currentHealthy": 0, "desiredHealthy": 0, "disruptionsAllowed": 0, "expectedPods": 0,
+        "currentHealthy": 0,
+        "desiredHealthy": 0,
+        "disruptionsAllowed": 0,
+        "expectedPods": 0,
     },
     ("resource.k8s.io", "resourceclaims"): {},
     ("storage.k8s.io", "volumeattachments"): {"attached": False},
-}  # fmt: skip
+}
 _OF_CORE = {resource for group, resource in _FIRST if not group}
 
 

@@ -11,9 +11,13 @@ from fleet.values.times import RFC3339, moment
 
 _GO_KINDS = {"integer": "int64", "number": "float64", "boolean": "bool", "array": "slice", "object": "map"}
 GO_TYPES = {
-    str: "string", int: "int64", float: "float64", bool: "bool", list: "[]interface {}",
+    str: "string",
+    int: "int64",
+    float: "float64",
+    bool: "bool",
+    list: "[]interface {}",
     dict: "map[string]interface {}",
-}  # fmt: skip
+}
 
 
 def undecodable(kind: Kind, cause: Cause) -> str:

@@ -71,8 +71,12 @@ def json_patch(body: Body, patch: Any) -> Body:
     try:
         result = _Patch(patch).applied(orjson.loads(orjson.dumps(body)))
     except (
-        jsonpatch.JsonPatchException, jsonpointer.JsonPointerException, TypeError, KeyError, IndexError,
-    ) as error:  # fmt: skip
+        jsonpatch.JsonPatchException,
+        jsonpointer.JsonPointerException,
+        TypeError,
+        KeyError,
+        IndexError,
+    ) as error:
         raise StatusError(422, "Invalid", "the server rejected our request due to an error in our request") from error
     if not isinstance(result, dict):
         raise bad_request("the patch leaves no object")

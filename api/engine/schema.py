@@ -157,7 +157,7 @@ class Node:
         "type",
         "types",
         "unique",
-    )  # fmt: skip
+    )
 
     def __init__(self, raw: Schema, builtin: bool, root: bool = False, loose: bool = False) -> None:
         """`loose`: of a kind whose required fields code names (Kind.checked)."""

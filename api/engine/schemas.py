@@ -27,11 +27,26 @@ INT_OR_STRING_TYPE = "io.k8s.apimachinery.pkg.util.intstr.IntOrString"
 
 _REF_PREFIX = "#/$defs/"
 _COPIED = (
-    "description", "format", "required", "enum", "pattern", "minimum", "maximum", "minItems", "maxItems", "default",
-    "x-kubernetes-list-type", "x-kubernetes-list-map-keys", "x-kubernetes-map-type", "x-kubernetes-patch-strategy",
-    "x-kubernetes-patch-merge-key", "x-kubernetes-embedded-resource", INT_OR_STRING, PRESERVE,
+    "description",
+    "format",
+    "required",
+    "enum",
+    "pattern",
+    "minimum",
+    "maximum",
+    "minItems",
+    "maxItems",
+    "default",
+    "x-kubernetes-list-type",
+    "x-kubernetes-list-map-keys",
+    "x-kubernetes-map-type",
+    "x-kubernetes-patch-strategy",
+    "x-kubernetes-patch-merge-key",
+    "x-kubernetes-embedded-resource",
+    INT_OR_STRING,
+    PRESERVE,
     "x-kubernetes-group-version-kind",
-)  # fmt: skip
+)
 # Types that contain themselves. Below them any value is accepted; code checks the rules there (api/engine/crd.py).
 _RECURSIVE = "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.JSONSchemaProps"
 

@@ -71,9 +71,12 @@ class StatusError(Exception):
         if self.retry_after_s is not None:
             details["retryAfterSeconds"] = self.retry_after_s
         body: dict[str, Any] = {
-            "kind": "Status", "apiVersion": "v1", "metadata": {"continue": self.go_on} if self.go_on else {},
-            "status": "Failure", "message": self.message,
-        }  # fmt: skip
+            "kind": "Status",
+            "apiVersion": "v1",
+            "metadata": {"continue": self.go_on} if self.go_on else {},
+            "status": "Failure",
+            "message": self.message,
+        }
         if self.reason:  # an error that a kube-apiserver has no name for has none
             body["reason"] = self.reason
         if details:

@@ -31,17 +31,30 @@ PATCH_CHARACTERS_MAX = 4_000  # of an outcome that a refusal quotes
 UNKNOWN_MAX = 100  # fields that a refusal or a client's warnings name
 _ADMISSION = "admissionregistration.k8s.io"  # its kinds have generations, though most have no status
 # Built-in kinds count their generations when they have a status, but for these.
-_NO_GENERATION = frozenset({
-    ("", "namespaces"), ("", "nodes"), ("", "persistentvolumeclaims"), ("", "persistentvolumes"),
-    ("", "resourcequotas"), ("", "services"), ("autoscaling", "horizontalpodautoscalers"),
-    ("networking.k8s.io", "servicecidrs"), ("resource.k8s.io", "resourceclaims"),
-    ("storage.k8s.io", "volumeattachments"),
-})  # fmt: skip
-_GENERATION = frozenset({
-    ("", "podtemplates"), ("discovery.k8s.io", "endpointslices"), ("networking.k8s.io", "ingressclasses"),
-    ("networking.k8s.io", "networkpolicies"), ("resource.k8s.io", "deviceclasses"),
-    ("resource.k8s.io", "resourceslices"),
-})  # fmt: skip
+_NO_GENERATION = frozenset(
+    {
+        ("", "namespaces"),
+        ("", "nodes"),
+        ("", "persistentvolumeclaims"),
+        ("", "persistentvolumes"),
+        ("", "resourcequotas"),
+        ("", "services"),
+        ("autoscaling", "horizontalpodautoscalers"),
+        ("networking.k8s.io", "servicecidrs"),
+        ("resource.k8s.io", "resourceclaims"),
+        ("storage.k8s.io", "volumeattachments"),
+    }
+)
+_GENERATION = frozenset(
+    {
+        ("", "podtemplates"),
+        ("discovery.k8s.io", "endpointslices"),
+        ("networking.k8s.io", "ingressclasses"),
+        ("networking.k8s.io", "networkpolicies"),
+        ("resource.k8s.io", "deviceclasses"),
+        ("resource.k8s.io", "resourceslices"),
+    }
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,9 +88,11 @@ def identify(kind: Kind, namespace: str, body: Any) -> None:
     if body.setdefault("kind", kind.kind) != kind.kind:
         said = body["kind"]
         raise invalid(
-            kind.group, cut(str(said)), untyped.text(at(body, "metadata", "name")),
+            kind.group,
+            cut(str(said)),
+            untyped.text(at(body, "metadata", "name")),
             [Cause("kind", f"Invalid value: {shown(said)}: must be {kind.kind}")],
-        )  # fmt: skip
+        )
     metadata = body.get("metadata")
     if metadata is None:
         metadata = body["metadata"] = {}
@@ -95,9 +110,15 @@ def identify(kind: Kind, namespace: str, body: Any) -> None:
 
 
 def decode(
-    kind: Kind, body: Body, field_validation: str, old: Body | None = None, *, patched: bool = False, sent: str = "",
+    kind: Kind,
+    body: Body,
+    field_validation: str,
+    old: Body | None = None,
+    *,
+    patched: bool = False,
+    sent: str = "",
     changes: bool = False,
-) -> tuple[str, ...]:  # fmt: skip
+) -> tuple[str, ...]:
     """Prune and default `body` in place, but for top-level fields that are as in `old` (`changes`: for anything that is
     as there). Returns warnings; Strict raises 400 for unknown fields (422 for those that a patch brought, as a
     kube-apiserver does)."""

@@ -70,9 +70,15 @@ class Config:
             self._read()
         # All that a schema may ask for: not the name, of which there are many.
         key = (
-            user.name, user.groups, wanted.verb, wanted.group, wanted.resource, wanted.subresource,
-            wanted.namespace, wanted.path,
-        )  # fmt: skip
+            user.name,
+            user.groups,
+            wanted.verb,
+            wanted.group,
+            wanted.resource,
+            wanted.subresource,
+            wanted.namespace,
+            wanted.path,
+        )
         found = self._known.get(key)
         if found is None:
             found = self._find(user, wanted)

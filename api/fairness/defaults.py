@@ -16,10 +16,11 @@ def _queued(shares: int, lendable: int, queues: int = 128, hand: int = 6) -> Bod
     return {
         "type": "Limited",
         "limited": {
-            "nominalConcurrencyShares": shares, "lendablePercent": lendable,
+            "nominalConcurrencyShares": shares,
+            "lendablePercent": lendable,
             "limitResponse": {"type": "Queue", "queuing": queuing},
         },
-    }  # fmt: skip
+    }
 
 
 LEVELS: dict[str, Body] = {
@@ -81,13 +82,18 @@ SCHEMAS: dict[str, Body] = {
     "exempt": _schema("exempt", 1, "", _everything(_groups("system:masters"))),
     "probes": _schema("exempt", 2, "", _rule(_groups(*_EVERYBODY), paths=_PROBES, verb="get")),
     "system-leader-election": _schema(
-        "leader-election", 100, "ByUser",
+        "leader-election",
+        100,
+        "ByUser",
         _rule([*_users(_MANAGER, _SCHEDULER), *_SYSTEM_ACCOUNTS], _resources(("get", "create", "update"), *_LEASES)),
     ),
     "system-node-high": _schema(
-        "node-high", 400, "ByUser",
+        "node-high",
+        400,
+        "ByUser",
         _rule(
-            _groups("system:nodes"), _resources(("*",), ("",), ("nodes", "nodes/status"), True),
+            _groups("system:nodes"),
+            _resources(("*",), ("",), ("nodes", "nodes/status"), True),
             _resources(("*",), *_LEASES),
         ),
     ),
@@ -98,4 +104,4 @@ SCHEMAS: dict[str, Body] = {
     "service-accounts": _schema("workload-low", 9000, "ByUser", _everything(_groups("system:serviceaccounts"))),
     "global-default": _schema("global-default", 9900, "ByUser", _everything(_groups(*_EVERYBODY))),
     "catch-all": _schema("catch-all", 10000, "ByUser", _everything(_groups(*_EVERYBODY))),
-}  # fmt: skip
+}

@@ -221,9 +221,7 @@ class Fairness:
         assert self._loop is not None
         future: asyncio.Future[bool] = self._loop.create_future()
         estimate = self._step if seat.taken else self._step + max(seat.seats - 1, 0) * SEAT_S
-        place = Place(
-            seat.level, seat.flow, seat.seats, estimate, self._loop.time(), seat.taken, (future, seat)
-        )  # fmt: skip
+        place = Place(seat.level, seat.flow, seat.seats, estimate, self._loop.time(), seat.taken, (future, seat))
         if not self.scheduler.wait(place):
             return None
         future.add_done_callback(lambda done: self.scheduler.drop(place) if done.cancelled() else None)

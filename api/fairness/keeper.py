@@ -23,7 +23,7 @@ _STATUS = Options(user=_USER, manager="api-priority-and-fairness-config-consumer
 _KINDS = {
     "prioritylevelconfigurations": ("PriorityLevelConfiguration", LEVELS),
     "flowschemas": ("FlowSchema", SCHEMAS),
-}  # fmt: skip
+}
 
 
 class Keeper:

@@ -30,9 +30,12 @@ class Counts:
         self._tallies: dict[tuple[str, str], Tally] = {}
         self._refused: Counter[tuple[str, str, str]] = Counter()
         self._waits = Histogram(
-            f"{_PREFIX}_request_wait_duration_seconds", "Time in a queue, of requests that waited.",
-            ("priority_level",), registry=None, buckets=_WAITS,
-        )  # fmt: skip
+            f"{_PREFIX}_request_wait_duration_seconds",
+            "Time in a queue, of requests that waited.",
+            ("priority_level",),
+            registry=None,
+            buckets=_WAITS,
+        )
 
     def tally(self, schema: str, level: str) -> Tally:
         return self._tallies.setdefault((schema, level), Tally())

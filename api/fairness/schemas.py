@@ -105,10 +105,14 @@ def _limits(spec: Mapping[str, Any]) -> Limits:
     limited = spec["limited"]
     queuing = limited["limitResponse"].get("queuing") or {}
     return Limits(
-        limited["nominalConcurrencyShares"], False, limited.get("lendablePercent") or 0,
-        limited.get("borrowingLimitPercent"), queuing.get("queues", 0), queuing.get("handSize", 1),
+        limited["nominalConcurrencyShares"],
+        False,
+        limited.get("lendablePercent") or 0,
+        limited.get("borrowingLimitPercent"),
+        queuing.get("queues", 0),
+        queuing.get("handSize", 1),
         queuing.get("queueLengthLimit", 0),
-    )  # fmt: skip
+    )
 
 
 def read_schemas(stored: Iterable[Body], levels: Mapping[str, object]) -> tuple[Schema, ...]:
@@ -130,6 +134,10 @@ def read_schemas(stored: Iterable[Body], levels: Mapping[str, object]) -> tuple[
 
 def _schema(name: str, uid: str, spec: Mapping[str, Any]) -> Schema:
     return Schema(
-        name, uid, spec["priorityLevelConfiguration"]["name"], spec["matchingPrecedence"],
-        (spec.get("distinguisherMethod") or {}).get("type", ""), tuple(spec.get("rules") or ()),
-    )  # fmt: skip
+        name,
+        uid,
+        spec["priorityLevelConfiguration"]["name"],
+        spec["matchingPrecedence"],
+        (spec.get("distinguisherMethod") or {}).get("type", ""),
+        tuple(spec.get("rules") or ()),
+    )

@@ -84,9 +84,13 @@ def _ends(body: Body) -> float:
 def _failed(body: Body, why: str, now: float) -> list[Body]:
     at_ = rfc3339(now)
     said = {
-        "type": FAILED, "status": "True", "reason": "SignerValidationFailure", "message": why,
-        "lastUpdateTime": at_, "lastTransitionTime": at_,
-    }  # fmt: skip
+        "type": FAILED,
+        "status": "True",
+        "reason": "SignerValidationFailure",
+        "message": why,
+        "lastUpdateTime": at_,
+        "lastTransitionTime": at_,
+    }
     return [*rows(at(body, "status", "conditions")), said]
 
 
@@ -118,10 +122,16 @@ def signed(body: Body, authority: Authority, now: float) -> bytes:
     if usages & _OPTIONAL_USAGES:  # the extension may not be empty
         builder = builder.add_extension(
             x509.KeyUsage(
-                digital_signature="digital signature" in usages, key_encipherment="key encipherment" in usages,
-                content_commitment=False, data_encipherment=False, key_agreement=False, key_cert_sign=False,
-                crl_sign=False, encipher_only=False, decipher_only=False,
+                digital_signature="digital signature" in usages,
+                key_encipherment="key encipherment" in usages,
+                content_commitment=False,
+                data_encipherment=False,
+                key_agreement=False,
+                key_cert_sign=False,
+                crl_sign=False,
+                encipher_only=False,
+                decipher_only=False,
             ),
             critical=True,
-        )  # fmt: skip
+        )
     return builder.sign(key, hashes.SHA256()).public_bytes(serialization.Encoding.PEM)

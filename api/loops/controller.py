@@ -160,9 +160,12 @@ class Controller:
             except Exception as error:
                 self._count(source.resource, error)
                 log.error(
-                    "a source failed, listing again", controller=self.name, resource=source.resource,
-                    again_in_s=pause, exc_info=error,
-                )  # fmt: skip
+                    "a source failed, listing again",
+                    controller=self.name,
+                    resource=source.resource,
+                    again_in_s=pause,
+                    exc_info=error,
+                )
                 await asyncio.sleep(pause)
                 pause = min(RESTART_MAX_S, 2 * pause)
 
@@ -242,9 +245,13 @@ class Controller:
         if key not in self._aside:
             self._aside.add(key)
             log.error(
-                "set aside", controller=self.name, key=str(key), error=repr(error), again_in_s=ASIDE_S,
+                "set aside",
+                controller=self.name,
+                key=str(key),
+                error=repr(error),
+                again_in_s=ASIDE_S,
                 **self._about(key),
-            )  # fmt: skip
+            )
         await self._tell(key, error)
         self.queue.set_aside(key, ASIDE_S)
 
@@ -280,9 +287,13 @@ class Controller:
         while len(self._logged) > FAILURES_KNOWN_MAX:
             self._logged.popitem(last=False)
         log.warning(
-            what, controller=self.name, key=str(key), error=repr(error)[:ERROR_TEXT_MAX], exc_info=new and error,
+            what,
+            controller=self.name,
+            key=str(key),
+            error=repr(error)[:ERROR_TEXT_MAX],
+            exc_info=new and error,
             **{**self._about(key), **more},
-        )  # fmt: skip
+        )
 
 
 async def run_all(loops: Iterable[Loop], stop: asyncio.Event, ended: Callable[[str], object] | None = None) -> None:

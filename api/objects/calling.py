@@ -48,10 +48,15 @@ class HookClient:
         asked = f"{'&' if '?' in target.url else '?'}{query}" if query else ""
         try:
             answer = await self._outgoing.request(
-                "POST", target.url + asked, body=body, ca=_authorities(client),
+                "POST",
+                target.url + asked,
+                body=body,
+                ca=_authorities(client),
                 headers={"content-type": "application/json", "accept": "application/json"},
-                server_name=target.server_name, timeout=timeout, limit=limit,
-            )  # fmt: skip
+                server_name=target.server_name,
+                timeout=timeout,
+                limit=limit,
+            )
         except OutgoingError as problem:
             why = "context deadline exceeded" if problem.reason is Reason.TIMED_OUT else str(problem)
             raise HookFailed(f'Post "{target.shown}{asked}": {why}') from None

@@ -54,9 +54,10 @@ class Conversions:
             raise HookFailed("no supported conversion review versions")
         uid = self._ids.uid()
         question = {
-            "kind": "ConversionReview", "apiVersion": f"{_GROUP}/{version}",
+            "kind": "ConversionReview",
+            "apiVersion": f"{_GROUP}/{version}",
             "request": {"uid": uid, "desiredAPIVersion": kind.api_version, "objects": bodies},
-        }  # fmt: skip
+        }
         content = await self._client.post(
             mapping(webhook.get("clientConfig")), orjson.dumps(question), timeout=TIMEOUT_S, limit=ANSWER_BYTES_MAX
         )

@@ -28,24 +28,54 @@ class Making:
         self._clock, self._ids, self.fill = clock, ids, fill
 
     def create(
-        self, kind: Kind, namespace: str, body: Body, options: Options, with_status: bool, draft: bool = False,
+        self,
+        kind: Kind,
+        namespace: str,
+        body: Body,
+        options: Options,
+        with_status: bool,
+        draft: bool = False,
         managed: Sequence[Body] | None = None,
-    ) -> Prepared:  # fmt: skip
+    ) -> Prepared:
         return prepare_create(
-            kind, namespace, self.fill(kind, body), Author(options.manager), now=self._clock.now(), uid=self._ids.uid(),
-            suffix="" if name_in(body) else self._ids.suffix(), field_validation=options.field_validation,
-            with_status=with_status, draft=draft, managed=None if managed is None else [*managed],
-        )  # fmt: skip
+            kind,
+            namespace,
+            self.fill(kind, body),
+            Author(options.manager),
+            now=self._clock.now(),
+            uid=self._ids.uid(),
+            suffix="" if name_in(body) else self._ids.suffix(),
+            field_validation=options.field_validation,
+            with_status=with_status,
+            draft=draft,
+            managed=None if managed is None else [*managed],
+        )
 
     def update(
-        self, kind: Kind, old: Body, new: Body, options: Options, subresource: str, *, patched: bool = False,
-        sent: str = "", draft: bool = False, managed: Sequence[Body] | None = None,
-    ) -> Prepared:  # fmt: skip
+        self,
+        kind: Kind,
+        old: Body,
+        new: Body,
+        options: Options,
+        subresource: str,
+        *,
+        patched: bool = False,
+        sent: str = "",
+        draft: bool = False,
+        managed: Sequence[Body] | None = None,
+    ) -> Prepared:
         prepared = prepare_update(
-            kind, old, self.fill(kind, new), Author(options.manager, subresource), now=self._clock.now(),
-            field_validation=options.field_validation, patched=patched, sent=sent, draft=draft,
+            kind,
+            old,
+            self.fill(kind, new),
+            Author(options.manager, subresource),
+            now=self._clock.now(),
+            field_validation=options.field_validation,
+            patched=patched,
+            sent=sent,
+            draft=draft,
             managed=None if managed is None else [*managed],
-        )  # fmt: skip
+        )
         return prepared if prepared.body is old else fitting(kind, prepared)
 
     def way(self, hooks: Hooks | None, asked: Asked, make: Make, *, generates: bool = False) -> Way | None:

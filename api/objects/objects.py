@@ -153,9 +153,15 @@ class Objects:
         return await self._rewrite(kind, namespace, name, make, options, subresource, size=len(data))
 
     async def patch(
-        self, kind: Kind, namespace: str, name: str, patch: Any, patch_type: str, options: Options,
+        self,
+        kind: Kind,
+        namespace: str,
+        name: str,
+        patch: Any,
+        patch_type: str,
+        options: Options,
         subresource: str = "",
-    ) -> Written:  # fmt: skip
+    ) -> Written:
         """`patch_type` is the media type: application/{json-patch+json,merge-patch+json,strategic-merge-patch+json,
         apply-patch+yaml}; `patch` is the parsed body. An apply creates what is missing."""
         if patch_type == patches.APPLY:
@@ -188,16 +194,34 @@ class Objects:
         config, data = await apart(checked) if len(sent) > LARGE_BYTES else checked()
 
         def make(old: Body, draft: bool = False) -> Prepared:
-            return fitting(kind, apply_to(
-                kind, old, orjson.loads(data), author, now=self.clock.now(), force=options.force,
-                field_validation=options.field_validation, draft=draft,
-            ))  # fmt: skip
+            return fitting(
+                kind,
+                apply_to(
+                    kind,
+                    old,
+                    orjson.loads(data),
+                    author,
+                    now=self.clock.now(),
+                    force=options.force,
+                    field_validation=options.field_validation,
+                    draft=draft,
+                ),
+            )
 
         def make_new(old: Body, draft: bool = False) -> Prepared:
-            return fitting(kind, apply_new(
-                kind, namespace, orjson.loads(data), author, now=self.clock.now(), uid=self.ids.uid(),
-                field_validation=options.field_validation, draft=draft,
-            ))  # fmt: skip
+            return fitting(
+                kind,
+                apply_new(
+                    kind,
+                    namespace,
+                    orjson.loads(data),
+                    author,
+                    now=self.clock.now(),
+                    uid=self.ids.uid(),
+                    field_validation=options.field_validation,
+                    draft=draft,
+                ),
+            )
 
         way = self._making.way(self.hooks, Asked("CREATE", kind, "", namespace, name, options), make_new)
 
@@ -230,9 +254,14 @@ class Objects:
         return await self._rewrite(kind, namespace, name, make, options, "", "DELETE", given=delete_options)
 
     async def delete_collection(
-        self, kind: Kind, namespace: str | None, options: Options, *,
-        selector: Selector | None = None, delete_options: Body | None = None,
-    ) -> Sequence[Stored]:  # fmt: skip
+        self,
+        kind: Kind,
+        namespace: str | None,
+        options: Options,
+        *,
+        selector: Selector | None = None,
+        delete_options: Body | None = None,
+    ) -> Sequence[Stored]:
         """DELETE on a collection: each object by itself, a few at once, so that they share transactions. An object that
         goes meanwhile is no error. Returns the objects as they were found. The first refusal is raised after the others
         of its group are done."""
@@ -254,9 +283,17 @@ class Objects:
 
     # Writing, as controllers do it.
     async def change(
-        self, kind: Kind, namespace: str, name: str, change: Callable[[Body], Body | None], options: Options, *,
-        subresource: str = "", generation: int | None = None, uid: str | None = None,
-    ) -> Body | None:  # fmt: skip
+        self,
+        kind: Kind,
+        namespace: str,
+        name: str,
+        change: Callable[[Body], Body | None],
+        options: Options,
+        *,
+        subresource: str = "",
+        generation: int | None = None,
+        uid: str | None = None,
+    ) -> Body | None:
         """Read-modify-write under the writer's lock: `change` gets a private copy of the newest body, in the version in
         which it is stored. Generation and managedFields are kept by the engine. None when the object is missing or
         (uid, generation) do not hold. With subresource "" everything that `change` returns is stored, status included;
@@ -293,9 +330,17 @@ class Objects:
         return Put(_key(kind, namespace, prepared.body["metadata"]["name"]), prepared.body, ABSENT)
 
     def prepare_change(
-        self, kind: Kind, namespace: str, name: str, change: Callable[[Body], Body | None], options: Options, *,
-        subresource: str = "", generation: int | None = None, uid: str | None = None,
-    ) -> Change:  # fmt: skip
+        self,
+        kind: Kind,
+        namespace: str,
+        name: str,
+        change: Callable[[Body], Body | None],
+        options: Options,
+        *,
+        subresource: str = "",
+        generation: int | None = None,
+        uid: str | None = None,
+    ) -> Change:
         """`change` as a write for `store.commit`. Committing raises StatusError when the result is invalid, and
         LastFinalizer when it should be removed: let `Objects.change` do that."""
         author = Author(options.manager, subresource)
@@ -306,9 +351,14 @@ class Objects:
             if new is None:
                 return None
             prepared = prepare_update(
-                kind.stored_as(old), old, new, author, now=self.clock.now(), field_validation="Strict",
+                kind.stored_as(old),
+                old,
+                new,
+                author,
+                now=self.clock.now(),
+                field_validation="Strict",
                 whole=not subresource,
-            )  # fmt: skip
+            )
             if prepared.body is old:
                 return None
             if prepared.finished:
@@ -335,9 +385,18 @@ class Objects:
         return prepared, way.warned(*prepared.warnings, *review.warnings), review.also
 
     async def _rewrite(
-        self, kind: Kind, namespace: str, name: str, make: Make, options: Options, subresource: str,
-        operation: str = "UPDATE", *, size: int = 0, given: Body | None = None,
-    ) -> Written:  # fmt: skip
+        self,
+        kind: Kind,
+        namespace: str,
+        name: str,
+        make: Make,
+        options: Options,
+        subresource: str,
+        operation: str = "UPDATE",
+        *,
+        size: int = 0,
+        given: Body | None = None,
+    ) -> Written:
         warned: list[str] = []  # by the rule, about the last try
         unchanged: list[Body] = []  # the stored body, where the last try changes nothing
 
@@ -350,9 +409,19 @@ class Objects:
             new = None if operation == "DELETE" else prepared.body
             warned.clear()
             return Review(
-                operation, kind, subresource, namespace, name, new, old, options.user, options.dry_run, large=large,
-                warnings=warned, store=self.store,
-            )  # fmt: skip
+                operation,
+                kind,
+                subresource,
+                namespace,
+                name,
+                new,
+                old,
+                options.user,
+                options.dry_run,
+                large=large,
+                warnings=warned,
+                store=self.store,
+            )
 
         async def admit(prepared: Prepared, old: Body, large: bool) -> None:
             if rule is not None:
@@ -368,9 +437,16 @@ class Objects:
         source = self.versions.of(kind)
         locked = source is self.store and (rule is None or pure is not None)
         rewrite = Rewrite(
-            kind, _key(kind, namespace, name), noted, admit, check if locked else None,
-            options.epoch, options.dry_run, size, way,
-        )  # fmt: skip
+            kind,
+            _key(kind, namespace, name),
+            noted,
+            admit,
+            check if locked else None,
+            options.epoch,
+            options.dry_run,
+            size,
+            way,
+        )
         written = await rewrite.run(source, self.clock, self._turns)
         if unchanged and rule is not None and pure is not None and operation == "UPDATE" and not subresource:
             same = Prepared(private(unchanged[0]))  # a rule may fill in defaults, and the stored body is shared
@@ -384,9 +460,18 @@ class Objects:
         """Ask the rule about a new object; the review has its warnings, and the writes to commit together."""
         name, rule = new["metadata"]["name"], self._rule(kind)
         review = Review(
-            "CREATE", kind, "", namespace, name, new, None, options.user, options.dry_run, large=large,
+            "CREATE",
+            kind,
+            "",
+            namespace,
+            name,
+            new,
+            None,
+            options.user,
+            options.dry_run,
+            large=large,
             store=self.store,
-        )  # fmt: skip
+        )
         if rule is not None:
             refuse(kind, name, await rule(review, self))
         return review

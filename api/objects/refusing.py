@@ -18,9 +18,13 @@ class LastFinalizer(StatusError):
     def __init__(self, kind: Kind, body: Body) -> None:
         name = body["metadata"]["name"]
         super().__init__(
-            409, "Conflict", f'{kind.group_resource} "{name}" has no finalizers left and must be removed by itself',
-            group=kind.group, kind=kind.resource, name=name,
-        )  # fmt: skip
+            409,
+            "Conflict",
+            f'{kind.group_resource} "{name}" has no finalizers left and must be removed by itself',
+            group=kind.group,
+            kind=kind.resource,
+            name=name,
+        )
         self.body = body
 
 

@@ -46,9 +46,17 @@ class Source(Protocol):
     async def get(self, key: Key, *, fresh: bool = True) -> Stored | None: ...
 
     async def list(
-        self, group: str, resource: str, *, namespace: str | None = None, selector: Selector | None = None,
-        limit: int | None = None, start: tuple[str, str] | None = None, at: int | None = None, fresh: bool = True,
-    ) -> Page: ...  # fmt: skip
+        self,
+        group: str,
+        resource: str,
+        *,
+        namespace: str | None = None,
+        selector: Selector | None = None,
+        limit: int | None = None,
+        start: tuple[str, str] | None = None,
+        at: int | None = None,
+        fresh: bool = True,
+    ) -> Page: ...
 
     async def watch(
         self, group: str, resource: str, *, namespace: str | None = None, since: int | None = None
@@ -144,9 +152,13 @@ class _View:
     """The store, as one kind in one version sees it."""
 
     def __init__(
-        self, store: Store, kind: Kind, complete: set[Complete], converter: Converter | None = None,
+        self,
+        store: Store,
+        kind: Kind,
+        complete: set[Complete],
+        converter: Converter | None = None,
         answers: _Answers | None = None,
-    ) -> None:  # fmt: skip
+    ) -> None:
         self._store, self._kind, self._family = store, kind, kind.family
         self._ask = converter if kind.family is not None and kind.family.webhook is not None else None
         self._complete, self._answers = complete, answers
@@ -165,9 +177,17 @@ class _View:
         return (await self.shown((stored,)))[0]
 
     async def list(
-        self, group: str, resource: str, *, namespace: str | None = None, selector: Selector | None = None,
-        limit: int | None = None, start: tuple[str, str] | None = None, at: int | None = None, fresh: bool = True,
-    ) -> Page:  # fmt: skip
+        self,
+        group: str,
+        resource: str,
+        *,
+        namespace: str | None = None,
+        selector: Selector | None = None,
+        limit: int | None = None,
+        start: tuple[str, str] | None = None,
+        at: int | None = None,
+        fresh: bool = True,
+    ) -> Page:
         """A webhook's answer is selected from when it is there, so a page may have fewer items than its limit."""
         test = None if selector is None or self._ask is not None else self._seen_by(selector)
         page = await self._store.list(

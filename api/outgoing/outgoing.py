@@ -113,17 +113,29 @@ class Outgoing:
             raise OutgoingError(Reason.UNREACHABLE, "its name has no address") from None
 
     async def _ask(
-        self, method: str, target: yarl.URL, body: bytes | None, headers: Mapping[str, str], trust: ssl.SSLContext,
-        server_name: str | None, limit: int,
-    ) -> Answer:  # fmt: skip
+        self,
+        method: str,
+        target: yarl.URL,
+        body: bytes | None,
+        headers: Mapping[str, str],
+        trust: ssl.SSLContext,
+        server_name: str | None,
+        limit: int,
+    ) -> Answer:
         session = self._open()
         for again in (False, True):
             traced = SimpleNamespace(reused=False)
             try:
                 async with session.request(
-                    method, target, data=body, headers=headers, ssl=trust, server_hostname=server_name,
-                    allow_redirects=False, trace_request_ctx=traced,
-                ) as response:  # fmt: skip
+                    method,
+                    target,
+                    data=body,
+                    headers=headers,
+                    ssl=trust,
+                    server_hostname=server_name,
+                    allow_redirects=False,
+                    trace_request_ctx=traced,
+                ) as response:
                     if 300 <= response.status < 400 and response.status != 304:
                         raise OutgoingError(Reason.REDIRECTED, f"it redirects (HTTP {response.status})")
                     content = await _whole(response, limit)
@@ -138,16 +150,23 @@ class Outgoing:
     def _open(self) -> aiohttp.ClientSession:
         if self._session is None:
             connector = aiohttp.TCPConnector(
-                limit=CONNECTIONS_MAX, limit_per_host=CONNECTIONS_OF_HOST_MAX, keepalive_timeout=KEPT_S,
-                use_dns_cache=False, resolver=self._reach,
-            )  # fmt: skip
+                limit=CONNECTIONS_MAX,
+                limit_per_host=CONNECTIONS_OF_HOST_MAX,
+                keepalive_timeout=KEPT_S,
+                use_dns_cache=False,
+                resolver=self._reach,
+            )
             tracing = aiohttp.TraceConfig()
             tracing.on_connection_reuseconn.append(_reused)
             self._session = aiohttp.ClientSession(
-                connector=connector, cookie_jar=aiohttp.DummyCookieJar(), trust_env=False, auto_decompress=False,
-                timeout=aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_S), trace_configs=[tracing],
+                connector=connector,
+                cookie_jar=aiohttp.DummyCookieJar(),
+                trust_env=False,
+                auto_decompress=False,
+                timeout=aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_S),
+                trace_configs=[tracing],
                 headers={"user-agent": "fleet"},
-            )  # fmt: skip
+            )
         return self._session
 
 

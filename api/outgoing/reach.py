@@ -65,11 +65,15 @@ class Reach(AbstractResolver):
             raise OSError(f"{host} has no address")
         return [
             ResolveResult(
-                hostname=host, host=str(address), port=port, proto=0, flags=socket.AI_NUMERICHOST,
+                hostname=host,
+                host=str(address),
+                port=port,
+                proto=0,
+                flags=socket.AI_NUMERICHOST,
                 family=socket.AF_INET if address.version == 4 else socket.AF_INET6,
             )
             for address in permitted
-        ]  # fmt: skip
+        ]
 
     def _permits(self, host: str, port: int, address: Address) -> bool:
         if self._allowed.permits(host, port, address):

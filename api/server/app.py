@@ -93,13 +93,29 @@ class Api:
     """The application. Call `start` before and `stop` after serving (the ASGI lifespan does the same)."""
 
     def __init__(
-        self, objects: Objects, store: Store, registry: Registry, *, clock: Clock, authenticator: Authenticator,
-        authorizer: Authorizer, openapi: OpenApi | None, version: str, tokens: ServiceAccountTokens | None,
-        mounts: Mapping[str, ASGIApp | Face], extra_routes: Mapping[tuple[str, str, str], SubresourceHandler],
-        bookmark_every_s: float, recheck_every_s: float, checks: Mapping[str, Check], parts: Mapping[str, Check],
-        own_right: OwnRight, audit: Audit, fairness: Fairness | None, pages: Pages | None,
+        self,
+        objects: Objects,
+        store: Store,
+        registry: Registry,
+        *,
+        clock: Clock,
+        authenticator: Authenticator,
+        authorizer: Authorizer,
+        openapi: OpenApi | None,
+        version: str,
+        tokens: ServiceAccountTokens | None,
+        mounts: Mapping[str, ASGIApp | Face],
+        extra_routes: Mapping[tuple[str, str, str], SubresourceHandler],
+        bookmark_every_s: float,
+        recheck_every_s: float,
+        checks: Mapping[str, Check],
+        parts: Mapping[str, Check],
+        own_right: OwnRight,
+        audit: Audit,
+        fairness: Fairness | None,
+        pages: Pages | None,
         closes: Sequence[Callable[[], Awaitable[None]]],
-    ) -> None:  # fmt: skip
+    ) -> None:
         self.metrics = Metrics()
         self._fairness = fairness
         self._handle: Handler = self._http if fairness is None else fairness.around(self._http)
@@ -416,9 +432,24 @@ def build_app(
         for put_around in (install, *rights):
             put_around(objects, authorizer)
     return Api(
-        objects, store, registry, clock=clock, authenticator=authenticator, authorizer=authorizer, openapi=openapi,
-        version=version, tokens=tokens, mounts=mounts or {},
-        extra_routes=extra_routes or {}, bookmark_every_s=bookmark_every_s, recheck_every_s=recheck_every_s,
-        checks=checks or {}, parts=parts or {}, own_right=own_right, audit=audit or Audit(),
-        fairness=fairness, pages=pages, closes=closes,
-    )  # fmt: skip
+        objects,
+        store,
+        registry,
+        clock=clock,
+        authenticator=authenticator,
+        authorizer=authorizer,
+        openapi=openapi,
+        version=version,
+        tokens=tokens,
+        mounts=mounts or {},
+        extra_routes=extra_routes or {},
+        bookmark_every_s=bookmark_every_s,
+        recheck_every_s=recheck_every_s,
+        checks=checks or {},
+        parts=parts or {},
+        own_right=own_right,
+        audit=audit or Audit(),
+        fairness=fairness,
+        pages=pages,
+        closes=closes,
+    )

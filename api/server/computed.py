@@ -61,18 +61,24 @@ def _service(group: str, version: str, place: int, since: str) -> Body:
     name = f"{version}.{group}"
     builtin = "." not in group or group.endswith(".k8s.io")
     said = {
-        "type": "Available", "status": "True", "lastTransitionTime": since, "reason": "Local",
+        "type": "Available",
+        "status": "True",
+        "lastTransitionTime": since,
+        "reason": "Local",
         "message": "Local APIServices are always available",
-    }  # fmt: skip
+    }
     spec = {
-        "version": version, "versionPriority": 15 if builtin else 100,
+        "version": version,
+        "versionPriority": 15 if builtin else 100,
         "groupPriorityMinimum": _FIRST_PRIORITY - _STEP * place if builtin else _CUSTOM_PRIORITY,
-    }  # fmt: skip
+    }
     return {
-        "kind": "APIService", "apiVersion": "apiregistration.k8s.io/v1",
+        "kind": "APIService",
+        "apiVersion": "apiregistration.k8s.io/v1",
         "metadata": {"name": name, "uid": str(uuid5(NAMESPACE_DNS, name)), "creationTimestamp": since},
-        "spec": {**({"group": group} if group else {}), **spec}, "status": {"conditions": [said]},
-    }  # fmt: skip
+        "spec": {**({"group": group} if group else {}), **spec},
+        "status": {"conditions": [said]},
+    }
 
 
 class _Made:
@@ -92,9 +98,17 @@ class _Made:
         return next((stored for stored in page.items if stored.key == key), None)
 
     async def list(
-        self, group: str, resource: str, *, namespace: str | None = None, selector: Selector | None = None,
-        limit: int | None = None, start: tuple[str, str] | None = None, at: int | None = None, fresh: bool = True,
-    ) -> Page:  # fmt: skip
+        self,
+        group: str,
+        resource: str,
+        *,
+        namespace: str | None = None,
+        selector: Selector | None = None,
+        limit: int | None = None,
+        start: tuple[str, str] | None = None,
+        at: int | None = None,
+        fresh: bool = True,
+    ) -> Page:
         """The whole, on one page."""
         bodies = [body for body in await self._make() if selector is None or selector(body)]
         return Page(tuple(map(self._stored, bodies)), await self.revision(), None, 0)

@@ -24,11 +24,28 @@ from api.wire.served import served_kinds
 # The order in which a kube-apiserver lists its groups, all others behind them. Clients take the first group for a name
 # that several groups have.
 _FIRST = (
-    "", "apiregistration.k8s.io", "apps", "events.k8s.io", "authentication.k8s.io", "authorization.k8s.io",
-    "autoscaling", "batch", "certificates.k8s.io", "networking.k8s.io", "policy", "rbac.authorization.k8s.io",
-    "storage.k8s.io", "admissionregistration.k8s.io", "apiextensions.k8s.io", "scheduling.k8s.io",
-    "coordination.k8s.io", "node.k8s.io", "discovery.k8s.io", "resource.k8s.io", "flowcontrol.apiserver.k8s.io",
-)  # fmt: skip
+    "",
+    "apiregistration.k8s.io",
+    "apps",
+    "events.k8s.io",
+    "authentication.k8s.io",
+    "authorization.k8s.io",
+    "autoscaling",
+    "batch",
+    "certificates.k8s.io",
+    "networking.k8s.io",
+    "policy",
+    "rbac.authorization.k8s.io",
+    "storage.k8s.io",
+    "admissionregistration.k8s.io",
+    "apiextensions.k8s.io",
+    "scheduling.k8s.io",
+    "coordination.k8s.io",
+    "node.k8s.io",
+    "discovery.k8s.io",
+    "resource.k8s.io",
+    "flowcontrol.apiserver.k8s.io",
+)
 _PLACES = {group: place for place, group in enumerate(_FIRST)}
 _STATUS_VERBS = ("get", "patch", "update")
 
@@ -96,9 +113,17 @@ class Discovery:
     def paths(self) -> list[str]:
         """The document of the root: the paths that lead to the others."""
         paths = {
-            "/api", "/api/v1", "/apis", "/healthz", "/livez", "/metrics", "/openapi/v2", "/openapi/v3", "/readyz",
+            "/api",
+            "/api/v1",
+            "/apis",
+            "/healthz",
+            "/livez",
+            "/metrics",
+            "/openapi/v2",
+            "/openapi/v3",
+            "/readyz",
             "/version",
-        }  # fmt: skip
+        }
         for kind in self._registry:
             if kind.group:
                 paths |= {f"/apis/{kind.group}", f"/apis/{kind.api_version}"}
@@ -115,10 +140,14 @@ class Discovery:
             if parent != item.resource and self._registry.resource(item.group, parent) is None:
                 continue
             entry = _Entry(
-                item.resource, item.singular, item.namespaced,
-                item.group if item.kind_group is None else item.kind_group, item.kind_version or item.version,
-                item.kind, item.verbs,
-            )  # fmt: skip
+                item.resource,
+                item.singular,
+                item.namespaced,
+                item.group if item.kind_group is None else item.kind_group,
+                item.kind_version or item.version,
+                item.kind,
+                item.verbs,
+            )
             groups.setdefault(item.group, {}).setdefault(item.version, []).append(entry)
         for versions in groups.values():
             for entries in versions.values():
@@ -140,9 +169,10 @@ class Discovery:
         if form.form == "APIGroupDiscoveryList":
             return self._aggregated(form, core=True)
         body = {
-            "kind": "APIVersions", "versions": ["v1"],
+            "kind": "APIVersions",
+            "versions": ["v1"],
             "serverAddressByClientCIDRs": [{"clientCIDR": "0.0.0.0/0", "serverAddress": host}],
-        }  # fmt: skip
+        }
         return Response(orjson.dumps(body), headers=_VARY)
 
     def apis(self, form: Accepted) -> Response:
@@ -183,10 +213,12 @@ class Discovery:
             items = [_aggregate(name, versions) for name, versions in groups.items() if (name == "") == core]
             body = orjson.dumps(
                 {
-                    "kind": "APIGroupDiscoveryList", "apiVersion": f"apidiscovery.k8s.io/{form.version}",
-                    "metadata": {}, "items": items,
+                    "kind": "APIGroupDiscoveryList",
+                    "apiVersion": f"apidiscovery.k8s.io/{form.version}",
+                    "metadata": {},
+                    "items": items,
                 }
-            )  # fmt: skip
+            )
             self._cache[key] = body
         content_type = f"{JSON};g=apidiscovery.k8s.io;v={form.version};as=APIGroupDiscoveryList"
         return Response(body, content_type=content_type, headers=_VARY)
@@ -198,10 +230,18 @@ _VARY = ((b"vary", b"Accept"),)
 def _entries(kind: Kind, group: str, version: str) -> list[_Entry]:
     entries = [
         _Entry(
-            kind.resource, kind.singular, kind.namespaced, group, version, kind.kind, tuple(sorted(kind.verbs)),
-            kind.short_names, kind.categories, _storage_hash(kind),
+            kind.resource,
+            kind.singular,
+            kind.namespaced,
+            group,
+            version,
+            kind.kind,
+            tuple(sorted(kind.verbs)),
+            kind.short_names,
+            kind.categories,
+            _storage_hash(kind),
         )
-    ]  # fmt: skip
+    ]
     if kind.status:
         entries.append(_Entry(f"{kind.resource}/status", "", kind.namespaced, group, version, kind.kind, _STATUS_VERBS))
     if kind.scale is not None:
@@ -218,9 +258,12 @@ def _group(name: str, versions: Sequence[str]) -> dict[str, Any]:
 
 def _resource(entry: _Entry, group: str, version: str) -> dict[str, Any]:
     item: dict[str, Any] = {
-        "name": entry.name, "singularName": entry.singular, "namespaced": entry.namespaced, "kind": entry.kind,
+        "name": entry.name,
+        "singularName": entry.singular,
+        "namespaced": entry.namespaced,
+        "kind": entry.kind,
         "verbs": entry.verbs,
-    }  # fmt: skip
+    }
     if (entry.group, entry.version) != (group, version):
         item["group"], item["version"] = entry.group, entry.version
     if entry.short_names:
@@ -252,10 +295,12 @@ def _aggregate(name: str, versions: Mapping[str, Sequence[_Entry]]) -> dict[str,
                 )
                 continue
             item = {
-                "resource": entry.name, "responseKind": kind,
+                "resource": entry.name,
+                "responseKind": kind,
                 "scope": "Namespaced" if entry.namespaced else "Cluster",
-                "singularResource": entry.singular, "verbs": entry.verbs,
-            }  # fmt: skip
+                "singularResource": entry.singular,
+                "verbs": entry.verbs,
+            }
             if entry.short_names:
                 item["shortNames"] = entry.short_names
             if entry.categories:

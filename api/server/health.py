@@ -37,18 +37,25 @@ class Metrics:
         self.registry = CollectorRegistry()
         buildinfo.show(self.registry)
         self._requests = Counter(
-            "fleet_api_requests_total", "Requests by verb, resource and code.", ("verb", "resource", "code"),
+            "fleet_api_requests_total",
+            "Requests by verb, resource and code.",
+            ("verb", "resource", "code"),
             registry=self.registry,
-        )  # fmt: skip
+        )
         self._seconds = Histogram(
-            "fleet_api_request_seconds", "Time to answer a request that is not a watch.", ("verb", "resource"),
-            registry=self.registry, buckets=(0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10),
-        )  # fmt: skip
+            "fleet_api_request_seconds",
+            "Time to answer a request that is not a watch.",
+            ("verb", "resource"),
+            registry=self.registry,
+            buckets=(0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10),
+        )
         self.watches = Gauge("fleet_api_watches", "Open watches.", registry=self.registry)
         self._watch_lag = Histogram(
-            "fleet_api_watch_lag_seconds", "From the commit of an event until a watcher has it, of some events.",
-            registry=self.registry, buckets=(0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30),
-        )  # fmt: skip
+            "fleet_api_watch_lag_seconds",
+            "From the commit of an event until a watcher has it, of some events.",
+            registry=self.registry,
+            buckets=(0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30),
+        )
         self.agents = Gauge("fleet_api_agents", "Members whose agents are connected here.", registry=self.registry)
         self.edge = EdgeMetrics(self.registry)
         # Looking a labelled child up costs more than counting, so children are kept.
@@ -97,10 +104,16 @@ def version_document(version: str, commit: str = "") -> dict[str, str]:
     if match is None:
         raise ValueError(f"not a semantic version: {version}")
     return {
-        "major": match[1], "minor": match[2], "gitVersion": version, "gitCommit": commit, "gitTreeState": "clean",
-        "buildDate": "1970-01-01T00:00:00Z", "goVersion": "none", "compiler": "CPython",
+        "major": match[1],
+        "minor": match[2],
+        "gitVersion": version,
+        "gitCommit": commit,
+        "gitTreeState": "clean",
+        "buildDate": "1970-01-01T00:00:00Z",
+        "goVersion": "none",
+        "compiler": "CPython",
         "platform": f"linux/{platform.machine().replace('x86_64', 'amd64').replace('aarch64', 'arm64')}",
-    }  # fmt: skip
+    }
 
 
 # A check of /readyz: "" when all is well, else what is wrong.
@@ -136,9 +149,11 @@ class Health:
         results = {name: await self._check(name) for name in self._names}
         registry = CollectorRegistry()
         gauge = Gauge(
-            "kubernetes_healthcheck", "The result of a single check: 1 when all is well.", ("name", "type"),
+            "kubernetes_healthcheck",
+            "The result of a single check: 1 when all is well.",
+            ("name", "type"),
             registry=registry,
-        )  # fmt: skip
+        )
         for name, wrong in results.items():
             gauge.labels(name, "readyz").set(not wrong)
         return Response(generate_latest(registry), content_type=CONTENT_TYPE_LATEST)

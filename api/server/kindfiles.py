@@ -96,11 +96,13 @@ def _kind(text: dict[str, Any], parts: dict[str, Any], types: Definitions) -> Ki
         return kind
     others = [
         replace(
-            kind, version=other["version"], schema=types.resolve(other["schemaFrom"]),
+            kind,
+            version=other["version"],
+            schema=types.resolve(other["schemaFrom"]),
             columns=tuple(_column(column) for column in other.get("columns", text.get("columns", ()))),
         )
         for other in text["otherVersions"]
-    ]  # fmt: skip
+    ]
     return family_of([kind, *others], Family(kind.api_version, {}, code=_CONVERSIONS[kind.group, kind.resource]))
 
 

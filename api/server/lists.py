@@ -213,9 +213,15 @@ async def read_page(
             page = await _one(source, served, namespace or "", name, selection)
         else:
             page = await source.list(
-                kind.group, kind.resource, namespace=namespace, selector=selection.selector, limit=limit,
-                start=start, at=at, fresh=fresh,
-            )  # fmt: skip
+                kind.group,
+                kind.resource,
+                namespace=namespace,
+                selector=selection.selector,
+                limit=limit,
+                start=start,
+                at=at,
+                fresh=fresh,
+            )
     except Expired:
         raise _list_expired(start) from None
     except FutureRevision as error:

@@ -161,9 +161,16 @@ def _wanted(resource: Mapping[str, Any] | None, path: Mapping[str, Any] | None) 
 def _kind(item: Virtual) -> Kind:
     name = f"{_TYPES[item.kind_group or item.group]}.{item.kind}"
     return Kind(
-        item.kind_group or item.group, item.kind_version or item.version, item.kind, item.resource, item.singular,
-        item.namespaced, "", builtin=True, schema=definitions().resolve(name),
-    )  # fmt: skip
+        item.kind_group or item.group,
+        item.kind_version or item.version,
+        item.kind,
+        item.resource,
+        item.singular,
+        item.namespaced,
+        "",
+        builtin=True,
+        schema=definitions().resolve(name),
+    )
 
 
 def decode(item: Virtual, body: Body) -> None:

@@ -42,14 +42,22 @@ SUBRESOURCES = (
     Virtual("", "v1", "namespaces/finalize", "Namespace", False, ("update",)),
     Virtual("", "v1", "serviceaccounts/token", "TokenRequest", True, ("create",), "authentication.k8s.io", "v1"),
     Virtual(
-        "certificates.k8s.io", "v1", "certificatesigningrequests/approval", "CertificateSigningRequest", False,
+        "certificates.k8s.io",
+        "v1",
+        "certificatesigningrequests/approval",
+        "CertificateSigningRequest",
+        False,
         ("get", "patch", "update"),
     ),
     Virtual(
-        "cluster.karmada.io", "v1alpha1", "clusters/proxy", "Cluster", False,
+        "cluster.karmada.io",
+        "v1alpha1",
+        "clusters/proxy",
+        "Cluster",
+        False,
         ("create", "delete", "get", "patch", "update"),
     ),
-)  # fmt: skip
+)
 _TOKEN_REQUEST = next(item for item in SUBRESOURCES if item.kind == "TokenRequest")
 MIN_TOKEN_S = 600
 MAX_TOKEN_S = 48 * 3600
@@ -221,11 +229,12 @@ class Subresources:
         )
         annotate(ISSUED, issued.credential)
         answer = {
-            "kind": "TokenRequest", "apiVersion": "authentication.k8s.io/v1",
+            "kind": "TokenRequest",
+            "apiVersion": "authentication.k8s.io/v1",
             "metadata": {"name": route.name, "namespace": route.namespace},
             "spec": {**spec, "expirationSeconds": seconds},
             "status": {"token": issued.token, "expirationTimestamp": rfc3339(issued.expires)},
-        }  # fmt: skip
+        }
         return json_response(answer, 201)
 
 
@@ -246,9 +255,12 @@ def scale_of(served: Served, body: Mapping[str, Any]) -> Body:
     if isinstance(selector, str) and selector:
         status["selector"] = selector
     return {
-        "kind": "Scale", "apiVersion": "autoscaling/v1", "metadata": shown,
-        "spec": {"replicas": _at(body, scale.spec_replicas_path) or 0}, "status": status,
-    }  # fmt: skip
+        "kind": "Scale",
+        "apiVersion": "autoscaling/v1",
+        "metadata": shown,
+        "spec": {"replicas": _at(body, scale.spec_replicas_path) or 0},
+        "status": status,
+    }
 
 
 def _names_version(patch: Any) -> bool:

@@ -16,8 +16,10 @@ from fleet.values.ports import Body, Stored
 def metadata_only(body: Mapping[str, Any], version: str) -> Body:
     """The PartialObjectMetadata of an object."""
     return {
-        "kind": "PartialObjectMetadata", "apiVersion": f"meta.k8s.io/{version}", "metadata": body.get("metadata", {}),
-    }  # fmt: skip
+        "kind": "PartialObjectMetadata",
+        "apiVersion": f"meta.k8s.io/{version}",
+        "metadata": body.get("metadata", {}),
+    }
 
 
 def table(
@@ -59,8 +61,10 @@ def table_of(
     more = served.joined.columns if served.joined is not None else ()
     return orjson.dumps(
         {
-            "kind": "Table", "apiVersion": f"meta.k8s.io/{version}", "metadata": meta,
+            "kind": "Table",
+            "apiVersion": f"meta.k8s.io/{version}",
+            "metadata": meta,
             "columnDefinitions": column_definitions(served.kind, more) if columns else None,
             "rows": [orjson.Fragment(row) for row in rows],
         }
-    )  # fmt: skip
+    )

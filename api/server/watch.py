@@ -83,9 +83,17 @@ def parse_watch(
     bookmarks = request.flag("allowWatchBookmarks")
     since = None if initial else (revision or None)
     return WatchRequest(
-        served, namespace, selection, form, query.get("includeObject", ""), since, initial,
-        initial and send_initial is not None and bookmarks, bookmarks, timeout_s,
-    )  # fmt: skip
+        served,
+        namespace,
+        selection,
+        form,
+        query.get("includeObject", ""),
+        since,
+        initial,
+        initial and send_initial is not None and bookmarks,
+        bookmarks,
+        timeout_s,
+    )
 
 
 def _line(kind: str, raw: bytes) -> bytes:
@@ -125,9 +133,15 @@ class _Writer:
         columns = form == "Table" and not self.columns_sent
         self.columns_sent = True
         key = (
-            (stored.revision, stored.uid, kind, form, asked.form.version, asked.include_object, columns,
-             asked.served.api_version)
-        )  # fmt: skip
+            stored.revision,
+            stored.uid,
+            kind,
+            form,
+            asked.form.version,
+            asked.include_object,
+            columns,
+            asked.served.api_version,
+        )
         line = self.shared.get(key) if shared else None
         if line is None:
             line = _line(kind, self._shown(stored, columns))
@@ -164,9 +178,14 @@ class _Writer:
         asked = self.asked
         if asked.form.form == "Table":
             return table(
-                asked.served, [stored], asked.form.version, asked.include_object, stored.revision, self.clock.now(),
+                asked.served,
+                [stored],
+                asked.form.version,
+                asked.include_object,
+                stored.revision,
+                self.clock.now(),
                 columns=columns,
-            )  # fmt: skip
+            )
         if asked.form.form.startswith("PartialObjectMetadata"):
             return orjson.dumps(metadata_only(asked.served.shown(stored.body), asked.form.version))
         return asked.served.outward(stored.raw)
@@ -202,9 +221,12 @@ class _Writer:
             version = f"meta.k8s.io/{self.asked.form.version}"
             item = {"kind": "PartialObjectMetadata", "apiVersion": version, "metadata": {**meta}}
             body: Body = {
-                "kind": "Table", "apiVersion": version, "metadata": {"resourceVersion": str(revision)},
-                "columnDefinitions": None, "rows": [{"cells": [], "object": item}],
-            }  # fmt: skip
+                "kind": "Table",
+                "apiVersion": version,
+                "metadata": {"resourceVersion": str(revision)},
+                "columnDefinitions": None,
+                "rows": [{"cells": [], "object": item}],
+            }
         elif self.asked.form.form:
             version = f"meta.k8s.io/{self.asked.form.version}"
             body = {"kind": "PartialObjectMetadata", "apiVersion": version, "metadata": meta}

@@ -64,9 +64,12 @@ def parse_options(request: Request, verb: str, *, apply: bool = False) -> Option
             verb, Cause("force", "Forbidden: may not be specified for non-apply patch", "FieldValueForbidden")
         )
     return Options(
-        user=request.user, manager=manager or request.agent, dry_run=dry_run == "All", field_validation=validation,
+        user=request.user,
+        manager=manager or request.agent,
+        dry_run=dry_run == "All",
+        field_validation=validation,
         force=request.flag("force"),
-    )  # fmt: skip
+    )
 
 
 def refuse_strict(strict: list[str], options: Options) -> tuple[str, ...]:

@@ -137,13 +137,25 @@ class EmbeddedPostgres:
         new = self.directory / "data.new"
         shutil.rmtree(new, ignore_errors=True)
         arguments = [
-            str(_binaries(None) / "initdb"), "-D", str(new), "-U", USER, "--encoding=UTF8", "--no-locale",
-            "--auth-local=trust", "--auth-host=reject",
-        ]  # fmt: skip
+            str(_binaries(None) / "initdb"),
+            "-D",
+            str(new),
+            "-U",
+            USER,
+            "--encoding=UTF8",
+            "--no-locale",
+            "--auth-local=trust",
+            "--auth-host=reject",
+        ]
         done = subprocess.run(
             [*_as_account(account, self.directory), *arguments],
-            cwd="/", env=_environment(), capture_output=True, text=True, timeout=120, check=False,
-        )  # fmt: skip
+            cwd="/",
+            env=_environment(),
+            capture_output=True,
+            text=True,
+            timeout=120,
+            check=False,
+        )
         if done.returncode != 0:
             raise EmbeddedFailed(f"initdb failed: {done.stderr.strip() or done.stdout.strip()}")
         new.rename(self._data)
@@ -186,9 +198,13 @@ class EmbeddedPostgres:
             with append_private(server_log) as output:
                 self._child = subprocess.Popen(
                     watchdog.command(self.directory, server),
-                    cwd="/", env=_environment(), stdin=subprocess.DEVNULL, stdout=output, stderr=output,
+                    cwd="/",
+                    env=_environment(),
+                    stdin=subprocess.DEVNULL,
+                    stdout=output,
+                    stderr=output,
                     start_new_session=True,
-                )  # fmt: skip
+                )
 
     async def _ensure_database(self) -> None:
         connection = await asyncpg.connect(self.dsn_of("postgres"), timeout=10)

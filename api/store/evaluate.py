@@ -19,11 +19,21 @@ from fleet.values.ports import Body, Change, Conflict, Delete, Event, EventType,
 # resource: a path that an object does not have costs nothing, and a custom kind that uses the same names is served as
 # well.
 SELECTABLE = (
-    ("involvedObject",), ("reason",), ("reportingComponent",), ("source", "component"), ("type",),
-    ("spec", "nodeName"), ("spec", "restartPolicy"), ("spec", "schedulerName"), ("spec", "serviceAccountName"),
-    ("spec", "unschedulable"), ("status", "nominatedNodeName"), ("status", "phase"), ("status", "podIP"),
+    ("involvedObject",),
+    ("reason",),
+    ("reportingComponent",),
+    ("source", "component"),
+    ("type",),
+    ("spec", "nodeName"),
+    ("spec", "restartPolicy"),
+    ("spec", "schedulerName"),
+    ("spec", "serviceAccountName"),
+    ("spec", "unschedulable"),
+    ("status", "nominatedNodeName"),
+    ("status", "phase"),
+    ("status", "podIP"),
     ("status", "successful"),
-)  # fmt: skip
+)
 
 
 @dataclass(frozen=True, slots=True)

@@ -53,12 +53,19 @@ async def facts(dsn: str, wall: float) -> dict[str, Any]:
         schema = await version_of(connection)
     write = await trial(dsn)
     return {
-        "version": row["version"], "schema": schema, "wanted": HEAD, "bytes": row["bytes"],
-        "connections": row["connections"], "mostConnections": row["most_connections"],
-        "oldestTransactionS": round(row["oldest_s"], 1), "roundTripMs": round((answered - asked) * 1000, 1),
-        "writeMs": write.ms, "writeTrouble": write.trouble, "blockers": [asdict(one) for one in write.blockers],
+        "version": row["version"],
+        "schema": schema,
+        "wanted": HEAD,
+        "bytes": row["bytes"],
+        "connections": row["connections"],
+        "mostConnections": row["most_connections"],
+        "oldestTransactionS": round(row["oldest_s"], 1),
+        "roundTripMs": round((answered - asked) * 1000, 1),
+        "writeMs": write.ms,
+        "writeTrouble": write.trouble,
+        "blockers": [asdict(one) for one in write.blockers],
         "aheadS": round(theirs - (wall + (asked + answered) / 2 - began), 3),
-    }  # fmt: skip
+    }
 
 
 async def log_after(dsn: str, revision: int) -> tuple[int, int, float | None]:

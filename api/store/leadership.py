@@ -208,8 +208,9 @@ class _Turn:
             "INSERT INTO leaders (name, holder, epoch)"
             " VALUES ($1, $2, (SELECT coalesce(max(epoch), 0) + 1 FROM leaders))"
             " ON CONFLICT (name) DO UPDATE SET holder = excluded.holder, epoch = excluded.epoch RETURNING epoch",
-            self._name, self._holder,
-        )  # fmt: skip
+            self._name,
+            self._holder,
+        )
         await connection.execute("COMMIT")
         return epoch
 

@@ -81,8 +81,9 @@ class Maintenance:
                 done = await connection.execute(
                     "DELETE FROM events WHERE revision IN"
                     " (SELECT revision FROM events WHERE revision <= $1 ORDER BY revision LIMIT $2)",
-                    compacted, CHUNK,
-                )  # fmt: skip
+                    compacted,
+                    CHUNK,
+                )
             if done != f"DELETE {CHUNK}":
                 return compacted
 
@@ -114,8 +115,9 @@ class Maintenance:
                     rows = await connection.fetch(
                         f'SELECT ctid, "group", resource, namespace, name, key_id, body FROM {table}'
                         " WHERE key_id IS NOT NULL AND key_id <> $1 LIMIT $2",
-                        box.current, CHUNK,
-                    )  # fmt: skip
+                        box.current,
+                        CHUNK,
+                    )
                     for row in rows:
                         key = Key(row["group"], row["resource"], row["namespace"], row["name"])
                         key_id, body = box.seal(key, box.open(key, row["key_id"], row["body"]))

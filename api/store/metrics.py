@@ -26,9 +26,11 @@ class StoreMetrics(Collector):
         yield CounterMetricFamily("fleet_store_commits", "Commits of this process.", stats.commits)
         yield CounterMetricFamily("fleet_store_writes", "Objects that its commits wrote.", stats.writes)
         yield SummaryMetricFamily(
-            "fleet_store_batch_seconds", "Batches of commits, one transaction each, and their time.",
-            count_value=stats.batches, sum_value=stats.batch_s,
-        )  # fmt: skip
+            "fleet_store_batch_seconds",
+            "Batches of commits, one transaction each, and their time.",
+            count_value=stats.batches,
+            sum_value=stats.batch_s,
+        )
         if figures.database_bytes is not None:
             yield GaugeMetricFamily("fleet_store_database_bytes", "Size of the database.", figures.database_bytes)
         labels = ("connection",)

@@ -281,14 +281,17 @@ class PostgresStore:
             async with self._reader.use() as connection, connection.transaction():
                 number = await connection.fetchval(
                     "INSERT INTO history (kind, at, body) VALUES ($1, $2, $3) RETURNING id",
-                    kind, self._clock.now(), orjson.dumps(record),
-                )  # fmt: skip
+                    kind,
+                    self._clock.now(),
+                    orjson.dumps(record),
+                )
                 if keep is not None:
                     await connection.execute(
                         "DELETE FROM history WHERE kind = $1 AND id <="
                         " (SELECT id FROM history WHERE kind = $1 ORDER BY id DESC OFFSET $2 LIMIT 1)",
-                        kind, keep,
-                    )  # fmt: skip
+                        kind,
+                        keep,
+                    )
                 return int(number)
         except (*BROKEN, asyncpg.PostgresError) as error:
             raise StoreUnavailable(f"the database does not take it: {error!r}") from error
@@ -301,8 +304,10 @@ class PostgresStore:
                 rows = await connection.fetch(
                     "SELECT id, at, body FROM history WHERE kind = $1 AND ($2::bigint IS NULL OR id < $2)"
                     " ORDER BY id DESC LIMIT $3",
-                    kind, before, limit,
-                )  # fmt: skip
+                    kind,
+                    before,
+                    limit,
+                )
         except BROKEN as error:
             raise StoreUnavailable(why_away(error)) from error
         return [{**orjson.loads(row["body"]), "id": row["id"], "at": row["at"]} for row in rows]

@@ -146,9 +146,18 @@ def write_arguments(events: Sequence[Event], bodies: Sequence[tuple[str | None, 
         final[key] = index
         key_id, body = bodies[index]
         row = (
-            event.revision, str(event.type), key.group, key.resource, key.namespace, key.name, event.stored.uid,
-            event.at, key_id, body, None if event.previous is None else orjson.dumps(event.previous),
-        )  # fmt: skip
+            event.revision,
+            str(event.type),
+            key.group,
+            key.resource,
+            key.namespace,
+            key.name,
+            event.stored.uid,
+            event.at,
+            key_id,
+            body,
+            None if event.previous is None else orjson.dumps(event.previous),
+        )
         for column, value in zip(log, row, strict=True):
             column.append(value)
     written: list[list[Any]] = [[] for _ in range(8)]

@@ -282,9 +282,8 @@ class Writer:
         OutcomeUnknown where that cannot be known."""
         deadline = asyncio.get_running_loop().time() + RESOLVE_S
         wanted = [
-            (event.revision, str(event.type), body)
-            for event, (_, body) in zip(batch.events, batch.bodies, strict=True)
-        ]  # fmt: skip
+            (event.revision, str(event.type), body) for event, (_, body) in zip(batch.events, batch.bodies, strict=True)
+        ]
         while True:
             try:
                 async with self.link.use() as connection:

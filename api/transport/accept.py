@@ -27,9 +27,15 @@ class Acceptor:
     the slot back when the connection is lost. `tls` may be set anew, for the connections to come."""
 
     def __init__(
-        self, sock: socket.socket, make: Callable[[Slot], asyncio.Protocol], connections: Connections, bounds: Bounds,
-        *, tls: ssl.SSLContext | None, backlog: int,
-    ) -> None:  # fmt: skip
+        self,
+        sock: socket.socket,
+        make: Callable[[Slot], asyncio.Protocol],
+        connections: Connections,
+        bounds: Bounds,
+        *,
+        tls: ssl.SSLContext | None,
+        backlog: int,
+    ) -> None:
         self._socket, self._make, self._connections, self._bounds = sock, make, connections, bounds
         self.tls, self._backlog = tls, backlog
         self._loop = asyncio.get_running_loop()

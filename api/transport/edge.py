@@ -49,9 +49,11 @@ class EdgeMetrics:
     def __init__(self, registry: CollectorRegistry) -> None:
         self.connections = Gauge("fleet_api_connections", "Open connections.", registry=registry)
         self._refused = Metric(
-            "fleet_api_refused_total", "Connections and requests refused before authentication, by bound.", ("bound",),
+            "fleet_api_refused_total",
+            "Connections and requests refused before authentication, by bound.",
+            ("bound",),
             registry=registry,
-        )  # fmt: skip
+        )
         self._cut = Metric(
             "fleet_api_slow_readers_total", "Connections ended since the client did not read.", registry=registry
         )

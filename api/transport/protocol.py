@@ -67,9 +67,16 @@ class BoundedProtocol(HttpToolsProtocol):
     """One connection."""
 
     def __init__(
-        self, config: Config, server_state: ServerState, app_state: dict[str, Any], *, bounds: Bounds,
-        metrics: EdgeMetrics, slot: Slot, reader: Reader | None,
-    ) -> None:  # fmt: skip
+        self,
+        config: Config,
+        server_state: ServerState,
+        app_state: dict[str, Any],
+        *,
+        bounds: Bounds,
+        metrics: EdgeMetrics,
+        slot: Slot,
+        reader: Reader | None,
+    ) -> None:
         super().__init__(config, server_state, app_state, asyncio.get_running_loop())
         self._bounds, self._metrics, self._slot, self._reader = bounds, metrics, slot, reader
         self._turn: asyncio.Future[bool] | None = None  # which the reading of the next request waits for

@@ -37,9 +37,14 @@ class _Uvicorn(uvicorn.Server):
     """A uvicorn that leaves the signals of the process to its caller, and has bounds on its connections."""
 
     def __init__(
-        self, config: uvicorn.Config, bounds: Bounds, metrics: EdgeMetrics, certificates: Certificates | None,
-        authorities: tuple[Path, ...], reader: Callable[[], Reader] | None,
-    ) -> None:  # fmt: skip
+        self,
+        config: uvicorn.Config,
+        bounds: Bounds,
+        metrics: EdgeMetrics,
+        certificates: Certificates | None,
+        authorities: tuple[Path, ...],
+        reader: Callable[[], Reader] | None,
+    ) -> None:
         super().__init__(config)
         self._bounds, self._metrics, self._reader = bounds, metrics, reader
         self._certificates, self._authorities = certificates, authorities
@@ -91,9 +96,14 @@ class _Uvicorn(uvicorn.Server):
 
     def _protocol(self, slot: Slot) -> asyncio.Protocol:
         return BoundedProtocol(
-            self.config, self.server_state, self.lifespan.state, bounds=self._bounds, metrics=self._metrics,
-            slot=slot, reader=self._reader() if self._reader is not None else None,
-        )  # fmt: skip
+            self.config,
+            self.server_state,
+            self.lifespan.state,
+            bounds=self._bounds,
+            metrics=self._metrics,
+            slot=slot,
+            reader=self._reader() if self._reader is not None else None,
+        )
 
 
 def bind(host: str, port: int) -> socket.socket:
@@ -122,13 +132,24 @@ class Server:
     """
 
     def __init__(
-        self, app: ASGIApp, *, host: str = "127.0.0.1", port: int = 0, cert: Path | None = None,
-        key: Path | None = None, close_streams: Callable[[], None] | None = None,
-        listener: socket.socket | None = None, bounds: Bounds | None = None, metrics: EdgeMetrics | None = None,
-        client_authorities: tuple[Path, ...] = (), drain_s: float = 0.0, on_drain: Callable[[], None] | None = None,
-        finish_s: float = STOP_S, reader: Callable[[], Reader] | None = None,
+        self,
+        app: ASGIApp,
+        *,
+        host: str = "127.0.0.1",
+        port: int = 0,
+        cert: Path | None = None,
+        key: Path | None = None,
+        close_streams: Callable[[], None] | None = None,
+        listener: socket.socket | None = None,
+        bounds: Bounds | None = None,
+        metrics: EdgeMetrics | None = None,
+        client_authorities: tuple[Path, ...] = (),
+        drain_s: float = 0.0,
+        on_drain: Callable[[], None] | None = None,
+        finish_s: float = STOP_S,
+        reader: Callable[[], Reader] | None = None,
         certificates: Certificates | None = None,
-    ) -> None:  # fmt: skip
+    ) -> None:
         self._drain_s, self._on_drain, self._finish_s = drain_s, on_drain, finish_s
         self._socket = listener or bind(host, port)
         self.host = host
@@ -138,10 +159,21 @@ class Server:
             certificates = Certificates(Pair(cert, key))
         self._tls = certificates is not None
         config = uvicorn.Config(
-            app, host=host, port=self.port, http=BoundedProtocol, ws="none", lifespan="off", log_config=None,
-            access_log=False, server_header=False, date_header=True, proxy_headers=False,
-            timeout_keep_alive=75, timeout_graceful_shutdown=int(finish_s), backlog=BACKLOG,
-        )  # fmt: skip
+            app,
+            host=host,
+            port=self.port,
+            http=BoundedProtocol,
+            ws="none",
+            lifespan="off",
+            log_config=None,
+            access_log=False,
+            server_header=False,
+            date_header=True,
+            proxy_headers=False,
+            timeout_keep_alive=75,
+            timeout_graceful_shutdown=int(finish_s),
+            backlog=BACKLOG,
+        )
         bounds = bounds or Bounds()
         bounds = replace(bounds, connections=room_for(bounds.connections))
         metrics = metrics or EdgeMetrics(CollectorRegistry())

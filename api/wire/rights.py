@@ -52,10 +52,12 @@ class PolicyRule:
         if not isinstance(rule, Mapping):
             raise ValueError("a rule is an object")
         return cls(
-            frozenset(_texts(rule, "verbs")), frozenset(_texts(rule, "apiGroups")),
-            frozenset(_texts(rule, "resources")), frozenset(_texts(rule, "resourceNames")),
+            frozenset(_texts(rule, "verbs")),
+            frozenset(_texts(rule, "apiGroups")),
+            frozenset(_texts(rule, "resources")),
+            frozenset(_texts(rule, "resourceNames")),
             _texts(rule, "nonResourceURLs"),
-        )  # fmt: skip
+        )
 
     def allows(self, wanted: Attributes) -> bool:
         if wanted.verb not in self.verbs and "*" not in self.verbs:
@@ -78,8 +80,10 @@ class PolicyRule:
         """As a role writes it."""
         shown: dict[str, Any] = {"verbs": sorted(self.verbs)}
         for key, values in (
-            ("apiGroups", self.groups), ("resources", self.resources), ("resourceNames", self.names),
-        ):  # fmt: skip
+            ("apiGroups", self.groups),
+            ("resources", self.resources),
+            ("resourceNames", self.names),
+        ):
             if values:
                 shown[key] = sorted(values)
         if self.urls:
@@ -110,9 +114,18 @@ EVERYTHING = (
     PolicyRule(frozenset("*"), urls=("*",)),
 )
 _DISCOVERY = (
-    "/api", "/api/*", "/apis", "/apis/*", "/openapi", "/openapi/*", "/version", "/version/", "/healthz", "/livez",
+    "/api",
+    "/api/*",
+    "/apis",
+    "/apis/*",
+    "/openapi",
+    "/openapi/*",
+    "/version",
+    "/version/",
+    "/healthz",
+    "/livez",
     "/readyz",
-)  # fmt: skip
+)
 FOR_EVERYBODY = (
     PolicyRule(frozenset({"get"}), urls=_DISCOVERY),
     _rule("create", "authorization.k8s.io", "selfsubjectaccessreviews selfsubjectrulesreviews"),

@@ -20,10 +20,14 @@ from fleet.values.ports import Body, Stored
 _EVENTS = ("events.k8s.io", "events")
 _STORED_EVENTS = ("", "events")
 _EVENT_FIELDS = {
-    "regarding": "involvedObject", "note": "message", "reportingController": "reportingComponent",
-    "deprecatedSource": "source", "deprecatedFirstTimestamp": "firstTimestamp",
-    "deprecatedLastTimestamp": "lastTimestamp", "deprecatedCount": "count",
-}  # fmt: skip
+    "regarding": "involvedObject",
+    "note": "message",
+    "reportingController": "reportingComponent",
+    "deprecatedSource": "source",
+    "deprecatedFirstTimestamp": "firstTimestamp",
+    "deprecatedLastTimestamp": "lastTimestamp",
+    "deprecatedCount": "count",
+}
 
 
 class Joined(Protocol):

@@ -97,10 +97,14 @@ def job_seen(life: Life | None, seen: Seen) -> Life:
     if life is None:
         submitted = seconds(text(metadata.get("creationTimestamp"))) or seen.at
         life = Life(
-            uid=metadata["uid"], submitted=submitted, namespace=text(metadata.get("namespace")),
-            name=metadata["name"], kind=word_of(seen.body),
-            user=_user(seen.body), spell=(NO_POLICY, submitted),
-        )  # fmt: skip
+            uid=metadata["uid"],
+            submitted=submitted,
+            namespace=text(metadata.get("namespace")),
+            name=metadata["name"],
+            kind=word_of(seen.body),
+            user=_user(seen.body),
+            spell=(NO_POLICY, submitted),
+        )
     if life.run is None or life.run.ended is not None:
         life = _sized(life, _asked(seen.body))
     if not seen.gone or life.ended is not None:
@@ -172,10 +176,14 @@ def _of_binding(binding: Body, seen: Seen) -> Life:
     resource = b.resource_of(binding)
     submitted = seconds(text(binding["metadata"].get("creationTimestamp"))) or seen.at
     return Life(
-        uid=text(resource.get("uid")), submitted=submitted, namespace=text(resource.get("namespace")),
-        name=text(resource.get("name")), kind=word_of(resource),
-        user=_user(binding), spell=(UNDECIDED, submitted),
-    )  # fmt: skip
+        uid=text(resource.get("uid")),
+        submitted=submitted,
+        namespace=text(resource.get("namespace")),
+        name=text(resource.get("name")),
+        kind=word_of(resource),
+        user=_user(binding),
+        spell=(UNDECIDED, submitted),
+    )
 
 
 def _placed(life: Life, seen: Seen) -> Life:
@@ -235,10 +243,12 @@ def _settled(life: Life, seen: Seen) -> Life:
 def _finished(life: Life, seen: Seen, outcome: str) -> Life:
     told = condition(seen.body, b.FINISHED) or {}
     return replace(
-        life, state=outcome, ended=life.ended or _time(text(told.get("lastTransitionTime")), seen),
+        life,
+        state=outcome,
+        ended=life.ended or _time(text(told.get("lastTransitionTime")), seen),
         why="JobFailed" if outcome == Outcome.FAILED else None,
         message=_kept(text(told.get("message")))[:MESSAGE_MAX] or None,
-    )  # fmt: skip
+    )
 
 
 def _respelt(life: Life, reason: str, seen: Seen) -> Life:

@@ -74,9 +74,14 @@ class Recorder:
     """`begin` once, then `step` again and again."""
 
     def __init__(
-        self, store: Store, registry: Registry, engine: AsyncEngine, clock: Clock, models: Models = nothing_known,
+        self,
+        store: Store,
+        registry: Registry,
+        engine: AsyncEngine,
+        clock: Clock,
+        models: Models = nothing_known,
         tell: Tell = nobody,
-    ) -> None:  # fmt: skip
+    ) -> None:
         self.revision = -1  # up to which the history is written, or has nothing to write
         self.at = 0.0  # the time of the last event that is written
         self.unwritten: set[str] = set()  # jobs whose rows the database refused

@@ -183,10 +183,12 @@ def _waits(by: By | None, period: Period, chosen: Chosen) -> sa.Select[Any]:
     wait = source.c.started - source.c.submitted
     ranks = sa.literal(list(PERCENTILES), ARRAY(sa.Float))
     columns = (
-        sa.func.count(), sa.func.count(source.c.started),
+        sa.func.count(),
+        sa.func.count(source.c.started),
         sa.func.count().filter(source.c.started.is_(None), source.c.ended.is_(None)),
-        sa.func.percentile_disc(ranks).within_group(wait), sa.func.avg(wait),
-    )  # fmt: skip
+        sa.func.percentile_disc(ranks).within_group(wait),
+        sa.func.avg(wait),
+    )
     if by is None:
         return sa.select(sa.null().label("key"), *columns)
     # The rows are sorted by group, and a sort by text takes four times as long as one by its hash of 64 bits.
@@ -218,10 +220,14 @@ def _wait_row(found: Sequence[Any], reasons: dict[str, float] | None) -> Row:
     key, submitted, started, waiting, ranks, mean = found
     spans = [None, None, None] if ranks is None else list(ranks)
     return {
-        "key": key or None, "submitted": submitted, "started": started, "waiting": waiting, "meanS": _whole(mean),
+        "key": key or None,
+        "submitted": submitted,
+        "started": started,
+        "waiting": waiting,
+        "meanS": _whole(mean),
         **{f"p{rank * 100:g}S": _whole(span) for rank, span in zip(PERCENTILES, spans, strict=True)},
         "reasons": reasons,
-    }  # fmt: skip
+    }
 
 
 def _whole(span: timedelta | None) -> float | None:
@@ -232,10 +238,14 @@ def _whole(span: timedelta | None) -> float | None:
 def _spent(name: str | None, hours: dict[str, float]) -> Row:
     used, lost = sum(hours.values()), sum(hours.get(outcome, 0.0) for outcome in LOST)
     return {
-        "key": name, "gpuHours": used, "countedGpuHours": used - lost, "lostGpuHours": lost,
-        "evictedGpuHours": hours.get("Evicted", 0.0), "failedGpuHours": hours.get("Failed", 0.0),
+        "key": name,
+        "gpuHours": used,
+        "countedGpuHours": used - lost,
+        "lostGpuHours": lost,
+        "evictedGpuHours": hours.get("Evicted", 0.0),
+        "failedGpuHours": hours.get("Failed", 0.0),
         "efficiency": (used - lost) / used if used else None,
-    }  # fmt: skip
+    }
 
 
 def _largest(rows: list[Row]) -> list[Row]:
@@ -264,9 +274,14 @@ def _within(recorded: Period | None) -> Any:
 
 
 async def _shares(
-    reader: Reader, by: By, recorded: Period | None, chosen: Chosen, within: dict[str | None, float],
-    rows: list[Row], total: Row,
-) -> None:  # fmt: skip
+    reader: Reader,
+    by: By,
+    recorded: Period | None,
+    chosen: Chosen,
+    within: dict[str | None, float],
+    rows: list[Row],
+    total: Row,
+) -> None:
     """Add capacity and share; null where the capacity is not known, and in rows that are no part of the members.
     `within`: GPU-hours in the recorded part, by row."""
     capacity = {} if recorded is None else await _capacity(reader, recorded, chosen)
@@ -289,11 +304,11 @@ async def _capacity(reader: Reader, recorded: Period, chosen: Chosen) -> dict[tu
         there.append(Usage.model == chosen.model)
     sampled = Usage.at == sa.any_(sa.literal(_minutes(recorded), ARRAY(sa.TIMESTAMP(timezone=True))))
     sums, minutes = await reader.together(
-        sa.select(Usage.name, Usage.model, sa.func.sum(Usage.capacity)).where(sampled, *there).group_by(
-            Usage.name, Usage.model
-        ),
+        sa.select(Usage.name, Usage.model, sa.func.sum(Usage.capacity))
+        .where(sampled, *there)
+        .group_by(Usage.name, Usage.model),
         sa.select(sa.func.count(sa.distinct(Usage.at))).where(sampled, Usage.scope == "member"),
-    )  # fmt: skip
+    )
     hours = (recorded.end - recorded.start).total_seconds() / HOUR_S / max(1, minutes[0][0])
     return {(name, model): capacity * hours for name, model, capacity in sums if capacity}
 

@@ -20,15 +20,25 @@ async def changes(reader: Reader, period: Period, chosen: Chosen, limit: int) ->
     one = (Attempt.job, Attempt.number)
     seen = sa.or_(Attempt.ended.is_(None), Attempt.ended >= period.start), *of_attempt(chosen)
     started = (
-        sa.select(*one, sa.func.min(Attempt.started).label("at"), sa.literal(STARTED).label("what"),
-                  sa.func.min(Attempt.member).label("member"))
-        .where(Attempt.started >= period.start, Attempt.started < period.end, *seen).group_by(*one)
-    )  # fmt: skip
+        sa.select(
+            *one,
+            sa.func.min(Attempt.started).label("at"),
+            sa.literal(STARTED).label("what"),
+            sa.func.min(Attempt.member).label("member"),
+        )
+        .where(Attempt.started >= period.start, Attempt.started < period.end, *seen)
+        .group_by(*one)
+    )
     ended = (
-        sa.select(*one, sa.func.max(Attempt.ended).label("at"), sa.func.min(Attempt.outcome).label("what"),
-                  sa.func.min(Attempt.member).label("member"))
-        .where(Attempt.ended >= period.start, Attempt.ended < period.end, *seen).group_by(*one)
-    )  # fmt: skip
+        sa.select(
+            *one,
+            sa.func.max(Attempt.ended).label("at"),
+            sa.func.min(Attempt.outcome).label("what"),
+            sa.func.min(Attempt.member).label("member"),
+        )
+        .where(Attempt.ended >= period.start, Attempt.ended < period.end, *seen)
+        .group_by(*one)
+    )
     both = sa.union_all(started, ended).subquery()
     newest = (
         sa.select(both.c.at, both.c.what, both.c.member, Job.namespace, Job.kind, Job.name, Job.gpus, Job.queue)

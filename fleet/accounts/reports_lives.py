@@ -71,11 +71,12 @@ async def life(reader: Reader, now: datetime, *which: Condition) -> Row | None:
     numbers = sorted({attempt.number for attempt in mine})
     spells = [
         {
-            "reason": reason, "goesOn": since is not None,
+            "reason": reason,
+            "goesOn": since is not None,
             "seconds": round(seconds + (max(0.0, (now - since).total_seconds()) if since is not None else 0.0), 3),
         }
         for reason, seconds, since in waits
-    ]  # fmt: skip
+    ]
     return _job(job, mine, now) | {
         "waits": sorted(spells, key=lambda spell: -spell["seconds"]),
         "placements": [_placement([a for a in mine if a.number == number], now) for number in numbers],
@@ -122,24 +123,46 @@ def _job(job: Any, attempts: Sequence[Any], now: datetime) -> Row:
     last = [attempt for attempt in attempts if attempt.number == attempts[-1].number]
     until = job.started or job.ended or now
     return {
-        "uid": job.uid, "namespace": job.namespace, "kind": job.kind, "name": job.name, "user": job.user,
-        "queue": job.queue, "priority": job.priority, "gpus": job.gpus, "pods": job.pods, "state": job.state,
-        "why": job.why, "message": job.message, "submitted": _time(job.submitted), "started": _time(job.started),
-        "ended": _time(job.ended), "waitedS": round(max(0.0, (until - job.submitted).total_seconds()), 3),
-        "ranS": _ran(attempts, now), "attempts": job.attempts, "evictions": job.evictions,
+        "uid": job.uid,
+        "namespace": job.namespace,
+        "kind": job.kind,
+        "name": job.name,
+        "user": job.user,
+        "queue": job.queue,
+        "priority": job.priority,
+        "gpus": job.gpus,
+        "pods": job.pods,
+        "state": job.state,
+        "why": job.why,
+        "message": job.message,
+        "submitted": _time(job.submitted),
+        "started": _time(job.started),
+        "ended": _time(job.ended),
+        "waitedS": round(max(0.0, (until - job.submitted).total_seconds()), 3),
+        "ranS": _ran(attempts, now),
+        "attempts": job.attempts,
+        "evictions": job.evictions,
         "members": list(dict.fromkeys(attempt.member for attempt in attempts)),
-        "models": _models(last), "gpuHours": _hours(attempts, now), "lostGpuHours": job.lost_gpu_s / HOUR_S,
-    }  # fmt: skip
+        "models": _models(last),
+        "gpuHours": _hours(attempts, now),
+        "lostGpuHours": job.lost_gpu_s / HOUR_S,
+    }
 
 
 def _placement(rows: Sequence[Any], now: datetime) -> Row:
     """One attempt; it has a row for each GPU model."""
     first = rows[0]
     return {
-        "number": first.number, "member": first.member, "models": _models(rows),
-        "placed": _time(first.placed), "started": _time(first.started), "ended": _time(first.ended),
-        "gpuHours": _hours(rows, now), "outcome": first.outcome, "why": first.why,
-    }  # fmt: skip
+        "number": first.number,
+        "member": first.member,
+        "models": _models(rows),
+        "placed": _time(first.placed),
+        "started": _time(first.started),
+        "ended": _time(first.ended),
+        "gpuHours": _hours(rows, now),
+        "outcome": first.outcome,
+        "why": first.why,
+    }
 
 
 def _models(rows: Iterable[Any]) -> dict[str, int]:

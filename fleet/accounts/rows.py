@@ -58,9 +58,16 @@ async def load(connection: AsyncConnection, uids: Collection[str]) -> dict[str, 
 
 def _run_of(row: Any, part: Part) -> Run:
     return Run(
-        row.number, row.placed.timestamp(), row.member, (part,), _seconds(row.started), _seconds(row.ended),
-        _seconds(row.counted), row.outcome, row.why,
-    )  # fmt: skip
+        row.number,
+        row.placed.timestamp(),
+        row.member,
+        (part,),
+        _seconds(row.started),
+        _seconds(row.ended),
+        _seconds(row.counted),
+        row.outcome,
+        row.why,
+    )
 
 
 async def write(connection: AsyncConnection, lives: Iterable[Life]) -> None:
@@ -82,9 +89,7 @@ async def write(connection: AsyncConnection, lives: Iterable[Life]) -> None:
     keys = [(life.uid, run.number) for life, run in runs]
     if keys:
         await connection.execute(sa.delete(_ATTEMPTS).where(written.in_(keys)))
-        await connection.execute(
-            sa.insert(_ATTEMPTS), [row for life, run in runs for row in _attempts(life, run)]
-        )  # fmt: skip
+        await connection.execute(sa.insert(_ATTEMPTS), [row for life, run in runs for row in _attempts(life, run)])
     await connection.execute(sa.delete(_WAITS).where(_WAITS.c.job.in_([life.uid for life in lives])))
     if waits := [row for life in lives for row in _waits(life)]:
         await connection.execute(sa.insert(_WAITS), waits)
@@ -93,28 +98,44 @@ async def write(connection: AsyncConnection, lives: Iterable[Life]) -> None:
 def _job(life: Life) -> Mapping[str, Any]:
     member, models = life.first_start
     return {
-        **{name: getattr(life, name) for name in _COLUMNS}, "first_member": member, "first_models": models,
-        "submitted": instant(life.submitted), "started": _or_none(life.started), "ended": _or_none(life.ended),
-    }  # fmt: skip
+        **{name: getattr(life, name) for name in _COLUMNS},
+        "first_member": member,
+        "first_models": models,
+        "submitted": instant(life.submitted),
+        "started": _or_none(life.started),
+        "ended": _or_none(life.ended),
+    }
 
 
 def _attempts(life: Life, run: Run) -> Iterable[Mapping[str, Any]]:
     for part in run.parts:
         yield {
-            **_whose(life), "kind": life.kind, "number": run.number, "model": part.model,
-            "placed": instant(run.placed), "member": run.member, "gpus": part.gpus, "gpu_s": part.gpu_s,
-            "started": _or_none(run.started), "ended": _or_none(run.ended), "counted": _or_none(run.counted),
-            "outcome": run.outcome, "why": run.why,
-        }  # fmt: skip
+            **_whose(life),
+            "kind": life.kind,
+            "number": run.number,
+            "model": part.model,
+            "placed": instant(run.placed),
+            "member": run.member,
+            "gpus": part.gpus,
+            "gpu_s": part.gpu_s,
+            "started": _or_none(run.started),
+            "ended": _or_none(run.ended),
+            "counted": _or_none(run.counted),
+            "outcome": run.outcome,
+            "why": run.why,
+        }
 
 
 def _waits(life: Life) -> Iterable[Mapping[str, Any]]:
     reason, since = life.spell or ("", None)
     for name in sorted({*(name for name, seconds in life.waits.items() if seconds), *([reason] if reason else [])}):
         yield {
-            **_whose(life), "submitted": instant(life.submitted), "reason": name,
-            "seconds": life.waits.get(name, 0.0), "since": _or_none(since) if name == reason else None,
-        }  # fmt: skip
+            **_whose(life),
+            "submitted": instant(life.submitted),
+            "reason": name,
+            "seconds": life.waits.get(name, 0.0),
+            "since": _or_none(since) if name == reason else None,
+        }
 
 
 def _whose(life: Life) -> Mapping[str, Any]:

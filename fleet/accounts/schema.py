@@ -30,11 +30,15 @@ def engine_of(dsn: str, *, pool_size: int = 2) -> AsyncEngine:
     return create_async_engine(
         "postgresql+asyncpg://",
         async_creator=lambda: asyncpg.connect(
-            dsn, timeout=CONNECT_TIMEOUT_S, command_timeout=COMMAND_TIMEOUT_S,
+            dsn,
+            timeout=CONNECT_TIMEOUT_S,
+            command_timeout=COMMAND_TIMEOUT_S,
             server_settings={"application_name": "fleet: history", "timezone": "UTC"},
         ),
-        pool_size=pool_size, max_overflow=0, pool_pre_ping=True,
-    )  # fmt: skip
+        pool_size=pool_size,
+        max_overflow=0,
+        pool_pre_ping=True,
+    )
 
 
 async def prepare(dsn: str) -> bool:

@@ -45,17 +45,31 @@ async def sample(
     waiting = {path: gpus for path, gpus in await connection.execute(asks.group_by("queue")) if path is not None}
     rows = [
         {
-            "at": at, "scope": MEMBER, "name": name, "model": model, "used": float(used.get((name, model), 0)),
-            "waiting": 0.0, "capacity": members.get((name, model)), "guaranteed": None,
+            "at": at,
+            "scope": MEMBER,
+            "name": name,
+            "model": model,
+            "used": float(used.get((name, model), 0)),
+            "waiting": 0.0,
+            "capacity": members.get((name, model)),
+            "guaranteed": None,
         }
         for name, model in sorted({*members, *(key for key, gpus in used.items() if gpus)})
-    ]  # fmt: skip
+    ]
     for path in sorted({*queues, *held, *waiting}):
         limits = queues.get(path, Limits())
-        rows.append({
-            "at": at, "scope": QUEUE, "name": path, "model": "", "used": float(held.get(path, 0)),
-            "waiting": float(waiting.get(path, 0)), "capacity": limits.most, "guaranteed": limits.guaranteed,
-        })  # fmt: skip
+        rows.append(
+            {
+                "at": at,
+                "scope": QUEUE,
+                "name": path,
+                "model": "",
+                "used": float(held.get(path, 0)),
+                "waiting": float(waiting.get(path, 0)),
+                "capacity": limits.most,
+                "guaranteed": limits.guaranteed,
+            }
+        )
     if rows:
         await partitions.ensure(connection, partitions.month_of(at))
         await connection.execute(insert(Usage).on_conflict_do_nothing(), rows)

@@ -34,12 +34,14 @@ from fleet.wellknown import CLUSTER as CLUSTERS
 _WHOLE, _SECONDS = re.compile(r"-?[0-9]{1,10}"), re.compile(r"[1-9][0-9]{0,8}")
 _DEPTH, _BOOL = re.compile(r"-1|[0-9]{1,9}"), re.compile(r"true|false")
 _QUEUE_OPTIONS = (
-    *((name, _WHOLE, "must be a whole number: the priority from which on a job blocks the queue")
-      for name in THRESHOLD_ANNOTATIONS),
+    *(
+        (name, _WHOLE, "must be a whole number: the priority from which on a job blocks the queue")
+        for name in THRESHOLD_ANNOTATIONS
+    ),
     *((name, _DEPTH, "must be a whole number of jobs; -1 for all") for name in MAX_DEPTH_ANNOTATIONS),
     *((name, _BOOL, 'must be "true" or "false"') for name in PODS_RUNNING_ANNOTATIONS),
     (ANNOTATION_CHECKS_TIMEOUT, _SECONDS, "must be a whole number of seconds, above zero"),
-)  # fmt: skip
+)
 _MODES = ("Push", "Pull")
 _EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
 

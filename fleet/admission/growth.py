@@ -124,7 +124,7 @@ _desk_of = once_per_store(_Desk)
 
 def _obstacle(
     latest: Latest, bindings: Sequence[Stored], mine: Stored, asked: Sequence[Component], now: float
-) -> str | None:  # fmt: skip
+) -> str | None:
     snapshot = _since(latest.snapshot, bindings, mine)
     unit = snapshot.units.get(mine.uid)
     if unit is None or unit.phase is not Phase.PLACED:

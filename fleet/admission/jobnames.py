@@ -34,8 +34,11 @@ def fits_its_pods(interpreter: Interpreter) -> Callable[[Review], Sequence[Cause
             return ()
         if label_problems(review.name) or not starts_with_letter(review.name):
             return [invalid("metadata.name", review.name, f"{_LETTERS}: each pod has a Service named after it")]
-        longest = max((_last_pod(review.name, t.name, t.replicas) for t in interpreter.templates(review.new or {})),
-                      key=len, default="")  # fmt: skip
+        longest = max(
+            (_last_pod(review.name, t.name, t.replicas) for t in interpreter.templates(review.new or {})),
+            key=len,
+            default="",
+        )
         return [_too_long(review.name, "the Service of its last pod", longest)] if len(longest) > LABEL_MAX else ()
 
     return check

@@ -71,9 +71,11 @@ def _turn(guard: Key, last: Stored | None, tree: str, objects: Objects) -> Put:
         metadata = last.body["metadata"]
         turns = whole(at(last.body, "spec", "leaseTransitions"), 0)
     body: Body = {
-        "apiVersion": f"{LEASES}/v1", "kind": "Lease", "metadata": metadata,
+        "apiVersion": f"{LEASES}/v1",
+        "kind": "Lease",
+        "metadata": metadata,
         "spec": {"holderIdentity": tree, "leaseTransitions": turns + 1},
-    }  # fmt: skip
+    }
     return Put(guard, body, ABSENT if last is None else Expect(revision=last.revision))
 
 

@@ -64,34 +64,67 @@ _WORKLOADS = {
     "trainer.kubeflow.org": ["trainjobs"],
 }
 _VIEW = [
-    _rule([""], ["configmaps", "endpoints", "events", "namespaces", "persistentvolumeclaims", "pods", "pods/log",
-                 "pods/status", "replicationcontrollers", "replicationcontrollers/scale",
-                 "replicationcontrollers/status", "serviceaccounts", "services", "resourcequotas", "limitranges"],
-          _READ),
+    _rule(
+        [""],
+        [
+            "configmaps",
+            "endpoints",
+            "events",
+            "namespaces",
+            "persistentvolumeclaims",
+            "pods",
+            "pods/log",
+            "pods/status",
+            "replicationcontrollers",
+            "replicationcontrollers/scale",
+            "replicationcontrollers/status",
+            "serviceaccounts",
+            "services",
+            "resourcequotas",
+            "limitranges",
+        ],
+        _READ,
+    ),
     _rule(["events.k8s.io"], ["events"], _READ),
     *_JOBS,
     *JOB_LOGS,
-    *(_rule([group], [*names, *(f"{name}/status" for name in names if "/" not in name)], _READ)
-      for group, names in _WORKLOADS.items()),
+    *(
+        _rule([group], [*names, *(f"{name}/status" for name in names if "/" not in name)], _READ)
+        for group, names in _WORKLOADS.items()
+    ),
     _rule(["apps"], ["controllerrevisions"], _READ),
     _rule(["discovery.k8s.io"], ["endpointslices"], _READ),
     _rule(["policy.one.alibabacloud.com", "policy.karmada.io"], ["propagationpolicies", "overridepolicies"], _READ),
     _rule(["work.karmada.io"], ["resourcebindings", "resourcebindings/status"], _READ),
     _rule(["scheduling.x-k8s.io"], ["queueunits", "queueunits/status", "queues"], _READ),
     _rule([CONFIG], ["notificationreceivers"], _READ),
-]  # fmt: skip
+]
 _EDIT = [
     *_VIEW,
     SHELLS,
-    _rule([""], ["configmaps", "persistentvolumeclaims", "replicationcontrollers", "replicationcontrollers/scale",
-                 "secrets", "serviceaccounts", "services"], [*_READ, *_WRITE]),
+    _rule(
+        [""],
+        [
+            "configmaps",
+            "persistentvolumeclaims",
+            "replicationcontrollers",
+            "replicationcontrollers/scale",
+            "secrets",
+            "serviceaccounts",
+            "services",
+        ],
+        [*_READ, *_WRITE],
+    ),
     _rule([""], ["events"], ["create", "patch", "update"]),
     _rule(["kubeflow.org"], _KUBEFLOW_JOBS, [*_READ, *_WRITE]),
     _rule(["batch"], ["jobs"], [*_READ, *_WRITE]),
     *(_rule([group], names, [*_READ, *_WRITE]) for group, names in _WORKLOADS.items()),
-    _rule(["policy.one.alibabacloud.com", "policy.karmada.io"], ["propagationpolicies", "overridepolicies"],
-          [*_READ, *_WRITE]),
-]  # fmt: skip
+    _rule(
+        ["policy.one.alibabacloud.com", "policy.karmada.io"],
+        ["propagationpolicies", "overridepolicies"],
+        [*_READ, *_WRITE],
+    ),
+]
 _ADMIN = [
     *_EDIT,
     _rule([_RBAC], ["roles", "rolebindings"], [*_READ, *_WRITE]),

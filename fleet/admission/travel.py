@@ -15,20 +15,29 @@ NEVER_CORE = frozenset({"events", "nodes", "pods", "endpoints"})
 # What the controllers and nodes of one cluster write about it.
 NEVER_OTHERS = frozenset(
     {
-        ("apps", "controllerrevisions"), ("discovery.k8s.io", "endpointslices"), ("networking.k8s.io", "ipaddresses"),
-        ("resource.k8s.io", "resourceslices"), ("storage.k8s.io", "csinodes"),
-        ("storage.k8s.io", "csistoragecapacities"), ("storage.k8s.io", "volumeattachments"),
+        ("apps", "controllerrevisions"),
+        ("discovery.k8s.io", "endpointslices"),
+        ("networking.k8s.io", "ipaddresses"),
+        ("resource.k8s.io", "resourceslices"),
+        ("storage.k8s.io", "csinodes"),
+        ("storage.k8s.io", "csistoragecapacities"),
+        ("storage.k8s.io", "volumeattachments"),
     }
-)  # fmt: skip
+)
 NEVER_CONFIGMAPS = frozenset({"kube-root-ca.crt"})  # every cluster makes its own
 # A Secret of these types makes the member's own control plane issue credentials.
 NEVER_SECRETS = frozenset({"kubernetes.io/service-account-token", "bootstrap.kubernetes.io/token"})
 GRANTS_RIGHTS = frozenset(
     {
-        "rbac.authorization.k8s.io", "authentication.k8s.io", "authorization.k8s.io", "certificates.k8s.io",
-        "admissionregistration.k8s.io", "apiregistration.k8s.io", "apiextensions.k8s.io",
+        "rbac.authorization.k8s.io",
+        "authentication.k8s.io",
+        "authorization.k8s.io",
+        "certificates.k8s.io",
+        "admissionregistration.k8s.io",
+        "apiregistration.k8s.io",
+        "apiextensions.k8s.io",
     }
-)  # fmt: skip
+)
 
 
 def propagatable(kind: Kind) -> bool:

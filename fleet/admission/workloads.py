@@ -18,25 +18,47 @@ from fleet.kinds.lookup import Named
 
 WITH_PODS = frozenset(
     {
-        ("", "Pod"), ("", "ReplicationController"), ("apps", "DaemonSet"), ("apps", "Deployment"),
-        ("apps", "ReplicaSet"), ("apps", "StatefulSet"), ("batch", "CronJob"),
+        ("", "Pod"),
+        ("", "ReplicationController"),
+        ("apps", "DaemonSet"),
+        ("apps", "Deployment"),
+        ("apps", "ReplicaSet"),
+        ("apps", "StatefulSet"),
+        ("batch", "CronJob"),
     }
-)  # fmt: skip
+)
 # Kinds without pods that may stand beside gangs in one policy: of these no gang is ever made.
 _WITHOUT_PODS = frozenset(
     {
-        *(("", kind) for kind in (
-            "ConfigMap", "LimitRange", "Namespace", "PersistentVolume", "PersistentVolumeClaim", "ResourceQuota",
-            "Secret", "Service", "ServiceAccount",
-        )),
-        ("autoscaling", "HorizontalPodAutoscaler"), ("networking.k8s.io", "Ingress"),
-        ("networking.k8s.io", "IngressClass"), ("networking.k8s.io", "NetworkPolicy"),
-        ("node.k8s.io", "RuntimeClass"), ("policy", "PodDisruptionBudget"), ("resource.k8s.io", "DeviceClass"),
-        ("resource.k8s.io", "ResourceClaim"), ("resource.k8s.io", "ResourceClaimTemplate"),
-        ("scheduling.k8s.io", "PriorityClass"), ("storage.k8s.io", "CSIDriver"), ("storage.k8s.io", "StorageClass"),
+        *(
+            ("", kind)
+            for kind in (
+                "ConfigMap",
+                "LimitRange",
+                "Namespace",
+                "PersistentVolume",
+                "PersistentVolumeClaim",
+                "ResourceQuota",
+                "Secret",
+                "Service",
+                "ServiceAccount",
+            )
+        ),
+        ("autoscaling", "HorizontalPodAutoscaler"),
+        ("networking.k8s.io", "Ingress"),
+        ("networking.k8s.io", "IngressClass"),
+        ("networking.k8s.io", "NetworkPolicy"),
+        ("node.k8s.io", "RuntimeClass"),
+        ("policy", "PodDisruptionBudget"),
+        ("resource.k8s.io", "DeviceClass"),
+        ("resource.k8s.io", "ResourceClaim"),
+        ("resource.k8s.io", "ResourceClaimTemplate"),
+        ("scheduling.k8s.io", "PriorityClass"),
+        ("storage.k8s.io", "CSIDriver"),
+        ("storage.k8s.io", "StorageClass"),
         ("storage.k8s.io", "VolumeAttributesClass"),
     }
-)  # fmt: skip
+)
 # The way out for a user of a kind that nothing on the hub acts on.
 INSTEAD = {
     ("batch", "CronJob"): "schedules do not run on the hub: kubectl create job NAME --from=cronjob/{name} makes one job"

@@ -42,18 +42,22 @@ def read(lease: Body | None) -> Holding | None:
     address = text(mapping(mapping(lease.get("metadata")).get("annotations")).get(ANNOTATION_TUNNEL))
     transitions = spec.get("leaseTransitions")
     return Holding(
-        text(spec.get("holderIdentity")), address, transitions if isinstance(transitions, int) else 0,
+        text(spec.get("holderIdentity")),
+        address,
+        transitions if isinstance(transitions, int) else 0,
         seconds(text(spec.get("renewTime"))),
-    )  # fmt: skip
+    )
 
 
 def fresh(name: str) -> Body:
     """A Lease that no process holds yet."""
     key = key_of(name)
     return {
-        "apiVersion": f"{GROUP}/v1", "kind": "Lease", "metadata": {"name": key.name, "namespace": key.namespace},
+        "apiVersion": f"{GROUP}/v1",
+        "kind": "Lease",
+        "metadata": {"name": key.name, "namespace": key.namespace},
         "spec": {"leaseTransitions": 0},
-    }  # fmt: skip
+    }
 
 
 def taken(lease: Body, holder: str, address: str, now: float) -> int:
@@ -62,9 +66,12 @@ def taken(lease: Body, holder: str, address: str, now: float) -> int:
     before = read(lease)
     number = (before.transitions if before is not None else 0) + 1
     spec.update(
-        holderIdentity=holder, leaseTransitions=number, acquireTime=rfc3339_micro(now), renewTime=rfc3339_micro(now),
+        holderIdentity=holder,
+        leaseTransitions=number,
+        acquireTime=rfc3339_micro(now),
+        renewTime=rfc3339_micro(now),
         leaseDurationSeconds=int(LATE_S),
-    )  # fmt: skip
+    )
     lease["metadata"].setdefault("annotations", {})[ANNOTATION_TUNNEL] = address
     return number
 

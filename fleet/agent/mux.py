@@ -203,8 +203,10 @@ class Mux:
     async def run(self) -> None:
         """Until the connection is over, for whatever reason; `why` says it."""
         self._heard_at = asyncio.get_running_loop().time()
-        parts = [asyncio.create_task(part(), name=f"tunnel:{part.__name__}") for part in
-                 (self._read, self._send_control, self._ping)]  # fmt: skip
+        parts = [
+            asyncio.create_task(part(), name=f"tunnel:{part.__name__}")
+            for part in (self._read, self._send_control, self._ping)
+        ]
         waiting: asyncio.Task[object] = asyncio.create_task(self.over.wait())
         try:
             await asyncio.wait({waiting, *parts}, return_when=asyncio.FIRST_COMPLETED)

@@ -71,10 +71,16 @@ async def connect(
     """`server_name`: to ask for in place of the URL's host. Raises Refused, or OSError."""
     try:
         socket = await client.ws_connect(
-            url, headers={"authorization": f"Bearer {token}", "user-agent": "fleet"}, ssl=tls or True, compress=0,
-            max_msg_size=MESSAGE_MAX, autoping=True, autoclose=False,
-            timeout=aiohttp.ClientWSTimeout(ws_close=0.5), server_hostname=server_name or None,
-        )  # fmt: skip
+            url,
+            headers={"authorization": f"Bearer {token}", "user-agent": "fleet"},
+            ssl=tls or True,
+            compress=0,
+            max_msg_size=MESSAGE_MAX,
+            autoping=True,
+            autoclose=False,
+            timeout=aiohttp.ClientWSTimeout(ws_close=0.5),
+            server_hostname=server_name or None,
+        )
     except aiohttp.WSServerHandshakeError as error:
         raise Refused(error.status) from error
     except aiohttp.ClientError as error:

@@ -95,9 +95,9 @@ def apply(client: Client, bodies: Sequence[Body], asked: Applying) -> Said:
 
 def _applied(client: Client, member: str, known: list[Resource], body: Body, asked: Applying) -> str:
     group, _, version = str(body["apiVersion"]).rpartition("/")
-    resource = next(
-        (one for one in known if (one.group, one.kind) == (group, body["kind"])), None
-    ) or resolve(str(body["kind"]).lower(), [one for one in known if one.group == group])  # fmt: skip
+    resource = next((one for one in known if (one.group, one.kind) == (group, body["kind"])), None) or resolve(
+        str(body["kind"]).lower(), [one for one in known if one.group == group]
+    )
     if resource is None:
         raise Refused(f'the server doesn\'t have a resource type "{body["kind"]}" in {body["apiVersion"]}')
     if resource.version != version:
@@ -112,9 +112,7 @@ def _applied(client: Client, member: str, known: list[Resource], body: Body, ask
     options = {"fieldManager": MANAGER, "fieldValidation": "Strict"}
     options |= {"force": "true"} if asked.force else {}
     options |= {"dryRun": "All"} if asked.dry_run else {}
-    answer = client.request(
-        "PATCH", f"{path}?{urlencode(options)}", body, content_type="application/apply-patch+yaml"
-    )  # fmt: skip
+    answer = client.request("PATCH", f"{path}?{urlencode(options)}", body, content_type="application/apply-patch+yaml")
     if not answer.ok:
         raise Refused(_why(answer))
     return f"serverside-applied in {member}{' (server dry run)' * asked.dry_run}"
@@ -157,7 +155,7 @@ def _chosen(client: Client, member: str, resource: Resource, query: Query) -> li
 
 def _deleted(
     client: Client, member: str, resource: Resource, namespace: str | None, name: str, *, dry_run: bool
-) -> str:  # fmt: skip
+) -> str:
     path = proxy(member) + resource.path(namespace, quote(name, safe=""))
     there = client.get(path)
     if not there.ok:

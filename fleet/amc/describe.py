@@ -26,9 +26,15 @@ def describe(client: Client, query: Query, how: Sequence[str], timeout_s: float)
 
     def one(member: str) -> tuple[str, list[str]]:
         command = [
-            kubectl, "describe", *how, f"--server={client.access.server}{proxy(member)}",
-            f"--request-timeout={timeout_s:g}s", *_where(query), ",".join(query.words), *query.names,
-        ]  # fmt: skip
+            kubectl,
+            "describe",
+            *how,
+            f"--server={client.access.server}{proxy(member)}",
+            f"--request-timeout={timeout_s:g}s",
+            *_where(query),
+            ",".join(query.words),
+            *query.names,
+        ]
         try:
             done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=timeout_s + MORE_S)
         except subprocess.TimeoutExpired:

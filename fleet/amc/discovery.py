@@ -75,6 +75,11 @@ def _legacy(client: Client, prefix: str, document: dict[str, Any]) -> Iterator[R
                 continue
             seen.add((group, plural))
             yield Resource(
-                group, version, plural, entry.get("singularName") or entry.get("kind", "").lower(),
-                entry.get("kind", ""), bool(entry.get("namespaced")), tuple(entry.get("shortNames") or ()),
-            )  # fmt: skip
+                group,
+                version,
+                plural,
+                entry.get("singularName") or entry.get("kind", "").lower(),
+                entry.get("kind", ""),
+                bool(entry.get("namespaced")),
+                tuple(entry.get("shortNames") or ()),
+            )

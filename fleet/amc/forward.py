@@ -37,9 +37,7 @@ def parse_ports(text: str) -> Ports:
     return Ports(int(given[0]), int(given[1]))
 
 
-def forward(
-    client: Client, wanted: Wanted, ports: Sequence[Ports], address: str, say: Callable[[str], None]
-) -> None:  # fmt: skip
+def forward(client: Client, wanted: Wanted, ports: Sequence[Ports], address: str, say: Callable[[str], None]) -> None:
     """Listen until it is interrupted. Raises Refused for a port that is taken, or a pod that cannot be reached."""
     with contextlib.ExitStack() as stack:
         listening = []

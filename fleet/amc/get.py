@@ -209,9 +209,16 @@ def _objects(by_resource: list[tuple[Resource, list[Found]]], query: Query) -> s
     single = len(query.names) == 1 and len(by_resource) == 1 and query.members is not None and len(query.members) == 1
     if single and not objects:
         return ""
-    body: Any = objects[0] if single else {
-        "apiVersion": "v1", "items": objects, "kind": "List", "metadata": {"resourceVersion": ""},
-    }  # fmt: skip
+    body: Any = (
+        objects[0]
+        if single
+        else {
+            "apiVersion": "v1",
+            "items": objects,
+            "kind": "List",
+            "metadata": {"resourceVersion": ""},
+        }
+    )
     return yamlout.as_yaml(body) if query.output == "yaml" else yamlout.as_json(body)
 
 

@@ -95,9 +95,15 @@ def _logs(client: Client, options: argparse.Namespace) -> int:
     from fleet.amc.logs import LogQuery, logs
 
     query = LogQuery(
-        options.pod, options.member, options.namespace, options.container or options.container_, options.tail,
-        options.previous, options.timestamps, options.follow,
-    )  # fmt: skip
+        options.pod,
+        options.member,
+        options.namespace,
+        options.container or options.container_,
+        options.tail,
+        options.previous,
+        options.timestamps,
+        options.follow,
+    )
     for piece in logs(client, query):
         sys.stdout.buffer.write(piece)
         sys.stdout.buffer.flush()
@@ -118,9 +124,13 @@ def _top(client: Client, options: argparse.Namespace) -> int:
 
     namespace = None if options.all_namespaces else options.namespace
     query = Query(
-        words=["nodes" if options.kind.startswith("no") else "pods"], names=options.names, members=_chosen(options),
-        namespace=namespace, selector=options.selector, no_headers=options.no_headers,
-    )  # fmt: skip
+        words=["nodes" if options.kind.startswith("no") else "pods"],
+        names=options.names,
+        members=_chosen(options),
+        namespace=namespace,
+        selector=options.selector,
+        no_headers=options.no_headers,
+    )
     return _shown(*top(client, query))
 
 
@@ -140,8 +150,14 @@ def _delete(client: Client, options: argparse.Namespace) -> int:
 
 
 _COMMANDS = {
-    "get": _get, "describe": _describe, "logs": _logs, "exec": _exec, "top": _top, "apply": _apply, "delete": _delete,
-}  # fmt: skip
+    "get": _get,
+    "describe": _describe,
+    "logs": _logs,
+    "exec": _exec,
+    "top": _top,
+    "apply": _apply,
+    "delete": _delete,
+}
 
 
 def _said(done: Sequence[str], failed: Sequence[str]) -> int:
@@ -179,11 +195,16 @@ def _query(options: argparse.Namespace) -> Query:
     if names and options.selector:
         raise Refused("error: name cannot be provided when a selector is specified")
     return Query(
-        words=words, names=names, members=_chosen(options), namespace=None if everywhere else options.namespace,
-        selector=options.selector, field_selector=getattr(options, "field_selector", ""),
-        output=getattr(options, "output", ""), show_labels=getattr(options, "show_labels", False),
+        words=words,
+        names=names,
+        members=_chosen(options),
+        namespace=None if everywhere else options.namespace,
+        selector=options.selector,
+        field_selector=getattr(options, "field_selector", ""),
+        output=getattr(options, "output", ""),
+        show_labels=getattr(options, "show_labels", False),
         no_headers=getattr(options, "no_headers", False),
-    )  # fmt: skip
+    )
 
 
 if __name__ == "__main__":

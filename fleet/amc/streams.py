@@ -57,10 +57,16 @@ def connect(client: Client, path: str, protocols: Sequence[str]) -> WebSocket:
     names = {"server_hostname": client.access.server_name} if client.access.server_name else {}
     try:
         return websocket.create_connection(
-            url, timeout=HANDSHAKE_S, header=client.headers(), subprotocols=list(protocols), suppress_origin=True,
-            sslopt={"context": client.tls, **names} if client.tls is not None else {}, enable_multithread=True,
-            http_no_proxy=["*"], skip_utf8_validation=True,
-        )  # fmt: skip
+            url,
+            timeout=HANDSHAKE_S,
+            header=client.headers(),
+            subprotocols=list(protocols),
+            suppress_origin=True,
+            sslopt={"context": client.tls, **names} if client.tls is not None else {},
+            enable_multithread=True,
+            http_no_proxy=["*"],
+            skip_utf8_validation=True,
+        )
     except websocket.WebSocketBadStatusException as error:
         raise Refused(_said(error.resp_body, error.status_code)) from error
     except (websocket.WebSocketException, OSError) as error:

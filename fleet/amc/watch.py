@@ -73,17 +73,19 @@ def _complain(lines: Iterable[str]) -> None:
         print(line, file=sys.stderr, flush=True)
 
 
-def _follow(
-    client: Client, resource: Resource, query: Query, found: Found, changes: queue.Queue[Change]
-) -> None:  # fmt: skip
+def _follow(client: Client, resource: Resource, query: Query, found: Found, changes: queue.Queue[Change]) -> None:
     """One member's changes, for ever."""
     revision, columns, silent = found.revision, found.columns, False
     selector = f"metadata.name={query.names[0]}" if query.names else query.field_selector
     while True:
         asked = {
-            "watch": "true", "allowWatchBookmarks": "true", "timeoutSeconds": str(WATCH_S),
-            "resourceVersion": revision, "labelSelector": query.selector, "fieldSelector": selector,
-        }  # fmt: skip
+            "watch": "true",
+            "allowWatchBookmarks": "true",
+            "timeoutSeconds": str(WATCH_S),
+            "resourceVersion": revision,
+            "labelSelector": query.selector,
+            "fieldSelector": selector,
+        }
         given = urlencode({name: value for name, value in asked.items() if value})
         path = f"{proxy(found.member)}{resource.path(query.namespace)}?{given}"
         try:

@@ -23,9 +23,11 @@ KINDS = "as in kubectl get; several kinds: a,b"
 
 def parser() -> argparse.ArgumentParser:
     top = argparse.ArgumentParser(
-        prog=PROG, description="Look into the member clusters of a Fleet hub.", epilog=EXAMPLES,
+        prog=PROG,
+        description="Look into the member clusters of a Fleet hub.",
+        epilog=EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
-    )  # fmt: skip
+    )
     commands = top.add_subparsers(dest="command", metavar="COMMAND", required=True)
     _get(commands)
     _describe(commands)
@@ -39,10 +41,12 @@ def parser() -> argparse.ArgumentParser:
 
 def _get(commands: Commands[argparse.ArgumentParser]) -> None:
     get = commands.add_parser(
-        "get", help="list objects in members, or show them", epilog=EXAMPLES,
+        "get",
+        help="list objects in members, or show them",
+        epilog=EXAMPLES,
         description="List objects in members. ADOPTION says Y where the hub put the object there, N where it did not.",
         formatter_class=argparse.RawDescriptionHelpFormatter,
-    )  # fmt: skip
+    )
     get.add_argument("what", nargs="+", metavar="KIND[/NAME] [NAME …]", help=KINDS)
     _members(get)
     _namespaces(get)
@@ -79,9 +83,10 @@ def _logs(commands: Commands[argparse.ArgumentParser]) -> None:
 
 def _exec(commands: Commands[argparse.ArgumentParser]) -> None:
     execute = commands.add_parser(
-        "exec", help="run a command in a pod of a job",
+        "exec",
+        help="run a command in a pod of a job",
         description="Run a command in a pod of a job of the hub. Needs the right to create pods/exec on the hub.",
-    )  # fmt: skip
+    )
     _pod(execute)
     execute.add_argument("-i", "--stdin", action="store_true", help="pass stdin on to the command")
     execute.add_argument("-t", "--tty", action="store_true", help="with a terminal")
@@ -104,9 +109,10 @@ def _top(commands: Commands[argparse.ArgumentParser]) -> None:
 
 def _apply(commands: Commands[argparse.ArgumentParser]) -> None:
     apply = commands.add_parser(
-        "apply", help="apply objects in members",
+        "apply",
+        help="apply objects in members",
         description="Apply objects in members, by server-side apply. What the hub put there is refused.",
-    )  # fmt: skip
+    )
     apply.add_argument("-f", "--filename", action="append", required=True, metavar="FILE", help="a manifest; - : stdin")
     _members(apply)
     apply.add_argument("-n", "--namespace", help="of objects that name none; default: the context's namespace")
@@ -117,9 +123,10 @@ def _apply(commands: Commands[argparse.ArgumentParser]) -> None:
 
 def _delete(commands: Commands[argparse.ArgumentParser]) -> None:
     delete = commands.add_parser(
-        "delete", help="delete objects in members",
+        "delete",
+        help="delete objects in members",
         description="Delete objects in members. What the hub put there is refused: delete its job on the hub.",
-    )  # fmt: skip
+    )
     delete.add_argument("what", nargs="+", metavar="KIND[/NAME] [NAME …]", help=KINDS)
     _members(delete)
     delete.add_argument("-n", "--namespace", help="default: the context's namespace")
@@ -148,9 +155,13 @@ def _pod(command: argparse.ArgumentParser) -> None:
 
 def _hub(command: argparse.ArgumentParser) -> None:
     command.add_argument(
-        "--member-timeout", "--request-timeout", type=float, default=MEMBER_S, metavar="SECONDS",
+        "--member-timeout",
+        "--request-timeout",
+        type=float,
+        default=MEMBER_S,
+        metavar="SECONDS",
         help=f"for each answer of a member ({MEMBER_S:g})",
-    )  # fmt: skip
+    )
     command.add_argument("--kubeconfig", help="default: $KUBECONFIG, then ~/.kube/config")
     command.add_argument("--context", help="context of the kubeconfig")
     command.add_argument("--token", help="bearer token in place of the user's credentials; default: $FLEET_TOKEN")

@@ -56,8 +56,10 @@ class Emptying:
 
 def drain_taint(per_minute: int, *, force: bool) -> dict[str, str]:
     return {
-        "key": TAINT_DRAIN, "value": f"{per_minute}-per-minute{'-force' if force else ''}", "effect": EXECUTE,
-    }  # fmt: skip
+        "key": TAINT_DRAIN,
+        "value": f"{per_minute}-per-minute{'-force' if force else ''}",
+        "effect": EXECUTE,
+    }
 
 
 def drain_of(cluster: Body) -> Drain | None:

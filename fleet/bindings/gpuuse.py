@@ -69,7 +69,13 @@ class LatestGpuUse:
 
 def _job(said: Mapping[str, Any]) -> IdleJob:
     return IdleJob(
-        text(said.get("unit")), text(said.get("kind")), text(said.get("name")), text(said.get("leaf")),
-        text(said.get("user")), text(said.get("member")), int(said["gpus"]), float(said["use"]),
+        text(said.get("unit")),
+        text(said.get("kind")),
+        text(said.get("name")),
+        text(said.get("leaf")),
+        text(said.get("user")),
+        text(said.get("member")),
+        int(said["gpus"]),
+        float(said["use"]),
         {int(level): float(at) for level, at in mapping(said.get("since")).items()},
-    )  # fmt: skip
+    )

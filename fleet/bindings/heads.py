@@ -35,9 +35,11 @@ def nominate(unit: Body, nomination: Nomination | None) -> bool:
     if nomination is None:
         return status.pop(HEAD, None) is not None
     said: dict[str, str | bool] = {
-        "member": nomination.member, "since": rfc3339(nomination.since), "startsAt": rfc3339(nomination.at),
+        "member": nomination.member,
+        "since": rfc3339(nomination.since),
+        "startsAt": rfc3339(nomination.at),
         "certain": nomination.certain,
-    }  # fmt: skip
+    }
     if nomination.turn is not None:
         said["turn"] = rfc3339(nomination.turn)
     if status.get(HEAD) == said:

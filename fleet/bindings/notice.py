@@ -23,9 +23,12 @@ EVICT_AT = "evictAt"  # in an eviction task
 ASKED_FOR = frozenset({"Suspended"})  # reasons of evictions that the user of the job wants at once
 
 PURGE_MODES = {
-    "Immediately": "Directly", "Directly": "Directly", "Graciously": "Gracefully", "Gracefully": "Gracefully",
+    "Immediately": "Directly",
+    "Directly": "Directly",
+    "Graciously": "Gracefully",
+    "Gracefully": "Gracefully",
     "Never": "Never",
-}  # fmt: skip
+}
 
 
 def purge_mode(text: object) -> str:

@@ -31,9 +31,14 @@ def _nodes(clusters: Iterable[Body]) -> Iterator[Finding]:
         total, ready = whole(summary.get("totalNum")), whole(summary.get("readyNum"))
         if total - ready > NODES_PART * total:
             yield Finding(
-                "nodes-not-ready", "Cluster", "", name, f"{total - ready} of {total} nodes are not ready",
-                f"see which, and why: kubectl amc get nodes -m {name}", name,
-            )  # fmt: skip
+                "nodes-not-ready",
+                "Cluster",
+                "",
+                name,
+                f"{total - ready} of {total} nodes are not ready",
+                f"see which, and why: kubectl amc get nodes -m {name}",
+                name,
+            )
 
 
 def _refused(report: Mapping[str, Any]) -> Iterator[Finding]:
@@ -42,10 +47,13 @@ def _refused(report: Mapping[str, Any]) -> Iterator[Finding]:
         if jobs >= REFUSED_LEAST:
             name, namespace = text(first.get("name")), text(first.get("namespace"))
             yield Finding(
-                "jobs-refused", text(first.get("kind")), namespace, name,
+                "jobs-refused",
+                text(first.get("kind")),
+                namespace,
+                name,
                 f"{jobs} jobs, and this one last: {text(cause.get('text'))} ({text(cause.get('code'))})",
                 f"mend what is named, and the jobs go on by themselves: fleet explain {name} -n {namespace}",
-            )  # fmt: skip
+            )
 
 
 def _user(report: Mapping[str, Any]) -> Iterator[Finding]:
@@ -53,9 +61,13 @@ def _user(report: Mapping[str, Any]) -> Iterator[Finding]:
     most, all_jobs, user = whole(waiting.get("most")), whole(waiting.get("jobs")), text(waiting.get("user"))
     if most >= WAITING_LEAST and most > WAITING_PART * all_jobs:
         yield Finding(
-            "user-floods", "User", "", user, f"has {most} of the {all_jobs} jobs that wait",
+            "user-floods",
+            "User",
+            "",
+            user,
+            f"has {most} of the {all_jobs} jobs that wait",
             "ask what they are for: fleet jobs --state queued lists them; a quota for each user bounds what runs",
-        )  # fmt: skip
+        )
 
 
 def _webhooks(calls: Iterable[Mapping[str, Any]]) -> Iterator[Finding]:
@@ -64,8 +76,11 @@ def _webhooks(calls: Iterable[Mapping[str, Any]]) -> Iterator[Finding]:
         if failures >= CALLS_LEAST:
             what = "which are let through" if call.get("ignored") else "which are refused"
             yield Finding(
-                "webhook-fails", text(call.get("kind")), "", configuration,
+                "webhook-fails",
+                text(call.get("kind")),
+                "",
+                configuration,
                 f"the last {failures} calls of its webhook {text(call.get('webhook'))} failed, for requests {what}, the"
                 f" last at {text(call.get('last'))}: {text(call.get('error'))}",
                 f"mend the server of the webhook, or delete the {text(call.get('kind'))} {configuration}",
-            )  # fmt: skip
+            )

@@ -33,8 +33,10 @@ def hand_out(hub: Hub, member: joining.Member, url: str, image: str, output: Pat
     else:
         _write(output, text)
     if parts.hostname in _LOCAL:
-        print(f"Warning: {url} is this machine alone: name the hub as the member reaches it, with --hub-url",
-              file=sys.stderr)  # fmt: skip
+        print(
+            f"Warning: {url} is this machine alone: name the hub as the member reaches it, with --hub-url",
+            file=sys.stderr,
+        )
     where = str(output) if output is not None else "this manifest"
     print(f"{member.name} is joined; apply {where} in it to connect it", file=sys.stderr)
 
@@ -54,20 +56,42 @@ def manifest(name: str, url: str, ca: bytes | None, token: str, image: str) -> s
     labels = {"app.kubernetes.io/name": NAMESPACE}
     secret = {"token": token, **({"ca.crt": ca.decode()} if ca else {})}
     objects: list[Body] = [
-        {"apiVersion": "v1", "kind": "Namespace", "metadata": {
-            "name": NAMESPACE, "labels": {"pod-security.kubernetes.io/enforce": "restricted"}}},
-        {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": _meta(labels),
-         "automountServiceAccountToken": False},
-        {"apiVersion": "v1", "kind": "Secret", "metadata": _meta(labels), "type": "Opaque",
-         "data": {key: base64.b64encode(value.encode()).decode() for key, value in secret.items()}},
-        {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": _meta(labels), "spec": {
-            "replicas": 1, "strategy": {"type": "Recreate"},  # of two agents of one name only the newer serves
-            "selector": {"matchLabels": labels},
-            "template": {
-                "metadata": {"labels": labels,
-                             "annotations": {"checksum/token": hashlib.sha256(token.encode()).hexdigest()[:16]}},
-                "spec": _pod(name, url, image, with_ca=ca is not None)}}},
-    ]  # fmt: skip
+        {
+            "apiVersion": "v1",
+            "kind": "Namespace",
+            "metadata": {"name": NAMESPACE, "labels": {"pod-security.kubernetes.io/enforce": "restricted"}},
+        },
+        {
+            "apiVersion": "v1",
+            "kind": "ServiceAccount",
+            "metadata": _meta(labels),
+            "automountServiceAccountToken": False,
+        },
+        {
+            "apiVersion": "v1",
+            "kind": "Secret",
+            "metadata": _meta(labels),
+            "type": "Opaque",
+            "data": {key: base64.b64encode(value.encode()).decode() for key, value in secret.items()},
+        },
+        {
+            "apiVersion": "apps/v1",
+            "kind": "Deployment",
+            "metadata": _meta(labels),
+            "spec": {
+                "replicas": 1,
+                "strategy": {"type": "Recreate"},  # of two agents of one name only the newer serves
+                "selector": {"matchLabels": labels},
+                "template": {
+                    "metadata": {
+                        "labels": labels,
+                        "annotations": {"checksum/token": hashlib.sha256(token.encode()).hexdigest()[:16]},
+                    },
+                    "spec": _pod(name, url, image, with_ca=ca is not None),
+                },
+            },
+        },
+    ]
     return yaml.safe_dump_all(objects, sort_keys=False)
 
 
@@ -84,17 +108,29 @@ def _pod(name: str, url: str, image: str, *, with_ca: bool) -> Body:
         return {"httpGet": {"path": path, "port": HEALTH_PORT}, **settings}
 
     return {
-        "serviceAccountName": NAMESPACE, "automountServiceAccountToken": False,
-        "securityContext": {"runAsNonRoot": True, "runAsUser": UID, "fsGroup": UID,
-                            "seccompProfile": {"type": "RuntimeDefault"}},
-        "containers": [{
-            "name": "agent", "image": image, "args": arguments,
-            "resources": {"requests": {"cpu": "50m", "memory": "96Mi"}, "limits": {"memory": "384Mi"}},
-            "securityContext": {"allowPrivilegeEscalation": False, "readOnlyRootFilesystem": True,
-                                "capabilities": {"drop": ["ALL"]}},
-            "livenessProbe": probe("/healthz", initialDelaySeconds=10, periodSeconds=10, timeoutSeconds=5),
-            "readinessProbe": probe("/readyz", periodSeconds=5, timeoutSeconds=5),
-            "volumeMounts": [{"name": "agent", "mountPath": "/etc/fleet-agent", "readOnly": True}],
-        }],
+        "serviceAccountName": NAMESPACE,
+        "automountServiceAccountToken": False,
+        "securityContext": {
+            "runAsNonRoot": True,
+            "runAsUser": UID,
+            "fsGroup": UID,
+            "seccompProfile": {"type": "RuntimeDefault"},
+        },
+        "containers": [
+            {
+                "name": "agent",
+                "image": image,
+                "args": arguments,
+                "resources": {"requests": {"cpu": "50m", "memory": "96Mi"}, "limits": {"memory": "384Mi"}},
+                "securityContext": {
+                    "allowPrivilegeEscalation": False,
+                    "readOnlyRootFilesystem": True,
+                    "capabilities": {"drop": ["ALL"]},
+                },
+                "livenessProbe": probe("/healthz", initialDelaySeconds=10, periodSeconds=10, timeoutSeconds=5),
+                "readinessProbe": probe("/readyz", periodSeconds=5, timeoutSeconds=5),
+                "volumeMounts": [{"name": "agent", "mountPath": "/etc/fleet-agent", "readOnly": True}],
+            }
+        ],
         "volumes": [{"name": "agent", "secret": {"secretName": NAMESPACE, "defaultMode": 0o440}}],
-    }  # fmt: skip
+    }

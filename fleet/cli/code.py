@@ -28,11 +28,37 @@ READ_MOST_BYTES = 64 * 2**20  # of all files, before they are packed
 SHOWN_MOST = 5  # files that a refusal names
 LOOK_BYTES = 64 * 1024  # of a file, for a key in it
 KEY_NAMES = (
-    "id_rsa", "id_dsa", "id_ecdsa", "id_ed25519", "*.pem", "*.key", "*.p12", "*.pfx", "*.jks", "*.keystore", "*.ppk",
-    "*.kdbx", ".env", ".env.*", ".envrc", "credentials", "credentials.json", "credentials.csv", "client_secret*.json",
-    "kubeconfig", "*.kubeconfig", ".netrc", "_netrc", ".pgpass", ".pypirc", ".npmrc", ".git-credentials", ".htpasswd",
-    ".dockercfg", ".dockerconfigjson",
-)  # fmt: skip
+    "id_rsa",
+    "id_dsa",
+    "id_ecdsa",
+    "id_ed25519",
+    "*.pem",
+    "*.key",
+    "*.p12",
+    "*.pfx",
+    "*.jks",
+    "*.keystore",
+    "*.ppk",
+    "*.kdbx",
+    ".env",
+    ".env.*",
+    ".envrc",
+    "credentials",
+    "credentials.json",
+    "credentials.csv",
+    "client_secret*.json",
+    "kubeconfig",
+    "*.kubeconfig",
+    ".netrc",
+    "_netrc",
+    ".pgpass",
+    ".pypirc",
+    ".npmrc",
+    ".git-credentials",
+    ".htpasswd",
+    ".dockercfg",
+    ".dockerconfigjson",
+)
 KEY_FOLDERS = (".ssh", ".aws", ".azure", ".docker", ".gnupg", ".kube")
 _KEY = re.compile(rb"-----BEGIN [A-Z ]*PRIVATE KEY( BLOCK)?-----|^\s*client-key-data:", re.MULTILINE)
 _HOW = "name it in .gitignore, and give its content by --secret"

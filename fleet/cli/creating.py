@@ -105,10 +105,14 @@ def within(asked: Any, stored: Any) -> bool:
 def _give(hub: Where, code: list[Body], jobs: list[Body], *, fresh: bool) -> None:
     """Make the code belong to the jobs. Code that this command made, and that no job needs, is deleted."""
     owners = [
-        {"apiVersion": one["apiVersion"], "kind": one["kind"], "name": one["metadata"]["name"],
-         "uid": one["metadata"]["uid"]}
+        {
+            "apiVersion": one["apiVersion"],
+            "kind": one["kind"],
+            "name": one["metadata"]["name"],
+            "uid": one["metadata"]["uid"],
+        }
         for one in jobs
-    ]  # fmt: skip
+    ]
     for body in code:
         path = f"{collection(body, hub.namespace())}/{body['metadata']['name']}"
         if owners:

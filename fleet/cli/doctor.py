@@ -125,9 +125,13 @@ def passing_policies(patient: Patient) -> Iterator[Finding]:
         mend = "set spec.suspension.scheduling: true"
         may = f"or, with that verb, write it: kubectl label {resource}{where} passes-queue=yes"
         yield Finding(
-            "passes-a-queue", kind, meta.get("namespace", ""), meta["name"],
-            f"{passes}: {required or right}", mend if required else f"{mend}, {may}",
-        )  # fmt: skip
+            "passes-a-queue",
+            kind,
+            meta.get("namespace", ""),
+            meta["name"],
+            f"{passes}: {required or right}",
+            mend if required else f"{mend}, {may}",
+        )
 
 
 def _tree(hub: Hub) -> QuotaTree | None:

@@ -82,9 +82,13 @@ def failing_loops(patient: Patient) -> Iterator[Finding]:
             f"failed {entry['failures']} times, was restarted {entry['restarts']} times, last at {entry['last']}{error}"
         )
         yield Finding(
-            "loop-fails", "Loop", "", entry["loop"], why,
+            "loop-fails",
+            "Loop",
+            "",
+            entry["loop"],
+            why,
             "correct the object that is named; for a report of a bug, the log of fleet controllers has the trace",
-        )  # fmt: skip
+        )
 
 
 def troubles(patient: Patient) -> Iterator[Finding]:
@@ -104,9 +108,13 @@ def set_aside(patient: Patient) -> Iterator[Finding]:
         look = f"kubectl get {resource} {name}{f' -n {namespace}' if namespace else ''} -o yaml"
         why = f"the loop {loop} cannot handle it"
         yield Finding(
-            "set-aside", resource, namespace, name, why,
+            "set-aside",
+            resource,
+            namespace,
+            name,
+            why,
             f"correct it: its condition HandlingFailed says why ({look})",
-        )  # fmt: skip
+        )
     if aside["count"] > len(aside["first"]):
         why = f"{aside['count'] - len(aside['first'])} more objects cannot be handled"
         yield Finding(
@@ -126,9 +134,10 @@ def database(patient: Patient) -> Iterator[Finding]:
         return
     if facts.get("writeTrouble") and not full(patient):
         yield found(
-            "database-blocked", f"takes no writes: {facts['writeTrouble']}; nobody decides until it does",
+            "database-blocked",
+            f"takes no writes: {facts['writeTrouble']}; nobody decides until it does",
             _mend_block(facts["blockers"]),
-        )  # fmt: skip
+        )
     elif (facts.get("writeMs") or 0.0) > WRITE_MS:
         why = f"a write took {facts['writeMs']:g} ms, for which all others wait"
         yield found("slow-database", why, "look at the disk of PostgreSQL, and at locks in pg_stat_activity")
@@ -190,10 +199,13 @@ def disk(patient: Patient) -> Iterator[Finding]:
         used = f"; the database has {size(database['bytes'])}" if database else ""
         stops = ": nothing can be written, and nobody decides until there is room" if full(patient) else ""
         yield Finding(
-            "disk", "Disk", "", found["path"],
+            "disk",
+            "Disk",
+            "",
+            found["path"],
             f"{size(found['free'])} of {size(found['total'])} are free{used}{stops}",
             "make room: delete finished jobs and old backups, or enlarge the volume",
-        )  # fmt: skip
+        )
 
 
 def certificates(patient: Patient) -> Iterator[Finding]:
@@ -243,9 +255,13 @@ def receivers(patient: Patient) -> Iterator[Finding]:
                     f" (fleet notifications --failed -n {metadata['namespace']} lists them)"
                 )
                 yield Finding(
-                    "notifications", "NotificationReceiver", metadata["namespace"], metadata["name"],
-                    f"the last notification was not delivered: {told.get('message') or 'no cause is known'}", mend,
-                )  # fmt: skip
+                    "notifications",
+                    "NotificationReceiver",
+                    metadata["namespace"],
+                    metadata["name"],
+                    f"the last notification was not delivered: {told.get('message') or 'no cause is known'}",
+                    mend,
+                )
 
 
 def given_up(patient: Patient) -> Iterator[Finding]:
@@ -265,8 +281,12 @@ def _kubectl() -> int | None:
     try:
         done = subprocess.run(
             ["kubectl", "version", "--client", "-o", "json"],
-            capture_output=True, text=True, timeout=10, check=True, stdin=subprocess.DEVNULL,
-        )  # fmt: skip
+            capture_output=True,
+            text=True,
+            timeout=10,
+            check=True,
+            stdin=subprocess.DEVNULL,
+        )
         return _minor(json.loads(done.stdout)["clientVersion"]["gitVersion"])
     except (OSError, subprocess.SubprocessError, ValueError, KeyError, TypeError):
         return None

@@ -33,9 +33,11 @@ FAILURES_MOST = 3  # attempts that are shown to people
 LEFT_OUT = ("DeciderFailed", "TooCostly")  # reasons of jobs that are in no snapshot
 NUMBERS = {"tier": "counts as", "head": "behind"}  # names that people know, for those of -o json
 COUNTS_AS = {
-    "Guaranteed": "within its min", "Share": "within its fair share", "Crossing": "partly above its fair share",
+    "Guaranteed": "within its min",
+    "Share": "within its fair share",
+    "Crossing": "partly above its fair share",
     "Borrowed": "above its fair share",
-}  # fmt: skip
+}
 DETAILS = ("priority", "policy", "attempt", "components", "checks", "failures", "conditions")
 
 

@@ -10,10 +10,14 @@ from fleet.cli.jobs import age
 from fleet.values.times import seconds
 
 _KINDS = {
-    "Wait": "waiting alone", "Release": "letting it go", "FewerReplicas": "fewer replicas",
-    "HigherPriority": "a higher priority", "AnotherMember": "another member", "MoreQuota": "more quota",
+    "Wait": "waiting alone",
+    "Release": "letting it go",
+    "FewerReplicas": "fewer replicas",
+    "HigherPriority": "a higher priority",
+    "AnotherMember": "another member",
+    "MoreQuota": "more quota",
     "MoreNodes": "more nodes",
-}  # fmt: skip
+}
 
 
 def lines(said: dict[str, Any]) -> list[str]:

@@ -29,7 +29,7 @@ from fleet.client.steps import (
     Say,
     lines_of,
     refused,
-)  # fmt: skip
+)
 
 if TYPE_CHECKING:
     from fleet.cli.hub import Hub

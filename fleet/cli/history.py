@@ -39,8 +39,24 @@ PAGE = 1000
 LIST = lists.Listing(
     columns=("name", "kind", "state", "submitted", "waited", "ran", "gpus", "gpu_hours", "members"),
     wide=(
-        "name", "kind", "state", "user", "queue", "submitted", "waited", "ran", "ended", "gpus", "models", "gpu_hours",
-        "lost", "attempts", "evictions", "why", "uid", "members",
+        "name",
+        "kind",
+        "state",
+        "user",
+        "queue",
+        "submitted",
+        "waited",
+        "ran",
+        "ended",
+        "gpus",
+        "models",
+        "gpu_hours",
+        "lost",
+        "attempts",
+        "evictions",
+        "why",
+        "uid",
+        "members",
     ),
     sorts={
         "submitted": lambda job: job["submitted"],
@@ -56,7 +72,7 @@ LIST = lists.Listing(
     key=("uid",),
     down=("submitted", "waited", "gpu-hours", "lost"),
     moving=("waited", "ran", "gpu_hours", "waitedS", "ranS", "gpuHours"),
-)  # fmt: skip
+)
 UNRECORDED = "nothing is recorded yet: the hub records a job some seconds after it is submitted"
 app = typer.Typer(rich_markup_mode=None, epilog=of("history"))
 UserOption = Annotated[str | None, typer.Option(help="Only jobs that this user created.")]
@@ -107,10 +123,17 @@ def history(
     start, end = periods.bounds(since, until, time.time(), ("--since", "--until"), open_end=True)
     hub = connect(kubeconfig, data_dir, context)
     which = {
-        "namespace": None if all_namespaces else namespace or hub.namespace, "name": name, "state": states,
-        "user": user, "queue": queue, "member": member, "kind": kind, "model": model,
-        "since": start and start.isoformat(), "until": end and end.isoformat(),
-    }  # fmt: skip
+        "namespace": None if all_namespaces else namespace or hub.namespace,
+        "name": name,
+        "state": states,
+        "user": user,
+        "queue": queue,
+        "member": member,
+        "kind": kind,
+        "model": model,
+        "since": start and start.isoformat(),
+        "until": end and end.isoformat(),
+    }
     people = output not in (ListOutput.json, ListOutput.yaml)
 
     def fetch() -> Iterator[list[lists.Record]]:

@@ -180,9 +180,13 @@ def _role(refusal: str) -> str:
 
 
 def connect(
-    kubeconfig: Path | None = None, data_dir: Path | None = None, context: str | None = None, *,
-    timeout_s: float = 30.0, token: str | None = None,
-) -> Hub:  # fmt: skip
+    kubeconfig: Path | None = None,
+    data_dir: Path | None = None,
+    context: str | None = None,
+    *,
+    timeout_s: float = 30.0,
+    token: str | None = None,
+) -> Hub:
     """The hub that the options, or the environment, name. `token`: in place of the credentials of the kubeconfig, None
     for that of the environment. Raises Failure."""
     files, sure = kubeconfig_files(kubeconfig, data_dir, context, os.environ)

@@ -101,10 +101,20 @@ def logs(
     one = job_in(hub, row)
     several = not named and (row["pods"] > 1 or len(_names(one)) > 1)
     lines = operation(
-        hub.session, one, rank=rank, role=role, index=index, pod=pod, container=container, follow=follow, tail=tail,
-        since_s=since_seconds, since=datetime.fromisoformat(at) if at else None, timestamps=timestamps,
+        hub.session,
+        one,
+        rank=rank,
+        role=role,
+        index=index,
+        pod=pod,
+        container=container,
+        follow=follow,
+        tail=tail,
+        since_s=since_seconds,
+        since=datetime.fromisoformat(at) if at else None,
+        timestamps=timestamps,
         previous=previous,
-    )  # fmt: skip
+    )
     for line in hub.items(lines):
         text = f"[{clean(line.pod)}] {line.text}\n" if several else f"{line.text}\n"
         sys.stdout.buffer.write(text.encode(errors=EXACT))

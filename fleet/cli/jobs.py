@@ -33,14 +33,37 @@ if TYPE_CHECKING:
     from fleet.cli.hub import Hub
 
 STATES = (
-    "Unclaimed", "Queued", "Held", "Reserved", "BackOff", "Waiting", "Placed", "Created", "Running", "Suspended",
-    "Evicting", "Succeeded", "Failed", "Deleting",
-)  # fmt: skip
+    "Unclaimed",
+    "Queued",
+    "Held",
+    "Reserved",
+    "BackOff",
+    "Waiting",
+    "Placed",
+    "Created",
+    "Running",
+    "Suspended",
+    "Evicting",
+    "Succeeded",
+    "Failed",
+    "Deleting",
+)
 PART = "jobs that you may not list are left out"
 LIST = lists.Listing(
     columns=("name", "kind", "state", "position", "member", "age", "reason"),
     wide=(
-        "name", "kind", "state", "queue", "position", "priority", "user", "member", "attempt", "gpus", "pods", "age",
+        "name",
+        "kind",
+        "state",
+        "queue",
+        "position",
+        "priority",
+        "user",
+        "member",
+        "attempt",
+        "gpus",
+        "pods",
+        "age",
         "reason",
     ),
     sorts={
@@ -56,7 +79,7 @@ LIST = lists.Listing(
     key=("namespace", "kind", "name"),
     down=("age", "gpus", "priority"),  # the youngest, the largest, the first to go
     moving=("age",),
-)  # fmt: skip
+)
 
 
 def jobs(
@@ -93,15 +116,22 @@ def jobs(
     hub = connect(kubeconfig, data_dir, context)
     where = None if all_namespaces else namespace or hub.namespace
     filters: dict[str, str | list[str]] = {
-        "state": states, "kind": kind or [], "queue": queue or "", "member": member or "",
-        "user": _me(hub) if mine else user or "", "labelSelector": selector or "", "since": earliest,
-    }  # fmt: skip
+        "state": states,
+        "kind": kind or [],
+        "queue": queue or "",
+        "member": member or "",
+        "user": _me(hub) if mine else user or "",
+        "labelSelector": selector or "",
+        "since": earliest,
+    }
     which = {name: value for name, value in filters.items() if value}
     nothing = "No such jobs" if which else "No jobs"
     lists.show(
-        how, lambda: _lines(hub, where, which), nothing=f"{nothing} in {where} namespace" if where else nothing,
+        how,
+        lambda: _lines(hub, where, which),
+        nothing=f"{nothing} in {where} namespace" if where else nothing,
         looks=lambda: _looks(hub, where, which),
-    )  # fmt: skip
+    )
 
 
 def _lines(hub: Hub, where: str | None, which: dict[str, str | list[str]]) -> Iterator[list[dict[str, Any]]]:

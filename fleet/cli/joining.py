@@ -76,10 +76,12 @@ def join_pull(hub: Hub, member: Member) -> str:
     token = f"fleet-agent.{member.name}.{secrets.token_urlsafe(32)}"
     digest = hashlib.sha256(token.encode()).hexdigest()
     agent = {
-        "apiVersion": "v1", "kind": "Secret", "type": "Opaque",
+        "apiVersion": "v1",
+        "kind": "Secret",
+        "type": "Opaque",
         "metadata": {"name": f"{AGENT}-{member.name}", "namespace": SYSTEM_NAMESPACE},
         "data": {"token-sha256": base64.b64encode(digest.encode()).decode()},
-    }  # fmt: skip
+    }
     known = hub.find(f"{CLUSTERS}/{member.name}")
     _check_version(member, mapping(mapping(known).get("status")).get("kubernetesVersion"))
     _put(hub, member, access, known is not None, _cluster(member, access, "", mode="Pull"))
@@ -105,15 +107,24 @@ def _check_version(member: Member, version: object) -> None:
 def _put(hub: Hub, member: Member, access: Access, stored: bool, cluster: dict[str, Any]) -> None:
     """The credentials, then the Cluster. Nothing is written where the Cluster would be refused."""
     inline = write(
-        access.server, name="member", user="member", ca=access.ca, insecure=access.insecure,
-        server_name=access.server_name, token=access.token, certificate=access.certificate, key=access.key,
+        access.server,
+        name="member",
+        user="member",
+        ca=access.ca,
+        insecure=access.insecure,
+        server_name=access.server_name,
+        token=access.token,
+        certificate=access.certificate,
+        key=access.key,
         basic=access.basic,
-    )  # fmt: skip
+    )
     secret = {
-        "apiVersion": "v1", "kind": "Secret", "type": "Opaque",
+        "apiVersion": "v1",
+        "kind": "Secret",
+        "type": "Opaque",
         "metadata": {"name": f"member-{member.name}", "namespace": SYSTEM_NAMESPACE},
         "data": {"kubeconfig": base64.b64encode(inline.encode()).decode()},
-    }  # fmt: skip
+    }
     hub.put_object(CLUSTERS, cluster, dry_run=True)  # before credentials that work are written over
     hub.put_object(SECRETS, secret)
     try:
@@ -212,10 +223,14 @@ def _check_identity(hub: Hub, member: Member, identity: str) -> bool:
 
 def _cluster(member: Member, access: Access, identity: str, *, mode: str = "Push") -> dict[str, Any]:
     spec: dict[str, Any] = {
-        "id": identity, "syncMode": mode, "apiEndpoint": access.server,
+        "id": identity,
+        "syncMode": mode,
+        "apiEndpoint": access.server,
         "secretRef": {"namespace": SYSTEM_NAMESPACE, "name": f"member-{member.name}"},
-        "provider": member.provider, "region": member.region, "zone": member.zone,
-    }  # fmt: skip
+        "provider": member.provider,
+        "region": member.region,
+        "zone": member.zone,
+    }
     spec = {key: value for key, value in spec.items() if value}
     if member.holds_room is not None:
         spec["enableReservation"] = member.holds_room
@@ -223,5 +238,8 @@ def _cluster(member: Member, access: Access, identity: str, *, mode: str = "Push
     if member.labels:
         metadata["labels"] = dict(member.labels)
     return {
-        "apiVersion": "cluster.karmada.io/v1alpha1", "kind": "Cluster", "metadata": metadata, "spec": spec,
-    }  # fmt: skip
+        "apiVersion": "cluster.karmada.io/v1alpha1",
+        "kind": "Cluster",
+        "metadata": metadata,
+        "spec": spec,
+    }

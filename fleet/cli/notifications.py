@@ -131,6 +131,9 @@ def _line(one: dict[str, Any], now: float) -> dict[str, Any]:
     job, due = one["job"], seconds(one["nextTry"])
     name = job["name"] if job["namespace"] == one["namespace"] else f"{job['namespace']}/{job['name']}"
     return {
-        **one, "job": name, "kind": job["kind"], "age": since(one["at"], now),
+        **one,
+        "job": name,
+        "kind": job["kind"],
+        "age": since(one["at"], now),
         "next_try": "" if due is None else f"in {age(due - now)}" if due > now else "now",
-    }  # fmt: skip
+    }

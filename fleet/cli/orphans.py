@@ -154,10 +154,7 @@ def _chosen(
 
 
 def _of(copies: Sequence[dict[str, Any]], namespace: str | None, member: str | None) -> list[dict[str, Any]]:
-    return [
-        copy for copy in copies
-        if member in (None, copy["member"]) and namespace in (None, copy["namespace"])
-    ]  # fmt: skip
+    return [copy for copy in copies if member in (None, copy["member"]) and namespace in (None, copy["namespace"])]
 
 
 def unknown(hub: Hub) -> tuple[list[dict[str, Any]], int]:
@@ -174,9 +171,8 @@ def unknown(hub: Hub) -> tuple[list[dict[str, Any]], int]:
         data = mapping(record.get("data"))
         told = _problems(dict(data))
         named = [
-            {**entry, "member": member, "problem": told.get(entry["uid"], "")}
-            for entry in _entries(data.get("copies"))
-        ]  # fmt: skip
+            {**entry, "member": member, "problem": told.get(entry["uid"], "")} for entry in _entries(data.get("copies"))
+        ]
         copies += named
         more += max(0, (digits(str(data.get("count") or "")) or 0) - len(named))
     return copies, more

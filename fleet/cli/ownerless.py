@@ -45,12 +45,22 @@ def _job(binding: dict[str, Any]) -> dict[str, Any]:
 
     resource, pods, gpus = b.resource_of(binding), *_charge(binding)
     return {
-        "namespace": resource.get("namespace", ""), "name": resource["name"], "kind": resource["kind"],
-        "state": STATE, "queue": None, "position": None, "tier": None, "priority": None,
-        "attempt": b.attempt(binding), "gpus": gpus, "pods": pods,
-        "user": b.annotation(binding, ANNOTATION_CREATOR) or None, "created": binding["metadata"]["creationTimestamp"],
-        "member": b.member_of(binding), "reason": {"code": STATE, "text": _why(binding)},
-    }  # fmt: skip
+        "namespace": resource.get("namespace", ""),
+        "name": resource["name"],
+        "kind": resource["kind"],
+        "state": STATE,
+        "queue": None,
+        "position": None,
+        "tier": None,
+        "priority": None,
+        "attempt": b.attempt(binding),
+        "gpus": gpus,
+        "pods": pods,
+        "user": b.annotation(binding, ANNOTATION_CREATOR) or None,
+        "created": binding["metadata"]["creationTimestamp"],
+        "member": b.member_of(binding),
+        "reason": {"code": STATE, "text": _why(binding)},
+    }
 
 
 def _charge(binding: dict[str, Any]) -> tuple[int, int]:

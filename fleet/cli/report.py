@@ -98,9 +98,16 @@ def report(
         optional.need_plots("-o png", optional.LIGHT)
     start, end = periods.bounds(from_, to, time.time())
     which = {
-        "by": by, "from": start and start.isoformat(), "to": end and end.isoformat(), "namespace": namespace,
-        "user": user, "queue": queue, "kind": kind, "member": member, "model": model,
-    }  # fmt: skip
+        "by": by,
+        "from": start and start.isoformat(),
+        "to": end and end.isoformat(),
+        "namespace": namespace,
+        "user": user,
+        "queue": queue,
+        "kind": kind,
+        "member": member,
+        "model": model,
+    }
     query = urlencode({key: value for key, value in which.items() if value})
     found = connect(kubeconfig, data_dir, context).request("GET", f"{REPORTS}/{report}?{query}").body
     if found["partial"]:

@@ -239,8 +239,10 @@ def _steps(job: Body, request: Request) -> dict[str, str]:
         }
     name = f"{job['metadata']['name']}{there}"
     steps = {
-        f"fleet logs {name} -f": "its log", f"fleet explain {name}": "why it waits", f"fleet cancel {name}": "stop it",
-    }  # fmt: skip
+        f"fleet logs {name} -f": "its log",
+        f"fleet explain {name}": "why it waits",
+        f"fleet cancel {name}": "stop it",
+    }
     if request.interactive is Interactive.SHELL:
         return {f"fleet attach -i -t {name}": "the shell, once it runs", **steps}
     if request.interactive is Interactive.NOTEBOOK:
@@ -258,9 +260,11 @@ def _followed(hub: Where, jobs: list[Body], goal: Goal | None, wait: bool, logs:
 
     names = [named(job) for job in jobs]
     there: dict[str, Any] = {
-        "namespace": jobs[0]["metadata"]["namespace"], "kubeconfig": hub.kubeconfig, "context": hub.context,
+        "namespace": jobs[0]["metadata"]["namespace"],
+        "kubeconfig": hub.kubeconfig,
+        "context": hub.context,
         "data_dir": hub.data_dir,
-    }  # fmt: skip
+    }
     if goal is not None:
         follow(hub.connect(), *sweep_in(jobs, hub.namespace()), goal)
         return

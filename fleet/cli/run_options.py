@@ -35,8 +35,10 @@ class Printed(StrEnum):
 
 # Options that may stand without a value: what they mean then, and the values that they may have ((): any).
 BARE: Mapping[str, tuple[str, tuple[str, ...]]] = {
-    "--dry-run": ("client", tuple(DryRun)), "--template": ("", ()), "--code": (".", ()),
-}  # fmt: skip
+    "--dry-run": ("client", tuple(DryRun)),
+    "--template": ("", ()),
+    "--code": (".", ()),
+}
 
 
 class RunCommand(TyperCommand):

@@ -220,11 +220,15 @@ def _show_sweeps(lines: Sequence[Json], goal: Goal | None, output: Output) -> No
         bounds = [line["at_most"] for line in jobs if line["at_most"]]
         best = _told(jobs[0], goal) if goal is not None and jobs[0]["value"] is not None else None
         told = ", ".join(f"{count} {state}" for state, count in states.items())
-        records.append({
-            "name": sweep, "jobs": len(jobs), "at_most": min(bounds, default=None),
-            "states": told if output is Output.table else dict(states),
-            **({"best": best} if goal is not None else {}),
-        })  # fmt: skip
+        records.append(
+            {
+                "name": sweep,
+                "jobs": len(jobs),
+                "at_most": min(bounds, default=None),
+                "states": told if output is Output.table else dict(states),
+                **({"best": best} if goal is not None else {}),
+            }
+        )
     columns = ("name", "jobs", "at_most", "states", *(("best",) if goal is not None else ()))
     show(records, columns, output, nothing="No sweeps: fleet run --sweep or --array makes one")
 
@@ -235,11 +239,15 @@ def _show(lines: Sequence[Json], goal: Goal | None, output: Output) -> None:
     names = dict.fromkeys(name for line in lines for name in line["values"])
     records = [
         {
-            "name": line["name"], "kind": line["kind"], "state": line["state"], **line["values"],
-            **({goal.metric: line["value"]} if goal is not None else {}), "member": line["member"] or "",
+            "name": line["name"],
+            "kind": line["kind"],
+            "state": line["state"],
+            **line["values"],
+            **({goal.metric: line["value"]} if goal is not None else {}),
+            "member": line["member"] or "",
             "reason": (line["reason"] or {}).get("text") or "",
         }
         for line in lines
-    ]  # fmt: skip
+    ]
     metric = (goal.metric,) if goal is not None else ()
     show(records, ("name", "state", *names, *metric, "member", "reason"), output)

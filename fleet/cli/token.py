@@ -108,9 +108,15 @@ def create(
     access = hub.client.access
     same = server in (None, access.server) and ca is None
     text = write(
-        server or access.server, name="fleet", user=user, namespace=namespace or "", ca=ca or access.ca,
-        insecure=access.insecure and ca is None, server_name=access.server_name if same else "", token=token,
-    )  # fmt: skip
+        server or access.server,
+        name="fleet",
+        user=user,
+        namespace=namespace or "",
+        ca=ca or access.ca,
+        insecure=access.insecure and ca is None,
+        server_name=access.server_name if same else "",
+        token=token,
+    )
     print(text, end="")
 
 
@@ -186,9 +192,12 @@ def _tokens(hub: Hub) -> list[dict[str, Any]]:
 
 
 def _hub(
-    kubeconfig: Path | None, data_dir: Path | None, context: str | None, server: str | None = None,
+    kubeconfig: Path | None,
+    data_dir: Path | None,
+    context: str | None,
+    server: str | None = None,
     ca: bytes | None = None,
-) -> Hub:  # fmt: skip
+) -> Hub:
     """The hub as other commands find it. Where its data directory has no kubeconfig, since no `fleet up` has run there,
     the administrator of the directory asks, at `server`. Raises Failure."""
     from fleet.amc.client import Client
@@ -204,9 +213,11 @@ def _hub(
     from fleet.values.wellknown import LOCAL
 
     access = Access(
-        server=server, token=data.admin_token(), ca=ca or data.ca_certificate.read_bytes(),
+        server=server,
+        token=data.admin_token(),
+        ca=ca or data.ca_certificate.read_bytes(),
         server_name="" if ca else LOCAL,
-    )  # fmt: skip
+    )
     return Hub(Client(access), str(data.root))
 
 

@@ -19,14 +19,34 @@ if TYPE_CHECKING:
     from fleet.cli.jobpods import JobPod
 
 MEMBERS = (
-    "member", "state", "gpu", "gpus", "used", "free", "used_%", "cordoned", "cpus_free", "memory_free", "running",
-)  # fmt: skip
+    "member",
+    "state",
+    "gpu",
+    "gpus",
+    "used",
+    "free",
+    "used_%",
+    "cordoned",
+    "cpus_free",
+    "memory_free",
+    "running",
+)
 MODELS = ("model", "gpus", "used", "free", "used_%", "fragmented", "cordoned", "members")
 QUEUES = ("queue", "used", "min", "max", "used_%", "waiting", "running")
 PODS = (
-    "pod", "member", "node", "phase", "gpus", "gpu_%", "gpu_memory", "gpu_watts", "cpu", "cpu_request", "memory",
+    "pod",
+    "member",
+    "node",
+    "phase",
+    "gpus",
+    "gpu_%",
+    "gpu_memory",
+    "gpu_watts",
+    "cpu",
+    "cpu_request",
+    "memory",
     "memory_request",
-)  # fmt: skip
+)
 IDLE = ("job", "queue", "user", "member", "gpus", "gpu_%", "since")
 CLUSTERS = "/fleet/v1/clusters"
 BELOWS = ("1", "5", "10", "20", "50")  # percent
@@ -127,9 +147,12 @@ def members(member: Record) -> list[Record]:
     models = sorted(name for name in room if name not in OTHERS and "gpu" in name.lower()) or [GPU]
     state = "ready" if member["ready"] else "not ready"
     common = {
-        "member": member["name"], "state": state, "cpus_free": free.get("cpu", "0"),
-        "memory_free": free.get("memory", "0"), "running": sum(member["jobs"].values()),
-    }  # fmt: skip
+        "member": member["name"],
+        "state": state,
+        "cpus_free": free.get("cpu", "0"),
+        "memory_free": free.get("memory", "0"),
+        "running": sum(member["jobs"].values()),
+    }
     if len(models) == 1 and member["gpus"]:  # counted node by node
         used, free, cordoned = (sum(row[part] for row in member["gpus"]) for part in PARTS)
         return [{**common, "gpu": models[0], **_counts(used, free, cordoned)}]
@@ -154,9 +177,11 @@ def _model(model: str, rows: list[tuple[str, Record]]) -> Record:
     """`gpus`: those on nodes that take pods, and those that are cordoned."""
     used, free, cordoned, fragmented = (sum(row[part] for _, row in rows) for part in (*PARTS, "fragmented"))
     return {
-        "model": model or "unknown", **_counts(used, free, cordoned), "fragmented": fragmented,
+        "model": model or "unknown",
+        **_counts(used, free, cordoned),
+        "fragmented": fragmented,
         "members": ",".join(name for name, _ in rows),
-    }  # fmt: skip
+    }
 
 
 def _counts(used: int, free: int, cordoned: int = 0, **others: int) -> Record:
@@ -171,12 +196,16 @@ def _queues(hub: Hub) -> list[Record]:
 
     return [
         {
-            "queue": queue["queue"], "used": int(queue["gpus_used"]), "min": queue["min_gpus"],
-            "max": queue["max_gpus"], "used_%": _share(queue["gpus_used"], queue["max_gpus"]),
-            "waiting": queue["waiting"], "running": queue["active"],
+            "queue": queue["queue"],
+            "used": int(queue["gpus_used"]),
+            "min": queue["min_gpus"],
+            "max": queue["max_gpus"],
+            "used_%": _share(queue["gpus_used"], queue["max_gpus"]),
+            "waiting": queue["waiting"],
+            "running": queue["active"],
         }
         for queue in records(hub)
-    ]  # fmt: skip
+    ]
 
 
 def _share(used: str, limit: str) -> str:
@@ -210,11 +239,13 @@ def _idle(hub: Hub, namespace: str | None, level: str) -> tuple[list[Record], li
         notes.append(f"{body['left']} jobs more are not shown")
     records = [
         {
-            **job, "job": f"{job['namespace']}/{job['name']}", "queue": job["queue"] or "",
+            **job,
+            "job": f"{job['namespace']}/{job['name']}",
+            "queue": job["queue"] or "",
             "gpu_%": _percent(job["utilization"]),
         }
         for job in body["jobs"]
-    ]  # fmt: skip
+    ]
     return records, notes
 
 
@@ -225,15 +256,22 @@ def _pod(pod: JobPod) -> Record:
     gpus = {model: amount for model, amount in pod.requests.items() if model not in OTHERS and "gpu" in model}
     usage, gpu = pod.usage or {}, pod.gpu or {}
     return {
-        "pod": pod.name, "member": pod.member, "node": pod.node, "phase": pod.phase,
+        "pod": pod.name,
+        "member": pod.member,
+        "node": pod.node,
+        "phase": pod.phase,
         "gpus": ",".join(amount if model == GPU else f"{amount} {model}" for model, amount in gpus.items()),
-        "gpu_%": _percent(gpu.get("utilization")), "gpu_memory": _gibibytes(gpu.get("used_bytes")),
+        "gpu_%": _percent(gpu.get("utilization")),
+        "gpu_memory": _gibibytes(gpu.get("used_bytes")),
         "gpu_watts": "" if gpu.get("power_watts") is None else f"{gpu['power_watts']:.0f}",
-        "cpu": usage.get("cpu", ""), "cpu_request": pod.requests.get("cpu", ""),
+        "cpu": usage.get("cpu", ""),
+        "cpu_request": pod.requests.get("cpu", ""),
         "memory": mebibytes(quantity(usage["memory"], "memory")) if "memory" in usage else "",
         "memory_request": pod.requests.get("memory", ""),
-        "requests": pod.requests, "usage": pod.usage, "gpu": pod.gpu,
-    }  # fmt: skip
+        "requests": pod.requests,
+        "usage": pod.usage,
+        "gpu": pod.gpu,
+    }
 
 
 def _percent(ratio: float | None) -> str:

@@ -10,9 +10,7 @@ from fleet.cli.options import ContextOption, DataDirOption, KubeconfigOption
 WITHIN_S = 5.0
 
 
-def version(
-    kubeconfig: KubeconfigOption = None, context: ContextOption = None, data_dir: DataDirOption = None
-) -> None:  # fmt: skip
+def version(kubeconfig: KubeconfigOption = None, context: ContextOption = None, data_dir: DataDirOption = None) -> None:
     """Print the version of this program, and of the hub.
 
     Without an answer of a hub, stderr says why. `fleet --version` asks no hub.

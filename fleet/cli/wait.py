@@ -87,9 +87,10 @@ def _standings(
 
     names = sorted({job.name for job in jobs.values()})
     query = {
-        "namespace": namespace, "kind": sorted({job.kind for job in jobs.values()}),
+        "namespace": namespace,
+        "kind": sorted({job.kind for job in jobs.values()}),
         "name": names if len(names) <= NAMES_MOST else None,
-    }  # fmt: skip
+    }
     listed = JobChange("LISTED", Value())
     shown: dict[Job, tuple[str, str]] = {}
     for change in hub.items(changes(hub.session, query, timeout=timeout, listed=listed)):

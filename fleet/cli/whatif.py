@@ -74,9 +74,21 @@ def what_if(
     hub = connect(kubeconfig, data_dir, context) if snapshot is None else None
     where = namespace or (hub.namespace if hub is not None else "") or "default"
     asked = whatif_asked.Asked(
-        add_member or [], drain or [], lose or [], fail_over or [], scale or [], set_ or [], tree, submit or [],
-        remove or [], hold or [], release or [], priority or [], move or [], where,
-    )  # fmt: skip
+        add_member or [],
+        drain or [],
+        lose or [],
+        fail_over or [],
+        scale or [],
+        set_ or [],
+        tree,
+        submit or [],
+        remove or [],
+        hold or [],
+        release or [],
+        priority or [],
+        move or [],
+        where,
+    )
     if hub is not None and not forward and not optional.hub_is_installed():
         found = whatif_asked.answer(hub, asked, f"are worked out here: {optional.INSTALL}")
     else:

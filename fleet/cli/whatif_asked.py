@@ -117,19 +117,25 @@ def answer(hub: Hub, asked: Asked, needs: str = NEEDS) -> Json:
 def _makers(hub: Hub, asked: Asked, needs: str) -> Iterator[tuple[str, Callable[[], list[Json]]]]:
     """For each option its text, and the function that makes edits of it; in the order of fleet/hub/whatif_edits.py."""
     whole = {
-        "--add-member": asked.add_member, "--scale": asked.scale, "--tree": asked.tree, "--drain": asked.drain,
-        "--lose": asked.lose, "--fail-over": asked.fail_over,
-    }  # fmt: skip
+        "--add-member": asked.add_member,
+        "--scale": asked.scale,
+        "--tree": asked.tree,
+        "--drain": asked.drain,
+        "--lose": asked.lose,
+        "--fail-over": asked.fail_over,
+    }
     given = [option for option, texts in whole.items() if texts]
     if given:
         raise Failure(f"{', '.join(given)}: edits of members and of the whole tree {needs}")
     each: tuple[tuple[str, Iterable[Any], Callable[..., list[Json]]], ...] = (
-        ("--set", asked.limits, _limited), ("--remove", asked.remove, partial(_of_job, "Remove")),
+        ("--set", asked.limits, _limited),
+        ("--remove", asked.remove, partial(_of_job, "Remove")),
         ("--hold", asked.hold, partial(_of_job, "Hold", held=True)),
         ("--release", asked.release, partial(_of_job, "Hold", held=False)),
-        ("--priority", asked.priority, _prioritized), ("--move", asked.move, _moved),
+        ("--priority", asked.priority, _prioritized),
+        ("--move", asked.move, _moved),
         ("--submit", asked.submit, partial(_submitted, hub)),
-    )  # fmt: skip
+    )
     for option, texts, make in each:
         for text in texts:
             yield f"{option} {text}", partial(make, namespace=asked.namespace, text=text)

@@ -23,11 +23,15 @@ def lines(found: Json) -> Iterator[str]:
     if found["rows"]:
         rows = [
             [
-                row["job"], row["change"], _standing(row["before"]), _standing(row["after"]), _start(row, now),
+                row["job"],
+                row["change"],
+                _standing(row["before"]),
+                _standing(row["after"]),
+                _start(row, now),
                 (row["after"]["reason"] or {"text": ""})["text"],
             ]
             for row in found["rows"]
-        ]  # fmt: skip
+        ]
         head = ["JOB", "CHANGE", "BEFORE", "AFTER", "START", "REASON"]
         yield from table.lines([head, *merged(rows)])
     elif not found.get("others"):

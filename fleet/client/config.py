@@ -37,9 +37,14 @@ class Access:
 
 
 def access(
-    *, kubeconfig: str | Path | None, data_dir: str | Path | None, context: str | None, server: str | None,
-    token: str | Callable[[], str] | None, ca: str | Path | bytes | None,
-) -> Access:  # fmt: skip
+    *,
+    kubeconfig: str | Path | None,
+    data_dir: str | Path | None,
+    context: str | None,
+    server: str | None,
+    token: str | Callable[[], str] | None,
+    ca: str | Path | bytes | None,
+) -> Access:
     """The access that the arguments, or the environment, name. Raises BadConfiguration."""
     token = token or os.environ.get(ENV_TOKEN) or None
     if server is not None:

@@ -114,9 +114,15 @@ class Unavailable(Refused):
 
 
 _BY_STATUS: Mapping[int, type[Refused]] = {
-    400: BadRequest, 401: Unauthorized, 403: Forbidden, 404: NotFound, 409: Conflict, 422: Invalid,
-    429: TooManyRequests, 503: Unavailable,
-}  # fmt: skip
+    400: BadRequest,
+    401: Unauthorized,
+    403: Forbidden,
+    404: NotFound,
+    409: Conflict,
+    422: Invalid,
+    429: TooManyRequests,
+    503: Unavailable,
+}
 
 
 def refusal(status: int, body: Any, text: str, retry_after_s: float | None) -> Refused:

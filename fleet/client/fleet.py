@@ -80,19 +80,24 @@ def _records(items: list[Any]) -> list[Any]:
 
 class _Client:
     def __init__(
-        self, *, kubeconfig: str | Path | None = None, context: str | None = None, namespace: str | None = None,
-        data_dir: str | Path | None = None, server: str | None = None,
-        token: str | Callable[[], str] | None = None, ca: str | Path | bytes | None = None,
-        timeout: float = 30.0, tries: int = 5,
-    ) -> None:  # fmt: skip
+        self,
+        *,
+        kubeconfig: str | Path | None = None,
+        context: str | None = None,
+        namespace: str | None = None,
+        data_dir: str | Path | None = None,
+        server: str | None = None,
+        token: str | Callable[[], str] | None = None,
+        ca: str | Path | bytes | None = None,
+        timeout: float = 30.0,
+        tries: int = 5,
+    ) -> None:
         """Find the hub as `fleet` does, or by `server` and `ca`. `token` (or a function that returns it) stands for the
         credentials of a kubeconfig's user, as FLEET_TOKEN does.
 
         `namespace`: of operations that name none. `timeout`: seconds that one request may take. `tries`: how often a
         request is sent at most, where that is safe. Nothing is asked yet. Raises BadConfiguration."""
-        found = access(
-            kubeconfig=kubeconfig, data_dir=data_dir, context=context, server=server, token=token, ca=ca
-        )  # fmt: skip
+        found = access(kubeconfig=kubeconfig, data_dir=data_dir, context=context, server=server, token=token, ca=ca)
         self.session = Session(namespace or found.namespace, tries=max(1, tries), sure=found.sure, address=found.server)
         self._connect(found, timeout)
 

@@ -21,12 +21,24 @@ class PastJob(Record):
     """A job of the history, which may still go on."""
 
     SHOWN: ClassVar[tuple[str, ...]] = (
-        "namespace", "name", "kind", "user", "queue", "state", "submitted", "started", "ended", "gpu_hours",
-    )  # fmt: skip
+        "namespace",
+        "name",
+        "kind",
+        "user",
+        "queue",
+        "state",
+        "submitted",
+        "started",
+        "ended",
+        "gpu_hours",
+    )
     READ: ClassVar[Readers] = {"submitted": moment, "started": moment, "ended": moment}
     KEYS: ClassVar[Mapping[str, str]] = {
-        "waited_s": "waitedS", "ran_s": "ranS", "gpu_hours": "gpuHours", "lost_gpu_hours": "lostGpuHours",
-    }  # fmt: skip
+        "waited_s": "waitedS",
+        "ran_s": "ranS",
+        "gpu_hours": "gpuHours",
+        "lost_gpu_hours": "lostGpuHours",
+    }
     uid: str = ""
     namespace: str = ""
     kind: str = ""
@@ -67,17 +79,35 @@ class Figures(Record):
 
 
 def history(
-    session: Session, *, namespace: str | None = None, all_namespaces: bool = False, kind: str | None = None,
-    name: str | None = None, user: str | None = None, queue: str | None = None, member: str | None = None,
-    model: str | None = None, state: Words | None = None, since: datetime | None = None, until: datetime | None = None,
-) -> Flow[PastJob]:  # fmt: skip
+    session: Session,
+    *,
+    namespace: str | None = None,
+    all_namespaces: bool = False,
+    kind: str | None = None,
+    name: str | None = None,
+    user: str | None = None,
+    queue: str | None = None,
+    member: str | None = None,
+    model: str | None = None,
+    state: Words | None = None,
+    since: datetime | None = None,
+    until: datetime | None = None,
+) -> Flow[PastJob]:
     """Jobs of the past and the present, the newest submission first, page by page. `since` and `until`: those that
     were there at some time between."""
     query: dict[str, Words | None] = {
-        "namespace": None if all_namespaces else namespace or session.namespace, "kind": kind, "name": name,
-        "user": user, "queue": queue, "member": member, "model": model, "state": state, "since": _text(since),
-        "until": _text(until), "limit": str(PAGE),
-    }  # fmt: skip
+        "namespace": None if all_namespaces else namespace or session.namespace,
+        "kind": kind,
+        "name": name,
+        "user": user,
+        "queue": queue,
+        "member": member,
+        "model": model,
+        "state": state,
+        "since": _text(since),
+        "until": _text(until),
+        "limit": str(PAGE),
+    }
     while True:
         page = (yield from asked(session, Request("GET", with_query(HISTORY, query)))).body
         for raw in page["items"]:
@@ -88,16 +118,32 @@ def history(
 
 
 def report(
-    session: Session, report: Literal["usage", "waits", "efficiency"] = "usage", *, by: By = "user",
-    start: datetime | None = None, end: datetime | None = None, namespace: str | None = None, user: str | None = None,
-    queue: str | None = None, kind: str | None = None, member: str | None = None, model: str | None = None,
-) -> Steps[Rows[Figures]]:  # fmt: skip
+    session: Session,
+    report: Literal["usage", "waits", "efficiency"] = "usage",
+    *,
+    by: By = "user",
+    start: datetime | None = None,
+    end: datetime | None = None,
+    namespace: str | None = None,
+    user: str | None = None,
+    queue: str | None = None,
+    kind: str | None = None,
+    member: str | None = None,
+    model: str | None = None,
+) -> Steps[Rows[Figures]]:
     """Usage, waits or efficiency of the past, a row for each value of `by`, the largest first. Without `start` and
     `end` of the last 30 days; of all namespaces that the user may see."""
     query = {
-        "by": by, "from": _text(start), "to": _text(end), "namespace": namespace, "user": user, "queue": queue,
-        "kind": kind, "member": member, "model": model,
-    }  # fmt: skip
+        "by": by,
+        "from": _text(start),
+        "to": _text(end),
+        "namespace": namespace,
+        "user": user,
+        "queue": queue,
+        "kind": kind,
+        "member": member,
+        "model": model,
+    }
     found = (yield from asked(session, Request("GET", with_query(f"{REPORTS}/{report}", query)))).body
     return Rows((Figures.of(raw) for raw in found["rows"]), partial=bool(found["partial"]))
 

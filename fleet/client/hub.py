@@ -49,14 +49,17 @@ def usage(session: Session) -> Steps[DataFrame]:
     return frame(
         [
             {
-                "queue": queue.path, "parent": queue.parent, "resource": resource,
+                "queue": queue.path,
+                "parent": queue.parent,
+                "resource": resource,
                 **{column: _amount(getattr(queue, column).get(resource), column) for column in (USED, MIN, MAX)},
-                "waiting": queue.waiting, "running": queue.running,
+                "waiting": queue.waiting,
+                "running": queue.running,
             }
             for queue in found
             for resource in sorted({*queue.used, *queue.min, *queue.max})
         ]
-    )  # fmt: skip
+    )
 
 
 def _amount(quantity: str | None, column: str) -> float:

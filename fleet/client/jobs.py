@@ -64,10 +64,17 @@ def jobs(
     """The jobs of a namespace (that of the client, where none is named) or of all, page by page. `labels`: a selector
     of Kubernetes, `team=a,stage!=test`; `since`: created then or later, a time with its zone."""
     query: dict[str, Words | None] = {
-        "namespace": None if all_namespaces else namespace or session.namespace, "kind": kind, "state": state,
-        "queue": queue, "member": member, "user": user, "labelSelector": labels, "name": name,
-        "since": since.isoformat() if since is not None else None, "limit": str(PAGE),
-    }  # fmt: skip
+        "namespace": None if all_namespaces else namespace or session.namespace,
+        "kind": kind,
+        "state": state,
+        "queue": queue,
+        "member": member,
+        "user": user,
+        "labelSelector": labels,
+        "name": name,
+        "since": since.isoformat() if since is not None else None,
+        "limit": str(PAGE),
+    }
     while True:
         page = (yield from asked(session, Request("GET", with_query(JOBS, query)))).body
         for raw in page["items"]:
@@ -142,9 +149,12 @@ def events(session: Session, job: JobLike, *, namespace: str | None = None) -> S
     listed = [
         Event(
             at=moment(raw.get("lastTimestamp") or raw.get("eventTime") or raw["metadata"].get("creationTimestamp")),
-            type=raw.get("type") or "", reason=raw.get("reason") or "", message=raw.get("message") or "",
-            count=raw.get("count") or 1, raw=raw,
+            type=raw.get("type") or "",
+            reason=raw.get("reason") or "",
+            message=raw.get("message") or "",
+            count=raw.get("count") or 1,
+            raw=raw,
         )
         for raw in found["items"]
-    ]  # fmt: skip
+    ]
     return Rows(sorted(listed, key=lambda event: event.at.timestamp() if event.at else 0.0))

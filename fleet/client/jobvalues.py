@@ -58,8 +58,18 @@ class Job(Record):
     """A job, and where it stands."""
 
     SHOWN: ClassVar[tuple[str, ...]] = (
-        "namespace", "name", "kind", "state", "queue", "position", "member", "gpus", "user", "created", "reason",
-    )  # fmt: skip
+        "namespace",
+        "name",
+        "kind",
+        "state",
+        "queue",
+        "position",
+        "member",
+        "gpus",
+        "user",
+        "created",
+        "reason",
+    )
     READ: ClassVar[Readers] = {
         "reason": Reason.of,
         "created": moment,

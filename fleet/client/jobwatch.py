@@ -19,18 +19,30 @@ LATE_S = 10.0  # after the time that the hub was told, a stream is taken for dea
 
 Until = Literal["started", "finished", "deleted"]
 STATES: dict[Until, tuple[str, ...]] = {
-    "started": ("Running", *OVER), "finished": OVER, "deleted": ("Deleted",),
-}  # fmt: skip
+    "started": ("Running", *OVER),
+    "finished": OVER,
+    "deleted": ("Deleted",),
+}
 Place = tuple[str, str, str]  # namespace, kind, name
 Seen = dict[Place, tuple[str, Job]]  # each with its uid
 Body = dict[str, Any]
 
 
 def watch(
-    session: Session, *, namespace: str | None = None, all_namespaces: bool = False, kind: Words | None = None,
-    state: Words | None = None, queue: str | None = None, member: str | None = None, user: str | None = None,
-    labels: str | None = None, since: datetime | None = None, name: Words | None = None, timeout: float | None = None,
-) -> Flow[JobChange]:  # fmt: skip
+    session: Session,
+    *,
+    namespace: str | None = None,
+    all_namespaces: bool = False,
+    kind: Words | None = None,
+    state: Words | None = None,
+    queue: str | None = None,
+    member: str | None = None,
+    user: str | None = None,
+    labels: str | None = None,
+    since: datetime | None = None,
+    name: Words | None = None,
+    timeout: float | None = None,
+) -> Flow[JobChange]:
     """The jobs that are there, each as ADDED, and then each change of a job's state, place or reason, without an end,
     or for `timeout` seconds.
 
@@ -38,17 +50,26 @@ def watch(
     The hub tells each state at once, and of a place in a queue that moves up by itself every few seconds. The watch
     goes on through lost connections and restarts of the hub; several changes in between are one then."""
     query: dict[str, Words | None] = {
-        "namespace": None if all_namespaces else namespace or session.namespace, "kind": kind, "state": state,
-        "queue": queue, "member": member, "user": user, "labelSelector": labels, "name": name,
+        "namespace": None if all_namespaces else namespace or session.namespace,
+        "kind": kind,
+        "state": state,
+        "queue": queue,
+        "member": member,
+        "user": user,
+        "labelSelector": labels,
+        "name": name,
         "since": since.isoformat() if since is not None else None,
-    }  # fmt: skip
+    }
     yield from changes(session, query, timeout=timeout)
 
 
 def changes(
-    session: Session, query: Mapping[str, Words | None], *, timeout: float | None = None,
+    session: Session,
+    query: Mapping[str, Words | None],
+    *,
+    timeout: float | None = None,
     listed: JobChange | None = None,
-) -> Flow[JobChange]:  # fmt: skip
+) -> Flow[JobChange]:
     """The same by the parameters of the route. `listed` is given each time after all the jobs that are there."""
     seen: Seen = {}
     revision, begun = "", False
@@ -85,9 +106,14 @@ def changes(
 
 
 def wait(
-    session: Session, job: JobLike, *, until: Until = "finished", timeout: float | None = None, check: bool = True,
+    session: Session,
+    job: JobLike,
+    *,
+    until: Until = "finished",
+    timeout: float | None = None,
+    check: bool = True,
     namespace: str | None = None,
-) -> Steps[JobDetail]:  # fmt: skip
+) -> Steps[JobDetail]:
     """The job as soon as it has started, is finished or is deleted. Raises NotInTime after `timeout` seconds. While
     `check` is true, raises JobFailed for a job that has failed, or was deleted before.
 

@@ -16,11 +16,22 @@ POD_HEADER = "fleet-pod"
 
 
 def logs(
-    session: Session, job: JobLike, *, rank: int | None = None, role: str | None = None, index: int | None = None,
-    pod: str | None = None, container: str | None = None, follow: bool = False, tail: int | None = None,
-    since_s: int | None = None, since: datetime | None = None, timestamps: bool = False, previous: bool = False,
+    session: Session,
+    job: JobLike,
+    *,
+    rank: int | None = None,
+    role: str | None = None,
+    index: int | None = None,
+    pod: str | None = None,
+    container: str | None = None,
+    follow: bool = False,
+    tail: int | None = None,
+    since_s: int | None = None,
+    since: datetime | None = None,
+    timestamps: bool = False,
+    previous: bool = False,
     namespace: str | None = None,
-) -> Flow[LogLine]:  # fmt: skip
+) -> Flow[LogLine]:
     """The lines that the pods of a job have printed, rank after rank: of all pods, or of the one of the `rank`, of the
     `role` and `index`, or of the name `pod`. A pod that is gone, or has not started, has none. `tail`: only so many of
     the end, of each pod.
@@ -35,11 +46,12 @@ def logs(
     if rank is not None:
         role, index = _of_rank(found, rank)
     query = {
-        "container": container, "tailLines": None if tail is None else str(tail),
+        "container": container,
+        "tailLines": None if tail is None else str(tail),
         "sinceSeconds": None if since_s is None else str(since_s),
         "sinceTime": None if since is None else since.isoformat(timespec="seconds"),
         "previous": "true" if previous else None,
-    }  # fmt: skip
+    }
     named = {"role": role, "index": None if index is None else str(index), "pod": pod}
     shown = "true" if timestamps else None
     one = any(value is not None for value in named.values())
@@ -91,9 +103,7 @@ def _each(session: Session, job: JobDetail, query: Mapping[str, str | None]) -> 
         yield Say(refusal.message)
 
 
-def _log(
-    session: Session, job: JobDetail, query: Mapping[str, str | None], rank: int | None = None
-) -> Flow[LogLine]:  # fmt: skip
+def _log(session: Session, job: JobDetail, query: Mapping[str, str | None], rank: int | None = None) -> Flow[LogLine]:
     """The log of one pod."""
     path = with_query(f"{job.object}/log", query)
     answer = yield from asked(

@@ -13,13 +13,27 @@ from fleet.submission import Mount, Request, Wrong, build
 
 
 def run(
-    session: Session, *, image: str = "", command: str | Sequence[str] = (), gpus: int | None = None,
-    workers: int | None = None, name: str | None = None, namespace: str | None = None, cpu: str = "", memory: str = "",
-    resources: Mapping[str, str] | None = None, env: Mapping[str, str] | None = None,
-    mounts: Mapping[str, str] | None = None, kind: str = "", time_s: int | None = None, queue: str = "",
-    priority: str = "", labels: Mapping[str, str] | None = None, template: Mapping[str, Any] | None = None,
+    session: Session,
+    *,
+    image: str = "",
+    command: str | Sequence[str] = (),
+    gpus: int | None = None,
+    workers: int | None = None,
+    name: str | None = None,
+    namespace: str | None = None,
+    cpu: str = "",
+    memory: str = "",
+    resources: Mapping[str, str] | None = None,
+    env: Mapping[str, str] | None = None,
+    mounts: Mapping[str, str] | None = None,
+    kind: str = "",
+    time_s: int | None = None,
+    queue: str = "",
+    priority: str = "",
+    labels: Mapping[str, str] | None = None,
+    template: Mapping[str, Any] | None = None,
     dry_run: bool = False,
-) -> Steps[Submission]:  # fmt: skip
+) -> Steps[Submission]:
     """Submit a job that runs `command` in `image`. Amounts are those of each of the `workers`.
 
     `command`: words, or one text that is split as a shell splits it; `mounts`: the path of each volume claim; `time_s`:
@@ -27,11 +41,23 @@ def run(
     none is given."""
     words = shlex.split(command) if isinstance(command, str) else list(command)
     request = Request(
-        name=name or suffixed("run-"), image=image, command=words, kind=kind, workers=workers, gpus=gpus, cpu=cpu,
-        memory=memory, resources=dict(resources or {}), env=dict(env or {}),
-        mounts=[Mount(claim, path) for claim, path in (mounts or {}).items()], time_s=time_s, queue=queue,
-        priority=priority, labels=dict(labels or {}), template=dict(template) if template is not None else None,
-    )  # fmt: skip
+        name=name or suffixed("run-"),
+        image=image,
+        command=words,
+        kind=kind,
+        workers=workers,
+        gpus=gpus,
+        cpu=cpu,
+        memory=memory,
+        resources=dict(resources or {}),
+        env=dict(env or {}),
+        mounts=[Mount(claim, path) for claim, path in (mounts or {}).items()],
+        time_s=time_s,
+        queue=queue,
+        priority=priority,
+        labels=dict(labels or {}),
+        template=dict(template) if template is not None else None,
+    )
     try:
         manifests = build(request)
     except Wrong as wrong:

@@ -89,9 +89,11 @@ def apply(
         if not name:
             raise BadManifest("apply needs metadata.name; submit takes generateName")
         query = {
-            "fieldManager": MANAGER, "force": str(force).lower(), "fieldValidation": "Strict",
+            "fieldManager": MANAGER,
+            "force": str(force).lower(),
+            "fieldValidation": "Strict",
             "dryRun": "All" if dry_run else None,
-        }  # fmt: skip
+        }
         answer = yield from asked(session, Request("PATCH", with_query(f"{path}/{name}", query), body, APPLY))
         made.append((yield from _object(session, answer.body, resource)))
     return Submission(made)
@@ -184,10 +186,14 @@ def _discovered(session: Session) -> Steps[Iterator[Resource]]:
 def _object(session: Session, body: Body, resource: Resource) -> Steps[Object]:
     metadata = body["metadata"]
     return Object(
-        api_version=body["apiVersion"], kind=body["kind"], namespace=metadata.get("namespace", ""),
-        name=metadata["name"], uid=metadata.get("uid", ""), is_job=(yield from _is_job_kind(session, resource)),
+        api_version=body["apiVersion"],
+        kind=body["kind"],
+        namespace=metadata.get("namespace", ""),
+        name=metadata["name"],
+        uid=metadata.get("uid", ""),
+        is_job=(yield from _is_job_kind(session, resource)),
         raw=body,
-    )  # fmt: skip
+    )
 
 
 def _is_job_kind(session: Session, resource: Resource) -> Steps[bool]:

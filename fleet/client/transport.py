@@ -31,7 +31,7 @@ from fleet.client.steps import (
     Say,
     Steps,
     lines_of,
-)  # fmt: skip
+)
 from fleet.client.streams import InThread, Streams
 
 if TYPE_CHECKING:
@@ -287,8 +287,12 @@ def _built(request: Request, access: Access, credentials: str) -> dict[str, Any]
     content = None if request.body is None else orjson.dumps(request.body)
     extensions = {"sni_hostname": access.server_name} if access.server_name else {}
     return {
-        "method": request.method, "url": request.path, "headers": headers, "content": content, "extensions": extensions,
-    }  # fmt: skip
+        "method": request.method,
+        "url": request.path,
+        "headers": headers,
+        "content": content,
+        "extensions": extensions,
+    }
 
 
 def _opened(built: httpx.Request, response: httpx.Response, request: Request) -> Answer:

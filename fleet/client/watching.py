@@ -20,9 +20,15 @@ GONE = 410
 
 
 def watch_objects(
-    session: Session, api_version: str, kind: str, *, namespace: str | None = None, all_namespaces: bool = False,
-    labels: str | None = None, fields: str | None = None,
-) -> Flow[ObjectChange]:  # fmt: skip
+    session: Session,
+    api_version: str,
+    kind: str,
+    *,
+    namespace: str | None = None,
+    all_namespaces: bool = False,
+    labels: str | None = None,
+    fields: str | None = None,
+) -> Flow[ObjectChange]:
     """The objects of a kind that are there, each as ADDED, and then each change of them, without an end.
 
     `labels` and `fields` are selectors of Kubernetes. After its first list the watch goes on through lost connections

@@ -25,9 +25,12 @@ PREFIX = "/console"
 BODY_BYTES_MAX = MAX_TOKEN_CHARS + 1024
 # HSTS is not set: a hub may have a certificate that its users' browsers do not trust, and other services on its host.
 _HEADERS = (
-    (b"x-content-type-options", b"nosniff"), (b"referrer-policy", b"no-referrer"), (b"x-frame-options", b"DENY"),
-    (b"cross-origin-opener-policy", b"same-origin"), (b"cross-origin-resource-policy", b"same-origin"),
-)  # fmt: skip
+    (b"x-content-type-options", b"nosniff"),
+    (b"referrer-policy", b"no-referrer"),
+    (b"x-frame-options", b"DENY"),
+    (b"cross-origin-opener-policy", b"same-origin"),
+    (b"cross-origin-resource-policy", b"same-origin"),
+)
 _NO_STORE = (b"cache-control", b"no-store")
 log = structlog.get_logger(__name__)
 
@@ -141,16 +144,19 @@ class Console:
         secret, session = opened
         request.record.known(request, session.user)
         headers = (
-            (b"location", to.encode()), set_cookie(COOKIE, secret, session.expires - session.opened), login.forgotten()
-        )  # fmt: skip
+            (b"location", to.encode()),
+            set_cookie(COOKIE, secret, session.expires - session.opened),
+            login.forgotten(),
+        )
         return Response(b"", 303, headers=headers)
 
     def _shown(self, session: Session) -> dict[str, Any]:
         return {
             "user": {"name": session.user.name, "groups": list(session.user.groups)},
-            "expires": rfc3339(session.expires), "idleExpires": rfc3339(min(session.idle_expires, session.expires)),
+            "expires": rfc3339(session.expires),
+            "idleExpires": rfc3339(min(session.idle_expires, session.expires)),
             "methods": self._methods(),
-        }  # fmt: skip
+        }
 
 
 def _no_login(request: Request, error: StatusError) -> Response:

@@ -21,11 +21,18 @@ NO_STORE = (b"cache-control", b"no-store")
 _NAME = re.compile(r"(assets/)?[A-Za-z0-9_-][A-Za-z0-9._-]{0,199}")
 _PACKED = {"br": ".br", "gzip": ".gz"}  # the better form first
 _TYPES = {
-    ".css": "text/css; charset=utf-8", ".html": "text/html; charset=utf-8", ".ico": "image/x-icon",
-    ".js": "text/javascript; charset=utf-8", ".json": "application/json", ".map": "application/json",
-    ".png": "image/png", ".svg": "image/svg+xml", ".txt": "text/plain; charset=utf-8",
-    ".webmanifest": "application/manifest+json", ".woff2": "font/woff2",
-}  # fmt: skip
+    ".css": "text/css; charset=utf-8",
+    ".html": "text/html; charset=utf-8",
+    ".ico": "image/x-icon",
+    ".js": "text/javascript; charset=utf-8",
+    ".json": "application/json",
+    ".map": "application/json",
+    ".png": "image/png",
+    ".svg": "image/svg+xml",
+    ".txt": "text/plain; charset=utf-8",
+    ".webmanifest": "application/manifest+json",
+    ".woff2": "font/woff2",
+}
 
 
 def remedy(sources: Path = SOURCES) -> str:

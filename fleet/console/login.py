@@ -77,10 +77,18 @@ class Login:
         known = document.get("scopes_supported")
         scopes = ["openid", *(one for one in SCOPES if isinstance(known, list) and one in known)]
         challenge = urlsafe_b64encode(sha256(verifier.encode()).digest()).rstrip(b"=").decode()
-        query = urlencode({
-            "response_type": "code", "client_id": self._client.id, "redirect_uri": redirect, "scope": " ".join(scopes),
-            "state": state, "nonce": nonce, "code_challenge": challenge, "code_challenge_method": "S256",
-        })  # fmt: skip
+        query = urlencode(
+            {
+                "response_type": "code",
+                "client_id": self._client.id,
+                "redirect_uri": redirect,
+                "scope": " ".join(scopes),
+                "state": state,
+                "nonce": nonce,
+                "code_challenge": challenge,
+                "code_challenge_method": "S256",
+            }
+        )
         endpoint = document["authorization_endpoint"]
         where = f"{endpoint}{'&' if urlsplit(endpoint).query else '?'}{query}"
         return Response(b"", 303, headers=((b"location", where.encode()), set_cookie(COOKIE, secret, LOGIN_S)))
@@ -114,9 +122,12 @@ class Login:
     async def _exchange(self, code: str, begun: Mapping[str, Any]) -> str:
         document, client = await self._issuer(), self._client
         form = {
-            "grant_type": "authorization_code", "code": code, "redirect_uri": begun["redirect"],
-            "code_verifier": begun["verifier"], "client_id": client.id,
-        }  # fmt: skip
+            "grant_type": "authorization_code",
+            "code": code,
+            "redirect_uri": begun["redirect"],
+            "code_verifier": begun["verifier"],
+            "client_id": client.id,
+        }
         headers = {"accept": "application/json", "content-type": "application/x-www-form-urlencoded"}
         methods = document.get("token_endpoint_auth_methods_supported")
         if client.secret and isinstance(methods, list) and "client_secret_basic" not in methods:

@@ -123,10 +123,13 @@ class Sessions:
         sealed = nonce + _cipher(secret).encrypt(nonce, token.encode(), None)
         key = key_of(secret)
         body = {
-            "metadata": {"name": key.name, "uid": key.name}, "user": user.name, "opened": now, "expires": expires,
+            "metadata": {"name": key.name, "uid": key.name},
+            "user": user.name,
+            "opened": now,
+            "expires": expires,
             "used": now,
             "token": b64encode(sealed).decode(),
-        }  # fmt: skip
+        }
         await self._store.commit([Put(key, body, ABSENT)])
         if former:
             await self.end(former)

@@ -160,10 +160,16 @@ class Access:
         try:
             ca = self.oidc_ca_file.read_text("ascii") if self.oidc_ca_file is not None else ""
             flags = Flags(
-                self.oidc_issuer_url or "", self.oidc_client_id or "", self.oidc_username_claim,
-                self.oidc_username_prefix or "", self.oidc_groups_claim or "", self.oidc_groups_prefix or "", ca,
-                tuple(self.oidc_required_claim or ()), tuple(filter(None, self.oidc_signing_algs.split(","))),
-            )  # fmt: skip
+                self.oidc_issuer_url or "",
+                self.oidc_client_id or "",
+                self.oidc_username_claim,
+                self.oidc_username_prefix or "",
+                self.oidc_groups_claim or "",
+                self.oidc_groups_prefix or "",
+                ca,
+                tuple(self.oidc_required_claim or ()),
+                tuple(filter(None, self.oidc_signing_algs.split(","))),
+            )
             return issuers(flags, own_issuers=(ISSUER,))
         except OSError as error:
             raise Failure(f"--oidc-ca-file {self.oidc_ca_file}: {error.strerror or error}") from error

@@ -48,13 +48,17 @@ def registry_of(agent: Agent) -> CollectorRegistry:
         def collect(self) -> Iterator[Metric]:
             sent, received = agent.carried()
             for kind, name, says, value in (
-                (GaugeMetricFamily, "fleet_tunnel_connected", "1 while the hub is connected.",
-                 agent.connected.is_set()),
+                (
+                    GaugeMetricFamily,
+                    "fleet_tunnel_connected",
+                    "1 while the hub is connected.",
+                    agent.connected.is_set(),
+                ),
                 (CounterMetricFamily, "fleet_tunnel_connections", "Connections with the hub.", agent.connections),
                 (GaugeMetricFamily, "fleet_tunnel_streams", "Open streams of the hub.", agent.streams),
                 (CounterMetricFamily, "fleet_tunnel_sent_bytes", "Bytes to the hub.", sent),
                 (CounterMetricFamily, "fleet_tunnel_received_bytes", "Bytes from the hub.", received),
-            ):  # fmt: skip
+            ):
                 metric = kind(name, says, labels=["member"])
                 metric.add_metric([agent.name], float(value))
                 yield metric

@@ -47,9 +47,12 @@ async def users_of(hub: Base, access: Access, outgoing: Outgoing) -> AsyncIterat
     key = hub.data.service_account_key.read_bytes()
     accounts = ServiceAccountTokens(key, hub.store, hub.clock)
     sources: list[Authenticator] = [
-        administrator(hub.data, hub.clock), StoredTokens(hub.store, hub.clock), accounts, AgentTokens(hub.store),
+        administrator(hub.data, hub.clock),
+        StoredTokens(hub.store, hub.clock),
+        accounts,
+        AgentTokens(hub.store),
         PeerTokens(key, hub.clock),
-    ]  # fmt: skip
+    ]
     named = access.issuers()
     if access.authentication_config is None and not named:
         yield Users(AnyOf(*sources), accounts, None)

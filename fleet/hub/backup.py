@@ -69,9 +69,13 @@ async def _backup(data: DataDir, url: str | None, output: IO[bytes], name: str, 
                 raise Failure(f"the database has the schema {content.schema}, and this release knows {HEAD}")
             await _check_same_hub(data, source)
             manifest = {
-                "release": __version__, "schema": content.schema, "hub": data.hub_id, "revision": content.revision,
-                "objects": content.objects, "created": rfc3339(pki.utcnow().timestamp()),
-            }  # fmt: skip
+                "release": __version__,
+                "schema": content.schema,
+                "hub": data.hub_id,
+                "revision": content.revision,
+                "objects": content.objects,
+                "created": rfc3339(pki.utcnow().timestamp()),
+            }
             with Writing(output, manifest, passphrase, name) as writing:
                 for table in TABLES:
                     with spool() as rows:

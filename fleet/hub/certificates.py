@@ -53,9 +53,10 @@ class _Collector:
         from prometheus_client.core import GaugeMetricFamily
 
         told = GaugeMetricFamily(
-            "fleet_api_certificate_expiry_timestamp_seconds", "When a certificate of the hub ends, in epoch seconds.",
+            "fleet_api_certificate_expiry_timestamp_seconds",
+            "When a certificate of the hub ends, in epoch seconds.",
             labels=["certificate"],
-        )  # fmt: skip
+        )
         found = self.certificates.read()
         for name, label in ((CA, "ca"), (SERVER, "server"), (CLIENT, "client_authority")):
             ends = [one.until for one in found if one.name == name]

@@ -323,11 +323,20 @@ async def _lead_once(
         dialer = dialer_of(hub)
         members = ClusterMembers(may_write=leadership.sure, dial=dialer.dial)
         parts = Hub(
-            hub.store, hub.objects, hub.registry, members, hub.clock, hub.ids, hub.data.hub_id,
+            hub.store,
+            hub.objects,
+            hub.registry,
+            members,
+            hub.clock,
+            hub.ids,
+            hub.data.hub_id,
             epoch=leading.result(),
-            config=config, metrics=metrics, authority=Authority(hub.data.ca_certificate, hub.data.ca_key),
-            history_dsn=history, traces=hub.traces,
-        )  # fmt: skip
+            config=config,
+            metrics=metrics,
+            authority=Authority(hub.data.ca_certificate, hub.data.ca_key),
+            history_dsn=history,
+            traces=hub.traces,
+        )
         over = asyncio.Event()
         lost = asyncio.create_task(leadership.lost())
         for task in (lost, stopping):
@@ -351,9 +360,13 @@ async def _lead_once(
 
 
 async def _run_loops(
-    parts: Hub, holder: str, children: Children, over: asyncio.Event, on_ready: Callable[[], None],
+    parts: Hub,
+    holder: str,
+    children: Children,
+    over: asyncio.Event,
+    on_ready: Callable[[], None],
     show: Callable[[Heartbeat], None],
-) -> None:  # fmt: skip
+) -> None:
     """Run every loop of the leader `holder` until `over`; `show` begins its sign of life."""
     import structlog
 
@@ -390,6 +403,11 @@ async def simulate(
 
     names = member_names(count)
     await run_simulated(
-        names, directory=data.members, nodes=nodes, gpus=gpus, tls=members_tls(data), stop=stop,
+        names,
+        directory=data.members,
+        nodes=nodes,
+        gpus=gpus,
+        tls=members_tls(data),
+        stop=stop,
         on_ready=lambda _: on_ready(",".join(names)),
-    )  # fmt: skip
+    )

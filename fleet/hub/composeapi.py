@@ -73,11 +73,14 @@ async def serve_api(
     from fleet.rest.mount import PREFIX, RestFace
 
     async with (
-        database(data, urls.hub) as dsn, base(data, dsn, PARSED_BYTES) as hub,
-        contextlib.aclosing(Outgoing(access.allowed())) as outgoing, users_of(hub, access, outgoing) as users,
-        audit_of(access, outgoing, hub.clock) as kept, contextlib.aclosing(History(urls.history or dsn)) as history,
+        database(data, urls.hub) as dsn,
+        base(data, dsn, PARSED_BYTES) as hub,
+        contextlib.aclosing(Outgoing(access.allowed())) as outgoing,
+        users_of(hub, access, outgoing) as users,
+        audit_of(access, outgoing, hub.clock) as kept,
+        contextlib.aclosing(History(urls.history or dsn)) as history,
         traces_of(otlp, "fleet-api", data.hub_id) as traces,
-    ):  # fmt: skip
+    ):
         rbac = Rbac(hub.store)
         failing = Failing(hub.clock)
         hub.objects.hooks = hooks = Dynamic(hub.store, hub.registry, hub.ids, outgoing, answering(rbac), failing)
@@ -99,17 +102,27 @@ async def serve_api(
         views = RestFace(hub.objects, hub.store, hub.registry, partial(unit_in, hub.store), history, own, tokens, lines)
         fairness = Fairness(hub.objects)
         app = hub_app(
-            hub.objects, hub.store, hub.registry, clock=hub.clock,
-            authenticator=users.authenticator, authorizer=rbac,
-            openapi=OpenApi(hub.registry), tokens=users.accounts,
+            hub.objects,
+            hub.store,
+            hub.registry,
+            clock=hub.clock,
+            authenticator=users.authenticator,
+            authorizer=rbac,
+            openapi=OpenApi(hub.registry),
+            tokens=users.accounts,
             mounts={
-                PREFIX: views, CHANGES: Changes(hub.store, hub.registry, rbac, hub.clock),
+                PREFIX: views,
+                CHANGES: Changes(hub.store, hub.registry, rbac, hub.clock),
                 WATCHED: JobWatches(Hub(hub.objects, hub.store, hub.registry), rbac, lines),
             },
-            checks={"controllers": parts["scheduler"]}, parts=parts,
-            extra_routes={**tunnels.routes(), **relays.routes()}, dial=dialer.dial, audit=kept.audit,
-            fairness=fairness, console=console_of(hub, access, users.authenticator, outgoing),
-        )  # fmt: skip
+            checks={"controllers": parts["scheduler"]},
+            parts=parts,
+            extra_routes={**tunnels.routes(), **relays.routes()},
+            dial=dialer.dial,
+            audit=kept.audit,
+            fairness=fairness,
+            console=console_of(hub, access, users.authenticator, outgoing),
+        )
         app.joined = JobColumns(hub.store, hub.registry, hub.clock)
         app.metrics.agents.set_function(lambda: len(tunnels))
         tunnels.show(app.metrics.registry)
@@ -124,11 +137,19 @@ async def serve_api(
         await app.start()
         host, port = listener.getsockname()[:2]
         server = Server(
-            app, host=host, port=port, certificates=served, close_streams=app.close_streams,
-            listener=listener, metrics=app.metrics.edge,
+            app,
+            host=host,
+            port=port,
+            certificates=served,
+            close_streams=app.close_streams,
+            listener=listener,
+            metrics=app.metrics.edge,
             client_authorities=access.authorities(data.ca_certificate),
-            drain_s=drain_s, on_drain=app.drain, finish_s=FINISH_S, reader=fairness.reader,
-        )  # fmt: skip
+            drain_s=drain_s,
+            on_drain=app.drain,
+            finish_s=FINISH_S,
+            reader=fairness.reader,
+        )
         try:
             await server.start()
             on_ready()

@@ -42,9 +42,14 @@ def post_by(outgoing: Outgoing, authority: str) -> Post:
     async def post(url: str, body: bytes, headers: Mapping[str, str]) -> tuple[int, bytes]:
         try:
             answer = await outgoing.request(
-                "POST", url, body=body, headers=headers, ca=authority or None, timeout=FETCH_S,
+                "POST",
+                url,
+                body=body,
+                headers=headers,
+                ca=authority or None,
+                timeout=FETCH_S,
                 limit=DOCUMENT_BYTES_MAX,
-            )  # fmt: skip
+            )
         except OutgoingError as error:
             raise FetchFailed(f"{error.reason}: {error}") from None
         return answer.status, answer.body

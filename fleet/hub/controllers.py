@@ -70,11 +70,18 @@ def controllers(
     intact.check(data, embedded=not database_url)
     data.need()
     config = ControllerConfig(
-        reclaim=reclaim, protection_s=protection_seconds, claim_s=claim_seconds, head_after_s=head_after_seconds,
-        guarantee_delay_s=guarantee_delay_seconds, placeholder_image=placeholder_image,
-        finished_job_ttl_s=finished_job_ttl_seconds, history_days=history_days, usage_days=usage_days,
-        outgoing_allow=tuple(outgoing_allow or ()), root_certificate=data.ca_certificate.read_text(),
-    )  # fmt: skip
+        reclaim=reclaim,
+        protection_s=protection_seconds,
+        claim_s=claim_seconds,
+        head_after_s=head_after_seconds,
+        guarantee_delay_s=guarantee_delay_seconds,
+        placeholder_image=placeholder_image,
+        finished_job_ttl_s=finished_job_ttl_seconds,
+        history_days=history_days,
+        usage_days=usage_days,
+        outgoing_allow=tuple(outgoing_allow or ()),
+        root_certificate=data.ca_certificate.read_text(),
+    )
 
     metrics: socket.socket | None = None
     if metrics_fd is not None:

@@ -125,9 +125,13 @@ def running_hub(folder: Path, listen: str = "127.0.0.1:0") -> Iterator[tuple[str
     try:
         with _afterwards():  # else Ctrl-C may come where the hub runs already and nobody knows of it yet
             process = subprocess.Popen(
-                [*command, "--members", str(MEMBERS)], stdout=subprocess.PIPE, stdin=subprocess.DEVNULL, text=True,
-                env=environment, start_new_session=True,
-            )  # fmt: skip
+                [*command, "--members", str(MEMBERS)],
+                stdout=subprocess.PIPE,
+                stdin=subprocess.DEVNULL,
+                text=True,
+                env=environment,
+                start_new_session=True,
+            )
         yield _ready_line(process), process
     finally:
         with _uninterrupted():

@@ -110,22 +110,35 @@ class _Terminal:
         self._steps = steps
         self._hub = connect(folder / "kubeconfig")
         self._environment = {
-            **os.environ, "KUBECONFIG": str(folder / "kubeconfig"), "FLEET_DATA_DIR": str(folder),
-            "FLEET_KUBECONFIG": "", "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', '')}",
-        }  # fmt: skip
+            **os.environ,
+            "KUBECONFIG": str(folder / "kubeconfig"),
+            "FLEET_DATA_DIR": str(folder),
+            "FLEET_KUBECONFIG": "",
+            "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', '')}",
+        }
 
     def _type(
-        self, *words: str, program: str | None = None, shown: str = "", only: Callable[[str], str] = str,
+        self,
+        *words: str,
+        program: str | None = None,
+        shown: str = "",
+        only: Callable[[str], str] = str,
         refused: bool = False,
-    ) -> None:  # fmt: skip
+    ) -> None:
         """`program` is what runs for the first word; `only` cuts the output as the `shown` command line would.
         `refused`: the command must fail."""
         print(f"\n$ {shown or shlex.join(words)}", flush=True)
         with self._steps.waiting(" ".join(words[:2])):
             done = subprocess.run(
-                [program or words[0], *words[1:]], cwd=ROOT, env=self._environment, stdout=subprocess.PIPE,
-                stderr=subprocess.STDOUT, text=True, timeout=STEP_LIMIT_S, check=False,
-            )  # fmt: skip
+                [program or words[0], *words[1:]],
+                cwd=ROOT,
+                env=self._environment,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                text=True,
+                timeout=STEP_LIMIT_S,
+                check=False,
+            )
         print(only(done.stdout).rstrip("\n"), flush=True)
         if (done.returncode != 0) != refused:
             raise Failure(f"{shlex.join(words)} ended with exit status {done.returncode}")

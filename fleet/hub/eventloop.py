@@ -33,9 +33,16 @@ class Loop(uvloop.Loop):
         """TLS over a socket that was given is begun in a second step, so that the first transport can be aborted."""
         if not ssl or sock is None:
             return await super().create_connection(
-                protocol_factory, host, port, ssl=ssl, sock=sock, server_hostname=server_hostname,
-                ssl_handshake_timeout=ssl_handshake_timeout, ssl_shutdown_timeout=ssl_shutdown_timeout, **more,
-            )  # fmt: skip
+                protocol_factory,
+                host,
+                port,
+                ssl=ssl,
+                sock=sock,
+                server_hostname=server_hostname,
+                ssl_handshake_timeout=ssl_handshake_timeout,
+                ssl_shutdown_timeout=ssl_shutdown_timeout,
+                **more,
+            )
         plain: Any
         plain, _ = await super().create_connection(asyncio.Protocol, sock=sock, **more)
         if plain.is_closing():  # a handshake over it would never begin, nor end
@@ -43,9 +50,13 @@ class Loop(uvloop.Loop):
         try:
             protocol = protocol_factory()
             transport: Any = await self.start_tls(
-                plain, protocol, ssl, server_hostname=server_hostname, ssl_handshake_timeout=ssl_handshake_timeout,
+                plain,
+                protocol,
+                ssl,
+                server_hostname=server_hostname,
+                ssl_handshake_timeout=ssl_handshake_timeout,
                 ssl_shutdown_timeout=ssl_shutdown_timeout,
-            )  # fmt: skip
+            )
             protocol.connection_made(transport)
         except BaseException:
             plain.abort()

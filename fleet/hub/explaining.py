@@ -34,7 +34,13 @@ def of_snapshot(
     pasts = [Past(u, u.enqueued_at, u.placed_at) for u in snapshot.units.values()]
     began = time.monotonic()
     said = explain(
-        snapshot, unit.id, History(pasts, now), now=now, seed=seed, limit_s=LIMIT_S,
-        elapsed_s=lambda: time.monotonic() - began, solver=solver,
-    )  # fmt: skip
+        snapshot,
+        unit.id,
+        History(pasts, now),
+        now=now,
+        seed=seed,
+        limit_s=LIMIT_S,
+        elapsed_s=lambda: time.monotonic() - began,
+        solver=solver,
+    )
     return document(said, named_kind)

@@ -17,14 +17,27 @@ from fleet.values.ports import Store
 
 
 def hub_app(
-    objects: Objects, store: Store, registry: Registry, *, dial: Dial | None = None, console: Console | None = None,
-    extra_routes: Mapping[tuple[str, str, str], SubresourceHandler] | None = None, **others: Any,
-) -> Api:  # fmt: skip
+    objects: Objects,
+    store: Store,
+    registry: Registry,
+    *,
+    dial: Dial | None = None,
+    console: Console | None = None,
+    extra_routes: Mapping[tuple[str, str, str], SubresourceHandler] | None = None,
+    **others: Any,
+) -> Api:
     """`build_app`, whose arguments `others` are, with the rules of Fleet that ask for rights, the rights of agents and
     processes of the hub, and the proxy to members. `dial` reaches members that only their agents reach. `console`: the
     pages at /console and the sessions of browsers."""
     proxy = ClusterProxy(objects, dial=dial)
     return build_app(
-        objects, store, registry, extra_routes={**proxy.routes(), **(extra_routes or {})}, rights=(rights.install,),
-        own_right=own_right, pages=console, closes=(proxy.aclose,), **others,
-    )  # fmt: skip
+        objects,
+        store,
+        registry,
+        extra_routes={**proxy.routes(), **(extra_routes or {})},
+        rights=(rights.install,),
+        own_right=own_right,
+        pages=console,
+        closes=(proxy.aclose,),
+        **others,
+    )

@@ -139,8 +139,12 @@ def write_kubeconfig(data: DataDir, server: str, server_name: str = "") -> None:
     from fleet.values.kubeconfig.document import write
 
     text = write(
-        server, name="fleet", user="admin", ca=data.ca_certificate.read_bytes(), server_name=server_name,
+        server,
+        name="fleet",
+        user="admin",
+        ca=data.ca_certificate.read_bytes(),
+        server_name=server_name,
         token=data.admin_token(),
-    )  # fmt: skip
+    )
     if not data.kubeconfig.exists() or data.kubeconfig.read_bytes() != text.encode():
         pki.write_private(data.kubeconfig, text.encode())

@@ -48,8 +48,13 @@ def check(data: DataDir, *, embedded: bool) -> None:
         raise Failure(f"{data.root} cannot be written by {_name(os.geteuid())}: run this as its owner, or chown -R it")
     _check_complete(data, embedded)
     contents = {file.path: _look(file) for file in _files(data) if os.path.lexists(file.path)}
-    _check_pair(contents, data.ca_certificate, data.ca_key, f"{BACKUP}; without one, remove {data.root / 'pki'}: a new"
-                " authority is made, and every kubeconfig has to be made anew")  # fmt: skip
+    _check_pair(
+        contents,
+        data.ca_certificate,
+        data.ca_key,
+        f"{BACKUP}; without one, remove {data.root / 'pki'}: a new"
+        " authority is made, and every kubeconfig has to be made anew",
+    )
     both = f"remove {data.server_certificate} and {data.server_key}: the next start makes new ones"
     _check_pair(contents, data.server_certificate, data.server_key, both)
     if embedded:
@@ -76,16 +81,23 @@ def _files(data: DataDir) -> list[_File]:
     anew = "or remove it: a new one is made"
     return [
         _File(data.hub_id_file, _hub_id, f"{BACKUP}; another id would not know the hub's own copies in the members"),
-        _File(data.secrets_key, lambda _: _secrets_key(data.secrets_key), f"{BACKUP}; without it the Secrets in the"
-              " database cannot be read"),
+        _File(
+            data.secrets_key,
+            lambda _: _secrets_key(data.secrets_key),
+            f"{BACKUP}; without it the Secrets in the database cannot be read",
+        ),
         _File(data.tokens, _tokens, f"mend it or {BACKUP}, {anew} with a new token of the administrator alone"),
         _File(data.service_account_key, _key, f"{BACKUP}, {anew}, and tokens of service accounts end"),
         _File(data.ca_key, _key, BACKUP),
         _File(data.ca_certificate, _certificate, BACKUP, public=True),
         _File(data.server_key, _key, f"remove it and {data.server_certificate}: the next start makes new ones"),
-        _File(data.server_certificate, _certificate, f"remove it and {data.server_key}: the next start makes new ones",
-              public=True),
-    ]  # fmt: skip
+        _File(
+            data.server_certificate,
+            _certificate,
+            f"remove it and {data.server_key}: the next start makes new ones",
+            public=True,
+        ),
+    ]
 
 
 def _look(file: _File) -> Any:

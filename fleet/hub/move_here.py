@@ -33,9 +33,19 @@ def asked(hub: Hub, uid: str, to: str) -> Reason | str | None:
     else:
         return "the decider has not looked at it yet"
     waiting = replace(
-        unit, phase=Phase.WAITING, member=None, placed_at=None, leaving_at=None, share_until=None, seats=(), visible=(),
-        affinity_groups=(AffinityGroup("", frozenset({to})),), backoff_until=None, claim=None, head=None,
-    )  # fmt: skip
+        unit,
+        phase=Phase.WAITING,
+        member=None,
+        placed_at=None,
+        leaving_at=None,
+        share_until=None,
+        seats=(),
+        visible=(),
+        affinity_groups=(AffinityGroup("", frozenset({to})),),
+        backoff_until=None,
+        claim=None,
+        head=None,
+    )
     try:
         members = source.snapshot.members
         if to in members:  # `_check` has read the Cluster, which may have lost a taint since the snapshot

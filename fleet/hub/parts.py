@@ -42,9 +42,13 @@ class Parts:
         except StoreUnavailable as error:
             trouble = str(error)
         return {
-            "at": rfc3339(now), "version": __version__, "database": database, "databaseTrouble": trouble,
-            **await self._past(now), **await asyncio.to_thread(self._files),
-        }  # fmt: skip
+            "at": rfc3339(now),
+            "version": __version__,
+            "database": database,
+            "databaseTrouble": trouble,
+            **await self._past(now),
+            **await asyncio.to_thread(self._files),
+        }
 
     async def write_trouble(self) -> str:
         """Why the database takes no write now; "" where it does."""
@@ -67,9 +71,12 @@ class Parts:
         except (HistoryUnavailable, StoreUnavailable) as error:
             return {"history": None, "historyTrouble": str(error)}
         told = {
-            "recordedSince": state.get("since"), "gaps": list(state.get("gaps", ())), "behind": behind,
-            "behindS": round(max(0.0, now - oldest), 1) if oldest is not None else 0.0, "lost": lost if state else 0,
-        }  # fmt: skip
+            "recordedSince": state.get("since"),
+            "gaps": list(state.get("gaps", ())),
+            "behind": behind,
+            "behindS": round(max(0.0, now - oldest), 1) if oldest is not None else 0.0,
+            "lost": lost if state else 0,
+        }
         return {"history": told, "historyTrouble": ""}
 
     def _files(self) -> dict[str, Any]:

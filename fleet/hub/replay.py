@@ -66,17 +66,26 @@ def replay(
     if out is not None:
         optional.need_plots("--out", optional.HUB)
     study = Study(
-        trace, nodes, members, _policies(policy or ["fleet"]), tuple(range(seed, seed + seeds)),
-        begin_s=_seconds("--from", begin), until_s=_seconds_or_none("--until", until), limit=limit,
+        trace,
+        nodes,
+        members,
+        _policies(policy or ["fleet"]),
+        tuple(range(seed, seed + seeds)),
+        begin_s=_seconds("--from", begin),
+        until_s=_seconds_or_none("--until", until),
+        limit=limit,
         arrivals=Arrivals(load, _seconds("--jitter", jitter), overestimate or None),
         quota=Quota(guarantee, _amounts("--min", least), _amounts("--max", most), _amounts("--weight", weight)),
         options=Options(
             config=_config(reclaim, protection, heads_after, guarantee_delay),
-            cycle_s=max(1.0, _seconds("--cycle", cycle)), grace_s=_seconds("--grace", grace),
+            cycle_s=max(1.0, _seconds("--cycle", cycle)),
+            grace_s=_seconds("--grace", grace),
             checkpoint_s=_seconds("--checkpoint", checkpoint),
         ),
-        calibrate_wait_s=_seconds_or_none("--calibrate-wait", calibrate_wait), full=full, out=out,
-    )  # fmt: skip
+        calibrate_wait_s=_seconds_or_none("--calibrate-wait", calibrate_wait),
+        full=full,
+        out=out,
+    )
     document = _run(study, solver=solver)
     if as_json:
         sys.stdout.write(json.dumps(document, indent=2) + "\n")

@@ -25,17 +25,27 @@ def request_spans(traces: Traces, clock: Clock) -> Callable[[Request, RequestedW
             return
         now = clock.now()
         attributes: dict[str, Any] = {
-            "http.request.method": request.method, "url.path": request.path[:PATH_CHARACTERS_MAX],
-            "http.response.status_code": write.code, "user.name": request.user.name, "fleet.request": write.audit_id,
-        }  # fmt: skip
+            "http.request.method": request.method,
+            "url.path": request.path[:PATH_CHARACTERS_MAX],
+            "http.response.status_code": write.code,
+            "user.name": request.user.name,
+            "fleet.request": write.audit_id,
+        }
         link = read_traceparent(request.header(b"traceparent"))
         failed = f"HTTP {write.code}" if write.code >= 500 else ""
         traces.add(
             Span(
-                about.uid, f"request {write.audit_id}", f"{write.verb} {about.kind}", now - write.took, now,
-                attributes=attributes, link=link, served=True, error=failed,
+                about.uid,
+                f"request {write.audit_id}",
+                f"{write.verb} {about.kind}",
+                now - write.took,
+                now,
+                attributes=attributes,
+                link=link,
+                served=True,
+                error=failed,
             )
-        )  # fmt: skip
+        )
 
     return add
 

@@ -134,9 +134,14 @@ async def _restore(data: DataDir, url: str | None, backup: Backup, replaced: lis
             for name in backup.tables:
                 _say(f"loading {name}")
             await load(
-                dsn, backup.tables, backup.revision, _raised(backup.revision, now),
-                amend={KEY: ended}, replace=force, at_the_end=put_files,
-            )  # fmt: skip
+                dsn,
+                backup.tables,
+                backup.revision,
+                _raised(backup.revision, now),
+                amend={KEY: ended},
+                replace=force,
+                at_the_end=put_files,
+            )
     except CannotDump as error:
         raise Failure(f"nothing was restored: {error}") from error
 

@@ -167,18 +167,30 @@ class Supervisor:
         os.set_blocking(writer, False)
         child.lives, child.heard_at = False, asyncio.get_running_loop().time()
         environment = {
-            **os.environ, **child.environment, ENV_PARENT: str(os.getpid()), ENV_READY_FD: str(writer),
-            "PYTHONUNBUFFERED": "1", logs.ENV_OWN: "1",
-        }  # fmt: skip
+            **os.environ,
+            **child.environment,
+            ENV_PARENT: str(os.getpid()),
+            ENV_READY_FD: str(writer),
+            "PYTHONUNBUFFERED": "1",
+            logs.ENV_OWN: "1",
+        }
         loop = asyncio.get_running_loop()
         try:
             with append_private(child.log) as log:
                 # -P: a folder called fleet in the present directory is not this program.
                 child.process = await asyncio.create_subprocess_exec(
-                    sys.executable, "-P", "-m", "fleet.cli.main", *child.arguments,
-                    stdin=asyncio.subprocess.DEVNULL, stdout=log, stderr=log, env=environment,
-                    pass_fds=(*child.inherit, writer), start_new_session=True,
-                )  # fmt: skip
+                    sys.executable,
+                    "-P",
+                    "-m",
+                    "fleet.cli.main",
+                    *child.arguments,
+                    stdin=asyncio.subprocess.DEVNULL,
+                    stdout=log,
+                    stderr=log,
+                    env=environment,
+                    pass_fds=(*child.inherit, writer),
+                    start_new_session=True,
+                )
         finally:
             os.close(writer)
         loop.add_reader(reader, _hear, child, reader, bytearray())

@@ -253,9 +253,14 @@ def _submitted(path: Path, namespace: str, source: Source, snapshot: Snapshot) -
         policies, clusters = _policies(own, home, source), _clusters(source, snapshot)
         try:
             unit = unit_of(
-                job, namespace=home, now=source.now, tree=snapshot.tree, clusters=clusters, policies=policies,
+                job,
+                namespace=home,
+                now=source.now,
+                tree=snapshot.tree,
+                clusters=clusters,
+                policies=policies,
                 priority_classes=classes,
-            )  # fmt: skip
+            )
         except NoUnit as error:
             raise BadEdit(str(error)) from error
         if any(other.name == unit.name and other.needs_kind == unit.needs_kind for other in snapshot.units.values()):

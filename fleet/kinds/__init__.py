@@ -4,6 +4,14 @@ from fleet.kinds.interpreter import Health, Interpreter, Standing, State
 from fleet.kinds.lookup import INTERPRETERS, interpreter_for, interpreter_of, kind_word, named_kind, word_of
 
 __all__ = [
-    "INTERPRETERS", "Health", "Interpreter", "Standing", "State", "interpreter_for", "interpreter_of", "kind_word",
-    "named_kind", "word_of",
-]  # fmt: skip
+    "INTERPRETERS",
+    "Health",
+    "Interpreter",
+    "Standing",
+    "State",
+    "interpreter_for",
+    "interpreter_of",
+    "kind_word",
+    "named_kind",
+    "word_of",
+]

@@ -47,32 +47,41 @@ _KOORDINATOR, _KUEUE = "gang.scheduling.koordinator.sh", "kueue.x-k8s.io"
 _QUEUE = "default"  # the LocalQueue that Kueue itself takes where nothing is said
 GANG_SCHEDULERS = (
     GangScheduler(
-        "Koordinator", "scheduling.koordinator.sh/Reservation", "koord-scheduler",
+        "Koordinator",
+        "scheduling.koordinator.sh/Reservation",
+        "koord-scheduler",
         annotations={f"{_KOORDINATOR}/name": "{gang}", f"{_KOORDINATOR}/min-available": "{pods}"},
     ),
     GangScheduler(
-        "Volcano", "scheduling.volcano.sh/PodGroup", "volcano",
+        "Volcano",
+        "scheduling.volcano.sh/PodGroup",
+        "volcano",
         annotations={"scheduling.k8s.io/group-name": "{gang}"},
         group=_group("scheduling.volcano.sh/v1beta1", minMember="{pods}"),
     ),
     GangScheduler(
-        "Coscheduling", "scheduling.x-k8s.io/PodGroup", "scheduler-plugins-scheduler",
+        "Coscheduling",
+        "scheduling.x-k8s.io/PodGroup",
+        "scheduler-plugins-scheduler",
         labels={"scheduling.x-k8s.io/pod-group": "{gang}"},
         group=_group("scheduling.x-k8s.io/v1alpha1", minMember="{pods}"),
     ),
     GangScheduler(
         # Its mutating admission policy puts the gang's name into the pods: operators prune the field from templates.
-        "Kubernetes", "scheduling.k8s.io/PodGroup",
+        "Kubernetes",
+        "scheduling.k8s.io/PodGroup",
         labels={LABEL_GANG: "{gang}"},
         group=_group("scheduling.k8s.io/v1alpha2", schedulingPolicy={"gang": {"minCount": "{pods}"}}),
     ),
     GangScheduler(
-        "Kueue", "",
+        "Kueue",
+        "",
         labels={f"{_KUEUE}/queue-name": "{queue}", f"{_KUEUE}/pod-group-name": "{gang}"},
         # Not retriable: else Kueue keeps the finalizers of pods that ended otherwise than well, and waits for others.
-        annotations={f"{_KUEUE}/pod-group-total-count": "{pods}", f"{_KUEUE}/retriable-in-group": "false"}, queues=True,
+        annotations={f"{_KUEUE}/pod-group-total-count": "{pods}", f"{_KUEUE}/retriable-in-group": "false"},
+        queues=True,
     ),
-)  # fmt: skip
+)
 _GANGS_OF_THEIR_OWN = frozenset({("batch.volcano.sh", "Job")})
 BY_NAME = {scheduler.name: scheduler for scheduler in GANG_SCHEDULERS}
 

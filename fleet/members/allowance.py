@@ -66,9 +66,13 @@ class LoopTime:
     """The time on the event loop that the objects of one member take."""
 
     def __init__(
-        self, share: float = SHARE, burst_s: float = BURST_S, *, now: Callable[[], float] = perf_counter,
+        self,
+        share: float = SHARE,
+        burst_s: float = BURST_S,
+        *,
+        now: Callable[[], float] = perf_counter,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
-    ) -> None:  # fmt: skip
+    ) -> None:
         self._share, self._burst_s, self._now, self._sleep = share, burst_s, now, sleep
         self._left, self._at = burst_s, now()
 

@@ -66,9 +66,16 @@ class ClusterMembers:
             connection = Connection(access, concurrency=self._limits.concurrency, request_s=self._limits.request_s)
             connection.may_write = self._may_write
             member = OneMember(
-                name, hub_id, connection, self._pods, self._copies, self._companions, self._tell, self._limits,
+                name,
+                hub_id,
+                connection,
+                self._pods,
+                self._copies,
+                self._companions,
+                self._tell,
+                self._limits,
                 self.judge,
-            )  # fmt: skip
+            )
             self._members[name] = member
             self._credentials[name] = credentials
             member.tell_apart(self._named)

@@ -172,9 +172,15 @@ class Connection:
         timeout: aiohttp.ClientTimeout = _CONNECT_ONLY,
     ) -> Any:
         return self._session.request(
-            method, self._server + path, params=params, data=content, headers=headers, timeout=timeout,
-            allow_redirects=False, server_hostname=self._tls_name,
-        )  # fmt: skip
+            method,
+            self._server + path,
+            params=params,
+            data=content,
+            headers=headers,
+            timeout=timeout,
+            allow_redirects=False,
+            server_hostname=self._tls_name,
+        )
 
     async def _place(self) -> None:
         try:

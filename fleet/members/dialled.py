@@ -27,9 +27,11 @@ class DialledConnector(aiohttp.BaseConnector):
             async with asyncio.timeout(timeout.sock_connect):
                 secured = req.is_ssl()
                 _, protocol = await loop.create_connection(  # which owns the socket, and closes it when it fails
-                    self._factory, sock=await self._dial(), ssl=self._tls if secured else None,
+                    self._factory,
+                    sock=await self._dial(),
+                    ssl=self._tls if secured else None,
                     server_hostname=(self._name or str(req.url.host)) if secured else None,
-                )  # fmt: skip
+                )
         except TimeoutError:
             raise aiohttp.ServerTimeoutError("no connection over the tunnel in time") from None
         return protocol

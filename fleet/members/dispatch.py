@@ -204,9 +204,11 @@ class Dispatcher:
                     return Outcome(Did.CONFLICT, f"{served.kind} {meta['name']} was not created by this hub")
                 uid = existing["metadata"]["uid"]
             options: Body = {
-                "apiVersion": "v1", "kind": "DeleteOptions", "preconditions": {"uid": uid},
+                "apiVersion": "v1",
+                "kind": "DeleteOptions",
+                "preconditions": {"uid": uid},
                 "propagationPolicy": "Foreground" if foreground else "Background",
-            }  # fmt: skip
+            }
             if grace_s is not None:
                 options["gracePeriodSeconds"] = grace_s
             answer = await self._connection.request("DELETE", path, body=options, even_lost=False)
@@ -220,9 +222,13 @@ class Dispatcher:
         """A strategic merge patch; `patch` names the uid of the object that is meant."""
         try:
             answer = await self._connection.request(
-                "PATCH", path, params={"fieldManager": FIELD_MANAGER}, body=patch,
-                content_type="application/strategic-merge-patch+json", even_lost=False,
-            )  # fmt: skip
+                "PATCH",
+                path,
+                params={"fieldManager": FIELD_MANAGER},
+                body=patch,
+                content_type="application/strategic-merge-patch+json",
+                even_lost=False,
+            )
         except Unreachable as error:
             return unanswered(error)
         if answer.status == 409:
@@ -256,9 +262,13 @@ class Dispatcher:
                 }
             }
             answer = await self._connection.request(
-                "PATCH", path, params={"fieldManager": FIELD_MANAGER}, body=patch,
-                content_type="application/merge-patch+json", even_lost=False,
-            )  # fmt: skip
+                "PATCH",
+                path,
+                params={"fieldManager": FIELD_MANAGER},
+                body=patch,
+                content_type="application/merge-patch+json",
+                even_lost=False,
+            )
         except Unreachable as error:
             return unanswered(error)
         if answer.status == 409:

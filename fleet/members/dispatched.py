@@ -27,10 +27,14 @@ STATUS_BYTES_MAX = 1 << 20
 # Groups whose kinds a member must let the hub see before it is ready.
 JOB_GROUPS = frozenset({"kubeflow.org"})
 # Dependencies of jobs that came later.
-OPTIONAL = frozenset({
-    ("", "persistentvolumeclaims"), ("", "serviceaccounts"), ("", "services"),
-    ("scheduling.k8s.io", "priorityclasses"),
-})  # fmt: skip
+OPTIONAL = frozenset(
+    {
+        ("", "persistentvolumeclaims"),
+        ("", "serviceaccounts"),
+        ("", "services"),
+        ("scheduling.k8s.io", "priorityclasses"),
+    }
+)
 # Objects that stand in a member beside a copy, for its scheduler: gangs, and room that is held.
 COMPANIONS = frozenset(
     {
@@ -96,9 +100,14 @@ class Dispatched:
     """Every object of the hub in one member."""
 
     def __init__(
-        self, member: str, hub: str, copies: ByBinding[Body], companions: ByBinding[Body], notify: Notify,
+        self,
+        member: str,
+        hub: str,
+        copies: ByBinding[Body],
+        companions: ByBinding[Body],
+        notify: Notify,
         kept: Kept | None = None,
-    ) -> None:  # fmt: skip
+    ) -> None:
         self.hub = hub
         self._kept = kept or Kept()
         self._member, self._copies, self._companions, self._notify = member, copies, companions, notify

@@ -71,9 +71,16 @@ class Follower:
     loop. `member`: its name, for the log."""
 
     def __init__(
-        self, connection: Connection, path: str, sink: Sink, *, selector: str = "", contact: Callable[[], None],
-        time: LoopTime | None = None, member: str = "",
-    ) -> None:  # fmt: skip
+        self,
+        connection: Connection,
+        path: str,
+        sink: Sink,
+        *,
+        selector: str = "",
+        contact: Callable[[], None],
+        time: LoopTime | None = None,
+        member: str = "",
+    ) -> None:
         self.path = path
         self._member = member
         self.synced = False
@@ -188,9 +195,11 @@ class Follower:
     async def _watch(self) -> None:
         seconds = int(WATCH_S * random.uniform(0.8, 1.0))  # so that a hub's watches do not all end together
         params = {
-            "watch": "true", "allowWatchBookmarks": "true",
-            "resourceVersion": self._revision, "timeoutSeconds": str(seconds),
-        }  # fmt: skip
+            "watch": "true",
+            "allowWatchBookmarks": "true",
+            "resourceVersion": self._revision,
+            "timeoutSeconds": str(seconds),
+        }
         params = self._params(params)
         received = False
         async with self._connection.lines(self.path, params, silence_s=SILENCE_S) as (answer, lines):
@@ -215,8 +224,13 @@ class Follower:
         except Exception as error:
             self.unread += 1
             if self.unread in (1, 10, 100) or self.unread % 1000 == 0:  # a member may show many
-                log.warning("an object of a member cannot be read", path=self.path, error=repr(error)[:200],
-                            so_many=self.unread, exc_info=self.unread == 1)  # fmt: skip
+                log.warning(
+                    "an object of a member cannot be read",
+                    path=self.path,
+                    error=repr(error)[:200],
+                    so_many=self.unread,
+                    exc_info=self.unread == 1,
+                )
 
     async def _take_all(self, lines: Sequence[bytes]) -> None:
         """Of several changes of one object that came together, the last one counts."""

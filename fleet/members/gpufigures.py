@@ -21,8 +21,11 @@ from fleet.members.texts import one_line
 from fleet.values.untyped import mapping, pairs, rows, text
 
 UTILIZATION, USED, FREE, POWER = (
-    "DCGM_FI_DEV_GPU_UTIL", "DCGM_FI_DEV_FB_USED", "DCGM_FI_DEV_FB_FREE", "DCGM_FI_DEV_POWER_USAGE",
-)  # fmt: skip
+    "DCGM_FI_DEV_GPU_UTIL",
+    "DCGM_FI_DEV_FB_USED",
+    "DCGM_FI_DEV_FB_FREE",
+    "DCGM_FI_DEV_POWER_USAGE",
+)
 NAMES = (UTILIZATION, USED, FREE, POWER)
 EXPORTERS_MOST = 500  # of one member: one page of a list
 AT_ONCE = 8  # exporters of one member

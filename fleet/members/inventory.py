@@ -170,9 +170,15 @@ class PodSink:
     told."""
 
     def __init__(
-        self, member: str, hub: str, nodes: Nodes, index: ByBinding[PodView], notify: Notify, find: Find = nothing,
+        self,
+        member: str,
+        hub: str,
+        nodes: Nodes,
+        index: ByBinding[PodView],
+        notify: Notify,
+        find: Find = nothing,
         kept: Kept | None = None,
-    ) -> None:  # fmt: skip
+    ) -> None:
         self._member, self._hub, self._nodes, self._index, self._notify = member, hub, nodes, index, notify
         self._kept = kept or Kept()
         self._charged: dict[str, tuple[str, Amounts]] = {}  # uid -> node, requests

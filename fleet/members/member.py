@@ -267,9 +267,14 @@ class OneMember:
         selector = f"{LABEL_HUB}={self.hub}"
         sink = KindSink(self.dispatched, served)
         follower = Follower(
-            self.connection, served.collection, sink, selector=selector, contact=self._contact, time=self._time,
+            self.connection,
+            served.collection,
+            sink,
+            selector=selector,
+            contact=self._contact,
+            time=self._time,
             member=self.name,
-        )  # fmt: skip
+        )
         self._kinds[at] = follower
 
         async def run() -> None:
@@ -313,10 +318,19 @@ class OneMember:
         if model is None:
             traits = self._traits
             model = Member(
-                self.name, ready, pools, traits.labels, traits.taints, self._catalogue.kinds, traits.provider,
-                traits.region, traits.zone, traits.price, "" if ready else self._reason()[1],
+                self.name,
+                ready,
+                pools,
+                traits.labels,
+                traits.taints,
+                self._catalogue.kinds,
+                traits.provider,
+                traits.region,
+                traits.zone,
+                traits.price,
+                "" if ready else self._reason()[1],
                 unschedulable=unschedulable,
-            )  # fmt: skip
+            )
         elif model.pools is not pools or model.ready != ready or model.unschedulable != unschedulable:
             why = "" if ready else self._reason()[1]
             model = replace(model, ready=ready, pools=pools, not_ready_reason=why, unschedulable=unschedulable)
@@ -350,10 +364,18 @@ class OneMember:
     def state(self) -> State:
         reason, message = self._reason()
         return State(
-            self.ready(), reason, message, self._version, len(self._nodes), self._nodes.ready_count,
-            self._nodes.total_allocatable, self._nodes.total_used, self._pods.pending_requests(),
-            self._catalogue or Catalogue(), self._settled(),
-        )  # fmt: skip
+            self.ready(),
+            reason,
+            message,
+            self._version,
+            len(self._nodes),
+            self._nodes.ready_count,
+            self._nodes.total_allocatable,
+            self._nodes.total_used,
+            self._pods.pending_requests(),
+            self._catalogue or Catalogue(),
+            self._settled(),
+        )
 
     def find(self, key: Key) -> Body | None:
         return self.dispatched.find(key)

@@ -84,9 +84,13 @@ class _Backend(httpcore.AsyncNetworkBackend):
         self._dial = dial
 
     async def connect_tcp(
-        self, host: str, port: int, timeout: float | None = None, local_address: str | None = None,
+        self,
+        host: str,
+        port: int,
+        timeout: float | None = None,
+        local_address: str | None = None,
         socket_options: Iterable[Any] | None = None,
-    ) -> httpcore.AsyncNetworkStream:  # fmt: skip
+    ) -> httpcore.AsyncNetworkStream:
         try:
             async with asyncio.timeout(timeout):
                 reader, writer = await asyncio.open_connection(sock=await self._dial())
@@ -109,15 +113,16 @@ def client_from_kubeconfig(text: str, dial: Dialled | None = None) -> httpx.Asyn
     """A client whose base URL is the member's API server, for what passes requests on. As `read_kubeconfig`. `dial`:
     makes its connections, of a member that only its agent reaches."""
     access = read_kubeconfig(text)
-    limits = httpx.Limits(
-        max_connections=None, max_keepalive_connections=CONNECTIONS_KEPT, keepalive_expiry=KEPT_S
-    )  # fmt: skip
+    limits = httpx.Limits(max_connections=None, max_keepalive_connections=CONNECTIONS_KEPT, keepalive_expiry=KEPT_S)
     proxy = None if dial is not None else access.proxy
     options: dict[str, Any] = {"verify": access.tls, "limits": limits, "proxy": proxy, "trust_env": False}
     transport = _NamedServer(access.tls_name, **options) if access.tls_name else httpx.AsyncHTTPTransport(**options)
     if dial is not None:
         transport._pool = httpcore.AsyncConnectionPool(
-            ssl_context=access.tls, max_connections=None, max_keepalive_connections=CONNECTIONS_KEPT,
-            keepalive_expiry=KEPT_S, network_backend=_Backend(dial),
-        )  # fmt: skip
+            ssl_context=access.tls,
+            max_connections=None,
+            max_keepalive_connections=CONNECTIONS_KEPT,
+            keepalive_expiry=KEPT_S,
+            network_backend=_Backend(dial),
+        )
     return httpx.AsyncClient(base_url=access.server, headers=dict(access.headers), transport=transport, trust_env=False)

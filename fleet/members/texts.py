@@ -37,9 +37,10 @@ def name_of(value: object) -> str:
 def labels_of(value: object) -> dict[str, str]:
     """Labels, without those that no API server stores."""
     return {
-        key: said for key, said in pairs(value).items()
+        key: said
+        for key, said in pairs(value).items()
         if len(key) <= NAME_MAX and len(said) <= VALUE_MAX and key.isprintable() and said.isprintable()
-    }  # fmt: skip
+    }
 
 
 def lines_within(value: Any) -> None:

@@ -22,9 +22,12 @@ from fleet.values.times import rfc3339
 
 _SECRET_PREFIX = "whsec_"  # of a signing key in base64, as Standard Webhooks write it
 _VERB = {
-    Told.STARTED: "has started", Told.SUCCEEDED: "has succeeded", Told.FAILED: "has failed",
-    Told.EVICTED: "was evicted", Told.WAITS_LONG: "still waits",
-}  # fmt: skip
+    Told.STARTED: "has started",
+    Told.SUCCEEDED: "has succeeded",
+    Told.FAILED: "has failed",
+    Told.EVICTED: "was evicted",
+    Told.WAITS_LONG: "still waits",
+}
 
 
 def line(happening: Happening) -> str:
@@ -44,11 +47,21 @@ def content(form: Form, happening: Happening) -> bytes:
     if form is Form.SLACK:
         return orjson.dumps({"text": _for_slack(line(happening))})
     data = {
-        "event": happening.told, "namespace": happening.namespace, "name": happening.name, "kind": happening.kind,
-        "uid": happening.uid, "attempt": happening.number, "user": happening.user, "queue": happening.queue,
-        "gpus": happening.gpus, "member": happening.member, "submitted": rfc3339(happening.submitted),
-        "reason": happening.why, "message": happening.message, "text": line(happening),
-    }  # fmt: skip
+        "event": happening.told,
+        "namespace": happening.namespace,
+        "name": happening.name,
+        "kind": happening.kind,
+        "uid": happening.uid,
+        "attempt": happening.number,
+        "user": happening.user,
+        "queue": happening.queue,
+        "gpus": happening.gpus,
+        "member": happening.member,
+        "submitted": rfc3339(happening.submitted),
+        "reason": happening.why,
+        "message": happening.message,
+        "text": line(happening),
+    }
     return orjson.dumps({"type": f"job.{happening.told.lower()}", "timestamp": rfc3339(happening.at), "data": data})
 
 
@@ -74,12 +87,13 @@ def mail(to: Mail, identity: str, happening: Happening) -> EmailMessage:
     message["Subject"] = f"[Fleet] {happening.namespace}/{happening.name} {_VERB[happening.told]}"
     message["Message-ID"] = f"<{identity}@fleet>"
     rows = [
-        line(happening), "",
+        line(happening),
+        "",
         f"Time:      {rfc3339(happening.at)}",
         f"Submitted: {rfc3339(happening.submitted)}",
         f"User:      {happening.user or '-'}",
         f"Queue:     {happening.queue or '-'}",
-    ]  # fmt: skip
+    ]
     message.set_content("\n".join(rows) + "\n")
     return message
 

@@ -66,7 +66,18 @@ def _of(
     life: Life, told: Told, at: float, *, member: str | None = None, why: str | None = None, message: str | None = None
 ) -> Happening:
     return Happening(
-        told, at, life.uid, life.namespace, life.name, life.kind, number=life.run.number if life.run else 0,
-        user=life.user, queue=life.queue, gpus=life.gpus, submitted=life.submitted,
-        member=member, why=why, message=message,
-    )  # fmt: skip
+        told,
+        at,
+        life.uid,
+        life.namespace,
+        life.name,
+        life.kind,
+        number=life.run.number if life.run else 0,
+        user=life.user,
+        queue=life.queue,
+        gpus=life.gpus,
+        submitted=life.submitted,
+        member=member,
+        why=why,
+        message=message,
+    )

@@ -57,13 +57,19 @@ def shown(one: Any) -> dict[str, Any]:
     """One row of a page, for clients."""
     body: Mapping[str, Any] = one.body
     return {
-        "id": one.id, "namespace": one.receiver_namespace, "receiver": one.receiver, "state": one.state,
+        "id": one.id,
+        "namespace": one.receiver_namespace,
+        "receiver": one.receiver,
+        "state": one.state,
         "job": {key: body[key] for key in ("namespace", "kind", "name", "uid")},
-        "event": body["told"], "at": rfc3339(body["at"]), "entered": rfc3339(one.entered.timestamp()),
-        "tries": one.tries, "error": one.error,
+        "event": body["told"],
+        "at": rfc3339(body["at"]),
+        "entered": rfc3339(one.entered.timestamp()),
+        "tries": one.tries,
+        "error": one.error,
         "nextTry": rfc3339(one.next_at.timestamp()) if one.over is None else None,
         "over": rfc3339(one.over.timestamp()) if one.over is not None else None,
-    }  # fmt: skip
+    }
 
 
 def mark_of(one: Any) -> Mark:
@@ -77,6 +83,9 @@ def once_more(which: Which, now: float) -> sa.Update:
         sa.update(Notification)
         .where(_STATE.in_(FAILED), *which.conditions())
         .values(
-            next_at=when(now), over=None, outcome=None, tries=sa.case((over, 0), else_=Notification.tries),
+            next_at=when(now),
+            over=None,
+            outcome=None,
+            tries=sa.case((over, 0), else_=Notification.tries),
         )
-    )  # fmt: skip
+    )

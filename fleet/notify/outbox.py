@@ -51,18 +51,21 @@ def identity(namespace: str, receiver: str, happening: Happening) -> str:
     return str(uuid.uuid5(_SPACE, f"{happening.uid}/{happening.key}/{namespace}/{receiver}"))
 
 
-async def enter(
-    connection: AsyncConnection, found: Iterable[tuple[str, str, Happening]], now: float
-) -> int:  # fmt: skip
+async def enter(connection: AsyncConnection, found: Iterable[tuple[str, str, Happening]], now: float) -> int:
     """Enter (namespace of the receiver, its name, happening), each once; how many were new."""
     rows = [
         {
-            "id": identity(namespace, receiver, happening), "receiver_namespace": namespace, "receiver": receiver,
-            "namespace": happening.namespace, "entered": when(now), "next_at": when(now), "tries": 0,
+            "id": identity(namespace, receiver, happening),
+            "receiver_namespace": namespace,
+            "receiver": receiver,
+            "namespace": happening.namespace,
+            "entered": when(now),
+            "next_at": when(now),
+            "tries": 0,
             "body": happening.as_json(),
         }
         for namespace, receiver, happening in found
-    ]  # fmt: skip
+    ]
     if not rows:
         return 0
     written = await connection.execute(insert(Notification).values(rows).on_conflict_do_nothing())
@@ -73,13 +76,16 @@ async def due(connection: AsyncConnection, now: float, limit: int) -> Sequence[D
     """Those whose turn has come, the longest due first."""
     rows = await connection.execute(
         sa.select(
-            Notification.id, Notification.receiver_namespace, Notification.receiver, Notification.body,
+            Notification.id,
+            Notification.receiver_namespace,
+            Notification.receiver,
+            Notification.body,
             Notification.tries,
         )
         .where(Notification.over.is_(None), Notification.next_at <= when(now))
         .order_by(Notification.next_at)
         .limit(limit)
-    )  # fmt: skip
+    )
     return [Due(id_, namespace, name, Happening.of_json(body), tries) for id_, namespace, name, body, tries in rows]
 
 

@@ -76,10 +76,14 @@ def receiver_of(body: Body) -> Receiver:
         events |= {Told.WAITS_LONG}
     selector = spec.get("selector")
     return Receiver(
-        namespace, text(metadata.get("name")), events, _mail(spec["smtp"]) if "smtp" in spec else _web(spec["webhook"]),
+        namespace,
+        text(metadata.get("name")),
+        events,
+        _mail(spec["smtp"]) if "smtp" in spec else _web(spec["webhook"]),
         selector=None if selector is None else from_object(selector),
-        everywhere=spec.get("allNamespaces") is True and namespace == SYSTEM_NAMESPACE, long_s=long_s,
-    )  # fmt: skip
+        everywhere=spec.get("allNamespaces") is True and namespace == SYSTEM_NAMESPACE,
+        long_s=long_s,
+    )
 
 
 def lasting(said: str) -> float | None:
@@ -114,9 +118,12 @@ def _named(metadata: Mapping[str, object]) -> dict[str, frozenset[Told] | None]:
 
 def _web(spec: Body) -> Web:
     return Web(
-        Form(text(spec.get("format")) or Form.FLEET), text(spec.get("url")), _of_secret(spec.get("urlFrom")),
-        text(spec.get("caBundle")) or None, _of_secret(spec.get("signingKey")),
-    )  # fmt: skip
+        Form(text(spec.get("format")) or Form.FLEET),
+        text(spec.get("url")),
+        _of_secret(spec.get("urlFrom")),
+        text(spec.get("caBundle")) or None,
+        _of_secret(spec.get("signingKey")),
+    )
 
 
 def _of_secret(reference: object) -> tuple[str, str] | None:
@@ -127,7 +134,11 @@ def _of_secret(reference: object) -> tuple[str, str] | None:
 def _mail(spec: Body) -> Mail:
     implicit = spec.get("tls") == "Implicit"
     return Mail(
-        text(spec.get("host")), whole(spec.get("port"), 465 if implicit else 587), text(spec.get("from")),
-        tuple(texts(spec.get("to"))), implicit, text(mapping(spec.get("login")).get("name")),
+        text(spec.get("host")),
+        whole(spec.get("port"), 465 if implicit else 587),
+        text(spec.get("from")),
+        tuple(texts(spec.get("to"))),
+        implicit,
+        text(mapping(spec.get("login")).get("name")),
         text(spec.get("caBundle")) or None,
-    )  # fmt: skip
+    )

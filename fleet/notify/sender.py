@@ -47,9 +47,14 @@ class Sender:
             except ValueError:
                 raise NotDelivered("the signing key is no base64 after whsec_") from None
         answer = await self._outgoing.request(
-            "POST", url, body=body, ca=web.ca, timeout=TIMEOUT_S, limit=ANSWER_BYTES_MAX,
+            "POST",
+            url,
+            body=body,
+            ca=web.ca,
+            timeout=TIMEOUT_S,
+            limit=ANSWER_BYTES_MAX,
             headers={"content-type": "application/json", **signed(identity, now, body, key)},
-        )  # fmt: skip
+        )
         if not 200 <= answer.status < 300:
             raise NotDelivered(f"it answers HTTP {answer.status}")
 
@@ -64,10 +69,17 @@ class Sender:
             raise NotDelivered("its CA certificates cannot be read") from None
         connected = await self._outgoing.connect(to.host, to.port, timeout=TIMEOUT_S)
         client = aiosmtplib.SMTP(
-            hostname=to.host, port=None, sock=connected, timeout=TIMEOUT_S, tls_context=trust, use_tls=to.implicit,
-            start_tls=not to.implicit, username=login.get("username"), password=login.get("password"),
+            hostname=to.host,
+            port=None,
+            sock=connected,
+            timeout=TIMEOUT_S,
+            tls_context=trust,
+            use_tls=to.implicit,
+            start_tls=not to.implicit,
+            username=login.get("username"),
+            password=login.get("password"),
             local_hostname="fleet",
-        )  # fmt: skip
+        )
         try:
             async with asyncio.timeout(3 * TIMEOUT_S), client:
                 await client.send_message(message)

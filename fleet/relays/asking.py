@@ -41,10 +41,17 @@ PARAMETERS = {
     "attach": _STREAMS,
     "portforward": {"ports": _NUMBER},
     "log": {
-        "container": _TEXT, "follow": _FLAG, "previous": _FLAG, "timestamps": _FLAG, "sinceSeconds": _NUMBER,
-        "sinceTime": _TEXT, "tailLines": _NUMBER, "limitBytes": _NUMBER, "stream": _TEXT,
+        "container": _TEXT,
+        "follow": _FLAG,
+        "previous": _FLAG,
+        "timestamps": _FLAG,
+        "sinceSeconds": _NUMBER,
+        "sinceTime": _TEXT,
+        "tailLines": _NUMBER,
+        "limitBytes": _NUMBER,
+        "stream": _TEXT,
     },
-}  # fmt: skip
+}
 KINDS = {"exec": "PodExecOptions", "attach": "PodAttachOptions", "portforward": "PodPortForwardOptions"}
 _WHOLE = re.compile(r"-?\d{1,18}")
 _READ: dict[str, Callable[[str, str], Any]] = {
@@ -111,9 +118,13 @@ class Switch:
             return [anything, (b"connection", b"Upgrade"), (b"upgrade", SPDY.encode()), *versions]
         protocols = [(b"sec-websocket-protocol", ", ".join(self.offered).encode())] if self.offered else []
         return [
-            anything, (b"connection", b"Upgrade"), (b"upgrade", b"websocket"), (b"sec-websocket-version", b"13"),
-            (b"sec-websocket-key", self.key.encode()), *protocols,
-        ]  # fmt: skip
+            anything,
+            (b"connection", b"Upgrade"),
+            (b"upgrade", b"websocket"),
+            (b"sec-websocket-version", b"13"),
+            (b"sec-websocket-key", self.key.encode()),
+            *protocols,
+        ]
 
     def agreed(self, answered: Callable[[str], str]) -> str | None:
         """The protocol that the member has chosen, "" for none; None for an answer that does not fit. `answered`: a

@@ -95,9 +95,12 @@ class MemberClients:
         if pool.requests >= self._most:
             raise StatusError(429, "TooManyRequests", f"too many requests to cluster {name} at once", retry_after_s=1)
         upstream = pool.client.build_request(
-            method, target, headers=list(headers), content=content,
+            method,
+            target,
+            headers=list(headers),
+            content=content,
             timeout=httpx.Timeout(None, connect=CONNECT_S, pool=CONNECT_S),
-        )  # fmt: skip
+        )
         pool.requests += 1
         try:
             async with asyncio.timeout(self.answer_s):

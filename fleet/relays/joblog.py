@@ -27,9 +27,12 @@ from fleet.wellknown import LABEL_BINDING, LABEL_COMPONENT, LABEL_HUB
 
 # Where controllers note the number of a pod among those of its role.
 INDEXES = (
-    "training.kubeflow.org/replica-index", "batch.kubernetes.io/job-completion-index", "apps.kubernetes.io/pod-index",
-    "jobset.sigs.k8s.io/job-index", "volcano.sh/task-index",
-)  # fmt: skip
+    "training.kubeflow.org/replica-index",
+    "batch.kubernetes.io/job-completion-index",
+    "apps.kubernetes.io/pod-index",
+    "jobset.sigs.k8s.io/job-index",
+    "volcano.sh/task-index",
+)
 _META = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
 _WHOLE = "application/json"
 PAGE, PAGE_WHOLE = 500, 200

@@ -27,16 +27,20 @@ def shown(pods: Sequence[Ranked], used: Mapping[tuple[str, str], Body]) -> list[
     """A record for each pod. `used`: by member and name."""
     return [
         {
-            "name": one.name, "uid": text(one.body["metadata"].get("uid")), "member": one.member,
-            "role": pod.role, "rank": pod.rank,
+            "name": one.name,
+            "uid": text(one.body["metadata"].get("uid")),
+            "member": one.member,
+            "role": pod.role,
+            "rank": pod.rank,
             "phase": one_line(mapping(one.body.get("status")).get("phase")) or "Pending",
             "node": one_line(mapping(one.body.get("spec")).get("nodeName")),
             "containers": [text(c.get("name")) for c in rows(mapping(one.body.get("spec")).get("containers"))],
-            "requests": _sum(one.body), "usage": used.get((one.member, one.name)),
+            "requests": _sum(one.body),
+            "usage": used.get((one.member, one.name)),
         }
         for pod in pods
         for one in (pod.found,)
-    ]  # fmt: skip
+    ]
 
 
 def _sum(pod: Body) -> dict[str, str]:

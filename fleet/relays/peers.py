@@ -76,9 +76,12 @@ class PeerTokens:
             return None
         try:
             claims = jwt.decode(
-                token.removeprefix(PEER_PREFIX), self._key, algorithms=["HS256"], audience=AUDIENCE,
+                token.removeprefix(PEER_PREFIX),
+                self._key,
+                algorithms=["HS256"],
+                audience=AUDIENCE,
                 options={"require": ["exp", "iat", "aud"], "verify_exp": False, "verify_iat": False},
-            )  # fmt: skip
+            )
             begins, expires = float(claims["iat"]), float(claims["exp"])
         except (jwt.PyJWTError, TypeError, ValueError):
             return None

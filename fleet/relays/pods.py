@@ -28,9 +28,13 @@ ASKED_AT_ONCE = 16  # members
 LOST = "ClusterNotReachable"  # reason of the Cluster's condition Ready
 # Kinds beside those of jobs whose controllers name pods after them.
 _OTHERS = (
-    ("", "Pod"), ("apps", "Deployment"), ("apps", "StatefulSet"), ("apps", "DaemonSet"), ("apps", "ReplicaSet"),
+    ("", "Pod"),
+    ("apps", "Deployment"),
+    ("apps", "StatefulSet"),
+    ("apps", "DaemonSet"),
+    ("apps", "ReplicaSet"),
     ("batch", "CronJob"),
-)  # fmt: skip
+)
 
 
 @dataclass(frozen=True, slots=True)

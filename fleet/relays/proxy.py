@@ -35,10 +35,22 @@ NO_UPGRADE = (
 # Credentials and connection matters are the hub's own; a user's never reach a member.
 _NOT_SENT = frozenset(
     {
-        b"host", b"authorization", b"connection", b"content-length", b"transfer-encoding", b"upgrade", b"keep-alive",
-        b"te", b"trailer", b"proxy-authorization", b"accept-encoding", b"cookie", b"forwarded", b"x-forwarded-for",
+        b"host",
+        b"authorization",
+        b"connection",
+        b"content-length",
+        b"transfer-encoding",
+        b"upgrade",
+        b"keep-alive",
+        b"te",
+        b"trailer",
+        b"proxy-authorization",
+        b"accept-encoding",
+        b"cookie",
+        b"forwarded",
+        b"x-forwarded-for",
     }
-)  # fmt: skip
+)
 # Headers that name the user of the request are the hub's to set: a member may trust the hub, as a front proxy.
 _NOT_SENT_PREFIXES = (b"impersonate-", b"sec-websocket", b"x-remote-", b"x-forwarded-", b"x-stream-protocol")
 _NOT_RETURNED = frozenset({"connection", "transfer-encoding", "keep-alive", "date", "server", "set-cookie"})

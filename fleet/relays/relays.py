@@ -46,9 +46,14 @@ class Relays:
     the members."""
 
     def __init__(
-        self, objects: Objects, hub_id: str, *, dial: Dial | None = None, limits: Limits | None = None,
+        self,
+        objects: Objects,
+        hub_id: str,
+        *,
+        dial: Dial | None = None,
+        limits: Limits | None = None,
         outgoing: Outgoing | None = None,
-    ) -> None:  # fmt: skip
+    ) -> None:
         self._objects, self._limits, self._hub_id = objects, limits or Limits(), hub_id
         most = self._limits.relays + LOOKUPS_AT_ONCE
         self.clients = MemberClients(objects.store, dial=dial, most=most)
@@ -70,9 +75,11 @@ class Relays:
         """For `build_app(extra_routes=…)`."""
         connects: dict[tuple[str, str, str], Handler] = {("", "pods", name): self.connect for name in KINDS}
         reads: dict[tuple[str, str, str], Handler] = {
-            ("", "pods", ""): self.pod, ("", "pods", "log"): self.log, ("*", "*", "log"): self.job_log,
+            ("", "pods", ""): self.pod,
+            ("", "pods", "log"): self.log,
+            ("*", "*", "log"): self.job_log,
             ("*", "*", "pods"): self.job_pods,
-        }  # fmt: skip
+        }
         return {**connects, **reads}
 
     # -- reading

@@ -31,9 +31,14 @@ async def switched(clients: MemberClients, member: str, target: str, switch: Swi
 
 
 def relayed(
-    request: Request, switch: Switch, chosen: str, carrier: Carrier, place: Place, answer: MemberAnswer,
+    request: Request,
+    switch: Switch,
+    chosen: str,
+    carrier: Carrier,
+    place: Place,
+    answer: MemberAnswer,
     warnings: tuple[str, ...],
-) -> Upgrade:  # fmt: skip
+) -> Upgrade:
     """The hub's own answer. Its end gives the place and the member's connection back."""
 
     async def done() -> None:

@@ -53,9 +53,15 @@ class Tunnels(Collector):
     """The tunnels that end in this process. `identity` and `address`: of this process, for the Leases."""
 
     def __init__(
-        self, objects: Objects, store: Store, clock: Clock, *, identity: str, address: str,
+        self,
+        objects: Objects,
+        store: Store,
+        clock: Clock,
+        *,
+        identity: str,
+        address: str,
         limits: MuxLimits | None = None,
-    ) -> None:  # fmt: skip
+    ) -> None:
         self._objects, self._store, self._clock = objects, store, clock
         self._identity, self.address = identity, address
         self._limits = limits or MuxLimits()

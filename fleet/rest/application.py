@@ -29,7 +29,7 @@ from fleet.rest import (
     queues,
     tokens,
     whatif,
-)  # fmt: skip
+)
 from fleet.rest.context import Hub, answer
 from fleet.rest.errors import install
 from fleet.rest.explanations import Explanations
@@ -67,20 +67,33 @@ def build(
     hub = Hub(objects, store, registry)
     lines, kept = lines or Lines(store), past or History()
     app = FastAPI(
-        title=TITLE, description=DESCRIPTION, version="v1", openapi_url=None, docs_url=None, redoc_url=None,
-        redirect_slashes=False, responses={"default": {"model": Status, "description": "Any refusal."}},
-    )  # fmt: skip
+        title=TITLE,
+        description=DESCRIPTION,
+        version="v1",
+        openapi_url=None,
+        docs_url=None,
+        redoc_url=None,
+        redirect_slashes=False,
+        responses={"default": {"model": Status, "description": "Any refusal."}},
+    )
     install(app)
     snapshots, turns = LatestSnapshots(store), Questions()
     for routes in (
-        jobs.router(hub, lines, Explanations(store, snapshots, turns)), clusters.router(hub), nodes.router(hub),
+        jobs.router(hub, lines, Explanations(store, snapshots, turns)),
+        clusters.router(hub),
+        nodes.router(hub),
         gpuuse.router(hub),
         queues.router(hub, lines, FairShares(snapshots)),
-        decisions.router(hub, turns), faults.router(hub), hubstatus.router(hub, parts),
+        decisions.router(hub, turns),
+        faults.router(hub),
+        hubstatus.router(hub, parts),
         whatif.router(hub, snapshots, unit_of, turns),
-        overtime.router(hub, kept), history.router(hub, kept), notifications.router(hub, kept),
-        check.router(hub, snapshots, unit_of, turns), tokens.router(hub, held),
-    ):  # fmt: skip
+        overtime.router(hub, kept),
+        history.router(hub, kept),
+        notifications.router(hub, kept),
+        check.router(hub, snapshots, unit_of, turns),
+        tokens.router(hub, held),
+    ):
         app.include_router(routes, prefix=PREFIX)
 
     @cache

@@ -40,11 +40,14 @@ STREAMS_MAX = 2000
 EVENTS_MAX = 5000  # of one look; more are as good as everything
 _POLICIES = ("propagationpolicies", "clusterpropagationpolicies", "overridepolicies", "clusteroverridepolicies")
 _KIND_OF = {
-    (QUEUE, "queueunits"): ("jobs", "queues"), (WORK, "resourcebindings"): ("jobs",), (QUEUE, "queues"): ("queues",),
-    (QUOTA, "elasticquotatrees"): ("queues",), (CLUSTER, "clusters"): ("members",),
+    (QUEUE, "queueunits"): ("jobs", "queues"),
+    (WORK, "resourcebindings"): ("jobs",),
+    (QUEUE, "queues"): ("queues",),
+    (QUOTA, "elasticquotatrees"): ("queues",),
+    (CLUSTER, "clusters"): ("members",),
     (CONFIG, "notificationreceivers"): ("receivers",),
     **{(POLICY, resource): ("policies",) for resource in _POLICIES},
-}  # fmt: skip
+}
 log = structlog.get_logger(__name__)
 
 Touched = frozenset[tuple[str, str]]  # kinds, each with the namespace of an object; "" for a kind that has none

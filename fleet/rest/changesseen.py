@@ -25,9 +25,10 @@ def seen_by(registry: Registry, authorizer: Authorizer, user: User) -> Seen:
     policies = [kind for name in ("PropagationPolicy", "OverridePolicy") if (kind := registry.kind(POLICY, name))]
     receivers = [kind for kind in (registry.kind(CONFIG, "NotificationReceiver"),) if kind]
     seen: Seen = {
-        "jobs": _spaces(request, job_kinds(registry)), "policies": _spaces(request, policies),
+        "jobs": _spaces(request, job_kinds(registry)),
+        "policies": _spaces(request, policies),
         "receivers": _spaces(request, receivers),
-    }  # fmt: skip
+    }
     if seen["jobs"] != () or (allowed(request, READ_QUEUES) and allowed(request, READ_TREE)):
         seen["queues"] = None
     if allowed(request, Attributes("list", CLUSTER, "clusters")):

@@ -39,10 +39,11 @@ from fleet.values.times import instant
 MEMBERS_S = 5.0  # that looking at all members may take
 _MANIFEST = {
     "requestBody": {
-        "required": True, "description": "The manifest of one job.",
+        "required": True,
+        "description": "The manifest of one job.",
         "content": {"application/json": {"schema": {"type": "object"}}, "application/yaml": {"schema": {}}},
     }
-}  # fmt: skip
+}
 
 
 def router(hub: Hub, snapshots: LatestSnapshots, unit_of: UnitOf, turns: Questions) -> APIRouter:
@@ -77,10 +78,18 @@ class Checks:
         key = Key(read.kind.group, read.kind.resource, read.namespace, written.body["metadata"]["name"])
         policy = best_policy(written.body, policies_for(self._hub.store, read.kind, key, written.body))
         found: dict[str, Any] = {
-            "namespace": read.namespace, "kind": kind_word(read.kind.group, read.kind.kind), "name": key.name,
-            "policy": policy_claim(policy) if policy is not None else None, "queue": None, "verdict": "unknown",
-            "start": None, "reason": None, "member": None, "members": [], "why": None,
-        }  # fmt: skip
+            "namespace": read.namespace,
+            "kind": kind_word(read.kind.group, read.kind.kind),
+            "name": key.name,
+            "policy": policy_claim(policy) if policy is not None else None,
+            "queue": None,
+            "verdict": "unknown",
+            "start": None,
+            "reason": None,
+            "member": None,
+            "members": [],
+            "why": None,
+        }
         async with self._turns.turn(options.user.name):
             foreseen = await self._foreseen(written.body, read.namespace)
         return answer({**found, **foreseen}, warnings=tuple(written.warnings))
@@ -104,9 +113,7 @@ class Checks:
 
 def _members(latest: Latest, unit: Unit, namespace: str) -> list[dict[str, Any]]:
     began = time.monotonic()
-    found = fits(
-        latest.snapshot, unit, now=latest.now, seed=SEED, enough=lambda: time.monotonic() > began + MEMBERS_S
-    )  # fmt: skip
+    found = fits(latest.snapshot, unit, now=latest.now, seed=SEED, enough=lambda: time.monotonic() > began + MEMBERS_S)
     return [
         {"name": name, "fits": reason is None, "reason": _told(reason, namespace)} for name, reason in found.items()
     ]

@@ -81,9 +81,12 @@ class JobColumns:
         shown = row(job, place)
         reason = shown["reason"] or {}
         cells = (
-            shown["queue"], shown["position"], " ".join(b.clusters_of(job.binding or {})) or None, shown["gpus"],
+            shown["queue"],
+            shown["position"],
+            " ".join(b.clusters_of(job.binding or {})) or None,
+            shown["gpus"],
             reason.get("text") or reason.get("code"),
-        )  # fmt: skip
+        )
         orjson.dumps(cells)  # a value that JSON cannot hold raises here, and not with the whole table
         return cells
 

@@ -107,9 +107,12 @@ def _certificate(certificate: Row, named: Any) -> Json:
         for search in certificate.get("victims", ())
     ]
     return {
-        "shipped": certificate["shipped"], "why": certificate.get("why", ""), "stages": stages, "victims": victims,
+        "shipped": certificate["shipped"],
+        "why": certificate.get("why", ""),
+        "stages": stages,
+        "victims": victims,
         "bounds": list(certificate.get("bounds", ())),
-    }  # fmt: skip
+    }
 
 
 def _gpus(amounts: Mapping[str, int]) -> int:

@@ -32,9 +32,15 @@ CAUSES_MAX = 20
 def install(app: FastAPI) -> None:
     """Have `app` answer refusals, and bugs, with a Status."""
     handlers: tuple[tuple[type[Exception], Callable[[Request, Exception], Awaitable[Response]]], ...] = (
-        (StatusError, _refused), (RequestValidationError, _malformed), (HTTPException, _http),
-        (StoreUnavailable, _store), (Expired, _store), (FutureRevision, _store), (Fenced, _store), (Exception, _bug),
-    )  # fmt: skip
+        (StatusError, _refused),
+        (RequestValidationError, _malformed),
+        (HTTPException, _http),
+        (StoreUnavailable, _store),
+        (Expired, _store),
+        (FutureRevision, _store),
+        (Fenced, _store),
+        (Exception, _bug),
+    )
     for kind, handler in handlers:
         app.add_exception_handler(kind, handler)
 

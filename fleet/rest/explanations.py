@@ -86,9 +86,14 @@ class Explanations:
         def made() -> Explanation:
             began = time.monotonic()
             return explain(
-                latest.snapshot, uid, history, now=now, limit_s=LIMIT_S, improve=improve,
+                latest.snapshot,
+                uid,
+                history,
+                now=now,
+                limit_s=LIMIT_S,
+                improve=improve,
                 elapsed_s=lambda: time.monotonic() - began,
-            )  # fmt: skip
+            )
 
         found = await asyncio.to_thread(made)
         self._kept[uid] = _Kept(latest.id, time.monotonic() + KEPT_S, found)

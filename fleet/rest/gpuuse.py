@@ -58,11 +58,12 @@ def router(hub: Hub) -> APIRouter:
         ]
         return answer(
             {
-                "at": rfc3339(found.at), "members": members if members_seen else None,
+                "at": rfc3339(found.at),
+                "members": members if members_seen else None,
                 "jobs": [_job(job, level) for job in jobs[: query.limit]],
                 "left": max(0, len(jobs) - query.limit) + found.left,
             }
-        )  # fmt: skip
+        )
 
     return routes
 
@@ -89,7 +90,13 @@ def _seen(hub: Hub, request: Request) -> Callable[[IdleJob], bool]:
 def _job(job: IdleJob, level: int) -> dict[str, Any]:
     namespace, _, name = job.name.partition("/")
     return {
-        "namespace": namespace, "kind": named_kind(job.kind), "name": name, "queue": job.leaf or None,
-        "user": job.user, "member": job.member, "gpus": job.gpus, "utilization": job.use,
+        "namespace": namespace,
+        "kind": named_kind(job.kind),
+        "name": name,
+        "queue": job.leaf or None,
+        "user": job.user,
+        "member": job.member,
+        "gpus": job.gpus,
+        "utilization": job.use,
         "since": rfc3339(job.since[level]),
-    }  # fmt: skip
+    }

@@ -137,19 +137,28 @@ class Past:
 
         async def read() -> tuple[Any, Mark | None, datetime | None]:
             found, mark = await reports_lives.jobs(
-                reader, chosen, states=[str(state) for state in query.state], name=query.name, since=query.since,
-                until=query.until, limit=query.limit, after=after, now=self._now(),
-            )  # fmt: skip
+                reader,
+                chosen,
+                states=[str(state) for state in query.state],
+                name=query.name,
+                since=query.since,
+                until=query.until,
+                limit=query.limit,
+                after=after,
+                now=self._now(),
+            )
             return found, mark, await reader.since()
 
         with told():
             items, mark, since = await self._recent.of(asked(request, chosen), read)
         return answer(
             {
-                "items": items, "continue": encoded(mark) if mark is not None else None,
-                "partial": chosen.sight is not None, "recordedSince": _time(since),
+                "items": items,
+                "continue": encoded(mark) if mark is not None else None,
+                "partial": chosen.sight is not None,
+                "recordedSince": _time(since),
             }
-        )  # fmt: skip
+        )
 
     async def of_uid(self, request: Request, uid: str) -> Response:
         from fleet.accounts import reports_lives
@@ -208,11 +217,17 @@ class Past:
             since = await reader.since()
         return answer(
             {
-                "report": report, "by": query.by, "from": _time(start), "to": _time(end), "rows": rows[: query.limit],
-                "left": max(0, len(rows) - query.limit), "total": total, "partial": chosen.sight is not None,
+                "report": report,
+                "by": query.by,
+                "from": _time(start),
+                "to": _time(end),
+                "rows": rows[: query.limit],
+                "left": max(0, len(rows) - query.limit),
+                "total": total,
+                "partial": chosen.sight is not None,
                 "recordedSince": _time(since),
             }
-        )  # fmt: skip
+        )
 
     def chosen(self, request: Request, query: Which | None = None, path: str = PATH) -> Chosen:
         """The choice, and what of it the user may see. StatusError 403 where that is nothing at all."""

@@ -88,27 +88,35 @@ def found(hub: Hub, trouble: str, parts: Parts | None) -> dict[str, Any]:
         f"member {member['name']} is not ready: {member['message']}" for member in members if not member["ready"]
     ]
     return {
-        "healthy": not problems, "problems": problems, "leader": _leader(lease),
-        "looked": report.get("looked"), "decided": report.get("decided"),
+        "healthy": not problems,
+        "problems": problems,
+        "leader": _leader(lease),
+        "looked": report.get("looked"),
+        "decided": report.get("decided"),
         "failing": [
             {
-                "loop": entry["loop"], "failures": whole(entry.get("failures")),
-                "restarts": whole(entry.get("restarts")), "last": text(entry.get("last")),
+                "loop": entry["loop"],
+                "failures": whole(entry.get("failures")),
+                "restarts": whole(entry.get("restarts")),
+                "last": text(entry.get("last")),
                 "error": text(entry.get("error")),
             }
             for entry in failing
         ],
         "aside": {"count": whole(aside.get("count")), "first": list(texts(aside.get("first")))},
-        "members": members, "database": trouble or "ok", "version": text(report.get("version")) or None,
+        "members": members,
+        "database": trouble or "ok",
+        "version": text(report.get("version")) or None,
         "silent": silent is not None,
         "warnings": [
             asdict(warned)
             for warned in warnings(
-                (stored.body for stored in hub.store.scan(CLUSTER, "clusters")), report if silent is None else {},
+                (stored.body for stored in hub.store.scan(CLUSTER, "clusters")),
+                report if silent is None else {},
                 parts.failing_webhooks() if parts is not None else (),
             )
         ],
-    }  # fmt: skip
+    }
 
 
 def _leader(lease: Body | None) -> dict[str, Any] | None:
@@ -116,8 +124,10 @@ def _leader(lease: Body | None) -> dict[str, Any] | None:
     if not text(spec.get("renewTime")):
         return None
     return {
-        "name": text(spec.get("holderIdentity")), "since": spec.get("acquireTime"), "renewed": text(spec["renewTime"]),
-    }  # fmt: skip
+        "name": text(spec.get("holderIdentity")),
+        "since": spec.get("acquireTime"),
+        "renewed": text(spec["renewTime"]),
+    }
 
 
 def _members(hub: Hub, told: Mapping[str, Any]) -> list[dict[str, Any]]:
@@ -128,9 +138,10 @@ def _members(hub: Hub, told: Mapping[str, Any]) -> list[dict[str, Any]]:
         silent = mapping(told.get(stored.key.name)).get("silent_s")
         members.append(
             {
-                "name": stored.key.name, "ready": bool(shown.get("ready")),
+                "name": stored.key.name,
+                "ready": bool(shown.get("ready")),
                 "message": str(shown.get("message", "its Cluster cannot be read")),
                 "silent_s": silent if isinstance(silent, int) else None,
             }
-        )  # fmt: skip
+        )
     return members

@@ -357,6 +357,9 @@ def _behind(told: dict[str, Any], obstacle: after.Obstacle | None) -> dict[str, 
     why = "a job that it starts after will not succeed" if obstacle.never else "it starts after other jobs"
     none = {"outcome": "NeverStarts" if obstacle.never else "NotEstimated", "p10": None, "p50": None, "p90": None}
     return {
-        **told, "reason": {"code": reason.code.value, "text": reason.text, "numbers": dict(reason.numbers)},
-        "estimate": {**told["estimate"], **none, "samples": 0, "why": why}, "changes": [], "without": [],
-    }  # fmt: skip
+        **told,
+        "reason": {"code": reason.code.value, "text": reason.text, "numbers": dict(reason.numbers)},
+        "estimate": {**told["estimate"], **none, "samples": 0, "why": why},
+        "changes": [],
+        "without": [],
+    }

@@ -68,9 +68,15 @@ def inside(where: str) -> Iterator[None]:
 def refusal_of(where: str, error: StatusError) -> StatusError:
     causes = [Cause(f"{where}.{cause.field}", cause.message, cause.reason) for cause in error.causes]
     return StatusError(
-        error.code, error.reason, f"{where}: {error.message}", group=error.group, kind=error.kind, name=error.name,
-        causes=causes, retry_after_s=error.retry_after_s,
-    )  # fmt: skip
+        error.code,
+        error.reason,
+        f"{where}: {error.message}",
+        group=error.group,
+        kind=error.kind,
+        name=error.name,
+        causes=causes,
+        retry_after_s=error.retry_after_s,
+    )
 
 
 def manifest_of(body: Body, registry: Registry, namespace: str | None, warnings: tuple[str, ...] = ()) -> Manifest:

@@ -138,9 +138,7 @@ class StartEstimate(Model):
 class SmallestChange(Model):
     """The least of one kind of change that starts the job now, by greedy decisions; one step less does not."""
 
-    kind: Literal[
-        "Wait", "Release", "FewerReplicas", "HigherPriority", "AnotherMember", "MoreQuota", "MoreNodes"
-    ]  # fmt: skip
+    kind: Literal["Wait", "Release", "FewerReplicas", "HigherPriority", "AnotherMember", "MoreQuota", "MoreNodes"]
     text: str
     cost: float = Field(description="How large it is: what it adds or gives up, as a share of what the job asks for.")
     certain: bool = Field(

@@ -67,7 +67,7 @@ def router(hub: Hub, history: History) -> APIRouter:
                 "continue": encoded(more) if more is not None else None,
                 "partial": query.namespace is None and which.namespaces is not None,
             }
-        )  # fmt: skip
+        )
 
     @routes.post("/notifications/retry", response_model=Retried, summary="Try failed notifications once more")
     async def retry(request: Request, query: Annotated[RetryFilter, Query()]) -> Response:
@@ -85,7 +85,7 @@ def router(hub: Hub, history: History) -> APIRouter:
 
 def _which(
     hub: Hub, request: Request, verb: str, query: Whose, *, states: Collection[str] = (), ids: Collection[UUID] = ()
-) -> Which:  # fmt: skip
+) -> Which:
     """The receivers that were asked for, as far as the user may do this to them. StatusError 403 where that is none."""
     from fleet.notify.listing import Which
 

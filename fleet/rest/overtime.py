@@ -72,11 +72,15 @@ def router(hub: Hub, history: History) -> APIRouter:
         capacity = found.capacity if allowed(request, READ_MEMBERS) else None
         return answer(
             {
-                "by": query.by, "from": _time(start), "to": _time(end), "stepS": found.step_s,
-                "at": [_time(at) for at in found.steps], "series": [asdict(one) for one in found.series],
+                "by": query.by,
+                "from": _time(start),
+                "to": _time(end),
+                "stepS": found.step_s,
+                "at": [_time(at) for at in found.steps],
+                "series": [asdict(one) for one in found.series],
                 "capacity": capacity,
             }
-        )  # fmt: skip
+        )
 
     @routes.get("/reports/changes", response_model=Changes, summary="Jobs that started and ended lately")
     async def get_changes(request: Request, query: Annotated[ChangesFilter, Query()]) -> Response:
@@ -97,10 +101,13 @@ def router(hub: Hub, history: History) -> APIRouter:
         items = [row | {"at": _time(row["at"])} for row in rows]
         return answer(
             {
-                "from": _time(start), "to": _time(end), "items": items, "counts": counts,
+                "from": _time(start),
+                "to": _time(end),
+                "items": items,
+                "counts": counts,
                 "partial": chosen.sight is not None,
             }
-        )  # fmt: skip
+        )
 
     return routes
 

@@ -52,8 +52,14 @@ def _over(store: Store, stored: Stored, paths: dict[str, str]) -> Past | None:
     queued = unit.body if unit is not None else None
     limit, name = limit_of(queued, body), text(b.resource_of(body).get("name"))
     like = Unit(
-        id=stored.uid, name=f"{stored.key.namespace}/{name}", components=components, leaf=paths.get(queue_of(queued)),
-        priority=priority_of(queued, body), created_at=submitted, enqueued_at=submitted,
-        user=b.annotation(body, ANNOTATION_CREATOR), walltime_s=float(limit) if limit else None,
-    )  # fmt: skip
+        id=stored.uid,
+        name=f"{stored.key.namespace}/{name}",
+        components=components,
+        leaf=paths.get(queue_of(queued)),
+        priority=priority_of(queued, body),
+        created_at=submitted,
+        enqueued_at=submitted,
+        user=b.annotation(body, ANNOTATION_CREATOR),
+        walltime_s=float(limit) if limit else None,
+    )
     return Past(like, submitted, started, at)

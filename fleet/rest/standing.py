@@ -234,12 +234,26 @@ def unreadable(kind: Kind, key: Key) -> dict[str, Any]:
     """A row for a job of which something that is stored cannot be read."""
     why = "what is stored of it cannot be read: its conditions and Events may say why"
     return {
-        "namespace": key.namespace, "kind": kind_word(kind.group, kind.kind), "name": key.name,
-        "state": str(State.WAITING), "queue": None,
-        "position": None, "tier": None, "priority": None, "member": None, "attempt": 0,
-        "reason": _reason(HANDLING_FAILED, why), "gpus": 0, "pods": 0, "user": None, "created": None,
-        "enqueued": None, "placed": None, "started": None, "finished": None,
-    }  # fmt: skip
+        "namespace": key.namespace,
+        "kind": kind_word(kind.group, kind.kind),
+        "name": key.name,
+        "state": str(State.WAITING),
+        "queue": None,
+        "position": None,
+        "tier": None,
+        "priority": None,
+        "member": None,
+        "attempt": 0,
+        "reason": _reason(HANDLING_FAILED, why),
+        "gpus": 0,
+        "pods": 0,
+        "user": None,
+        "created": None,
+        "enqueued": None,
+        "placed": None,
+        "started": None,
+        "finished": None,
+    }
 
 
 def _path(collection: str, body: Body | None) -> str | None:

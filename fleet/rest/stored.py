@@ -16,9 +16,14 @@ from fleet.wellknown import LABEL_JOB_UID
 
 
 def stands(
-    store: Store, kind: Kind, body: Body, uid: str, paths: Mapping[str, str], silence: str,
+    store: Store,
+    kind: Kind,
+    body: Body,
+    uid: str,
+    paths: Mapping[str, str],
+    silence: str,
     peek: Callable[[Key], Stored | None] | None = None,
-) -> Stands:  # fmt: skip
+) -> Stands:
     """The job, as far as binding and unit are of this very object and not of one before it. `paths`: of quota nodes by
     the names of their Queues; `silence`: since when there is no decider, and why; `peek`: finds binding and unit at
     another time than now."""

@@ -153,9 +153,14 @@ async def _done(work: Awaitable[T]) -> T:
 def _shown(token: TokenName, now: float) -> dict[str, Any]:
     ends = token.expires
     return {
-        "id": token.id, "user": token.user, "uid": token.uid, "groups": list(token.groups),
-        "expires": rfc3339(ends) if isfinite(ends) else None, "expired": ends <= now, "own": token.own,
-    }  # fmt: skip
+        "id": token.id,
+        "user": token.user,
+        "uid": token.uid,
+        "groups": list(token.groups),
+        "expires": rfc3339(ends) if isfinite(ends) else None,
+        "expired": ends <= now,
+        "own": token.own,
+    }
 
 
 def _is_name(name: str) -> bool:

@@ -94,7 +94,11 @@ def _answered(latest: Latest, edits: list[Edit], history: History) -> Comparison
     runs = [drawn(history, SEED, number) for number in range(RUNS)] if learnt else [by_walltime()]
     began = time.monotonic()
     return what_if(
-        latest.snapshot, edits, now=latest.now, seed=SEED, runs=runs,
+        latest.snapshot,
+        edits,
+        now=latest.now,
+        seed=SEED,
+        runs=runs,
         enough_changes=lambda: time.monotonic() > began + CHANGES_S,
         enough=lambda: time.monotonic() > began + CHANGES_S + TIMES_S,
-    )  # fmt: skip
+    )

@@ -70,9 +70,12 @@ class BatchJobs(Operator):
         if not unended:
             self._over(status)
         status.update(
-            active=len(live), succeeded=len(succeeded), failed=len(failed), terminating=len(unended) - len(live),
+            active=len(live),
+            succeeded=len(succeeded),
+            failed=len(failed),
+            terminating=len(unended) - len(live),
             ready=sum(phase_of(pod) == "Running" for pod in live),
-        )  # fmt: skip
+        )
         if _true(status, *_ENDS.values()):
             self._made.pop(uid, None)
             again = 0.0
@@ -84,9 +87,11 @@ class BatchJobs(Operator):
         for pod in live[wanted:]:
             await self.delete_pod(pod)
         labels = {
-            "batch.kubernetes.io/job-name": meta["name"], "job-name": meta["name"],
-            "batch.kubernetes.io/controller-uid": meta["uid"], "controller-uid": meta["uid"],
-        }  # fmt: skip
+            "batch.kubernetes.io/job-name": meta["name"],
+            "job-name": meta["name"],
+            "batch.kubernetes.io/controller-uid": meta["uid"],
+            "controller-uid": meta["uid"],
+        }
         template = job["spec"].get("template") or {}
         restart = (template.get("spec") or {}).get("restartPolicy") or "Never"
         indexed = job["spec"].get("completionMode") == "Indexed"

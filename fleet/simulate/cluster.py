@@ -83,23 +83,38 @@ class NodeShape:
             room["nvidia.com/gpu"] = str(self.gpus)
         base = {"kubernetes.io/hostname": name, "kubernetes.io/arch": "amd64", "kubernetes.io/os": "linux"}
         ready = {
-            "type": "Ready", "status": "True", "reason": "KubeletReady", "message": "kubelet is posting ready status",
-            "lastHeartbeatTime": now, "lastTransitionTime": now,
-        }  # fmt: skip
+            "type": "Ready",
+            "status": "True",
+            "reason": "KubeletReady",
+            "message": "kubelet is posting ready status",
+            "lastHeartbeatTime": now,
+            "lastTransitionTime": now,
+        }
         info = {
-            "kubeletVersion": VERSION, "kubeProxyVersion": VERSION, "operatingSystem": "linux", "architecture": "amd64",
-            "bootID": "", "containerRuntimeVersion": "simulated://1", "kernelVersion": "", "machineID": "",
-            "osImage": "Simulated", "systemUUID": "",
-        }  # fmt: skip
+            "kubeletVersion": VERSION,
+            "kubeProxyVersion": VERSION,
+            "operatingSystem": "linux",
+            "architecture": "amd64",
+            "bootID": "",
+            "containerRuntimeVersion": "simulated://1",
+            "kernelVersion": "",
+            "machineID": "",
+            "osImage": "Simulated",
+            "systemUUID": "",
+        }
         return {
-            "apiVersion": "v1", "kind": "Node",
+            "apiVersion": "v1",
+            "kind": "Node",
             "metadata": {"name": name, "labels": {**base, **self.labels}},
             "spec": {"taints": [dict(t) for t in self.taints]} if self.taints else {},
             "status": {
-                "capacity": room, "allocatable": dict(room), "conditions": [ready], "nodeInfo": info,
+                "capacity": room,
+                "allocatable": dict(room),
+                "conditions": [ready],
+                "nodeInfo": info,
                 "addresses": [{"type": "InternalIP", "address": "127.0.0.1"}, {"type": "Hostname", "address": name}],
             },
-        }  # fmt: skip
+        }
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,13 +188,19 @@ class SimulatedCluster:
         self.world = World(name, store, objects, registry, clock, ids)
         self.token = token or secrets.token_urlsafe(24)
         self._app = build_app(
-            objects, store, registry, clock=clock, authorizer=AllowAll(), version=VERSION,
+            objects,
+            store,
+            registry,
+            clock=clock,
+            authorizer=AllowAll(),
+            version=VERSION,
             authenticator=StaticTokens({self.token: User("admin", (MASTERS,))}),
             extra_routes={
-                ("", "pods", "log"): PodLogs(self.world), ("", "pods", "proxy"): PodMetrics(self.world),
+                ("", "pods", "log"): PodLogs(self.world),
+                ("", "pods", "proxy"): PodMetrics(self.world),
                 **dict.fromkeys(SHELLS, PodShells(self.world)),
             },
-        )  # fmt: skip
+        )
         self._kept = None if file is None else Kept(store, file, [asdict(shape) for shape in self._nodes])
         self._kubelet = (pod_start_s, pod_stop_s)
         self._server: Server | None = None
@@ -214,12 +235,22 @@ class SimulatedCluster:
                 await self._create("nodes", shape.node(number, world.now()))
         await self.resume_serving()
         loops: list[Loop] = [
-            Scheduler(world), Kubelet(world, start_s=self._kubelet[0], stop_s=self._kubelet[1]),
-            PyTorchJobs(world), TFJobs(world), MPIJobs(world), JAXJobs(world), PaddleJobs(world), XGBoostJobs(world),
-            BatchJobs(world), DeclaredKinds(world),
-            GarbageCollector(world.objects, world.options, workers=1), Namespaces(world.objects, world.options),
-            world.pods, _CustomKinds(world), *([self._kept] if self._kept is not None else ()),
-        ]  # fmt: skip
+            Scheduler(world),
+            Kubelet(world, start_s=self._kubelet[0], stop_s=self._kubelet[1]),
+            PyTorchJobs(world),
+            TFJobs(world),
+            MPIJobs(world),
+            JAXJobs(world),
+            PaddleJobs(world),
+            XGBoostJobs(world),
+            BatchJobs(world),
+            DeclaredKinds(world),
+            GarbageCollector(world.objects, world.options, workers=1),
+            Namespaces(world.objects, world.options),
+            world.pods,
+            _CustomKinds(world),
+            *([self._kept] if self._kept is not None else ()),
+        ]
         if self._kept is not None:
             await world.pods.load()  # the loops are told of what runs, and no operator makes it anew
         self._stop.clear()
@@ -260,9 +291,13 @@ class SimulatedCluster:
         if self._server is None:
             await self._app.start()
             self._server = Server(
-                self._app, host=self._host, port=self._port, close_streams=self._app.close_streams,
-                metrics=self._app.metrics.edge, cert=self._tls.certificate if self._tls else None,
+                self._app,
+                host=self._host,
+                port=self._port,
+                close_streams=self._app.close_streams,
+                metrics=self._app.metrics.edge,
+                cert=self._tls.certificate if self._tls else None,
                 key=self._tls.key if self._tls else None,
-            )  # fmt: skip
+            )
             self._port = self._server.port
             await self._server.start()

@@ -137,9 +137,8 @@ class KubeflowOperator(Operator):
     async def _failed(self, job: Body, status: Body, policy: Body, type_: str, spec: Body, failed: list[Body]) -> None:
         restart = spec.get("restartPolicy") or self.default_restart
         final = [
-            pod for pod in failed
-            if restart == "Never" or (restart == "ExitCode" and exit_code(pod) < RETRYABLE_FROM)
-        ]  # fmt: skip
+            pod for pod in failed if restart == "Never" or (restart == "ExitCode" and exit_code(pod) < RETRYABLE_FROM)
+        ]
         if final:
             text = f"failed because {len(final)} {type_} replica(s) failed."
             self._condition(job, status, "Failed", text)
@@ -203,9 +202,17 @@ class KubeflowOperator(Operator):
     # -- conditions
 
     def _condition(
-        self, job: Body, status: Body, type_: str, text: str, *, value: str = "True", reason: str = "",
-        is_: bool = True, keep_place: bool = False,
-    ) -> None:  # fmt: skip
+        self,
+        job: Body,
+        status: Body,
+        type_: str,
+        text: str,
+        *,
+        value: str = "True",
+        reason: str = "",
+        is_: bool = True,
+        keep_place: bool = False,
+    ) -> None:
         """Set it; a condition that changes moves to the end, which is what STATE shows. `keep_place`: only turn the
         value of one that is there."""
         conditions: list[Any] = status.setdefault("conditions", [])
@@ -223,9 +230,15 @@ class KubeflowOperator(Operator):
         since = old["lastTransitionTime"] if old is not None and old["status"] == value else now
         conditions[:] = [c for c in conditions if c["type"] != type_]
         conditions.append(
-            {"type": type_, "status": value, "reason": reason, "message": message, "lastUpdateTime": now,
-             "lastTransitionTime": since}
-        )  # fmt: skip
+            {
+                "type": type_,
+                "status": value,
+                "reason": reason,
+                "message": message,
+                "lastUpdateTime": now,
+                "lastTransitionTime": since,
+            }
+        )
 
     def _drop(self, status: Body, type_: str) -> None:
         status["conditions"] = [c for c in status.get("conditions") or () if c["type"] != type_]

@@ -130,17 +130,24 @@ class Kubelet:
         self._addresses = (self._addresses + 1) % 65024
         status = body.setdefault("status", {})
         status.update(
-            phase="Running", startTime=now, hostIP="127.0.0.1",
+            phase="Running",
+            startTime=now,
+            hostIP="127.0.0.1",
             podIP=f"10.244.{self._addresses // 254}.{self._addresses % 254 + 1}",
             containerStatuses=[
                 {
-                    "name": container["name"], "image": container.get("image", ""), "imageID": "",
+                    "name": container["name"],
+                    "image": container.get("image", ""),
+                    "imageID": "",
                     "containerID": f"simulated://{body['metadata']['uid']}/{container['name']}",
-                    "ready": True, "started": True, "restartCount": 0, "state": {"running": {"startedAt": now}},
+                    "ready": True,
+                    "started": True,
+                    "restartCount": 0,
+                    "state": {"running": {"startedAt": now}},
                 }
                 for container in body["spec"].get("containers") or ()
             ],
-        )  # fmt: skip
+        )
         for condition in ("Initialized", "ContainersReady", "Ready"):
             set_condition(status, {"type": condition, "status": "True", "lastProbeTime": None}, now)
         return body
@@ -158,10 +165,13 @@ class Kubelet:
             container["ready"] = container["started"] = False
             container["state"] = {
                 "terminated": {
-                    "exitCode": code, "reason": "Error" if code else "Completed", "startedAt": started,
-                    "finishedAt": now, "containerID": container["containerID"],
+                    "exitCode": code,
+                    "reason": "Error" if code else "Completed",
+                    "startedAt": started,
+                    "finishedAt": now,
+                    "containerID": container["containerID"],
                 }
-            }  # fmt: skip
+            }
         for condition in ("ContainersReady", "Ready"):
             reason = "PodFailed" if code else "PodCompleted"
             said = {"type": condition, "status": "False", "reason": reason, "lastProbeTime": None}

@@ -37,13 +37,17 @@ def needs_of(spec: Body) -> Needs:
     return Needs(
         pod_requests(spec).items_,
         tuple(sorted((spec.get("nodeSelector") or {}).items())),
-        tuple((_requirements(t, "matchExpressions"), _requirements(t, "matchFields"))
-              for t in required.get("nodeSelectorTerms") or ()),
+        tuple(
+            (_requirements(t, "matchExpressions"), _requirements(t, "matchFields"))
+            for t in required.get("nodeSelectorTerms") or ()
+        ),
         tuple(tolerations),
         tuple(_together(t) for t in near.get("requiredDuringSchedulingIgnoredDuringExecution") or ()),
-        tuple((int(p.get("weight") or 0), _requirements(p.get("preference") or {}, "matchExpressions"))
-              for p in affinity.get("preferredDuringSchedulingIgnoredDuringExecution") or ()),
-    )  # fmt: skip
+        tuple(
+            (int(p.get("weight") or 0), _requirements(p.get("preference") or {}, "matchExpressions"))
+            for p in affinity.get("preferredDuringSchedulingIgnoredDuringExecution") or ()
+        ),
+    )
 
 
 def _together(term: dict[str, Any]) -> tuple[str, Pairs]:

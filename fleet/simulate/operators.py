@@ -65,9 +65,13 @@ class Operator(ABC):
         """Create a pod of the job; an existing pod of that name is left as it is."""
         meta = template.get("metadata") or {}
         owner = {
-            "apiVersion": self.kind.api_version, "kind": self.kind.kind, "name": job["metadata"]["name"],
-            "uid": job["metadata"]["uid"], "controller": True, "blockOwnerDeletion": True,
-        }  # fmt: skip
+            "apiVersion": self.kind.api_version,
+            "kind": self.kind.kind,
+            "name": job["metadata"]["name"],
+            "uid": job["metadata"]["uid"],
+            "controller": True,
+            "blockOwnerDeletion": True,
+        }
         metadata: Body = {
             "name": name,
             "namespace": job["metadata"]["namespace"],
@@ -79,8 +83,12 @@ class Operator(ABC):
         spec = copy.deepcopy(dict(template.get("spec") or {}))
         spec["restartPolicy"] = restart
         body = {
-            "apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec, "status": {"phase": "Pending"},
-        }  # fmt: skip
+            "apiVersion": "v1",
+            "kind": "Pod",
+            "metadata": metadata,
+            "spec": spec,
+            "status": {"phase": "Pending"},
+        }
         world = self.world
         try:
             written = await world.objects.create(

@@ -69,9 +69,12 @@ def _told(status: int) -> dict[str, object]:
     cause = {"reason": "ExitCode", "message": str(status)}
     message = f"command terminated with non-zero exit code: exit status {status}"
     return {
-        "metadata": {}, "status": "Failure", "reason": "NonZeroExitCode", "message": message,
+        "metadata": {},
+        "status": "Failure",
+        "reason": "NonZeroExitCode",
+        "message": message,
         "details": {"causes": [cause]},
-    }  # fmt: skip
+    }
 
 
 async def _echo(ports: list[int], pipe: ServerPipe) -> None:

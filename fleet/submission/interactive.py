@@ -19,12 +19,18 @@ def command_of(what: Interactive, idle_s: int) -> list[str]:
         return ["sh", "-c", "bash; exit 0"]  # the last command of a session is no verdict on the job
     look = min(_LOOK_MOST_S, idle_s)
     return [
-        "jupyter", "lab", "--ip=0.0.0.0", f"--port={PORT}", "--no-browser",
+        "jupyter",
+        "lab",
+        "--ip=0.0.0.0",
+        f"--port={PORT}",
+        "--no-browser",
         f"--ServerApp.shutdown_no_activity_timeout={idle_s}",
-        f"--MappingKernelManager.cull_idle_timeout={idle_s}", f"--MappingKernelManager.cull_interval={look}",
+        f"--MappingKernelManager.cull_idle_timeout={idle_s}",
+        f"--MappingKernelManager.cull_interval={look}",
         "--MappingKernelManager.cull_connected=True",
-        f"--TerminalManager.cull_inactive_timeout={idle_s}", f"--TerminalManager.cull_interval={look}",
-    ]  # fmt: skip
+        f"--TerminalManager.cull_inactive_timeout={idle_s}",
+        f"--TerminalManager.cull_interval={look}",
+    ]
 
 
 def prepare(container: Body, what: Interactive) -> None:

@@ -88,9 +88,11 @@ def check(request: Request) -> None:
     if len(request.name) > NAME_MOST:
         raise Wrong("name", f"is {len(request.name)} characters long, of at most {NAME_MOST}")
     for part, number, least in (
-        ("workers", request.workers, 1), ("gpus", request.gpus, 0), ("time", request.time_s, 1),
+        ("workers", request.workers, 1),
+        ("gpus", request.gpus, 0),
+        ("time", request.time_s, 1),
         ("idle", request.idle_s, 1),
-    ):  # fmt: skip
+    ):
         if number is not None and number < least:
             raise Wrong(part, f"{number} is less than {least}")
     for part, amount in (("cpu", request.cpu), ("memory", request.memory)):

@@ -46,9 +46,12 @@ class Traces(Collector):
         self._most = _queue_most()
         self._processor = BatchSpanProcessor(self._exporter, max_queue_size=self._most)
         provider = TracerProvider(
-            sampler=ALWAYS_ON, resource=Resource.create({**attributes, **named}), id_generator=self._ids,
-            shutdown_on_exit=False, span_limits=SpanLimits(max_attribute_length=VALUE_CHARACTERS_MAX),
-        )  # fmt: skip
+            sampler=ALWAYS_ON,
+            resource=Resource.create({**attributes, **named}),
+            id_generator=self._ids,
+            shutdown_on_exit=False,
+            span_limits=SpanLimits(max_attribute_length=VALUE_CHARACTERS_MAX),
+        )
         provider.add_span_processor(self._processor)
         self._tracer = provider.get_tracer("fleet")
         self._one_at_a_time = threading.Lock()
@@ -68,10 +71,13 @@ class Traces(Collector):
             above = _remote(in_trace, span_id(span.uid, span.parent)) if span.parent else None
             kind = SpanKind.SERVER if span.served else SpanKind.CLIENT if span.sent else SpanKind.INTERNAL
             made = self._tracer.start_span(
-                span.name, trace.set_span_in_context(NonRecordingSpan(above or trace.INVALID_SPAN_CONTEXT)),
-                kind=kind, attributes=span.attributes, start_time=int(span.start * _NANOSECONDS),
+                span.name,
+                trace.set_span_in_context(NonRecordingSpan(above or trace.INVALID_SPAN_CONTEXT)),
+                kind=kind,
+                attributes=span.attributes,
+                start_time=int(span.start * _NANOSECONDS),
                 links=[Link(_remote(*span.link))] if span.link is not None else None,
-            )  # fmt: skip
+            )
             if span.error:
                 made.set_status(Status(StatusCode.ERROR, span.error))
             made.end(int(max(span.start, span.end) * _NANOSECONDS))

@@ -76,14 +76,22 @@ _ENTRIES: tuple[tuple[str, Writer, str, str, str], ...] = (
     (w.ANNOTATION_GANG, Writer.ADMINISTRATOR, "annotation", "clusters", "the gang scheduler there, or None"),
     (w.LABEL_PRICE, Writer.ADMINISTRATOR, "label", "clusters", "the price of a GPU hour there"),
     (w.ANNOTATION_CHECKS_TIMEOUT, Writer.ADMINISTRATOR, "annotation", "queues", "how long a unit stays Reserved"),
-    *((key, Writer.ADMINISTRATOR, "annotation", "queues", "priority from which on a job blocks an Intelligent queue")
-      for key in w.THRESHOLD_ANNOTATIONS),
-    *((key, Writer.ADMINISTRATOR, "annotation", "queues", "jobs considered at once")
-      for key in w.MAX_DEPTH_ANNOTATIONS),
-    *((key, Writer.ADMINISTRATOR, "annotation", "queues", "one job starts at a time")
-      for key in w.PODS_RUNNING_ANNOTATIONS),
-    *((key, Writer.ADMINISTRATOR, "annotation", "queues", "queueItemDetails is left as it is")
-      for key in w.HIDE_ITEMS_ANNOTATIONS),
+    *(
+        (key, Writer.ADMINISTRATOR, "annotation", "queues", "priority from which on a job blocks an Intelligent queue")
+        for key in w.THRESHOLD_ANNOTATIONS
+    ),
+    *(
+        (key, Writer.ADMINISTRATOR, "annotation", "queues", "jobs considered at once")
+        for key in w.MAX_DEPTH_ANNOTATIONS
+    ),
+    *(
+        (key, Writer.ADMINISTRATOR, "annotation", "queues", "one job starts at a time")
+        for key in w.PODS_RUNNING_ANNOTATIONS
+    ),
+    *(
+        (key, Writer.ADMINISTRATOR, "annotation", "queues", "queueItemDetails is left as it is")
+        for key in w.HIDE_ITEMS_ANNOTATIONS
+    ),
     (w.LABEL_HUB, Writer.HUB, "label", _COPY, "id of the hub that owns the object"),
     (w.LABEL_BINDING, Writer.HUB, "label", _COPY, "uid of the binding that wants it"),
     (w.LABEL_COMPONENT, Writer.HUB, "label", "pods in members", "component of the gang"),
@@ -123,14 +131,17 @@ _ENTRIES: tuple[tuple[str, Writer, str, str, str], ...] = (
     (w.ANNOTATION_HEARTBEAT, Writer.HUB, "annotation", "the controllers' Lease", "state of the leader and its members"),
     (w.ANNOTATION_TUNNEL, Writer.HUB, "annotation", "an agent's Lease", "address of the API process that holds it"),
     (w.ANNOTATION_SEEDED, Writer.HUB, "annotation", "customresourcedefinitions", "digest of the spec that Fleet wrote"),
-)  # fmt: skip
+)
 TABLE: dict[str, Mark] = {entry[0]: Mark(*entry) for entry in _ENTRIES}
 HUB_KEYS = frozenset(key for key, mark in TABLE.items() if mark.writer is Writer.HUB)
 # The creator travels: operators of a member may want to know whose a job is, and nothing of Fleet reads it there.
 # Wishes about the way through the hub say nothing in a member, and would be changes of the copy.
 _STAYS = HUB_KEYS - {w.ANNOTATION_CREATOR} | {
-    w.ANNOTATION_MOVE, w.ANNOTATION_AFTER, w.ANNOTATION_AT_MOST, w.ANNOTATION_NOTIFY,
-}  # fmt: skip
+    w.ANNOTATION_MOVE,
+    w.ANNOTATION_AFTER,
+    w.ANNOTATION_AT_MOST,
+    w.ANNOTATION_NOTIFY,
+}
 
 
 def reserved(key: str) -> bool:

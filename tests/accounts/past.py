@@ -38,9 +38,13 @@ class Past:
     count: int = 0
 
     async def job(
-        self, name: str, submitted: float = 0, attempts: Sequence[Mapping[str, Any]] = (),
-        waits: Mapping[str, float] | None = None, **more: Any,
-    ) -> str:  # fmt: skip
+        self,
+        name: str,
+        submitted: float = 0,
+        attempts: Sequence[Mapping[str, Any]] = (),
+        waits: Mapping[str, float] | None = None,
+        **more: Any,
+    ) -> str:
         """One job with its attempts, whose times are in hours; `waits`: hours by reason."""
         self.count += 1
         uid = str(UUID(int=self.count))
@@ -50,18 +54,37 @@ class Past:
         starts = [attempt["started"] for attempt in attempts if attempt.get("started") is not None]
         first = [attempt for attempt in attempts if attempt.get("started") == min(starts, default=None)]
         row: dict[str, Any] = {
-            "uid": uid, "name": name, "kind": kind, "submitted": at(submitted), "priority": 0, "gpus": 8, "pods": 2,
-            "state": "Succeeded", "started": at(min(starts)) if starts else None, "attempts": len(attempts),
-            "evictions": 0, "lost_gpu_s": 0.0, **whose, **more,
+            "uid": uid,
+            "name": name,
+            "kind": kind,
+            "submitted": at(submitted),
+            "priority": 0,
+            "gpus": 8,
+            "pods": 2,
+            "state": "Succeeded",
+            "started": at(min(starts)) if starts else None,
+            "attempts": len(attempts),
+            "evictions": 0,
+            "lost_gpu_s": 0.0,
+            **whose,
+            **more,
             "first_member": first[0].get("member", "east") if starts else None,
             "first_models": sorted({one.get("model", "H100") for one in first}) if starts else None,
-        }  # fmt: skip
+        }
         tried = []
         for number, attempt in enumerate(attempts, 1):
             one = {
-                "job": uid, "number": number, "model": "H100", "member": "east", "gpus": 8, "outcome": "Succeeded",
-                "why": None, "kind": kind, **whose, **attempt,
-            }  # fmt: skip
+                "job": uid,
+                "number": number,
+                "model": "H100",
+                "member": "east",
+                "gpus": 8,
+                "outcome": "Succeeded",
+                "why": None,
+                "kind": kind,
+                **whose,
+                **attempt,
+            }
             begun, ended, counted = one.get("started"), one.get("ended"), one.pop("counted", one.get("ended"))
             one["gpu_s"] = 3600.0 * one["gpus"] * ((counted or begun) - begun) if begun is not None else 0.0
             one["placed"] = at(one.pop("placed", begun if begun is not None else submitted))
@@ -78,11 +101,16 @@ class Past:
         """The capacity of a member in every minute of some hours."""
         rows = [
             {
-                "at": at(start) + timedelta(minutes=n), "scope": "member", "name": member, "model": model, "used": 0.0,
-                "waiting": 0.0, "capacity": capacity,
+                "at": at(start) + timedelta(minutes=n),
+                "scope": "member",
+                "name": member,
+                "model": model,
+                "used": 0.0,
+                "waiting": 0.0,
+                "capacity": capacity,
             }
             for n in range(round((end - start) * 60))
-        ]  # fmt: skip
+        ]
         await self.put((Usage, rows))
 
     async def put(self, *tables: tuple[Any, Sequence[Mapping[str, Any]]]) -> None:

@@ -40,9 +40,13 @@ def replayed(days: float, count: int, longest_s: float = 6 * HOUR) -> tuple[Repl
     quota = world.Quota(guarantee=0.5)
     hubs: list[Hub] = []
     done = replay_fully(
-        jobs, world.units(jobs, world.Arrivals(overestimate=None), 0), world.split(inventory, 2, 0),
-        world.tree(jobs, inventory, quota), Options(), after=hubs.append,
-    )  # fmt: skip
+        jobs,
+        world.units(jobs, world.Arrivals(overestimate=None), 0),
+        world.split(inventory, 2, 0),
+        world.tree(jobs, inventory, quota),
+        Options(),
+        after=hubs.append,
+    )
     return done, hubs[0]
 
 

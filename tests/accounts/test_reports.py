@@ -115,11 +115,17 @@ async def test_waits_are_of_jobs_submitted_in_the_period_and_of_their_first_star
     hour = 3600
     assert rows == [
         {
-            "key": "root/vision", "submitted": 102, "started": 100, "waiting": 1, "meanS": 50.5 * hour,
-            "p50S": 50 * hour, "p90S": 90 * hour, "p99S": 99 * hour,
+            "key": "root/vision",
+            "submitted": 102,
+            "started": 100,
+            "waiting": 1,
+            "meanS": 50.5 * hour,
+            "p50S": 50 * hour,
+            "p90S": 90 * hour,
+            "p99S": 99 * hour,
             "reasons": {"QuotaExhausted": 2, "NoMemberFits": 1},
         }
-    ]  # fmt: skip
+    ]
     assert total == {**rows[0], "key": None}
 
 
@@ -144,10 +150,17 @@ async def test_efficiency_tells_what_evictions_and_failures_cost(past: Past) -> 
     rows, total = await efficiency(past.reader, By.USER, period(0, 24), ALL)
     assert rows == [
         {
-            "key": "alice", "gpuHours": 32, "countedGpuHours": 20, "lostGpuHours": 12, "evictedGpuHours": 8,
-            "failedGpuHours": 4, "efficiency": 0.625, "capacityGpuHours": None, "share": None,
+            "key": "alice",
+            "gpuHours": 32,
+            "countedGpuHours": 20,
+            "lostGpuHours": 12,
+            "evictedGpuHours": 8,
+            "failedGpuHours": 4,
+            "efficiency": 0.625,
+            "capacityGpuHours": None,
+            "share": None,
         }
-    ]  # fmt: skip
+    ]
     assert total == {**rows[0], "key": None}
 
 

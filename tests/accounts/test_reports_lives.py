@@ -46,8 +46,10 @@ async def test_a_list_is_narrowed_by_all_that_a_job_is(past: Past) -> None:
     await past.job("three", 9, state="Queued", queue="root/nlp/x", kind="TFJob")
     everything = ["three", "two", "one"]
     for names_, chosen in {
-        ("one",): Chosen(member="west"), ("two", "one"): Chosen(member="east"), ("three",): Chosen(kind="TFJob"),
-    }.items():  # fmt: skip
+        ("one",): Chosen(member="west"),
+        ("two", "one"): Chosen(member="east"),
+        ("three",): Chosen(kind="TFJob"),
+    }.items():
         assert await listed(past, chosen) == list(names_)
     assert await listed(past, Chosen(model="A100")) == await listed(past, name="one") == ["one"]
     assert await listed(past, Chosen(user="bob")) == await listed(past, Chosen(namespace="other")) == ["two"]
@@ -64,9 +66,13 @@ async def test_the_life_of_a_job_has_its_waits_and_attempts_with_what_they_used_
     evicted = {"started": 1, "ended": 2, "outcome": "Evicted", "why": "Reclaimed"}
     again = {"placed": 3, "started": 4, "ended": None, "counted": 5, "outcome": None, "member": "west", "number": 2}
     uid = await past.job(
-        "train", attempts=[evicted, {**again, "model": "A100", "gpus": 4}, {**again, "model": "", "gpus": 2}],
-        waits={"NoMemberFits": 0.25, "QuotaExhausted": 0.75}, state="Running", evictions=1, lost_gpu_s=8 * 3600.0,
-    )  # fmt: skip
+        "train",
+        attempts=[evicted, {**again, "model": "A100", "gpus": 4}, {**again, "model": "", "gpus": 2}],
+        waits={"NoMemberFits": 0.25, "QuotaExhausted": 0.75},
+        state="Running",
+        evictions=1,
+        lost_gpu_s=8 * 3600.0,
+    )
     told = await life(past.reader, at(6), *of_name("team", "PyTorchJob", "train"))
     assert told is not None and told == await life(past.reader, at(6), *of_uid(uid, Chosen()))
     assert told["waits"] == [
@@ -77,8 +83,10 @@ async def test_the_life_of_a_job_has_its_waits_and_attempts_with_what_they_used_
     assert (first["member"], first["outcome"], first["why"], first["gpuHours"]) == ("east", "Evicted", "Reclaimed", 8)
     assert (second["models"], second["gpuHours"], second["outcome"]) == ({"A100": 4, "unknown": 2}, 12, None)
     assert (second["placed"], second["started"], second["ended"]) == (
-        "2026-11-02T03:00:00Z", "2026-11-02T04:00:00Z", None,
-    )  # fmt: skip
+        "2026-11-02T03:00:00Z",
+        "2026-11-02T04:00:00Z",
+        None,
+    )
     assert (told["members"], told["models"]) == (["east", "west"], {"A100": 4, "unknown": 2})
     assert (told["gpuHours"], told["lostGpuHours"], told["evictions"], told["waitedS"]) == (20, 8, 1, 3600)
     assert told["ranS"] == 3 * 3600, "an attempt on two models ran once, and the wait between attempts does not count"

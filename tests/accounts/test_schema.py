@@ -75,9 +75,12 @@ async def test_months_are_made_once_and_the_old_ones_of_one_table_go(engine: Asy
 async def test_a_month_is_made_while_others_read_and_write(engine: AsyncEngine) -> None:
     """A report reads several tables in one transaction, and the recorder writes to them."""
     wait = {
-        "job": "00000000-0000-4000-8000-000000000001", "submitted": datetime(2026, 11, 2, tzinfo=UTC), "reason": "Held",
-        "namespace": "a", "seconds": 1.0,
-    }  # fmt: skip
+        "job": "00000000-0000-4000-8000-000000000001",
+        "submitted": datetime(2026, 11, 2, tzinfo=UTC),
+        "reason": "Held",
+        "namespace": "a",
+        "seconds": 1.0,
+    }
     async with engine.begin() as connection:
         await partitions.ensure(connection, date(2026, 11, 1))
     async with engine.begin() as other:
@@ -97,10 +100,13 @@ async def test_an_upgrade_tells_of_old_jobs_where_they_first_ran(database_url: s
     engine = engine_of(database_url)
     long_ago, later = datetime(2026, 10, 31, 23, tzinfo=UTC), datetime(2026, 11, 1, 1, tzinfo=UTC)
     attempts = [  # job, number, model, member, started
-        (1, 1, "H100", "west", None), (1, 2, "H100", "east", later), (1, 2, "A100", "east", later),
+        (1, 1, "H100", "west", None),
+        (1, 2, "H100", "east", later),
+        (1, 2, "A100", "east", later),
         (1, 3, "T4", "south", later + timedelta(hours=1)),
-        (2, 1, "H100", "north", later), (3, 1, "H100", "north", None),
-    ]  # fmt: skip
+        (2, 1, "H100", "north", later),
+        (3, 1, "H100", "north", None),
+    ]
     async with engine.begin() as connection:
         for month in (long_ago, later):
             await partitions.ensure(connection, month.date())

@@ -76,13 +76,16 @@ async def test_a_role_binding_keeps_its_role(hub: Hub) -> None:
 
 async def test_users_change_no_binding_which_the_hub_would_only_put_right_again(hub: Hub) -> None:
     binding = thing(
-        "ResourceBinding", "work.karmada.io/v1alpha2",
+        "ResourceBinding",
+        "work.karmada.io/v1alpha2",
         spec={"resource": {"apiVersion": "v1", "kind": "ConfigMap", "name": "x", "namespace": "default"}},
-    )  # fmt: skip
+    )
     stored = await hub.made(binding)
     for field, value in (
-        ("clusters", [{"name": "m"}]), ("suspension", {"dispatching": True}), ("schedulePriority", {"priority": 9}),
-    ):  # fmt: skip
+        ("clusters", [{"name": "m"}]),
+        ("suspension", {"dispatching": True}),
+        ("schedulePriority", {"priority": 9}),
+    ):
         changed = deepcopy(stored)
         changed["spec"][field] = value
         refusal = await hub.refused(changed, "update")
@@ -181,14 +184,17 @@ async def test_a_queues_policy_is_one_of_those_known(hub: Hub) -> None:
     ("annotations", "checks", "field"),
     [
         ({"kube-queue/priority-threshold": "high"}, [], "metadata.annotations[kube-queue/priority-threshold]"),
-        ({"fleet.io/admission-checks-timeout-seconds": "0"}, [],
-         "metadata.annotations[fleet.io/admission-checks-timeout-seconds]"),
+        (
+            {"fleet.io/admission-checks-timeout-seconds": "0"},
+            [],
+            "metadata.annotations[fleet.io/admission-checks-timeout-seconds]",
+        ),
         ({"koord-queue/max-depth": "-2"}, [], "metadata.annotations[koord-queue/max-depth]"),
         ({"kube-queue/wait-for-pods-running": "yes"}, [], "metadata.annotations[kube-queue/wait-for-pods-running]"),
         ({}, [{"name": ""}], "spec.admissionChecks[0].name"),
         ({}, [{"name": "a"}, {"name": "b"}, {"name": "a"}], "spec.admissionChecks[2].name"),
     ],
-)  # fmt: skip
+)
 async def test_what_a_queue_is_tuned_by_must_mean_something(
     hub: Hub, annotations: Body, checks: list[Body], field: str
 ) -> None:

@@ -27,18 +27,30 @@ REFUSED = [
     pytest.param(widget_crd(scope="Galaxy"), "spec.scope", id="no such scope"),
     pytest.param(widget_crd(versions=[]), "spec.versions", id="no storage version"),
     pytest.param(widget_crd(**first(CRD, schema={})), "spec.versions[0].schema.openAPIV3Schema", id="no schema"),
-    pytest.param(widget_crd(**first(CRD, schema={"openAPIV3Schema": {"type": "object", "properties": {"spec": {}}}})),
-                 "spec.validation.openAPIV3Schema.properties[spec].type", id="a field without a type"),
-    pytest.param(widget_crd(**first(CRD, schema={"openAPIV3Schema": {"type": "object", "properties": {
-        "spec": {"type": "array"}}}})), "spec.validation.openAPIV3Schema.properties[spec].items",
-        id="a list of nothing"),
-    pytest.param(widget_crd(conversion={"strategy": "Webhook"}), "spec.conversion.webhookClientConfig",
-        id="a webhook without an address"),
+    pytest.param(
+        widget_crd(**first(CRD, schema={"openAPIV3Schema": {"type": "object", "properties": {"spec": {}}}})),
+        "spec.validation.openAPIV3Schema.properties[spec].type",
+        id="a field without a type",
+    ),
+    pytest.param(
+        widget_crd(
+            **first(CRD, schema={"openAPIV3Schema": {"type": "object", "properties": {"spec": {"type": "array"}}}})
+        ),
+        "spec.validation.openAPIV3Schema.properties[spec].items",
+        id="a list of nothing",
+    ),
+    pytest.param(
+        widget_crd(conversion={"strategy": "Webhook"}),
+        "spec.conversion.webhookClientConfig",
+        id="a webhook without an address",
+    ),
     pytest.param(widget_crd(preserveUnknownFields=True), "spec.preserveUnknownFields", id="a schema that is none"),
-    pytest.param(widget_crd(**first(CRD, additionalPrinterColumns=[
-        {"name": "A", "type": "string", "jsonPath": "spec.a"}])),
-        "spec.additionalPrinterColumns[0].JSONPath", id="a path that is none"),
-]  # fmt: skip
+    pytest.param(
+        widget_crd(**first(CRD, additionalPrinterColumns=[{"name": "A", "type": "string", "jsonPath": "spec.a"}])),
+        "spec.additionalPrinterColumns[0].JSONPath",
+        id="a path that is none",
+    ),
+]
 
 
 @pytest.mark.parametrize(("body", "field"), REFUSED)

@@ -27,9 +27,11 @@ def pytorchjob(name: str = "one", **annotations: str) -> Body:
 def batch_job(name: str = "one") -> Body:
     pod = {"restartPolicy": "Never", "containers": [{"name": "pytorch", "image": "registry.example/x:1"}]}
     return {
-        "apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": name, "namespace": "default"},
+        "apiVersion": "batch/v1",
+        "kind": "Job",
+        "metadata": {"name": name, "namespace": "default"},
         "spec": {"template": {"spec": pod}},
-    }  # fmt: skip
+    }
 
 
 def creator_of(body: Body) -> str:

@@ -44,8 +44,11 @@ def for_widgets() -> Body:
         (declared(components=[component(replicas="object.spec.")]), "spec.components[0].replicas", "expected"),
         (declared(components=[component(replicas="nonsense.n")]), "spec.components[0].replicas", "knows object here"),
         (declared(components=[component(template="spec.pod")]), "spec.components[0].template", "begins with object."),
-        (declared(components=[component(replicas="object.a.map(x, object.b.map(y, y)).size()")]),
-         "spec.components[0].replicas", "may take too long"),
+        (
+            declared(components=[component(replicas="object.a.map(x, object.b.map(y, y)).size()")]),
+            "spec.components[0].replicas",
+            "may take too long",
+        ),
         (declared(components=[component(), component()]), "spec.components[1].name", "has this name"),
         (declared(suspend="spec.suspend"), "spec.suspend", "begins with object."),
         (declared(state=[{"state": "Running", "when": "object.spec.on"}]), "spec.state[0].when", "knows status here"),
@@ -53,7 +56,7 @@ def for_widgets() -> Body:
         (declared(target={"group": "work.karmada.io", "kind": "ResourceBinding"}), "spec.target", "the hub's own"),
         (declared(target={"group": "config.fleet.io", "kind": "WorkloadInterpreter"}), "spec.target", "the hub's own"),
     ],
-)  # fmt: skip
+)
 async def test_a_declaration_that_cannot_be_meant_is_refused(hub: Hub, body: Body, field: str, says: str) -> None:
     refusal = await hub.refused(body)
     assert [cause.field for cause in refusal.causes] == [field]
@@ -95,10 +98,11 @@ async def test_a_declaration_with_live_gangs_stays(hub: Hub) -> None:
     stored = await hub.create(declared())
     reference = {"apiVersion": "example.com/v1", "kind": "Widget", "name": "one", "namespace": "default", "uid": "u"}
     binding = {
-        "apiVersion": "work.karmada.io/v1alpha2", "kind": "ResourceBinding",
+        "apiVersion": "work.karmada.io/v1alpha2",
+        "kind": "ResourceBinding",
         "metadata": {"name": "one-widget", "namespace": "default", "finalizers": [FINALIZER_BINDING]},
         "spec": {"resource": reference, "gang": True, "components": []},
-    }  # fmt: skip
+    }
     made = await hub.made(binding)
     refusal = await hub.refused(stored, "delete")
     assert refusal.code == 403
@@ -111,9 +115,13 @@ async def test_a_declaration_with_live_gangs_stays(hub: Hub) -> None:
     }
     kind = hub.registry.need("work.karmada.io", "resourcebindings")
     await hub.objects.change(
-        kind, "default", "one-widget", lambda body: {**body, "status": {"conditions": [finished]}},
-        THE_HUB, uid=made["metadata"]["uid"],
-    )  # fmt: skip
+        kind,
+        "default",
+        "one-widget",
+        lambda body: {**body, "status": {"conditions": [finished]}},
+        THE_HUB,
+        uid=made["metadata"]["uid"],
+    )
     await hub.delete(stored)
 
 

@@ -42,9 +42,11 @@ def job(worker: Body, master: Body | None = None) -> Body:
     if master is not None:
         types["Master"] = {"replicas": 1, "template": master}
     return {
-        "apiVersion": "kubeflow.org/v1", "kind": "PyTorchJob", "metadata": {"name": "j"},
+        "apiVersion": "kubeflow.org/v1",
+        "kind": "PyTorchJob",
+        "metadata": {"name": "j"},
         "spec": {"pytorchReplicaSpecs": types},
-    }  # fmt: skip
+    }
 
 
 def affine(terms: int, expressions: int = 1, values: int = 1) -> Body:
@@ -74,9 +76,13 @@ def ray() -> Body:
 
 def jobset(groups: int) -> Body:
     spec = {"parallelism": 1, "template": pod()}
-    return of_kind("jobset.x-k8s.io/v1alpha2", "JobSet", {
-        "replicatedJobs": [{"name": f"g{number}", "template": {"spec": spec}} for number in range(groups)],
-    })  # fmt: skip
+    return of_kind(
+        "jobset.x-k8s.io/v1alpha2",
+        "JobSet",
+        {
+            "replicatedJobs": [{"name": f"g{number}", "template": {"spec": spec}} for number in range(groups)],
+        },
+    )
 
 
 JUST = [
@@ -88,26 +94,61 @@ JUST = [
     pytest.param(job(pod(nodeSelector={f"k{n}": "v" for n in range(256)})), id="selectors"),
 ]
 BEYOND = [
-    pytest.param(job(asking(names(65))), f"{WORKER}.containers", "65 names of resources in one pod, of at most 64",
-                 id="names"),
-    pytest.param(job(asking(names(40), {f"other.com/{n}": "1" for n in range(40)})), f"{WORKER}.containers", "80 names",
-                 id="names of requests and limits together"),
-    pytest.param(job(pod(affinity=affine(33)), pod(affinity=affine(32))),
-                 f"spec.pytorchReplicaSpecs.Worker.template.spec.{AFFINITY}", "65 terms", id="terms of two pods"),
-    pytest.param(job(pod(affinity=affine(8, 32), nodeSelector={"k": "v"})), f"{WORKER}.{AFFINITY}",
-                 "257 expressions and node selectors, of at most 256", id="expressions and node selectors"),
+    pytest.param(
+        job(asking(names(65))), f"{WORKER}.containers", "65 names of resources in one pod, of at most 64", id="names"
+    ),
+    pytest.param(
+        job(asking(names(40), {f"other.com/{n}": "1" for n in range(40)})),
+        f"{WORKER}.containers",
+        "80 names",
+        id="names of requests and limits together",
+    ),
+    pytest.param(
+        job(pod(affinity=affine(33)), pod(affinity=affine(32))),
+        f"spec.pytorchReplicaSpecs.Worker.template.spec.{AFFINITY}",
+        "65 terms",
+        id="terms of two pods",
+    ),
+    pytest.param(
+        job(pod(affinity=affine(8, 32), nodeSelector={"k": "v"})),
+        f"{WORKER}.{AFFINITY}",
+        "257 expressions and node selectors, of at most 256",
+        id="expressions and node selectors",
+    ),
     pytest.param(job(pod(affinity=affine(1, 2, 1001))), f"{WORKER}.{AFFINITY}", "2,002 values", id="values"),
     pytest.param(job(pod(tolerations=tolerating(65))), f"{WORKER}.tolerations", "65 tolerations", id="tolerations"),
-    pytest.param(job(pod(tolerations=[{"key": "k" * 400, "operator": "Exists"}])), f"{WORKER}.tolerations",
-                 "400 characters in one name or value, of at most 317", id="a long key"),
-    pytest.param(job(asking({"example.com/" + "r" * 400: "1"})), f"{WORKER}.containers", "412 characters",
-                 id="a long name of a resource"),
-    pytest.param(of_kind("batch/v1", "Job", {"template": {"spec": {**asking(names(65))["spec"],
-                 "restartPolicy": "Never"}}}), "spec.template.spec.containers", "65 names", id="batch Job"),
-    pytest.param(of_kind("apps/v1", "Deployment", {"selector": {"matchLabels": {"a": "b"}}, "template": {
-                 "metadata": {"labels": {"a": "b"}}, **pod(tolerations=tolerating(65))}}),
-                 "spec.template.spec.tolerations", "65 tolerations", id="Deployment"),
-]  # fmt: skip
+    pytest.param(
+        job(pod(tolerations=[{"key": "k" * 400, "operator": "Exists"}])),
+        f"{WORKER}.tolerations",
+        "400 characters in one name or value, of at most 317",
+        id="a long key",
+    ),
+    pytest.param(
+        job(asking({"example.com/" + "r" * 400: "1"})),
+        f"{WORKER}.containers",
+        "412 characters",
+        id="a long name of a resource",
+    ),
+    pytest.param(
+        of_kind("batch/v1", "Job", {"template": {"spec": {**asking(names(65))["spec"], "restartPolicy": "Never"}}}),
+        "spec.template.spec.containers",
+        "65 names",
+        id="batch Job",
+    ),
+    pytest.param(
+        of_kind(
+            "apps/v1",
+            "Deployment",
+            {
+                "selector": {"matchLabels": {"a": "b"}},
+                "template": {"metadata": {"labels": {"a": "b"}}, **pod(tolerations=tolerating(65))},
+            },
+        ),
+        "spec.template.spec.tolerations",
+        "65 tolerations",
+        id="Deployment",
+    ),
+]
 
 
 @pytest.mark.parametrize("body", JUST)
@@ -139,10 +180,13 @@ async def test_a_job_that_was_stored_before_may_change_in_all_but_its_pods(hub: 
     assert (await hub.refused(stored, "update")).code == 422
 
 
-@pytest.mark.parametrize(("body", "text"), [
-    pytest.param(ray(), "66 tolerations", id="the groups of a RayCluster together"),
-    pytest.param(jobset(65), "65 components", id="the jobs of a JobSet"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("body", "text"),
+    [
+        pytest.param(ray(), "66 tolerations", id="the groups of a RayCluster together"),
+        pytest.param(jobset(65), "65 components", id="the jobs of a JobSet"),
+    ],
+)
 def test_a_kind_of_nested_parts_is_counted_as_one_gang(body: Body, text: str) -> None:
     interpreter = interpreter_of(body["apiVersion"], body["kind"])
     assert interpreter is not None
@@ -169,25 +213,47 @@ def policy(placement: Body, selectors: int = 1, name: str = "p") -> Body:
     ]
     scheduling = {"customSchedulingType": "Gang", **placement.pop("replicaScheduling", {})}
     return {
-        "apiVersion": f"{POLICY}/v1alpha1", "kind": "PropagationPolicy", "metadata": {"name": name},
+        "apiVersion": f"{POLICY}/v1alpha1",
+        "kind": "PropagationPolicy",
+        "metadata": {"name": name},
         "spec": {"resourceSelectors": jobs, "placement": {"replicaScheduling": scheduling, **placement}},
-    }  # fmt: skip
+    }
 
 
 WEIGHTS = [{"targetCluster": {"clusterNames": [f"m{number}"]}, "weight": 1} for number in range(257)]
 OF_POLICIES = [
-    pytest.param(policy({"clusterTolerations": tolerating(65)}), f"{PLACEMENT}.clusterTolerations", "65 tolerations",
-                 id="tolerations"),
-    pytest.param(policy({"clusterAffinities": [{"affinityName": f"a{n}"} for n in range(65)]}),
-                 f"{PLACEMENT}.clusterAffinities", "65 terms", id="affinities"),
-    pytest.param(policy({"clusterAffinity": {"labelSelector": {"matchLabels": {f"k{n}": "v" for n in range(257)}}}}),
-                 f"{PLACEMENT}.clusterAffinity", "257 expressions", id="labels"),
-    pytest.param(policy({"clusterAffinity": {"clusterNames": [f"m{n}" for n in range(2001)]}}),
-                 f"{PLACEMENT}.clusterAffinity", "2,001 values", id="names of members"),
-    pytest.param(policy({"replicaScheduling": {"weightPreference": {"staticWeightList": WEIGHTS}}}),
-                 f"{PLACEMENT}.replicaScheduling.weightPreference.staticWeightList", "257 weights", id="weights"),
+    pytest.param(
+        policy({"clusterTolerations": tolerating(65)}),
+        f"{PLACEMENT}.clusterTolerations",
+        "65 tolerations",
+        id="tolerations",
+    ),
+    pytest.param(
+        policy({"clusterAffinities": [{"affinityName": f"a{n}"} for n in range(65)]}),
+        f"{PLACEMENT}.clusterAffinities",
+        "65 terms",
+        id="affinities",
+    ),
+    pytest.param(
+        policy({"clusterAffinity": {"labelSelector": {"matchLabels": {f"k{n}": "v" for n in range(257)}}}}),
+        f"{PLACEMENT}.clusterAffinity",
+        "257 expressions",
+        id="labels",
+    ),
+    pytest.param(
+        policy({"clusterAffinity": {"clusterNames": [f"m{n}" for n in range(2001)]}}),
+        f"{PLACEMENT}.clusterAffinity",
+        "2,001 values",
+        id="names of members",
+    ),
+    pytest.param(
+        policy({"replicaScheduling": {"weightPreference": {"staticWeightList": WEIGHTS}}}),
+        f"{PLACEMENT}.replicaScheduling.weightPreference.staticWeightList",
+        "257 weights",
+        id="weights",
+    ),
     pytest.param(policy({}, selectors=1001), "spec.resourceSelectors", "1,001 selectors", id="selectors"),
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize(("body", "field", "text"), OF_POLICIES)
@@ -201,5 +267,9 @@ async def test_a_policy_beyond_a_bound_is_refused_with_field_number_and_bound(
 
 def test_the_bounds_are_those_of_the_page() -> None:
     assert (LIMITS.resources, LIMITS.terms, LIMITS.expressions, LIMITS.values, LIMITS.tolerations) == (
-        64, 64, 256, 2_000, 64,
-    )  # fmt: skip
+        64,
+        64,
+        256,
+        2_000,
+        64,
+    )

@@ -16,9 +16,15 @@ KIND = "ValidatingWebhookConfiguration"
 def hook(number: int = 0) -> Webhook:
     how: dict[str, Any] = {"match": None, "client": {}, "conditions": (), "versions": ("v1",)}
     return Webhook(
-        id=f"checks/{number}", name=f"h{number}.example.com", configuration="checks", ignores_failures=False,
-        dry_run=True, timeout_s=10, reinvoked=False, **how,
-    )  # fmt: skip
+        id=f"checks/{number}",
+        name=f"h{number}.example.com",
+        configuration="checks",
+        ignores_failures=False,
+        dry_run=True,
+        timeout_s=10,
+        reinvoked=False,
+        **how,
+    )
 
 
 def test_calls_that_fail_one_after_the_other_are_counted_until_one_is_answered() -> None:

@@ -122,8 +122,9 @@ def of_class(name: str) -> Body:
 
 
 async def test_a_priority_class_that_there_is_not_is_refused_with_the_nearest_name(hub: Hub) -> None:
-    await hub.create({"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": "high"},
-                      "value": 10})  # fmt: skip
+    await hub.create(
+        {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": "high"}, "value": 10}
+    )
     field = f"{POD}.priorityClassName"
     found = await refusal(hub, of_class("hihg"))
     assert found == {field: 'Invalid value: "hihg": the hub has no PriorityClass of this name; did you mean high?'}

@@ -21,9 +21,11 @@ def pod(**resources: Any) -> Body:
 
 def job(**worker: Any) -> Body:
     return {
-        "apiVersion": "kubeflow.org/v1", "kind": "PyTorchJob", "metadata": {"name": "j"},
+        "apiVersion": "kubeflow.org/v1",
+        "kind": "PyTorchJob",
+        "metadata": {"name": "j"},
         "spec": {"pytorchReplicaSpecs": {"Worker": {"replicas": 2, "template": pod(), **worker}}},
-    }  # fmt: skip
+    }
 
 
 def bound(annotations: Body) -> Body:
@@ -45,27 +47,54 @@ REFUSED = [
     pytest.param(job(replicas=10**7), "spec.pytorchReplicaSpecs.Worker.replicas", id="far too many"),
     pytest.param(job(replicas="two"), "spec.pytorchReplicaSpecs.Worker.replicas", id="a word"),
     pytest.param(job(template={"spec": {"containers": []}}), f"{TEMPLATE}.containers", id="no containers"),
-    pytest.param(job(template=pod(limits={"nvidia.com/gpu": "one"})),
-                 f"{TEMPLATE}.containers[0].resources.limits[nvidia.com/gpu]", id="no quantity"),
-    pytest.param(job(template=pod(requests={"cpu": "-1"})), f"{TEMPLATE}.containers[0].resources.requests[cpu]",
-                 id="a negative quantity"),
-    pytest.param(job(template=pod(requests={"cpu": "1e999999999"})),
-                 f"{TEMPLATE}.containers[0].resources.requests[cpu]", id="an endless quantity"),
-    pytest.param(job(template=pod(requests={"cpu": 2}, limits={"cpu": "1500m"})),
-                 f"{TEMPLATE}.containers[0].resources.requests[cpu]", id="a request above its limit"),
-    pytest.param(bound({"fleet.io/required-topology": "no label"}),
-                 "metadata.annotations[fleet.io/required-topology]", id="a topology that is no label"),
-    pytest.param(bound({"fleet.io/required-topology": "rack", "kueue.x-k8s.io/podset-required-topology": "zone"}),
-                 "metadata.annotations[kueue.x-k8s.io/podset-required-topology]", id="two topologies"),
+    pytest.param(
+        job(template=pod(limits={"nvidia.com/gpu": "one"})),
+        f"{TEMPLATE}.containers[0].resources.limits[nvidia.com/gpu]",
+        id="no quantity",
+    ),
+    pytest.param(
+        job(template=pod(requests={"cpu": "-1"})),
+        f"{TEMPLATE}.containers[0].resources.requests[cpu]",
+        id="a negative quantity",
+    ),
+    pytest.param(
+        job(template=pod(requests={"cpu": "1e999999999"})),
+        f"{TEMPLATE}.containers[0].resources.requests[cpu]",
+        id="an endless quantity",
+    ),
+    pytest.param(
+        job(template=pod(requests={"cpu": 2}, limits={"cpu": "1500m"})),
+        f"{TEMPLATE}.containers[0].resources.requests[cpu]",
+        id="a request above its limit",
+    ),
+    pytest.param(
+        bound({"fleet.io/required-topology": "no label"}),
+        "metadata.annotations[fleet.io/required-topology]",
+        id="a topology that is no label",
+    ),
+    pytest.param(
+        bound({"fleet.io/required-topology": "rack", "kueue.x-k8s.io/podset-required-topology": "zone"}),
+        "metadata.annotations[kueue.x-k8s.io/podset-required-topology]",
+        id="two topologies",
+    ),
     pytest.param(bound({"fleet.io/hold": "yes"}), "metadata.annotations[fleet.io/hold]", id="held by a word"),
-    pytest.param(bound({"fleet.io/checkpoint-at": "yesterday"}),
-                 "metadata.annotations[fleet.io/checkpoint-at]", id="saved at no time"),
-    pytest.param(bound({"fleet.io/force-delete-pods-after-seconds": "5m"}),
-                 "metadata.annotations[fleet.io/force-delete-pods-after-seconds]", id="forced after no number"),
-    pytest.param({**job(), "metadata": {"name": "j", "labels": {"quota.scheduling.koordinator.sh/preemptible": "no"}}},
-                 "metadata.labels[quota.scheduling.koordinator.sh/preemptible]", id="preemptible or what"),
+    pytest.param(
+        bound({"fleet.io/checkpoint-at": "yesterday"}),
+        "metadata.annotations[fleet.io/checkpoint-at]",
+        id="saved at no time",
+    ),
+    pytest.param(
+        bound({"fleet.io/force-delete-pods-after-seconds": "5m"}),
+        "metadata.annotations[fleet.io/force-delete-pods-after-seconds]",
+        id="forced after no number",
+    ),
+    pytest.param(
+        {**job(), "metadata": {"name": "j", "labels": {"quota.scheduling.koordinator.sh/preemptible": "no"}}},
+        "metadata.labels[quota.scheduling.koordinator.sh/preemptible]",
+        id="preemptible or what",
+    ),
     pytest.param(job(restartPolicy="Sometimes"), "spec.pytorchReplicaSpecs.Worker.restartPolicy", id="no such policy"),
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize(("body", "field"), REFUSED)
@@ -111,9 +140,11 @@ async def test_other_job_kinds_are_read_alike(hub: Hub) -> None:
         template = pod(limits={"cpu": "x"})
         template["spec"]["containers"][0]["name"] = "tensorflow"
         body = {
-            "apiVersion": "kubeflow.org/v1", "kind": kind, "metadata": {"name": "j"},
+            "apiVersion": "kubeflow.org/v1",
+            "kind": kind,
+            "metadata": {"name": "j"},
             "spec": {field: {role: {"replicas": 1, "template": template}}},
-        }  # fmt: skip
+        }
         refusal = await hub.refused(body)
         where = f"spec.{field}.{role}.template.spec.containers[0].resources.limits[cpu]"
         assert refusal.code == 422 and refusal.causes[0].field == where
@@ -145,8 +176,12 @@ async def test_the_fewest_replicas_are_not_said_twice(hub: Hub) -> None:
 def managed(by: str) -> Body:
     template = pod()
     template["spec"]["restartPolicy"] = "Never"
-    return {"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "m"},
-            "spec": {"managedBy": by, "template": template}}  # fmt: skip
+    return {
+        "apiVersion": "batch/v1",
+        "kind": "Job",
+        "metadata": {"name": "m"},
+        "spec": {"managedBy": by, "template": template},
+    }
 
 
 async def test_a_job_that_nobody_would_run_is_refused_for_its_manager(hub: Hub) -> None:
@@ -182,14 +217,22 @@ async def test_a_kind_that_cannot_be_suspended_is_stopped_by_no_replicas(hub: Hu
         assert made["spec"]["replicas"] == 0
 
 
-@pytest.mark.parametrize(("trainer", "field"), [
-    ({"numNodes": 3}, "spec.trainer.resourcesPerNode"), ({"resourcesPerNode": {"limits": {"cpu": 1}}}, "spec"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("trainer", "field"),
+    [
+        ({"numNodes": 3}, "spec.trainer.resourcesPerNode"),
+        ({"resourcesPerNode": {"limits": {"cpu": 1}}}, "spec"),
+    ],
+)
 def test_a_job_of_a_kind_without_templates_is_told_which_field_says_its_size(trainer: Body, field: str) -> None:
     interpreter = interpreter_of("trainer.kubeflow.org/v1alpha1", "TrainJob")
     assert interpreter is not None
-    body = {"apiVersion": "trainer.kubeflow.org/v1alpha1", "kind": "TrainJob", "metadata": {"name": "j"},
-            "spec": {"trainer": trainer}}  # fmt: skip
+    body = {
+        "apiVersion": "trainer.kubeflow.org/v1alpha1",
+        "kind": "TrainJob",
+        "metadata": {"name": "j"},
+        "spec": {"trainer": trainer},
+    }
     kind = Kind("trainer.kubeflow.org", "v1alpha1", "TrainJob", "trainjobs", "trainjob", True, {})
     review = Review("CREATE", kind, "", "default", "j", body, None, USER.user, dry_run=False)
     (cause,) = check_of_jobs(review)

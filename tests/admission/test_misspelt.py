@@ -27,62 +27,76 @@ async def with_members(hub: Hub) -> None:
 def override(target: Body) -> Body:
     rule = {"targetCluster": target, "overriders": {"labelsOverrider": [{"operator": "add", "value": {"a": "b"}}]}}
     return {
-        "apiVersion": "policy.one.alibabacloud.com/v1alpha1", "kind": "OverridePolicy", "metadata": {"name": "o"},
+        "apiVersion": "policy.one.alibabacloud.com/v1alpha1",
+        "kind": "OverridePolicy",
+        "metadata": {"name": "o"},
         "spec": {"resourceSelectors": [JOBS], "overrideRules": [rule]},
-    }  # fmt: skip
+    }
 
 
 WARNED = [
     pytest.param(
         policy(resourceSelectors=[MAPS, {"apiVersion": "v1", "kind": "ConfigMaps"}]),
         'spec.resourceSelectors[1].kind: the hub has no kind "v1 ConfigMaps", so this selects nothing;'
-        ' did you mean "v1 ConfigMap"?', id="a kind",
+        ' did you mean "v1 ConfigMap"?',
+        id="a kind",
     ),
     pytest.param(
         policy(resourceSelectors=[{**JOBS, "apiVersion": "kubeflow.org/v2"}], **gang()),
         'spec.resourceSelectors[0].apiVersion: PyTorchJob is stored as kubeflow.org/v1, so "kubeflow.org/v2" selects'
-        " nothing", id="a version",
+        " nothing",
+        id="a version",
     ),
     pytest.param(
         policy(resourceSelectors=[JOBS], **gang(clusterAffinity={"clusterNames": ["beijing-1", "hangzou-1"]})),
         'spec.placement.clusterAffinity.clusterNames[1]: no member has the name "hangzou-1"; did you mean'
-        ' "hangzhou-1"?', id="a member",
+        ' "hangzhou-1"?',
+        id="a member",
     ),
     pytest.param(
         policy(resourceSelectors=[JOBS], **gang(clusterAffinities=[{"affinityName": "a", "exclude": ["nowhere"]}])),
-        'spec.placement.clusterAffinities[0].exclude[0]: no member has the name "nowhere"', id="nothing is near",
+        'spec.placement.clusterAffinities[0].exclude[0]: no member has the name "nowhere"',
+        id="nothing is near",
     ),
     pytest.param(
         policy(resourceSelectors=[JOBS], schedulePriority={"priorityClassName": "hihg"}, **gang()),
-        "spec.schedulePriority.priorityClassName: the hub has no PriorityClass of this name", id="a PriorityClass",
+        "spec.schedulePriority.priorityClassName: the hub has no PriorityClass of this name",
+        id="a PriorityClass",
     ),
     pytest.param(
-        policy(resourceSelectors=[JOBS], propagateDeps=True, failover={"application": {"gracePeriodSeconds": 9}},
-               **gang()),
-        "spec.failover.application.gracePeriodSeconds: has no effect without purgeMode Gracefully", id="a grace",
+        policy(
+            resourceSelectors=[JOBS], propagateDeps=True, failover={"application": {"gracePeriodSeconds": 9}}, **gang()
+        ),
+        "spec.failover.application.gracePeriodSeconds: has no effect without purgeMode Gracefully",
+        id="a grace",
     ),
     pytest.param(
-        policy(resourceSelectors=[JOBS], placement={"replicaScheduling": {
-            "replicaSchedulingType": "Duplicated", "customSchedulingType": "Gang"}}),
+        policy(
+            resourceSelectors=[JOBS],
+            placement={"replicaScheduling": {"replicaSchedulingType": "Duplicated", "customSchedulingType": "Gang"}},
+        ),
         "spec.placement.replicaScheduling.replicaSchedulingType: Duplicated has no effect on jobs, each of which goes"
-        " to one member, whole", id="copies of a job",
+        " to one member, whole",
+        id="copies of a job",
     ),
     pytest.param(
         override({"clusterNames": ["bejing-1"]}),
         'spec.overrideRules[0].targetCluster.clusterNames[0]: no member has the name "bejing-1"; did you mean'
-        ' "beijing-1"?', id="an override's target",
+        ' "beijing-1"?',
+        id="an override's target",
     ),
     pytest.param(
         manifest(tree(leaf("a", max={"nvidia.com/gpus": 8}))),
         'spec.root.children[0].max[nvidia.com/gpus]: no member has the resource "nvidia.com/gpus"; did you mean'
-        ' "nvidia.com/gpu"?', id="a resource",
+        ' "nvidia.com/gpu"?',
+        id="a resource",
     ),
     pytest.param(
         manifest(tree(leaf("a", "defualt"))),
         'spec.root.children[0].namespaces[0]: there is no namespace "defualt"; did you mean "default"?',
         id="a namespace",
     ),
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize(("body", "says"), WARNED)

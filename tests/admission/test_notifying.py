@@ -17,9 +17,11 @@ OF_SECRET = {"name": "hook", "key": "url"}
 
 def receiver(namespace: str = "default", **spec: Any) -> Body:
     return {
-        "apiVersion": "config.fleet.io/v1alpha1", "kind": "NotificationReceiver",
-        "metadata": {"name": "chat", "namespace": namespace}, "spec": spec,
-    }  # fmt: skip
+        "apiVersion": "config.fleet.io/v1alpha1",
+        "kind": "NotificationReceiver",
+        "metadata": {"name": "chat", "namespace": namespace},
+        "spec": spec,
+    }
 
 
 @pytest.mark.parametrize(

@@ -30,8 +30,10 @@ def known(hub: Hub) -> Hub:
         schema = {"openAPIV3Schema": {"type": "object", "properties": {"spec": spec}}}
         served = {"name": version, "served": True, "storage": True, "schema": schema}
         meta = {"name": f"{names['plural']}.{group}"}
-        crd: Body = {"metadata": meta, "spec": {
-            "group": group, "names": names, "scope": "Namespaced", "versions": [served]}}  # fmt: skip
+        crd: Body = {
+            "metadata": meta,
+            "spec": {"group": group, "names": names, "scope": "Namespaced", "versions": [served]},
+        }
         made = kind_of(crd, definitions())
         assert made is not None
         hub.registry.put(made)

@@ -16,9 +16,11 @@ GANG = "spec.placement.replicaScheduling.customSchedulingType"
 
 def policy(**spec: Any) -> Body:
     return {
-        "apiVersion": "policy.one.alibabacloud.com/v1alpha1", "kind": "PropagationPolicy", "metadata": {"name": "p"},
+        "apiVersion": "policy.one.alibabacloud.com/v1alpha1",
+        "kind": "PropagationPolicy",
+        "metadata": {"name": "p"},
         "spec": {"resourceSelectors": [MAPS], **spec},
-    }  # fmt: skip
+    }
 
 
 def gang(**placement: Any) -> Body:
@@ -40,44 +42,100 @@ REFUSED = [
     pytest.param(policy(resourceSelectors=[]), "spec.resourceSelectors", id="no selectors"),
     pytest.param(policy(resourceSelectors=[{"apiVersion": "v1"}]), "spec.resourceSelectors[0].kind", id="no kind"),
     pytest.param(policy(resourceSelectors=[JOBS]), GANG, id="a job without a placement"),
-    pytest.param(policy(resourceSelectors=[MAPS, JOBS], placement={"replicaScheduling": {
-        "replicaSchedulingType": "Duplicated"}}), GANG, id="a job that would be split or copied"),
+    pytest.param(
+        policy(
+            resourceSelectors=[MAPS, JOBS], placement={"replicaScheduling": {"replicaSchedulingType": "Duplicated"}}
+        ),
+        GANG,
+        id="a job that would be split or copied",
+    ),
     pytest.param(policy(resourceSelectors=[{"apiVersion": "batch/v1", "kind": "Job"}]), GANG, id="a batch Job"),
     pytest.param(policy(placement={"replicaScheduling": {"customSchedulingType": "Herd"}}), GANG, id="no such type"),
-    pytest.param(policy(placement={"replicaScheduling": {"replicaSchedulingType": "Split"}}),
-                 "spec.placement.replicaScheduling.replicaSchedulingType", id="no such replica type"),
-    pytest.param(policy(placement={"clusterAffinity": {}, "clusterAffinities": [affinity("a")]}),
-                 "spec.placement.clusterAffinities", id="both affinities"),
-    pytest.param(policy(placement={"clusterAffinities": [affinity("a"), affinity("a")]}),
-                 "spec.placement.clusterAffinities[1].affinityName", id="two groups of one name"),
-    pytest.param(policy(placement={"clusterAffinity": {"fieldSelector": {"matchExpressions": [
-        {"key": "planet", "operator": "In", "values": ["x"]}]}}}),
-        "spec.placement.clusterAffinity.fieldSelector.matchExpressions[0].key", id="no such field"),
-    pytest.param(policy(placement={"clusterAffinity": {"labelSelector": {"matchExpressions": [
-        {"key": "a", "operator": "In"}]}}}),
-        "spec.placement.clusterAffinity.labelSelector.matchExpressions[0].values", id="In without values"),
+    pytest.param(
+        policy(placement={"replicaScheduling": {"replicaSchedulingType": "Split"}}),
+        "spec.placement.replicaScheduling.replicaSchedulingType",
+        id="no such replica type",
+    ),
+    pytest.param(
+        policy(placement={"clusterAffinity": {}, "clusterAffinities": [affinity("a")]}),
+        "spec.placement.clusterAffinities",
+        id="both affinities",
+    ),
+    pytest.param(
+        policy(placement={"clusterAffinities": [affinity("a"), affinity("a")]}),
+        "spec.placement.clusterAffinities[1].affinityName",
+        id="two groups of one name",
+    ),
+    pytest.param(
+        policy(
+            placement={
+                "clusterAffinity": {
+                    "fieldSelector": {"matchExpressions": [{"key": "planet", "operator": "In", "values": ["x"]}]}
+                }
+            }
+        ),
+        "spec.placement.clusterAffinity.fieldSelector.matchExpressions[0].key",
+        id="no such field",
+    ),
+    pytest.param(
+        policy(
+            placement={"clusterAffinity": {"labelSelector": {"matchExpressions": [{"key": "a", "operator": "In"}]}}}
+        ),
+        "spec.placement.clusterAffinity.labelSelector.matchExpressions[0].values",
+        id="In without values",
+    ),
     pytest.param(policy(conflictResolution="Merge"), "spec.conflictResolution", id="no such resolution"),
-    pytest.param(policy(failover={"application": {"purgeMode": "Now"}}, propagateDeps=True),
-                 "spec.failover.application.purgeMode", id="no such purge mode"),
-    pytest.param(preserving(("fleet.io/attempt", "{.a}")),
-                 "spec.failover.application.statePreservation.rules[0].aliasLabelName", id="a label of the hub"),
-    pytest.param(preserving(("x.io/a b", "{.a}")),
-                 "spec.failover.application.statePreservation.rules[0].aliasLabelName", id="a label that cannot be"),
-    pytest.param(preserving(("x.io/a", "{.a}"), ("y.io/a", "{.b}")),
-                 "spec.failover.application.statePreservation.rules[1].aliasLabelName", id="a variable twice"),
-    pytest.param(preserving(("x.io/a", "a")),
-                 "spec.failover.application.statePreservation.rules[0].jsonPath", id="a path that is none"),
-    pytest.param(preserving(*((f"x.io/a{number}", "{.a}") for number in range(17))),
-                 "spec.failover.application.statePreservation.rules", id="too many rules"),
-    pytest.param(policy(failover={"application": {"purgeMode": "Directly"}}), "spec.propagateDeps",
-                 id="failover that would leave dependencies behind"),
-    pytest.param(policy(resourceSelectors=[{**MAPS, "namespace": "other"}]), "spec.resourceSelectors[0].namespace",
-                 id="another namespace"),
-    pytest.param(policy(suspension={"dispatching": True, "dispatchingOnClusters": {"clusterNames": ["a"]}}),
-                 "spec.suspension.dispatchingOnClusters", id="both suspensions"),
-    pytest.param(policy(placement={"spreadConstraints": [{"spreadByField": "region", "minGroups": 3, "maxGroups": 2}]}),
-                 "spec.placement.spreadConstraints[0].minGroups", id="more groups than allowed"),
-]  # fmt: skip
+    pytest.param(
+        policy(failover={"application": {"purgeMode": "Now"}}, propagateDeps=True),
+        "spec.failover.application.purgeMode",
+        id="no such purge mode",
+    ),
+    pytest.param(
+        preserving(("fleet.io/attempt", "{.a}")),
+        "spec.failover.application.statePreservation.rules[0].aliasLabelName",
+        id="a label of the hub",
+    ),
+    pytest.param(
+        preserving(("x.io/a b", "{.a}")),
+        "spec.failover.application.statePreservation.rules[0].aliasLabelName",
+        id="a label that cannot be",
+    ),
+    pytest.param(
+        preserving(("x.io/a", "{.a}"), ("y.io/a", "{.b}")),
+        "spec.failover.application.statePreservation.rules[1].aliasLabelName",
+        id="a variable twice",
+    ),
+    pytest.param(
+        preserving(("x.io/a", "a")),
+        "spec.failover.application.statePreservation.rules[0].jsonPath",
+        id="a path that is none",
+    ),
+    pytest.param(
+        preserving(*((f"x.io/a{number}", "{.a}") for number in range(17))),
+        "spec.failover.application.statePreservation.rules",
+        id="too many rules",
+    ),
+    pytest.param(
+        policy(failover={"application": {"purgeMode": "Directly"}}),
+        "spec.propagateDeps",
+        id="failover that would leave dependencies behind",
+    ),
+    pytest.param(
+        policy(resourceSelectors=[{**MAPS, "namespace": "other"}]),
+        "spec.resourceSelectors[0].namespace",
+        id="another namespace",
+    ),
+    pytest.param(
+        policy(suspension={"dispatching": True, "dispatchingOnClusters": {"clusterNames": ["a"]}}),
+        "spec.suspension.dispatchingOnClusters",
+        id="both suspensions",
+    ),
+    pytest.param(
+        policy(placement={"spreadConstraints": [{"spreadByField": "region", "minGroups": 3, "maxGroups": 2}]}),
+        "spec.placement.spreadConstraints[0].minGroups",
+        id="more groups than allowed",
+    ),
+]
 
 
 @pytest.mark.parametrize(("body", "field"), REFUSED)
@@ -92,21 +150,52 @@ async def test_what_cannot_work_is_refused_and_names_its_field(hub: Hub, body: B
     [
         pytest.param(policy(), id="objects without pods"),
         pytest.param(policy(resourceSelectors=[JOBS], **gang()), id="a gang"),
-        pytest.param(policy(resourceSelectors=[JOBS], **gang(clusterAffinities=[affinity("a", clusterNames=["m"]),
-                     affinity("b", labelSelector={"matchLabels": {"x": "y"}})])), id="ordered members"),
-        pytest.param(policy(resourceSelectors=[JOBS], propagateDeps=True, suspension={"scheduling": True}, failover={
-            "application": {"decisionConditions": {"tolerationSeconds": 30}, "purgeMode": "Immediately"}}, **gang()),
-            id="the walk-through's, in the older spelling"),
-        pytest.param(policy(propagateDeps=True, failover={"application": {"purgeMode": "Graciously"}}),
-            id="older still"),
-        pytest.param(policy(priority=3, preemption="Always", dependentOverrides=["o"], activationPreference="Lazy",
-                     schedulePriority={"priorityClassSource": "KubePriorityClass", "priorityClassName": "high"},
-                     placement={"clusterTolerations": [{"key": "k", "operator": "Exists"}], "replicaScheduling": {
-                         "replicaDivisionPreference": "Weighted", "weightPreference": {
-                             "staticWeightList": [{"targetCluster": {"clusterNames": ["m"]}, "weight": 2}]}}}),
-                     id="what Karmada knows"),
+        pytest.param(
+            policy(
+                resourceSelectors=[JOBS],
+                **gang(
+                    clusterAffinities=[
+                        affinity("a", clusterNames=["m"]),
+                        affinity("b", labelSelector={"matchLabels": {"x": "y"}}),
+                    ]
+                ),
+            ),
+            id="ordered members",
+        ),
+        pytest.param(
+            policy(
+                resourceSelectors=[JOBS],
+                propagateDeps=True,
+                suspension={"scheduling": True},
+                failover={"application": {"decisionConditions": {"tolerationSeconds": 30}, "purgeMode": "Immediately"}},
+                **gang(),
+            ),
+            id="the walk-through's, in the older spelling",
+        ),
+        pytest.param(
+            policy(propagateDeps=True, failover={"application": {"purgeMode": "Graciously"}}), id="older still"
+        ),
+        pytest.param(
+            policy(
+                priority=3,
+                preemption="Always",
+                dependentOverrides=["o"],
+                activationPreference="Lazy",
+                schedulePriority={"priorityClassSource": "KubePriorityClass", "priorityClassName": "high"},
+                placement={
+                    "clusterTolerations": [{"key": "k", "operator": "Exists"}],
+                    "replicaScheduling": {
+                        "replicaDivisionPreference": "Weighted",
+                        "weightPreference": {
+                            "staticWeightList": [{"targetCluster": {"clusterNames": ["m"]}, "weight": 2}]
+                        },
+                    },
+                },
+            ),
+            id="what Karmada knows",
+        ),
     ],
-)  # fmt: skip
+)
 async def test_what_users_write_is_taken_whole(hub: Hub, body: Body) -> None:
     stored = await hub.create(deepcopy(body))
     for field, value in body["spec"].items():
@@ -143,30 +232,52 @@ def inside(entry: Body) -> Body:
     ("spec", "field"),
     [
         ({}, "spec.overrideRules"),
-        ({"overrideRules": [{"overriders": {"plaintext": [{"path": "spec", "operator": "add", "value": 1}]}}]},
-         "spec.overrideRules[0].overriders.plaintext[0].path"),
-        ({"overrideRules": [{"overriders": {"imageOverrider": [{"component": "Name", "operator": "add"}]}}]},
-         "spec.overrideRules[0].overriders.imageOverrider[0].component"),
+        (
+            {"overrideRules": [{"overriders": {"plaintext": [{"path": "spec", "operator": "add", "value": 1}]}}]},
+            "spec.overrideRules[0].overriders.plaintext[0].path",
+        ),
+        (
+            {"overrideRules": [{"overriders": {"imageOverrider": [{"component": "Name", "operator": "add"}]}}]},
+            "spec.overrideRules[0].overriders.imageOverrider[0].component",
+        ),
         (inside({"fieldPath": "data", "json": [{"subPath": "/a", "operator": "remove"}]}), f"{FIELD}.fieldPath"),
-        (inside({"fieldPath": "/metadata/annotations/a", "json": [{"subPath": "a", "operator": "remove"}]}),
-         f"{FIELD}.json[0].subPath"),
-        (inside({"fieldPath": "/metadata/annotations/a", "yaml": [{"subPath": "/a", "operator": "add"}]}),
-         f"{FIELD}.yaml[0].value"),
-        (inside({"fieldPath": "/metadata/annotations/a", "yaml": [{"subPath": "/a", "operator": "remove"}],
-                 "json": [{"subPath": "/a", "operator": "remove"}]}), FIELD),
+        (
+            inside({"fieldPath": "/metadata/annotations/a", "json": [{"subPath": "a", "operator": "remove"}]}),
+            f"{FIELD}.json[0].subPath",
+        ),
+        (
+            inside({"fieldPath": "/metadata/annotations/a", "yaml": [{"subPath": "/a", "operator": "add"}]}),
+            f"{FIELD}.yaml[0].value",
+        ),
+        (
+            inside(
+                {
+                    "fieldPath": "/metadata/annotations/a",
+                    "yaml": [{"subPath": "/a", "operator": "remove"}],
+                    "json": [{"subPath": "/a", "operator": "remove"}],
+                }
+            ),
+            FIELD,
+        ),
         (inside({"fieldPath": "/metadata/annotations/a"}), FIELD),
-        ({"overrideRules": [{"overriders": {}}], "overriders": {"labelsOverrider": [{"operator": "add"}]}},
-         "spec.overriders"),
+        (
+            {"overrideRules": [{"overriders": {}}], "overriders": {"labelsOverrider": [{"operator": "add"}]}},
+            "spec.overriders",
+        ),
         ({"overrideRules": [{"overriders": {}}], "targetCluster": {"clusterNames": ["a"]}}, "spec.targetCluster"),
         ({"targetCluster": {"clusterNames": ["a"]}}, "spec.overrideRules"),
-        ({"overriders": {"plaintext": [{"path": "spec", "operator": "add", "value": 1}]}},
-         "spec.overriders.plaintext[0].path"),
+        (
+            {"overriders": {"plaintext": [{"path": "spec", "operator": "add", "value": 1}]}},
+            "spec.overriders.plaintext[0].path",
+        ),
     ],
-)  # fmt: skip
+)
 async def test_an_override_that_cannot_work_names_its_field(hub: Hub, spec: Body, field: str) -> None:
     body = {
-        "apiVersion": "policy.one.alibabacloud.com/v1alpha1", "kind": "OverridePolicy", "metadata": {"name": "o"},
+        "apiVersion": "policy.one.alibabacloud.com/v1alpha1",
+        "kind": "OverridePolicy",
+        "metadata": {"name": "o"},
         "spec": spec,
-    }  # fmt: skip
+    }
     refusal = await hub.refused(body)
     assert refusal.code == 422 and field in [cause.field for cause in refusal.causes], refusal.causes

@@ -31,48 +31,90 @@ def leaf(name: str, *namespaces: str, **more: Any) -> Body:
 
 def manifest(spec: Body, name: str = "elasticquotatree", namespace: str = "kube-system") -> Body:
     return {
-        "apiVersion": "scheduling.sigs.k8s.io/v1beta1", "kind": "ElasticQuotaTree",
-        "metadata": {"name": name, "namespace": namespace}, "spec": spec,
-    }  # fmt: skip
+        "apiVersion": "scheduling.sigs.k8s.io/v1beta1",
+        "kind": "ElasticQuotaTree",
+        "metadata": {"name": name, "namespace": namespace},
+        "spec": spec,
+    }
 
 
 FLAWS = [
     pytest.param({}, "spec.root", "Required", id="no root"),
     pytest.param(tree(min={"cpu": 1}), "spec.root.min", "cpu, nvidia.com/gpu", id="root min is not max"),
     pytest.param(tree(min={**ROOT, "memory": 1}), "spec.root.min", "memory", id="root min names more than max"),
-    pytest.param(tree(leaf("a", min={"cpu": 3}, max={"cpu": 2})), "spec.root.children[0].min[cpu]", "max (2)",
-                 id="min above max"),
-    pytest.param(tree(leaf("a", min={"cpu": 60}), leaf("b", min={"cpu": "50"})), "spec.root.min[cpu]",
-                 "110000m, more than the 100000m that root has", id="children's min above the parent's"),
+    pytest.param(
+        tree(leaf("a", min={"cpu": 3}, max={"cpu": 2})), "spec.root.children[0].min[cpu]", "max (2)", id="min above max"
+    ),
+    pytest.param(
+        tree(leaf("a", min={"cpu": 60}), leaf("b", min={"cpu": "50"})),
+        "spec.root.min[cpu]",
+        "110000m, more than the 100000m that root has",
+        id="children's min above the parent's",
+    ),
     pytest.param(tree(leaf("a", min={"memory": 1})), "spec.root.min[memory]", "0", id="a min that the parent lacks"),
     pytest.param(tree(leaf("a"), leaf("a")), "spec.root.children[1].name", "spec.root.children[0]", id="two names"),
     pytest.param(tree(leaf("root")), "spec.root.children[0].name", "spec.root,", id="the root's name again"),
     pytest.param(tree(leaf("")), "spec.root.children[0].name", "Required", id="no name"),
     pytest.param(tree(leaf("a/b")), "spec.root.children[0].name", '"/"', id="a slash in a name"),
-    pytest.param(tree(leaf("a", "x"), leaf("b", "x")), "spec.root.children[1].namespaces[0]", "root/a",
-                 id="a namespace on two leaves"),
+    pytest.param(
+        tree(leaf("a", "x"), leaf("b", "x")),
+        "spec.root.children[1].namespaces[0]",
+        "root/a",
+        id="a namespace on two leaves",
+    ),
     pytest.param(tree(leaf("a", "x", "x")), "spec.root.children[0].namespaces[1]", "Duplicate", id="twice on one"),
-    pytest.param(tree(leaf("a", "x", children=[leaf("b")])), "spec.root.children[0].namespaces", "leaves only",
-                 id="a namespace on an inner node"),
-    pytest.param(tree(leaf("a", max={"nvidia.com/gpu": "many"})), "spec.root.children[0].max[nvidia.com/gpu]",
-                 '"many"', id="no quantity"),
-    pytest.param(tree(leaf("a", requireQueue="yes")), "spec.root.children[0].requireQueue", "true or false",
-                 id="a choice that is none"),
+    pytest.param(
+        tree(leaf("a", "x", children=[leaf("b")])),
+        "spec.root.children[0].namespaces",
+        "leaves only",
+        id="a namespace on an inner node",
+    ),
+    pytest.param(
+        tree(leaf("a", max={"nvidia.com/gpu": "many"})),
+        "spec.root.children[0].max[nvidia.com/gpu]",
+        '"many"',
+        id="no quantity",
+    ),
+    pytest.param(
+        tree(leaf("a", requireQueue="yes")),
+        "spec.root.children[0].requireQueue",
+        "true or false",
+        id="a choice that is none",
+    ),
     pytest.param(tree(leaf("a", max={"cpu": -1})), "spec.root.children[0].max[cpu]", "negative", id="negative"),
     pytest.param(tree(leaf("a", max={"cpu": "1e99"})), "spec.root.children[0].max[cpu]", "larger", id="too large"),
-    pytest.param(tree(leaf("a", attributes={"fleet.io/user-max": "8"})),
-                 "spec.root.children[0].attributes[fleet.io/user-max]", "JSON object", id="no limits of users"),
-    pytest.param(tree(leaf("a", attributes={"fleet.io/user-max-by-name": '{"ann": {"cpu": "x"}}'})),
-                 "spec.root.children[0].attributes[fleet.io/user-max-by-name]", "ann: cpu", id="no limits of ann"),
-    pytest.param(tree(leaf("a", attributes={"fleet.io/oversell-rate": "0.5"})),
-                 "spec.root.children[0].attributes[fleet.io/oversell-rate]", "from 1 to 100", id="sold below"),
-    pytest.param(tree(leaf("a", attributes={"preempt-policy": "Sometimes"})),
-                 "spec.root.children[0].attributes[preempt-policy]", "PreemptLowerPriority", id="no such policy"),
-    pytest.param(tree(leaf("a", attributes={"quota.scheduling.koordinator.sh/shared-weight": "-2"})),
-                 "spec.root.children[0].attributes[quota.scheduling.koordinator.sh/shared-weight]", "above zero",
-                 id="no weight"),
+    pytest.param(
+        tree(leaf("a", attributes={"fleet.io/user-max": "8"})),
+        "spec.root.children[0].attributes[fleet.io/user-max]",
+        "JSON object",
+        id="no limits of users",
+    ),
+    pytest.param(
+        tree(leaf("a", attributes={"fleet.io/user-max-by-name": '{"ann": {"cpu": "x"}}'})),
+        "spec.root.children[0].attributes[fleet.io/user-max-by-name]",
+        "ann: cpu",
+        id="no limits of ann",
+    ),
+    pytest.param(
+        tree(leaf("a", attributes={"fleet.io/oversell-rate": "0.5"})),
+        "spec.root.children[0].attributes[fleet.io/oversell-rate]",
+        "from 1 to 100",
+        id="sold below",
+    ),
+    pytest.param(
+        tree(leaf("a", attributes={"preempt-policy": "Sometimes"})),
+        "spec.root.children[0].attributes[preempt-policy]",
+        "PreemptLowerPriority",
+        id="no such policy",
+    ),
+    pytest.param(
+        tree(leaf("a", attributes={"quota.scheduling.koordinator.sh/shared-weight": "-2"})),
+        "spec.root.children[0].attributes[quota.scheduling.koordinator.sh/shared-weight]",
+        "above zero",
+        id="no weight",
+    ),
     pytest.param(tree(leaf("a", max={"cpu": [1]})), "spec.root.children[0].max[cpu]", "quantity", id="a list"),
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize(("spec", "field", "says"), FLAWS)
@@ -106,8 +148,10 @@ def test_an_oversold_node_may_use_so_many_times_its_max_exactly() -> None:
         tree(leaf("a", max=limits, min={"nvidia.com/gpu": 1}, attributes={"fleet.io/oversell-rate": "1.5"}))
     )
     assert node.nodes["root/a"].max == {
-        "memory": 4, "kube-queue/max-jobs": 4, "nvidia.com/gpu": 15 * 10**17 + 1,
-    }  # fmt: skip
+        "memory": 4,
+        "kube-queue/max-jobs": 4,
+        "nvidia.com/gpu": 15 * 10**17 + 1,
+    }
     assert node.nodes["root/a"].min == {"nvidia.com/gpu": 1}
 
 
@@ -165,8 +209,10 @@ async def test_all_flaws_come_in_one_answer(hub: Hub) -> None:
     refusal = await hub.refused(manifest(tree(leaf("a", max={"cpu": "?"}), leaf("a", min={"cpu": 5}, max={"cpu": 1}))))
     assert refusal.code == 422
     assert {cause.field for cause in refusal.causes} == {
-        "spec.root.children[0].max[cpu]", "spec.root.children[1].name", "spec.root.children[1].min[cpu]",
-    }  # fmt: skip
+        "spec.root.children[0].max[cpu]",
+        "spec.root.children[1].name",
+        "spec.root.children[1].min[cpu]",
+    }
 
 
 async def test_an_unknown_field_in_a_node_is_refused(hub: Hub) -> None:
@@ -197,17 +243,25 @@ async def test_a_leaf_whose_work_is_over_may_go_and_limits_may_change_under_work
 
 
 async def _unit(hub: Hub, leaf_path: str, phase: str) -> None:
-    queue = await hub.made({
-        "apiVersion": "scheduling.x-k8s.io/v1alpha1", "kind": "Queue",
-        "metadata": {"name": "q", "namespace": "kube-queue",
-                     "annotations": {"kube-queue/quota-fullname": leaf_path}},
-        "spec": {"queuePolicy": "Block"},
-    })  # fmt: skip
+    queue = await hub.made(
+        {
+            "apiVersion": "scheduling.x-k8s.io/v1alpha1",
+            "kind": "Queue",
+            "metadata": {
+                "name": "q",
+                "namespace": "kube-queue",
+                "annotations": {"kube-queue/quota-fullname": leaf_path},
+            },
+            "spec": {"queuePolicy": "Block"},
+        }
+    )
     unit = {
-        "apiVersion": "scheduling.x-k8s.io/v1alpha1", "kind": "QueueUnit",
-        "metadata": {"name": "job", "namespace": "default"}, "spec": {"queue": queue["metadata"]["name"]},
+        "apiVersion": "scheduling.x-k8s.io/v1alpha1",
+        "kind": "QueueUnit",
+        "metadata": {"name": "job", "namespace": "default"},
+        "spec": {"queue": queue["metadata"]["name"]},
         "status": {"phase": phase},
-    }  # fmt: skip
+    }
     kind = hub.registry.need("scheduling.x-k8s.io", "queueunits")
     await hub.objects.create(kind, "default", unit, THE_HUB, with_status=True)
 

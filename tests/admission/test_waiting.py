@@ -21,9 +21,11 @@ def job(name: str, namespace: str = "team", *, leaf: str = "", suspend: bool = F
         spec["runPolicy"] = {"suspend": True}
     labels = {"quota.scheduling.alibabacloud.com/name": leaf} if leaf else {}
     return {
-        "apiVersion": "kubeflow.org/v1", "kind": "PyTorchJob",
-        "metadata": {"name": name, "namespace": namespace, "labels": labels}, "spec": spec,
-    }  # fmt: skip
+        "apiVersion": "kubeflow.org/v1",
+        "kind": "PyTorchJob",
+        "metadata": {"name": name, "namespace": namespace, "labels": labels},
+        "spec": spec,
+    }
 
 
 def tree(limits: Body, **leaf: Any) -> Body:
@@ -33,10 +35,11 @@ def tree(limits: Body, **leaf: Any) -> Body:
         {"name": "b", "namespaces": ["other"]},
     ]
     return {
-        "apiVersion": f"{QUOTA}/v1beta1", "kind": "ElasticQuotaTree",
+        "apiVersion": f"{QUOTA}/v1beta1",
+        "kind": "ElasticQuotaTree",
         "metadata": {"name": "elasticquotatree", "namespace": "kube-system"},
         "spec": {"root": {"name": "root", "max": whole, "min": whole, "children": children}},
-    }  # fmt: skip
+    }
 
 
 def config(**data: str) -> Body:

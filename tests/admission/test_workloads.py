@@ -27,20 +27,34 @@ def of(api_version: str, kind: str) -> Body:
 @pytest.mark.parametrize(
     ("body", "says"),
     [
-        pytest.param(policy(resourceSelectors=[of("workload.codeflare.dev/v1beta2", "AppWrapper")], **gang()),
-                     NAMED, id="an undeclared kind"),
-        pytest.param(policy(resourceSelectors=[of("kubeflow.org/v1", "PytorchJob")], **gang()),
-                     "did you mean PyTorchJob?", id="a gang kind misspelt"),
+        pytest.param(
+            policy(resourceSelectors=[of("workload.codeflare.dev/v1beta2", "AppWrapper")], **gang()),
+            NAMED,
+            id="an undeclared kind",
+        ),
+        pytest.param(
+            policy(resourceSelectors=[of("kubeflow.org/v1", "PytorchJob")], **gang()),
+            "did you mean PyTorchJob?",
+            id="a gang kind misspelt",
+        ),
         pytest.param(policy(resourceSelectors=[of("v1", "Event")], **gang()), "a policy of their own", id="no gang"),
         *(
-            pytest.param(policy(resourceSelectors=[of(*kind)], **more), "would start in no queue, or in every member",
-                         id=f"{kind[1]} {'with' if more else 'without'} Gang")
-            for kind in [("v1", "Pod"), ("v1", "ReplicationController"), ("apps/v1", "DaemonSet"),
-                         ("apps/v1", "ReplicaSet"), ("batch/v1", "CronJob")]
+            pytest.param(
+                policy(resourceSelectors=[of(*kind)], **more),
+                "would start in no queue, or in every member",
+                id=f"{kind[1]} {'with' if more else 'without'} Gang",
+            )
+            for kind in [
+                ("v1", "Pod"),
+                ("v1", "ReplicationController"),
+                ("apps/v1", "DaemonSet"),
+                ("apps/v1", "ReplicaSet"),
+                ("batch/v1", "CronJob"),
+            ]
             for more in ({}, gang())
         ),
     ],
-)  # fmt: skip
+)
 async def test_a_kind_with_pods_that_fleet_does_not_place_is_refused(hub: Hub, body: Body, says: str) -> None:
     for one in (body, {**body, "kind": "ClusterPropagationPolicy"}):
         refusal = await hub.refused(one)

@@ -76,9 +76,11 @@ async def test_the_proxy_of_the_api_goes_through_the_agent_from_every_process(hu
     other = await hub.process()
     async with member() as cluster:
         secret = {
-            "apiVersion": "v1", "kind": "Secret", "metadata": {"name": "member-m1", "namespace": SYSTEM_NAMESPACE},
+            "apiVersion": "v1",
+            "kind": "Secret",
+            "metadata": {"name": "member-m1", "namespace": SYSTEM_NAMESPACE},
             "data": {"kubeconfig": b64encode(cluster.kubeconfig.encode()).decode()},
-        }  # fmt: skip
+        }
         await hub.put("secrets", secret, namespace=SYSTEM_NAMESPACE)
         kind = hub.registry.need(CLUSTER, "clusters")
 
@@ -176,10 +178,12 @@ async def test_refusals_of_tunnels(hub: AgentHub, path: str, token: str, status:
     group = "rbac.authorization.k8s.io"
     role = {"apiVersion": f"{group}/v1", "kind": "ClusterRole", "metadata": {"name": "reads-all"}, "rules": [rule]}
     binding = {
-        "apiVersion": f"{group}/v1", "kind": "ClusterRoleBinding", "metadata": {"name": "reads-all"},
+        "apiVersion": f"{group}/v1",
+        "kind": "ClusterRoleBinding",
+        "metadata": {"name": "reads-all"},
         "roleRef": {"apiGroup": group, "kind": "ClusterRole", "name": "reads-all"},
         "subjects": [{"apiGroup": group, "kind": "User", "name": "reader"}],
-    }  # fmt: skip
+    }
     await hub.put("clusterroles", role, group)
     await hub.put("clusterrolebindings", binding, group)
     hub.processes[0].app.authorizer.invalidate()
@@ -205,9 +209,7 @@ async def test_an_agent_goes_with_its_token_and_with_its_member(hub: AgentHub) -
     async with running(first, second):
         await first.connected.wait()
         await second.connected.wait()
-        await hub.objects.delete(
-            hub.registry.need("", "secrets"), SYSTEM_NAMESPACE, "agent-m1", OPTIONS, {}
-        )  # fmt: skip
+        await hub.objects.delete(hub.registry.need("", "secrets"), SYSTEM_NAMESPACE, "agent-m1", OPTIONS, {})
         await eventually(lambda: "does not accept the token" in first.trouble)
         lease = hub.registry.need("coordination.k8s.io", "leases")
         await hub.objects.delete(lease, SYSTEM_NAMESPACE, "agent-m2", OPTIONS, {})

@@ -54,14 +54,20 @@ class Process:
         address = f"127.0.0.1:{listener.getsockname()[1]}"
         self.tunnels = Tunnels(
             hub.objects, hub.store, hub.clock, identity=f"process-{number}", address=address, limits=QUICK
-        )  # fmt: skip
+        )
         self.dialer = hub.dialer(self.tunnels)
         users = StaticTokens({"admin": ADMIN, "reader": User("reader", ("system:authenticated",))})
         self.app: Api = hub_app(
-            hub.objects, hub.store, hub.registry, clock=hub.clock, authorizer=Rbac(hub.store),
+            hub.objects,
+            hub.store,
+            hub.registry,
+            clock=hub.clock,
+            authorizer=Rbac(hub.store),
             authenticator=AnyOf(users, AgentTokens(hub.store), PeerTokens(KEY, hub.clock)),
-            extra_routes=self.tunnels.routes(), dial=self.dialer.dial, recheck_every_s=0.3,
-        )  # fmt: skip
+            extra_routes=self.tunnels.routes(),
+            dial=self.dialer.dial,
+            recheck_every_s=0.3,
+        )
         self.app.metrics.agents.set_function(lambda: len(self.tunnels))
         self.server = Server(self.app, listener=listener, cert=hub.cert, key=hub.key)
 
@@ -123,9 +129,11 @@ class AgentHub:
         secret = {"apiVersion": "v1", "kind": "Secret", "metadata": metadata, "data": {DIGEST: digest(token)}}
         await self.put("secrets", secret, namespace=SYSTEM_NAMESPACE)
         cluster = {
-            "apiVersion": f"{CLUSTER}/v1alpha1", "kind": "Cluster", "metadata": {"name": name},
+            "apiVersion": f"{CLUSTER}/v1alpha1",
+            "kind": "Cluster",
+            "metadata": {"name": name},
             "spec": {"syncMode": mode},
-        }  # fmt: skip
+        }
         await self.put("clusters", cluster, CLUSTER)
         return token
 

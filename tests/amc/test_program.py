@@ -50,12 +50,18 @@ class Login:
         """A kubeconfig beside the program."""
         path = self.folder / "kubeconfig"
         given = {"apiVersion": V1, "command": "./login", "interactiveMode": "Never", **more}
-        path.write_text(yaml.safe_dump({
-            "apiVersion": "v1", "kind": "Config", "current-context": "c",
-            "clusters": [{"name": "c", "cluster": {"server": server}}],
-            "users": [{"name": "u", "user": {"exec": given}}],
-            "contexts": [{"name": "c", "context": {"cluster": "c", "user": "u"}}],
-        }))  # fmt: skip
+        path.write_text(
+            yaml.safe_dump(
+                {
+                    "apiVersion": "v1",
+                    "kind": "Config",
+                    "current-context": "c",
+                    "clusters": [{"name": "c", "cluster": {"server": server}}],
+                    "users": [{"name": "u", "user": {"exec": given}}],
+                    "contexts": [{"name": "c", "context": {"cluster": "c", "user": "u"}}],
+                }
+            )
+        )
         return path
 
 

@@ -46,11 +46,13 @@ def test_what_is_no_pair_of_ports_is_refused(text: str) -> None:
 @pytest.mark.parametrize(
     ("metadata", "is_hubs"),
     [
-        ({"labels": {HUB_LABEL: "x"}}, True), ({"labels": {}}, False), ({}, False),
+        ({"labels": {HUB_LABEL: "x"}}, True),
+        ({"labels": {}}, False),
+        ({}, False),
         ({"labels": {HUB_LABEL: "x"}, "ownerReferences": [{"controller": True}]}, False),
         ({"labels": {HUB_LABEL: "x"}, "ownerReferences": [{"kind": "A"}]}, True),
     ],
-)  # fmt: skip
+)
 def test_the_hubs_are_the_objects_that_it_put_there_itself(metadata: dict[str, Any], is_hubs: bool) -> None:
     assert managed({"metadata": metadata}) is is_hubs
 
@@ -64,10 +66,13 @@ def test_files_have_documents_and_lists() -> None:
 @pytest.mark.parametrize(
     ("content", "why"),
     [
-        (b"", "no object is given"), (b"a: [", "f is not YAML"), (b"kind: A", "f: an object needs"),
-        (b"x", "an object needs"), (b"{apiVersion: v1, kind: A, metadata: x}", "an object needs"),
+        (b"", "no object is given"),
+        (b"a: [", "f is not YAML"),
+        (b"kind: A", "f: an object needs"),
+        (b"x", "an object needs"),
+        (b"{apiVersion: v1, kind: A, metadata: x}", "an object needs"),
     ],
-)  # fmt: skip
+)
 def test_what_is_no_object_is_refused(content: bytes, why: str) -> None:
     with pytest.raises(Refused, match=why):
         documents([("f", content)])

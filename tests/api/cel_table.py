@@ -12,33 +12,44 @@ def crd(kind: str, spec: dict[str, Any], **version: Any) -> dict[str, Any]:
     schema = {"type": "object", "properties": {"spec": spec}}
     plural = f"{kind.lower()}s"
     return {
-        "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
         "metadata": {"name": f"{plural}.{GROUP}"},
         "spec": {
-            "group": GROUP, "scope": "Namespaced", "names": {"plural": plural, "kind": kind},
+            "group": GROUP,
+            "scope": "Namespaced",
+            "names": {"plural": plural, "kind": kind},
             "versions": [
                 {"name": "v1", "served": True, "storage": True, "schema": {"openAPIV3Schema": schema}, **version}
             ],
         },
-    }  # fmt: skip
+    }
 
 
 _TEXT, _WHOLE, _NUMBER = {"type": "string"}, {"type": "integer"}, {"type": "number"}
 _SHORT = {"type": "string", "maxLength": 10}
 _PART = {"type": "object", "properties": {"n": _TEXT, "f": _NUMBER}}
 FIELDS: dict[str, Any] = {
-    "x": _WHOLE, "s": _TEXT, "ms": {"type": "string", "maxLength": 100}, "n": _NUMBER, "b": {"type": "boolean"},
-    "when": {"type": "string", "format": "date-time"}, "dur": {"type": "string", "format": "duration"},
-    "by": {"type": "string", "format": "byte"}, "l": {"type": "array", "items": _WHOLE},
+    "x": _WHOLE,
+    "s": _TEXT,
+    "ms": {"type": "string", "maxLength": 100},
+    "n": _NUMBER,
+    "b": {"type": "boolean"},
+    "when": {"type": "string", "format": "date-time"},
+    "dur": {"type": "string", "format": "duration"},
+    "by": {"type": "string", "format": "byte"},
+    "l": {"type": "array", "items": _WHOLE},
     "ml": {"type": "array", "maxItems": 10, "items": {"type": "string", "maxLength": 20}},
     "m": {"type": "object", "additionalProperties": _WHOLE},
     "mm": {"type": "object", "maxProperties": 5, "additionalProperties": {"type": "string", "maxLength": 5}},
-    "q": {"type": "array", "items": _PART}, "namespace": _TEXT, "a-b": _TEXT,
+    "q": {"type": "array", "items": _PART},
+    "namespace": _TEXT,
+    "a-b": _TEXT,
     "mq": {"type": "array", "maxItems": 20, "items": {"type": "object", "properties": {"n": _SHORT, "f": _NUMBER}}},
     "ios": {"x-kubernetes-int-or-string": True},
     "set": {"type": "array", "x-kubernetes-list-type": "set", "items": _TEXT},
     "o": {"type": "object", "properties": {"p": {"type": "object", "properties": {"q": _TEXT}}}},
-}  # fmt: skip
+}
 
 # Each is asked as the rule of an object with FIELDS.
 EXPRESSIONS = r"""
@@ -165,32 +176,46 @@ _OLD = [{"rule": "self == oldSelf"}]
 PLACES: dict[str, dict[str, Any]] = {
     "an atomic list": {"type": "array", "maxItems": 5, "items": {**_SHORT, "x-kubernetes-validations": _OLD}},
     "a map list": {
-        "type": "array", "maxItems": 5, "x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["n"],
-        "items": {"type": "object", "required": ["n"], "properties": {"n": _SHORT, "f": {
-            **_WHOLE, "x-kubernetes-validations": _OLD}}},
+        "type": "array",
+        "maxItems": 5,
+        "x-kubernetes-list-type": "map",
+        "x-kubernetes-list-map-keys": ["n"],
+        "items": {
+            "type": "object",
+            "required": ["n"],
+            "properties": {"n": _SHORT, "f": {**_WHOLE, "x-kubernetes-validations": _OLD}},
+        },
     },
     "an atomic object": {
-        "type": "object", "x-kubernetes-map-type": "atomic",
+        "type": "object",
+        "x-kubernetes-map-type": "atomic",
         "properties": {"n": {**_SHORT, "x-kubernetes-validations": _OLD}},
     },
     "many places": {
-        "type": "array", "items": {**_TEXT, "x-kubernetes-validations": [{"rule": "self.contains('a')"}]},
+        "type": "array",
+        "items": {**_TEXT, "x-kubernetes-validations": [{"rule": "self.contains('a')"}]},
     },
     "many places with a bound": {
-        "type": "array", "maxItems": 100, "items": {**_SHORT, "x-kubernetes-validations": [{"rule": "self != 'a'"}]},
+        "type": "array",
+        "maxItems": 100,
+        "items": {**_SHORT, "x-kubernetes-validations": [{"rule": "self != 'a'"}]},
     },
     "a map of texts": {
-        "type": "object", "additionalProperties": {**_TEXT, "x-kubernetes-validations": [{"rule": "self != 'a'"}]},
+        "type": "object",
+        "additionalProperties": {**_TEXT, "x-kubernetes-validations": [{"rule": "self != 'a'"}]},
     },
     "an embedded object": {
-        "type": "object", "x-kubernetes-embedded-resource": True, "x-kubernetes-preserve-unknown-fields": True,
+        "type": "object",
+        "x-kubernetes-embedded-resource": True,
+        "x-kubernetes-preserve-unknown-fields": True,
         "x-kubernetes-validations": [{"rule": "self.metadata.name != 'a' && self.kind == 'B'"}],
     },
     "several rules, of which one is wrong": {
-        "type": "object", "properties": {"x": _WHOLE},
+        "type": "object",
+        "properties": {"x": _WHOLE},
         "x-kubernetes-validations": [{"rule": "self.x > 1"}, {"rule": "self.z > 1"}, {"rule": "self.x"}],
     },
-}  # fmt: skip
+}
 
 
 def _rule(text: str, **more: Any) -> dict[str, Any]:
@@ -198,37 +223,79 @@ def _rule(text: str, **more: Any) -> dict[str, Any]:
 
 
 # The CRD whose objects are written.
-THING = crd("Thing", {
-    "type": "object",
-    "properties": {
-        "x": {**_WHOLE, "x-kubernetes-validations": [_rule("self >= 0", message="not below zero")]},
-        "grows": {**_WHOLE, "x-kubernetes-validations": [_rule("self >= oldSelf", reason="FieldValueForbidden")]},
-        "once": {**_SHORT, "x-kubernetes-validations": [
-            _rule("!oldSelf.hasValue() || oldSelf.value() == self", optionalOldSelf=True, message="is set once")]},
-        "name": {**_SHORT, "x-kubernetes-validations": [
-            _rule("self.startsWith('a')", messageExpression="'must start with a, not ' + self.substring(0, 1)")]},
-        "kept": {**_SHORT, "x-kubernetes-validations": [_rule("self != 'bad'", reason="FieldValueDuplicate")]},
-        "when": {"type": "string", "format": "date-time", "x-kubernetes-validations": [
-            _rule("self > timestamp('2020-01-01T00:00:00Z')", message="too early")]},
-        "ios": {"x-kubernetes-int-or-string": True, "x-kubernetes-validations": [
-            _rule("type(self) == int ? self > 1 : self.endsWith('%')"), _rule("self > 1")]},
-        "items": {
-            "type": "array", "maxItems": 9, "x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["k"],
-            "items": {"type": "object", "required": ["k"], "properties": {"k": _SHORT, "v": {
-                **_WHOLE, "x-kubernetes-validations": [_rule("self >= oldSelf"), _rule("self < 100")]}}},
+THING = crd(
+    "Thing",
+    {
+        "type": "object",
+        "properties": {
+            "x": {**_WHOLE, "x-kubernetes-validations": [_rule("self >= 0", message="not below zero")]},
+            "grows": {**_WHOLE, "x-kubernetes-validations": [_rule("self >= oldSelf", reason="FieldValueForbidden")]},
+            "once": {
+                **_SHORT,
+                "x-kubernetes-validations": [
+                    _rule("!oldSelf.hasValue() || oldSelf.value() == self", optionalOldSelf=True, message="is set once")
+                ],
+            },
+            "name": {
+                **_SHORT,
+                "x-kubernetes-validations": [
+                    _rule("self.startsWith('a')", messageExpression="'must start with a, not ' + self.substring(0, 1)")
+                ],
+            },
+            "kept": {**_SHORT, "x-kubernetes-validations": [_rule("self != 'bad'", reason="FieldValueDuplicate")]},
+            "when": {
+                "type": "string",
+                "format": "date-time",
+                "x-kubernetes-validations": [_rule("self > timestamp('2020-01-01T00:00:00Z')", message="too early")],
+            },
+            "ios": {
+                "x-kubernetes-int-or-string": True,
+                "x-kubernetes-validations": [
+                    _rule("type(self) == int ? self > 1 : self.endsWith('%')"),
+                    _rule("self > 1"),
+                ],
+            },
+            "items": {
+                "type": "array",
+                "maxItems": 9,
+                "x-kubernetes-list-type": "map",
+                "x-kubernetes-list-map-keys": ["k"],
+                "items": {
+                    "type": "object",
+                    "required": ["k"],
+                    "properties": {
+                        "k": _SHORT,
+                        "v": {**_WHOLE, "x-kubernetes-validations": [_rule("self >= oldSelf"), _rule("self < 100")]},
+                    },
+                },
+            },
+            "labels": {"type": "object", "maxProperties": 9, "additionalProperties": _SHORT},
+            "parts": {
+                "type": "array",
+                "maxItems": 9,
+                "items": {
+                    "type": "object",
+                    "properties": {"n": _WHOLE, "d": _WHOLE},
+                    "x-kubernetes-validations": [_rule("self.n / self.d > 0")],
+                },
+            },
         },
-        "labels": {"type": "object", "maxProperties": 9, "additionalProperties": _SHORT},
-        "parts": {"type": "array", "maxItems": 9, "items": {"type": "object", "properties": {"n": _WHOLE, "d": _WHOLE},
-            "x-kubernetes-validations": [_rule("self.n / self.d > 0")]}},
+        "x-kubernetes-validations": [
+            _rule("!has(self.labels) || !('no' in self.labels)", fieldPath=".labels['no']", message="is not allowed"),
+            _rule(
+                "!has(self.x) || !has(self.grows) || self.x <= self.grows",
+                reason="FieldValueRequired",
+                fieldPath=".grows",
+                messageExpression="self.x > 4 ? 'grows must be at least 5' : 'grows is small'",
+            ),
+            _rule(
+                "!has(self.name) || self.name != 'a-line'",
+                message="fixed",
+                messageExpression="self.name + '\\n'  + 'x' + '\\n'",
+            ),
+        ],
     },
-    "x-kubernetes-validations": [
-        _rule("!has(self.labels) || !('no' in self.labels)", fieldPath=".labels['no']", message="is not allowed"),
-        _rule("!has(self.x) || !has(self.grows) || self.x <= self.grows", reason="FieldValueRequired",
-              fieldPath=".grows", messageExpression="self.x > 4 ? 'grows must be at least 5' : 'grows is small'"),
-        _rule("!has(self.name) || self.name != 'a-line'", message="fixed",
-              messageExpression="self.name + '\\n'  + 'x' + '\\n'"),
-    ],
-})  # fmt: skip
+)
 
 # what -> (the spec that is there, None for a create; the spec that is written)
 WRITES: dict[str, tuple[dict[str, Any] | None, dict[str, Any]]] = {
@@ -252,10 +319,11 @@ WRITES: dict[str, tuple[dict[str, Any] | None, dict[str, Any]]] = {
     "it is set once": ({"once": "a"}, {"once": "b"}),
     "it is set": ({"x": 1}, {"x": 1, "once": "b"}),
     "an item shrinks": (
-        {"items": [{"k": "a", "v": 5}, {"k": "b", "v": 7}]}, {"items": [{"k": "b", "v": 6}, {"k": "a", "v": 5}]},
+        {"items": [{"k": "a", "v": 5}, {"k": "b", "v": 7}]},
+        {"items": [{"k": "b", "v": 6}, {"k": "a", "v": 5}]},
     ),
     "an item is new": ({"items": [{"k": "a", "v": 5}]}, {"items": [{"k": "b", "v": 1}, {"k": "a", "v": 5}]}),
-}  # fmt: skip
+}
 
 
 def _column(**column: Any) -> dict[str, Any]:
@@ -327,11 +395,16 @@ DEFINITIONS: dict[str, dict[str, Any]] = {
     "another scope": _spec(scope="World"),
     "a version in capitals": _spec(versions=[_version("V1", storage=True)]),
     "two versions": _spec(versions=[_version("v1", storage=True), _version("v2")]),
-    "two versions that share a flaw": _spec(versions=[
-        _version("v1", storage=True, schema={"openAPIV3Schema": _WRONG}),
-        _version("v2", schema={"openAPIV3Schema": _WRONG}),
-    ]),
-    "two versions, of which one is wrong": _spec(versions=[
-        _version("v1", storage=True), _version("v2", schema={"openAPIV3Schema": _WRONG}),
-    ]),
-}  # fmt: skip
+    "two versions that share a flaw": _spec(
+        versions=[
+            _version("v1", storage=True, schema={"openAPIV3Schema": _WRONG}),
+            _version("v2", schema={"openAPIV3Schema": _WRONG}),
+        ]
+    ),
+    "two versions, of which one is wrong": _spec(
+        versions=[
+            _version("v1", storage=True),
+            _version("v2", schema={"openAPIV3Schema": _WRONG}),
+        ]
+    ),
+}

@@ -14,8 +14,15 @@ GONE = object()  # a value: the field is taken out
 CREATOR = "metadata.annotations"  # the hub notes who made a job
 OF_A_CLUSTER: dict[str, tuple[str, ...]] = {
     "service": ("spec.ports.0.nodePort", "spec.clusterIP", "spec.clusterIPs", "spec.ipFamilies", "spec.ipFamilyPolicy"),
-    "pod": ("spec.serviceAccount", "spec.serviceAccountName", "spec.priority", "spec.preemptionPolicy",
-            "spec.tolerations", "spec.volumes", "spec.containers.0.volumeMounts"),
+    "pod": (
+        "spec.serviceAccount",
+        "spec.serviceAccountName",
+        "spec.priority",
+        "spec.preemptionPolicy",
+        "spec.tolerations",
+        "spec.volumes",
+        "spec.containers.0.volumeMounts",
+    ),
     "deployment": (CREATOR,),
     "statefulset": (CREATOR,),
     "job": (CREATOR, "metadata.labels", "spec.selector", "spec.template.metadata.labels"),
@@ -23,7 +30,7 @@ OF_A_CLUSTER: dict[str, tuple[str, ...]] = {
     "volume": ("metadata.finalizers", "status.lastPhaseTransitionTime"),
     "daemonset": ("metadata.annotations",),
     "autoscaler": ("status.currentMetrics",),
-}  # fmt: skip
+}
 
 C = "spec.containers.0"
 T = "spec.template.spec.containers.0"
@@ -98,12 +105,31 @@ WRONG: list[tuple[str, str, Any]] = [
     ("pod", "spec.tolerations", [{"key": "a", "tolerationSeconds": 1, "effect": "NoSchedule"}]),
     ("pod", "spec.tolerations", [{"key": "a", "effect": "Never"}]),
     ("pod", "spec.tolerations", [{"key": "a", "operator": "Like"}]),
-    ("pod", "spec.affinity", {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {
-        "nodeSelectorTerms": [{"matchExpressions": [{"key": "a", "operator": "In"}]}]}}}),
-    ("pod", "spec.affinity", {"podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [
-        {"labelSelector": SELECTOR, "topologyKey": ""}]}}),
-    ("pod", "spec.topologySpreadConstraints", [
-        {"maxSkew": 0, "topologyKey": "zone", "whenUnsatisfiable": "DoNotSchedule"}]),
+    (
+        "pod",
+        "spec.affinity",
+        {
+            "nodeAffinity": {
+                "requiredDuringSchedulingIgnoredDuringExecution": {
+                    "nodeSelectorTerms": [{"matchExpressions": [{"key": "a", "operator": "In"}]}]
+                }
+            }
+        },
+    ),
+    (
+        "pod",
+        "spec.affinity",
+        {
+            "podAffinity": {
+                "requiredDuringSchedulingIgnoredDuringExecution": [{"labelSelector": SELECTOR, "topologyKey": ""}]
+            }
+        },
+    ),
+    (
+        "pod",
+        "spec.topologySpreadConstraints",
+        [{"maxSkew": 0, "topologyKey": "zone", "whenUnsatisfiable": "DoNotSchedule"}],
+    ),
     ("podtemplate", "template.spec.containers", []),
     ("rc", "spec.template", GONE),
     ("rc", "spec.selector", {"app": "b"}),
@@ -251,14 +277,16 @@ WRONG: list[tuple[str, str, Any]] = [
     ("secret", "type", "kubernetes.io/dockerconfigjson"),
     ("secret", "type", "kubernetes.io/service-account-token"),
     ("runtimeclass", "handler", "A"),
-]  # fmt: skip
+]
 
 # (the sound object, the field, its value): a merge of it into the stored object is refused
 FROZEN: list[tuple[str, Body]] = [
     ("pod", {"spec": {"hostname": "a"}}),
     ("pod", {"spec": {"containers": [CONTAINER, {"name": "two", "image": "b"}]}}),
-    ("deployment", {"spec": {"selector": {"matchLabels": {"app": "b"}},
-                             "template": {"metadata": {"labels": {"app": "b"}}}}}),
+    (
+        "deployment",
+        {"spec": {"selector": {"matchLabels": {"app": "b"}}, "template": {"metadata": {"labels": {"app": "b"}}}}},
+    ),
     ("statefulset", {"spec": {"serviceName": "t"}}),
     ("job", {"spec": {"completions": 3}}),
     ("job", {"spec": {"template": {"spec": {"restartPolicy": "OnFailure"}}}}),
@@ -268,7 +296,7 @@ FROZEN: list[tuple[str, Body]] = [
     ("storageclass", {"reclaimPolicy": "Retain"}),
     ("storageclass", {"parameters": {"a": "b"}}),
     ("runtimeclass", {"handler": "other"}),
-]  # fmt: skip
+]
 
 # What is sound, and is written another way than it was sent.
 REWRITTEN: list[tuple[str, str, Any]] = [
@@ -276,18 +304,29 @@ REWRITTEN: list[tuple[str, str, Any]] = [
     ("secret", "stringData", {"a": "b"}),
     ("configmap", "binaryData", {"a": "YR=="}),
     ("lease", "spec.acquireTime", "2026-01-02T05:04:05.000001+02:00"),
-    ("deployment", f"{T}.resources", {"limits": {"cpu": "0.5", "memory": "1024Mi", GPU: "8"},
-                                      "requests": {"cpu": 0.25, "memory": "1e3", GPU: 8}}),
+    (
+        "deployment",
+        f"{T}.resources",
+        {"limits": {"cpu": "0.5", "memory": "1024Mi", GPU: "8"}, "requests": {"cpu": 0.25, "memory": "1e3", GPU: 8}},
+    ),
     ("deployment", f"{T}.image", "busybox"),
     ("deployment", f"{T}.image", "busybox@sha256:" + "a" * 64),
     ("deployment", f"{T}.ports", [{"containerPort": 80}]),
     ("deployment", f"{T}.livenessProbe", {"httpGet": {"port": 80}}),
     ("deployment", f"{T}.env", [{"name": "A", "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}}]),
     ("deployment", "spec.template.spec.serviceAccountName", "sa"),
-    ("deployment", "spec.template.spec.volumes", [
-        {"name": "a"}, {"name": "b", "secret": {"secretName": "s"}}, {"name": "c", "configMap": {"name": "c"}},
-        {"name": "d", "projected": {"sources": [{"serviceAccountToken": {"path": "t"}}]}},
-        {"name": "e", "hostPath": {"path": "/x"}}, {"name": "f", "emptyDir": {"sizeLimit": "1024Mi"}}]),
+    (
+        "deployment",
+        "spec.template.spec.volumes",
+        [
+            {"name": "a"},
+            {"name": "b", "secret": {"secretName": "s"}},
+            {"name": "c", "configMap": {"name": "c"}},
+            {"name": "d", "projected": {"sources": [{"serviceAccountToken": {"path": "t"}}]}},
+            {"name": "e", "hostPath": {"path": "/x"}},
+            {"name": "f", "emptyDir": {"sizeLimit": "1024Mi"}},
+        ],
+    ),
     ("deployment", "spec.strategy", {"type": "Recreate"}),
     ("pod", f"{C}.resources", {"limits": {"cpu": 1, GPU: 2}}),
     ("pod", "spec.hostNetwork", True),
@@ -298,7 +337,7 @@ REWRITTEN: list[tuple[str, str, Any]] = [
     ("service", "spec.sessionAffinity", "ClientIP"),
     ("daemonset", "spec.updateStrategy", {"type": "OnDelete"}),
     ("statefulset", "spec.updateStrategy", {"type": "OnDelete"}),
-]  # fmt: skip
+]
 
 
 def edited(name: str, field: str, value: Any) -> tuple[str, Body]:

@@ -112,13 +112,15 @@ class Hub:
     def kubeconfig(self, token: str = "admin-token") -> Path:
         path = self.folder / f"kubeconfig-{sha256(token.encode()).hexdigest()[:16]}"
         document = {
-            "apiVersion": "v1", "kind": "Config", "current-context": "hub",
+            "apiVersion": "v1",
+            "kind": "Config",
+            "current-context": "hub",
             "clusters": [
                 {"name": "hub", "cluster": {"server": self.server.url, "certificate-authority": str(self.cert)}}
             ],
             "users": [{"name": "user", "user": {"token": token}}],
             "contexts": [{"name": "hub", "context": {"cluster": "hub", "user": "user"}}],
-        }  # fmt: skip
+        }
         path.write_text(yaml.safe_dump(document))
         return path
 
@@ -127,14 +129,23 @@ class Hub:
     ) -> subprocess.Popen[str]:
         command = [binary, f"--kubeconfig={self.kubeconfig(token)}", f"--cache-dir={self.folder}/cache", *arguments]
         return subprocess.Popen(
-            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+            command,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
             env={**os.environ, **(env or {})},
-        )  # fmt: skip
+        )
 
     async def kubectl(
-        self, binary: str, *arguments: str, stdin: str = "", token: str = "admin-token",
-        env: dict[str, str] | None = None, ok: bool = True,
-    ) -> tuple[int, str, str]:  # fmt: skip
+        self,
+        binary: str,
+        *arguments: str,
+        stdin: str = "",
+        token: str = "admin-token",
+        env: dict[str, str] | None = None,
+        ok: bool = True,
+    ) -> tuple[int, str, str]:
         """Run kubectl to its end: (exit status, stdout, stderr). With `ok` a failure fails the test."""
         process = self.start_kubectl(binary, arguments, token=token, env=env)
         out, err = await asyncio.to_thread(process.communicate, stdin, 60)
@@ -163,13 +174,21 @@ async def open_hub(
     tokens = ServiceAccountTokens(key_pem(), store, clock)
     authenticator = AnyOf(TokenFile(tokens_path, clock), tokens)
     app = hub_app(
-        objects, store, registry, clock=clock, authenticator=authenticator,
+        objects,
+        store,
+        registry,
+        clock=clock,
+        authenticator=authenticator,
         console=console(authenticator) if console is not None else None,
-        authorizer=Rbac(store), openapi=OpenApi(registry), tokens=tokens, bookmark_every_s=0.3, parts=parts,
+        authorizer=Rbac(store),
+        openapi=OpenApi(registry),
+        tokens=tokens,
+        bookmark_every_s=0.3,
+        parts=parts,
         audit=audit,
         extra_routes=routes(objects) if routes is not None else None,
         mounts=mounts(objects) if mounts is not None else None,
-    )  # fmt: skip
+    )
     cert, key = self_signed(folder)
     server = Server(
         app, cert=cert, key=key, close_streams=app.close_streams, metrics=app.metrics.edge, client_authorities=(cert,)

@@ -47,26 +47,35 @@ def versions(*, storage: str = "v1") -> list[Body]:
     }
     return [
         {
-            "name": name, "served": True, "storage": name == storage,
-            "schema": {"openAPIV3Schema": {
-                "type": "object", "properties": {"spec": {"type": "object", "properties": properties}},
-            }},
+            "name": name,
+            "served": True,
+            "storage": name == storage,
+            "schema": {
+                "openAPIV3Schema": {
+                    "type": "object",
+                    "properties": {"spec": {"type": "object", "properties": properties}},
+                }
+            },
         }
         for name, properties in fields.items()
-    ]  # fmt: skip
+    ]
 
 
 def hooked_crd(converters: Converters, path: str, *, storage: str = "v1") -> Body:
     """A CRD whose objects the webhook at the path converts; its kind has the name of the path."""
     plural = path.replace("-", "") + "s"
     return {
-        "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
         "metadata": {"name": f"{plural}.{GROUP}"},
         "spec": {
-            "group": GROUP, "scope": "Cluster", "names": {"plural": plural, "kind": plural[:-1].capitalize()},
-            "versions": versions(storage=storage), "conversion": converters.conversion(path),
+            "group": GROUP,
+            "scope": "Cluster",
+            "names": {"plural": plural, "kind": plural[:-1].capitalize()},
+            "versions": versions(storage=storage),
+            "conversion": converters.conversion(path),
         },
-    }  # fmt: skip
+    }
 
 
 def converted(body: Body, version: str) -> Body:

@@ -9,9 +9,12 @@ Body = dict[str, Any]
 
 RULE: Body = {"operations": ["CREATE"], "apiGroups": [""], "apiVersions": ["v1"], "resources": ["pods"]}
 HOOK: Body = {
-    "name": "a.example.com", "clientConfig": {"url": "https://example.com/x"}, "rules": [RULE], "sideEffects": "None",
+    "name": "a.example.com",
+    "clientConfig": {"url": "https://example.com/x"},
+    "rules": [RULE],
+    "sideEffects": "None",
     "admissionReviewVersions": ["v1"],
-}  # fmt: skip
+}
 
 
 def _service(**fields: Any) -> Body:
@@ -88,6 +91,8 @@ EDITS: dict[str, Body] = {
 def edited(kind: str, number: int, edit: Body) -> Body:
     hook = {key: value for key, value in {**copy.deepcopy(HOOK), **edit}.items() if value is not None}
     return {
-        "apiVersion": "admissionregistration.k8s.io/v1", "kind": f"{kind}WebhookConfiguration",
-        "metadata": {"name": f"edit-{number}"}, "webhooks": [hook],
-    }  # fmt: skip
+        "apiVersion": "admissionregistration.k8s.io/v1",
+        "kind": f"{kind}WebhookConfiguration",
+        "metadata": {"name": f"edit-{number}"},
+        "webhooks": [hook],
+    }

@@ -40,16 +40,20 @@ class Hooks:
             "name": f"{name or path}.example.com",
             "clientConfig": {"url": self.url(path), "caBundle": b64encode(self.ca.encode()).decode()},
             "rules": [{"operations": ["*"], "apiGroups": [""], "apiVersions": ["v1"], "resources": ["configmaps"]}],
-            "sideEffects": "None", "admissionReviewVersions": ["v1"], **more,
-        }  # fmt: skip
+            "sideEffects": "None",
+            "admissionReviewVersions": ["v1"],
+            **more,
+        }
 
 
 def configuration(kind: str, name: str, *hooks: Body) -> Body:
     """A ValidatingWebhookConfiguration or MutatingWebhookConfiguration; `kind` is the first word of it."""
     return {
-        "apiVersion": "admissionregistration.k8s.io/v1", "kind": f"{kind}WebhookConfiguration",
-        "metadata": {"name": name}, "webhooks": list(hooks),
-    }  # fmt: skip
+        "apiVersion": "admissionregistration.k8s.io/v1",
+        "kind": f"{kind}WebhookConfiguration",
+        "metadata": {"name": name},
+        "webhooks": list(hooks),
+    }
 
 
 def _patch(*operations: Body) -> Body:
@@ -72,9 +76,20 @@ def _counted(request: Body) -> Body:
 
 def _echo(request: Body) -> Body:
     """A denial that says what was asked, but for what no two servers share."""
-    shown = {key: request.get(key) for key in (
-        "kind", "resource", "requestKind", "requestResource", "subResource", "name", "namespace", "operation", "dryRun",
-    )}  # fmt: skip
+    shown = {
+        key: request.get(key)
+        for key in (
+            "kind",
+            "resource",
+            "requestKind",
+            "requestResource",
+            "subResource",
+            "name",
+            "namespace",
+            "operation",
+            "dryRun",
+        )
+    }
     shown["options"] = {key: (request.get("options") or {}).get(key) for key in ("kind", "apiVersion", "dryRun")}
     shown["user"] = {key: request["userInfo"].get(key) for key in ("username", "groups")}
     shown["user"]["groups"] = sorted(set(shown["user"]["groups"] or ()) - {"system:authenticated"})

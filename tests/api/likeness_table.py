@@ -16,40 +16,52 @@ ROLES = f"{RBAC}/namespaces/like/roles"
 STRICT = "fieldValidation=Strict"
 
 CRD: dict[str, Any] = {
-    "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+    "apiVersion": "apiextensions.k8s.io/v1",
+    "kind": "CustomResourceDefinition",
     "metadata": {"name": "widgets.like.example.com"},
     "spec": {
-        "group": "like.example.com", "scope": "Namespaced",
+        "group": "like.example.com",
+        "scope": "Namespaced",
         "names": {"plural": "widgets", "singular": "widget", "kind": "Widget", "listKind": "WidgetList"},
-        "versions": [{
-            "name": "v1", "served": True, "storage": True, "subresources": {"status": {}},
-            "additionalPrinterColumns": [{"name": "Size", "type": "integer", "jsonPath": ".spec.size"}],
-            "schema": {"openAPIV3Schema": {
-                "type": "object",
-                "properties": {
-                    "spec": {
+        "versions": [
+            {
+                "name": "v1",
+                "served": True,
+                "storage": True,
+                "subresources": {"status": {}},
+                "additionalPrinterColumns": [{"name": "Size", "type": "integer", "jsonPath": ".spec.size"}],
+                "schema": {
+                    "openAPIV3Schema": {
                         "type": "object",
-                        "required": ["size"],
                         "properties": {
-                            "size": {"type": "integer", "minimum": 1, "maximum": 9},
-                            "color": {"type": "string", "enum": ["red", "blue"], "default": "red"},
-                            "name": {"type": "string", "pattern": "^[a-z]+$", "maxLength": 5},
-                            "tags": {"type": "object", "additionalProperties": {"type": "string"}},
-                            "parts": {
-                                "type": "array", "x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["id"],
-                                "items": {
-                                    "type": "object", "required": ["id"],
-                                    "properties": {"id": {"type": "string"}, "weight": {"type": "integer"}},
+                            "spec": {
+                                "type": "object",
+                                "required": ["size"],
+                                "properties": {
+                                    "size": {"type": "integer", "minimum": 1, "maximum": 9},
+                                    "color": {"type": "string", "enum": ["red", "blue"], "default": "red"},
+                                    "name": {"type": "string", "pattern": "^[a-z]+$", "maxLength": 5},
+                                    "tags": {"type": "object", "additionalProperties": {"type": "string"}},
+                                    "parts": {
+                                        "type": "array",
+                                        "x-kubernetes-list-type": "map",
+                                        "x-kubernetes-list-map-keys": ["id"],
+                                        "items": {
+                                            "type": "object",
+                                            "required": ["id"],
+                                            "properties": {"id": {"type": "string"}, "weight": {"type": "integer"}},
+                                        },
+                                    },
                                 },
                             },
+                            "status": {"type": "object", "properties": {"phase": {"type": "string"}}},
                         },
-                    },
-                    "status": {"type": "object", "properties": {"phase": {"type": "string"}}},
+                    }
                 },
-            }},
-        }],
+            }
+        ],
     },
-}  # fmt: skip
+}
 
 
 def cm(name: str, data: Any = None, **metadata: Any) -> dict[str, Any]:
@@ -157,8 +169,13 @@ CONFIG_MAPS = [
     Ask("delete it again", "DELETE", f"{MAPS}/new"),
     Ask("delete one with a finalizer: create", "POST", MAPS, cm("held", finalizers=["x.io/a"])),
     Ask("delete one with a finalizer", "DELETE", f"{MAPS}/held"),
-    Ask("add a finalizer while it goes", "PATCH",
-        f"{MAPS}/held", {"metadata": {"finalizers": ["x.io/a", "x.io/b"]}}, MERGE),
+    Ask(
+        "add a finalizer while it goes",
+        "PATCH",
+        f"{MAPS}/held",
+        {"metadata": {"finalizers": ["x.io/a", "x.io/b"]}},
+        MERGE,
+    ),
     Ask("take the last finalizer", "PATCH", f"{MAPS}/held", {"metadata": {"finalizers": None}}, MERGE),
     Ask("it is gone", "GET", f"{MAPS}/held"),
     Ask("delete the collection by label", "DELETE", f"{MAPS}?labelSelector=b%3Dc"),
@@ -170,7 +187,7 @@ CONFIG_MAPS = [
     Ask("an unknown group", "GET", "/apis/none.example.com/v1/things"),
     Ask("an unknown path", "GET", "/nowhere"),
     Ask("an unknown subresource", "GET", f"{MAPS}/a/status"),
-]  # fmt: skip
+]
 
 SECRET = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "s"}}
 OTHER_SECRET = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "t"}}
@@ -188,7 +205,7 @@ SECRETS_TABLE = [
     Ask("freeze it", "PATCH", f"{SECRETS}/t", {"immutable": True}, MERGE),
     Ask("change it frozen", "PATCH", f"{SECRETS}/t", {"stringData": {"a": "1"}}, MERGE),
     Ask("list Secrets as a table", "GET", SECRETS, accept=TABLE),
-]  # fmt: skip
+]
 
 WIDGETS_TABLE = [
     Ask("create a custom object", "POST", WIDGETS, w({"size": 1, "parts": [{"id": "a"}]}), keep="w"),
@@ -205,20 +222,39 @@ WIDGETS_TABLE = [
     Ask("update it with its revision, custom", "PUT", f"{WIDGETS}/w", w({"size": 2}, resourceVersion="{w.rv}")),
     Ask("update it with a stale revision, custom", "PUT", f"{WIDGETS}/w", w({"size": 3}, resourceVersion="{w.rv}")),
     Ask("update a missing one, custom", "PUT", f"{WIDGETS}/none", widget("none", {"size": 3})),
-    Ask("update a missing one with a revision, custom", "PUT",
-        f"{WIDGETS}/none", widget("none", {"size": 3}, resourceVersion="5")),
-    Ask("update its status without a revision", "PUT",
-        f"{WIDGETS}/w/status", {**w({"size": 2}), "status": {"phase": "A"}}),
-    Ask("merge patch its status", "PATCH",
-        f"{WIDGETS}/w/status", {"status": {"phase": "B"}, "spec": {"size": 5}}, MERGE),
+    Ask(
+        "update a missing one with a revision, custom",
+        "PUT",
+        f"{WIDGETS}/none",
+        widget("none", {"size": 3}, resourceVersion="5"),
+    ),
+    Ask(
+        "update its status without a revision",
+        "PUT",
+        f"{WIDGETS}/w/status",
+        {**w({"size": 2}), "status": {"phase": "A"}},
+    ),
+    Ask(
+        "merge patch its status", "PATCH", f"{WIDGETS}/w/status", {"status": {"phase": "B"}, "spec": {"size": 5}}, MERGE
+    ),
     Ask("merge patch a custom object", "PATCH", f"{WIDGETS}/w", {"spec": {"size": 4, "no": 1}}, MERGE),
     Ask("merge patch one to be invalid", "PATCH", f"{WIDGETS}/w", {"spec": {"size": 40}}, MERGE),
     Ask("merge patch an unknown field, strict", "PATCH", f"{WIDGETS}/w?{STRICT}", {"spec": {"no": 1}}, MERGE),
     Ask("strategic patch a custom object", "PATCH", f"{WIDGETS}/w", {}, STRATEGIC),
-    Ask("apply a custom object", "PATCH",
-        f"{WIDGETS}/w?fieldManager=one&force=true", w({"size": 4, "parts": [{"id": "b", "weight": 1}]}), APPLY),
-    Ask("apply with parts twice", "PATCH",
-        f"{WIDGETS}/w?fieldManager=one", w({"size": 4, "parts": [{"id": "b"}, {"id": "b"}]}), APPLY),
+    Ask(
+        "apply a custom object",
+        "PATCH",
+        f"{WIDGETS}/w?fieldManager=one&force=true",
+        w({"size": 4, "parts": [{"id": "b", "weight": 1}]}),
+        APPLY,
+    ),
+    Ask(
+        "apply with parts twice",
+        "PATCH",
+        f"{WIDGETS}/w?fieldManager=one",
+        w({"size": 4, "parts": [{"id": "b"}, {"id": "b"}]}),
+        APPLY,
+    ),
     Ask("apply an invalid one", "PATCH", f"{WIDGETS}/w?fieldManager=one", w({"size": 40}), APPLY),
     Ask("apply a wrong type, custom", "PATCH", f"{WIDGETS}/w?fieldManager=one", w({"size": "x"}), APPLY),
     Ask("apply a map for text, custom", "PATCH", f"{WIDGETS}/w?fieldManager=one", w({"name": {"a": 1}}), APPLY),
@@ -227,15 +263,17 @@ WIDGETS_TABLE = [
     Ask("merge patch a label of a number, custom", "PATCH", f"{WIDGETS}/w", {"metadata": {"labels": {"a": 1}}}, MERGE),
     Ask("list custom objects as a table", "GET", WIDGETS, accept=TABLE),
     Ask("delete a custom object", "DELETE", f"{WIDGETS}/w"),
-]  # fmt: skip
+]
 
 CLASS = {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": "high"}, "value": 7}
 ROLE = {"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "Role", "metadata": {"name": "r"}}
 BINDING = {
-    **ROLE, "kind": "RoleBinding", "metadata": {"name": "rb"},
+    **ROLE,
+    "kind": "RoleBinding",
+    "metadata": {"name": "rb"},
     "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": "r"},
     "subjects": [{"kind": "User", "name": "u"}],
-}  # fmt: skip
+}
 NO_VERBS = {"apiGroups": [""], "resources": ["pods"], "verbs": []}
 RULE = {"apiGroups": [""], "resources": ["pods"], "verbs": ["get"]}
 NAMESPACE = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "like-two"}}
@@ -267,16 +305,27 @@ OTHERS = [
     Ask("delete all Namespaces", "DELETE", NS),
     Ask("create a ServiceAccount", "POST", f"{NS}/like/serviceaccounts", ACCOUNT),
     Ask("create a Lease", "POST", LEASES, {**LEASE, "spec": {"holderIdentity": "a", "leaseDurationSeconds": 10}}),
-    Ask("create a Lease that lasts no time", "POST",
-        LEASES, {**LEASE, "metadata": {"name": "m"}, "spec": {"leaseDurationSeconds": 0}}),
+    Ask(
+        "create a Lease that lasts no time",
+        "POST",
+        LEASES,
+        {**LEASE, "metadata": {"name": "m"}, "spec": {"leaseDurationSeconds": 0}},
+    ),
     Ask("update it without a revision, lease", "PUT", f"{LEASES}/l", LEASE),
     Ask("get the CRD's names", "GET", f"{CRDS}/widgets.like.example.com", accept=TABLE),
     Ask("create a CRD with a wrong name", "POST", CRDS, {**CRD, "metadata": {"name": "gadgets.like.example.com"}}),
     Ask("update the CRD without a revision", "PUT", f"{CRDS}/widgets.like.example.com", CRD),
     Ask("change the CRD's scope", "PATCH", f"{CRDS}/widgets.like.example.com", {"spec": {"scope": "Cluster"}}, MERGE),
-    Ask("ask who may", "POST", "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews", {
-        "apiVersion": "authorization.k8s.io/v1", "kind": "SelfSubjectAccessReview",
-        "spec": {"resourceAttributes": {"verb": "get", "resource": "pods", "namespace": "like"}}}),
-]  # fmt: skip
+    Ask(
+        "ask who may",
+        "POST",
+        "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews",
+        {
+            "apiVersion": "authorization.k8s.io/v1",
+            "kind": "SelfSubjectAccessReview",
+            "spec": {"resourceAttributes": {"verb": "get", "resource": "pods", "namespace": "like"}},
+        },
+    ),
+]
 
 TABLE_OF_ASKS = [*CONFIG_MAPS, *SECRETS_TABLE, *WIDGETS_TABLE, *OTHERS]

@@ -37,15 +37,22 @@ def _deployment(name: str) -> Ask:
 
 
 def _case(
-    name: str, *mutations: str, asks: Sequence[Ask] = (), deployment: bool = False, binding: Body | None = None,
-    accepted: Sequence[str] = (), **spec: Any,
-) -> PolicyCase:  # fmt: skip
+    name: str,
+    *mutations: str,
+    asks: Sequence[Ask] = (),
+    deployment: bool = False,
+    binding: Body | None = None,
+    accepted: Sequence[str] = (),
+    **spec: Any,
+) -> PolicyCase:
     rules = _rules(_OF_DEPLOYMENTS if deployment else RULES)
     match = {"resourceRules": rules, "objectSelector": {"matchLabels": {"case": name}}}
     said = {
-        "matchConstraints": match, "mutations": [_mutation(one) for one in mutations], "reinvocationPolicy": "Never",
+        "matchConstraints": match,
+        "mutations": [_mutation(one) for one in mutations],
+        "reinvocationPolicy": "Never",
         **spec,
-    }  # fmt: skip
+    }
     asked = tuple(asks) or ((_deployment if deployment else _map)(name),)
     return PolicyCase(name, said, binding or {}, asked, frozenset(accepted), mutating=True)
 
@@ -80,19 +87,27 @@ MUTATIONS = [
     _case("two-mutations", LABEL, 'Object{data: {"x": object.metadata.labels.x}}'),
     _case("an-empty-object", "Object{}"),
     _case("no-operations", "true ? [] : " + ADD),
-    _case("escapes", '[JSONPatch{op: "add", path: "/metadata/annotations", value: {}}, JSONPatch{op: "add", path: '
-          '"/metadata/annotations/" + jsonpatch.escapeKey("a.b/c~d"), value: string(1)}]'),
-    _case("all-operations", '[JSONPatch{op: "test", path: "/data/a", value: "1"}, '
-          'JSONPatch{op: "copy", from: "/data/a", path: "/data/b"}, JSONPatch{op: "move", from: "/data/a", path: '
-          '"/data/c"}, JSONPatch{op: "replace", path: "/data/b", value: "2"}, '
-          'JSONPatch{op: "remove", path: "/metadata/labels"}]'),
+    _case(
+        "escapes",
+        '[JSONPatch{op: "add", path: "/metadata/annotations", value: {}}, JSONPatch{op: "add", path: '
+        '"/metadata/annotations/" + jsonpatch.escapeKey("a.b/c~d"), value: string(1)}]',
+    ),
+    _case(
+        "all-operations",
+        '[JSONPatch{op: "test", path: "/data/a", value: "1"}, '
+        'JSONPatch{op: "copy", from: "/data/a", path: "/data/b"}, JSONPatch{op: "move", from: "/data/a", path: '
+        '"/data/c"}, JSONPatch{op: "replace", path: "/data/b", value: "2"}, '
+        'JSONPatch{op: "remove", path: "/metadata/labels"}]',
+    ),
     _case("a-test-fails", '[JSONPatch{op: "test", path: "/data/a", value: "2"}] + ' + ADD),
     _case("a-path-is-missing", '[JSONPatch{op: "remove", path: "/data/none"}]', accepted=("message", "details")),
     _case("no-such-operation", '[JSONPatch{op: "grow", path: "/data/a"}]', accepted=("message", "details")),
     _case("an-unknown-field-by-patch", '[JSONPatch{op: "add", path: "/spec", value: 3}]'),
     _case("a-wrong-type-by-patch", '[JSONPatch{op: "add", path: "/data", value: 3}]'),
-    _case("an-object-by-patch", '[JSONPatch{op: "add", path: "/metadata/annotations", value: '
-          'Object.metadata.annotations{a: "b"}}]'),
+    _case(
+        "an-object-by-patch",
+        '[JSONPatch{op: "add", path: "/metadata/annotations", value: Object.metadata.annotations{a: "b"}}]',
+    ),
     _case("an-unknown-field", "Object{spec: Object.spec{a: 1}}"),
     _case("a-wrong-type", "Object{data: 3}"),
     _case("a-wrong-value", 'Object{data: {"a": 3}}'),
@@ -102,50 +117,111 @@ MUTATIONS = [
     _case("condition-false", LABEL, matchConditions=[{"name": "c", "expression": "request.name == 'other'"}]),
     _case("condition-fails", LABEL, matchConditions=[{"name": "c", "expression": "object.data.missing == 'x'"}]),
     _case("optional-fields", "Object{?data: optional.of({'b': '2'}), ?metadata: optional.none()}"),
-    _case("variables", "Object{data: {'b': variables.b}}", "Object{data: {'c': variables.b}}", variables=[
-        {"name": "a", "expression": "object.data.a"}, {"name": "b", "expression": "variables.a + string(size(object."
-         "data))"}]),
-    _case("params", "Object{data: {'b': params.data.a}}", paramKind=PARAMS,
-          binding={"paramRef": {"name": "params", "namespace": "hooked", "parameterNotFoundAction": "Deny"}}),
+    _case(
+        "variables",
+        "Object{data: {'b': variables.b}}",
+        "Object{data: {'c': variables.b}}",
+        variables=[
+            {"name": "a", "expression": "object.data.a"},
+            {"name": "b", "expression": "variables.a + string(size(object.data))"},
+        ],
+    ),
+    _case(
+        "params",
+        "Object{data: {'b': params.data.a}}",
+        paramKind=PARAMS,
+        binding={"paramRef": {"name": "params", "namespace": "hooked", "parameterNotFoundAction": "Deny"}},
+    ),
     _case("params-missing", LABEL, paramKind=PARAMS, binding={"paramRef": {**REF, "name": "no"}}),
-    _case("the-request", "Object{data: {'b': request.operation + ' ' + request.resource.resource + ' ' + "
-          "namespaceObject.metadata.name}}"),
-    _case("again", "Object{data: {'n': string(int(object.data.n) + 1)}}", reinvocationPolicy="IfNeeded",
-          asks=[_map("again", n="0")]),
-    _case("webhook-and-policy", "Object{data: {'n': string(int(object.data.n) + 1)}}", reinvocationPolicy="IfNeeded",
-          asks=[_map("webhook-and-policy", n="5")]),  # a case of webhooks has the same name, and the same label
+    _case(
+        "the-request",
+        "Object{data: {'b': request.operation + ' ' + request.resource.resource + ' ' + "
+        "namespaceObject.metadata.name}}",
+    ),
+    _case(
+        "again",
+        "Object{data: {'n': string(int(object.data.n) + 1)}}",
+        reinvocationPolicy="IfNeeded",
+        asks=[_map("again", n="0")],
+    ),
+    _case(
+        "webhook-and-policy",
+        "Object{data: {'n': string(int(object.data.n) + 1)}}",
+        reinvocationPolicy="IfNeeded",
+        asks=[_map("webhook-and-policy", n="5")],
+    ),  # a case of webhooks has the same name, and the same label
     _case("not-again", "Object{data: {'n': string(int(object.data.n) + 1)}}", asks=[_map("not-again", n="0")]),
-    _case("on-update", "Object{data: {'n': string(int(object.data.n) + 1)}}", asks=[
-        _map("on-update", n="0"),
-        Ask("change", "PATCH", f"{MAPS}/of-on-update", {"data": {"b": "2"}}, MERGE),
-        Ask("get", "GET", f"{MAPS}/of-on-update"), Ask("delete", "DELETE", f"{MAPS}/of-on-update")]),
+    _case(
+        "on-update",
+        "Object{data: {'n': string(int(object.data.n) + 1)}}",
+        asks=[
+            _map("on-update", n="0"),
+            Ask("change", "PATCH", f"{MAPS}/of-on-update", {"data": {"b": "2"}}, MERGE),
+            Ask("get", "GET", f"{MAPS}/of-on-update"),
+            Ask("delete", "DELETE", f"{MAPS}/of-on-update"),
+        ],
+    ),
     _case("bad-outcome", "Object{data: {'not a key!': 'x'}}"),
-    _case("merges-containers", _pod(f"containers: [{POD}.containers{{name: 'two', image: 'j'}}, {POD}.containers"
-          "{name: 'three', image: 'k'}]"), deployment=True),
+    _case(
+        "merges-containers",
+        _pod(
+            f"containers: [{POD}.containers{{name: 'two', image: 'j'}}, {POD}.containers{{name: 'three', image: 'k'}}]"
+        ),
+        deployment=True,
+    ),
     _case("atomic", _pod(f"containers: [{POD}.containers{{name: 'two', args: ['y']}}]"), deployment=True),
-    _case("no-identity", _pod(f"containers: [{POD}.containers{{image: 'y'}}]"), deployment=True,
-          accepted=("code", "message", "details")),  # there the key has a default: the object is refused instead
-    _case("duplicates", _pod(f"containers: [{POD}.containers{{name: 'y'}}, {POD}.containers{{name: 'y'}}]"),
-          deployment=True),
-    _case("makes-room-for-defaults", _pod(f"initContainers: [{POD}.initContainers{{name: 'mesh', image: 'i', ports: "
-          f"[{POD}.initContainers.ports{{containerPort: 8080}}], restartPolicy: 'Always'}}]"), deployment=True),
-    _case("replicas", "Object{spec: Object.spec{replicas: 3, strategy: Object.spec.strategy{rollingUpdate: "
-          "Object.spec.strategy.rollingUpdate{maxSurge: '50%'}}}}", deployment=True),
+    _case(
+        "no-identity",
+        _pod(f"containers: [{POD}.containers{{image: 'y'}}]"),
+        deployment=True,
+        accepted=("code", "message", "details"),
+    ),  # there the key has a default: the object is refused instead
+    _case(
+        "duplicates",
+        _pod(f"containers: [{POD}.containers{{name: 'y'}}, {POD}.containers{{name: 'y'}}]"),
+        deployment=True,
+    ),
+    _case(
+        "makes-room-for-defaults",
+        _pod(
+            f"initContainers: [{POD}.initContainers{{name: 'mesh', image: 'i', ports: "
+            f"[{POD}.initContainers.ports{{containerPort: 8080}}], restartPolicy: 'Always'}}]"
+        ),
+        deployment=True,
+    ),
+    _case(
+        "replicas",
+        "Object{spec: Object.spec{replicas: 3, strategy: Object.spec.strategy{rollingUpdate: "
+        "Object.spec.strategy.rollingUpdate{maxSurge: '50%'}}}}",
+        deployment=True,
+    ),
     _case("a-number-as-text", "Object{spec: Object.spec{replicas: '3'}}", deployment=True),
     _case("deep-unknown", _pod("nodes: 3"), deployment=True),
-    _case("resources", _pod(f"containers: object.spec.template.spec.containers.map(c, {POD}.containers{{name: c.name, "
-          f"resources: {POD}.containers.resources{{limits: {{'cpu': '1.50'}}}}}})"), deployment=True),
-    _case("wrong-type-of-a-field-by-patch", '[JSONPatch{op: "add", path: "/spec/replicas", value: "x"}]',
-          deployment=True, accepted=("message", "details")),
-]  # fmt: skip
+    _case(
+        "resources",
+        _pod(
+            f"containers: object.spec.template.spec.containers.map(c, {POD}.containers{{name: c.name, "
+            f"resources: {POD}.containers.resources{{limits: {{'cpu': '1.50'}}}}}})"
+        ),
+        deployment=True,
+    ),
+    _case(
+        "wrong-type-of-a-field-by-patch",
+        '[JSONPatch{op: "add", path: "/spec/replicas", value: "x"}]',
+        deployment=True,
+        accepted=("message", "details"),
+    ),
+]
 LAST_MUTATION = _case("last-mutation", LABEL)
 
 
 def _spec(*mutations: Body, **fields: Any) -> Body:
     spec = {
-        "matchConstraints": {"resourceRules": _rules(RULES)}, "reinvocationPolicy": "Never",
-        "mutations": list(mutations) or [_mutation(LABEL)], **fields,
-    }  # fmt: skip
+        "matchConstraints": {"resourceRules": _rules(RULES)},
+        "reinvocationPolicy": "Never",
+        "mutations": list(mutations) or [_mutation(LABEL)],
+        **fields,
+    }
     return {key: value for key, value in spec.items() if value is not None}
 
 
@@ -185,10 +261,12 @@ WRITTEN_MUTATIONS: dict[str, tuple[str, Body]] = {
     "an authorizer": ("", _of("authorizer.requestResource.check('get').allowed() ? Object{} : Object{a: 1}")),
     "a wrong authorizer": ("", _of("Object{a: authorizer.check('get')}")),
     "a binding of mutations": ("Binding", {"policyName": "p"}),
-    "a binding to a deletion": ("Binding", {"policyName": "p", "matchResources": {
-        "resourceRules": [{**RULES[0], "operations": ["DELETE"]}]}}),
+    "a binding to a deletion": (
+        "Binding",
+        {"policyName": "p", "matchResources": {"resourceRules": [{**RULES[0], "operations": ["DELETE"]}]}},
+    ),
     "a binding to nothing": ("Binding", {"policyName": ""}),
-}  # fmt: skip
+}
 
 
 def written_mutation(what: str) -> Ask:

@@ -30,20 +30,27 @@ class PolicyCase:
         """The policy and its binding."""
         word = "Mutating" if self.mutating else "Validating"
         policy = {
-            "apiVersion": GROUP, "kind": f"{word}AdmissionPolicy", "metadata": {"name": self.name},
+            "apiVersion": GROUP,
+            "kind": f"{word}AdmissionPolicy",
+            "metadata": {"name": self.name},
             "spec": {
                 "matchConstraints": {
-                    "resourceRules": RULES, "objectSelector": {"matchLabels": {"case": self.name}},
+                    "resourceRules": RULES,
+                    "objectSelector": {"matchLabels": {"case": self.name}},
                 },
                 **self.spec,
             },
-        }  # fmt: skip
+        }
         binding = {
-            "apiVersion": GROUP, "kind": f"{word}AdmissionPolicyBinding", "metadata": {"name": f"{self.name}-bound"},
+            "apiVersion": GROUP,
+            "kind": f"{word}AdmissionPolicyBinding",
+            "metadata": {"name": f"{self.name}-bound"},
             "spec": {
-                "policyName": self.name, **({} if self.mutating else {"validationActions": ["Deny"]}), **self.binding,
+                "policyName": self.name,
+                **({} if self.mutating else {"validationActions": ["Deny"]}),
+                **self.binding,
             },
-        }  # fmt: skip
+        }
         return [policy, binding]
 
 
@@ -52,14 +59,21 @@ def _create(name: str, data: Body | None, what: str = "create") -> Ask:
 
 
 def _case(
-    name: str, *validations: Body | str, asks: Sequence[Ask] = (), binding: Body | None = None,
-    accepted: Sequence[str] = (), **spec: Any,
-) -> PolicyCase:  # fmt: skip
+    name: str,
+    *validations: Body | str,
+    asks: Sequence[Ask] = (),
+    binding: Body | None = None,
+    accepted: Sequence[str] = (),
+    **spec: Any,
+) -> PolicyCase:
     listed = [item if isinstance(item, dict) else {"expression": item} for item in validations]
     return PolicyCase(
-        name, {**({"validations": listed} if listed else {}), **spec}, binding or {},
-        tuple(asks) or (_create(name, {"a": "1"}),), frozenset(accepted),
-    )  # fmt: skip
+        name,
+        {**({"validations": listed} if listed else {}), **spec},
+        binding or {},
+        tuple(asks) or (_create(name, {"a": "1"}),),
+        frozenset(accepted),
+    )
 
 
 FALSE = "object.data.a == '2'"
@@ -81,52 +95,99 @@ POLICIES = [
     _case("audits", FALSE, binding={"validationActions": ["Audit"]}),
     _case("condition-false", FALSE, matchConditions=[{"name": "c", "expression": "request.name == 'other'"}]),
     _case("condition-fails", FALSE, matchConditions=[{"name": "c", "expression": "object.data.missing == 'x'"}]),
-    _case("variables", {"expression": "variables.b == '2'", "messageExpression": "'b is ' + variables.b"}, variables=[
-        {"name": "a", "expression": "object.data.a"}, {"name": "b", "expression": "variables.a + variables.a"}]),
+    _case(
+        "variables",
+        {"expression": "variables.b == '2'", "messageExpression": "'b is ' + variables.b"},
+        variables=[
+            {"name": "a", "expression": "object.data.a"},
+            {"name": "b", "expression": "variables.a + variables.a"},
+        ],
+    ),
     _case("unused-variable", "true", variables=[{"name": "a", "expression": "object.data.missing"}]),
-    _case("params", {"expression": "object.data.a == params.data.a", "messageExpression": "'not ' + params.data.a"},
-          paramKind=PARAMS, binding={"paramRef": {**OF_PARAMS, "namespace": "hooked"}}),
-    _case("params-of-its-namespace", "object.data.a == params.data.a", paramKind=PARAMS,
-          binding={"paramRef": OF_PARAMS}),
+    _case(
+        "params",
+        {"expression": "object.data.a == params.data.a", "messageExpression": "'not ' + params.data.a"},
+        paramKind=PARAMS,
+        binding={"paramRef": {**OF_PARAMS, "namespace": "hooked"}},
+    ),
+    _case(
+        "params-of-its-namespace", "object.data.a == params.data.a", paramKind=PARAMS, binding={"paramRef": OF_PARAMS}
+    ),
     _case("params-missing", "true", paramKind=PARAMS, binding={"paramRef": {**OF_PARAMS, "name": "no"}}),
-    _case("params-missing-allowed", FALSE, paramKind=PARAMS,
-          binding={"paramRef": {"name": "no", "parameterNotFoundAction": "Allow"}}),
-    _case("params-by-label", "object.data.a == params.data.a", paramKind=PARAMS, binding={"paramRef": {
-        "selector": {"matchLabels": {"kind": "params"}}, "parameterNotFoundAction": "Deny"}}),
+    _case(
+        "params-missing-allowed",
+        FALSE,
+        paramKind=PARAMS,
+        binding={"paramRef": {"name": "no", "parameterNotFoundAction": "Allow"}},
+    ),
+    _case(
+        "params-by-label",
+        "object.data.a == params.data.a",
+        paramKind=PARAMS,
+        binding={"paramRef": {"selector": {"matchLabels": {"kind": "params"}}, "parameterNotFoundAction": "Deny"}},
+    ),
     _case("without-params", "params == null", paramKind=PARAMS),
     _case("namespace", "namespaceObject.metadata.name == 'elsewhere'"),
-    _case("request", {"expression": "false", "messageExpression": "request.operation + ' ' + request.name + ' by ' + "
-                      "request.userInfo.username + ' of ' + request.resource.resource"}),
+    _case(
+        "request",
+        {
+            "expression": "false",
+            "messageExpression": "request.operation + ' ' + request.name + ' by ' + "
+            "request.userInfo.username + ' of ' + request.resource.resource",
+        },
+    ),
     _case("no-old-object", {"expression": "oldObject != null"}),
-    _case("bound-elsewhere", FALSE, binding={"matchResources": {
-        "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "other"}}}}),
+    _case(
+        "bound-elsewhere",
+        FALSE,
+        binding={"matchResources": {"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "other"}}}},
+    ),
     _case("excluded", FALSE, binding={"matchResources": {"excludeResourceRules": RULES}}),
-    _case("named", FALSE, binding={"matchResources": {"resourceRules": [
-        {**RULES[0], "resourceNames": ["of-named"]}]}}),
+    _case("named", FALSE, binding={"matchResources": {"resourceRules": [{**RULES[0], "resourceNames": ["of-named"]}]}}),
     _case("annotates", auditAnnotations=[{"key": "a", "valueExpression": "'a is ' + object.data.a"}]),
     _case("annotation-fails", auditAnnotations=[{"key": "a", "valueExpression": "'' + object.data.missing"}]),
-    _case("updates", "request.operation != 'UPDATE' || object.data.a == oldObject.data.a", asks=(
-        _create("updates", {"a": "1"}), Ask("change", "PATCH", f"{MAPS}/of-updates", {"data": {"a": "2"}}, MERGE),
-        Ask("add", "PATCH", f"{MAPS}/of-updates", {"data": {"b": "2"}}, MERGE),
-        Ask("delete", "DELETE", f"{MAPS}/of-updates"))),
+    _case(
+        "updates",
+        "request.operation != 'UPDATE' || object.data.a == oldObject.data.a",
+        asks=(
+            _create("updates", {"a": "1"}),
+            Ask("change", "PATCH", f"{MAPS}/of-updates", {"data": {"a": "2"}}, MERGE),
+            Ask("add", "PATCH", f"{MAPS}/of-updates", {"data": {"b": "2"}}, MERGE),
+            Ask("delete", "DELETE", f"{MAPS}/of-updates"),
+        ),
+    ),
     _case("authorized", "!authorizer.group('').resource('secrets').namespace('hooked').check('get').allowed()"),
-    _case("an-account-is-not-authorized", "authorizer.serviceAccount('hooked', 'x').group('').resource('secrets')"
-          ".namespace('hooked').name('s').check('get').allowed()"),
+    _case(
+        "an-account-is-not-authorized",
+        "authorizer.serviceAccount('hooked', 'x').group('').resource('secrets')"
+        ".namespace('hooked').name('s').check('get').allowed()",
+    ),
     _case("an-accounts-path", "authorizer.serviceAccount('hooked', 'x').path('/metrics').check('get').allowed()"),
     _case("a-path", "!authorizer.path('/metrics').check('get').allowed()"),
     _case("no-path", "authorizer.path(' ').check('get').allowed()"),
     _case("no-account", "authorizer.serviceAccount('hooked', 'A B').path('/metrics').check('get').allowed()"),
     _case("the-requested-resource", "authorizer.requestResource.check('create').errored()"),
-    _case("an-authorized-condition", FALSE, matchConditions=[
-        {"name": "c", "expression": "!authorizer.requestResource.check('create').allowed()"}]),
+    _case(
+        "an-authorized-condition",
+        FALSE,
+        matchConditions=[{"name": "c", "expression": "!authorizer.requestResource.check('create').allowed()"}],
+    ),
     _case("a-call-costs-too-much", " && ".join(["authorizer.requestResource.check('create').allowed()"] * 3)),
     _case("a-policy-costs-too-much", *["authorizer.requestResource.check('create').allowed()"] * 30),
-    _case("conditions-cost-too-much", FALSE, matchConditions=[
-        {"name": f"c{n}", "expression": "authorizer.requestResource.check('create').allowed()"} for n in range(9)]),
+    _case(
+        "conditions-cost-too-much",
+        FALSE,
+        matchConditions=[
+            {"name": f"c{n}", "expression": "authorizer.requestResource.check('create').allowed()"} for n in range(9)
+        ],
+    ),
     _case("typed-namespace", "namespaceObject.metadata.creationTimestamp < timestamp('2020-01-01T00:00:00Z')"),
-    _case("keeps", "request.operation != 'DELETE'", asks=(
-        _create("keeps", {"a": "1"}), Ask("delete", "DELETE", f"{MAPS}/of-keeps"))),
-]  # fmt: skip
+    _case(
+        "keeps",
+        "request.operation != 'DELETE'",
+        asks=(_create("keeps", {"a": "1"}), Ask("delete", "DELETE", f"{MAPS}/of-keeps")),
+    ),
+]
 LAST = _case("last-policy", FALSE)
 
 
@@ -167,10 +228,18 @@ WRITTEN: dict[str, tuple[str, Body]] = {
     "a variable with a reserved name": ("", _spec(variables=[{"name": "for", "expression": "1"}])),
     "an annotation with a wrong key": ("", _spec(auditAnnotations=[{"key": "a b", "valueExpression": "'x'"}])),
     "an annotation without an expression": ("", _spec(auditAnnotations=[{"key": "a", "valueExpression": " "}])),
-    "a message that asks for rights": ("", _spec(validations=[
-        {"expression": "true", "messageExpression": "authorizer.requestResource.check('get').reason()"}])),
-    "a validation that asks for rights": ("", _spec(validations=[
-        {"expression": "authorizer.requestResource.check('get').allowed()"}])),
+    "a message that asks for rights": (
+        "",
+        _spec(
+            validations=[
+                {"expression": "true", "messageExpression": "authorizer.requestResource.check('get').reason()"}
+            ]
+        ),
+    ),
+    "a validation that asks for rights": (
+        "",
+        _spec(validations=[{"expression": "authorizer.requestResource.check('get').allowed()"}]),
+    ),
     "an unknown part of the request": ("", _spec(validations=[{"expression": "request.user == 'a'"}])),
     "a name that is a number": ("", _spec(validations=[{"expression": "request.userInfo.groups == 3"}])),
     "a binding": ("Binding", _bound()),
@@ -183,7 +252,7 @@ WRITTEN: dict[str, tuple[str, Body]] = {
     "parameters without an action": ("Binding", _bound(paramRef={"name": "n"})),
     "parameters with an unknown action": ("Binding", _bound(paramRef={**REF, "parameterNotFoundAction": "Cry"})),
     "parameters by name and label": ("Binding", _bound(paramRef={**REF, "selector": {}})),
-}  # fmt: skip
+}
 
 
 def written(what: str) -> Ask:

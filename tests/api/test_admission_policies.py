@@ -18,22 +18,29 @@ __all__ = ["pki", "world"]  # fixtures
 
 
 POLICY = {
-    "apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingAdmissionPolicy", "metadata": {"name": "p"},
+    "apiVersion": "admissionregistration.k8s.io/v1",
+    "kind": "ValidatingAdmissionPolicy",
+    "metadata": {"name": "p"},
     "spec": {
         "paramKind": {"apiVersion": "v1", "kind": "Secret"},
-        "matchConstraints": {"resourceRules": [
-            {"operations": ["*"], "apiGroups": [""], "apiVersions": ["v1"], "resources": ["configmaps"]}]},
+        "matchConstraints": {
+            "resourceRules": [
+                {"operations": ["*"], "apiGroups": [""], "apiVersions": ["v1"], "resources": ["configmaps"]}
+            ]
+        },
         "validations": [{"expression": "false", "messageExpression": "string(params.data.key)"}],
     },
-}  # fmt: skip
+}
 BINDING = {
-    "apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingAdmissionPolicyBinding",
+    "apiVersion": "admissionregistration.k8s.io/v1",
+    "kind": "ValidatingAdmissionPolicyBinding",
     "metadata": {"name": "b"},
     "spec": {
-        "policyName": "p", "validationActions": ["Deny"],
+        "policyName": "p",
+        "validationActions": ["Deny"],
         "paramRef": {"name": "s", "namespace": "default", "parameterNotFoundAction": "Deny"},
     },
-}  # fmt: skip
+}
 
 
 RBAC = "/apis/rbac.authorization.k8s.io/v1"
@@ -89,8 +96,14 @@ async def test_a_policy_asks_for_the_rights_of_the_user(world: World) -> None:
 
 
 async def test_the_status_of_a_policy_says_what_is_wrong_for_the_kinds_that_it_names(world: World) -> None:
-    rules = [{"operations": ["*"], "apiGroups": ["apps", ""], "apiVersions": ["v1"],
-              "resources": ["deployments", "configmaps", "pods/exec"]}]  # fmt: skip
+    rules = [
+        {
+            "operations": ["*"],
+            "apiGroups": ["apps", ""],
+            "apiVersions": ["v1"],
+            "resources": ["deployments", "configmaps", "pods/exec"],
+        }
+    ]
     spec: Body = {
         "matchConstraints": {"resourceRules": rules},
         "variables": [{"name": "wanted", "expression": "object.spec.replicas"}],
@@ -103,8 +116,9 @@ async def test_the_status_of_a_policy_says_what_is_wrong_for_the_kinds_that_it_n
     made = (await world.api.post(there, json={"metadata": {"name": "p"}, "spec": spec})).json()
     warnings = made["status"]["typeChecking"]["expressionWarnings"]
     assert [warning["fieldRef"] for warning in warnings] == [
-        "spec.validations[1].expression", "spec.validations[1].messageExpression",
-    ]  # fmt: skip
+        "spec.validations[1].expression",
+        "spec.validations[1].messageExpression",
+    ]
     assert warnings[0]["warning"].startswith(
         "apps/v1, Kind=Deployment: ERROR: <input>:1:7: undefined field 'data'\n | object.data.x"
     )

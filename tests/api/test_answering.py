@@ -34,10 +34,18 @@ class Wire:
 def cycle(wire: Any, method: str = "GET", keep_alive: bool = True) -> Cycle:
     log = logging.getLogger(__name__)
     return Cycle(
-        scope={"method": method, "type": "http"}, transport=wire, flow=FlowControl(wire), logger=log,  # type: ignore[typeddict-item]
-        access_logger=log, access_log=False, default_headers=[DATE], message_event=asyncio.Event(),
-        expect_100_continue=False, keep_alive=keep_alive, on_response=lambda: None,
-    )  # fmt: skip
+        scope={"method": method, "type": "http"},
+        transport=wire,
+        flow=FlowControl(wire),
+        logger=log,  # type: ignore[typeddict-item]
+        access_logger=log,
+        access_log=False,
+        default_headers=[DATE],
+        message_event=asyncio.Event(),
+        expect_100_continue=False,
+        keep_alive=keep_alive,
+        on_response=lambda: None,
+    )
 
 
 def start(*headers: tuple[bytes, bytes], status: int = 200) -> dict[str, Any]:

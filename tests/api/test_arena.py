@@ -25,23 +25,30 @@ def manifest(kind: str, name: str) -> dict[str, Any]:
     """A gang of three, as `arena submit --gang` labels it."""
     specs, container, roles = ROLES[kind]
     labels = {
-        "app": kind.lower(), "chart": f"{kind.lower()}-0.1.0", "release": name, "heritage": "Helm", "createdBy": kind,
-    }  # fmt: skip
+        "app": kind.lower(),
+        "chart": f"{kind.lower()}-0.1.0",
+        "release": name,
+        "heritage": "Helm",
+        "createdBy": kind,
+    }
     group = {"name": name, "min-available": "3"}
     gang = {f"pod-group.scheduling.sigs.k8s.io/{field}": value for field, value in group.items()}
     limits = {"limits": {"nvidia.com/gpu": "1"}}
     pod = {"containers": [{"name": container, "image": "i", "command": ["sh", "-c", "train"], "resources": limits}]}
     replicas = {
         role: {
-            "replicas": count, "restartPolicy": "Never",
+            "replicas": count,
+            "restartPolicy": "Never",
             "template": {"metadata": {"labels": {**labels, **gang}}, "spec": pod},
         }
         for role, count in roles.items()
-    }  # fmt: skip
+    }
     return {
-        "apiVersion": "kubeflow.org/v1", "kind": kind, "metadata": {"name": name, "labels": labels},
+        "apiVersion": "kubeflow.org/v1",
+        "kind": kind,
+        "metadata": {"name": name, "labels": labels},
         "spec": {specs: replicas},
-    }  # fmt: skip
+    }
 
 
 async def listed(hub: Rest, path: str, selector: str) -> list[str]:

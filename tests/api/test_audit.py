@@ -154,10 +154,15 @@ async def test_a_bug_is_the_stage_panic(audited: Audited, monkeypatch: pytest.Mo
 async def test_requests_of_the_rest_face_are_logged_without_bodies(hub: Hub) -> None:
     kept, clock = Kept(), WallClock()
     app = hub_app(
-        hub.objects, hub.store, hub.registry, clock=clock, authorizer=AllowAll(),
-        authenticator=StaticTokens({"t": User("ann", ("dev",))}), audit=Audit(parse(EVERYTHING), [kept], clock),
+        hub.objects,
+        hub.store,
+        hub.registry,
+        clock=clock,
+        authorizer=AllowAll(),
+        authenticator=StaticTokens({"t": User("ann", ("dev",))}),
+        audit=Audit(parse(EVERYTHING), [kept], clock),
         mounts={PREFIX: RestFace(hub.objects, hub.store, hub.registry, lambda *_: None)},
-    )  # fmt: skip
+    )
     transport = httpx.ASGITransport(app)  # type: ignore[arg-type,unused-ignore]
     async with httpx.AsyncClient(transport=transport, base_url="https://hub") as client:
         headers = {"authorization": "Bearer t"}
@@ -168,9 +173,12 @@ async def test_requests_of_the_rest_face_are_logged_without_bodies(hub: Hub) -> 
     events = [json.loads(line) for line in kept.lines]
     seen = [(event["verb"], event["stage"], event["user"].get("username")) for event in events]
     assert seen == [
-        ("get", "RequestReceived", "ann"), ("get", "ResponseComplete", "ann"), ("post", "RequestReceived", "ann"),
-        ("post", "ResponseComplete", "ann"), ("get", "ResponseStarted", None),
-    ]  # fmt: skip
+        ("get", "RequestReceived", "ann"),
+        ("get", "ResponseComplete", "ann"),
+        ("post", "RequestReceived", "ann"),
+        ("post", "ResponseComplete", "ann"),
+        ("get", "ResponseStarted", None),
+    ]
     assert [event["responseStatus"]["code"] for event in events[1::2]] == [200, refused.status_code]
     assert [answer.headers["audit-id"] for answer in (jobs, refused)] == [event["auditID"] for event in events[1:4:2]]
     assert HUSH not in json.dumps(events) and "requestObject" not in json.dumps(events)
@@ -204,9 +212,12 @@ async def test_the_credential_of_a_service_account_is_named_where_it_is_made_and
 PATHS = [MAPS, SECRETS, "/api/v1/namespaces/x/pods/y/log", "/apis/a/b/c", "/metrics", "/api/v1/watch", "/"]
 VISIBLE = st.binary(max_size=12).map(lambda raw: re.sub(rb"[^\x21-\x7e\x80-\xff]", b"", raw))
 REQUESTS = st.tuples(
-    st.sampled_from(["GET", "POST", "PUT", "PATCH", "DELETE", "HEAD", "OPTIONS"]), st.sampled_from(PATHS),
-    st.text(st.characters(codec="utf-8"), max_size=12), st.binary(max_size=30), VISIBLE,
-)  # fmt: skip
+    st.sampled_from(["GET", "POST", "PUT", "PATCH", "DELETE", "HEAD", "OPTIONS"]),
+    st.sampled_from(PATHS),
+    st.text(st.characters(codec="utf-8"), max_size=12),
+    st.binary(max_size=30),
+    VISIBLE,
+)
 
 
 @settings(max_examples=2, deadline=None, suppress_health_check=[HealthCheck.too_slow])

@@ -72,24 +72,38 @@ class Case:
     why: str = ""
 
 
-def case(what: str, method: str, path: str, body: Any = None, *accepted: str, why: str = "", media: str = JSON,
-         **headers: str) -> Case:  # fmt: skip
+def case(
+    what: str,
+    method: str,
+    path: str,
+    body: Any = None,
+    *accepted: str,
+    why: str = "",
+    media: str = JSON,
+    **headers: str,
+) -> Case:
     named = tuple((name.replace("_", "-"), value) for name, value in headers.items())
     return Case(what, method, path, body, media, named, frozenset(accepted), why)
 
 
 ROLE = {"metadata": {"name": "reader"}, "rules": [{"apiGroups": [""], "resources": ["configmaps"], "verbs": ["list"]}]}
 BINDING = {
-    "metadata": {"name": "devs-read"}, "subjects": [{"kind": "Group", "name": "dev", "apiGroup":
-    "rbac.authorization.k8s.io"}], "roleRef": {"kind": "Role", "name": "reader", "apiGroup":
-    "rbac.authorization.k8s.io"},
-}  # fmt: skip
+    "metadata": {"name": "devs-read"},
+    "subjects": [{"kind": "Group", "name": "dev", "apiGroup": "rbac.authorization.k8s.io"}],
+    "roleRef": {"kind": "Role", "name": "reader", "apiGroup": "rbac.authorization.k8s.io"},
+}
 CASES = [
     case("create", "POST", MAPS, MAP),
     case("create again", "POST", MAPS, MAP),
     case("create dry-run", "POST", f"{MAPS}?dryRun=All", {**MAP, "metadata": {"name": "n"}}),
-    case("create without a name", "POST", MAPS, {**MAP, "metadata": {"generateName": "m-"}},
-         "responseObject.metadata.name", why="the servers generate it"),
+    case(
+        "create without a name",
+        "POST",
+        MAPS,
+        {**MAP, "metadata": {"generateName": "m-"}},
+        "responseObject.metadata.name",
+        why="the servers generate it",
+    ),
     case("create elsewhere", "POST", f"{NS}/none/configmaps", MAP),
     case("get", "GET", f"{MAPS}/m"),
     case("get table", "GET", f"{MAPS}/m", accept=TABLE),
@@ -97,15 +111,34 @@ CASES = [
     case("put", "PUT", f"{MAPS}/m", {**MAP, "data": {"b": "2"}}),
     case("merge", "PATCH", f"{MAPS}/m", {"data": {"c": "3"}}, media=MERGE),
     case("json patch", "PATCH", f"{MAPS}/m", [{"op": "add", "path": "/data/d", "value": "4"}], media=JSON_PATCH),
-    case("apply", "PATCH", f"{MAPS}/applied?fieldManager=me&force=true", {**MAP, "metadata": {"name": "applied"}},
-         media=APPLY),
-    case("bad body", "POST", MAPS, b"{", "responseStatus.message", "responseObject.message",
-         why="the text is that of the JSON reader"),
+    case(
+        "apply",
+        "PATCH",
+        f"{MAPS}/applied?fieldManager=me&force=true",
+        {**MAP, "metadata": {"name": "applied"}},
+        media=APPLY,
+    ),
+    case(
+        "bad body",
+        "POST",
+        MAPS,
+        b"{",
+        "responseStatus.message",
+        "responseObject.message",
+        why="the text is that of the JSON reader",
+    ),
     case("list", "GET", f"{MAPS}?limit=1&labelSelector=x%3Dy"),
     case("list one", "GET", f"{MAPS}?fieldSelector=metadata.name%3Dm"),
     case("watch", "GET", f"{MAPS}?watch=true&timeoutSeconds=1&resourceVersion=0"),
-    case("delete", "DELETE", f"{MAPS}/applied", {"propagationPolicy": "Background"},
-         "requestObject.apiVersion", "requestObject.kind", why=DEFAULTS),
+    case(
+        "delete",
+        "DELETE",
+        f"{MAPS}/applied",
+        {"propagationPolicy": "Background"},
+        "requestObject.apiVersion",
+        "requestObject.kind",
+        why=DEFAULTS,
+    ),
     case("delete without options", "DELETE", f"{MAPS}/m"),
     case("delete nothing", "DELETE", f"{MAPS}/m"),
     case("delete collection", "DELETE", f"{MAPS}?labelSelector=x%3Dy"),
@@ -113,11 +146,19 @@ CASES = [
     case("secrets", "GET", f"{NS}/default/secrets?limit=500"),
     case("token", "POST", f"{NS}/default/serviceaccounts/none/token", {"spec": {"expirationSeconds": 3600}}),
     case("review", "POST", "/apis/authentication.k8s.io/v1/selfsubjectreviews", {}),
-    case("service", "POST", f"{NS}/default/services", {"metadata": {"name": "named"}, "spec": {"ports": [
-        {"port": 80}]}}),
+    case(
+        "service", "POST", f"{NS}/default/services", {"metadata": {"name": "named"}, "spec": {"ports": [{"port": 80}]}}
+    ),
     case("named", "GET", f"{NS}/default/services/named"),
-    case("status", "PATCH", f"{NS}/default/status", {"metadata": {"labels": {"a": "b"}}},
-         "responseObject.metadata.managedFields", why="another process made the namespace", media=MERGE),
+    case(
+        "status",
+        "PATCH",
+        f"{NS}/default/status",
+        {"metadata": {"labels": {"a": "b"}}},
+        "responseObject.metadata.managedFields",
+        why="another process made the namespace",
+        media=MERGE,
+    ),
     case("endpoints", "GET", f"{NS}/default/endpoints"),
     case("quiet", "GET", f"{NS}/quiet/configmaps"),
     case("discovery", "GET", "/api/v1"),
@@ -125,21 +166,56 @@ CASES = [
     case("version", "GET", "/version", None, "user", "annotations", why=OPEN),
     case("no path", "GET", "/apiary", None, "responseStatus", why="ours is a Status, theirs a text"),
     case("no rule", "GET", "/metrics/none"),
-    case("no kind", "GET", "/api/v1/namespaces/default/nothings", None, "responseStatus.details",
-         why="empty details say as much as none"),
+    case(
+        "no kind",
+        "GET",
+        "/api/v1/namespaces/default/nothings",
+        None,
+        "responseStatus.details",
+        why="empty details say as much as none",
+    ),
     case("role", "POST", f"{RBAC}/roles", ROLE, "requestObject.apiVersion", "requestObject.kind", why=DEFAULTS),
-    case("binding", "POST", f"{RBAC}/rolebindings", BINDING, "requestObject.apiVersion", "requestObject.kind",
-         why=DEFAULTS),
-    case("impersonated list", "GET", f"{MAPS}?labelSelector=x%3Dy", None,
-         "authenticationMetadata", why=CONSTRAINED, **AS_ALICE),
-    case("denied", "POST", f"{NS}/default/services", {"metadata": {"name": "x"}}, "authenticationMetadata",
-         why=CONSTRAINED, **AS_ALICE),
-    case("discovery of others", "GET", "/apis", None, "authenticationMetadata", f"annotations.{REASON}",
-         why=CONSTRAINED, **AS_ALICE),
+    case(
+        "binding",
+        "POST",
+        f"{RBAC}/rolebindings",
+        BINDING,
+        "requestObject.apiVersion",
+        "requestObject.kind",
+        why=DEFAULTS,
+    ),
+    case(
+        "impersonated list",
+        "GET",
+        f"{MAPS}?labelSelector=x%3Dy",
+        None,
+        "authenticationMetadata",
+        why=CONSTRAINED,
+        **AS_ALICE,
+    ),
+    case(
+        "denied",
+        "POST",
+        f"{NS}/default/services",
+        {"metadata": {"name": "x"}},
+        "authenticationMetadata",
+        why=CONSTRAINED,
+        **AS_ALICE,
+    ),
+    case(
+        "discovery of others",
+        "GET",
+        "/apis",
+        None,
+        "authenticationMetadata",
+        f"annotations.{REASON}",
+        why=CONSTRAINED,
+        **AS_ALICE,
+    ),
     case("wrong credentials", "GET", MAPS, authorization="Bearer no-such-token"),
     case("by way of proxies", "GET", f"{MAPS}/none", x_forwarded_for="10.0.0.1, 10.0.0.2", x_real_ip="10.0.0.3"),
     case("a long agent", "GET", f"{MAPS}/none", user_agent="a" * 2000),
-]  # fmt: skip
+]
 
 
 class Kept:

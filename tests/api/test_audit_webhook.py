@@ -180,7 +180,7 @@ def test_a_kubeconfig_names_the_receiver(pki: Pki, tmp_path: Path) -> None:
         ({}, {"tokenFile": "\x00"}, "users[0].user.tokenFile"),
         ({}, {"exec": {"command": "x"}}, "users[0].user.exec"),
     ],
-)  # fmt: skip
+)
 def test_a_kubeconfig_that_cannot_be_used_names_its_field(
     tmp_path: Path, cluster: dict[str, Any], user: dict[str, Any], field: str
 ) -> None:

@@ -29,22 +29,30 @@ async def get(hub: Hub, path: str, token: str = "alice-token") -> httpx.Response
 def role(name: str, verbs: list[str], resources: list[str], **more: Any) -> dict[str, Any]:
     rule = {"apiGroups": [""], "resources": resources, "verbs": verbs, **more}
     return {
-        "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "Role", "metadata": {"name": name}, "rules": [rule],
-    }  # fmt: skip
+        "apiVersion": "rbac.authorization.k8s.io/v1",
+        "kind": "Role",
+        "metadata": {"name": name},
+        "rules": [rule],
+    }
 
 
 def cluster_role(name: str, rules: list[dict[str, Any]]) -> dict[str, Any]:
     return {
-        "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole", "metadata": {"name": name}, "rules": rules,
-    }  # fmt: skip
+        "apiVersion": "rbac.authorization.k8s.io/v1",
+        "kind": "ClusterRole",
+        "metadata": {"name": name},
+        "rules": rules,
+    }
 
 
 def binding(name: str, kind: str, subject: str, role_kind: str, role_name: str) -> dict[str, Any]:
     return {
-        "apiVersion": "rbac.authorization.k8s.io/v1", "kind": kind, "metadata": {"name": name},
+        "apiVersion": "rbac.authorization.k8s.io/v1",
+        "kind": kind,
+        "metadata": {"name": name},
         "subjects": [{"kind": "User", "apiGroup": "rbac.authorization.k8s.io", "name": subject}],
         "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": role_kind, "name": role_name},
-    }  # fmt: skip
+    }
 
 
 async def grant(hub: Hub, user: str, verbs: list[str], resources: list[str], **more: Any) -> None:
@@ -210,8 +218,10 @@ async def test_access_reviews_say_what_rbac_says(hub: Hub) -> None:
         attributes = {"verb": verb, "resource": "configmaps", "namespace": "default"}
         kind = "SubjectAccessReview" if spec else "SelfSubjectAccessReview"
         body = {
-            "apiVersion": "authorization.k8s.io/v1", "kind": kind, "spec": {"resourceAttributes": attributes, **spec},
-        }  # fmt: skip
+            "apiVersion": "authorization.k8s.io/v1",
+            "kind": kind,
+            "spec": {"resourceAttributes": attributes, **spec},
+        }
         answer = await post(hub, f"{path}/{kind.lower()}s", body, user_token)
         assert answer.status_code == 201, answer.text
         return bool(answer.json()["status"]["allowed"])

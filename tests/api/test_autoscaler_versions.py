@@ -31,8 +31,11 @@ def body(version: str, name: str, annotations: dict[str, str] | None = None, **s
     metadata = {"name": name, **({"annotations": annotations} if annotations else {})}
     spec = {"scaleTargetRef": TARGET, "maxReplicas": 3, **spec}
     return {
-        "apiVersion": f"autoscaling/{version}", "kind": "HorizontalPodAutoscaler", "metadata": metadata, "spec": spec,
-    }  # fmt: skip
+        "apiVersion": f"autoscaling/{version}",
+        "kind": "HorizontalPodAutoscaler",
+        "metadata": metadata,
+        "spec": spec,
+    }
 
 
 def resource(name: str, **target: Any) -> dict[str, Any]:
@@ -43,18 +46,36 @@ EVERYTHING = [
     resource("cpu", type="Utilization", averageUtilization=40),
     resource("memory", type="AverageValue", averageValue="1Gi"),
     {"type": "Pods", "pods": {"metric": METRIC, "target": {"type": "AverageValue", "averageValue": "100m"}}},
-    {"type": "Object", "object": {"metric": METRIC, "describedObject": TARGET, "target": {
-        "type": "Value", "value": "5"}}},
-    {"type": "Object", "object": {"metric": METRIC, "describedObject": TARGET, "target": {
-        "type": "AverageValue", "averageValue": "7"}}},
+    {
+        "type": "Object",
+        "object": {"metric": METRIC, "describedObject": TARGET, "target": {"type": "Value", "value": "5"}},
+    },
+    {
+        "type": "Object",
+        "object": {
+            "metric": METRIC,
+            "describedObject": TARGET,
+            "target": {"type": "AverageValue", "averageValue": "7"},
+        },
+    },
     {"type": "External", "external": {"metric": METRIC, "target": {"type": "Value", "value": "5"}}},
-    {"type": "External", "external": {"metric": {"name": "n"}, "target": {
-        "type": "AverageValue", "averageValue": "5"}}},
-    {"type": "ContainerResource", "containerResource": {
-        "name": "cpu", "container": "c", "target": {"type": "Utilization", "averageUtilization": 10}}},
-]  # fmt: skip
-BEHAVIOR = {"scaleUp": {"selectPolicy": "Min"}, "scaleDown": {"stabilizationWindowSeconds": 60, "policies": [
-    {"type": "Pods", "value": 1, "periodSeconds": 30}]}}  # fmt: skip
+    {
+        "type": "External",
+        "external": {"metric": {"name": "n"}, "target": {"type": "AverageValue", "averageValue": "5"}},
+    },
+    {
+        "type": "ContainerResource",
+        "containerResource": {
+            "name": "cpu",
+            "container": "c",
+            "target": {"type": "Utilization", "averageUtilization": 10},
+        },
+    },
+]
+BEHAVIOR = {
+    "scaleUp": {"selectPolicy": "Min"},
+    "scaleDown": {"stabilizationWindowSeconds": 60, "policies": [{"type": "Pods", "value": 1, "periodSeconds": 30}]},
+}
 STATES = [
     {"type": "Resource", "resource": {"name": "cpu", "current": {"averageUtilization": 30, "averageValue": "300m"}}},
     {"type": "Pods", "pods": {"metric": METRIC, "current": {"averageValue": "50m"}}},
@@ -65,10 +86,9 @@ CONDITION = {"type": "AbleToScale", "status": "True", "lastTransitionTime": "202
 STATUS = {"currentReplicas": 2, "desiredReplicas": 3, "currentMetrics": STATES, "conditions": [CONDITION]}
 NOTED = {
     f"{ANNOTATION}metrics": '[{"type":"Pods","pods":{"metricName":"m","targetAverageValue":"3"}}]',
-    f"{ANNOTATION}behavior":
-        '{"ScaleUp":{"SelectPolicy":"Max","Policies":[{"Type":"Pods","Value":1,"PeriodSeconds":30}]}}',
+    f"{ANNOTATION}behavior": '{"ScaleUp":{"SelectPolicy":"Max","Policies":[{"Type":"Pods","Value":1,"PeriodSeconds":30}]}}',  # noqa: E501
     "kept": "yes",
-}  # fmt: skip
+}
 
 # method, version, rest of the path, body, media type of the body, Accept
 STEPS: tuple[tuple[str, str, str, Any, str, str], ...] = (

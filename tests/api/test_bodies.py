@@ -39,8 +39,11 @@ def test_a_zero_is_kept_only_where_json_would_have_it() -> None:
     metadata = block(1, "p") + block(2, "") + block(5, "") + number(7, 0) + block(8, b"")
     body = decode(envelope("scheduling.k8s.io/v1", "PriorityClass", block(1, metadata) + number(2, 0) + number(3, 0)))
     assert body == {
-        "kind": "PriorityClass", "apiVersion": "scheduling.k8s.io/v1", "metadata": {"name": "p"}, "value": 0,
-    }  # fmt: skip
+        "kind": "PriorityClass",
+        "apiVersion": "scheduling.k8s.io/v1",
+        "metadata": {"name": "p"},
+        "value": 0,
+    }
 
 
 def test_negative_numbers_and_pointers_to_zero_survive() -> None:

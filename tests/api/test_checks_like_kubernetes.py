@@ -102,8 +102,10 @@ async def _ask_all(member: RealMember, folder: Path) -> Answers:
         for what, (name, change) in CHANGED.items():
             path = f"{SOUND[name][0]}/one"
             answers[what] = (
-                name, await _said(real, "PATCH", path, change, MERGE), await _said(ours, "PATCH", path, change, MERGE)
-            )  # fmt: skip
+                name,
+                await _said(real, "PATCH", path, change, MERGE),
+                await _said(ours, "PATCH", path, change, MERGE),
+            )
         for name in dict(FROZEN):
             await real.delete(f"{SOUND[name][0]}/one")
         return answers

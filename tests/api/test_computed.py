@@ -44,12 +44,17 @@ async def test_kubectl_shows_who_serves_each_group(hub: Hub) -> None:
 
 async def test_an_aggregated_api_server_is_refused_in_plain_words(hub: Hub) -> None:
     remote = {
-        "apiVersion": "apiregistration.k8s.io/v1", "kind": "APIService", "metadata": {"name": "v1.metrics.k8s.io"},
+        "apiVersion": "apiregistration.k8s.io/v1",
+        "kind": "APIService",
+        "metadata": {"name": "v1.metrics.k8s.io"},
         "spec": {
-            "group": "metrics.k8s.io", "version": "v1", "groupPriorityMinimum": 100, "versionPriority": 100,
+            "group": "metrics.k8s.io",
+            "version": "v1",
+            "groupPriorityMinimum": 100,
+            "versionPriority": 100,
             "service": {"name": "metrics", "namespace": "kube-system"},
         },
-    }  # fmt: skip
+    }
     code, _, err = await hub.kubectl(KUBECTL, "create", "-f", "-", stdin=orjson.dumps(remote).decode(), ok=False)
     assert code == 1 and "has no aggregated API servers" in err
 
@@ -83,8 +88,10 @@ async def _renew(store: MemoryStore, renewed: float, acquired: float | None = No
     began = rfc3339(renewed if acquired is None else acquired)
     spec = {"holderIdentity": "a", "renewTime": rfc3339(renewed), "acquireTime": began}
     body = {
-        "apiVersion": "coordination.k8s.io/v1", "kind": "Lease",
-        "metadata": {"name": LEASE.name, "namespace": LEASE.namespace, "uid": "l"}, "spec": spec,
-    }  # fmt: skip
+        "apiVersion": "coordination.k8s.io/v1",
+        "kind": "Lease",
+        "metadata": {"name": LEASE.name, "namespace": LEASE.namespace, "uid": "l"},
+        "spec": spec,
+    }
     await store.commit([Put(LEASE, body)])
     assert isinstance(store.peek(LEASE), Stored)

@@ -130,9 +130,11 @@ async def test_of_many_quota_trees_made_at_once_one_is_made(hub: Hub, way: str) 
     async def one(number: int) -> int:
         name = f"tree-{number}"
         body = {
-            "apiVersion": kind.api_version, "kind": kind.kind, "metadata": {"name": name, "namespace": "kube-system"},
+            "apiVersion": kind.api_version,
+            "kind": kind.kind,
+            "metadata": {"name": name, "namespace": "kube-system"},
             "spec": {"root": root},
-        }  # fmt: skip
+        }
         try:
             if way == "create":
                 await hub.objects.create(kind, "kube-system", body, hub.options())

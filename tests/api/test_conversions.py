@@ -112,9 +112,10 @@ async def test_a_watch_shows_each_change_in_its_version(world: World) -> None:
         third = await events.next(WITHIN_S)
     seen = [(event["type"], event["object"]) for event in (first, second, third) if event is not None]
     assert [(kind, body["apiVersion"], body["spec"]) for kind, body in seen] == [
-        ("ADDED", f"{GROUP}/v2", {"address": "a:80"}), ("ADDED", f"{GROUP}/v2", {"address": "b:80"}),
+        ("ADDED", f"{GROUP}/v2", {"address": "a:80"}),
+        ("ADDED", f"{GROUP}/v2", {"address": "b:80"}),
         ("DELETED", f"{GROUP}/v2", {"address": "b:80"}),
-    ]  # fmt: skip
+    ]
 
 
 async def test_watchers_of_one_version_ask_about_an_event_together(world: World) -> None:
@@ -145,9 +146,13 @@ async def test_a_webhook_that_does_not_answer_keeps_nobody_else(world: World, mo
         await world.create("slow", name)
     reading = asyncio.create_task(world.client.get(at("slow", "v2", "a"), timeout=60))
     writing = asyncio.create_task(
-        world.client.patch(at("slow", "v2", "b"), json={"spec": {}}, timeout=60,
-                           headers={"content-type": "application/merge-patch+json"})
-    )  # fmt: skip
+        world.client.patch(
+            at("slow", "v2", "b"),
+            json={"spec": {}},
+            timeout=60,
+            headers={"content-type": "application/merge-patch+json"},
+        )
+    )
     await eventually(lambda: len(world.calls("slow")) == 2, "both are asked", WITHIN_S)
     await world.create("slow", "d")
     assert (await world.client.get(at("slow", "v1", "b"))).status_code == 200

@@ -85,9 +85,7 @@ async def test_a_kind_that_comes_or_goes_shows_at_once(hub: Hub) -> None:
 def test_a_path_names_what_kubernetes_says_it_names(path: str, expected: tuple[str, ...]) -> None:
     route = parse(path)
     assert route is not None
-    assert (
-        route.group, route.version, route.namespace, route.resource, route.name, route.subresource
-    ) == expected  # fmt: skip
+    assert (route.group, route.version, route.namespace, route.resource, route.name, route.subresource) == expected
 
 
 @pytest.mark.parametrize(
@@ -101,11 +99,17 @@ def test_verbs_follow_method_and_path() -> None:
     collection, item = parse("/api/v1/pods"), parse("/api/v1/namespaces/a/pods/b")
     assert collection is not None and item is not None
     assert [verb("GET", collection, False), verb("GET", collection, True), verb("DELETE", collection, False)] == [
-        "list", "watch", "deletecollection",
-    ]  # fmt: skip
+        "list",
+        "watch",
+        "deletecollection",
+    ]
     assert [verb(m, item, False) for m in ("GET", "PUT", "PATCH", "DELETE", "TRACE")] == [
-        "get", "update", "patch", "delete", "",
-    ]  # fmt: skip
+        "get",
+        "update",
+        "patch",
+        "delete",
+        "",
+    ]
 
 
 @pytest.mark.parametrize(

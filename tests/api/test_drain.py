@@ -22,9 +22,14 @@ DRAIN_S = 60.0  # which no test waits for: a second stop ends it
 async def another_server(hub: Hub, drain_s: float) -> AsyncIterator[Server]:
     """A second server of the same hub, which a test stops."""
     server = Server(
-        hub.app, cert=hub.cert, key=hub.cert.with_name("tls.key"), close_streams=hub.app.close_streams,
-        drain_s=drain_s, on_drain=hub.app.drain, finish_s=20,
-    )  # fmt: skip
+        hub.app,
+        cert=hub.cert,
+        key=hub.cert.with_name("tls.key"),
+        close_streams=hub.app.close_streams,
+        drain_s=drain_s,
+        on_drain=hub.app.drain,
+        finish_s=20,
+    )
     await server.start()
     try:
         yield server

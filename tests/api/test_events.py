@@ -11,15 +11,25 @@ CORE = "/api/v1/namespaces/default/events"
 NEW = "/apis/events.k8s.io/v1/namespaces/default/events"
 ABOUT = {"apiVersion": "v1", "kind": "ConfigMap", "name": "settings", "namespace": "default"}
 WRITTEN = {
-    "apiVersion": "events.k8s.io/v1", "kind": "Event", "metadata": {"name": "one"}, "regarding": ABOUT,
-    "note": "it changed", "reason": "Changed", "type": "Normal", "action": "Change",
-    "eventTime": "2026-11-23T09:00:00.000000Z", "reportingController": "tests", "reportingInstance": "tests-1",
+    "apiVersion": "events.k8s.io/v1",
+    "kind": "Event",
+    "metadata": {"name": "one"},
+    "regarding": ABOUT,
+    "note": "it changed",
+    "reason": "Changed",
+    "type": "Normal",
+    "action": "Change",
+    "eventTime": "2026-11-23T09:00:00.000000Z",
+    "reportingController": "tests",
+    "reportingInstance": "tests-1",
     "deprecatedCount": 3,
-}  # fmt: skip
+}
 NAMES = {
-    "regarding": "involvedObject", "note": "message", "reportingController": "reportingComponent",
+    "regarding": "involvedObject",
+    "note": "message",
+    "reportingController": "reportingComponent",
     "deprecatedCount": "count",
-}  # fmt: skip
+}
 
 
 async def ask(hub: Hub, method: str, path: str, body: Any = None, media: str = "application/json") -> Any:
@@ -49,7 +59,7 @@ async def test_fields_are_selected_by_the_names_of_the_group(hub: Hub) -> None:
     for path, selector in (
         (NEW, "regarding.name=settings,reportingController=tests"),
         (CORE, "involvedObject.name=settings,source=tests"),
-    ):  # fmt: skip
+    ):
         found = await ask(hub, "GET", f"{path}?fieldSelector={selector}")
         assert len(found["items"]) == 1, selector
         none = await ask(hub, "GET", f"{path}?fieldSelector={selector.replace('settings', 'other')}")

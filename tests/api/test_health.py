@@ -28,9 +28,14 @@ async def ask(
     clock = WallClock()
     store, registry = store or MemoryStore(clock), Registry(load_kinds())
     app = hub_app(
-        Objects(store, registry, clock, RandomIds(), fill=filled), store, registry, clock=clock, authorizer=AllowAll(),
-        authenticator=StaticTokens({}), checks={"controllers": check},
-    )  # fmt: skip
+        Objects(store, registry, clock, RandomIds(), fill=filled),
+        store,
+        registry,
+        clock=clock,
+        authorizer=AllowAll(),
+        authenticator=StaticTokens({}),
+        checks={"controllers": check},
+    )
     async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="https://hub") as client:  # type: ignore[arg-type,unused-ignore]
         answer = await client.get(path)
     return answer.status_code, answer.text
@@ -44,8 +49,9 @@ async def test_when_all_is_well_it_is_ok(path: str) -> None:
 async def test_nobody_decides_and_readyz_says_since_when() -> None:
     status, text = await ask("/readyz")
     assert (status, text) == (
-        503, f"[+]ping ok\n[+]store ok\n[-]controllers failed: {SILENT}\n[+]shutdown ok\nreadyz check failed\n",
-    )  # fmt: skip
+        503,
+        f"[+]ping ok\n[+]store ok\n[-]controllers failed: {SILENT}\n[+]shutdown ok\nreadyz check failed\n",
+    )
     assert await ask("/readyz/controllers") == (503, SILENT)
 
 

@@ -18,8 +18,8 @@ KINDS = Registry(load_kinds())
 
 EXPECTED = {
     "": "namespaces configmaps secrets serviceaccounts events persistentvolumeclaims services pods nodes "
-        "resourcequotas limitranges endpoints persistentvolumes podtemplates replicationcontrollers "
-        "componentstatuses",
+    "resourcequotas limitranges endpoints persistentvolumes podtemplates replicationcontrollers "
+    "componentstatuses",
     "rbac.authorization.k8s.io": "roles rolebindings clusterroles clusterrolebindings",
     "coordination.k8s.io": "leases",
     "certificates.k8s.io": "certificatesigningrequests",
@@ -30,7 +30,7 @@ EXPECTED = {
     "scheduling.sigs.k8s.io": "elasticquotatrees",
     "scheduling.x-k8s.io": "queues queueunits",
     "policy.one.alibabacloud.com": "propagationpolicies clusterpropagationpolicies overridepolicies "
-                                   "clusteroverridepolicies",
+    "clusteroverridepolicies",
     "work.karmada.io": "resourcebindings",
     "cluster.karmada.io": "clusters",
     "kubeflow.org": "pytorchjobs tfjobs mpijobs jaxjobs paddlejobs xgboostjobs",
@@ -40,16 +40,16 @@ EXPECTED = {
     "networking.k8s.io": "ingresses ingressclasses ipaddresses networkpolicies servicecidrs",
     "policy": "poddisruptionbudgets",
     "storage.k8s.io": "csidrivers csinodes csistoragecapacities storageclasses volumeattachments "
-                      "volumeattributesclasses",
+    "volumeattributesclasses",
     "node.k8s.io": "runtimeclasses",
     "discovery.k8s.io": "endpointslices",
     "resource.k8s.io": "deviceclasses resourceclaims resourceclaimtemplates resourceslices",
     "flowcontrol.apiserver.k8s.io": "flowschemas prioritylevelconfigurations",
     "admissionregistration.k8s.io": "validatingwebhookconfigurations mutatingwebhookconfigurations "
-                                    "validatingadmissionpolicies validatingadmissionpolicybindings "
-                                    "mutatingadmissionpolicies mutatingadmissionpolicybindings",
+    "validatingadmissionpolicies validatingadmissionpolicybindings "
+    "mutatingadmissionpolicies mutatingadmissionpolicybindings",
     "config.fleet.io": "notificationreceivers workloadinterpreters",
-}  # fmt: skip
+}
 
 
 def test_every_kind_of_the_design_is_there_and_no_other() -> None:

@@ -51,7 +51,8 @@ ACCEPTED: dict[str, tuple[set[str], str]] = {
     "apply a list for a map, custom": (NOT_OURS, NO_500),
     "apply text for a list, custom": (NOT_OURS, NO_500),
     "update it with a bad revision, custom": (
-        {"code", "reason", "message", "details"}, "no revision of ours is a conflict (409), not a 500",
+        {"code", "reason", "message", "details"},
+        "no revision of ours is a conflict (409), not a 500",
     ),
     "an unknown group": ({"body"}, PLAIN_404),
     "an unknown path": ({"body"}, PLAIN_404),
@@ -60,7 +61,7 @@ ACCEPTED: dict[str, tuple[set[str], str]] = {
     "update it without a revision, role": ({"body"}, EMPTY_LIST),
     "get the CRD's names": ({"body"}, "who wrote a CRD's status and finalizer is told apart only by the real one"),
     "ask who may": ({"body"}, "reviews are not stored, so nobody owns their fields here"),
-}  # fmt: skip
+}
 
 
 async def _ask_all(member: RealMember, folder: Path) -> dict[str, tuple[Said, Said]]:

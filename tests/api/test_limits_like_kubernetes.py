@@ -44,9 +44,14 @@ LIMITS: list[Case] = [
     ("dry_run_unknown_patch", "PATCH", f"{MAPS}/kept?dryRun=x", MERGE, {"data": {"a": "c"}}),
     ("dry_run_unknown_update", "PUT", f"{MAPS}/kept?dryRun=x", JSON, config("kept")),
     ("dry_run_unknown_delete", "DELETE", f"{MAPS}/kept?dryRun=x", JSON, b""),
-    ("dry_run_unknown_body", "DELETE", f"{MAPS}/kept", JSON,
-     {"apiVersion": "v1", "kind": "DeleteOptions", "dryRun": ["Some"]}),
-]  # fmt: skip
+    (
+        "dry_run_unknown_body",
+        "DELETE",
+        f"{MAPS}/kept",
+        JSON,
+        {"apiVersion": "v1", "kind": "DeleteOptions", "dryRun": ["Some"]},
+    ),
+]
 DRY: list[Case] = [
     ("create", "POST", MAPS, JSON, config()),
     ("create_generated", "POST", MAPS, JSON, {"metadata": {"generateName": "made-"}}),
@@ -63,21 +68,32 @@ DRY: list[Case] = [
     ("deletecollection", "DELETE", MAPS, JSON, b""),
     ("namespace", "DELETE", f"/api/v1/namespaces/{SPACE}", JSON, b""),
     ("token", "POST", f"/api/v1/namespaces/{SPACE}/serviceaccounts/kept/token", JSON, {"spec": {}}),
-    ("binding", "POST", f"/api/v1/namespaces/{SPACE}/pods/kept/binding", JSON,
-     {"metadata": {"name": "kept"}, "target": {"kind": "Node", "name": "n"}}),
-    ("eviction", "POST", f"/api/v1/namespaces/{SPACE}/pods/kept/eviction", JSON,
-     {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": "kept"}}),
+    (
+        "binding",
+        "POST",
+        f"/api/v1/namespaces/{SPACE}/pods/kept/binding",
+        JSON,
+        {"metadata": {"name": "kept"}, "target": {"kind": "Node", "name": "n"}},
+    ),
+    (
+        "eviction",
+        "POST",
+        f"/api/v1/namespaces/{SPACE}/pods/kept/eviction",
+        JSON,
+        {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": "kept"}},
+    ),
     ("pod_status", "PATCH", f"/api/v1/namespaces/{SPACE}/pods/kept/status", MERGE, {"status": {"message": "m"}}),
     ("scale", "PATCH", f"/apis/apps/v1/namespaces/{SPACE}/deployments/kept/scale", MERGE, {"spec": {"replicas": 5}}),
-]  # fmt: skip
+]
 POD = {"containers": [{"name": "c", "image": "i"}]}
 DEPLOYMENT = {
     "metadata": {"name": "kept"},
     "spec": {
-        "replicas": 1, "selector": {"matchLabels": {"a": "b"}},
+        "replicas": 1,
+        "selector": {"matchLabels": {"a": "b"}},
         "template": {"metadata": {"labels": {"a": "b"}}, "spec": POD},
     },
-}  # fmt: skip
+}
 KEPT = [
     ("/api/v1/namespaces", {"metadata": {"name": SPACE}}),
     (MAPS, config("kept")),

@@ -169,9 +169,11 @@ async def test_an_alias_group_shows_the_same_object(hub: Hub) -> None:
     ours = "/apis/policy.one.alibabacloud.com/v1alpha1/namespaces/default/propagationpolicies"
     alias = "/apis/policy.karmada.io/v1alpha1/namespaces/default/propagationpolicies"
     policy = {
-        "apiVersion": "policy.karmada.io/v1alpha1", "kind": "PropagationPolicy", "metadata": {"name": "p"},
+        "apiVersion": "policy.karmada.io/v1alpha1",
+        "kind": "PropagationPolicy",
+        "metadata": {"name": "p"},
         "spec": {"resourceSelectors": [{"apiVersion": "v1", "kind": "ConfigMap"}]},
-    }  # fmt: skip
+    }
     async with hub.client() as client:
         created = await client.post(alias, json=policy)
         assert (created.status_code, created.json()["apiVersion"]) == (201, "policy.karmada.io/v1alpha1"), created.text
@@ -233,8 +235,11 @@ async def test_finalizers_of_a_namespace_change_by_its_own_subresource_alone(hub
 
 
 INITIAL = {
-    "watch": "true", "sendInitialEvents": "true", "resourceVersionMatch": "NotOlderThan", "timeoutSeconds": "1",
-}  # fmt: skip
+    "watch": "true",
+    "sendInitialEvents": "true",
+    "resourceVersionMatch": "NotOlderThan",
+    "timeoutSeconds": "1",
+}
 
 
 @pytest.mark.parametrize(

@@ -88,9 +88,11 @@ async def test_kubectl_explains_from_the_protobuf_of_version_2(seeded: Hub, vers
 @pytest.mark.parametrize("version", VERSIONS)
 async def test_strategic_merge_of_a_built_in_kind_needs_no_warning(seeded: Hub, version: str) -> None:
     pod = {
-        "apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"},
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": "p"},
         "spec": {"containers": [{"name": "a", "image": "i"}, {"name": "b", "image": "i"}]},
-    }  # fmt: skip
+    }
     kubectl = KUBECTLS[version]
     await seeded.kubectl(kubectl, "apply", "-f", "-", stdin=yaml.safe_dump(pod))
     pod["metadata"]["labels"] = {"shade": "blue"}  # type: ignore[index]

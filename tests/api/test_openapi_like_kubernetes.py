@@ -67,10 +67,11 @@ def crd(storage: str) -> dict[str, Any]:
         for name, schema in SCHEMAS.items()
     ]
     return {
-        "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
         "metadata": {"name": f"wishes.{GROUP}"},
         "spec": {"group": GROUP, "scope": "Namespaced", "names": names, "versions": versions},
-    }  # fmt: skip
+    }
 
 
 Documents = dict[tuple[str, str], bytes]

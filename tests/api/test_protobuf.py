@@ -317,13 +317,16 @@ async def test_a_crd_with_a_schema_goes_and_comes(hub: Hub) -> None:
         "properties": {"spec": {"type": "object", "additionalProperties": {"type": "string", "default": "x"}}},
     }
     crd = {
-        "kind": "CustomResourceDefinition", "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "apiVersion": "apiextensions.k8s.io/v1",
         "metadata": {"name": "widgets.example.com"},
         "spec": {
-            "group": "example.com", "scope": "Namespaced", "names": {"plural": "widgets", "kind": "Widget"},
+            "group": "example.com",
+            "scope": "Namespaced",
+            "names": {"plural": "widgets", "kind": "Widget"},
             "versions": [{"name": "v1", "served": True, "storage": True, "schema": {"openAPIV3Schema": schema}}],
         },
-    }  # fmt: skip
+    }
     made = await ask(hub, CRDS, method="POST", content=whole(crd), headers={"content-type": PROTOBUF})
     assert made.status_code == 201, made.content
     found = decode(made.content)

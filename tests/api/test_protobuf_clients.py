@@ -23,11 +23,15 @@ def _start(hub: Hub) -> subprocess.Popen[bytes]:
     with (hub.folder / "controllers.log").open("wb") as log:
         return subprocess.Popen(
             [
-                parts().binary("kube-controller-manager"), f"--kubeconfig={hub.kubeconfig()}", "--secure-port=0",
-                f"--controllers={','.join(CONTROLLERS)}", f"--root-ca-file={hub.cert}",
+                parts().binary("kube-controller-manager"),
+                f"--kubeconfig={hub.kubeconfig()}",
+                "--secure-port=0",
+                f"--controllers={','.join(CONTROLLERS)}",
+                f"--root-ca-file={hub.cert}",
             ],
-            stdout=log, stderr=log,
-        )  # fmt: skip
+            stdout=log,
+            stderr=log,
+        )
 
 
 @asynccontextmanager

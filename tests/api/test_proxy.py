@@ -53,12 +53,14 @@ async def member() -> AsyncIterator[tuple[Server, MemoryStore]]:
 def kubeconfig(url: str) -> str:
     return json.dumps(
         {
-            "apiVersion": "v1", "kind": "Config", "current-context": "c",
+            "apiVersion": "v1",
+            "kind": "Config",
+            "current-context": "c",
             "clusters": [{"name": "c", "cluster": {"server": url}}],
             "users": [{"name": "u", "user": {"token": "member-token"}}],
             "contexts": [{"name": "c", "context": {"cluster": "c", "user": "u"}}],
         }
-    )  # fmt: skip
+    )
 
 
 async def join(hub: Hub, url: str) -> None:
@@ -66,18 +68,24 @@ async def join(hub: Hub, url: str) -> None:
         namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "fleet-system"}}
         assert (await client.post("/api/v1/namespaces", json=namespace)).status_code == 201
         secret: dict[str, Any] = {
-            "apiVersion": "v1", "kind": "Secret", "metadata": {"name": "member-m1"}, "type": "Opaque",
+            "apiVersion": "v1",
+            "kind": "Secret",
+            "metadata": {"name": "member-m1"},
+            "type": "Opaque",
             "data": {"kubeconfig": b64encode(kubeconfig(url).encode()).decode()},
-        }  # fmt: skip
+        }
         answer = await client.post("/api/v1/namespaces/fleet-system/secrets", json=secret)
         assert answer.status_code == 201, answer.text
         cluster = {
-            "apiVersion": "cluster.karmada.io/v1alpha1", "kind": "Cluster", "metadata": {"name": "m1"},
+            "apiVersion": "cluster.karmada.io/v1alpha1",
+            "kind": "Cluster",
+            "metadata": {"name": "m1"},
             "spec": {
-                "syncMode": "Push", "apiEndpoint": url,
+                "syncMode": "Push",
+                "apiEndpoint": url,
                 "secretRef": {"namespace": "fleet-system", "name": "member-m1"},
             },
-        }  # fmt: skip
+        }
         answer = await client.post("/apis/cluster.karmada.io/v1alpha1/clusters", json=cluster)
         assert answer.status_code == 201, answer.text
 
@@ -168,9 +176,11 @@ async def test_credentials_that_cannot_be_used_are_said_so(hub: Hub) -> None:
 
 ADMISSION = "/apis/admissionregistration.k8s.io/v1"
 CONNECTS = {
-    "operations": ["CONNECT"], "apiGroups": ["cluster.karmada.io"], "apiVersions": ["*"],
+    "operations": ["CONNECT"],
+    "apiGroups": ["cluster.karmada.io"],
+    "apiVersions": ["*"],
     "resources": ["clusters/proxy"],
-}  # fmt: skip
+}
 
 
 async def test_a_policy_decides_who_connects_to_which_member(hub: Hub, member: tuple[Server, MemoryStore]) -> None:

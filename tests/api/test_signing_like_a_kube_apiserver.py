@@ -67,7 +67,8 @@ MAKES = {**GROUP, "resources": ["certificatesigningrequests"], "verbs": ["create
 APPROVES = {**GROUP, "resources": ["certificatesigningrequests/approval"], "verbs": ["update", "patch"]}
 SIGNS = {**GROUP, "resources": ["signers"], "resourceNames": [CLIENT], "verbs": ["approve"]}
 ASKS = [
-    *role("makers", "makers", MAKES), *role("approvers", "approvers", APPROVES, SIGNS),
+    *role("makers", "makers", MAKES),
+    *role("approvers", "approvers", APPROVES, SIGNS),
     *role("half-approvers", "half-approvers", APPROVES),
     made("create", "plain"),
     made("create again", "plain"),
@@ -109,21 +110,50 @@ ASKS = [
     judged("approved after", "short", condition("Denied"), condition("Approved")),
     judged("certificate of no PEM", "plain", condition("Approved"), part="status", certificate="aGVsbG8="),
     Ask("spec by approval", "PATCH", f"{PATH}/anns/approval", {"spec": {"signerName": "example.org/x"}}, MERGE),
-    Ask("approved by ann", "PATCH", f"{PATH}/anns/approval", {"status": {"conditions": [condition("Approved")]}},
-        MERGE, headers=ANN),
-    Ask("approved without the signer", "PATCH", f"{PATH}/anns/approval",
-        {"status": {"conditions": [condition("Approved")]}}, MERGE, headers=SUBRESOURCES),
-    Ask("approved by an approver of another signer", "PATCH", f"{PATH}/serving/approval",
-        {"status": {"conditions": [condition("Approved")]}}, MERGE, headers=APPROVER),
-    Ask("approved by an approver", "PATCH", f"{PATH}/anns/approval",
-        {"status": {"conditions": [condition("Approved")]}}, MERGE, headers=APPROVER),
+    Ask(
+        "approved by ann",
+        "PATCH",
+        f"{PATH}/anns/approval",
+        {"status": {"conditions": [condition("Approved")]}},
+        MERGE,
+        headers=ANN,
+    ),
+    Ask(
+        "approved without the signer",
+        "PATCH",
+        f"{PATH}/anns/approval",
+        {"status": {"conditions": [condition("Approved")]}},
+        MERGE,
+        headers=SUBRESOURCES,
+    ),
+    Ask(
+        "approved by an approver of another signer",
+        "PATCH",
+        f"{PATH}/serving/approval",
+        {"status": {"conditions": [condition("Approved")]}},
+        MERGE,
+        headers=APPROVER,
+    ),
+    Ask(
+        "approved by an approver",
+        "PATCH",
+        f"{PATH}/anns/approval",
+        {"status": {"conditions": [condition("Approved")]}},
+        MERGE,
+        headers=APPROVER,
+    ),
     Ask("get", "GET", f"{PATH}/anns"),
     Ask("approval of nothing", "PATCH", f"{PATH}/none/approval", {"status": {}}, MERGE),
-    Ask("apply", "PATCH", f"{PATH}/applied?fieldManager=me",
-        {"apiVersion": "certificates.k8s.io/v1", "kind": "CertificateSigningRequest", **body("applied")}, APPLY),
+    Ask(
+        "apply",
+        "PATCH",
+        f"{PATH}/applied?fieldManager=me",
+        {"apiVersion": "certificates.k8s.io/v1", "kind": "CertificateSigningRequest", **body("applied")},
+        APPLY,
+    ),
     Ask("list by field", "GET", f"{PATH}?fieldSelector=spec.signerName%3Dexample.org/mine"),
     Ask("delete", "DELETE", f"{PATH}/plain"),
-]  # fmt: skip
+]
 ACCEPTED: dict[str, set[str]] = {
     "no request": WORDS,
     "signer with a wrong domain": WORDS,  # one cause for the whole name
@@ -151,8 +181,10 @@ def plain(said: Said) -> Said:
 
 async def _ask_all(real: RealMember, folder: Path) -> list[tuple[Said, Said]]:
     async with (
-        open_hub(folder, MemoryStore(WallClock())) as hub, hub.client() as ours, real_client(real) as theirs,
-    ):  # fmt: skip
+        open_hub(folder, MemoryStore(WallClock())) as hub,
+        hub.client() as ours,
+        real_client(real) as theirs,
+    ):
         askers = Asker(theirs), Asker(ours)
         answers = []
         for number, ask in enumerate(ASKS):

@@ -15,17 +15,27 @@ from tests.api.conftest import KUBECTL, Hub
 PODS = "/api/v1/namespaces/default/pods"
 THINGS = "/apis/example.org/v1/namespaces/default/things"
 POD: dict[str, Any] = {
-    "apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"}, "spec": {"containers": [{"name": "c", "image": "i"}]},
-}  # fmt: skip
+    "apiVersion": "v1",
+    "kind": "Pod",
+    "metadata": {"name": "p"},
+    "spec": {"containers": [{"name": "c", "image": "i"}]},
+}
 THING = {"apiVersion": "example.org/v1", "kind": "Thing", "metadata": {"name": "t"}, "spec": {"replicas": 1}}
 MERGE = {"content-type": "application/merge-patch+json"}
 
 
 def scaled() -> Kind:
     return Kind(
-        "example.org", "v1", "Thing", "things", "thing", True, "ThingList", status=True,
+        "example.org",
+        "v1",
+        "Thing",
+        "things",
+        "thing",
+        True,
+        "ThingList",
+        status=True,
         scale=Scale(".spec.replicas", ".status.replicas", ".status.selector"),
-    )  # fmt: skip
+    )
 
 
 async def test_status_and_the_rest_are_written_apart(hub: Hub) -> None:
@@ -86,21 +96,24 @@ async def test_kubectl_scales_what_has_a_scale(hub: Hub) -> None:
     [
         ("apps/v1", "Deployment", {"matchLabels": {"b": "2", "a": "1"}}, "a=1,b=2"),
         (
-            "apps/v1", "ReplicaSet",
+            "apps/v1",
+            "ReplicaSet",
             {"matchLabels": {"a": "1"}, "matchExpressions": [{"key": "b", "operator": "In", "values": ["3", "2"]}]},
             "a=1,b in (2,3)",
         ),
         ("v1", "ReplicationController", {"a": "1", "b": "2"}, "a=1,b=2"),
     ],
-)  # fmt: skip
+)
 async def test_the_scale_of_a_workload_names_its_pods(
     hub: Hub, version: str, kind: str, selector: dict[str, Any], shown: str
 ) -> None:
     pods = {"labels": {"a": "1", "b": "2"}}
     body = {
-        "apiVersion": version, "kind": kind, "metadata": {"name": "w"},
+        "apiVersion": version,
+        "kind": kind,
+        "metadata": {"name": "w"},
         "spec": {"selector": selector, "template": {"metadata": pods, "spec": POD["spec"]}},
-    }  # fmt: skip
+    }
     path = f"/{'api' if version == 'v1' else 'apis'}/{version}/namespaces/default/{kind.lower()}s"
     async with hub.client() as client:
         made = await client.post(path, json=body)
@@ -126,8 +139,11 @@ async def test_a_kind_without_scale_has_none(hub: Hub) -> None:
 
 async def test_a_pod_is_bound_once(hub: Hub) -> None:
     binding = {
-        "apiVersion": "v1", "kind": "Binding", "metadata": {"name": "p"}, "target": {"kind": "Node", "name": "n1"},
-    }  # fmt: skip
+        "apiVersion": "v1",
+        "kind": "Binding",
+        "metadata": {"name": "p"},
+        "target": {"kind": "Node", "name": "n1"},
+    }
     async with hub.client() as client:
         await client.post(PODS, json=POD)
         assert (await client.post(f"{PODS}/p/binding", json=binding)).status_code == 201

@@ -35,24 +35,44 @@ async def hub(folder: Path) -> AsyncIterator[Hub]:
 def objects(text: str) -> dict[str, tuple[str, dict[str, Any]]]:
     """A path and a body for each kind of a field with a time, by the field."""
     entry = {
-        "manager": "m", "operation": "Update", "apiVersion": "v1", "time": text, "fieldsType": "FieldsV1",
+        "manager": "m",
+        "operation": "Update",
+        "apiVersion": "v1",
+        "time": text,
+        "fieldsType": "FieldsV1",
         "fieldsV1": {"f:data": {}},
-    }  # fmt: skip
+    }
     taint = {"key": "a", "effect": "NoExecute", "timeAdded": text}
     return {
-        "lastTimestamp": ("/api/v1/namespaces/default/events", {
-            "apiVersion": "v1", "kind": "Event", "metadata": {"name": "a", "namespace": "default"},
-            "involvedObject": {"namespace": "default"}, "lastTimestamp": text,
-        }),
-        "metadata.managedFields[0].time": ("/api/v1/namespaces/default/configmaps", {
-            "apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a", "managedFields": [entry]},
-        }),
-        "spec.taints[0].timeAdded": ("/apis/cluster.karmada.io/v1alpha1/clusters", {
-            "apiVersion": "cluster.karmada.io/v1alpha1", "kind": "Cluster", "metadata": {"name": "a"},
-            "spec": {"syncMode": "Push", "taints": [taint]},
-        }),
+        "lastTimestamp": (
+            "/api/v1/namespaces/default/events",
+            {
+                "apiVersion": "v1",
+                "kind": "Event",
+                "metadata": {"name": "a", "namespace": "default"},
+                "involvedObject": {"namespace": "default"},
+                "lastTimestamp": text,
+            },
+        ),
+        "metadata.managedFields[0].time": (
+            "/api/v1/namespaces/default/configmaps",
+            {
+                "apiVersion": "v1",
+                "kind": "ConfigMap",
+                "metadata": {"name": "a", "managedFields": [entry]},
+            },
+        ),
+        "spec.taints[0].timeAdded": (
+            "/apis/cluster.karmada.io/v1alpha1/clusters",
+            {
+                "apiVersion": "cluster.karmada.io/v1alpha1",
+                "kind": "Cluster",
+                "metadata": {"name": "a"},
+                "spec": {"syncMode": "Push", "taints": [taint]},
+            },
+        ),
         "spec.renewTime": (LEASES, lease(text)),
-    }  # fmt: skip
+    }
 
 
 def lease(text: str) -> dict[str, Any]:

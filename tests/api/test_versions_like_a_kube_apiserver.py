@@ -43,16 +43,34 @@ def _hooked(converters: Converters, path: str) -> list[Ask | Until]:
     return [
         Ask("the CRD", "POST", CRDS, hooked_crd(converters, path)),
         *(Until(Ask("", "GET", f"{collection}/none"), 404, '"name":"none"') for collection in (one, two)),
-        Ask("create in v1", "POST", one, {"kind": plural[:-1].capitalize(), "apiVersion": f"{GROUP}/v1",
-                                          "metadata": metadata, "spec": {"host": "h"}}),
+        Ask(
+            "create in v1",
+            "POST",
+            one,
+            {
+                "kind": plural[:-1].capitalize(),
+                "apiVersion": f"{GROUP}/v1",
+                "metadata": metadata,
+                "spec": {"host": "h"},
+            },
+        ),
         Ask("read in v1", "GET", f"{one}/a"),
         Ask("read in v2", "GET", f"{two}/a"),
-        Ask("create in v2", "POST", two, {"kind": plural[:-1].capitalize(), "apiVersion": f"{GROUP}/v2",
-                                          "metadata": {"name": "b"}, "spec": {"address": "g:1"}}),
+        Ask(
+            "create in v2",
+            "POST",
+            two,
+            {
+                "kind": plural[:-1].capitalize(),
+                "apiVersion": f"{GROUP}/v2",
+                "metadata": {"name": "b"},
+                "spec": {"address": "g:1"},
+            },
+        ),
         Ask("change in v2", "PATCH", f"{two}/a", {"spec": {"address": "i:2"}}, MERGE),
         Ask("read in v1 again", "GET", f"{one}/a"),
         Ask("delete in v2", "DELETE", f"{two}/a"),
-    ]  # fmt: skip
+    ]
 
 
 def _comparable(said: Said) -> Said:

@@ -52,13 +52,19 @@ async def test_every_way_to_write_asks(world: World) -> None:
     await world.api.delete(path)
     await world.api.patch(f"{path}?fieldManager=m", json=applied, headers=media)
     await world.api.delete(MAPS)
-    asked = [(r["operation"], (r["object"] or {}).get("data"), (r["oldObject"] or {}).get("data"))
-             for r in world.hooks.calls("allow")]  # fmt: skip
+    asked = [
+        (r["operation"], (r["object"] or {}).get("data"), (r["oldObject"] or {}).get("data"))
+        for r in world.hooks.calls("allow")
+    ]
     assert asked == [
-        ("CREATE", {"a": "1"}, None), ("UPDATE", {"a": "2"}, {"a": "1"}), ("UPDATE", {"a": "3"}, {"a": "2"}),
-        ("UPDATE", {"a": "3", "b": "4"}, {"a": "3"}), ("DELETE", None, {"a": "3", "b": "4"}),
-        ("CREATE", {"b": "4"}, None), ("DELETE", None, {"b": "4"}),
-    ]  # fmt: skip
+        ("CREATE", {"a": "1"}, None),
+        ("UPDATE", {"a": "2"}, {"a": "1"}),
+        ("UPDATE", {"a": "3"}, {"a": "2"}),
+        ("UPDATE", {"a": "3", "b": "4"}, {"a": "3"}),
+        ("DELETE", None, {"a": "3", "b": "4"}),
+        ("CREATE", {"b": "4"}, None),
+        ("DELETE", None, {"b": "4"}),
+    ]
 
 
 async def test_mutating_webhooks_are_called_in_order_and_again_where_they_ask_for_it(world: World) -> None:
@@ -218,10 +224,11 @@ async def test_writers_that_meet_lose_nothing_while_a_webhook_is_asked(world: Wo
     await world.create(data={"n": "0"})
     await world.register("Mutating", world.hooks.hook("counted"))
     patches = [
-        world.api.patch(f"{MAPS}/made", json={"data": {f"k{n}": "1"}},
-                        headers={"content-type": "application/merge-patch+json"})
+        world.api.patch(
+            f"{MAPS}/made", json={"data": {f"k{n}": "1"}}, headers={"content-type": "application/merge-patch+json"}
+        )
         for n in range(12)
-    ]  # fmt: skip
+    ]
     answers = await asyncio.gather(*patches)
     assert [answer.status_code for answer in answers] == [200] * 12
     data = (await world.api.get(f"{MAPS}/made")).json()["data"]

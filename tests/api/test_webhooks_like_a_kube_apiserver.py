@@ -74,20 +74,35 @@ def at(case: str) -> str:
 
 
 CASES = [
-    simple(V, "allow"), simple(V, "warn"), simple(V, "deny"), simple(V, "deny-silent"), simple(V, "deny-reason"),
-    simple(V, "deny-code"), simple(V, "deny-low-code"), simple(V, "echo"), simple(M, "echo"),
+    simple(V, "allow"),
+    simple(V, "warn"),
+    simple(V, "deny"),
+    simple(V, "deny-silent"),
+    simple(V, "deny-reason"),
+    simple(V, "deny-code"),
+    simple(V, "deny-low-code"),
+    simple(V, "echo"),
+    simple(M, "echo"),
     simple(V, "garbage", "message", "details", why=OWN_WORDS),
     simple(V, "garbage", called="garbage-ignored", failurePolicy="Ignore"),
     simple(V, "absent"),
     simple(V, "broken", "message", "details", why=NO_BODY),
     simple(V, "slow", timeoutSeconds=1),
     simple(V, "slow", called="slow-ignored", failurePolicy="Ignore", timeoutSeconds=1),
-    simple(V, "other-uid", "message", "details", why=NO_BODY), simple(V, "label-one"),
-    simple(M, "label-one"), simple(M, "no-change"), simple(M, "empty-patch"), simple(M, "repaired"),
-    simple(M, "patch-without-type"), simple(M, "type-without-patch"), simple(M, "wrong-data"),
+    simple(V, "other-uid", "message", "details", why=NO_BODY),
+    simple(V, "label-one"),
+    simple(M, "label-one"),
+    simple(M, "no-change"),
+    simple(M, "empty-patch"),
+    simple(M, "repaired"),
+    simple(M, "patch-without-type"),
+    simple(M, "type-without-patch"),
+    simple(M, "wrong-data"),
     simple(M, "bad-patch", "message", "details", why=OWN_WORDS),
     simple(M, "undecodable", "message", "details", why=OWN_WORDS),
-    simple(M, "unknown-field"), simple(M, "deny"), simple(M, "counted", reinvocationPolicy="IfNeeded"),
+    simple(M, "unknown-field"),
+    simple(M, "deny"),
+    simple(M, "counted", reinvocationPolicy="IfNeeded"),
     simple(V, "deny", called="condition-false", matchConditions=[CONDITION]),
     simple(V, "allow", called="condition-fails", matchConditions=[BROKEN]),
     simple(V, "deny", called="condition-ignored", failurePolicy="Ignore", matchConditions=[BROKEN]),
@@ -95,41 +110,100 @@ CASES = [
     simple(V, "echo", called="exact", matchPolicy="Exact"),
     Case("again", ((M, "counted", {"reinvocationPolicy": "IfNeeded"}), (M, "label-one", {}))),
     Case("not-again", ((M, "counted", {}), (M, "label-one", {}))),
-    Case("webhook-and-policy", ((M, "counted", {"reinvocationPolicy": "IfNeeded"}), (M, "label-one", {})),
-         (create("webhook-and-policy", data={"n": "0"}),)),
+    Case(
+        "webhook-and-policy",
+        ((M, "counted", {"reinvocationPolicy": "IfNeeded"}), (M, "label-one", {})),
+        (create("webhook-and-policy", data={"n": "0"}),),
+    ),
     Case("two-denials", ((V, "deny", {}), (M, "deny-code", {}))),
-    Case("dry-run", ((M, "label-one", {}),), (
-        create("dry-run", query="?dryRun=All"), Ask("get", "GET", at("dry-run")),
-    )),
+    Case(
+        "dry-run",
+        ((M, "label-one", {}),),
+        (
+            create("dry-run", query="?dryRun=All"),
+            Ask("get", "GET", at("dry-run")),
+        ),
+    ),
     Case("echo-dry-run", ((V, "echo", {}),), (create("echo-dry-run", query="?dryRun=All"),)),
-    Case("changes", ((M, "counted", {}),), (
-        create("changes", data={"a": "1"}),
-        Ask("put", "PUT", at("changes"), {"metadata": {"name": "in-changes", "labels": {"case": "changes"}},
-                                          "data": {"b": "2"}}),
-        Ask("merge", "PATCH", at("changes"), {"data": {"c": "3"}}, MERGE),
-        Ask("json patch", "PATCH", at("changes"), [{"op": "add", "path": "/data/d", "value": "4"}], JSON_PATCH),
-        Ask("apply", "PATCH", f"{at('changes')}?fieldManager=m&force=true",
-            {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "in-changes"}, "data": {"e": "5"}}, APPLY),
-        Ask("get", "GET", at("changes")),
-    )),
+    Case(
+        "changes",
+        ((M, "counted", {}),),
+        (
+            create("changes", data={"a": "1"}),
+            Ask(
+                "put",
+                "PUT",
+                at("changes"),
+                {"metadata": {"name": "in-changes", "labels": {"case": "changes"}}, "data": {"b": "2"}},
+            ),
+            Ask("merge", "PATCH", at("changes"), {"data": {"c": "3"}}, MERGE),
+            Ask("json patch", "PATCH", at("changes"), [{"op": "add", "path": "/data/d", "value": "4"}], JSON_PATCH),
+            Ask(
+                "apply",
+                "PATCH",
+                f"{at('changes')}?fieldManager=m&force=true",
+                {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "in-changes"}, "data": {"e": "5"}},
+                APPLY,
+            ),
+            Ask("get", "GET", at("changes")),
+        ),
+    ),
     *[
-        Case(f"echo-{verb}", ((V, "echo", {"rules": [{
-            "operations": [operation], "apiGroups": [""], "apiVersions": ["v1"], "resources": ["configmaps"]}]}),), (
-            create(f"echo-{verb}", data={"a": "1"}), ask,
-        ), *((frozenset({"message"}), NAMED) if verb == "collection" else ()))
+        Case(
+            f"echo-{verb}",
+            (
+                (
+                    V,
+                    "echo",
+                    {
+                        "rules": [
+                            {
+                                "operations": [operation],
+                                "apiGroups": [""],
+                                "apiVersions": ["v1"],
+                                "resources": ["configmaps"],
+                            }
+                        ]
+                    },
+                ),
+            ),
+            (
+                create(f"echo-{verb}", data={"a": "1"}),
+                ask,
+            ),
+            *((frozenset({"message"}), NAMED) if verb == "collection" else ()),
+        )
         for verb, operation, ask in (
-            ("put", "UPDATE", Ask("put", "PUT", at("echo-put"), {
-                "metadata": {"name": "in-echo-put", "labels": {"case": "echo-put"}}, "data": {"b": "2"}})),
+            (
+                "put",
+                "UPDATE",
+                Ask(
+                    "put",
+                    "PUT",
+                    at("echo-put"),
+                    {"metadata": {"name": "in-echo-put", "labels": {"case": "echo-put"}}, "data": {"b": "2"}},
+                ),
+            ),
             ("merge", "UPDATE", Ask("merge", "PATCH", at("echo-merge"), {"data": {"c": "3"}}, MERGE)),
             ("delete", "DELETE", Ask("delete", "DELETE", at("echo-delete"))),
             ("collection", "DELETE", Ask("collection", "DELETE", f"{MAPS}?labelSelector=case=echo-collection")),
         )
     ],
-    Case("delete-changed", ((M, "label-one", {"rules": [{
-        "operations": ["DELETE"], "apiGroups": ["*"], "apiVersions": ["*"], "resources": ["*"]}]}),), (
-        create("delete-changed"), Ask("delete", "DELETE", at("delete-changed")),
-    )),
-]  # fmt: skip
+    Case(
+        "delete-changed",
+        (
+            (
+                M,
+                "label-one",
+                {"rules": [{"operations": ["DELETE"], "apiGroups": ["*"], "apiVersions": ["*"], "resources": ["*"]}]},
+            ),
+        ),
+        (
+            create("delete-changed"),
+            Ask("delete", "DELETE", at("delete-changed")),
+        ),
+    ),
+]
 
 
 # A webhook of each kind: the denial says that the change was seen.
@@ -188,9 +262,7 @@ async def _ask_all(server: RealServer) -> dict[str, list[tuple[Said, Said]]]:
         hub.client() as ours,
         httpx.AsyncClient(base_url=server.url, headers=headers, verify=trust, timeout=20) as real,
     ):
-        hub.objects.hooks = Dynamic(
-            hub.store, hub.registry, RandomIds(), outgoing, answering(hub.app.authorizer)
-        )  # fmt: skip
+        hub.objects.hooks = Dynamic(hub.store, hub.registry, RandomIds(), outgoing, answering(hub.app.authorizer))
         for client in (real, ours):
             await _register(client, hooks)
         askers = Asker(real), Asker(ours)
@@ -208,8 +280,9 @@ async def _ask_all(server: RealServer) -> dict[str, list[tuple[Said, Said]]]:
             answers[f"{policy.mutating} {policy.name}"] = [
                 (comparable(await askers[0].ask(ask)), comparable(await askers[1].ask(ask))) for ask in policy.asks
             ]
-        cases = {case.name: [(await askers[0].ask(ask), await askers[1].ask(ask)) for ask in asks_of(case)]
-                 for case in CASES}  # fmt: skip
+        cases = {
+            case.name: [(await askers[0].ask(ask), await askers[1].ask(ask)) for ask in asks_of(case)] for case in CASES
+        }
         return answers | cases
 
 

@@ -45,24 +45,30 @@ def _column(name: str) -> Body:
 def _crd(*versions: Body) -> Body:
     names = {"plural": "gadgets", "singular": "gadget", "kind": "Gadget", "listKind": "GadgetList"}
     return {
-        "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition", "metadata": {"name": NAME},
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {"name": NAME},
         "spec": {"group": GADGETS, "scope": "Cluster", "names": names, "versions": list(versions)},
-    }  # fmt: skip
+    }
 
 
 _SCALE = {"specReplicasPath": ".spec.size", "statusReplicasPath": ".status.replicas"}
 _SIZE = {"type": "integer"}
 _ALPHA = _version("v1alpha1", {"size": _SIZE, "old": _text(default="yes")})
 _V1 = _version(
-    "v1", {"size": {**_SIZE, "default": 1}, "color": _text(), "host": _text(default="here")},
-    subresources={"status": {}, "scale": _SCALE}, additionalPrinterColumns=[_column("color")],
+    "v1",
+    {"size": {**_SIZE, "default": 1}, "color": _text(), "host": _text(default="here")},
+    subresources={"status": {}, "scale": _SCALE},
+    additionalPrinterColumns=[_column("color")],
     selectableFields=[{"jsonPath": ".spec.color"}],
-)  # fmt: skip
+)
 _V2 = _version(
-    "v2", {"size": {**_SIZE, "maximum": 100}, "color": _text(), "shape": _text(default="round")},
-    subresources={"status": {}}, additionalPrinterColumns=[_column("shape")],
+    "v2",
+    {"size": {**_SIZE, "maximum": 100}, "color": _text(), "shape": _text(default="round")},
+    subresources={"status": {}},
+    additionalPrinterColumns=[_column("shape")],
     selectableFields=[{"jsonPath": ".spec.shape"}],
-)  # fmt: skip
+)
 
 
 def crd(storage: str, *, unserved: tuple[str, ...] = (), without: tuple[str, ...] = ()) -> Body:
@@ -91,8 +97,9 @@ def get(version: str, name: str = "", *, query: str = "", accept: str = "") -> A
 
 
 def patch(version: str, name: str, body: Any, media: str = MERGE, *, query: str = "", below: str = "") -> Ask:
-    return Ask(f"{media} {name} in {version}{query} {below}", "PATCH", at(version, name, query=query, below=below),
-               body, media)  # fmt: skip
+    return Ask(
+        f"{media} {name} in {version}{query} {below}", "PATCH", at(version, name, query=query, below=below), body, media
+    )
 
 
 VERSIONS = ("v1alpha1", "v1", "v2")
@@ -108,7 +115,9 @@ _SEEN = [
 
 SEVERAL: list[Ask | Until] = [
     Ask("the CRD", "POST", CRDS, crd("v1")),
-    Until(get("v1"), 200), Until(get("v2"), 200), Until(get("v1alpha1"), 200),
+    Until(get("v1"), 200),
+    Until(get("v2"), 200),
+    Until(get("v1alpha1"), 200),
     *_SEEN,
     create("v1", "one", color="red", size=3, host="there", a="lost", shape="lost"),
     create("v2", "two", color="blue", size=4, shape="square", host="lost"),
@@ -117,7 +126,9 @@ SEVERAL: list[Ask | Until] = [
     create("v1alpha1", "three"),
     create("v2", "strict", query=STRICT, host="unknown"),
     create("v1", "strict", query=STRICT, shape="unknown"),
-    *_EVERYWHERE, *_LISTED, *_WATCHED,
+    *_EVERYWHERE,
+    *_LISTED,
+    *_WATCHED,
     get("v1", query="?fieldSelector=spec.color%3Dred"),
     get("v2", query="?fieldSelector=spec.shape%3Dround"),
     get("v2", query="?fieldSelector=spec.color%3Dred"),
@@ -133,11 +144,15 @@ SEVERAL: list[Ask | Until] = [
     patch("v1", "two", {"spec": {"replicas": 9}}, below="scale"),
     *_EVERYWHERE,
     Ask("read to replace", "GET", at("v2", "two"), keep="two"),
-    Ask("replace in v2", "PUT", at("v2", "two"),
-        {**gadget("v2", "two", size=5), "metadata": {"name": "two", "resourceVersion": "{two.rv}"}}),
+    Ask(
+        "replace in v2",
+        "PUT",
+        at("v2", "two"),
+        {**gadget("v2", "two", size=5), "metadata": {"name": "two", "resourceVersion": "{two.rv}"}},
+    ),
     Ask("replace in the wrong version", "PUT", at("v2", "two"), gadget("v1", "two", size=5)),
     get("v1", "two"),
-]  # fmt: skip
+]
 
 _READ = Ask("read the CRD", "GET", f"{CRDS}/{NAME}", keep="crd")
 
@@ -151,31 +166,43 @@ MOVED: list[Ask | Until] = [
     *_replace("v2 is stored", crd("v2")),
     Until(_READ, 200, '"storedVersions":["v1","v2"]'),
     Until(patch("v1alpha1", "three", {"metadata": {"labels": {"moved": "yes"}}}), 200, absent='"host"'),
-    *_EVERYWHERE, *_LISTED, *_WATCHED,
+    *_EVERYWHERE,
+    *_LISTED,
+    *_WATCHED,
     create("v1", "four", color="green"),
-    get("v2", "four"), get("v1", "four"),
+    get("v2", "four"),
+    get("v1", "four"),
     *_replace("v1 is not served", crd("v2", unserved=("v1",))),
-    Until(get("v1"), 404), Until(Ask("", "GET", f"/apis/{GADGETS}"), 200, absent=f'"{GADGETS}/v1"'),
-    *_SEEN, get("v2", "one"), get("v1", "one"), get("v1alpha1", "one"),
+    Until(get("v1"), 404),
+    Until(Ask("", "GET", f"/apis/{GADGETS}"), 200, absent=f'"{GADGETS}/v1"'),
+    *_SEEN,
+    get("v2", "one"),
+    get("v1", "one"),
+    get("v1alpha1", "one"),
     *_replace("v1 is gone too early", crd("v2", without=("v1",))),
     Ask("delete in v2", "DELETE", at("v2", "large")),
     *(patch("v2", name, {}) for name in ("one", "two", "three", "four")),
     Ask("stored versions without v1", "PATCH", f"{CRDS}/{NAME}/status", {"status": {"storedVersions": ["v2"]}}, MERGE),
     *_replace("v1 is gone", crd("v2", without=("v1",))),
     Until(Ask("", "GET", f"/apis/{GADGETS}"), 200, absent=f'"{GADGETS}/v1"'),
-    *_SEEN, Until(get("v2"), 200), get("v2"), get("v1alpha1"),
+    *_SEEN,
+    Until(get("v2"), 200),
+    get("v2"),
+    get("v1alpha1"),
     Ask("delete all in v2", "DELETE", at("v2")),
     get("v1alpha1"),
-]  # fmt: skip
+]
 
 
 def _aged(fields: Body) -> Body:
     names = {"plural": "ageds", "singular": "aged", "kind": "Aged", "listKind": "AgedList"}
     spec = {"group": GROUP, "scope": "Cluster", "names": names, "versions": [_version("v1", fields, storage=True)]}
     return {
-        "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
-        "metadata": {"name": f"ageds.{GROUP}"}, "spec": spec,
-    }  # fmt: skip
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {"name": f"ageds.{GROUP}"},
+        "spec": spec,
+    }
 
 
 _AGEDS = f"{APIS}/v1/ageds"
@@ -185,8 +212,13 @@ AGED: list[Ask | Until] = [
     Ask("the CRD without defaults", "POST", CRDS, _aged({"a": _text(), "b": _text()})),
     Until(Ask("", "GET", _AGEDS), 200),
     Ask("an object of old", "POST", _AGEDS, _OLD),
-    Ask("the CRD with defaults", "PATCH", _AGED_CRD,
-        {"spec": {"versions": _aged({"a": _text(), "c": _text(default="z")})["spec"]["versions"]}}, MERGE),
+    Ask(
+        "the CRD with defaults",
+        "PATCH",
+        _AGED_CRD,
+        {"spec": {"versions": _aged({"a": _text(), "c": _text(default="z")})["spec"]["versions"]}},
+        MERGE,
+    ),
     Until(Ask("", "GET", f"{_AGEDS}/old"), 200, '"c":"z"'),
     Ask("the old object", "GET", f"{_AGEDS}/old"),
     Ask("the old object in a list", "GET", _AGEDS),
@@ -194,7 +226,7 @@ AGED: list[Ask | Until] = [
     Ask("nothing is changed", "PATCH", f"{_AGEDS}/old", {}, MERGE),
     Ask("a part is changed", "PATCH", f"{_AGEDS}/old", {"spec": {"a": "w"}}, MERGE),
     Ask("the old object again", "GET", f"{_AGEDS}/old"),
-]  # fmt: skip
+]
 
 _TWINS = f"{APIS}/{{}}/twins"
 
@@ -207,10 +239,11 @@ def _twins() -> Body:
         for name, more in (("v1", {}), ("v2", {"default": "z"}))
     ]
     return {
-        "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
         "metadata": {"name": f"twins.{GROUP}"},
         "spec": {"group": GROUP, "scope": "Cluster", "names": names, "versions": versions},
-    }  # fmt: skip
+    }
 
 
 def _twin(what: str, version: str, query: str, media: str, **spec: Any) -> Ask:
@@ -224,7 +257,8 @@ def _apply(version: str, manager: str, *, force: str = "", **spec: Any) -> Ask:
 
 MANAGED: list[Ask | Until] = [
     Ask("the CRD of twins", "POST", CRDS, _twins()),
-    Until(Ask("", "GET", _TWINS.format("v1")), 200), Until(Ask("", "GET", _TWINS.format("v2")), 200),
+    Until(Ask("", "GET", _TWINS.format("v1")), 200),
+    Until(Ask("", "GET", _TWINS.format("v2")), 200),
     _apply("v1", "one", a="1", b="1"),
     _apply("v2", "two", c="2"),
     _apply("v2", "two", a="2"),
@@ -236,7 +270,7 @@ MANAGED: list[Ask | Until] = [
     _twin("an update of the same fields", "v2", "", MERGE, a="3", b="3"),
     _twin("an update of others", "v1", "", MERGE, c="3"),
     *(Ask(f"the twin in {version}", "GET", f"{_TWINS.format(version)}/t") for version in ("v1", "v2")),
-]  # fmt: skip
+]
 
 _URL = {"url": "https://hooks.example.com/convert"}
 _SERVICE = {"service": {"namespace": "a", "name": "b", "path": "/c"}}
@@ -258,13 +292,11 @@ _CONVERSIONS: dict[str, Body] = {
     "no address": {"strategy": "Webhook", "webhook": {"conversionReviewVersions": ["v1"]}},
     "two addresses": _hooked({**_URL, **_SERVICE}, "v1"),
     "a plain address": _hooked({"url": "http://user@a/b?c#d"}, "v1"),
-    "a service without a name": _hooked(
-        {"service": {"namespace": "a", "name": "", "port": 99999, "path": "x"}}, "v1"
-    ),
+    "a service without a name": _hooked({"service": {"namespace": "a", "name": "", "port": 99999, "path": "x"}}, "v1"),
     "a service": _hooked(_SERVICE, "v1"),
     "no version": _hooked(_URL),
     "strange versions": _hooked(_URL, "v2", "V", "v2"),
-}  # fmt: skip
+}
 
 
 def _with(conversion: Body) -> Body:

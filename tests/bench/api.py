@@ -47,9 +47,11 @@ class Case:
 def body(name: str, form: str = JSON, values: dict[str, str] | None = None, **metadata: Any) -> bytes:
     """A ConfigMap of about 1 KB."""
     made = {
-        "apiVersion": "v1", "kind": "ConfigMap",
-        "metadata": {"name": name, "namespace": NAMESPACE, **metadata}, "data": {**VALUES, **(values or {})},
-    }  # fmt: skip
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": {"name": name, "namespace": NAMESPACE, **metadata},
+        "data": {**VALUES, **(values or {})},
+    }
     return whole(made) if form == PROTOBUF else json.dumps(made).encode()
 
 
@@ -133,7 +135,7 @@ class Run:
         return [
             Row.of(case.name, case.unit, case.goal, case.less, case.value, case.results[hub], case.results[real])
             for case in measured
-        ]  # fmt: skip
+        ]
 
     def _once(self, server: Server, task: Task, warm: bool) -> Result:
         self._first += 1_000_000  # no name is given twice

@@ -35,8 +35,10 @@ RATES = (0.0, 0.1, 1.0)  # jobs that end in a second, and as many start
 CHANGES = 10
 # What a page shows when its numbers are there.
 SHOWS = {
-    "Fleet": ("", "dl.figures dd"), "Jobs": ("jobs", ".jobs .scroll .row a"), "Queues": ("queues", ".tree .bar"),
-}  # fmt: skip
+    "Fleet": ("", "dl.figures dd"),
+    "Jobs": ("jobs", ".jobs .scroll .row a"),
+    "Queues": ("queues", ".tree .bar"),
+}
 # Notes when the element is first drawn: milliseconds from the navigation's start.
 NOTE = """
 (() => {
@@ -54,9 +56,15 @@ USED = """(() => {
 
 
 def measure(
-    report: Report, folder: Path, rounds: int, size: Size | None = None, pages: int = PAGES, seconds: float = SECONDS,
-    rates: tuple[float, ...] = RATES, changes: int = CHANGES,
-) -> None:  # fmt: skip
+    report: Report,
+    folder: Path,
+    rounds: int,
+    size: Size | None = None,
+    pages: int = PAGES,
+    seconds: float = SECONDS,
+    rates: tuple[float, ...] = RATES,
+    changes: int = CHANGES,
+) -> None:
     measure_bundle(report)
     with started_world(folder, size or Size()) as world:
         asyncio.run(_measure(report, world, rounds, pages, seconds, rates, changes))
@@ -205,9 +213,15 @@ def main() -> None:
         with tempfile.TemporaryDirectory(prefix="fleet-bench-") as folder:
             size = Size(members=asked.members, jobs=asked.jobs, running=asked.running)
             measure(
-                report, Path(folder) / "console", asked.rounds, size, asked.pages, asked.seconds, tuple(asked.rates),
+                report,
+                Path(folder) / "console",
+                asked.rounds,
+                size,
+                asked.pages,
+                asked.seconds,
+                tuple(asked.rates),
                 asked.changes,
-            )  # fmt: skip
+            )
     finally:
         report.show()
 

@@ -59,10 +59,12 @@ def running_pod(name: str, node: str) -> dict[str, Any]:
     container = {"name": "main", "image": "busybox", "resources": {"requests": requests, "limits": requests}}
     conditions = [{"type": kind, "status": "True"} for kind in ("PodScheduled", "Initialized", "Ready")]
     return {
-        "apiVersion": "v1", "kind": "Pod", "metadata": {"name": name, "labels": {"app": "own"}},
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": name, "labels": {"app": "own"}},
         "spec": {"nodeName": node, "containers": [container], "restartPolicy": "Never"},
         "status": {"phase": "Running", "conditions": conditions},
-    }  # fmt: skip
+    }
 
 
 async def _serve(folder: Path, nodes: int, pods: int, names: Sequence[str], stop: asyncio.Event) -> None:

@@ -64,18 +64,25 @@ def world(pending: int, members: int, nodes: int, seed: int, leaves_in_all: int 
     for path in ("root", *paths["root"], *leaves):
         share = 1.0 if path == "root" else 0.4 if path in paths else 3 / leaves_in_all
         tree_nodes[path] = QuotaNode(
-            path, path.rpartition("/")[2], path.rpartition("/")[0] or None,
-            max={GPU: int(nodes * 8 * share)}, children=tuple(paths.get(path, ())),
-        )  # fmt: skip
+            path,
+            path.rpartition("/")[2],
+            path.rpartition("/")[0] or None,
+            max={GPU: int(nodes * 8 * share)},
+            children=tuple(paths.get(path, ())),
+        )
     units: dict[str, Unit] = {}
     for number in range(pending):
         pods, gpus = rng.choice(SHAPES)
         requests = Amounts.of({GPU: gpus, "cpu": gpus * 8000, "memory": gpus * (64 << 30), "pods": 1})
         name = f"u{number:07}"
         units[name] = Unit(
-            name, f"ns/{name}", (Component("worker", pods, requests),), leaf=rng.choice(leaves),
-            priority=rng.choice((0, 0, 0, 5, 9)), enqueued_at=NOW - rng.randrange(40_000),
-        )  # fmt: skip
+            name,
+            f"ns/{name}",
+            (Component("worker", pods, requests),),
+            leaf=rng.choice(leaves),
+            priority=rng.choice((0, 0, 0, 5, 9)),
+            enqueued_at=NOW - rng.randrange(40_000),
+        )
     found: dict[str, Member] = {}
     whole = Amounts.of({GPU: 8, "cpu": 96_000, "memory": 768 << 30, "pods": 110})
     for number in range(members):
@@ -133,11 +140,13 @@ def changes(snapshot: Snapshot, seed: int) -> Changes:
 def committed(snapshot: Snapshot, plan: Plan) -> Snapshot:
     """The snapshot once all that the plan starts runs and is seen."""
     after = snapshot.apply(
-        Changes(put_units=tuple(
-            replace(snapshot.units[p.unit], phase=Phase.PLACED, member=p.member, placed_at=NOW)
-            for p in plan.placements
-        ))
-    )  # fmt: skip
+        Changes(
+            put_units=tuple(
+                replace(snapshot.units[p.unit], phase=Phase.PLACED, member=p.member, placed_at=NOW)
+                for p in plan.placements
+            )
+        )
+    )
     space = Grouping(after, NOW).space
     unseen = after.backlog.unseen.values()
     coming = [(unit.id, unit.member or "", committed_shape(unit, space)) for unit in unseen]
@@ -194,13 +203,22 @@ def measure(
     assert plan is not None
     stages = [(s.name, s.value, s.bound, s.status, round(s.seconds, 2)) for s in plan.certificate.stages]
     return {
-        "pending": pending, "members": members, "nodes": nodes, "leaves": leaves, "users": users,
-        "walltimes": walltimes, "lots": len(snapshot.backlog.lots), "started": len(plan.placements),
+        "pending": pending,
+        "members": members,
+        "nodes": nodes,
+        "leaves": leaves,
+        "users": users,
+        "walltimes": walltimes,
+        "lots": len(snapshot.backlog.lots),
+        "started": len(plan.placements),
         **{name: round(max(seconds), 3) for name, seconds in took.items()},
-        "times": {name: [round(s, 4) for s in seconds] for name, seconds in took.items()}, "gaps": gaps,
-        "shipped": plan.certificate.shipped, "why": plan.certificate.why, "stages": stages,
+        "times": {name: [round(s, 4) for s in seconds] for name, seconds in took.items()},
+        "gaps": gaps,
+        "shipped": plan.certificate.shipped,
+        "why": plan.certificate.why,
+        "stages": stages,
         "max_rss_mib": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024,
-    }  # fmt: skip
+    }
 
 
 def final(snapshot: Snapshot, seed: int, solver: ProcessSolver) -> Plan:

@@ -74,9 +74,10 @@ def plot(rows: list[dict[str, Any]], path: Path) -> None:
     for key, label in lines.items():
         times = [sorted(row["times"][key]) for row in rows]
         middles = [each[len(each) // 2] for each in times]
-        spread = ([m - t[0] for m, t in zip(middles, times, strict=True)], [
-            t[-1] - m for m, t in zip(middles, times, strict=True)
-        ])  # fmt: skip
+        spread = (
+            [m - t[0] for m, t in zip(middles, times, strict=True)],
+            [t[-1] - m for m, t in zip(middles, times, strict=True)],
+        )
         axes.errorbar(sizes, middles, yerr=spread, marker="o", capsize=3, label=label)
     axes.set_xscale("log")
     axes.set_yscale("log")

@@ -76,9 +76,14 @@ def replay(
     another, and `each` waiting units of each time."""
     lasts = {job.id: job.duration_s for job in jobs}
     run = Forward(
-        empty, now=ZERO, decider=core(0), runs_s=lambda unit, _: lasts[unit.id], cycle_s=30.0, tick_s=300.0,
+        empty,
+        now=ZERO,
+        decider=core(0),
+        runs_s=lambda unit, _: lasts[unit.id],
+        cycle_s=30.0,
+        tick_s=300.0,
         gangs=arriving,
-    )  # fmt: skip
+    )
     for unit in arriving:
         run.submit(unit.enqueued_at, unit)
     kept: list[list[Point]] = []
@@ -170,9 +175,17 @@ def spread(count: int) -> list[int]:
 
 
 def measure(
-    jobs: Sequence[Job], arriving: Sequence[Unit], empty: Snapshot, times: int, each: int, samples: int,
-    fewer: Sequence[int], seed: int, minutes: float, shown: Callable[[str], None],
-) -> dict[str, object]:  # fmt: skip
+    jobs: Sequence[Job],
+    arriving: Sequence[Unit],
+    empty: Snapshot,
+    times: int,
+    each: int,
+    samples: int,
+    fewer: Sequence[int],
+    seed: int,
+    minutes: float,
+    shown: Callable[[str], None],
+) -> dict[str, object]:
     """All figures; `shown` is told how far it is. `fewer`: of so many runs, the first, ranges are made too. After
     `minutes` no further time is asked about."""
     ends = time.monotonic() + 60.0 * minutes
@@ -188,18 +201,27 @@ def measure(
         runs: list[Mapping[str, float]] = []
         begun = time.process_time()
         said = estimates(
-            points[0].snapshot, [point.unit for point in points], truth.history(points[0].at), now=points[0].at,
-            seed=seed, samples=samples, made=runs.append,
-        )  # fmt: skip
+            points[0].snapshot,
+            [point.unit for point in points],
+            truth.history(points[0].at),
+            now=points[0].at,
+            seed=seed,
+            samples=samples,
+            made=runs.append,
+        )
         took.append(time.process_time() - begun)
         asked.append(Asked(points, said, runs))
         shown(f"{len(asked)} times: " + json.dumps(figures(asked, truth, samples, fewer)["raw"]))
     return {
-        "jobs": len(jobs), "samples": samples, "seed": seed, "times": len(asked), "times_chosen": len(chosen),
+        "jobs": len(jobs),
+        "samples": samples,
+        "seed": seed,
+        "times": len(asked),
+        "times_chosen": len(chosen),
         "mean_wait_h": round(statistics.fmean(waits) / 3600, 3),
         "processor_seconds_a_time": {"mean": round(statistics.fmean(took), 2), "max": round(max(took), 2)},
         **figures(asked, truth, samples, fewer),
-    }  # fmt: skip
+    }
 
 
 def figures(asked: Sequence[Asked], truth: Truth, samples: int, fewer: Sequence[int]) -> dict[str, object]:
@@ -266,9 +288,17 @@ def main() -> None:
     empty = Snapshot(tree(jobs, nodes, Quota()), {}, members, Config(reclaim=given.reclaim))
     arriving = units(jobs, Arrivals(given.load, overestimate=None), given.seed)
     found = measure(
-        jobs, arriving, empty, given.times, given.each, given.samples, given.fewer, given.seed, given.minutes,
+        jobs,
+        arriving,
+        empty,
+        given.times,
+        given.each,
+        given.samples,
+        given.fewer,
+        given.seed,
+        given.minutes,
         lambda line: print(line, file=sys.stderr, flush=True),
-    )  # fmt: skip
+    )
     if given.json is not None:
         given.json.write_text(json.dumps(found, indent=2) + "\n")
     del found["points"]

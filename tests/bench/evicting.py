@@ -73,9 +73,7 @@ def seated(snapshot: Snapshot, plan: Plan) -> Snapshot:
             held = tuple(Seat(f"{name}/{at}", 0, nodes[at], part.requests) for at in homes.get(unit.id, ()))
             if held:
                 seen = ((part.name, part.replicas),)
-                units.append(
-                    replace(unit, phase=Phase.PLACED, member=name, placed_at=NOW, visible=seen, seats=held)
-                )  # fmt: skip
+                units.append(replace(unit, phase=Phase.PLACED, member=name, placed_at=NOW, visible=seen, seats=held))
     return snapshot.apply(Changes(put_units=tuple(units), put_members=tuple(members)))
 
 

@@ -222,10 +222,17 @@ def compare(seed: int, best: Best) -> dict[str, Any]:
         return [sum(gang.weight for gang in chosen if gang.band == band) for band in bands]
 
     return {
-        "seed": seed, "gangs": len(gangs), "nodes": sum(map(len, nodes.values())), "proven": best.proven,
-        "best": best.values, "fleet": value(plan), "greedy": value(greedy), "shipped": plan.certificate.shipped,
-        "fleet_s": round(took, 3), "exact_s": round(best.seconds, 3),
-    }  # fmt: skip
+        "seed": seed,
+        "gangs": len(gangs),
+        "nodes": sum(map(len, nodes.values())),
+        "proven": best.proven,
+        "best": best.values,
+        "fleet": value(plan),
+        "greedy": value(greedy),
+        "shipped": plan.certificate.shipped,
+        "fleet_s": round(took, 3),
+        "exact_s": round(best.seconds, 3),
+    }
 
 
 def gap(best: Sequence[int], found: Sequence[int]) -> float:
@@ -240,16 +247,19 @@ def gap(best: Sequence[int], found: Sequence[int]) -> float:
 def summary(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     known = [row for row in rows if row["proven"]]
     found: dict[str, Any] = {
-        "instances": len(rows), "proven": len(known),
+        "instances": len(rows),
+        "proven": len(known),
         "exact_s": statistics.median(row["exact_s"] for row in rows),
         "fleet_s": statistics.median(row["fleet_s"] for row in rows),
-    }  # fmt: skip
+    }
     for who in ("fleet", "greedy"):
         gaps = sorted(gap(row["best"], row[who]) for row in known)
         found[who] = {
-            "equal": sum(missing <= 0 for missing in gaps), "mean_gap": statistics.mean(gaps) if gaps else 0.0,
-            "p95_gap": gaps[int(0.95 * (len(gaps) - 1))] if gaps else 0.0, "worst_gap": gaps[-1] if gaps else 0.0,
-        }  # fmt: skip
+            "equal": sum(missing <= 0 for missing in gaps),
+            "mean_gap": statistics.mean(gaps) if gaps else 0.0,
+            "p95_gap": gaps[int(0.95 * (len(gaps) - 1))] if gaps else 0.0,
+            "worst_gap": gaps[-1] if gaps else 0.0,
+        }
     return found
 
 

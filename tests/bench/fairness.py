@@ -33,7 +33,7 @@ CASES = [
     *((name, "hub", flood) for flood in ("no flood", *FLOODS) for name in ("get", SELDOM, "create", "list")),
     *((name, "hub", flood) for flood in ELSEWHERE for name in ("get", SELDOM)),
     *(("get", "kube-apiserver", flood) for flood in ("no flood", "get")),
-]  # fmt: skip
+]
 
 
 def requests(user: str, limit: int) -> dict[str, Request]:

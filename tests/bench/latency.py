@@ -64,8 +64,12 @@ def _one_round(bed: Bed, kubeconfig: Path, name: str, *, running: bool = False) 
         begin = time.monotonic()
         subprocess.run(
             [str(parts().binary("kubectl")), "--kubeconfig", str(kubeconfig), "apply", "-f", "-"],
-            input=yaml.safe_dump(pytorchjob(name)), text=True, capture_output=True, check=True, timeout=60,
-        )  # fmt: skip
+            input=yaml.safe_dump(pytorchjob(name)),
+            text=True,
+            capture_output=True,
+            check=True,
+            timeout=60,
+        )
         done = wait_for(f"pods of {name}", lambda: next((w.complete for w in watchers if w.complete), None), 60, 0.005)
         return done - begin
     finally:
@@ -73,8 +77,10 @@ def _one_round(bed: Bed, kubeconfig: Path, name: str, *, running: bool = False) 
             watcher.close()
         subprocess.run(
             [str(parts().binary("kubectl")), "--kubeconfig", str(kubeconfig), "delete", "pytorchjob", name],
-            capture_output=True, check=True, timeout=90,
-        )  # fmt: skip
+            capture_output=True,
+            check=True,
+            timeout=90,
+        )
 
 
 class _PodWatch(threading.Thread):

@@ -37,9 +37,12 @@ class Request:
 
     def as_json(self) -> dict[str, str]:
         return {
-            "method": self.method, "path": self.path, "body": base64.b64encode(self.body).decode(),
-            "media": self.media, "accept": self.accept,
-        }  # fmt: skip
+            "method": self.method,
+            "path": self.path,
+            "body": base64.b64encode(self.body).decode(),
+            "media": self.media,
+            "accept": self.accept,
+        }
 
 
 @dataclass(frozen=True)
@@ -89,10 +92,15 @@ class Loader:
         assert self._process.stdin is not None and self._process.stdout is not None
         given: dict[str, Any] = {
             "server": {"address": server.address, "authority": str(server.authority), "token": server.token},
-            "request": task.request.as_json(), "clients": task.clients, "seconds": task.seconds, "count": task.count,
-            "first": task.first, "rate": task.rate, "watchers": task.watchers,
+            "request": task.request.as_json(),
+            "clients": task.clients,
+            "seconds": task.seconds,
+            "count": task.count,
+            "first": task.first,
+            "rate": task.rate,
+            "watchers": task.watchers,
             "watch": task.watch.as_json() if task.watch is not None else Request("GET", "/").as_json(),
-        }  # fmt: skip
+        }
         before = self._cpu(server)
         self._process.stdin.write(json.dumps(given).encode() + b"\n")
         self._process.stdin.flush()

@@ -110,16 +110,24 @@ def _rows(first: int) -> Iterator[tuple[object, ...]]:
     made = "2026-11-23T12:00:00Z"
     fields = {"f:data": {".": {}, "f:owner": {}, "f:value": {}}}
     managed = {
-        "manager": "bench", "operation": "Update", "apiVersion": "v1", "time": made, "fieldsType": "FieldsV1",
+        "manager": "bench",
+        "operation": "Update",
+        "apiVersion": "v1",
+        "time": made,
+        "fieldsType": "FieldsV1",
         "fieldsV1": fields,
-    }  # fmt: skip
+    }
     for number in range(SMALL_OBJECTS):
         namespace, name = f"many-{number % SMALL_NAMESPACES:02}", f"item-{number:07}"
         uid, revision = str(uuid.uuid4()), first + number + 1
         metadata = {
-            "name": name, "namespace": namespace, "uid": uid, "creationTimestamp": made, "managedFields": [managed],
+            "name": name,
+            "namespace": namespace,
+            "uid": uid,
+            "creationTimestamp": made,
+            "managedFields": [managed],
             "resourceVersion": str(revision),
-        }  # fmt: skip
+        }
         data = {"owner": f"team-{number % 977}", "value": f"{uuid.uuid4().hex}-{'x' * 100}"}
         raw = json.dumps(
             {"kind": "ConfigMap", "apiVersion": "v1", "metadata": metadata, "data": data}, separators=(",", ":")

@@ -86,8 +86,9 @@ async def _start(client: aiohttp.ClientSession, name: str) -> float:
     """Seconds from the request that creates a job to its placed binding."""
     began = time.monotonic()
     await post(client, JOBS, pytorchjob(name, workers=0))
-    while not any(one["spec"]["resource"]["name"] == name and one["spec"].get("clusters")
-                  for one in await items(client, BINDINGS)):  # fmt: skip
+    while not any(
+        one["spec"]["resource"]["name"] == name and one["spec"].get("clusters") for one in await items(client, BINDINGS)
+    ):
         assert time.monotonic() - began < PATIENCE_S, f"{name} was not placed"
         await asyncio.sleep(0.02)
     took = time.monotonic() - began
@@ -165,8 +166,10 @@ def _odd(number: int) -> Manifest:
     body = _job(number, gpus=1)
     replicas = body["spec"]["pytorchReplicaSpecs"]
     size = {GPU: 1, "cpu": f"{33_001 + 131 * number % 20_000}m", "memory": f"{7_919 + number}Mi"}
-    master, worker = (pytorchjob("", workers=1, pod={"container": {"resources": {"limits": size | more}}})
-                      for more in ({}, {"cpu": f"{32_003 + number}m"}))  # fmt: skip
+    master, worker = (
+        pytorchjob("", workers=1, pod={"container": {"resources": {"limits": size | more}}})
+        for more in ({}, {"cpu": f"{32_003 + number}m"})
+    )
     replicas["Master"] = master["spec"]["pytorchReplicaSpecs"]["Master"]
     replicas["Worker"] = {**worker["spec"]["pytorchReplicaSpecs"]["Worker"], "replicas": 47 + number % 13}
     return body

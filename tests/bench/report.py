@@ -50,9 +50,11 @@ class Report:
     @property
     def machine(self) -> dict[str, Any]:
         return {
-            "cores": os.cpu_count(), "load": round(self.load, 2), "processor": _processor(),
+            "cores": os.cpu_count(),
+            "load": round(self.load, 2),
+            "processor": _processor(),
             "python": platform.python_version(),
-        }  # fmt: skip
+        }
 
     def show(self) -> None:
         machine = self.machine

@@ -25,7 +25,7 @@ from tests.bench import (
     throughput,
     views,
     words,
-)  # fmt: skip
+)
 from tests.bench.report import Report
 
 PARTS = {

@@ -75,13 +75,20 @@ async def _measure(report: Report, server: str, rounds: int, jobs: int) -> None:
             page = await context.new_page()
             await page.add_init_script(BUSY)
             for what, act in (
-                ("opened", _opened), ("scrolled", _scrolled), ("filtered by name", _filtered),
-                ("filtered by state", partial(_chosen, "State", "Placed")), ("filter taken away", _cleared),
-                ("filtered by queue", partial(_chosen, "Queue", FEW_QUEUE)), ("filter taken away", _cleared),
-                ("filtered by member", partial(_chosen, "Member", FEW_MEMBER)), ("filter taken away", _cleared),
-                ("filtered by the state of nearly all", partial(_most, "Queued")), ("filter taken away", _cleared),
-                ("jumped to the end", _jumped), ("scrolled at the end", _back),
-            ):  # fmt: skip
+                ("opened", _opened),
+                ("scrolled", _scrolled),
+                ("filtered by name", _filtered),
+                ("filtered by state", partial(_chosen, "State", "Placed")),
+                ("filter taken away", _cleared),
+                ("filtered by queue", partial(_chosen, "Queue", FEW_QUEUE)),
+                ("filter taken away", _cleared),
+                ("filtered by member", partial(_chosen, "Member", FEW_MEMBER)),
+                ("filter taken away", _cleared),
+                ("filtered by the state of nearly all", partial(_most, "Queued")),
+                ("filter taken away", _cleared),
+                ("jumped to the end", _jumped),
+                ("scrolled at the end", _back),
+            ):
                 began = time.perf_counter()
                 await act(page, server, jobs)
                 took.setdefault(what, []).append(1000 * (time.perf_counter() - began))
@@ -175,12 +182,14 @@ async def serve(folder: Path, count: int) -> None:
         return Console(Sessions(store, clock, users), clock)
 
     async with open_hub(
-        folder, store, console=console,
+        folder,
+        store,
+        console=console,
         mounts=lambda o: {
             PATH: Changes(store, o.registry, Rbac(store), clock),
             PREFIX: RestFace(o, o.store, o.registry, partial(unit_in, store)),
         },
-    ) as hub:  # fmt: skip
+    ) as hub:
         await store.commit(_with_few(waiting_jobs(count, clock.now())))
         async with hub.client() as client:  # the hub works out the places in the queues once
             await client.get(f"{PREFIX}/jobs", params={"limit": 1}, timeout=None)

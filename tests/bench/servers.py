@@ -114,10 +114,19 @@ class HubAlone:
         self._port = free_port()
 
     def start(self) -> Server:
-        self._processes.start("api", [
-            sys.executable, "-m", "fleet.cli.main", "api", "--data-dir", self.data,
-            "--listen", f"127.0.0.1:{self._port}",
-        ])  # fmt: skip
+        self._processes.start(
+            "api",
+            [
+                sys.executable,
+                "-m",
+                "fleet.cli.main",
+                "api",
+                "--data-dir",
+                self.data,
+                "--listen",
+                f"127.0.0.1:{self._port}",
+            ],
+        )
         wait_for("the hub's keys", lambda: (self.data / "tokens.csv").exists(), 60)
         token = (self.data / "tokens.csv").read_text().partition(",")[0]
         server = Server(
@@ -148,11 +157,21 @@ def started_real(folder: Path) -> Iterator[Server]:
     built, processes, pki = parts(), Processes(folder), make_pki(folder / "pki")
     client, peer = (f"http://127.0.0.1:{free_port()}" for _ in range(2))
     try:
-        processes.start("etcd", [
-            built.binary("etcd"), "--name=etcd", f"--data-dir={folder / 'etcd'}", f"--listen-client-urls={client}",
-            f"--advertise-client-urls={client}", f"--listen-peer-urls={peer}", f"--initial-advertise-peer-urls={peer}",
-            f"--initial-cluster=etcd={peer}", "--quota-backend-bytes=8589934592", "--log-level=warn",
-        ])  # fmt: skip
+        processes.start(
+            "etcd",
+            [
+                built.binary("etcd"),
+                "--name=etcd",
+                f"--data-dir={folder / 'etcd'}",
+                f"--listen-client-urls={client}",
+                f"--advertise-client-urls={client}",
+                f"--listen-peer-urls={peer}",
+                f"--initial-advertise-peer-urls={peer}",
+                f"--initial-cluster=etcd={peer}",
+                "--quota-backend-bytes=8589934592",
+                "--log-level=warn",
+            ],
+        )
         wait_for("etcd", lambda: httpx.get(f"{client}/health").json()["health"] == "true")
         member = RealMember("real", folder / "real", built, pki, processes, client)
         member.start_apiserver()

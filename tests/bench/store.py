@@ -30,9 +30,11 @@ def _key(name: str) -> Key:
 def _body(name: str) -> dict[str, Any]:
     """About 1 KB."""
     return {
-        "apiVersion": "v1", "kind": "ConfigMap", "data": {"text": "x" * 800},
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "data": {"text": "x" * 800},
         "metadata": {"name": name, "namespace": "default", "uid": name, "labels": {"app": "bench"}},
-    }  # fmt: skip
+    }
 
 
 async def writes(store: Store, concurrency: int, count: int, figures: dict[str, float]) -> None:

@@ -54,9 +54,15 @@ class Row:
         goal = "" if self.goal is None else f"{'≤' if self.less else '≥'} {self.goal:g}"
         missed = ", missed" if self.reached is False else ""
         return (
-            self.name, self.unit, spread(self.hub), spread(self.real), spread(self.ratios, 2), goal + missed,
-            binds(self.hub_cores), binds(self.real_cores),
-        )  # fmt: skip
+            self.name,
+            self.unit,
+            spread(self.hub),
+            spread(self.real),
+            spread(self.ratios, 2),
+            goal + missed,
+            binds(self.hub_cores),
+            binds(self.real_cores),
+        )
 
 
 def cores_of(results: Sequence[Result]) -> dict[str, float]:

@@ -48,10 +48,15 @@ def test_failures_that_were_stored_before_they_were_counted_count() -> None:
 @pytest.mark.parametrize(
     ("failures", "limit", "over"),
     [
-        (0, None, False), (BACKOFF_LIMIT - 1, None, False), (BACKOFF_LIMIT, None, True), (1, "1", True),
-        (BACKOFF_LIMIT + 5, "0", False), (2, "3", False), (3, "many", False),
+        (0, None, False),
+        (BACKOFF_LIMIT - 1, None, False),
+        (BACKOFF_LIMIT, None, True),
+        (1, "1", True),
+        (BACKOFF_LIMIT + 5, "0", False),
+        (2, "3", False),
+        (3, "many", False),
     ],
-)  # fmt: skip
+)
 def test_attempts_end_at_a_limit(failures: int, limit: str | None, over: bool) -> None:
     body = binding(failures, **({} if limit is None else {ANNOTATION_BACKOFF_LIMIT: limit}))
     why = gave_up(body)

@@ -20,19 +20,33 @@ def binding(kind: str = "Job", api: str = "batch/v1", status: Body | None = None
     resource = {"apiVersion": api, "kind": kind, "name": "j", "namespace": "team", "uid": "u"}
     copies = [{"clusterName": "cfa", "status": status}] if status is not None else []
     return {
-        "metadata": {"name": "j-job", "namespace": "team", "uid": "b", "annotations": {"fleet.io/attempt": "2"},
-                     "labels": {"fleet.io/job-uid": "u"}, "ownerReferences": [{"uid": "u"}]},
+        "metadata": {
+            "name": "j-job",
+            "namespace": "team",
+            "uid": "b",
+            "annotations": {"fleet.io/attempt": "2"},
+            "labels": {"fleet.io/job-uid": "u"},
+            "ownerReferences": [{"uid": "u"}],
+        },
         "spec": {"gang": True, "resource": resource, "clusters": [{"name": "cfa"}]},
         "status": {"aggregatedStatus": copies, "conditions": list(conditions)},
-    }  # fmt: skip
+    }
 
 
 def pod(**how: Any) -> PodView:
     said = {"member": "cfa", "attempt": 2, "node": "n1", "placeholder": False, **how}
     return PodView(
-        namespace="team", name="p", uid="p", phase="Running", ready=True, terminating=False, binding="b",
-        component="main", requests=NOTHING, **said,
-    )  # fmt: skip
+        namespace="team",
+        name="p",
+        uid="p",
+        phase="Running",
+        ready=True,
+        terminating=False,
+        binding="b",
+        component="main",
+        requests=NOTHING,
+        **said,
+    )
 
 
 @pytest.mark.parametrize(

@@ -17,10 +17,11 @@ def lease(renewed: float, acquired: float = -1000.0, looked: float | None = 0.0)
     return {
         "metadata": {"annotations": {"fleet.io/heartbeat": report}},
         "spec": {
-            "holderIdentity": "host-1", "acquireTime": rfc3339_micro(NOW + acquired),
+            "holderIdentity": "host-1",
+            "acquireTime": rfc3339_micro(NOW + acquired),
             "renewTime": rfc3339_micro(NOW + renewed),
         },
-    }  # fmt: skip
+    }
 
 
 @pytest.mark.parametrize(

@@ -80,9 +80,12 @@ def test_the_state_stands_on_the_binding() -> None:
 
 @pytest.mark.parametrize(
     ("label", "name"),
-    [("job-id", "FLEET_STATE_JOB_ID"), ("application.karmada.io/failover-jobid", "FLEET_STATE_FAILOVER_JOBID"),
-     ("x/a.b_c", "FLEET_STATE_A_B_C")],
-)  # fmt: skip
+    [
+        ("job-id", "FLEET_STATE_JOB_ID"),
+        ("application.karmada.io/failover-jobid", "FLEET_STATE_FAILOVER_JOBID"),
+        ("x/a.b_c", "FLEET_STATE_A_B_C"),
+    ],
+)
 def test_a_label_names_its_variable(label: str, name: str) -> None:
     assert variable(label) == name
 

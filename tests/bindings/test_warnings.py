@@ -22,10 +22,15 @@ def test_a_member_may_lack_a_fifth_of_its_nodes(total: object, ready: object, to
 def test_nodes_that_are_not_ready_are_counted_with_the_command_that_shows_them() -> None:
     assert warnings([cluster(8, 4)], {}, ()) == [
         Finding(
-            "nodes-not-ready", "Cluster", "", "cfa", "4 of 8 nodes are not ready",
-            "see which, and why: kubectl amc get nodes -m cfa", "cfa",
+            "nodes-not-ready",
+            "Cluster",
+            "",
+            "cfa",
+            "4 of 8 nodes are not ready",
+            "see which, and why: kubectl amc get nodes -m cfa",
+            "cfa",
         )
-    ]  # fmt: skip
+    ]
 
 
 def refused(jobs: int) -> dict[str, Any]:
@@ -50,9 +55,14 @@ def test_a_user_with_most_of_many_waiting_jobs_is_named(most: int, jobs: int, to
 @pytest.mark.parametrize(("ignored", "what"), [(True, "which are let through"), (False, "which are refused")])
 def test_a_webhook_that_fails_is_told_with_its_error(ignored: bool, what: str) -> None:
     call = {
-        "kind": "ValidatingWebhookConfiguration", "configuration": "checks", "webhook": "a.example.com", "failures": 3,
-        "ignored": ignored, "last": "2026-01-01T00:00:00Z", "error": "connection refused",
-    }  # fmt: skip
+        "kind": "ValidatingWebhookConfiguration",
+        "configuration": "checks",
+        "webhook": "a.example.com",
+        "failures": 3,
+        "ignored": ignored,
+        "last": "2026-01-01T00:00:00Z",
+        "error": "connection refused",
+    }
     [warned] = warnings((), {}, [call])
     assert (warned.kind, warned.name) == ("ValidatingWebhookConfiguration", "checks")
     assert what in warned.why and warned.why.endswith("connection refused")

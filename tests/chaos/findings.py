@@ -37,10 +37,15 @@ class Findings:
                 return
             self._known.add((rule, about))
             entry = {
-                "rule": rule, "about": about, "text": text, "seed": self.seed, "at_s": round(self.now, 3),
+                "rule": rule,
+                "about": about,
+                "text": text,
+                "seed": self.seed,
+                "at_s": round(self.now, 3),
                 "wall": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
-                "history": list(self._history[about]), "faults": list(self._history["faults"])[-FAULTS_MAX:],
-            }  # fmt: skip
+                "history": list(self._history[about]),
+                "faults": list(self._history["faults"])[-FAULTS_MAX:],
+            }
             self.found.append(entry)
             self.folder.mkdir(parents=True, exist_ok=True)
             with (self.folder / "findings.jsonl").open("a") as file:

@@ -68,9 +68,19 @@ class Harness:
     """`run()` is the whole story. Files go to `folder`, which is emptied first."""
 
     def __init__(
-        self, folder: Path, *, seed: int, jobs: int, kills: int, members: int, minutes: float, real: int = 0,
-        only: Collection[str] = (), idle_s: float = IDLE_S, say: Callable[[str], None] = lambda _: None,
-    ) -> None:  # fmt: skip
+        self,
+        folder: Path,
+        *,
+        seed: int,
+        jobs: int,
+        kills: int,
+        members: int,
+        minutes: float,
+        real: int = 0,
+        only: Collection[str] = (),
+        idle_s: float = IDLE_S,
+        say: Callable[[str], None] = lambda _: None,
+    ) -> None:
         """`minutes`: no fault begins later. `only`: as of `steps`. `idle_s`: how long an idle hub must stand still."""
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir(parents=True)
@@ -279,4 +289,4 @@ class Harness:
             "GPUs used at most": self._truth.gpus_most,
             "watch events": sum(len(witness.lines) for witness in self._witnesses),
             "watches resumed": sum(witness.resumed for witness in self._witnesses),
-        }  # fmt: skip
+        }

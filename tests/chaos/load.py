@@ -20,8 +20,11 @@ from tests.e2e.manifests import ROOT, gang_policy, pytorchjob
 
 NAMESPACES = ("vision", "language", "production")
 LIMITS: dict[str, dict[str, int]] = {
-    "research": {GPU: 56}, "vision": {GPU: 32}, "language": {GPU: 40}, "production": {GPU: 64},
-}  # fmt: skip
+    "research": {GPU: 56},
+    "vision": {GPU: 32},
+    "language": {GPU: 40},
+    "production": {GPU: 64},
+}
 PROMISES = {"research": 24, "vision": 8, "language": 16, "production": 32}
 PATHS = {"vision": ["vision", "research"], "language": ["language", "research"], "production": ["production"]}
 UNFINISHED_MAX = 50
@@ -42,11 +45,15 @@ def set_up(client: Client, probes: dict[str, str]) -> None:
     probing = {"name": "probes", "namespaces": list(probes)}
     root = {"name": "root", "max": ROOT, "min": ROOT}
     children = [research, _node("production", namespaces=["production"]), probing]
-    client.post(TREES, {
-        "apiVersion": "scheduling.sigs.k8s.io/v1beta1", "kind": "ElasticQuotaTree",
-        "metadata": {"name": "elasticquotatree", "namespace": "kube-system"},
-        "spec": {"root": {**root, "children": children}},
-    })  # fmt: skip
+    client.post(
+        TREES,
+        {
+            "apiVersion": "scheduling.sigs.k8s.io/v1beta1",
+            "kind": "ElasticQuotaTree",
+            "metadata": {"name": "elasticquotatree", "namespace": "kube-system"},
+            "spec": {"root": {**root, "children": children}},
+        },
+    )
 
 
 def _node(name: str, **more: Any) -> Body:
@@ -87,9 +94,14 @@ class Load:
     """Submits `jobs` jobs from a thread. `due()`: how many should have been submitted by now."""
 
     def __init__(
-        self, apis: Sequence[Path], seed: int, jobs: int, due: Callable[[], float], findings: Findings,
+        self,
+        apis: Sequence[Path],
+        seed: int,
+        jobs: int,
+        due: Callable[[], float],
+        findings: Findings,
         state: Callable[[], dict[str, Body]],
-    ) -> None:  # fmt: skip
+    ) -> None:
         self._clients = [Client(path, timeout_s=5) for path in apis]
         self._dice, self._jobs, self._due = random.Random(f"load {seed}"), jobs, due
         self._findings, self._state = findings, state

@@ -147,10 +147,17 @@ class Proxy:
 
 def _status(code: int) -> bytes:
     reason = {410: "Expired", 429: "TooManyRequests", 503: "ServiceUnavailable"}.get(code, "InternalError")
-    body = json.dumps({
-        "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure", "reason": reason, "code": code,
-        "message": "a fault of the test",
-    }).encode()  # fmt: skip
+    body = json.dumps(
+        {
+            "kind": "Status",
+            "apiVersion": "v1",
+            "metadata": {},
+            "status": "Failure",
+            "reason": reason,
+            "code": code,
+            "message": "a fault of the test",
+        }
+    ).encode()
     wait = "Retry-After: 1\r\n" if code == 429 else ""
     head = f"HTTP/1.1 {code} {reason}\r\nContent-Type: application/json\r\n{wait}Content-Length: {len(body)}\r\n\r\n"
     return head.encode() + body

@@ -38,10 +38,16 @@ def main() -> None:
     began = time.monotonic()
     folder = (given.folder / str(given.seed)).absolute()
     harness = Harness(
-        folder, seed=given.seed, jobs=given.jobs, kills=given.kills, members=given.members, real=given.real,
-        minutes=given.minutes, only=given.only,
+        folder,
+        seed=given.seed,
+        jobs=given.jobs,
+        kills=given.kills,
+        members=given.members,
+        real=given.real,
+        minutes=given.minutes,
+        only=given.only,
         say=lambda text: print(f"[{time.monotonic() - began:6.0f} s] {text}", file=sys.stderr, flush=True),
-    )  # fmt: skip
+    )
     report = Report()
     result = harness.run()
     if not result.findings:

@@ -250,8 +250,9 @@ def test_a_unit_that_is_held_starts_when_it_is_let_go_and_one_that_is_deleted_co
     desk.client.delete(f"{units}/{unit['name']}")
     desk.world.until(
         "a new unit",
-        lambda: desk.world.unit("held", desk.namespace).get("metadata", unit)["uid"] != unit["uid"], 20,
-    )  # fmt: skip
+        lambda: desk.world.unit("held", desk.namespace).get("metadata", unit)["uid"] != unit["uid"],
+        20,
+    )
     desk.expect_waits("held", "no jobs at all")
     desk.client.patch(f"{units}/{unit['name']}", {"spec": {"active": False}})
     desk.tree(leaf(desk.namespace, desk.namespace))

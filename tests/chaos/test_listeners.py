@@ -18,10 +18,13 @@ async def test_a_listener_that_fails_costs_the_others_nothing() -> None:
         raise AttributeError("a bug")
 
     config = {
-        "apiVersion": "v1", "kind": "Config", "current-context": "c", "users": [{"name": "u", "user": {"token": "t"}}],
+        "apiVersion": "v1",
+        "kind": "Config",
+        "current-context": "c",
+        "users": [{"name": "u", "user": {"token": "t"}}],
         "clusters": [{"name": "c", "cluster": {"server": "http://127.0.0.1:1"}}],
         "contexts": [{"name": "c", "context": {"cluster": "c", "user": "u"}}],
-    }  # fmt: skip
+    }
     members = ClusterMembers()
     members.subscribe(broken)
     members.subscribe(told.append)

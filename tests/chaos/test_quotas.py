@@ -16,8 +16,12 @@ from tests.e2e.manifests import gang_policy, leaf, pytorchjob, quota_tree
 pytestmark = pytest.mark.xdist_group("chaos")
 
 LIMITS: dict[str, dict[str, int]] = {  # by the last name of a node's path
-    "research": {GPU: 24}, "q0": {JOBS_MAX: 6}, "q1": {GPU: 14}, "q2": {GPU: 9, JOBS_MAX: 8}, "q3": {JOBS_MAX: 7},
-}  # fmt: skip
+    "research": {GPU: 24},
+    "q0": {JOBS_MAX: 6},
+    "q1": {GPU: 14},
+    "q2": {GPU: 9, JOBS_MAX: 8},
+    "q3": {JOBS_MAX: 7},
+}
 ABOVE = {"q0": ["q0", "research"], "q1": ["q1", "research"], "q2": ["q2"], "q3": ["q3"]}
 COUNT = 200
 

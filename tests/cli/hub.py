@@ -23,9 +23,14 @@ def fleet(*arguments: str, program: str = "fleet", **environment: str) -> subpro
     """Run one command to its end."""
     clean = {k: v for k, v in os.environ.items() if not k.startswith("FLEET_") and k != "KUBECONFIG"}
     return subprocess.run(
-        [str(BIN / program), *arguments], capture_output=True, text=True, timeout=180, check=False,
-        stdin=subprocess.DEVNULL, env={**clean, **environment},
-    )  # fmt: skip
+        [str(BIN / program), *arguments],
+        capture_output=True,
+        text=True,
+        timeout=180,
+        check=False,
+        stdin=subprocess.DEVNULL,
+        env={**clean, **environment},
+    )
 
 
 def refusal(done: subprocess.CompletedProcess[str]) -> str:
@@ -65,9 +70,12 @@ class Up:
         with self.errors.open("a") as errors:
             self.process = subprocess.Popen(
                 [*program, "up", "--data-dir", str(folder), "--listen", "127.0.0.1:0", *arguments],
-                stdout=subprocess.PIPE, stderr=errors, stdin=subprocess.DEVNULL, text=True,
+                stdout=subprocess.PIPE,
+                stderr=errors,
+                stdin=subprocess.DEVNULL,
+                text=True,
                 env={k: v for k, v in os.environ.items() if not k.startswith("FLEET_")} | environment,
-            )  # fmt: skip
+            )
         self._await_ready()
 
     def _await_ready(self) -> None:

@@ -36,8 +36,12 @@ def completed(shell: str, line: str, kubeconfig: Path) -> str:
     """The last words of `line`, as the shell completes them on a hub."""
     clean = {k: v for k, v in os.environ.items() if not k.startswith("FLEET_")}
     environment = {
-        **clean, "PATH": f"{BIN}:{clean['PATH']}", "FLEET_KUBECONFIG": str(kubeconfig), "TERM": "dumb", "PS1": "",
-    }  # fmt: skip
+        **clean,
+        "PATH": f"{BIN}:{clean['PATH']}",
+        "FLEET_KUBECONFIG": str(kubeconfig),
+        "TERM": "dumb",
+        "PS1": "",
+    }
     if shell == "zsh":
         return _in_zsh(line, environment)
     script = {

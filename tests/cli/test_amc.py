@@ -45,9 +45,11 @@ def pod_template() -> dict[str, object]:
 
 def job(name: str, **metadata: object) -> dict[str, object]:
     return {
-        "apiVersion": "kubeflow.org/v1", "kind": "PyTorchJob", "metadata": {"name": name, **metadata},
+        "apiVersion": "kubeflow.org/v1",
+        "kind": "PyTorchJob",
+        "metadata": {"name": name, **metadata},
         "spec": {"pytorchReplicaSpecs": {"Master": {"replicas": 1, "template": pod_template()}}},
-    }  # fmt: skip
+    }
 
 
 def metrics_kind(resource: str) -> dict[str, object]:
@@ -58,13 +60,16 @@ def metrics_kind(resource: str) -> dict[str, object]:
     names = {"plural": resource, "singular": resource[:-1], "kind": kind, "listKind": f"{kind}List"}
     approved = {"api-approved.kubernetes.io": "unapproved, a stand-in"}
     return {
-        "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
         "metadata": {"name": f"{resource}.metrics.k8s.io", "annotations": approved},
         "spec": {
-            "group": "metrics.k8s.io", "scope": "Cluster" if resource == "nodes" else "Namespaced", "names": names,
+            "group": "metrics.k8s.io",
+            "scope": "Cluster" if resource == "nodes" else "Namespaced",
+            "names": names,
             "versions": [version],
         },
-    }  # fmt: skip
+    }
 
 
 @pytest.fixture(scope="module")
@@ -175,13 +180,16 @@ def test_a_kind_that_only_some_members_have_is_listed_from_those(members: Member
     names = {"plural": "gadgets", "singular": "gadget", "kind": "Gadget", "listKind": "GadgetList"}
     schema = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
     crd = {
-        "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
         "metadata": {"name": "gadgets.example.com"},
         "spec": {
-            "group": "example.com", "scope": "Namespaced", "names": names,
+            "group": "example.com",
+            "scope": "Namespaced",
+            "names": names,
             "versions": [{"name": "v1", "served": True, "storage": True, "schema": {"openAPIV3Schema": schema}}],
         },
-    }  # fmt: skip
+    }
     path = proxy("cfb") + "/apis/example.com/v1/namespaces/default/gadgets"
     members.up.hub.request("POST", proxy("cfb") + "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", crd)
     until("cfb serves it", lambda: members.up.hub.find(path) is not None)
@@ -321,9 +329,21 @@ def test_columns_are_as_wide_as_kubectl_makes_them() -> None:
 
 def test_yaml_quotes_what_would_be_read_as_something_else() -> None:
     body = {
-        "a": "true", "b": "12", "c": "1e3", "d": "2026-11-21T11:09:11Z", "e": "", "f": "two\nlines\n", "g": "plain",
-        "h": "a: b", "i": None, "j": [], "k": {}, "l": ["x"], "m": "yes", "n": 5,
-    }  # fmt: skip
+        "a": "true",
+        "b": "12",
+        "c": "1e3",
+        "d": "2026-11-21T11:09:11Z",
+        "e": "",
+        "f": "two\nlines\n",
+        "g": "plain",
+        "h": "a: b",
+        "i": None,
+        "j": [],
+        "k": {},
+        "l": ["x"],
+        "m": "yes",
+        "n": 5,
+    }
     assert yamlout.as_yaml(body) == (
         'a: "true"\nb: "12"\nc: "1e3"\nd: "2026-11-21T11:09:11Z"\ne: ""\nf: |\n  two\n  lines\ng: plain\nh: \'a: b\'\n'
         'i: null\nj: []\nk: {}\nl:\n- x\nm: "yes"\n"n": 5\n'

@@ -78,9 +78,13 @@ def test_options_reach_the_api_process(tmp_path: Path, monkeypatch: pytest.Monke
     monkeypatch.chdir(tmp_path)
     access = Access(audit_policy_file=Path("p.yaml"), audit_log_path="audit.log", audit_log_maxsize=0)
     assert access.words() == [
-        "--audit-policy-file", str(tmp_path / "p.yaml"), "--audit-log-path", str(tmp_path / "audit.log"),
-        "--audit-log-maxsize", "0",
-    ]  # fmt: skip
+        "--audit-policy-file",
+        str(tmp_path / "p.yaml"),
+        "--audit-log-path",
+        str(tmp_path / "audit.log"),
+        "--audit-log-maxsize",
+        "0",
+    ]
     assert Access(audit_log_path="-").words() == ["--audit-log-path", "-"]
 
 

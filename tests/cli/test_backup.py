@@ -178,8 +178,9 @@ def test_an_external_database_goes_through_a_pipe_and_under_a_passphrase(
     phrase.write_text("long enough\nnot this\n")
     made = subprocess.run(
         [str(BIN / "fleet"), "backup", "-", "--data-dir", str(up.folder), "--passphrase-file", str(phrase)],
-        capture_output=True, check=True,
-    )  # fmt: skip
+        capture_output=True,
+        check=True,
+    )
     assert b"holds the hub's keys" not in made.stderr
     folder, where = tmp_path / "new", ("--database-url", database_url)
 
@@ -278,9 +279,13 @@ def test_a_backup_that_is_ended_leaves_no_file(up: Up, tmp_path: Path, how: sign
 def limited(size: int, *words: str) -> subprocess.CompletedProcess[str]:
     """The command on a disk that takes so many bytes of a file."""
     return subprocess.run(
-        [str(BIN / "fleet"), *words], capture_output=True, text=True, timeout=180, check=False,
+        [str(BIN / "fleet"), *words],
+        capture_output=True,
+        text=True,
+        timeout=180,
+        check=False,
         preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (size, size)),
-    )  # fmt: skip
+    )
 
 
 @pytest.mark.parametrize("size", [0, 1000, 8_192, 25_000])

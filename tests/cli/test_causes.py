@@ -48,9 +48,14 @@ pytestmark = [pytest.mark.xdist_group("causes"), pytest.mark.timeout(900)]  # on
 def up(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Up]:
     """Nothing of it is started again for a hang."""
     running = Up(
-        tmp_path_factory.mktemp("causes") / "hub", "--members", "2", "--hang-seconds", "0",
-        "--outgoing-allow", "127.0.0.0/8",
-    )  # fmt: skip
+        tmp_path_factory.mktemp("causes") / "hub",
+        "--members",
+        "2",
+        "--hang-seconds",
+        "0",
+        "--outgoing-allow",
+        "127.0.0.0/8",
+    )
     try:
         running.hub.request("POST", "/api/v1/namespaces", {"metadata": {"name": TEAM}})
         running.hub.request("POST", POLICIES.format(TEAM), POLICY)
@@ -102,9 +107,11 @@ def test_nodes_that_are_not_ready_are_counted(up: Up) -> None:
         for name in nodes[: len(nodes) // 2]:
             condition = {"type": "Ready", "status": status, "reason": "KubeletStopped", "message": "stopped posting"}
             up.hub.request(
-                "PATCH", f"{proxy('cfa')}/api/v1/nodes/{name}/status", {"status": {"conditions": [condition]}},
+                "PATCH",
+                f"{proxy('cfa')}/api/v1/nodes/{name}/status",
+                {"status": {"conditions": [condition]}},
                 content_type="application/merge-patch+json",
-            )  # fmt: skip
+            )
 
     tell("Unknown")
     try:
@@ -119,9 +126,11 @@ def test_nodes_that_are_not_ready_are_counted(up: Up) -> None:
 def test_an_override_policy_that_fails_for_every_job_is_named(up: Up) -> None:
     gone = [{"path": "/spec/template/spec/nothing/here", "operator": "remove"}]
     body = {
-        "apiVersion": "policy.one.alibabacloud.com/v1alpha1", "kind": "ClusterOverridePolicy",
-        "metadata": {"name": "no-such-field"}, "spec": {"overrideRules": [{"overriders": {"plaintext": gone}}]},
-    }  # fmt: skip
+        "apiVersion": "policy.one.alibabacloud.com/v1alpha1",
+        "kind": "ClusterOverridePolicy",
+        "metadata": {"name": "no-such-field"},
+        "spec": {"overrideRules": [{"overriders": {"plaintext": gone}}]},
+    }
     up.hub.request("POST", OVERRIDES, body)
     names = [f"overridden-{number}" for number in range(3)]
     for name in names:
@@ -139,10 +148,12 @@ def test_an_override_policy_that_fails_for_every_job_is_named(up: Up) -> None:
 
 def test_a_webhook_that_fails_every_create_is_named(up: Up) -> None:
     hook = {
-        "name": "checks.example.com", "clientConfig": {"url": f"https://127.0.0.1:{free_port()}/"},
+        "name": "checks.example.com",
+        "clientConfig": {"url": f"https://127.0.0.1:{free_port()}/"},
         "rules": [{"operations": ["CREATE"], "apiGroups": [""], "apiVersions": ["v1"], "resources": ["configmaps"]}],
-        "sideEffects": "None", "admissionReviewVersions": ["v1"],
-    }  # fmt: skip
+        "sideEffects": "None",
+        "admissionReviewVersions": ["v1"],
+    }
     up.hub.request("POST", WEBHOOKS, {"metadata": {"name": "checks"}, "webhooks": [hook]})
     try:
         numbers = itertools.count()

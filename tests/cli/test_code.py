@@ -14,11 +14,20 @@ from fleet.cli import code
 from fleet.cli.failure import Failure
 
 TREE = {
-    "train.py": "print(1)", "pkg/__init__.py": "", "pkg/deep/model.py": "x = 1", "pkg/deep/out.log": "", "a.log": "",
-    "keep.log": "", "data/big.bin": "", "build/x": "", "pkg/build/y": "", "notes/a b.txt": "", "pkg/deep/old.py": "",
+    "train.py": "print(1)",
+    "pkg/__init__.py": "",
+    "pkg/deep/model.py": "x = 1",
+    "pkg/deep/out.log": "",
+    "a.log": "",
+    "keep.log": "",
+    "data/big.bin": "",
+    "build/x": "",
+    "pkg/build/y": "",
+    "notes/a b.txt": "",
+    "pkg/deep/old.py": "",
     ".gitignore": "*.log\n!keep.log\n/data\nbuild/\n",
     "pkg/.gitignore": "deep/*.py\n!deep/model.py\n!deep/*.log\n",
-}  # fmt: skip
+}
 
 
 def written(folder: Path, tree: dict[str, str]) -> Path:
@@ -38,9 +47,12 @@ def test_the_files_are_those_that_git_would_take(tmp_path: Path) -> None:
     written(tmp_path, TREE)
     subprocess.run(["git", "init", "-q", str(tmp_path)], check=True, timeout=60)
     listed = subprocess.run(
-        ["git", "-C", str(tmp_path), "ls-files", "-co", "--exclude-standard"], check=True, timeout=60,
-        capture_output=True, text=True,
-    ).stdout.splitlines()  # fmt: skip
+        ["git", "-C", str(tmp_path), "ls-files", "-co", "--exclude-standard"],
+        check=True,
+        timeout=60,
+        capture_output=True,
+        text=True,
+    ).stdout.splitlines()
     assert sorted(names(code.pack(tmp_path))) == sorted(listed)
     assert "pkg/deep/model.py" in listed and "pkg/deep/old.py" not in listed
     # A part of a repository: the rules above it hold, too.
@@ -65,10 +77,15 @@ def test_the_archive_is_the_same_for_the_same_files_and_keeps_what_can_be_run(tm
 @pytest.mark.parametrize(
     ("name", "text"),
     [
-        ("deploy/server.pem", ""), (".env", "A=1"), ("ID_RSA", ""), (".aws/config", ""), ("my.kubeconfig", ""),
-        ("notes.txt", f"-----BEGIN RSA {'PRIVATE'} KEY-----"), ("config", "users:\n- user:\n    client-key-data: x\n"),
+        ("deploy/server.pem", ""),
+        (".env", "A=1"),
+        ("ID_RSA", ""),
+        (".aws/config", ""),
+        ("my.kubeconfig", ""),
+        ("notes.txt", f"-----BEGIN RSA {'PRIVATE'} KEY-----"),
+        ("config", "users:\n- user:\n    client-key-data: x\n"),
     ],
-)  # fmt: skip
+)
 def test_keys_are_refused_by_name_and_by_content_unless_git_ignores_them(tmp_path: Path, name: str, text: str) -> None:
     written(tmp_path, {"a.py": "1", name: text})
     with pytest.raises(Failure, match="no place for keys") as refused:

@@ -22,19 +22,23 @@ JOB = {"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "train"}}
 POD = {"restartPolicy": "Never", "containers": [{"name": "main", "image": "x"}]}
 LEAF = {"name": "vision", "namespaces": ["team-a"]}
 TREE = {
-    "apiVersion": "scheduling.sigs.k8s.io/v1beta1", "kind": "ElasticQuotaTree",
+    "apiVersion": "scheduling.sigs.k8s.io/v1beta1",
+    "kind": "ElasticQuotaTree",
     "metadata": {"name": "tree", "namespace": "kube-system"},
     "spec": {"root": {"name": "root", "children": [LEAF]}},
-}  # fmt: skip
+}
 
 
 def answered(line: str, shell: str = "bash") -> list[str]:
     """The words that a shell shows at the end of the line."""
     words = line.split(" ")
     done = fleet(
-        _FLEET_COMPLETE=f"complete_{shell}", COMP_WORDS="\n".join(words), COMP_CWORD=str(len(words) - 1),
-        _TYPER_COMPLETE_ARGS=line, _TYPER_COMPLETE_FISH_ACTION="get-args",
-    )  # fmt: skip
+        _FLEET_COMPLETE=f"complete_{shell}",
+        COMP_WORDS="\n".join(words),
+        COMP_CWORD=str(len(words) - 1),
+        _TYPER_COMPLETE_ARGS=line,
+        _TYPER_COMPLETE_FISH_ACTION="get-args",
+    )
     assert (done.returncode, done.stderr) == (0, "")
     return done.stdout.split()  # one empty line for none
 
@@ -84,11 +88,14 @@ def test_names_come_from_the_hub(up: Up, monkeypatch: pytest.MonkeyPatch) -> Non
 @pytest.mark.parametrize(
     ("shell", "line", "word"),
     [
-        ("bash", "fleet exec -n team-a tra", "train"), ("zsh", "fleet attach -n team-a tra", "train"),
-        ("fish", "fleet port-forward -n team-a tra", "train"), ("zsh", "fleet top -n team-a tra", "train"),
-        ("bash", "fleet hold queue/root/vi", "queue/root/vision"), ("fish", "fleet jobs --sor", "--sort"),
+        ("bash", "fleet exec -n team-a tra", "train"),
+        ("zsh", "fleet attach -n team-a tra", "train"),
+        ("fish", "fleet port-forward -n team-a tra", "train"),
+        ("zsh", "fleet top -n team-a tra", "train"),
+        ("bash", "fleet hold queue/root/vi", "queue/root/vision"),
+        ("fish", "fleet jobs --sor", "--sort"),
     ],
-)  # fmt: skip
+)
 def test_real_shells_complete_names(up: Up, shell: str, line: str, word: str) -> None:
     hub = up.hub
     hub.put_object("/api/v1/namespaces", TEAM)

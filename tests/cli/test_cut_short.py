@@ -78,9 +78,21 @@ def test_a_sweep_that_was_killed_is_completed_by_the_same_command(up: Up, tmp_pa
     (tmp_path / "train.py").write_text("print(1)\n")
     name = f"tune{requests}"
     words = (
-        "run", "--name", name, "--image", "i", "--gpus", "1", "--sweep", "lr=1..4", "--code", str(tmp_path), "--",
-        "python", "train.py",
-    )  # fmt: skip
+        "run",
+        "--name",
+        name,
+        "--image",
+        "i",
+        "--gpus",
+        "1",
+        "--sweep",
+        "lr=1..4",
+        "--code",
+        str(tmp_path),
+        "--",
+        "python",
+        "train.py",
+    )
     killed(up, requests, *words)
     before = uids(up, name)
     assert len(before) == requests - 1
@@ -130,8 +142,11 @@ def test_manifests_whose_submission_was_killed_are_submitted_again(up: Up, tmp_p
     assert [name for name, uid in before.items() if uid] == names[:2]
     done = run(up, "submit", path)
     assert [line.split(",")[0].split()[-1] for line in done.stdout.splitlines()] == [
-        "applied", "applied", "created", "created",
-    ]  # fmt: skip
+        "applied",
+        "applied",
+        "created",
+        "created",
+    ]
     after = {name: (up.hub.find(f"{JOBS}/{name}") or {})["metadata"]["uid"] for name in names}
     assert all(after[name] == before[name] for name in names[:2])
     run(up, "cancel", *names)
@@ -171,9 +186,13 @@ class Terminal:
         line = [str(BIN / "fleet"), *words[:at], "--data-dir", str(up.folder), *words[at:]]
         theirs = self.theirs
         self.process = subprocess.Popen(
-            line, stdin=theirs, stdout=theirs, stderr=theirs, start_new_session=True,
+            line,
+            stdin=theirs,
+            stdout=theirs,
+            stderr=theirs,
+            start_new_session=True,
             preexec_fn=lambda: fcntl.ioctl(theirs, termios.TIOCSCTTY, 0),
-        )  # fmt: skip
+        )
 
     def until(self, text: str) -> None:
         deadline = time.monotonic() + WITHIN_S
@@ -224,12 +243,32 @@ def waits(up: Up) -> str:
         (("top", "-w"), "cfa", ""),
         (("top", "--by", "queue", "-w"), "root", ""),
         (("queues", "-w"), "root", ""),
-        (("run", "--name", "by-run", "--image", "i", "--gpus", "64", "--wait", "--", "a"), "by-run: Queued",
-         "pytorchjob/by-run goes on; fleet cancel by-run stops it"),
-        (("run", "--name", "by-sweep", "--image", "i", "--gpus", "64", "--array", "0-1", "--until", "a<1", "--", "a"),
-         "0 of 2 over", "sweep by-sweep goes on; fleet cancel -l fleet.io/sweep=by-sweep stops its jobs"),
+        (
+            ("run", "--name", "by-run", "--image", "i", "--gpus", "64", "--wait", "--", "a"),
+            "by-run: Queued",
+            "pytorchjob/by-run goes on; fleet cancel by-run stops it",
+        ),
+        (
+            (
+                "run",
+                "--name",
+                "by-sweep",
+                "--image",
+                "i",
+                "--gpus",
+                "64",
+                "--array",
+                "0-1",
+                "--until",
+                "a<1",
+                "--",
+                "a",
+            ),
+            "0 of 2 over",
+            "sweep by-sweep goes on; fleet cancel -l fleet.io/sweep=by-sweep stops its jobs",
+        ),
     ],
-)  # fmt: skip
+)
 def test_ctrl_c_ends_with_130_and_a_clean_terminal(
     up: Up, waits: str, words: tuple[str, ...], shown: str, said: str
 ) -> None:
@@ -243,9 +282,11 @@ def test_ctrl_c_ends_with_130_and_a_clean_terminal(
 
 def test_ctrl_c_while_a_submission_waits_tells_what_was_submitted(up: Up, tmp_path: Path) -> None:
     body = {
-        "apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "nobody-takes"},
+        "apiVersion": "batch/v1",
+        "kind": "Job",
+        "metadata": {"name": "nobody-takes"},
         "spec": {"template": {"spec": {"restartPolicy": "Never", "containers": [{"name": "a", "image": "i"}]}}},
-    }  # fmt: skip
+    }
     last = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "submitted-last"}}
     terminal = Terminal(up, "submit", written(tmp_path / "a.yaml", body, last))
     try:

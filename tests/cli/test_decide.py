@@ -18,12 +18,16 @@ from fleet.core.notation.codec import decode_snapshot, encode_record
 
 GPU = "nvidia.com/gpu"
 CASE: dict[str, Any] = {
-    "version": 1, "now": 1000, "config": {"reclaim": True},
+    "version": 1,
+    "now": 1000,
+    "config": {"reclaim": True},
     "tree": {"root/a": {"min": {GPU: 8}}, "root/b": {"min": {GPU: 8}}},
-    "units": [{"id": "a", "leaf": "root/a", "gang": "1x8", "count": 2, "member": "m", "placed_at": 0},
-              {"id": "b", "leaf": "root/b", "gang": "1x8"}],
+    "units": [
+        {"id": "a", "leaf": "root/a", "gang": "1x8", "count": 2, "member": "m", "placed_at": 0},
+        {"id": "b", "leaf": "root/b", "gang": "1x8"},
+    ],
     "members": [{"name": "m", "nodes": [{"count": 2, GPU: 8}]}],
-}  # fmt: skip
+}
 
 
 def run(*words: str) -> Result:
@@ -95,7 +99,11 @@ def test_a_full_disk_is_one_line(tmp_path: Path, words: tuple[str, ...], unbuffe
     with open("/dev/full", "w") as full:
         done = subprocess.run(
             [sys.executable, "-m", "fleet.cli.main", *(case if word == "FILE" else word for word in words)],
-            stdout=full, stderr=subprocess.PIPE, text=True, timeout=180, check=False,
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+            timeout=180,
+            check=False,
             env={"PYTHONUNBUFFERED": unbuffered},
-        )  # fmt: skip
+        )
     assert (done.returncode, done.stderr) == (1, "fleet: cannot write: No space left on device\n")

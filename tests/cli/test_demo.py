@@ -31,10 +31,12 @@ class Demo:
         self.said = ""
         environment = {k: v for k, v in os.environ.items() if not k.startswith("FLEET_") and k != "KUBECONFIG"}
         self.process = subprocess.Popen(
-            [str(BIN / "fleet"), "demo", *options], stdin=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+            [str(BIN / "fleet"), "demo", *options],
+            stdin=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
             stdout=subprocess.PIPE if terminal is None else terminal,
             env=environment | {"TMPDIR": str(folder), "TERM": "xterm"},
-        )  # fmt: skip
+        )
 
     def read_until(self, text: str, source: int) -> None:
         """Read what it prints up to this text."""

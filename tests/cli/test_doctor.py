@@ -59,12 +59,15 @@ def test_policies_that_would_pass_a_queue_are_found(body: Body, why: str) -> Non
 def test_a_finding_says_what_to_do() -> None:
     (finding,) = found(policy(), tree=tree())
     assert finding == Finding(
-        "passes-a-queue", "PropagationPolicy", "default", "example-policy",
+        "passes-a-queue",
+        "PropagationPolicy",
+        "default",
+        "example-policy",
         "does not suspend PyTorchJob, whose objects wait in their queue all the same: nobody with the verb"
         ' "bypass" on the queue of root/child-2 has written it',
         "set spec.suspension.scheduling: true, or, with that verb, write it: kubectl label"
         " propagationpolicy.policy.one.alibabacloud.com/example-policy -n default passes-queue=yes",
-    )  # fmt: skip
+    )
 
 
 def test_where_the_queue_is_required_a_right_is_no_excuse() -> None:

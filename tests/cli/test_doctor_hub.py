@@ -41,32 +41,51 @@ SECRET = "/api/v1/namespaces/fleet-system/secrets/member-cfa"
 REVIEW = f"{CLUSTERS}/cfa/proxy/apis/authentication.k8s.io/v1/selfsubjectreviews"
 Check = Callable[[Patient], Iterator[Finding]]
 SOUND = {
-    "at": rfc3339(NOW), "version": __version__, "databaseTrouble": "",
+    "at": rfc3339(NOW),
+    "version": __version__,
+    "databaseTrouble": "",
     "database": {
-        "version": "16", "schema": "0001_pre", "wanted": "0001_pre", "bytes": 1 << 30, "connections": 9,
-        "mostConnections": 100, "oldestTransactionS": 0.0, "roundTripMs": 0.4, "aheadS": 0.0,
-        "writeMs": 2.5, "writeTrouble": "", "blockers": [],
+        "version": "16",
+        "schema": "0001_pre",
+        "wanted": "0001_pre",
+        "bytes": 1 << 30,
+        "connections": 9,
+        "mostConnections": 100,
+        "oldestTransactionS": 0.0,
+        "roundTripMs": 0.4,
+        "aheadS": 0.0,
+        "writeMs": 2.5,
+        "writeTrouble": "",
+        "blockers": [],
     },
     "history": {"recordedSince": "2026-11-02T00:00:00Z", "gaps": ["a to b"], "behind": 3, "behindS": 12.0, "lost": 0},
     "historyTrouble": "",
     "disk": {"path": "/srv/fleet", "free": 60 << 30, "total": 100 << 30},
     "certificates": [{"name": "the server", "file": "/srv/fleet/tls.crt", "until": rfc3339(NOW + 200 * DAY_S)}],
-}  # fmt: skip
+}
 WELL: dict[str, Any] = {
-    "healthy": True, "problems": [], "failing": [], "aside": {"count": 0, "first": []}, "version": __version__,
+    "healthy": True,
+    "problems": [],
+    "failing": [],
+    "aside": {"count": 0, "first": []},
+    "version": __version__,
     "members": [{"name": "cfa", "ready": True, "message": "", "silent_s": 1}],
-}  # fmt: skip
+}
 
 
 def patient(parts: dict[str, Any] | None = None, status: dict[str, Any] | None = None, **answers: Any) -> Patient:
     """A hub that says this of itself, and of what lies under other paths. A refusal is the number of its status."""
     cluster = {"metadata": {"name": "cfa"}, "spec": {"secretRef": {"namespace": "fleet-system", "name": "member-cfa"}}}
     told = {
-        PARTS: {**SOUND, **(parts or {})}, STATUS: {**WELL, **(status or {})},
-        CLUSTERS: {"items": [cluster]}, doctor_hub.RECEIVERS: {"items": []}, NOTIFICATIONS: {"items": []},
-        SECRET: {}, REVIEW: {},
+        PARTS: {**SOUND, **(parts or {})},
+        STATUS: {**WELL, **(status or {})},
+        CLUSTERS: {"items": [cluster]},
+        doctor_hub.RECEIVERS: {"items": []},
+        NOTIFICATIONS: {"items": []},
+        SECRET: {},
+        REVIEW: {},
         **answers,
-    }  # fmt: skip
+    }
 
     class Api:
         def request(self, method: str, path: str, *_: Any, **__: Any) -> Answer:
@@ -93,17 +112,22 @@ def silent() -> dict[str, Any]:
 
 
 BLOCKED = {
-    "writeMs": None, "writeTrouble": "a write has not happened within 2 s: process 7 has a lock",
+    "writeMs": None,
+    "writeTrouble": "a write has not happened within 2 s: process 7 has a lock",
     "blockers": [{"pid": 7, "user": "ops", "application": "psql", "state": "idle in transaction", "open_s": 60.0}],
-}  # fmt: skip
+}
 CASES: list[tuple[Check, Patient, str]] = [
     (doctor_hub.nobody_decides, patient(status={"problems": ["nobody decides since then: gone"]}), "nobody decides"),
-    (doctor_hub.failing_loops,
-     patient(status={"failing": [{"loop": "bind", "failures": 3, "restarts": 0, "last": "now", "error": "x: Bug"}]}),
-     "failed 3 times, was restarted 0 times, last at now, on x: Bug"),
-    (doctor_hub.failing_loops,
-     patient(status={"failing": [{"loop": "bind", "failures": 3, "restarts": 0, "last": rfc3339(NOW - 40)}]}),
-     "no failure in the 40 s since"),
+    (
+        doctor_hub.failing_loops,
+        patient(status={"failing": [{"loop": "bind", "failures": 3, "restarts": 0, "last": "now", "error": "x: Bug"}]}),
+        "failed 3 times, was restarted 0 times, last at now, on x: Bug",
+    ),
+    (
+        doctor_hub.failing_loops,
+        patient(status={"failing": [{"loop": "bind", "failures": 3, "restarts": 0, "last": rfc3339(NOW - 40)}]}),
+        "no failure in the 40 s since",
+    ),
     (doctor_hub.database, patient({"database": None, "databaseTrouble": "connection refused"}), "connection refused"),
     (doctor_hub.database, patient(database(schema="0002_pre")), "its schema is 0002_pre, this release knows 0001_pre"),
     (doctor_hub.database, patient(database(connections=95)), "95 of 100 connections are in use"),
@@ -114,29 +138,46 @@ CASES: list[tuple[Check, Patient, str]] = [
     (doctor_hub.history, patient({"history": None, "historyTrouble": "connection refused"}), "connection refused"),
     (doctor_hub.history, patient(history(behind=90, behindS=400.4)), "is 400 s behind: 90 changes are not read yet"),
     (doctor_hub.history, patient(history(behind=90, behindS=900.0, lost=7)), "7 changes left the hub's log before"),
-    (doctor_hub.disk, patient({"disk": {"path": "/srv", "free": 1 << 30, "total": 100 << 30}}),
-     "1 GiB of 100 GiB are free; the database has 1 GiB"),
+    (
+        doctor_hub.disk,
+        patient({"disk": {"path": "/srv", "free": 1 << 30, "total": 100 << 30}}),
+        "1 GiB of 100 GiB are free; the database has 1 GiB",
+    ),
     (doctor_hub.disk, patient(FULL), "nothing can be written, and nobody decides until there is room"),
-    (doctor_hub.certificates,
-     patient({"certificates": [{"name": "the server", "file": "f", "until": rfc3339(NOW + 2.5 * DAY_S)}]}),
-     "the certificate of the server ends on 2027-01-17, in 2 days"),
-    (doctor_hub.certificates,
-     patient({"certificates": [{"name": "the hub's CA", "file": "f", "until": rfc3339(NOW - DAY_S)}]}),
-     "the certificate of the hub's CA ended on 2027-01-14"),
+    (
+        doctor_hub.certificates,
+        patient({"certificates": [{"name": "the server", "file": "f", "until": rfc3339(NOW + 2.5 * DAY_S)}]}),
+        "the certificate of the server ends on 2027-01-17, in 2 days",
+    ),
+    (
+        doctor_hub.certificates,
+        patient({"certificates": [{"name": "the hub's CA", "file": "f", "until": rfc3339(NOW - DAY_S)}]}),
+        "the certificate of the hub's CA ended on 2027-01-14",
+    ),
     (doctor_hub.clocks, patient(database(aheadS=-60.0)), "is 60 s behind the clock of the hub"),
     (doctor_hub.clocks, patient({"at": rfc3339(NOW - 30)}), "is 30 s ahead of the clock of the hub"),
     (doctor_hub.versions, patient(status={"version": "0.0.1"}), f"is 0.0.1, and the API is {__version__}"),
-    (doctor_hub.receivers, patient(**{doctor_hub.RECEIVERS: {"items": [silent()]}}),
-     "not delivered: it answers HTTP 503"),
-    (doctor_hub.given_up, patient(**{NOTIFICATIONS: {"items": 2 * [{"namespace": "a", "receiver": "chat"}]}}),
-     "2 notifications were given up"),
-    (doctor_members.silent_members,
-     patient(status={"members": [{"name": "cfa", "ready": True, "message": "", "silent_s": 90}]}),
-     "the controllers have not heard of it for 90 s"),
-    (doctor_members.old_members,
-     patient(**{CLUSTERS: {"items": [{"metadata": {"name": "cfa"}, "status": {"kubernetesVersion": "v1.24.1"}}]}}),
-     "runs Kubernetes v1.24.1"),
-]  # fmt: skip
+    (
+        doctor_hub.receivers,
+        patient(**{doctor_hub.RECEIVERS: {"items": [silent()]}}),
+        "not delivered: it answers HTTP 503",
+    ),
+    (
+        doctor_hub.given_up,
+        patient(**{NOTIFICATIONS: {"items": 2 * [{"namespace": "a", "receiver": "chat"}]}}),
+        "2 notifications were given up",
+    ),
+    (
+        doctor_members.silent_members,
+        patient(status={"members": [{"name": "cfa", "ready": True, "message": "", "silent_s": 90}]}),
+        "the controllers have not heard of it for 90 s",
+    ),
+    (
+        doctor_members.old_members,
+        patient(**{CLUSTERS: {"items": [{"metadata": {"name": "cfa"}, "status": {"kubernetesVersion": "v1.24.1"}}]}}),
+        "runs Kubernetes v1.24.1",
+    ),
+]
 
 
 @pytest.fixture(autouse=True)

@@ -25,9 +25,19 @@ from tests.cli.test_jobs import TREE
 from tests.cli.test_whatif import GPU, job, policy, written
 
 LIMITS = {GPU: 64}
-QUOTA = {**TREE, "spec": {"root": {"name": "root", "max": LIMITS, "min": LIMITS, "children": [
-    {"name": "a", "max": LIMITS, "min": LIMITS, "namespaces": ["default"]},
-]}}}  # fmt: skip
+QUOTA = {
+    **TREE,
+    "spec": {
+        "root": {
+            "name": "root",
+            "max": LIMITS,
+            "min": LIMITS,
+            "children": [
+                {"name": "a", "max": LIMITS, "min": LIMITS, "namespaces": ["default"]},
+            ],
+        }
+    },
+}
 FIXED = {"labels": {"quota.scheduling.koordinator.sh/preemptible": "false"}}
 FOREIGN = {"key": "maintenance", "value": "disk", "effect": "NoSchedule"}
 MERGE = "application/merge-patch+json"
@@ -117,14 +127,17 @@ def test_a_member_is_cordoned_drained_and_opened_again(up: Up) -> None:
     assert json.loads(forced.stdout) == [{"member": "cfa", "drained": True, "staying": []}]
     assert state(up, "cfa") == "ready, drained"
     assert [one["key"] for one in taints(up, "cfa")] == [
-        "maintenance", "cluster.karmada.io/unschedulable", "fleet.io/drain",
-    ]  # fmt: skip
+        "maintenance",
+        "cluster.karmada.io/unschedulable",
+        "fleet.io/drain",
+    ]
 
     # The way back takes exactly that away.
     opened = run(up, "uncordon", "cfa", "cfb")
     assert opened.stdout.splitlines() == [
-        "cfa uncordoned, its drain has ended; still tainted: maintenance=disk:NoSchedule", "cfb uncordoned",
-    ]  # fmt: skip
+        "cfa uncordoned, its drain has ended; still tainted: maintenance=disk:NoSchedule",
+        "cfb uncordoned",
+    ]
     assert (taints(up, "cfa"), taints(up, "cfb")) == ([FOREIGN], [])
     assert run(up, "uncordon", "cfb").stdout == "cfb was not cordoned\n"
     for name in ("low", "fixed"):
@@ -136,10 +149,13 @@ def test_an_interrupted_drain_says_that_the_hub_goes_on_and_so_it_does(up: Up) -
     up.hub.request("PATCH", f"{CLUSTERS}/cfa", {"spec": {"taints": []}}, content_type=MERGE)
     with subprocess.Popen(
         [str(BIN / "fleet"), "drain", "cfa", "--force", "--per-minute", "1", "--data-dir", str(up.folder)],
-        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env={**os.environ},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ},
         # Where the tests run in the background, a child inherits a SIGINT that is ignored.
         preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
-    ) as command:  # fmt: skip
+    ) as command:
         assert command.stderr is not None
         said = command.stderr.readline() + command.stderr.readline()
         assert "cfa cordoned; its jobs leave, at most 1 a minute\ncfa: " in said
@@ -164,8 +180,11 @@ def told(taints: list[dict[str, Any]], reason: str, message: str) -> dict[str, A
 def test_a_line_of_a_member_says_that_it_is_cordoned() -> None:
     shown = record({"metadata": {"name": "cfa"}, "spec": {"taints": [CORDON]}})
     assert (shown["state"], shown["ready"], shown["cordoned"], shown["draining"]) == (
-        "not ready, cordoned", False, True, False,
-    )  # fmt: skip
+        "not ready, cordoned",
+        False,
+        True,
+        False,
+    )
 
 
 def test_a_line_of_a_member_that_is_drained_says_how_far_it_is() -> None:
@@ -205,8 +224,9 @@ class _Busy:
     def request(self, method: str, path: str, body: Any = None, **how: Any) -> Answer:
         if method == "GET":
             cluster = {
-                "metadata": {"name": "cfa", "resourceVersion": str(self.version)}, "spec": {"taints": self.taints},
-            }  # fmt: skip
+                "metadata": {"name": "cfa", "resourceVersion": str(self.version)},
+                "spec": {"taints": self.taints},
+            }
             return Answer(200, cluster, b"{}")
         if self.times:
             self.times -= 1

@@ -25,17 +25,25 @@ from tests.cli.test_whatif import written as manifests
 
 GPU = "nvidia.com/gpu"
 CASE = {
-    "version": 1, "now": 10_000,
+    "version": 1,
+    "now": 10_000,
     "tree": {"root/vision": {"max": {GPU: 32}}},
     "units": [
-        {"id": "1", "name": "team/first", "leaf": "root/vision", "gang": "3x8", "member": "east", "placed_at": 2800,
-         "walltime_s": 14400},
+        {
+            "id": "1",
+            "name": "team/first",
+            "leaf": "root/vision",
+            "gang": "3x8",
+            "member": "east",
+            "placed_at": 2800,
+            "walltime_s": 14400,
+        },
         {"id": "2", "name": "team/second", "leaf": "root/vision", "gang": "2x8", "enqueued_at": 6000},
         {"id": "3", "name": "team/third", "leaf": "root/vision", "gang": "2x8", "enqueued_at": 9000},
         {"id": "4", "name": "other/third", "gang": "9x8", "enqueued_at": 9000},
     ],
     "members": [{"name": "east", "nodes": [{"count": 5, GPU: 8}]}],
-}  # fmt: skip
+}
 
 
 def written(path: Path, document: Any) -> str:
@@ -94,15 +102,21 @@ def test_a_start_that_the_solver_does_not_find_is_only_likely(tmp_path: Path) ->
 def test_the_certain_starts_stand_before_the_likely_ones() -> None:
     changes = [{"text": "a", "certain": False}, {"text": "b", "certain": True}, {"text": "c", "certain": False}]
     assert would_start(changes) == [
-        "Would start it now, each by itself:", "  b", "Would likely start it now, each by itself:", "  a", "  c",
-    ]  # fmt: skip
+        "Would start it now, each by itself:",
+        "  b",
+        "Would likely start it now, each by itself:",
+        "  a",
+        "  c",
+    ]
 
 
 def test_programs_get_the_same_as_json(case: str) -> None:
     said = json.loads(explained(case, "--explain", "2", "-o", "json"))
     assert (said["job"], said["position"], said["estimate"]["outcome"]) == (
-        "team/second", {"place": 1, "of": 2, "ahead": 0, "tier": "Share"}, "Estimate",
-    )  # fmt: skip
+        "team/second",
+        {"place": 1, "of": 2, "ahead": 0, "tier": "Share"},
+        "Estimate",
+    )
     assert {change["kind"] for change in said["changes"]} == {"FewerReplicas", "MoreQuota"}
 
 
@@ -164,9 +178,12 @@ def test_a_hub_explains_a_job_that_waits(tmp_path: Path) -> None:
 
 def test_a_job_that_was_evicted_says_since_when_and_for_whom_until_it_starts_again() -> None:
     evicted = {
-        "type": "Evicted", "status": "True", "reason": "Preempted", "message": "makes room for b/two",
+        "type": "Evicted",
+        "status": "True",
+        "reason": "Preempted",
+        "message": "makes room for b/two",
         "lastTransitionTime": "2026-11-21T20:00:00Z",
-    }  # fmt: skip
+    }
     now = datetime.fromisoformat("2026-11-21T20:01:30Z").timestamp()
     assert evictions([evicted], now) == ["90s ago: makes room for b/two"]
     assert evictions([{**evicted, "status": "False"}], now) == []
@@ -177,8 +194,10 @@ def test_a_job_that_is_reserved_says_which_checks_it_waits_for_and_for_how_long(
     room = {"name": "fleet.io/room", "state": "Ready", "message": "held by 3 placeholders", "since": None}
     now = datetime.fromisoformat("2026-11-21T20:01:30Z").timestamp()
     assert checks([budget, room], now) == [
-        "Checks:", "  budget: Pending for 90s", "  fleet.io/room: Ready: held by 3 placeholders",
-    ]  # fmt: skip
+        "Checks:",
+        "  budget: Pending for 90s",
+        "  fleet.io/room: Ready: held by 3 placeholders",
+    ]
     assert checks([], now) == []
 
 
@@ -187,8 +206,10 @@ def test_a_job_says_which_of_its_attempts_came_to_nothing_and_why_the_newest_fir
     refused = {"member": "", "at": "2026-11-21T20:00:00Z", "reason": "AdmissionCheckRejected", "message": "no budget"}
     older = {"member": "cfa", "at": None, "reason": "GangIncomplete", "message": ""}
     assert failures([older, refused], now) == [
-        "Failed attempts: 2", "  90s ago: AdmissionCheckRejected: no budget", "  once in cfa: GangIncomplete",
-    ]  # fmt: skip
+        "Failed attempts: 2",
+        "  90s ago: AdmissionCheckRejected: no budget",
+        "  once in cfa: GangIncomplete",
+    ]
     assert len(failures([older] * 20, now)) == 1 + explain.FAILURES_MOST
     assert failures([], now) == []
 
@@ -258,31 +279,52 @@ def test_a_job_that_starts_says_so_and_no_more() -> None:
 @pytest.mark.parametrize(
     ("estimate", "text"),
     [
-        ({"outcome": "Estimate", "p10": "2026-01-01T00:00:30Z", "p50": "2026-01-01T00:00:30Z",
-          "p90": "2026-01-01T00:00:30Z"}, "probably in 30s (2026-01-01T00:00:30Z)"),
-        ({"outcome": "NotEstimated", "p50": None, "why": "it would take too long"},
-         "not estimated: it would take too long"),
+        (
+            {
+                "outcome": "Estimate",
+                "p10": "2026-01-01T00:00:30Z",
+                "p50": "2026-01-01T00:00:30Z",
+                "p90": "2026-01-01T00:00:30Z",
+            },
+            "probably in 30s (2026-01-01T00:00:30Z)",
+        ),
+        (
+            {"outcome": "NotEstimated", "p50": None, "why": "it would take too long"},
+            "not estimated: it would take too long",
+        ),
         ({"outcome": "NeverStarts", "p50": None, "why": "it does not start"}, "it does not start"),
     ],
-)  # fmt: skip
+)
 def test_a_start_without_a_range_or_without_a_time(estimate: dict[str, Any], text: str) -> None:
     said = {
-        "starts": False, "reason": {}, "then": None, "position": None, "changes": [], "queue": None, "without": [],
-        "at": "2026-01-01T00:00:00Z", "estimate": estimate,
-    }  # fmt: skip
+        "starts": False,
+        "reason": {},
+        "then": None,
+        "position": None,
+        "changes": [],
+        "queue": None,
+        "without": [],
+        "at": "2026-01-01T00:00:00Z",
+        "estimate": estimate,
+    }
     assert lines(said) == [f"Starts:     {text}"]
 
 
 def test_what_was_not_found_in_time_is_told_apart_from_what_does_not_help() -> None:
     said = {
-        "starts": False, "reason": {}, "then": {"text": "no member fits"}, "position": None, "changes": [],
-        "queue": None, "at": "2026-01-01T00:00:00Z",
+        "starts": False,
+        "reason": {},
+        "then": {"text": "no member fits"},
+        "position": None,
+        "changes": [],
+        "queue": None,
+        "at": "2026-01-01T00:00:00Z",
         "estimate": {"p10": "2026-01-01T00:01:00Z", "p50": "2026-01-01T01:00:00Z", "p90": None},
         "without": [
             {"kind": "MoreNodes", "why": "not found within the decisions or the time that the search may take"},
             {"kind": "Release", "why": "no single change of this kind starts it"},
         ],
-    }  # fmt: skip
+    }
     assert lines(said) == [
         "Starts:     probably in 60m (2026-01-01T01:00:00Z); in 4 of 5 cases in 60s to later than can be told",
         "Let go, it waits: no member fits",

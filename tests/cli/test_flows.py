@@ -82,9 +82,11 @@ def test_other_logs_that_cannot_be_had_are_a_failure(
 
 def test_a_command_watches_through_a_break_and_ends_in_time(tmp_path: Path) -> None:
     answers = (
-        stream(line("JOB", "a", state="Queued"), bookmark(1)), Said(cut=0), Said(410, LOST),
+        stream(line("JOB", "a", state="Queued"), bookmark(1)),
+        Said(cut=0),
+        Said(410, LOST),
         stream(line("JOB", "a", state="Running"), bookmark(5)),
-    )  # fmt: skip
+    )
     with faulty(tmp_path, *answers) as server:
         hub = hub_of(server)
         found = [(one.type, one.job.state) for one in hub.items(changes(hub.session, {}, timeout=2.0))]

@@ -31,9 +31,14 @@ async def _fill(folder: Path) -> None:
             {"started": 3, "ended": 5.5, "model": "A100", "member": "west"},
         ]
         await past.job(
-            "train", attempts=ran, waits={"QuotaExhausted": 0.75, "NoMemberFits": 0.25}, evictions=1,
-            lost_gpu_s=8 * 3600.0, ended=at(5.5), namespace=SPACE,
-        )  # fmt: skip
+            "train",
+            attempts=ran,
+            waits={"QuotaExhausted": 0.75, "NoMemberFits": 0.25},
+            evictions=1,
+            lost_gpu_s=8 * 3600.0,
+            ended=at(5.5),
+            namespace=SPACE,
+        )
         plain = [{"started": 1, "ended": 2, "model": "", "gpus": 2}]
         await past.job("plain", attempts=plain, waits={"Undecided": 0.0001}, gpus=2, pods=1, namespace="plain")
         await past.job("waits", 1, state="Queued", user="bob", queue="root/nlp", namespace=SPACE)
@@ -70,8 +75,17 @@ def test_the_history_lists_jobs_that_are_gone(told: Told) -> None:
     head, row = done.stdout.splitlines()
     assert head.split()[:5] == ["NAME", "KIND", "STATE", "SUBMITTED", "WAITED"]
     assert row.split() == [
-        "train", "PyTorchJob", "Succeeded", "2026-11-02T00:00:00Z", "60m", "3h30m", "8", "28.0", "east,", "west",
-    ]  # fmt: skip
+        "train",
+        "PyTorchJob",
+        "Succeeded",
+        "2026-11-02T00:00:00Z",
+        "60m",
+        "3h30m",
+        "8",
+        "28.0",
+        "east,",
+        "west",
+    ]
     names = told("history", "-n", SPACE, "--user", "bob", "-o", "name", "--sort", "-name").stdout.split()
     assert names[0] == "pytorchjob/waits" and sorted(names[1:]) == ["pytorchjob/same", "tfjob/same"]
     cut = told("history", "-n", SPACE, "--limit", "1")
@@ -87,13 +101,20 @@ def test_the_life_of_a_job_is_a_timeline(told: Told) -> None:
     assert lines[0] == "PyTorchJob past/train: Succeeded"
     assert "GPU-hours:  28.0, of which 8.0 are lost" in lines
     assert lines[lines.index("Waited:     60m before its first start") :][:3] == [
-        "Waited:     60m before its first start", "  45m       QuotaExhausted", "  15m       NoMemberFits",
-    ]  # fmt: skip
+        "Waited:     60m before its first start",
+        "  45m       QuotaExhausted",
+        "  15m       NoMemberFits",
+    ]
     assert [line.split(None, 3)[3] if "+" in line else line.split(None, 2)[2] for line in lines[-8:]] == [
-        "submitted", "attempt 1: placed in east", "attempt 1: runs on 8 × H100",
-        "attempt 1: Evicted (Reclaimed), 8.0 GPU-hours", "attempt 2: placed in west", "attempt 2: runs on 8 × A100",
-        "attempt 2: Succeeded, 20.0 GPU-hours", "Succeeded",
-    ]  # fmt: skip
+        "submitted",
+        "attempt 1: placed in east",
+        "attempt 1: runs on 8 × H100",
+        "attempt 1: Evicted (Reclaimed), 8.0 GPU-hours",
+        "attempt 2: placed in west",
+        "attempt 2: runs on 8 × A100",
+        "attempt 2: Succeeded, 20.0 GPU-hours",
+        "Succeeded",
+    ]
     whole = json.loads(told("show", "pytorchjob/train", "-n", SPACE, "-o", "json").stdout)
     assert whole["job"] is None and whole["history"]["user"] == "alice"
     assert told("show", whole["history"]["uid"]).stdout.splitlines() == lines
@@ -112,9 +133,11 @@ def test_a_job_that_cannot_be_shown_is_answered_in_a_line(told: Told) -> None:
 
 def test_a_job_that_lives_has_its_present_reason_beside_its_past(up: Up, told: Told) -> None:
     body = {
-        "apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "now", "namespace": "default"},
+        "apiVersion": "batch/v1",
+        "kind": "Job",
+        "metadata": {"name": "now", "namespace": "default"},
         "spec": {"template": {"spec": {"restartPolicy": "Never", "containers": [{"name": "c", "image": "i"}]}}},
-    }  # fmt: skip
+    }
     up.hub.request("POST", "/apis/batch/v1/namespaces/default/jobs", body)
     done = told("show", "now")
     assert done.exit_code == 0 and done.stdout.startswith("Job default/now: Unclaimed"), done.stderr
@@ -124,9 +147,11 @@ def test_reports_are_tables_csv_json_and_pictures(told: Told, tmp_path: Path) ->
     lines = told("report", "usage", "--by", "member", *NOVEMBER).stdout.splitlines()
     assert lines[0] == "2026-11-01T00:00:00Z to 2026-12-01T00:00:00Z"
     assert [line.split() for line in lines[1:]] == [
-        ["MEMBER", "GPU", "HOURS", "A100", "H100"], ["west", "20.0", "20.0", "0.0"], ["east", "8.0", "0.0", "8.0"],
+        ["MEMBER", "GPU", "HOURS", "A100", "H100"],
+        ["west", "20.0", "20.0", "0.0"],
+        ["east", "8.0", "0.0", "8.0"],
         ["total", "28.0", "20.0", "8.0"],
-    ]  # fmt: skip
+    ]
     rows = list(csv.DictReader(io.StringIO(told("report", "waits", "-o", "csv", *NOVEMBER).stdout)))
     assert [(row["user"], row["submitted"], row["meanS"]) for row in rows] == [
         ("alice", "1", "3600.0"),

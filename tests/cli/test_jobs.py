@@ -20,35 +20,58 @@ from tests.cli.test_whatif import job, policy, written
 MAX_JOBS = {"code": "MaxJobsReached", "text": "root/a already runs 1 of at most 1 jobs", "numbers": {"max": 1}}
 LEAF = {"name": "a", "max": {"kube-queue/max-jobs": 1}, "namespaces": ["default"]}
 TREE = {
-    "apiVersion": "scheduling.sigs.k8s.io/v1beta1", "kind": "ElasticQuotaTree",
+    "apiVersion": "scheduling.sigs.k8s.io/v1beta1",
+    "kind": "ElasticQuotaTree",
     "metadata": {"name": "tree", "namespace": "kube-system"},
     "spec": {"root": {"name": "root", "children": [LEAF]}},
-}  # fmt: skip
+}
 
 
 def shown(**job: Any) -> dict[str, Any]:
     known = {
-        "namespace": "default", "name": "a", "kind": "PyTorchJob", "state": "Running", "queue": None, "position": None,
-        "tier": None, "member": None, "reason": None, "priority": 0, "attempt": 1,
-        "gpus": 8, "pods": 1, "user": "alice", "created": "2026-01-01T00:00:00Z",
-    }  # fmt: skip
+        "namespace": "default",
+        "name": "a",
+        "kind": "PyTorchJob",
+        "state": "Running",
+        "queue": None,
+        "position": None,
+        "tier": None,
+        "member": None,
+        "reason": None,
+        "priority": 0,
+        "attempt": 1,
+        "gpus": 8,
+        "pods": 1,
+        "user": "alice",
+        "created": "2026-01-01T00:00:00Z",
+    }
     return record(known | job, 1767225600.0 + 90)
 
 
 def test_a_job_that_waits_has_a_place_and_a_reason() -> None:
     line = shown(state="Queued", queue="root/a", position=2, tier="Share", reason=MAX_JOBS)
     assert {name: line[name] for name in ("state", "queue", "position", "tier", "member", "age", "reason", "code")} == {
-        "state": "Queued", "queue": "root/a", "position": 2, "tier": "Share", "member": "", "age": "90s",
-        "reason": MAX_JOBS["text"], "code": "MaxJobsReached",
-    }  # fmt: skip
+        "state": "Queued",
+        "queue": "root/a",
+        "position": 2,
+        "tier": "Share",
+        "member": "",
+        "age": "90s",
+        "reason": MAX_JOBS["text"],
+        "code": "MaxJobsReached",
+    }
     assert line["numbers"] == {"max": 1}
 
 
 def test_a_job_that_runs_has_neither() -> None:
     line = shown(member="cfa")
     assert (line["state"], line["member"], line["position"], line["reason"], line["code"]) == (
-        "Running", "cfa", None, "", None,
-    )  # fmt: skip
+        "Running",
+        "cfa",
+        None,
+        "",
+        None,
+    )
 
 
 def test_a_reason_without_a_sentence_shows_its_code() -> None:

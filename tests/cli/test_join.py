@@ -135,19 +135,26 @@ def test_a_refused_change_of_a_member_leaves_its_credentials_and_marks_as_they_w
     assert join(up, "one", kubeconfig).returncode == 0
     before = up.hub.find(f"{SECRETS}/member-one")
     guard = {
-        "apiVersion": ADMISSION.removeprefix("/apis/"), "kind": "ValidatingAdmissionPolicy",
+        "apiVersion": ADMISSION.removeprefix("/apis/"),
+        "kind": "ValidatingAdmissionPolicy",
         "metadata": {"name": "frozen"},
         "spec": {
-            "matchConstraints": {"resourceRules": [{
-                "apiGroups": ["cluster.karmada.io"], "apiVersions": ["*"], "resources": ["clusters"],
-                "operations": ["UPDATE", "DELETE"],
-            }]},
+            "matchConstraints": {
+                "resourceRules": [
+                    {
+                        "apiGroups": ["cluster.karmada.io"],
+                        "apiVersions": ["*"],
+                        "resources": ["clusters"],
+                        "operations": ["UPDATE", "DELETE"],
+                    }
+                ]
+            },
             "matchConditions": [
                 {"name": "people", "expression": "!request.userInfo.username.startsWith('system:fleet')"},
             ],
             "validations": [{"expression": "request.operation == 'UPDATE' && !has(object.spec.region)"}],
         },
-    }  # fmt: skip
+    }
     bound = {"policyName": "frozen", "validationActions": ["Deny"]}
     binding = {**guard, "kind": "ValidatingAdmissionPolicyBinding", "spec": bound}
     up.hub.put_object(f"{ADMISSION}/validatingadmissionpolicies", guard)

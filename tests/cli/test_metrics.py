@@ -57,9 +57,11 @@ def standby(folder: Path) -> Iterator[str]:
     with socket.create_server(("127.0.0.1", 0)) as listener:
         process = subprocess.Popen(
             [str(BIN / "fleet"), "controllers", "--data-dir", str(folder), "--metrics-fd", str(listener.fileno())],
-            pass_fds=(listener.fileno(),), stdin=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+            pass_fds=(listener.fileno(),),
+            stdin=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
             env={k: v for k, v in os.environ.items() if not k.startswith("FLEET_")},
-        )  # fmt: skip
+        )
         try:
             yield f"https://127.0.0.1:{listener.getsockname()[1]}/metrics"
         finally:

@@ -64,12 +64,14 @@ def put(up: Up, pki: Pki, web_port: int, mail_port: int) -> None:
         encoded = {key: b64encode(value).decode() for key, value in data.items()}
         hub.put_object(SECRETS, {"metadata": {"name": name}, "type": "fleet.io/notification", "data": encoded})
     smtp = {
-        "host": "127.0.0.1", "port": mail_port, "from": "fleet@example.com", "to": ["ada@example.com"],
-        "login": {"name": "login"}, "caBundle": ca,
-    }  # fmt: skip
-    hook = {
-        "url": f"https://127.0.0.1:{web_port}/", "caBundle": ca, "signingKey": {"name": "key", "key": "key"}
-    }  # fmt: skip
+        "host": "127.0.0.1",
+        "port": mail_port,
+        "from": "fleet@example.com",
+        "to": ["ada@example.com"],
+        "login": {"name": "login"},
+        "caBundle": ca,
+    }
+    hook = {"url": f"https://127.0.0.1:{web_port}/", "caBundle": ca, "signingKey": {"name": "key", "key": "key"}}
     told = {"selector": {}, "events": ["Started", "Succeeded", "Failed"]}
     for name, spec in (("chat", {**told, "webhook": hook}), ("mail", {"selector": {}, "smtp": smtp})):
         body = {"apiVersion": "config.fleet.io/v1alpha1", "kind": "NotificationReceiver", "metadata": {"name": name}}
@@ -126,8 +128,9 @@ async def test_jobs_are_told_of_though_a_receiver_fails_for_a_while(up: Up, tmp_
         before = len(got)
         await asyncio.to_thread(comes_back)
     assert {message["Subject"] for message in mailbox.got} == {
-        "[Fleet] default/good has succeeded", "[Fleet] default/bad has failed",
-    }  # fmt: skip
+        "[Fleet] default/good has succeeded",
+        "[Fleet] default/bad has failed",
+    }
     assert {
         (said["name"], said["event"]) for said in (orjson.loads(body)["data"] for _, body in got[before:])
     } == EVENTS

@@ -63,8 +63,12 @@ def test_a_copy_of_an_undone_past_is_named_and_stays_until_it_is_removed(up: Up)
     listed = json.loads(fleet("orphans", "list", "-o", "json", *at).stdout)
     (only,) = [{k: entry[k] for k in ("member", "kind", "namespace", "name", "job")} for entry in listed]
     assert only == {
-        "member": kubeconfig.stem, "kind": "ConfigMap", "namespace": "default", "name": "undone", "job": "default/b"
-    }  # fmt: skip
+        "member": kubeconfig.stem,
+        "kind": "ConfigMap",
+        "namespace": "default",
+        "name": "undone",
+        "job": "default/b",
+    }
     told = fleet("doctor", *at)
     assert told.returncode == 1 and "ConfigMap default/undone  (unknown-copy)" in told.stdout
     assert east.request("GET", f"{maps}/leftover").ok, "no orphan goes while an unknown copy is there"

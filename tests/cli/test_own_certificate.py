@@ -215,8 +215,9 @@ def test_an_api_process_shows_a_certificate_that_lies_in_the_directory_before_it
     with (tmp_path / "stderr").open("w") as errors:
         process = subprocess.Popen(
             [str(BIN / "fleet"), "api", "--data-dir", str(data.root), "--listen", f"127.0.0.1:{port}"],
-            stderr=errors, stdin=subprocess.DEVNULL,
-        )  # fmt: skip
+            stderr=errors,
+            stdin=subprocess.DEVNULL,
+        )
     try:
 
         def shows() -> bool:

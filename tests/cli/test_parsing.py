@@ -12,18 +12,28 @@ from fleet.cli.nearest import ELSEWHERE
 @pytest.mark.parametrize(
     ("words", "named"),
     [
-        (("members",), "'clusters' or 'top'"), (("squeue",), "'jobs'"), (("ps",), "'jobs'"), (("ls",), "'jobs'"),
-        (("sattach",), "'attach'"), (("scontrol",), "'show' or 'explain' or 'hold' or 'release' or 'priority'"),
-        (("list",), "'jobs'"), (("nodes",), "'clusters' or 'top'"), (("describe",), "'show' or 'explain'"),
-        (("kill",), "'cancel'"), (("stop",), "'cancel'"), (("token", "ls"), "'list'"), (("token", "rm"), "'revoke'"),
+        (("members",), "'clusters' or 'top'"),
+        (("squeue",), "'jobs'"),
+        (("ps",), "'jobs'"),
+        (("ls",), "'jobs'"),
+        (("sattach",), "'attach'"),
+        (("scontrol",), "'show' or 'explain' or 'hold' or 'release' or 'priority'"),
+        (("list",), "'jobs'"),
+        (("nodes",), "'clusters' or 'top'"),
+        (("describe",), "'show' or 'explain'"),
+        (("kill",), "'cancel'"),
+        (("stop",), "'cancel'"),
+        (("token", "ls"), "'list'"),
+        (("token", "rm"), "'revoke'"),
         (("jbos",), "'jobs'"),
     ],
-)  # fmt: skip
+)
 def test_a_word_of_another_system_is_answered_with_the_command(words: tuple[str, ...], named: str) -> None:
     done = CliRunner().invoke(with_commands(COMMANDS), words)
     assert (done.exit_code, done.output.splitlines()[-1]) == (
-        2, f"Error: No such command {words[-1]!r}. Did you mean {named}?",
-    )  # fmt: skip
+        2,
+        f"Error: No such command {words[-1]!r}. Did you mean {named}?",
+    )
 
 
 def test_every_word_of_another_system_has_a_command() -> None:

@@ -13,10 +13,21 @@ from fleet.cli.queues import LIST, below, record
 
 def node(**more: Any) -> dict[str, Any]:
     known = {
-        "path": "root/a", "name": "root-a-xyz12", "parent": "root", "children": [], "namespaces": ["a", "b"],
-        "policy": "Block", "stop": "None", "held_by": None, "min": {}, "max": {}, "used": {}, "waiting": 2,
-        "running": 1, "heads": [],
-    }  # fmt: skip
+        "path": "root/a",
+        "name": "root-a-xyz12",
+        "parent": "root",
+        "children": [],
+        "namespaces": ["a", "b"],
+        "policy": "Block",
+        "stop": "None",
+        "held_by": None,
+        "min": {},
+        "max": {},
+        "used": {},
+        "waiting": 2,
+        "running": 1,
+        "heads": [],
+    }
     return known | more
 
 
@@ -25,8 +36,18 @@ def test_a_line_says_what_is_used_of_what_is_promised_and_allowed() -> None:
     limits = {"min": {gpu: "16"}, "max": {gpu: "32", "kube-queue/max-jobs": "10"}, "fairShare": {gpu: "20"}}
     line = record(node(**limits, used={gpu: "24", "cpu": "96"}))
     assert [line[column] for column in LIST.wide] == [
-        "root/a", "None", 2, 1, "10", "24", "16", "20", "32", "root-a-xyz12", "a,b",
-    ]  # fmt: skip
+        "root/a",
+        "None",
+        2,
+        1,
+        "10",
+        "24",
+        "16",
+        "20",
+        "32",
+        "root-a-xyz12",
+        "a,b",
+    ]
     assert (line["policy"], line["used"]) == ("Block", {gpu: "24", "cpu": "96"})
 
 

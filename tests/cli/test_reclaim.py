@@ -10,14 +10,15 @@ from tests.cli.hub import Up, until
 
 GPU = "nvidia.com/gpu"
 QUEUED = {
-    "apiVersion": "policy.one.alibabacloud.com/v1alpha1", "kind": "ClusterPropagationPolicy",
+    "apiVersion": "policy.one.alibabacloud.com/v1alpha1",
+    "kind": "ClusterPropagationPolicy",
     "metadata": {"name": "training"},
     "spec": {
         "suspension": {"scheduling": True},
         "placement": {"replicaScheduling": {"replicaSchedulingType": "Divided", "customSchedulingType": "Gang"}},
         "resourceSelectors": [{"apiVersion": "kubeflow.org/v1", "kind": "PyTorchJob"}],
     },
-}  # fmt: skip
+}
 JOBS = "/apis/kubeflow.org/v1/namespaces/{}/pytorchjobs"
 POLICIES = "/apis/policy.one.alibabacloud.com/v1alpha1/clusterpropagationpolicies"
 TREES = "/apis/scheduling.sigs.k8s.io/v1beta1/namespaces/kube-system/elasticquotatrees"
@@ -26,13 +27,16 @@ TREES = "/apis/scheduling.sigs.k8s.io/v1beta1/namespaces/kube-system/elasticquot
 def tree() -> dict[str, Any]:
     room = {GPU: 32}
     leaves: list[dict[str, Any]] = [
-        {"name": "borrower", "namespaces": ["borrower"]}, {"name": "owner", "min": {GPU: 16}, "namespaces": ["owner"]}
-    ]  # fmt: skip
+        {"name": "borrower", "namespaces": ["borrower"]},
+        {"name": "owner", "min": {GPU: 16}, "namespaces": ["owner"]},
+    ]
     root = {"name": "root", "max": room, "min": room, "children": leaves}
     return {
-        "apiVersion": "scheduling.sigs.k8s.io/v1beta1", "kind": "ElasticQuotaTree",
-        "metadata": {"name": "elasticquotatree", "namespace": "kube-system"}, "spec": {"root": root},
-    }  # fmt: skip
+        "apiVersion": "scheduling.sigs.k8s.io/v1beta1",
+        "kind": "ElasticQuotaTree",
+        "metadata": {"name": "elasticquotatree", "namespace": "kube-system"},
+        "spec": {"root": root},
+    }
 
 
 def gang(name: str) -> dict[str, Any]:
@@ -40,9 +44,11 @@ def gang(name: str) -> dict[str, Any]:
     container = {"name": "pytorch", "image": "train:1", "resources": {"limits": {GPU: 8}}}
     worker = {"replicas": 2, "template": {"spec": {"containers": [container]}}}
     return {
-        "apiVersion": "kubeflow.org/v1", "kind": "PyTorchJob", "metadata": {"name": name},
+        "apiVersion": "kubeflow.org/v1",
+        "kind": "PyTorchJob",
+        "metadata": {"name": name},
         "spec": {"pytorchReplicaSpecs": {"Worker": worker}},
-    }  # fmt: skip
+    }
 
 
 def states(hub: Hub, namespace: str) -> dict[str, str]:

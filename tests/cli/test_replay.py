@@ -49,8 +49,12 @@ def test_the_table_names_every_figure_and_the_files_are_there(files: tuple[str, 
     [timing] = [line for line in lines if line.startswith("race: ")]
     assert re.fullmatch(r"race: \d+ decisions, [0-9.]+ ms on average, [0-9.]+ ms at most", timing)
     assert {path.name for path in out.iterdir()} == {
-        "wait-cdf.png", "allocated.png", "queue.png", "unmet.png", "replay.json",
-    }  # fmt: skip
+        "wait-cdf.png",
+        "allocated.png",
+        "queue.png",
+        "unmet.png",
+        "replay.json",
+    }
     assert json.loads((out / "replay.json").read_text())["runs"]["race"][0]["ended"] == 24
 
 

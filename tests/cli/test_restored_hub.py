@@ -25,9 +25,19 @@ from tests.conftest import Server, run_apart
 from tests.slow import repeated
 
 LIMITS = {GPU: 64}
-QUOTA = {**TREE, "spec": {"root": {"name": "root", "max": LIMITS, "min": LIMITS, "children": [
-    {"name": "a", "max": LIMITS, "min": LIMITS, "namespaces": ["default"]},
-]}}}  # fmt: skip
+QUOTA = {
+    **TREE,
+    "spec": {
+        "root": {
+            "name": "root",
+            "max": LIMITS,
+            "min": LIMITS,
+            "children": [
+                {"name": "a", "max": LIMITS, "min": LIMITS, "namespaces": ["default"]},
+            ],
+        }
+    },
+}
 PODS = "/api/v1/namespaces/default/pods"
 COPIES = "/apis/kubeflow.org/v1/namespaces/default/pytorchjobs"
 

@@ -48,9 +48,13 @@ def up(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Up]:
     try:
         about = {"annotations": {"kubernetes.io/description": "our image, on tainted nodes"}}
         path = written(
-            folder / "a.yaml", QUOTA, policy(), template(BASE, **about), template("kind: RayJob", name="ray"),
+            folder / "a.yaml",
+            QUOTA,
+            policy(),
+            template(BASE, **about),
+            template("kind: RayJob", name="ray"),
             {**template("a: b: c", name="broken")},
-        )  # fmt: skip
+        )
         assert fleet("submit", path, "--data-dir", str(running.folder)).returncode == 0
         yield running
     finally:
@@ -89,17 +93,45 @@ def test_an_option_may_stand_without_its_value() -> None:
     words = ["--dry-run", "--code", "--template", "--name", "a", "--", "--code", "--dry-run"]
     assert filled(words) == ["--dry-run=client", "--code=.", "--template=", "--name", "a", "--", "--code", "--dry-run"]
     assert filled(["--dry-run", "server", "--code", "src", "--template"]) == [
-        "--dry-run", "server", "--code", "src", "--template=",
-    ]  # fmt: skip
+        "--dry-run",
+        "server",
+        "--code",
+        "src",
+        "--template=",
+    ]
     assert filled(["--dry-run", "python", "a.py"]) == ["--dry-run=client", "python", "a.py"]
 
 
 def test_the_words_become_a_job() -> None:
     [job] = printed(
-        "--gpus", "8", "--workers", "4", "--image", "i", "--mount", "data:/data:ro", "--env", "LR=a=b", "--time", "12h",
-        "--queue", "root/vision", "--label", "sweep=lr", "--resource", "rdma/hca=1", "--kind", "pytorchjob", "-n",
-        "team", "--", "torchrun", "train.py", "--lr", "0.1",
-    )  # fmt: skip
+        "--gpus",
+        "8",
+        "--workers",
+        "4",
+        "--image",
+        "i",
+        "--mount",
+        "data:/data:ro",
+        "--env",
+        "LR=a=b",
+        "--time",
+        "12h",
+        "--queue",
+        "root/vision",
+        "--label",
+        "sweep=lr",
+        "--resource",
+        "rdma/hca=1",
+        "--kind",
+        "pytorchjob",
+        "-n",
+        "team",
+        "--",
+        "torchrun",
+        "train.py",
+        "--lr",
+        "0.1",
+    )
     labels = {"sweep": "lr", "quota.scheduling.alibabacloud.com/name": "vision"}
     assert (job["kind"], job["metadata"]["namespace"], job["metadata"]["labels"]) == ("PyTorchJob", "team", labels)
     assert job["metadata"]["name"].startswith("train-") and job["spec"]["runPolicy"]["activeDeadlineSeconds"] == 43200
@@ -125,21 +157,29 @@ def test_code_is_listed_first_and_travels_before_the_job(tmp_path: Path) -> None
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (("--sweep", "lr"), "--sweep lr: is not of the form"), (("--until", "loss<1"), "--until is about a sweep"),
+        (("--sweep", "lr"), "--sweep lr: is not of the form"),
+        (("--until", "loss<1"), "--until is about a sweep"),
         (("--sweep", "a=1,2", "-f"), "--logs follows one job"),
-        (("--gpus", "-1"), "--gpus -1 is less than 0"), (("--workers", "0"), "--workers 0 is less than 1"),
-        (("--kind", "Foo"), "--kind Foo is none of PyTorchJob"), (("--env", "=a"), "--env =a: is not of the form"),
+        (("--gpus", "-1"), "--gpus -1 is less than 0"),
+        (("--workers", "0"), "--workers 0 is less than 1"),
+        (("--kind", "Foo"), "--kind Foo is none of PyTorchJob"),
+        (("--env", "=a"), "--env =a: is not of the form"),
         (("--env", "NOT_SET_HERE"), "--env NOT_SET_HERE: is not of the form NAME=VALUE"),
         (("--mount", "claim"), "--mount claim: is not of the form CLAIM:/PATH"),
-        (("--mount", "claim:data"), '--mount "data" is no absolute path'), (("--time", "soon"), "--time soon: is no"),
-        (("--name", "a" * 64), "--name is 64 characters long"), (("--image", ""), "--image is missing"),
-        (("--notebook", "--shell"), "--notebook and --shell"), (("--code", "/nope"), "--code /nope: is no directory"),
-        (("--set", "a=b"), "--set a=b: changes a field of a template"), (("--label", "a"), "--label a: is not of the"),
-        (("--node-selector", "a"), "--node-selector a: is not"), (("--idle", "1"), "--idle 1: is no duration"),
+        (("--mount", "claim:data"), '--mount "data" is no absolute path'),
+        (("--time", "soon"), "--time soon: is no"),
+        (("--name", "a" * 64), "--name is 64 characters long"),
+        (("--image", ""), "--image is missing"),
+        (("--notebook", "--shell"), "--notebook and --shell"),
+        (("--code", "/nope"), "--code /nope: is no directory"),
+        (("--set", "a=b"), "--set a=b: changes a field of a template"),
+        (("--label", "a"), "--label a: is not of the"),
+        (("--node-selector", "a"), "--node-selector a: is not"),
+        (("--idle", "1"), "--idle 1: is no duration"),
         (("--memory", "64GB"), "--memory 64GB is no amount such as 64Gi"),
     ],
     ids=lambda part: " ".join(part) if isinstance(part, tuple) else "",
-)  # fmt: skip
+)
 def test_a_wrong_option_is_named_in_one_line(words: tuple[str, ...], said: str) -> None:
     done = CliRunner().invoke(app, ["run", "--dry-run", "--image", "i", *words, "--", "python"])
     assert said in str(done.exception) and "\n" not in str(done.exception)
@@ -155,8 +195,24 @@ def test_no_command_is_said_by_its_place() -> None:
 
 def test_a_job_with_code_runs_prints_its_log_ends_and_takes_its_code_along(up: Up, tmp_path: Path) -> None:
     (tmp_path / "train.py").write_text("print(1)")
-    done = run(up, "--name", "coded", "--gpus", "8", "--workers", "2", "--image", "i", "--code", str(tmp_path), *SHORT,
-               "-f", "--", "python", "train.py")  # fmt: skip
+    done = run(
+        up,
+        "--name",
+        "coded",
+        "--gpus",
+        "8",
+        "--workers",
+        "2",
+        "--image",
+        "i",
+        "--code",
+        str(tmp_path),
+        *SHORT,
+        "-f",
+        "--",
+        "python",
+        "train.py",
+    )
     assert done.returncode == 0, done.stderr
     lines = done.stdout.splitlines()
     assert lines[0].startswith("pytorchjob/coded created, ") and lines[-1] == "pytorchjob/coded succeeded"
@@ -266,12 +322,15 @@ def test_templates_are_listed_filled_in_and_changed(up: Up) -> None:
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (("nope",), 'there is no ConfigMap "nope" in namespace default'), (("plain",), "the ConfigMap is no template"),
-        (("ray",), "its job is a RayJob"), (("broken",), "template broken: job.yaml is not YAML"),
-        (("pytorch",), "COMMAND is missing"), (("pytorch", "--kind", "TFJob"), "--kind TFJob is not the kind"),
+        (("nope",), 'there is no ConfigMap "nope" in namespace default'),
+        (("plain",), "the ConfigMap is no template"),
+        (("ray",), "its job is a RayJob"),
+        (("broken",), "template broken: job.yaml is not YAML"),
+        (("pytorch",), "COMMAND is missing"),
+        (("pytorch", "--kind", "TFJob"), "--kind TFJob is not the kind"),
         (("pytorch", "--set", "spec.x"), "--set spec.x: is not of the form"),
     ],
-)  # fmt: skip
+)
 def test_a_wrong_template_is_named(up: Up, words: tuple[str, ...], said: str) -> None:
     if words == ("plain",):
         body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "plain"}}

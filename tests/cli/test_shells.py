@@ -52,9 +52,14 @@ def run(up: Up, *words: str, stdin: str = "") -> subprocess.CompletedProcess[str
     at = words.index("--") if "--" in words else len(words)
     clean = {k: v for k, v in os.environ.items() if not k.startswith("FLEET_") and k != "KUBECONFIG"}
     return subprocess.run(
-        [str(BIN / "fleet"), *words[:at], *where, *words[at:]], input=stdin, capture_output=True, text=True,
-        timeout=180, check=False, env=clean,
-    )  # fmt: skip
+        [str(BIN / "fleet"), *words[:at], *where, *words[at:]],
+        input=stdin,
+        capture_output=True,
+        text=True,
+        timeout=180,
+        check=False,
+        env=clean,
+    )
 
 
 def test_exec_prints_what_the_command_prints_and_ends_as_it_does(up: Up) -> None:
@@ -177,21 +182,32 @@ def test_top_shows_the_members_or_the_pods_of_a_job(up: Up) -> None:
 
 def test_members_have_a_line_for_each_model_of_gpu() -> None:
     member = {
-        "name": "a", "ready": False, "jobs": {"Running": 2}, "free": {}, "gpus": [],
+        "name": "a",
+        "ready": False,
+        "jobs": {"Running": 2},
+        "free": {},
+        "gpus": [],
         "allocatable": {"cpu": "8", "nvidia.com/gpu": "8", "amd.com/gpu": "4"},
         "allocated": {"nvidia.com/gpu": "2", "amd.com/gpu": "9"},
-    }  # fmt: skip
+    }
     assert [(one["gpu"], one["gpus"], one["used"], one["free"], one["used_%"]) for one in members(member)] == [
-        ("amd.com/gpu", 4, 4, 0, "100%"), ("nvidia.com/gpu", 8, 2, 6, "25%"),
-    ]  # fmt: skip
+        ("amd.com/gpu", 4, 4, 0, "100%"),
+        ("nvidia.com/gpu", 8, 2, 6, "25%"),
+    ]
 
 
 def test_gpus_of_a_node_that_is_not_ready_are_neither_used_nor_free() -> None:
     rows = [{"model": "A100", "allocated": 2, "free": 6, "fragmented": 6, "cordoned": 8}]
     total = {"nvidia.com/gpu": "16"}
     member = {
-        "name": "a", "ready": True, "jobs": {}, "free": {}, "allocatable": total, "allocated": total, "gpus": rows,
-    }  # fmt: skip
+        "name": "a",
+        "ready": True,
+        "jobs": {},
+        "free": {},
+        "allocatable": total,
+        "allocated": total,
+        "gpus": rows,
+    }
     columns = ("gpus", "used", "free", "used_%", "cordoned")
     assert [tuple(one[column] for column in columns) for one in members(member)] == [(16, 2, 6, "25%", 8)]
 
@@ -208,19 +224,28 @@ def test_gpus_of_one_model_are_summed_over_the_members() -> None:
     ]
     columns = ("model", "gpus", "used", "free", "used_%", "fragmented", "cordoned", "members")
     assert [tuple(one[column] for column in columns) for one in of_models(fleet)] == [
-        ("A100", 16, 6, 2, "75%", 2, 8, "a,b"), ("H100", 8, 0, 8, "0%", 0, 0, "a"),
-    ]  # fmt: skip
+        ("A100", 16, 6, 2, "75%", 2, 8, "a,b"),
+        ("H100", 8, 0, 8, "0%", 0, 0, "a"),
+    ]
 
 
 ROLES = ("viewer", "view", "edit", "job-submitter")
 MAY = {"viewer", "view", "edit", "job-submitter"}
 MAY_WRITE = {"edit", "job-submitter"}
 VERBS: tuple[tuple[tuple[str, ...], set[str]], ...] = (
-    (("logs", "train"), MAY), (("top", "train"), MAY), (("exec", "train", "--", "true"), MAY_WRITE),
-    (("attach", "train"), MAY_WRITE), (("hold", "own"), MAY_WRITE), (("suspend", "own"), MAY_WRITE),
-    (("resume", "own"), MAY_WRITE), (("release", "own"), MAY_WRITE), (("clone", "own", "more"), MAY_WRITE),
-    (("priority", "5", "own"), set()), (("hold", "queue/root"), set()), (("cancel", "own"), MAY_WRITE),
-)  # fmt: skip
+    (("logs", "train"), MAY),
+    (("top", "train"), MAY),
+    (("exec", "train", "--", "true"), MAY_WRITE),
+    (("attach", "train"), MAY_WRITE),
+    (("hold", "own"), MAY_WRITE),
+    (("suspend", "own"), MAY_WRITE),
+    (("resume", "own"), MAY_WRITE),
+    (("release", "own"), MAY_WRITE),
+    (("clone", "own", "more"), MAY_WRITE),
+    (("priority", "5", "own"), set()),
+    (("hold", "queue/root"), set()),
+    (("cancel", "own"), MAY_WRITE),
+)
 
 
 @pytest.fixture(scope="module")
@@ -232,9 +257,12 @@ def users(up: Up) -> dict[str, str]:
         subject = {"kind": "User", "name": f"of-{role}", "apiGroup": "rbac.authorization.k8s.io"}
         reference = {"kind": "ClusterRole", "name": role, "apiGroup": "rbac.authorization.k8s.io"}
         body = {
-            "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "RoleBinding", "metadata": {"name": f"of-{role}"},
-            "subjects": [subject], "roleRef": reference,
-        }  # fmt: skip
+            "apiVersion": "rbac.authorization.k8s.io/v1",
+            "kind": "RoleBinding",
+            "metadata": {"name": f"of-{role}"},
+            "subjects": [subject],
+            "roleRef": reference,
+        }
         up.hub.request("POST", rbac, body)
         made = run(up, "token", "create", f"of-{role}", "-n", "default", "-o", "kubeconfig")
         assert made.returncode == 0, made.stderr

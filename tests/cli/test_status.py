@@ -14,10 +14,16 @@ from tests.cli.hub import fleet, refusal
 
 NOW = 1_800_000_000.0
 WELL: dict[str, Any] = {
-    "healthy": True, "problems": [], "leader": {"name": "one", "since": rfc3339(NOW - 60), "renewed": rfc3339(NOW - 1)},
-    "decided": rfc3339(NOW - 9), "looked": rfc3339(NOW - 2), "failing": [], "aside": {"count": 0, "first": []},
-    "database": "ok", "members": [{"name": "cfa", "ready": True, "message": "", "silent_s": 1}],
-}  # fmt: skip
+    "healthy": True,
+    "problems": [],
+    "leader": {"name": "one", "since": rfc3339(NOW - 60), "renewed": rfc3339(NOW - 1)},
+    "decided": rfc3339(NOW - 9),
+    "looked": rfc3339(NOW - 2),
+    "failing": [],
+    "aside": {"count": 0, "first": []},
+    "database": "ok",
+    "members": [{"name": "cfa", "ready": True, "message": "", "silent_s": 1}],
+}
 MEMBER = {"jobs": {"Running": 3, "Succeeded": 1}, "allocatable": {"nvidia.com/gpu": "64"}, "allocated": {}}
 FULL = MEMBER | {"jobs": {"Running": 1}, "allocated": {"nvidia.com/gpu": "24"}}
 
@@ -25,10 +31,11 @@ FULL = MEMBER | {"jobs": {"Running": 1}, "allocated": {"nvidia.com/gpu": "24"}}
 def screen(**answers: Any) -> list[str]:
     """Of a hub that answers so by path; the number of a status stands for a refusal."""
     told = {
-        STATUS: WELL, CLUSTERS: {"items": [MEMBER, FULL]},
+        STATUS: WELL,
+        CLUSTERS: {"items": [MEMBER, FULL]},
         QUEUES: {"items": [{"parent": None, "waiting": 7}, {"parent": "root", "waiting": 7}]},
         f"{DECISIONS}?limit=1": {"items": [{"at": rfc3339(NOW - 9), "placed": 2, "waiting": 7}]},
-    } | answers  # fmt: skip
+    } | answers
 
     class Api:
         def request(self, method: str, path: str, *_: Any, **__: Any) -> Answer:

@@ -135,8 +135,10 @@ def test_marks_of_the_hub_leave_a_dump_and_stay_in_a_manifest() -> None:
     assert as_written(manifest) == manifest
     dump = {**manifest, "metadata": {**manifest["metadata"], "uid": "u", "generation": 3}, "status": {"active": 1}}
     assert as_written(dump) == {
-        "kind": "Job", "metadata": {"name": "a", "annotations": {"team": "a"}}, "spec": {},
-    }  # fmt: skip
+        "kind": "Job",
+        "metadata": {"name": "a", "annotations": {"team": "a"}},
+        "spec": {},
+    }
 
 
 def test_what_client_side_apply_held_is_held_by_server_side_apply() -> None:

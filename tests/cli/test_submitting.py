@@ -147,27 +147,36 @@ def test_a_sweep_is_listed_and_ends_at_its_goal(up: Up, tmp_path: Path) -> None:
     head, *rows = run(up, "sweep", "tune", "--lowest", "loss").stdout.splitlines()
     assert head.split() == ["NAME", "STATE", "LR", "SEED", "LOSS", "MEMBER", "REASON"]
     assert [row.split()[:5] for row in rows] == [
-        ["tune-2", "Running", "0.2", "1", "0.2"], ["tune-1", "Running", "0.5", "1", "0.5"],
+        ["tune-2", "Running", "0.2", "1", "0.2"],
+        ["tune-1", "Running", "0.5", "1", "0.5"],
         ["tune-3", "Queued", "0.1", "1", "-"],
-    ]  # fmt: skip
+    ]
     assert rows[2].endswith("  sweep tune runs at most 2 at once")
     head, row = run(up, "sweep").stdout.splitlines()
     assert (head.split(), row.split(maxsplit=3)) == (
-        ["NAME", "JOBS", "AT", "MOST", "STATES"], ["tune", "3", "2", "2 Running, 1 Queued"],
-    )  # fmt: skip
+        ["NAME", "JOBS", "AT", "MOST", "STATES"],
+        ["tune", "3", "2", "2 Running, 1 Queued"],
+    )
     (listed,) = json.loads(run(up, "sweep", "--highest", "loss", "-o", "json").stdout)
     best = "tune-1 (lr=0.5, seed=1) loss=0.5"
     assert listed == {
-        "name": "tune", "jobs": 3, "at_most": 2, "states": {"Running": 2, "Queued": 1}, "best": best,
-    }  # fmt: skip
+        "name": "tune",
+        "jobs": 3,
+        "at_most": 2,
+        "states": {"Running": 2, "Queued": 1},
+        "best": best,
+    }
     assert "--until is about one sweep" in refusal(run(up, "sweep", "--until", "loss<0.3"))
     assert run(up, "sweep", "-n", "kube-public").stderr == "No sweeps: fleet run --sweep or --array makes one\n"
     done = run(up, "sweep", "tune", "--until", "loss<0.3")
     assert (done.returncode, done.stdout.splitlines()) == (
         0,
-        ["tune-2 (lr=0.2, seed=1) loss=0.2: loss<0.3 is reached", "pytorchjob/tune-3 cancelled",
-         "pytorchjob/tune-1 cancelled"],
-    )  # fmt: skip
+        [
+            "tune-2 (lr=0.2, seed=1) loss=0.2: loss<0.3 is reached",
+            "pytorchjob/tune-3 cancelled",
+            "pytorchjob/tune-1 cancelled",
+        ],
+    )
     assert 'no sweep "nope" in namespace default' in refusal(run(up, "sweep", "nope"))
 
 
@@ -184,8 +193,10 @@ def test_a_check_says_what_would_become_of_a_job(up: Up, tmp_path: Path) -> None
     assert done.returncode == 1
     fits, large, refused = done.stdout.split("\n\n")
     assert fits.splitlines()[:3] == [
-        "pytorchjob/fits: starts at once, in cfa", "  Policy:   PropagationPolicy default/p", "  Queue:    root/a",
-    ]  # fmt: skip
+        "pytorchjob/fits: starts at once, in cfa",
+        "  Policy:   PropagationPolicy default/p",
+        "  Queue:    root/a",
+    ]
     assert large.startswith("pytorchjob/large: never starts as things are\n")
     assert large.splitlines()[-1].split()[:2] == ["cfa", "no"] and "a pod asks for 9" in large
     assert refused.startswith("pytorchjob/bad: is refused: ") and "replicas" in refused

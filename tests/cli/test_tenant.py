@@ -25,10 +25,12 @@ SECRETS = ("team-b", "secret", "cfa")
 
 def binding(user: str, role: str, namespace: str) -> dict[str, Any]:
     return {
-        "apiVersion": f"{RBAC}/v1", "kind": "RoleBinding", "metadata": {"name": user, "namespace": namespace},
+        "apiVersion": f"{RBAC}/v1",
+        "kind": "RoleBinding",
+        "metadata": {"name": user, "namespace": namespace},
         "subjects": [{"kind": "User", "name": user, "apiGroup": RBAC}],
         "roleRef": {"apiGroup": RBAC, "kind": "ClusterRole", "name": role},
-    }  # fmt: skip
+    }
 
 
 def namespace(name: str) -> dict[str, Any]:
@@ -44,10 +46,16 @@ def up(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Up]:
     everywhere = {**policy(), "kind": "ClusterPropagationPolicy"}
     try:
         set_up = (
-            namespace("team-a"), namespace("team-b"), quota, everywhere, binding("alice", "edit", "team-a"),
-            binding("bob", "view", "team-a"), binding("bob", "view", "team-b"),
-            job("one", namespace="team-a"), job("secret1", namespace="team-b"),
-        )  # fmt: skip
+            namespace("team-a"),
+            namespace("team-b"),
+            quota,
+            everywhere,
+            binding("alice", "edit", "team-a"),
+            binding("bob", "view", "team-a"),
+            binding("bob", "view", "team-b"),
+            job("one", namespace="team-a"),
+            job("secret1", namespace="team-b"),
+        )
         where = ("--data-dir", str(running.folder))
         done = fleet("submit", written(running.folder / "a.yaml", *set_up), *where)
         assert done.returncode == 0, done.stderr
@@ -82,8 +90,9 @@ def as_bob(up: Up, *words: str) -> subprocess.CompletedProcess[str]:
 def test_jobs_are_those_that_the_user_may_list_and_it_is_said_that_others_are_left_out(up: Up) -> None:
     mine = as_alice(up, "jobs", "-A", "-o", "json")
     assert {(line["namespace"], line["name"]) for line in json.loads(mine.stdout)} == {
-        ("team-a", "one"), ("team-a", "two"),
-    }  # fmt: skip
+        ("team-a", "one"),
+        ("team-a", "two"),
+    }
     assert mine.stderr == "jobs that you may not list are left out\n"
     assert as_alice(up, "jobs").stderr == ""  # her context's namespace
     assert len(json.loads(as_bob(up, "jobs", "-A", "-o", "json").stdout)) == 4
@@ -97,7 +106,7 @@ def test_jobs_are_those_that_the_user_may_list_and_it_is_said_that_others_are_le
         (("clusters",), "the role viewer may list clusters"),
         (("priority", "5", "two"), "the role queue-admin may patch queueunits"),
     ],
-)  # fmt: skip
+)
 def test_a_refusal_names_the_verb_and_the_role_that_has_it(up: Up, words: tuple[str, ...], role: str) -> None:
     said = refusal(as_alice(up, *words))
     assert 'User "alice" cannot ' in said and role in said

@@ -82,9 +82,11 @@ def test_names_and_refusals_of_a_command_are_clean(tmp_path: Path, more: tuple[s
 
 def test_objects_of_a_member_are_clean(tmp_path: Path, up: Up) -> None:
     body = {
-        "apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "evil", "annotations": {"said": EVIL}},
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": {"name": "evil", "annotations": {"said": EVIL}},
         "data": {"said": EVIL},
-    }  # fmt: skip
+    }
     manifest = tmp_path / "evil.json"
     manifest.write_text(json.dumps(body))
     amc = ("--kubeconfig", str(up.folder / "kubeconfig"), "-M")

@@ -26,16 +26,21 @@ Body = dict[str, Any]
 
 def batch(name: str, **spec: Any) -> Body:
     template = pods(1, restartPolicy="Never")
-    return {"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": name, "namespace": "default"},
-            "spec": {"template": template, **spec}}  # fmt: skip
+    return {
+        "apiVersion": "batch/v1",
+        "kind": "Job",
+        "metadata": {"name": name, "namespace": "default"},
+        "spec": {"template": template, **spec},
+    }
 
 
 def volcano(name: str, annotations: dict[str, str] | None = None) -> Body:
     return {
-        "apiVersion": VOLCANO, "kind": "Job",
+        "apiVersion": VOLCANO,
+        "kind": "Job",
         "metadata": {"name": name, "namespace": "default", "annotations": annotations or {}},
         "spec": {"tasks": [{"name": "worker", "replicas": 1, "template": pods(1, restartPolicy="Never")}]},
-    }  # fmt: skip
+    }
 
 
 @pytest.fixture(scope="module")
@@ -98,8 +103,12 @@ def test_each_has_a_binding_of_its_own(both: Up) -> None:
 def test_a_command_takes_the_kind_with_its_group(both: Up) -> None:
     code, text = said(both, "explain", "train")
     assert code == 1 and '"train" names several jobs: Job.batch.volcano.sh/train, Job/train' in text
-    for word, line in (("Job", "batch/v1"), ("job", "batch/v1"), ("jobs.batch.volcano.sh", VOLCANO),
-                       ("Job.batch.volcano.sh", VOLCANO)):  # fmt: skip
+    for word, line in (
+        ("Job", "batch/v1"),
+        ("job", "batch/v1"),
+        ("jobs.batch.volcano.sh", VOLCANO),
+        ("Job.batch.volcano.sh", VOLCANO),
+    ):
         for command in (("explain",), ("show",), ("logs",), ("top",)):
             code, text = said(both, *command, f"{word}/train")
             assert code == 0, (command, word, text)

@@ -156,7 +156,14 @@ def test_a_data_directory_that_cannot_be_made_is_refused(tmp_path: Path) -> None
 
 
 def test_commands_that_find_no_hub_say_where_they_looked(tmp_path: Path) -> None:
-    for command in (["jobs"], ["clusters"], ["queues"], ["explain", "x"], ["unjoin", "x"], ["delete", "pod/x"],
-                    ["token", "create", "ann"]):  # fmt: skip
+    for command in (
+        ["jobs"],
+        ["clusters"],
+        ["queues"],
+        ["explain", "x"],
+        ["unjoin", "x"],
+        ["delete", "pod/x"],
+        ["token", "create", "ann"],
+    ):
         assert f"{tmp_path}/kubeconfig does not exist" in refusal(fleet(*command, "--data-dir", str(tmp_path)))
     assert "no data directory of a hub" in refusal(fleet("controllers", "--data-dir", str(tmp_path)))

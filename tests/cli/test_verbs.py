@@ -27,7 +27,9 @@ from tests.cli.test_drain import QUOTA
 from tests.cli.test_whatif import job, policy, written
 
 BATCH = {
-    "apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "served"},
+    "apiVersion": "apps/v1",
+    "kind": "Deployment",
+    "metadata": {"name": "served"},
     "spec": {
         "selector": {"matchLabels": {"a": "b"}},
         "template": {
@@ -35,7 +37,7 @@ BATCH = {
             "spec": {"containers": [{"name": "c", "image": "i", "resources": {"requests": {"cpu": "1"}}}]},
         },
     },
-}  # fmt: skip
+}
 
 
 @pytest.fixture(scope="module")
@@ -90,9 +92,16 @@ def test_a_queue_is_drained_and_its_jobs_start_again_when_it_is_released(up: Up)
         for queue in json.loads(run(up, "queues", "-o", "json").stdout)
     }
     assert found == dict.fromkeys(("root", "root/a"), ("HoldAndDrain", "root"))
-    until("the queue says it", lambda: told_of_queues(up) == {
-        "root": "no job starts; no more jobs leave", "root/a": "no job starts; the queue root is drained",
-    })  # fmt: skip
+    until(
+        "the queue says it",
+        lambda: (
+            told_of_queues(up)
+            == {
+                "root": "no job starts; no more jobs leave",
+                "root/a": "no job starts; the queue root is drained",
+            }
+        ),
+    )
     assert "the queue root is held" in run(up, "explain", "one").stdout
     assert said(up, "release", "queue/root") == ["queue/root released"]
     assert run(up, "wait", "one", "two", "--for", "started", "--timeout", "90").returncode == 0
@@ -205,10 +214,11 @@ def test_the_states_are_those_of_the_api() -> None:
 @pytest.mark.parametrize(
     ("text", "at"),
     [
-        ("90m", "2026-01-01T22:30:00Z"), ("2d", "2025-12-31T00:00:00Z"),
+        ("90m", "2026-01-01T22:30:00Z"),
+        ("2d", "2025-12-31T00:00:00Z"),
         ("2026-01-01T08:00+08:00", "2026-01-01T00:00:00Z"),
     ],
-)  # fmt: skip
+)
 def test_since_is_a_duration_or_a_time(text: str, at: str) -> None:
     assert moment(text, 1767312000.0) == at  # 2026-01-02T00:00:00Z
 
@@ -232,11 +242,14 @@ def test_set_reads_json_else_text_and_makes_the_objects_on_the_way() -> None:
 @pytest.mark.parametrize(
     ("text", "why"),
     [
-        ("spec", "is not of the form"), ("a..b=1", "is not of the form"), ("=1", "is not of the form"),
+        ("spec", "is not of the form"),
+        ("a..b=1", "is not of the form"),
+        ("=1", "is not of the form"),
         ("spec.containers.4.image=x", "spec.containers is a list of 1: 4 is no number"),
-        ("spec.containers.x=1", "is a list of 1: x is no number"), ("kind.a=1", "kind has no fields"),
+        ("spec.containers.x=1", "is a list of 1: x is no number"),
+        ("kind.a=1", "kind has no fields"),
     ],
-)  # fmt: skip
+)
 def test_set_names_the_step_that_is_not_there(text: str, why: str) -> None:
     with pytest.raises(Failure, match=why):
         put({"kind": "Job", "spec": {"containers": [{}]}}, text)
@@ -246,5 +259,6 @@ def test_the_version_is_that_of_the_program_and_of_the_hub(up: Up) -> None:
     done = run(up, "version")
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.splitlines() == [
-        f"fleet {running()}", f"hub {running()} (Kubernetes API v1.36.3, {up.hub.client.access.server})",
-    ]  # fmt: skip
+        f"fleet {running()}",
+        f"hub {running()} (Kubernetes API v1.36.3, {up.hub.client.access.server})",
+    ]

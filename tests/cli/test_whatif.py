@@ -19,15 +19,23 @@ from tests.simulate.test_declared_lives import DECLARED, widget
 
 GPU = "nvidia.com/gpu"
 CASE = {
-    "version": 1, "now": 1000,
+    "version": 1,
+    "now": 1000,
     "tree": {"root/a": {"max": {GPU: 16}, "namespaces": ["default"]}},
     "units": [
-        {"id": "first", "name": "default/first", "leaf": "root/a", "gang": "2x8", "member": "m", "placed_at": 0,
-         "walltime_s": 3600},
+        {
+            "id": "first",
+            "name": "default/first",
+            "leaf": "root/a",
+            "gang": "2x8",
+            "member": "m",
+            "placed_at": 0,
+            "walltime_s": 3600,
+        },
         {"id": "next", "name": "default/next", "leaf": "root/a", "gang": "1x8", "enqueued_at": 500},
     ],
     "members": [{"name": "m", "region": "eu", "nodes": [{"count": 2, GPU: 8, "cpu": "96", "memory": "800Gi"}]}],
-}  # fmt: skip
+}
 
 
 def job(name: str, gpus: int = 8, **metadata: Any) -> dict[str, Any]:
@@ -35,22 +43,27 @@ def job(name: str, gpus: int = 8, **metadata: Any) -> dict[str, Any]:
     container = {"name": "pytorch", "image": "train", "resources": {"limits": limits}}
     worker = {"replicas": 1, "template": {"spec": {"containers": [container]}}}
     return {
-        "apiVersion": "kubeflow.org/v1", "kind": "PyTorchJob", "metadata": {"name": name, **metadata},
+        "apiVersion": "kubeflow.org/v1",
+        "kind": "PyTorchJob",
+        "metadata": {"name": name, **metadata},
         "spec": {"pytorchReplicaSpecs": {"Worker": worker}},
-    }  # fmt: skip
+    }
 
 
 def policy(**placement: Any) -> dict[str, Any]:
     return {
-        "apiVersion": "policy.one.alibabacloud.com/v1alpha1", "kind": "PropagationPolicy", "metadata": {"name": "p"},
+        "apiVersion": "policy.one.alibabacloud.com/v1alpha1",
+        "kind": "PropagationPolicy",
+        "metadata": {"name": "p"},
         "spec": {
             "resourceSelectors": [{"apiVersion": "kubeflow.org/v1", "kind": "PyTorchJob"}],
             "suspension": {"scheduling": True},
             "placement": {
-                "replicaScheduling": {"replicaSchedulingType": "Divided", "customSchedulingType": "Gang"}, **placement,
+                "replicaScheduling": {"replicaSchedulingType": "Divided", "customSchedulingType": "Gang"},
+                **placement,
             },
         },
-    }  # fmt: skip
+    }
 
 
 def written(path: Path, *documents: dict[str, Any]) -> str:
@@ -82,8 +95,10 @@ def test_the_table_says_who_when_and_why(case: str) -> None:
     lines = asked(case, "--set", f"root/a.max.{GPU}=24", "--add-member", "n=1x8").splitlines()
     assert lines[0].split() == ["JOB", "CHANGE", "BEFORE", "AFTER", "START", "REASON"]
     assert lines[1].split(maxsplit=2) == [
-        "default/next", "starts", "waits: QuotaExhausted   starts in n   now, was in 43m",
-    ]  # fmt: skip
+        "default/next",
+        "starts",
+        "waits: QuotaExhausted   starts in n   now, was in 43m",
+    ]
     assert lines[2:] == ["jobs that wait: 1, then 0", "answer: backfill (no solver was asked)"]
 
 
@@ -134,9 +149,15 @@ def test_policies_and_priority_classes_beside_a_job_count(case: str, tmp_path: P
     found = rows(case, *more, "--submit", written(tmp_path / "job.yaml", mine, urgent))
     assert (found["default/new"]["change"], found["default/new"]["after"]["member"]) == ("starts", "n")
     assert "default/next" not in found  # the urgent one is first, and takes what the edit brought
-    eu = policy(clusterAffinity={"fieldSelector": {"matchExpressions": [
-        {"key": "region", "operator": "In", "values": ["eu"]},
-    ]}})  # fmt: skip
+    eu = policy(
+        clusterAffinity={
+            "fieldSelector": {
+                "matchExpressions": [
+                    {"key": "region", "operator": "In", "values": ["eu"]},
+                ]
+            }
+        }
+    )
     bound = rows(case, *more, "--submit", written(tmp_path / "job.yaml", mine, urgent, eu))
     assert bound["default/new"]["change"] == "waits"
     assert bound["default/next"]["after"]["member"] == "n"
@@ -169,9 +190,11 @@ def test_a_member_may_be_described_in_a_file(case: str, tmp_path: Path) -> None:
 def test_another_tree_is_an_elasticquotatree(case: str, tmp_path: Path) -> None:
     child = {"name": "a", "namespaces": ["default"], "max": {GPU: 24}}
     tree = {
-        "apiVersion": "scheduling.sigs.k8s.io/v1beta1", "kind": "ElasticQuotaTree", "metadata": {"name": "t"},
+        "apiVersion": "scheduling.sigs.k8s.io/v1beta1",
+        "kind": "ElasticQuotaTree",
+        "metadata": {"name": "t"},
         "spec": {"root": {"name": "root", "children": [child]}},
-    }  # fmt: skip
+    }
     path = written(tmp_path / "tree.yaml", tree)
     assert rows(case, "--tree", path, "--scale", "m=+1")["default/next"]["change"] == "starts"
 

@@ -71,5 +71,5 @@ def test_without_a_term_all_are_listed() -> None:
 def test_a_word_that_is_no_term_is_answered_with_the_nearest() -> None:
     assert refusal(fleet("help", "backfil")) == (
         'fleet: no term is called "backfil", did you mean backfill or BackOff or back-off?; fleet help lists all'
-    )  # fmt: skip
+    )
     assert refusal(fleet("help", "xyzzy")) == 'fleet: no term is called "xyzzy"; fleet help lists all'

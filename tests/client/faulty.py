@@ -51,9 +51,14 @@ class Faulty:
 
 def refusal(code: int, reason: str, message: str, **details: Any) -> dict[str, Any]:
     return {
-        "kind": "Status", "apiVersion": "v1", "status": "Failure", "code": code, "reason": reason, "message": message,
+        "kind": "Status",
+        "apiVersion": "v1",
+        "status": "Failure",
+        "code": code,
+        "reason": reason,
+        "message": message,
         "details": details,
-    }  # fmt: skip
+    }
 
 
 @contextmanager

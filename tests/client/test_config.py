@@ -44,12 +44,16 @@ def test_a_kubeconfig_gives_namespace_and_credentials(up: Up, tmp_path: Path, mo
 
 def test_a_plugin_of_a_kubeconfig_gives_the_token(up: Up, tmp_path: Path) -> None:
     credential = {
-        "apiVersion": "client.authentication.k8s.io/v1", "kind": "ExecCredential", "status": {"token": _token(up)},
-    }  # fmt: skip
+        "apiVersion": "client.authentication.k8s.io/v1",
+        "kind": "ExecCredential",
+        "status": {"token": _token(up)},
+    }
     plugin = {
-        "apiVersion": credential["apiVersion"], "command": sys.executable, "interactiveMode": "Never",
+        "apiVersion": credential["apiVersion"],
+        "command": sys.executable,
+        "interactiveMode": "Never",
         "args": ["-c", f"print({json.dumps(json.dumps(credential))})"],
-    }  # fmt: skip
+    }
     with Fleet(kubeconfig=_edited(up, tmp_path / "config", {"exec": plugin})) as fleet:
         assert [one.name for one in fleet.clusters()] == ["cfa"]
 

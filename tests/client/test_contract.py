@@ -26,9 +26,11 @@ from tests.client.conftest import Face
 
 CONFIG = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "settings"}, "data": {"on": "yes"}}
 BATCH = {
-    "apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "running"},
+    "apiVersion": "batch/v1",
+    "kind": "Job",
+    "metadata": {"name": "running"},
     "spec": {"template": {"spec": {"restartPolicy": "Never", "containers": [{"name": "c", "image": "i"}]}}},
-}  # fmt: skip
+}
 
 
 async def test_a_job_is_submitted_waited_for_read_and_cancelled(face: Face) -> None:

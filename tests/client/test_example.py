@@ -17,9 +17,13 @@ PROGRAM = HOW_TO / "use_python.py"
 def test_the_program_of_the_page_runs(up: Up) -> None:
     clean = {name: value for name, value in os.environ.items() if not name.startswith("FLEET_")}
     done = subprocess.run(
-        [sys.executable, str(PROGRAM)], capture_output=True, text=True, timeout=180, check=False,
+        [sys.executable, str(PROGRAM)],
+        capture_output=True,
+        text=True,
+        timeout=180,
+        check=False,
         env={**clean, "FLEET_DATA_DIR": str(up.folder)},
-    )  # fmt: skip
+    )
     assert done.returncode == 0, done.stderr
     said = done.stdout.splitlines()
     assert said[0].startswith("<pytorchjob default/first ") and "Running in cfa" in said

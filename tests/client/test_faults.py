@@ -34,13 +34,30 @@ QUEUES = Said(200, {"items": [], "partial": False})
 CONFIG = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "c"}}
 BOTH = pytest.mark.parametrize("which", ["blocking", "awaiting"])
 KINDS = [
-    Said(200, {
-        "items": [{"metadata": {}, "versions": [{"version": "v1", "resources": [
-            {"resource": "configmaps", "responseKind": {"kind": "ConfigMap"}, "scope": "Namespaced"},
-        ]}]}],
-    }),
+    Said(
+        200,
+        {
+            "items": [
+                {
+                    "metadata": {},
+                    "versions": [
+                        {
+                            "version": "v1",
+                            "resources": [
+                                {
+                                    "resource": "configmaps",
+                                    "responseKind": {"kind": "ConfigMap"},
+                                    "scope": "Namespaced",
+                                },
+                            ],
+                        }
+                    ],
+                }
+            ],
+        },
+    ),
     Said(200, {"items": []}),
-]  # fmt: skip
+]
 
 
 @pytest.fixture(autouse=True)

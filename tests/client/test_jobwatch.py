@@ -90,26 +90,46 @@ async def test_a_watch_goes_on_from_its_bookmark_and_begins_again_where_the_log_
     which: str, tmp_path: Path
 ) -> None:
     answers = (
-        stream(line("JOB", "a", state="Running"), line("JOB", "m", state="Queued", position=3), bookmark(10),
-               line("JOB", "a", state="Running"), line("PLACE", "m", position=2), line("GONE", "unknown"),
-               line("JOB", "b", state="Queued", position=4), bookmark(12), line("JOB", "b", state="Created")),
+        stream(
+            line("JOB", "a", state="Running"),
+            line("JOB", "m", state="Queued", position=3),
+            bookmark(10),
+            line("JOB", "a", state="Running"),
+            line("PLACE", "m", position=2),
+            line("GONE", "unknown"),
+            line("JOB", "b", state="Queued", position=4),
+            bookmark(12),
+            line("JOB", "b", state="Created"),
+        ),
         Said(cut=0),  # the connection is lost
         Said(503, refusal(503, "ServiceUnavailable", "later")),
         stream(line("JOB", "b", state="Created"), line("JOB", "b", state="Running"), bookmark(20), error(LOST)),
-        stream(line("JOB", "b", state="Running"), line("JOB", "m", "another", state="Queued", position=9),
-               bookmark(30), line("GONE", "m", "another"), line("GONE", "b", "of before")),
+        stream(
+            line("JOB", "b", state="Running"),
+            line("JOB", "m", "another", state="Queued", position=9),
+            bookmark(30),
+            line("GONE", "m", "another"),
+            line("GONE", "b", "of before"),
+        ),
         Said(410, LOST),
         stream(bookmark(40)),
-    )  # fmt: skip
+    )
     with faulty(tmp_path, *answers) as server:
         async for face in faces(which, server=server.url, token="t", ca=server.ca, tries=1):
             found = await asyncio.wait_for(first(face, 11, kind="PyTorchJob", labels="a=b"), 60)
         assert told(found) == [
-            ("ADDED", "a", "Running", None), ("ADDED", "m", "Queued", 3), ("MODIFIED", "m", "Queued", 2),
-            ("ADDED", "b", "Queued", 4), ("MODIFIED", "b", "Created", None), ("MODIFIED", "b", "Running", None),
-            ("DELETED", "m", "Queued", 2), ("ADDED", "m", "Queued", 9), ("DELETED", "a", "Running", None),
-            ("DELETED", "m", "Queued", 9), ("DELETED", "b", "Running", None),
-        ]  # fmt: skip
+            ("ADDED", "a", "Running", None),
+            ("ADDED", "m", "Queued", 3),
+            ("MODIFIED", "m", "Queued", 2),
+            ("ADDED", "b", "Queued", 4),
+            ("MODIFIED", "b", "Created", None),
+            ("MODIFIED", "b", "Running", None),
+            ("DELETED", "m", "Queued", 2),
+            ("ADDED", "m", "Queued", 9),
+            ("DELETED", "a", "Running", None),
+            ("DELETED", "m", "Queued", 9),
+            ("DELETED", "b", "Running", None),
+        ]
         assert found[2].job.raw["position"] == 2
         assert versions(server.asked) == ["", "12", "12", "12", "", "30", ""]
         query = parse_qs(urlparse(server.asked[0].path).query)
@@ -229,8 +249,9 @@ async def test_a_time_that_is_over_ends_a_wait_and_a_watch(face: Face) -> None:
         await face.call("wait", "long", until="started", timeout=1.5)
     assert 1.5 <= time.monotonic() - began < 20
     assert {change.job.name for change in await face.all("watch", name=["long", "running"], timeout=1.0)} == {
-        "long", "running",
-    }  # fmt: skip
+        "long",
+        "running",
+    }
 
 
 def test_the_command_line_prints_each_state_too_and_that_a_job_is_gone(up: Up) -> None:

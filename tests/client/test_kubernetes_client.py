@@ -87,9 +87,12 @@ def test_a_watch_shows_each_change_until_it_is_stopped(api: Any) -> None:
     seen: list[str] = []
     watcher = watch.Watch()
     changes = watcher.stream(
-        core.list_namespaced_config_map, "default", resource_version=began, timeout_seconds=60,
+        core.list_namespaced_config_map,
+        "default",
+        resource_version=began,
+        timeout_seconds=60,
         field_selector="metadata.name=watched",
-    )  # fmt: skip
+    )
     for change in changes:
         seen.append(change["type"])
         if change["type"] == "DELETED":
@@ -105,9 +108,7 @@ def test_the_dynamic_client_finds_kinds_by_itself(up: Up, api: Any) -> None:
     _placed(up, "dynamic")
     assert "dynamic" in [one.metadata.name for one in jobs.get(namespace="default").items]
     patch = {"metadata": {"annotations": {"note": "x"}}}
-    patched = jobs.patch(
-        name="dynamic", namespace="default", body=patch, content_type="application/merge-patch+json"
-    )  # fmt: skip
+    patched = jobs.patch(name="dynamic", namespace="default", body=patch, content_type="application/merge-patch+json")
     assert patched.metadata.annotations.note == "x"
     applied = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "applied"}, "data": {"a": "b"}}
     maps = dynamic.resources.get(api_version="v1", kind="ConfigMap")

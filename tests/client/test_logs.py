@@ -64,8 +64,10 @@ async def test_the_logs_of_all_ranks_are_followed_as_one_until_the_job_is_over(f
             async with asyncio.timeout(120):
                 found = [line async for line in lines(face, "merged", follow=True)]
         assert sorted((line.rank, line.pod) for line in found) == [
-            (0, "merged-master-0"), (1, "merged-worker-0"), (2, "merged-worker-1"),
-        ]  # fmt: skip
+            (0, "merged-master-0"),
+            (1, "merged-worker-0"),
+            (2, "merged-worker-1"),
+        ]
         assert all("in the simulated cluster cfa" in str(line) for line in found)
         assert (await face.call("job", "merged")).state == "Succeeded"
         whole = await face.all("logs", "merged")
@@ -242,6 +244,10 @@ def test_lines_of_one_time_are_told_apart_by_their_number() -> None:
     assert [log.take(line) for line in (first, second, second)] == ["x", "y", "y"]
     log.known = log.same
     assert [log.take(line) for line in (first, second, second, second, at(3, "z").strip())] == [
-        None, None, None, "y", "z",
-    ]  # fmt: skip
+        None,
+        None,
+        None,
+        "y",
+        "z",
+    ]
     assert log.take("no time at all") == "no time at all" and log.done

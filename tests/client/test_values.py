@@ -28,9 +28,14 @@ from fleet.client import (
 )
 
 RAW = {
-    "namespace": "team", "kind": "Job", "name": "<b>", "state": "Queued", "created": "2026-11-23T10:00:00Z",
-    "reason": {"code": "QuotaExhausted", "text": "8 < 16 & more", "numbers": {"short": 8}}, "later": "a new field",
-}  # fmt: skip
+    "namespace": "team",
+    "kind": "Job",
+    "name": "<b>",
+    "state": "Queued",
+    "created": "2026-11-23T10:00:00Z",
+    "reason": {"code": "QuotaExhausted", "text": "8 < 16 & more", "numbers": {"short": 8}},
+    "later": "a new field",
+}
 
 
 def test_a_value_has_its_types_and_the_json_beside() -> None:
@@ -71,9 +76,12 @@ def test_answers_are_printed_as_people_read_them() -> None:
     queued = JobDetail.of({**RAW, "name": "train", "position": 2})
     assert repr(queued) == "<job team/train Queued at place 2: 8 < 16 & more>"
     told = Explanation(
-        job=queued, place=2, ahead=5, estimate=Estimate(why="nothing is known of the past"),
+        job=queued,
+        place=2,
+        ahead=5,
+        estimate=Estimate(why="nothing is known of the past"),
         changes=(Change(text="8 more GPUs in root/a"),),
-    )  # fmt: skip
+    )
     assert str(told).splitlines() == [
         "job team/train Queued at place 2: 8 < 16 & more",
         "place 2 in its queue, 5 jobs of the fleet before it",

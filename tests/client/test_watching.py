@@ -64,7 +64,8 @@ def watched_from(asked: list[Asked]) -> list[str]:
 @BOTH
 async def test_a_watch_goes_on_where_it_was_and_lists_again_where_the_log_ends(which: str, tmp_path: Path) -> None:
     answers = (
-        *KINDS, listed(10, config("a", 5), config("m", 6)),
+        *KINDS,
+        listed(10, config("a", 5), config("m", 6)),
         events(("ADDED", config("b", 11)), ("BOOKMARK", {"metadata": {"resourceVersion": "12"}})),
         Said(cut=0),  # the connection is lost
         Said(503, refusal(503, "ServiceUnavailable", "later")),
@@ -74,15 +75,21 @@ async def test_a_watch_goes_on_where_it_was_and_lists_again_where_the_log_ends(w
         events(("ERROR", LOST)),
         listed(31, config("b", 20), config("m", 21, "another")),
         events(("DELETED", config("b", 32)), ("ADDED", config("c", 33))),
-    )  # fmt: skip
+    )
     with faulty(tmp_path, *answers) as server:
         async for face in faces(which, server=server.url, token="t", ca=server.ca, tries=1):
             found = await asyncio.wait_for(first(face, 9), 60)
         assert found == [
-            ("ADDED", "a", "a"), ("ADDED", "m", "m"), ("ADDED", "b", "b"),
-            ("DELETED", "a", "a"), ("DELETED", "m", "m"), ("MODIFIED", "b", "b"), ("ADDED", "m", "another"),
-            ("DELETED", "b", "b"), ("ADDED", "c", "c"),
-        ]  # fmt: skip
+            ("ADDED", "a", "a"),
+            ("ADDED", "m", "m"),
+            ("ADDED", "b", "b"),
+            ("DELETED", "a", "a"),
+            ("DELETED", "m", "m"),
+            ("MODIFIED", "b", "b"),
+            ("ADDED", "m", "another"),
+            ("DELETED", "b", "b"),
+            ("ADDED", "c", "c"),
+        ]
         assert watched_from(server.asked) == ["10", "12", "12", "12", "12", "30", "31"]
 
 

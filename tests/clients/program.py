@@ -22,9 +22,13 @@ class Story:
     def __init__(self, kubeconfig: Path, words: tuple[str, ...], environment: Mapping[str, str]) -> None:
         self.steps: list[tuple[str, Any]] = []
         self._process = subprocess.Popen(
-            [str(client("go")), *words], text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE, env={**os.environ, **environment, "KUBECONFIG": str(kubeconfig)},
-        )  # fmt: skip
+            [str(client("go")), *words],
+            text=True,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            env={**os.environ, **environment, "KUBECONFIG": str(kubeconfig)},
+        )
         self._errors: list[str] = []
         self._reader = threading.Thread(target=self._read_errors, daemon=True)
         self._reader.start()

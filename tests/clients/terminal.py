@@ -28,10 +28,14 @@ class Terminal:
         self._master, slave = pty.openpty()
         fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", ROWS, COLUMNS, 0, 0))
         self._process = subprocess.Popen(
-            list(command), stdin=slave, stdout=slave, stderr=slave, start_new_session=True,
+            list(command),
+            stdin=slave,
+            stdout=slave,
+            stderr=slave,
+            start_new_session=True,
             env={**environment, "TERM": "xterm-256color", "LC_ALL": "C.UTF-8"},
             preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),  # k9s draws on /dev/tty
-        )  # fmt: skip
+        )
         os.close(slave)
 
     def __enter__(self) -> Terminal:

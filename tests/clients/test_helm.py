@@ -25,14 +25,21 @@ class Helm:
     def __init__(self, hub: Hub) -> None:
         self.kubectl = Kubectl(hub.kubeconfig)
         self._environment = {
-            **os.environ, "KUBECONFIG": str(hub.kubeconfig), "HOME": str(hub.folder), "HELM_NAMESPACE": SPACE,
-        }  # fmt: skip
+            **os.environ,
+            "KUBECONFIG": str(hub.kubeconfig),
+            "HOME": str(hub.folder),
+            "HELM_NAMESPACE": SPACE,
+        }
 
     def try_run(self, *words: str) -> Output:
         done = subprocess.run(
-            [str(client("helm")), *words], env=self._environment, capture_output=True, text=True, timeout=240,
+            [str(client("helm")), *words],
+            env=self._environment,
+            capture_output=True,
+            text=True,
+            timeout=240,
             check=False,
-        )  # fmt: skip
+        )
         return Output(done.returncode, done.stdout, done.stderr)
 
     def run(self, *words: str) -> str:
@@ -82,8 +89,12 @@ def test_a_chart_lives_its_life_on_a_hub(helm: Helm) -> None:
     assert helm.image() == "train:1"
     history = helm.history()
     assert [(number, status) for number, status, _ in history] == [
-        (1, "superseded"), (2, "superseded"), (3, "failed"), (4, "superseded"), (5, "deployed")
-    ]  # fmt: skip
+        (1, "superseded"),
+        (2, "superseded"),
+        (3, "failed"),
+        (4, "superseded"),
+        (5, "deployed"),
+    ]
     assert [row[2] for row in history[3:]] == ["Rollback to 2", "Rollback to 1"]
     assert [row["name"] for row in json.loads(helm.run("list", "-o", "json"))] == ["train"]
 

@@ -29,9 +29,11 @@ class K9s(Terminal):
         (folder / "config.yaml").write_text(yaml.safe_dump(CONFIG))
         self._log = folder / "k9s.log"
         environment = {
-            "PATH": os.environ["PATH"], "HOME": str(folder), "KUBECONFIG": str(kubeconfig),
+            "PATH": os.environ["PATH"],
+            "HOME": str(folder),
+            "KUBECONFIG": str(kubeconfig),
             "K9S_CONFIG_DIR": str(folder),
-        }  # fmt: skip
+        }
         super().__init__([str(client("k9s")), "--logFile", str(self._log), *words], environment)
 
     def view(self, name: str) -> None:

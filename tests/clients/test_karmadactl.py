@@ -18,12 +18,14 @@ from tests.e2e.hub import Output, World
 AGE = r"(?:\d+[smhd]){1,2}"
 PODS = [f"{JOB}-master-0", f"{JOB}-worker-0", f"{JOB}-worker-1"]
 CUSTOMIZATION = {
-    "apiVersion": "config.karmada.io/v1alpha1", "kind": "ResourceInterpreterCustomization", "metadata": {"name": "a"},
+    "apiVersion": "config.karmada.io/v1alpha1",
+    "kind": "ResourceInterpreterCustomization",
+    "metadata": {"name": "a"},
     "spec": {
         "target": {"apiVersion": "kubeflow.org/v1", "kind": "PyTorchJob"},
         "customizations": {"replicaResource": {"luaScript": "function GetReplicas(obj) return 3, {} end"}},
     },
-}  # fmt: skip
+}
 
 
 class Karmadactl:
@@ -32,15 +34,22 @@ class Karmadactl:
     def __init__(self, world: World) -> None:
         self.world = world
         self._environment = {
-            **os.environ, "KUBECONFIG": str(world.hub.kubeconfig), "HOME": str(world.hub.folder),
-        }  # fmt: skip
+            **os.environ,
+            "KUBECONFIG": str(world.hub.kubeconfig),
+            "HOME": str(world.hub.folder),
+        }
         self.member = self.other = ""
 
     def try_run(self, *words: str, stdin: str | None = None) -> Output:
         done = subprocess.run(
-            [str(client("karmadactl")), *words], env=self._environment, input=stdin, capture_output=True, text=True,
-            timeout=240, check=False,
-        )  # fmt: skip
+            [str(client("karmadactl")), *words],
+            env=self._environment,
+            input=stdin,
+            capture_output=True,
+            text=True,
+            timeout=240,
+            check=False,
+        )
         return Output(done.returncode, done.stdout, done.stderr)
 
     def run(self, *words: str, stdin: str | None = None) -> str:
@@ -65,8 +74,10 @@ def karmadactl(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Karmadactl]
         found = Karmadactl(world)
         made = found.run("apply", "-f", "-", stdin=yaml.safe_dump_all(OBJECTS))
         assert [line.split("/")[1] for line in made.splitlines()] == [
-            "elasticquotatree created", "gang created", f"{JOB} created"
-        ]  # fmt: skip
+            "elasticquotatree created",
+            "gang created",
+            f"{JOB} created",
+        ]
         found.member = second_waits(world)
         (found.other,) = set(MEMBERS) - {found.member}
         yield found
@@ -84,14 +95,16 @@ def test_get_lists_the_hub_its_members_and_both(karmadactl: Karmadactl) -> None:
     # Karmada's label decides about ADOPTION, and the hub sets its own: N says nothing of the job.
     in_member = f"{JOB} {member} Running AGE N"
     assert karmadactl.table("pytorchjobs", "--operation-scope=members") == [
-        "NAME CLUSTER STATE AGE ADOPTION", in_member
-    ]  # fmt: skip
+        "NAME CLUSTER STATE AGE ADOPTION",
+        in_member,
+    ]
     both = karmadactl.table("pytorchjobs", "--operation-scope=all")
     assert [row.rpartition(" ")[0] for row in both[1:]] == [row.rpartition(" ")[0] for row in (*on_hub, in_member)]
     for scope in (("-s", "members"), ("-s", "members", "-C", member), ("-s", "all", "-C", member)):
         assert karmadactl.table("pods", *scope) == [
-            "NAME CLUSTER READY STATUS RESTARTS AGE", *(f"{pod} {member} 1/1 Running 0 AGE" for pod in PODS)
-        ]  # fmt: skip
+            "NAME CLUSTER READY STATUS RESTARTS AGE",
+            *(f"{pod} {member} 1/1 Running 0 AGE" for pod in PODS),
+        ]
     assert "No resources found" in karmadactl.try_run("get", "pods", "-s", "members", "-C", karmadactl.other).err
     assert {row.split()[1] for row in karmadactl.table("nodes", "-s", "members")[1:]} == set(MEMBERS)
     assert "clusters don't exist: nope" in karmadactl.refused("get", "pods", "-s", "members", "-C", "nope")

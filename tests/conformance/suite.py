@@ -29,9 +29,12 @@ REASON_CHARACTERS = 400
 SERIAL = re.compile(r"\[(Serial|Disruptive)\]")
 
 FLAGS = (
-    "--provider=skeleton", "--num-nodes=0", "--e2e-verify-service-account=false", "--dump-logs-on-failure=false",
+    "--provider=skeleton",
+    "--num-nodes=0",
+    "--e2e-verify-service-account=false",
+    "--dump-logs-on-failure=false",
     "--disable-log-dump",
-)  # fmt: skip
+)
 
 
 @dataclass(frozen=True)
@@ -123,17 +126,31 @@ class _Lane:
         report = self._folder / f"{self._processes}.json"
         focus = "|".join(re.escape(name) for name in names)
         command = [
-            e2e_binary(), *FLAGS, f"--kubeconfig={self._kubeconfig}", f"--kubectl-path={parts().binary('kubectl')}",
-            f"--e2e-output-dir={self._folder}", f"--ginkgo.focus=({focus})$", f"--ginkgo.json-report={report}",
-            "--ginkgo.v", "--ginkgo.no-color", "--ginkgo.grace-period=5s", "--ginkgo.timeout=6h",
+            e2e_binary(),
+            *FLAGS,
+            f"--kubeconfig={self._kubeconfig}",
+            f"--kubectl-path={parts().binary('kubectl')}",
+            f"--e2e-output-dir={self._folder}",
+            f"--ginkgo.focus=({focus})$",
+            f"--ginkgo.json-report={report}",
+            "--ginkgo.v",
+            "--ginkgo.no-color",
+            "--ginkgo.grace-period=5s",
+            "--ginkgo.timeout=6h",
             "--ginkgo.source-root=/nowhere",
-        ]  # fmt: skip
+        ]
         environment = {**os.environ, "HOME": str(self._folder), "KUBECONFIG": str(self._kubeconfig)}
         with (self._folder / f"{self._processes}.log").open("w", buffering=1) as log:
             process = subprocess.Popen(
-                list(map(str, command)), cwd=self._folder, env=environment, stdin=subprocess.DEVNULL, text=True,
-                stdout=subprocess.PIPE, stderr=subprocess.STDOUT, errors="replace",
-            )  # fmt: skip
+                list(map(str, command)),
+                cwd=self._folder,
+                env=environment,
+                stdin=subprocess.DEVNULL,
+                text=True,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                errors="replace",
+            )
             watch = _Watch(process, max(map(self._limit_s, names)))
             watch.start()
             assert process.stdout is not None

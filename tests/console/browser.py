@@ -16,9 +16,16 @@ WITHIN_MS = 30_000
 FIRST, SECOND = "pytorch-test", "pytorch-second"  # a job that runs, and one that waits
 # The first heading of each page, and its address.
 PAGES = {
-    "Fleet": "", "Queues": "queues", "Jobs": "jobs", SECOND: f"jobs/default/PyTorchJob/{SECOND}", "Members": "members",
-    "Decisions": "decisions", "Usage": "usage?report=waits", "What if": "what-if", "Settings": "settings",
-}  # fmt: skip
+    "Fleet": "",
+    "Queues": "queues",
+    "Jobs": "jobs",
+    SECOND: f"jobs/default/PyTorchJob/{SECOND}",
+    "Members": "members",
+    "Decisions": "decisions",
+    "Usage": "usage?report=waits",
+    "What if": "what-if",
+    "Settings": "settings",
+}
 HAS_DATA = re.compile(r"child-2|GPUs used|pytorch|4 of 4 ready|No edits yet")
 VIEWER = """
 apiVersion: rbac.authorization.k8s.io/v1

@@ -91,10 +91,17 @@ async def console_hub(folder: Path, login: Any = None, audit: Audit | None = Non
     rbac = Rbac(store)
     views = RestFace(objects, store, registry, partial(unit_in, store))
     app = hub_app(
-        objects, store, registry, clock=clock, authenticator=authenticator, authorizer=rbac, console=console,
+        objects,
+        store,
+        registry,
+        clock=clock,
+        authenticator=authenticator,
+        authorizer=rbac,
+        console=console,
         mounts={PATH: Changes(store, registry, rbac, WallClock()), PREFIX: views},
-        recheck_every_s=0.1, audit=audit,
-    )  # fmt: skip
+        recheck_every_s=0.1,
+        audit=audit,
+    )
     await store.start()
     await app.start()
     world = World(app, store, clock, path, console, sessions, pages)

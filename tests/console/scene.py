@@ -33,22 +33,26 @@ def job(name: str, workers: int, gpus: int = 8, run_for: str = "2h", used: int =
     }
     role = {"replicas": workers, "restartPolicy": "OnFailure", "template": template}
     return {
-        "apiVersion": "kubeflow.org/v1", "kind": "PyTorchJob", "metadata": {"name": short, "namespace": namespace},
+        "apiVersion": "kubeflow.org/v1",
+        "kind": "PyTorchJob",
+        "metadata": {"name": short, "namespace": namespace},
         "spec": {"pytorchReplicaSpecs": {"Worker": role}},
-    }  # fmt: skip
+    }
 
 
 def policy(namespace: str) -> dict[str, Any]:
     """PyTorchJobs of a namespace are gangs, and queue first."""
     return {
-        "apiVersion": "policy.one.alibabacloud.com/v1alpha1", "kind": "PropagationPolicy",
+        "apiVersion": "policy.one.alibabacloud.com/v1alpha1",
+        "kind": "PropagationPolicy",
         "metadata": {"name": "training", "namespace": namespace},
         "spec": {
-            "suspension": {"scheduling": True}, "propagateDeps": True,
+            "suspension": {"scheduling": True},
+            "propagateDeps": True,
             "placement": {"replicaScheduling": {"replicaSchedulingType": "Divided", "customSchedulingType": "Gang"}},
             "resourceSelectors": [{"apiVersion": "kubeflow.org/v1", "kind": "PyTorchJob"}],
         },
-    }  # fmt: skip
+    }
 
 
 def name_gpu_source(up: Up, member: str) -> None:
@@ -56,9 +60,11 @@ def name_gpu_source(up: Up, member: str) -> None:
     to = proxy(member)
     for node in [one["metadata"]["name"] for one in up.hub.request("GET", f"{to}/api/v1/nodes").body["items"]]:
         body = {
-            "apiVersion": "v1", "kind": "Pod", "metadata": {"name": f"exporter-{node}", "labels": EXPORTERS},
+            "apiVersion": "v1",
+            "kind": "Pod",
+            "metadata": {"name": f"exporter-{node}", "labels": EXPORTERS},
             "spec": {"nodeName": node, "containers": [{"name": "main", "image": "x"}]},
-        }  # fmt: skip
+        }
         up.hub.request("POST", f"{to}/api/v1/namespaces/default/pods", body)
     metrics = {"spec": {"metrics": {"dcgm": {"namespace": "default", "labels": EXPORTERS}}}}
     up.hub.request("PATCH", f"{CLUSTERS}/{member}", metrics, content_type="application/merge-patch+json")
@@ -91,9 +97,11 @@ def stage(up: Up, folder: Path) -> None:
     assert fleet("submit", str(TREE), "--data-dir", str(up.folder)).returncode == 0
     submit(*(policy(name) for name in NAMESPACES))
     submit(
-        job("language/pretrain-7b", 4), job("language/align-round-3", 1, used=71),
-        job("vision/detector-v4", 1, used=64), job(ENDED, 1, 4, "1s"),
-    )  # fmt: skip
+        job("language/pretrain-7b", 4),
+        job("language/align-round-3", 1, used=71),
+        job("vision/detector-v4", 1, used=64),
+        job(ENDED, 1, 4, "1s"),
+    )
     reach("Running", *FIRST_WAVE[:3])
     reach("Succeeded", ENDED)
     submit(job(EVICTED, 2))

@@ -24,9 +24,9 @@ JOB = Key(KUBEFLOW, "pytorchjobs", "team-a", "a")
 
 
 async def write(world: World, *keys: Key) -> None:
-    await world.store.commit([
-        Put(key, {"metadata": {"name": key.name, "namespace": key.namespace, "uid": str(key)}}) for key in keys
-    ])  # fmt: skip
+    await world.store.commit(
+        [Put(key, {"metadata": {"name": key.name, "namespace": key.namespace, "uid": str(key)}}) for key in keys]
+    )
 
 
 @asynccontextmanager
@@ -180,10 +180,13 @@ async def grant(world: World, user: str, namespace: str) -> None:
     rules = [{"verbs": ["list"], "apiGroups": [KUBEFLOW], "resources": ["*"]}]
     subject = {"kind": "User", "name": user, "apiGroup": group}
     role = {"kind": "Role", "name": "jobs", "apiGroup": group}
-    await world.store.commit([
-        Put(Key(group, "roles", namespace, "jobs"), {"metadata": meta, "rules": rules}),
-        Put(
-            Key(group, "rolebindings", namespace, "jobs"), {"metadata": meta, "subjects": [subject], "roleRef": role}
-        ),
-    ])  # fmt: skip
+    await world.store.commit(
+        [
+            Put(Key(group, "roles", namespace, "jobs"), {"metadata": meta, "rules": rules}),
+            Put(
+                Key(group, "rolebindings", namespace, "jobs"),
+                {"metadata": meta, "subjects": [subject], "roleRef": role},
+            ),
+        ]
+    )
     world.app.authorizer.invalidate()

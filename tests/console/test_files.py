@@ -78,12 +78,20 @@ async def test_no_path_leaves_the_folder(built: World, path: str) -> None:
 @pytest.mark.parametrize(
     ("method", "path", "code"),
     [
-        ("GET", "/console", 200), ("GET", "/console/assets/a-1.js", 200), ("GET", "/console/assets/no.js", 404),
-        ("GET", "/console/session", 401), ("POST", "/console/session", 403), ("PUT", "/console/session", 405),
-        ("GET", "/console/methods", 200), ("POST", "/console/methods", 405), ("DELETE", "/console/jobs", 405),
-        ("GET", "/console/login/oidc", 404), ("GET", "/console/callback", 404), ("HEAD", "/console", 200),
+        ("GET", "/console", 200),
+        ("GET", "/console/assets/a-1.js", 200),
+        ("GET", "/console/assets/no.js", 404),
+        ("GET", "/console/session", 401),
+        ("POST", "/console/session", 403),
+        ("PUT", "/console/session", 405),
+        ("GET", "/console/methods", 200),
+        ("POST", "/console/methods", 405),
+        ("DELETE", "/console/jobs", 405),
+        ("GET", "/console/login/oidc", 404),
+        ("GET", "/console/callback", 404),
+        ("HEAD", "/console", 200),
     ],
-)  # fmt: skip
+)
 async def test_every_answer_of_the_console_forbids_frames_scripts_and_guesses(
     built: World, method: str, path: str, code: int
 ) -> None:

@@ -54,7 +54,7 @@ async def provided(folder: Path, pki: Pki, secret: str = "") -> AsyncIterator[tu
             client = Client(provider.url, AUDIENCE, secret, "", authority)
             return Login(
                 client, store, clock, authenticator, fetch_by(outgoing), post_by(outgoing, authority)
-            ), authenticator  # fmt: skip
+            ), authenticator
 
         async with console_hub(folder, login) as world:
             try:
@@ -167,11 +167,15 @@ async def test_a_login_has_ten_minutes(both: tuple[World, Provider]) -> None:
 @pytest.mark.parametrize(
     "claims",
     [
-        {"nonce": "other"}, {"nonce": None}, {"aud": "another"}, {"iss": "https://else.example"}, {"exp": 1.0},
+        {"nonce": "other"},
+        {"nonce": None},
+        {"aud": "another"},
+        {"iss": "https://else.example"},
+        {"exp": 1.0},
         {"sub": None},
     ],
     ids=["nonce", "no-nonce", "audience", "issuer", "expired", "nobody"],
-)  # fmt: skip
+)
 async def test_a_token_that_is_no_answer_to_this_login_opens_nothing(
     both: tuple[World, Provider], claims: dict[str, Any]
 ) -> None:
@@ -197,11 +201,23 @@ async def test_an_issuer_that_refuses_is_said_so(both: tuple[World, Provider]) -
 @pytest.mark.parametrize(
     "to",
     [
-        "https://evil.example", "//evil.example/console", "/console@evil", "/consolex", "/api/v1/secrets", "",
-        "/console/../api/v1", "/console//evil.example", "/console/\r\nset-cookie: a=b", "\\\\evil", "/console/ü",
-        "/console/%2e%2e/api/v1", "/console/.%2E/api/v1", "/console/%2f/evil.example", "/console/x/%2e%2e%2f%2e%2e/api",
+        "https://evil.example",
+        "//evil.example/console",
+        "/console@evil",
+        "/consolex",
+        "/api/v1/secrets",
+        "",
+        "/console/../api/v1",
+        "/console//evil.example",
+        "/console/\r\nset-cookie: a=b",
+        "\\\\evil",
+        "/console/ü",
+        "/console/%2e%2e/api/v1",
+        "/console/.%2E/api/v1",
+        "/console/%2f/evil.example",
+        "/console/x/%2e%2e%2f%2e%2e/api",
     ],
-)  # fmt: skip
+)
 async def test_a_login_comes_back_to_a_page_of_the_console_alone(both: tuple[World, Provider], to: str) -> None:
     world, provider = both
     browser = world.browser()
@@ -248,9 +264,11 @@ def test_the_flags_make_a_client(tmp_path: Path) -> None:
     secret = tmp_path / "secret"
     secret.write_text("s3cret\n")
     access = Access(
-        oidc_issuer_url="https://i.example", oidc_client_id="fleet", oidc_client_secret_file=secret,
+        oidc_issuer_url="https://i.example",
+        oidc_client_id="fleet",
+        oidc_client_secret_file=secret,
         oidc_redirect_url="https://fleet.example/console/callback",
-    )  # fmt: skip
+    )
     expected = Client("https://i.example", "fleet", "s3cret", "https://fleet.example/console/callback", "")
     assert access.client() == expected
     assert "--no-console" in Access(console=False).words() and Access().words() == []

@@ -19,10 +19,13 @@ WRITES = re.compile(
     r"^(Cordon|Drain|Uncordon|Hold|Release|Cancel|Suspend|Priority|Move|New|Edit|Save|Delete|Revoke|Apply)"
 )
 SHOWN = {  # what each page has when its data are there, and whether an administrator has something to press
-    "members": ("4 of 4 ready", True), "jobs/default/PyTorchJob/" + SECOND: ("Queued", True),
-    "settings/quota": ("child-2", True), "settings/policies": ("example-policy", True),
-    "settings/notifications": ("Notifications", True), "queues": ("1 waiting", False),
-}  # fmt: skip
+    "members": ("4 of 4 ready", True),
+    "jobs/default/PyTorchJob/" + SECOND: ("Queued", True),
+    "settings/quota": ("child-2", True),
+    "settings/policies": ("example-policy", True),
+    "settings/notifications": ("Notifications", True),
+    "queues": ("1 waiting", False),
+}
 LISTS = ["", "jobs", "queues", "members", "decisions", "usage?report=usage&by=user", "usage?report=waits&by=queue"]
 
 
@@ -36,9 +39,10 @@ def settled(page: Page) -> Page:
 def binding(user: str, role: str) -> dict[str, Any]:
     group = "rbac.authorization.k8s.io"
     return {
-        "metadata": {"name": user}, "roleRef": {"apiGroup": group, "kind": "ClusterRole", "name": role},
+        "metadata": {"name": user},
+        "roleRef": {"apiGroup": group, "kind": "ClusterRole", "name": role},
         "subjects": [{"apiGroup": group, "kind": "User", "name": user}],
-    }  # fmt: skip
+    }
 
 
 @pytest.fixture(scope="module")

@@ -37,8 +37,10 @@ async def test_a_login_by_token_makes_the_browser_its_user(world: World) -> None
     answer = await browser.get("/console/session")
     assert answer.json() == {
         "user": {"name": "alice", "groups": ["dev", "system:authenticated"]},
-        "expires": "2027-01-15T16:00:00Z", "idleExpires": "2027-01-15T08:30:00Z", "methods": ["token"],
-    }  # fmt: skip
+        "expires": "2027-01-15T16:00:00Z",
+        "idleExpires": "2027-01-15T08:30:00Z",
+        "methods": ["token"],
+    }
     assert answer.headers["cache-control"] == "no-store"
     assert await user(browser) == "alice"
     assert (await browser.get("/api/v1/pods")).status_code == 403  # and no more than alice
@@ -173,9 +175,14 @@ async def test_a_session_outlives_the_api_process_and_others_know_it(world: Worl
     again = Sessions(world.store, world.clock, world.sessions._authenticator)
     registry = Registry(load_kinds())
     app = hub_app(
-        Objects(world.store, registry, world.clock, RandomIds(), fill=filled), world.store, registry, clock=world.clock,
-        authenticator=world.sessions._authenticator, authorizer=Rbac(world.store), console=Console(again, world.clock),
-    )  # fmt: skip
+        Objects(world.store, registry, world.clock, RandomIds(), fill=filled),
+        world.store,
+        registry,
+        clock=world.clock,
+        authenticator=world.sessions._authenticator,
+        authorizer=Rbac(world.store),
+        console=Console(again, world.clock),
+    )
     await app.start()
     try:
         other = world.browser(app=app)

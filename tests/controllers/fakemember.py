@@ -17,14 +17,29 @@ from fleet.values.ports import Body, Key
 from fleet.wellknown import ATTEMPT, GATE, KUBEFLOW, LABEL_BINDING
 
 PLURALS = {
-    "PyTorchJob": "pytorchjobs", "Job": "jobs", "TFJob": "tfjobs", "MPIJob": "mpijobs", "ConfigMap": "configmaps",
-    "Secret": "secrets", "Namespace": "namespaces", "Service": "services",
-    "PersistentVolumeClaim": "persistentvolumeclaims", "ServiceAccount": "serviceaccounts", "Role": "roles",
-    "RayJob": "rayjobs", "PodGroup": "podgroups", "Reservation": "reservations",
-    "RayService": "rayservices", "RayCluster": "rayclusters", "Deployment": "deployments",
-    "PriorityClass": "priorityclasses", "JobSet": "jobsets", "NetworkPolicy": "networkpolicies",
-    "Ingress": "ingresses", "PodDisruptionBudget": "poddisruptionbudgets",
-}  # fmt: skip
+    "PyTorchJob": "pytorchjobs",
+    "Job": "jobs",
+    "TFJob": "tfjobs",
+    "MPIJob": "mpijobs",
+    "ConfigMap": "configmaps",
+    "Secret": "secrets",
+    "Namespace": "namespaces",
+    "Service": "services",
+    "PersistentVolumeClaim": "persistentvolumeclaims",
+    "ServiceAccount": "serviceaccounts",
+    "Role": "roles",
+    "RayJob": "rayjobs",
+    "PodGroup": "podgroups",
+    "Reservation": "reservations",
+    "RayService": "rayservices",
+    "RayCluster": "rayclusters",
+    "Deployment": "deployments",
+    "PriorityClass": "priorityclasses",
+    "JobSet": "jobsets",
+    "NetworkPolicy": "networkpolicies",
+    "Ingress": "ingresses",
+    "PodDisruptionBudget": "poddisruptionbudgets",
+}
 
 
 def key_of(body: Body) -> Key:
@@ -102,9 +117,13 @@ class FakeMember:
         pools = (Pool(free=tuple(free.items()), allocatable=largest), *alone)
         why = "down" if self.down else ""
         return Member(
-            self.name, ready=not self.down, pools=pools, taints=self.taints, not_ready_reason=why,
+            self.name,
+            ready=not self.down,
+            pools=pools,
+            taints=self.taints,
+            not_ready_reason=why,
             potential=self.potential,
-        )  # fmt: skip
+        )
 
     def tell_pod(self, name: str, annotations: Mapping[str, str | None]) -> Outcome:
         """A patch of a pod's annotations."""
@@ -130,10 +149,16 @@ def with_condition(body: Body, type_: str, message: str, at: str) -> Body:
     for entry in conditions:
         entry["status"] = "False" if entry["type"] == "Running" else entry["status"]
     updated = {"lastUpdateTime": at} if body["apiVersion"].startswith(KUBEFLOW) else {}
-    conditions.append({
-        "type": type_, "status": "True", "reason": f"Job{type_}", "message": message, "lastTransitionTime": at,
-        **updated,
-    })  # fmt: skip
+    conditions.append(
+        {
+            "type": type_,
+            "status": "True",
+            "reason": f"Job{type_}",
+            "message": message,
+            "lastTransitionTime": at,
+            **updated,
+        }
+    )
     return changed
 
 
@@ -141,9 +166,18 @@ def pod_of(member: FakeMember, body: Body, component: Component, number: int, ui
     """A pod of a job, without a node."""
     labels = body["metadata"]["labels"]
     return PodView(
-        member=member.name, namespace=body["metadata"]["namespace"],
-        name=f"{body['metadata']['name']}-{component.name}-{number}", uid=uid, node="",
-        phase="Pending", ready=False, terminating=False, binding=labels[LABEL_BINDING],
-        component=component.name, attempt=int(labels[ATTEMPT]), requests=component.requests,
-        since=now, gated=component.name in gated_in(body),
-    )  # fmt: skip
+        member=member.name,
+        namespace=body["metadata"]["namespace"],
+        name=f"{body['metadata']['name']}-{component.name}-{number}",
+        uid=uid,
+        node="",
+        phase="Pending",
+        ready=False,
+        terminating=False,
+        binding=labels[LABEL_BINDING],
+        component=component.name,
+        attempt=int(labels[ATTEMPT]),
+        requests=component.requests,
+        since=now,
+        gated=component.name in gated_in(body),
+    )

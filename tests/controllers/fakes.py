@@ -209,12 +209,25 @@ class FakeMembers:
         if not any(pod.name == body["metadata"]["name"] for pod in member.pods.values()):
             self._uids += 1
             labels = _labels(body)
-            self._seat(member, PodView(
-                member=name, namespace=body["metadata"]["namespace"], name=body["metadata"]["name"],
-                uid=f"h{self._uids}", node="", phase="Pending", ready=False, terminating=False,
-                binding=labels[LABEL_BINDING], component=labels[LABEL_COMPONENT], attempt=int(labels[ATTEMPT]),
-                requests=pod_requests(body["spec"]), since=self._now(), placeholder=True,
-            ))  # fmt: skip
+            self._seat(
+                member,
+                PodView(
+                    member=name,
+                    namespace=body["metadata"]["namespace"],
+                    name=body["metadata"]["name"],
+                    uid=f"h{self._uids}",
+                    node="",
+                    phase="Pending",
+                    ready=False,
+                    terminating=False,
+                    binding=labels[LABEL_BINDING],
+                    component=labels[LABEL_COMPONENT],
+                    attempt=int(labels[ATTEMPT]),
+                    requests=pod_requests(body["spec"]),
+                    since=self._now(),
+                    placeholder=True,
+                ),
+            )
             self._tell(name, "pod", body)
         return Outcome(Did.DONE)
 

@@ -62,9 +62,10 @@ def member(name: str, count: int = 2, gpus: int = 8, **how: Any) -> FakeMember:
 
 def pytorchjob(name: str, *, workers: int = 2, gpus: int = 1, namespace: str = "default", **pod: Any) -> Body:
     container = {
-        "name": "pytorch", "image": "registry.example/train:1",
+        "name": "pytorch",
+        "image": "registry.example/train:1",
         "resources": {"limits": {"nvidia.com/gpu": str(gpus)}, "requests": {"cpu": "1", "memory": "1Gi"}},
-    }  # fmt: skip
+    }
     template = {"spec": {"containers": [container], **pod}}
     replicas = {"Master": {"replicas": 1, "restartPolicy": "OnFailure", "template": copy.deepcopy(template)}}
     if workers:
@@ -130,9 +131,15 @@ class World:
         self.objects = Objects(self.store, self.registry, self.clock, self.ids, fill=filled)
         self.members = FakeMembers(*members)
         self.hub = Hub(
-            self.store, self.objects, self.registry, self.members, self.clock, self.ids, "hub",
+            self.store,
+            self.objects,
+            self.registry,
+            self.members,
+            self.clock,
+            self.ids,
+            "hub",
             config=config or ControllerConfig(),
-        )  # fmt: skip
+        )
         self._stop = asyncio.Event()
         self._running: asyncio.Task[None] | None = None
         self._beside: list[asyncio.Task[None]] = []
@@ -256,9 +263,8 @@ class World:
 
     def events(self, job: str, reason: str = "") -> list[Body]:
         return [
-            e for e in self.all("Event")
-            if e["involvedObject"]["name"] == job and (not reason or e["reason"] == reason)
-        ]  # fmt: skip
+            e for e in self.all("Event") if e["involvedObject"]["name"] == job and (not reason or e["reason"] == reason)
+        ]
 
     def queues(self) -> dict[str, str]:
         """Names of Queues by full quota path."""

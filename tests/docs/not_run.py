@@ -43,8 +43,15 @@ NOT_RUN: dict[str, dict[str, str]] = {
     "run-in-production.md": {
         **dict.fromkeys(("export FLEET_DATA*", "fleet api*", "fleet controllers*"), STARTS),
         **dict.fromkeys(
-            ("export FLEET_DB_PASSWORD*", "docker *", "kubectl --kubeconfig ./*", "useradd *", "git *", "install *",
-             "systemctl *"),
+            (
+                "export FLEET_DB_PASSWORD*",
+                "docker *",
+                "kubectl --kubeconfig ./*",
+                "useradd *",
+                "git *",
+                "install *",
+                "systemctl *",
+            ),
             MACHINE,
         ),
         **dict.fromkeys(
@@ -54,13 +61,16 @@ NOT_RUN: dict[str, dict[str, str]] = {
         "fleet token create ann *": "an authority of somebody else: tests/cli/test_own_certificate.py",
         "curl *": "a hub with an address for metrics: tests/cli/test_metrics.py",
     },
-}  # fmt: skip
+}
 
 # Run, but what they print is of a longer past than a test has, or in the order of names that the hub makes.
 BY_CHANCE = {
-    "fleet show train-4", "fleet report usage --by member", "fleet status", "fleet notifications --failed -n vision",
+    "fleet show train-4",
+    "fleet report usage --by member",
+    "fleet status",
+    "fleet notifications --failed -n vision",
     "kubectl get queue -n kube-queue",
-}  # fmt: skip
+}
 
 # Pages that are made by running their commands, one that only starts a hub, and one of a checkout.
 ANOTHER_RUN = {

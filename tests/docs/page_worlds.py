@@ -32,85 +32,113 @@ def of_two() -> Manifest:
 
 def away(server: str) -> str:
     """A kubeconfig of a hub that does not run."""
-    return yaml.safe_dump({
-        "apiVersion": "v1", "kind": "Config", "current-context": "away",
-        "contexts": [{"name": "away", "context": {"cluster": "away", "user": "away"}}],
-        "clusters": [{"name": "away", "cluster": {"server": server, "insecure-skip-tls-verify": True}}],
-        "users": [{"name": "away", "user": {"token": "none"}}],
-    })  # fmt: skip
+    return yaml.safe_dump(
+        {
+            "apiVersion": "v1",
+            "kind": "Config",
+            "current-context": "away",
+            "contexts": [{"name": "away", "context": {"cluster": "away", "user": "away"}}],
+            "clusters": [{"name": "away", "cluster": {"server": server, "insecure-skip-tls-verify": True}}],
+            "users": [{"name": "away", "user": {"token": "none"}}],
+        }
+    )
 
 
 LISTS = World(
     namespace="vision",
     objects=(
-        namespace("vision"), namespace("speech"),
-        sized(quota_tree(
-            leaf("vision", "vision", **{"kube-queue/max-jobs": 2, "nvidia.com/gpu": 16}),
-            leaf("speech", "speech", **{"nvidia.com/gpu": 16}),
-        ), 16),
-        gang_policy(queue=True), job("one"), job("two"), job("three"),
+        namespace("vision"),
+        namespace("speech"),
+        sized(
+            quota_tree(
+                leaf("vision", "vision", **{"kube-queue/max-jobs": 2, "nvidia.com/gpu": 16}),
+                leaf("speech", "speech", **{"nvidia.com/gpu": 16}),
+            ),
+            16,
+        ),
+        gang_policy(queue=True),
+        job("one"),
+        job("two"),
+        job("three"),
     ),
     files={"away.kubeconfig": away("https://127.0.0.1:1")},
     running=("one", "two"),
-)  # fmt: skip
+)
 SHELLS = World(
-    namespace="team-a", objects=(namespace("team-a"), gang_policy(), of_two()), running=("train",),
-)  # fmt: skip
+    namespace="team-a",
+    objects=(namespace("team-a"), gang_policy(), of_two()),
+    running=("train",),
+)
 PAST = World(namespace="past", objects=(namespace("past"), gang_policy(), job("train-4")), running=("train-4",))
 FILES = World(
     objects=(
-        namespace("batch"), quota_tree(leaf("a", "default", "batch")), gang_policy("jobs", queue=True),
-        within("batch", gang_policy("jobs", queue=True)), within("batch", pytorchjob("prep", workers=0, run_for="1s")),
+        namespace("batch"),
+        quota_tree(leaf("a", "default", "batch")),
+        gang_policy("jobs", queue=True),
+        within("batch", gang_policy("jobs", queue=True)),
+        within("batch", pytorchjob("prep", workers=0, run_for="1s")),
     ),
     files={
         "jobs/prep.yaml": yaml.safe_dump(within("batch", pytorchjob("prep", workers=0, run_for="1s"))),
         "jobs/train.yaml": yaml.safe_dump(within("batch", job("train", gpus=1))),
-        "job.yaml": yaml.safe_dump(job("train", gpus=1)), "big.yaml": yaml.safe_dump(job("big", gpus=16)),
+        "job.yaml": yaml.safe_dump(job("train", gpus=1)),
+        "big.yaml": yaml.safe_dump(job("big", gpus=16)),
         "train.yaml": yaml.safe_dump(job("train", gpus=1)),
     },
     finished=("prep -n batch",),
-)  # fmt: skip
+)
 TOLD = World(
     namespace="vision",
     objects=(
-        namespace("vision"), gang_policy(),
+        namespace("vision"),
+        gang_policy(),
         {
-            "apiVersion": "v1", "kind": "Secret", "type": "fleet.io/notification", "metadata": {"name": "chat-hook"},
+            "apiVersion": "v1",
+            "kind": "Secret",
+            "type": "fleet.io/notification",
+            "metadata": {"name": "chat-hook"},
             "stringData": {"url": "https://127.0.0.1/hook"},
         },
         {
-            "apiVersion": "config.fleet.io/v1alpha1", "kind": "NotificationReceiver", "metadata": {"name": "chat"},
+            "apiVersion": "config.fleet.io/v1alpha1",
+            "kind": "NotificationReceiver",
+            "metadata": {"name": "chat"},
             "spec": {
-                "selector": {}, "events": ["Started", "Succeeded", "Failed", "Evicted"],
+                "selector": {},
+                "events": ["Started", "Succeeded", "Failed", "Evicted"],
                 "webhook": {"format": "Slack", "urlFrom": {"name": "chat-hook", "key": "url"}},
             },
         },
         job("train"),
     ),
     running=("train",),
-)  # fmt: skip
+)
 WAITS = World(
     objects=(example("quota-tree.yaml"), gang_policy(queue=True), pytorchjob("pytorch-test")),
-    files=shown_files("find-out-why-a-job-waits.md"), running=("pytorch-test",),
+    files=shown_files("find-out-why-a-job-waits.md"),
+    running=("pytorch-test",),
     meanwhile=(
         Meanwhile(objects=(pytorchjob("pytorch-second"),)),
         Meanwhile("fleet explain pytorch-too-large", objects=(example("too-large.yaml"),)),
         Meanwhile(
-            "fleet explain failing", shell=GONE,
+            "fleet explain failing",
+            shell=GONE,
             objects=(
                 gang_policy(queue=True, failover=moved(tolerationSeconds=0, backoffLimit=1)),
                 pytorchjob("failing", run_for="1s", exit_code=1),
             ),
         ),
     ),
-)  # fmt: skip
+)
 RUNS = World(
     namespace="runs",
     objects=(
-        namespace("runs"), quota_tree(leaf("a", "runs")), gang_policy(queue=True),
+        namespace("runs"),
+        quota_tree(leaf("a", "runs")),
+        gang_policy(queue=True),
         shown_object("run-a-job.md", "ConfigMap"),
     ),
-)  # fmt: skip
+)
 WORLDS = {
     **worlds_of_jobs.WORLDS,
     **worlds_of_admins.WORLDS,

@@ -63,8 +63,11 @@ class Reader:
         path = f"{BIN}:{parts().binary('kubectl').parent}:{clean['PATH']}"
         # Unbuffered, so that lines come in the order in which a terminal shows them.
         self._environment: Mapping[str, str] = clean | {
-            "KUBECONFIG": str(own), "PATH": path, "PYTHONUNBUFFERED": "1", **environment,
-        }  # fmt: skip
+            "KUBECONFIG": str(own),
+            "PATH": path,
+            "PYTHONUNBUFFERED": "1",
+            **environment,
+        }
         for name in ("docs", "examples", "deploy"):
             shutil.copytree(ROOT / name, folder / name, ignore=shutil.ignore_patterns("images"))
         for name, text in world.files.items():
@@ -73,9 +76,16 @@ class Reader:
 
     def run(self, line: str, stdin: str = "y\n") -> subprocess.CompletedProcess[str]:
         return subprocess.run(
-            ["bash", "-c", "\n".join([*self._names, line])], input=stdin, cwd=self._folder, env=self._environment,
-            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=2 * WITHIN_S, check=False,
-        )  # fmt: skip
+            ["bash", "-c", "\n".join([*self._names, line])],
+            input=stdin,
+            cwd=self._folder,
+            env=self._environment,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            timeout=2 * WITHIN_S,
+            check=False,
+        )
 
     def follow(self, page: str, world: World) -> str:
         """Run the page; what differs from it, "" for nothing."""

@@ -39,8 +39,12 @@ def pages() -> list[Path]:
     """Every Markdown file under version control, and new ones."""
     listed = subprocess.run(
         ["git", "ls-files", "--cached", "--others", "--exclude-standard", "*.md"],
-        cwd=ROOT, capture_output=True, text=True, check=True, timeout=30,
-    )  # fmt: skip
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=30,
+    )
     return [ROOT / line for line in listed.stdout.splitlines() if (ROOT / line).exists()]
 
 
@@ -150,8 +154,12 @@ def test_every_reason_has_advice() -> None:
 def test_every_condition_and_event_that_the_controllers_name_is_documented() -> None:
     text = (DOCS / "reference" / "conditions-and-events.md").read_text()
     conditions = [
-        wellknown.QUEUING, wellknown.SCHEDULED, wellknown.FULLY_APPLIED, wellknown.GANG_WHOLE, wellknown.PENDING,
-    ]  # fmt: skip
+        wellknown.QUEUING,
+        wellknown.SCHEDULED,
+        wellknown.FULLY_APPLIED,
+        wellknown.GANG_WHOLE,
+        wellknown.PENDING,
+    ]
     names = {constant: getattr(wellknown, constant) for constant in _imported_by_controllers()}
     assert [name for name in [*conditions, *names.values()] if f"`{name}`" not in text] == []
 

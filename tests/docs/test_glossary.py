@@ -14,9 +14,28 @@ ROW = re.compile(r"^\| (?P<term>[^|]+) \| (?P<meaning>[^|]+) \| (?P<peers>[^|]+)
 PATH = re.compile(r"`((?:fleet|api|docs|tests)/[^`]*)`")
 # Terms that code and pages lean on everywhere: each has its row.
 WORDS = (
-    "hub", "member", "job", "component", "gang", "binding", "unit", "queue", "quota node", "leaf", "pool", "slot",
-    "snapshot", "plan", "reason", "profile", "reservation", "service order", "backfill", "preemptor", "victim",
-)  # fmt: skip
+    "hub",
+    "member",
+    "job",
+    "component",
+    "gang",
+    "binding",
+    "unit",
+    "queue",
+    "quota node",
+    "leaf",
+    "pool",
+    "slot",
+    "snapshot",
+    "plan",
+    "reason",
+    "profile",
+    "reservation",
+    "service order",
+    "backfill",
+    "preemptor",
+    "victim",
+)
 
 
 def rows() -> list[dict[str, str]]:
@@ -46,7 +65,11 @@ def test_every_invariant_that_is_cited_is_defined() -> None:
     defined = re.findall(r"^\| (I\d+) \|", (ROOT / "docs" / "invariants.md").read_text(), re.MULTILINE)
     cited = subprocess.run(
         ["git", "grep", "--untracked", "-hoEw", "I[1-9][0-9]?", "--", "*.py", "*.md"],
-        cwd=ROOT, capture_output=True, text=True, check=True, timeout=30,
-    ).stdout.split()  # fmt: skip
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=30,
+    ).stdout.split()
     assert defined == [f"I{number}" for number in range(1, len(defined) + 1)]
     assert set(cited) - set(defined) == set()

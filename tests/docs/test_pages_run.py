@@ -24,8 +24,11 @@ from tests.slow import repeated
 
 # Pages that take a third of a minute and more.
 LONG = {
-    "find-out-why-a-job-waits.md", "give-people-access.md", "hold-hurry-or-stop-a-job.md", "move-and-fail-over.md",
-}  # fmt: skip
+    "find-out-why-a-job-waits.md",
+    "give-people-access.md",
+    "hold-hurry-or-stop-a-job.md",
+    "move-and-fail-over.md",
+}
 # Objects that pages make and that others would meet.
 SHARED = "pytorchjobs,jobs,propagationpolicies,clusterpropagationpolicies,clusteroverridepolicies,elasticquotatrees"
 
@@ -65,8 +68,11 @@ def test_a_line_that_a_command_does_not_print_is_found() -> None:
 def test_here_documents_and_long_lines_belong_to_their_command() -> None:
     page = "# A\n```\n$ a - <<EOF\nb\nEOF\nc\n$ d \\\n  e\n```\n## B\n```\nf \\\n  g  # why\nh\n```\n"
     assert [(one.section, one.line, one.output) for one in commands(page)] == [
-        ("A", "a - <<EOF\nb\nEOF", ("c",)), ("A", "d \\\n  e", None), ("B", "f \\\n  g", None), ("B", "h", None),
-    ]  # fmt: skip
+        ("A", "a - <<EOF\nb\nEOF", ("c",)),
+        ("A", "d \\\n  e", None),
+        ("B", "f \\\n  g", None),
+        ("B", "h", None),
+    ]
 
 
 def test_every_page_with_commands_is_run_or_named_with_its_reason() -> None:

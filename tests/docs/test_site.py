@@ -19,8 +19,12 @@ LOADED = re.compile(r"<(?:script|link|img|iframe)\b[^>]*\b(?:src|href)=\"(?:http
 def build(root: Path, into: Path) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [sys.executable, "-m", "mkdocs", "build", "--config-file", root / "mkdocs.yml", "--site-dir", into],
-        env=os.environ | {"NO_MKDOCS_2_WARNING": "1"}, cwd=root, capture_output=True, text=True, timeout=120,
-    )  # fmt: skip
+        env=os.environ | {"NO_MKDOCS_2_WARNING": "1"},
+        cwd=root,
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
 
 
 @pytest.fixture

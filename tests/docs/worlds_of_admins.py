@@ -39,9 +39,11 @@ def with_limits_per_user() -> Manifest:
 def batch_job(name: str, pods: int) -> Manifest:
     container = {"name": "main", "image": "train"}
     return {
-        "apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": name},
+        "apiVersion": "batch/v1",
+        "kind": "Job",
+        "metadata": {"name": name},
         "spec": {"parallelism": pods, "template": {"spec": {"restartPolicy": "Never", "containers": [container]}}},
-    }  # fmt: skip
+    }
 
 
 def of_sixteen(team: str, *numbers: int) -> tuple[Manifest, ...]:
@@ -57,7 +59,8 @@ QUOTA = World(
     },
     meanwhile=(
         Meanwhile(
-            section="Limits per user", objects=(with_limits_per_user(),),
+            section="Limits per user",
+            objects=(with_limits_per_user(),),
             shell="kubectl create rolebinding bob --clusterrole=edit --user=bob -n vision",
         ),
         Meanwhile(
@@ -65,7 +68,9 @@ QUOTA = World(
             "kubectl apply --as bob -n vision -f f.yaml"
         ),
         Meanwhile(
-            section="Order of the jobs", shell=GONE, running=("a -n vision",),
+            section="Order of the jobs",
+            shell=GONE,
+            running=("a -n vision",),
             objects=(TREE, within("vision", pytorchjob("a", workers=1, gpus=8))),
         ),
         Meanwhile(objects=(within("vision", pytorchjob("b", workers=4, gpus=4)),)),
@@ -82,7 +87,7 @@ QUOTA = World(
     ),
     afterwards="kubectl annotate clusters --all fleet.io/enable-reservation-; "
     "kubectl delete rolebinding bob -n vision; kubectl delete clusterrole admission-checker",
-)  # fmt: skip
+)
 
 TAINT = """kubectl patch cluster cfa --type merge -p \\
     '{"spec":{"taints":[{"key":"maintenance","effect":"NoExecute"}]}}'"""
@@ -98,37 +103,40 @@ MOVES = World(
     ),
     meanwhile=(
         Meanwhile(
-            section="The state*", objects=(gang_policy(failover=moved({"example.com/started": "{.startTime}"})), TEST),
+            section="The state*",
+            objects=(gang_policy(failover=moved({"example.com/started": "{.startTime}"})), TEST),
             running=("pytorch-test",),
         ),
         Meanwhile(shell="fleet move pytorch-test --to cfb"),
         Meanwhile(
-            section="Notice*", shell=f"{GONE}; kubectl delete events --all",
+            section="Notice*",
+            shell=f"{GONE}; kubectl delete events --all",
             objects=(gang_policy(), annotated(TEST, **{"fleet.io/eviction-notice-seconds": "60"})),
             running=("pytorch-test",),
         ),
         Meanwhile(shell=TAINT),
         Meanwhile(
-            section="Take a member*", shell=f"{GONE}\n{OPEN}",
+            section="Take a member*",
+            shell=f"{GONE}\n{OPEN}",
             objects=(
-                sized(quota_tree({**leaf("a", "default"), "min": {"nvidia.com/gpu": 8}}), 96), gang_policy(queue=True),
+                sized(quota_tree({**leaf("a", "default"), "min": {"nvidia.com/gpu": 8}}), 96),
+                gang_policy(queue=True),
                 pytorchjob("train", workers=1, gpus=8),
             ),
             running=("train",),
         ),
         Meanwhile(
-            "fleet drain *", running=("fixed", "eval"),
+            "fleet drain *",
+            running=("fixed", "eval"),
             objects=(FIXED, annotated(job("eval"), **{"fleet.io/eviction-notice-seconds": "2"})),
         ),
         Meanwhile(
             section="Taints", shell=f"{GONE}; kubectl delete events --all", objects=(TEST,), running=("pytorch-test",)
         ),
-        Meanwhile(
-            section="Move one job", shell=f"{GONE}\n{OPEN}", objects=(pytorchjob("train"),), running=("train",)
-        ),
+        Meanwhile(section="Move one job", shell=f"{GONE}\n{OPEN}", objects=(pytorchjob("train"),), running=("train",)),
     ),
     afterwards=f"{OPEN}; fleet uncordon cfa cfb",
-)  # fmt: skip
+)
 
 
 def teams(child: str) -> Manifest:
@@ -136,8 +144,9 @@ def teams(child: str) -> Manifest:
     return sized(
         quota_tree(
             leaf("vision", "team-a", **{GPU: 16}), leaf("speech", "speech", **{GPU: 16}), leaf("child-2", child)
-        ), 48,
-    )  # fmt: skip
+        ),
+        48,
+    )
 
 
 def faulty(config: Manifest) -> str:
@@ -155,7 +164,8 @@ ACCESS = World(
     },
     meanwhile=(
         Meanwhile(
-            section="The view of a team", running=("one two -n team-a", "four -n speech"),
+            section="The view of a team",
+            running=("one two -n team-a", "four -n speech"),
             objects=(
                 *(within(team, gang_policy(queue=True)) for team in ("team-a", "speech")),
                 *(within("team-a", job(name)) for name in ("one", "two")),
@@ -164,7 +174,8 @@ ACCESS = World(
         ),
         Meanwhile(objects=(within("team-a", pytorchjob("three", workers=1, gpus=8)), within("speech", job("five")))),
         Meanwhile(
-            section="Past the queue", objects=(teams("default"),),
+            section="Past the queue",
+            objects=(teams("default"),),
             shell="kubectl create rolebinding team-a-edit --clusterrole=edit --group=team-a -n default",
         ),
         # A policy from before the tree.
@@ -172,14 +183,17 @@ ACCESS = World(
         Meanwhile(shell="kubectl apply --as carol --as-group team-a -f policy.yaml", objects=(teams("default"),)),
     ),
     afterwards="kubectl delete rolebinding team-a-edit -n default",
-)  # fmt: skip
+)
 AUDIT = World(
     objects=(gang_policy(), TEST),
     files={
-        "policy.yaml": file_of({
-            "apiVersion": "audit.k8s.io/v1", "kind": "Policy",
-            "rules": [{"level": "None"}, {"level": "None"}, {"level": "metadata"}],
-        }),
+        "policy.yaml": file_of(
+            {
+                "apiVersion": "audit.k8s.io/v1",
+                "kind": "Policy",
+                "rules": [{"level": "None"}, {"level": "None"}, {"level": "metadata"}],
+            }
+        ),
         "job.yaml": file_of(TEST),
     },
     shell="ln -s $FLEET_DATA_DIR/../audit.log",
@@ -191,7 +205,7 @@ AUDIT = World(
             "! kubectl --kubeconfig ann.kubeconfig apply --server-side --force-conflicts -f job.yaml"
         ),
     ),
-)  # fmt: skip
+)
 RACKS = World(
     afterwards="kubectl annotate cluster cfb fleet.io/potential-nodes-; "
     "$CFA label node --all topology.kubernetes.io/rack-",
@@ -217,15 +231,18 @@ ADMISSION = World(
 DECIDED = World(
     namespace="vision",
     objects=(
-        namespace("vision"), gang_policy(queue=True), quota_tree(leaf("vision", "vision")),
-        annotated(job("b"), **{"fleet.io/hold": "true"}), pytorchjob("d", workers=40),
+        namespace("vision"),
+        gang_policy(queue=True),
+        quota_tree(leaf("vision", "vision")),
+        annotated(job("b"), **{"fleet.io/hold": "true"}),
+        pytorchjob("d", workers=40),
     ),
     meanwhile=(
         # One by one: kubectl waits for one object that is not there yet, and gives up at once on two.
         Meanwhile(shell="for of in b d; do kubectl wait --for=create qu/$of-pytorchjob-rb-qu --timeout=60s; done"),
         Meanwhile(objects=(job("c"),), running=("c",)),
     ),
-)  # fmt: skip
+)
 
 
 WORLDS = {

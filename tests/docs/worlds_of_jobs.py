@@ -34,17 +34,18 @@ HOLD = World(
             "kubectl annotate * held *", shell=GONE, objects=(pytorchjob("a", workers=1, gpus=8),), running=("a",)
         ),
         Meanwhile(objects=(pytorchjob("b", workers=4, gpus=4), pytorchjob("c", gpus=8), pytorchjob("held", gpus=8))),
-        Meanwhile(
-            section="Change the size*", shell=GONE, objects=(pytorchjob("other", gpus=8),), running=("other",)
-        ),
+        Meanwhile(section="Change the size*", shell=GONE, objects=(pytorchjob("other", gpus=8),), running=("other",)),
         Meanwhile(objects=(pytorchjob("train"),), running=("train",)),
         Meanwhile(
-            section="By the state*", shell=f"{GONE}; kubectl apply --server-side -f done.yaml",
-            objects=(pytorchjob("c", gpus=8),), running=("c",), finished=("done",),
+            section="By the state*",
+            shell=f"{GONE}; kubectl apply --server-side -f done.yaml",
+            objects=(pytorchjob("c", gpus=8),),
+            running=("c",),
+            finished=("done",),
         ),
         Meanwhile(objects=(pytorchjob("b", workers=4, gpus=4),)),
     ),
-)  # fmt: skip
+)
 
 
 def endless() -> dict[str, str]:

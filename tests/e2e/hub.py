@@ -115,15 +115,22 @@ class Kubectl:
     def __init__(self, kubeconfig: Path, kubectl: Path | None = None) -> None:
         self._kubectl = kubectl or parts().binary("kubectl")
         self._environment = {
-            "PATH": f"{BIN}{os.pathsep}{os.environ['PATH']}", "KUBECONFIG": str(kubeconfig),
-            "HOME": str(kubeconfig.parent), "LC_ALL": "C.UTF-8",
-        }  # fmt: skip
+            "PATH": f"{BIN}{os.pathsep}{os.environ['PATH']}",
+            "KUBECONFIG": str(kubeconfig),
+            "HOME": str(kubeconfig.parent),
+            "LC_ALL": "C.UTF-8",
+        }
 
     def try_run(self, *arguments: str, stdin: str | None = None, timeout_s: float = 180) -> Output:
         done = subprocess.run(
-            [str(self._kubectl), *arguments], input=stdin, capture_output=True, text=True, timeout=timeout_s,
-            env=self._environment, check=False,
-        )  # fmt: skip
+            [str(self._kubectl), *arguments],
+            input=stdin,
+            capture_output=True,
+            text=True,
+            timeout=timeout_s,
+            env=self._environment,
+            check=False,
+        )
         return Output(done.returncode, done.stdout, done.stderr)
 
     def run(self, *arguments: str, stdin: str | None = None, timeout_s: float = 180) -> str:

@@ -23,9 +23,11 @@ def pytorchjob(
     `pod` is merged into the pod spec."""
     annotations = {} if run_for is None else {"testbed/run-for": run_for, "testbed/exit-code": str(exit_code)}
     container = {
-        "name": "pytorch", "image": "pytorch/pytorch:2.5.1-cuda12.4-cudnn9-runtime", "command": ["python", "train.py"],
+        "name": "pytorch",
+        "image": "pytorch/pytorch:2.5.1-cuda12.4-cudnn9-runtime",
+        "command": ["python", "train.py"],
         "resources": {"limits": {"nvidia.com/gpu": gpus}},
-    }  # fmt: skip
+    }
     extra = dict(pod or {})
     container.update(extra.pop("container", {}))
     template = {"metadata": {"annotations": annotations}, "spec": {"containers": [container], **extra}}
@@ -33,9 +35,11 @@ def pytorchjob(
     if workers:
         replicas["Worker"] = {"replicas": workers, "restartPolicy": restart, "template": template}
     return {
-        "apiVersion": "kubeflow.org/v1", "kind": "PyTorchJob", "metadata": {"name": name},
+        "apiVersion": "kubeflow.org/v1",
+        "kind": "PyTorchJob",
+        "metadata": {"name": name},
         "spec": {"pytorchReplicaSpecs": replicas},
-    }  # fmt: skip
+    }
 
 
 def gang_policy(name: str = "gang", *, queue: bool = False, toleration_s: int | None = None, **spec: Any) -> Manifest:
@@ -55,9 +59,11 @@ def gang_policy(name: str = "gang", *, queue: bool = False, toleration_s: int | 
     body["placement"].update(placement)
     body.update(spec)
     return {
-        "apiVersion": "policy.one.alibabacloud.com/v1alpha1", "kind": "PropagationPolicy", "metadata": {"name": name},
+        "apiVersion": "policy.one.alibabacloud.com/v1alpha1",
+        "kind": "PropagationPolicy",
+        "metadata": {"name": name},
         "spec": body,
-    }  # fmt: skip
+    }
 
 
 def leaf(name: str, *namespaces: str, **limits: Any) -> Manifest:
@@ -67,7 +73,8 @@ def leaf(name: str, *namespaces: str, **limits: Any) -> Manifest:
 
 def quota_tree(*leaves: Manifest) -> Manifest:
     return {
-        "apiVersion": "scheduling.sigs.k8s.io/v1beta1", "kind": "ElasticQuotaTree",
+        "apiVersion": "scheduling.sigs.k8s.io/v1beta1",
+        "kind": "ElasticQuotaTree",
         "metadata": {"name": "elasticquotatree", "namespace": "kube-system"},
         "spec": {"root": {"name": "root", "max": ROOT, "min": ROOT, "children": list(leaves)}},
-    }  # fmt: skip
+    }

@@ -39,30 +39,52 @@ WORKER = "spec.pytorchReplicaSpecs.Worker"
 CASES = [
     pytest.param("{kind: [", "error parsing", id="malformed YAML"),
     pytest.param('{"kind": "PyTorchJob", ', "error", id="malformed JSON"),
-    pytest.param({"apiVersion": "kubeflow.org/v1", "kind": "NoSuchJob", "metadata": {"name": "x"}},
-                 'no matches for kind "NoSuchJob"', id="unknown kind"),
-    pytest.param(changed(gang_policy(), "spec.propagateDebs", True), 'unknown field "spec.propagateDebs"',
-                 id="unknown field"),
+    pytest.param(
+        {"apiVersion": "kubeflow.org/v1", "kind": "NoSuchJob", "metadata": {"name": "x"}},
+        'no matches for kind "NoSuchJob"',
+        id="unknown kind",
+    ),
+    pytest.param(
+        changed(gang_policy(), "spec.propagateDebs", True), 'unknown field "spec.propagateDebs"', id="unknown field"
+    ),
     pytest.param(changed(TREE, "metadata.namespace", "default"), "kube-system", id="a tree outside kube-system"),
-    pytest.param(quota_tree({**leaf("a", "default", **{"nvidia.com/gpu": 4}), "min": {"nvidia.com/gpu": 8}}),
-                 "spec.root.children[0].min", id="min above max"),
-    pytest.param(changed(TREE, "spec.root.min", {**ROOT, "nvidia.com/gpu": 1}), "spec.root.m",
-                 id="root min is not max"),
-    pytest.param(changed(TREE, "spec.root.children.0.min", {"nvidia.com/gpu": 100001}), "spec.root",
-                 id="children's min"),
+    pytest.param(
+        quota_tree({**leaf("a", "default", **{"nvidia.com/gpu": 4}), "min": {"nvidia.com/gpu": 8}}),
+        "spec.root.children[0].min",
+        id="min above max",
+    ),
+    pytest.param(
+        changed(TREE, "spec.root.min", {**ROOT, "nvidia.com/gpu": 1}), "spec.root.m", id="root min is not max"
+    ),
+    pytest.param(
+        changed(TREE, "spec.root.children.0.min", {"nvidia.com/gpu": 100001}), "spec.root", id="children's min"
+    ),
     pytest.param(changed(TREE, "spec.root.children.1.name", "a"), "spec.root.children[1].name", id="duplicate names"),
-    pytest.param(changed(TREE, "spec.root.children.1.namespaces", ["default"]), "spec.root.children[1].namespaces",
-                 id="one namespace on two leaves"),
-    pytest.param(changed(TREE, "spec.root.children.0.max", {"nvidia.com/gpu": "many"}), "spec.root.children[0].max",
-                 id="a quantity that does not parse"),
-    pytest.param(changed(gang_policy(), "spec.resourceSelectors", []), "spec.resourceSelectors",
-                 id="a policy without selectors"),
-    pytest.param(changed(gang_policy(), "spec.placement.replicaScheduling", {"replicaSchedulingType": "Divided"}),
-                 "spec.placement.replicaScheduling.customSchedulingType", id="a job kind without Gang"),
+    pytest.param(
+        changed(TREE, "spec.root.children.1.namespaces", ["default"]),
+        "spec.root.children[1].namespaces",
+        id="one namespace on two leaves",
+    ),
+    pytest.param(
+        changed(TREE, "spec.root.children.0.max", {"nvidia.com/gpu": "many"}),
+        "spec.root.children[0].max",
+        id="a quantity that does not parse",
+    ),
+    pytest.param(
+        changed(gang_policy(), "spec.resourceSelectors", []), "spec.resourceSelectors", id="a policy without selectors"
+    ),
+    pytest.param(
+        changed(gang_policy(), "spec.placement.replicaScheduling", {"replicaSchedulingType": "Divided"}),
+        "spec.placement.replicaScheduling.customSchedulingType",
+        id="a job kind without Gang",
+    ),
     pytest.param(changed(JOB, "spec.pytorchReplicaSpecs", {}), "spec.pytorchReplicaSpecs", id="a gang without pods"),
-    pytest.param(changed(JOB, f"{WORKER}.template.spec.containers.0.resources.limits", {"nvidia.com/gpu": "one"}),
-                 f"{WORKER}.template.spec.containers[0].resources.limits", id="a request that does not parse"),
-]  # fmt: skip
+    pytest.param(
+        changed(JOB, f"{WORKER}.template.spec.containers.0.resources.limits", {"nvidia.com/gpu": "one"}),
+        f"{WORKER}.template.spec.containers[0].resources.limits",
+        id="a request that does not parse",
+    ),
+]
 
 
 @pytest.mark.parametrize(("manifest", "names"), CASES)
@@ -101,10 +123,13 @@ def test_a_kubeconfig_that_cannot_reach_its_member_is_one_line_and_stores_nothin
     simulated: World, tmp_path: Path
 ) -> None:
     config = {
-        "apiVersion": "v1", "kind": "Config", "current-context": "c", "users": [{"name": "u", "user": {"token": "t"}}],
+        "apiVersion": "v1",
+        "kind": "Config",
+        "current-context": "c",
+        "users": [{"name": "u", "user": {"token": "t"}}],
         "clusters": [{"name": "c", "cluster": {"server": "https://127.0.0.1:1"}}],
         "contexts": [{"name": "c", "context": {"cluster": "c", "user": "u"}}],
-    }  # fmt: skip
+    }
     kubeconfig = tmp_path / "unreachable"
     kubeconfig.write_text(yaml.safe_dump(config))
     command = [str(BIN / "fleet"), "join", "cfx", "--kubeconfig", str(kubeconfig)]

@@ -15,9 +15,11 @@ Team = Callable[..., str]
 def test_a_second_job_starts_when_the_first_succeeds(world: World, team: Team) -> None:
     namespace = team(**{"kube-queue/max-jobs": 1})
     world.kubectl.apply(
-        gang_policy(queue=True), pytorchjob("first", run_for="10s"), pytorchjob("second", run_for="2s"),
+        gang_policy(queue=True),
+        pytorchjob("first", run_for="10s"),
+        pytorchjob("second", run_for="2s"),
         namespace=namespace,
-    )  # fmt: skip
+    )
     world.until("the first runs", lambda: world.state("first", namespace) == "Running")
 
     def waits() -> bool:
@@ -151,7 +153,8 @@ def test_raising_a_quota_starts_what_waited_for_it(world: World, team: Team) -> 
     tree = world.kubectl.get("elasticquotatree", "elasticquotatree", "-n", "kube-system")
     for child in tree["spec"]["root"]["children"]:
         child["max"] = {"nvidia.com/gpu": 3}
-    world.kubectl.apply({k: tree[k] for k in ("apiVersion", "kind", "spec")} | {
-        "metadata": {"name": "elasticquotatree", "namespace": "kube-system"}
-    })  # fmt: skip
+    world.kubectl.apply(
+        {k: tree[k] for k in ("apiVersion", "kind", "spec")}
+        | {"metadata": {"name": "elasticquotatree", "namespace": "kube-system"}}
+    )
     world.until("it runs", lambda: world.state("three", namespace) == "Running")

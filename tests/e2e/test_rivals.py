@@ -35,11 +35,16 @@ def member(world: World) -> Iterator[RealMember]:
     for number in range(SEATS):
         room = {"cpu": "8", "memory": "32Gi", "pods": "110", "nvidia.com/gpu": "1"}
         meta = {"name": f"rival-{number}", "labels": POOL, "annotations": {"kwok.x-k8s.io/node": "fake"}}
-        member.post("/api/v1/nodes", {
-            "apiVersion": "v1", "kind": "Node", "metadata": meta,
-            "spec": {"taints": [{"key": "pool", "value": "rivals", "effect": "NoSchedule"}]},
-            "status": {"allocatable": room, "capacity": room},
-        })  # fmt: skip
+        member.post(
+            "/api/v1/nodes",
+            {
+                "apiVersion": "v1",
+                "kind": "Node",
+                "metadata": meta,
+                "spec": {"taints": [{"key": "pool", "value": "rivals", "effect": "NoSchedule"}]},
+                "status": {"allocatable": room, "capacity": room},
+            },
+        )
     reserve(world, True)
     yield member
     reserve(world, False)

@@ -37,9 +37,11 @@ def tenant(world: World, team: Callable[..., str], tmp_path: Path) -> tuple[str,
 def override(path: str, value: Any, kind: str = "OverridePolicy") -> Manifest:
     plain = [{"path": path, "operator": "add", "value": value}]
     return {
-        "apiVersion": POLICY, "kind": kind, "metadata": {"name": "o"},
+        "apiVersion": POLICY,
+        "kind": kind,
+        "metadata": {"name": "o"},
         "spec": {"overrideRules": [{"overriders": {"plaintext": plain}}]},
-    }  # fmt: skip
+    }
 
 
 def refused(kubectl: Kubectl, said: str, *arguments: str, stdin: str | None = None) -> None:
@@ -71,10 +73,19 @@ def test_nothing_that_she_writes_takes_more_than_her_namespace(world: World, ten
     apply_refused(eve, namespace, mark, "metadata.annotations[fleet.io/users]")
     apply_refused(eve, namespace, override("/spec/x", 1, "ClusterOverridePolicy"), "forbidden")
     forged = {
-        "apiVersion": "work.karmada.io/v1alpha2", "kind": "ResourceBinding", "metadata": {"name": "x"},
-        "spec": {"clusters": [{"name": world.members[1]}], "resource": {
-            "apiVersion": "v1", "kind": "Secret", "namespace": "fleet-system", "name": f"member-{world.members[0]}"}},
-    }  # fmt: skip
+        "apiVersion": "work.karmada.io/v1alpha2",
+        "kind": "ResourceBinding",
+        "metadata": {"name": "x"},
+        "spec": {
+            "clusters": [{"name": world.members[1]}],
+            "resource": {
+                "apiVersion": "v1",
+                "kind": "Secret",
+                "namespace": "fleet-system",
+                "name": f"member-{world.members[0]}",
+            },
+        },
+    }
     apply_refused(eve, namespace, forged, "forbidden")
     apply_refused(world.kubectl, namespace, forged, "the hub makes a ResourceBinding by itself")
     refused(eve, "NotFound", "get", "--raw", f"/api/v1/namespaces/{namespace}/namespaces/fleet-system")
@@ -95,8 +106,9 @@ def test_a_job_of_hers_grows_neither_past_its_quota_nor_in_a_status(world: World
     world.until("the decider has seen it run", lambda: "try again in a moment" not in eve.try_run(*growing).err)
     refused(eve, said, *growing)
     more = json.dumps({"spec": {"pytorchReplicaSpecs": {"Master": {"replicas": 3}}}})
-    refused(eve, "there is one Master: must be 1", "patch", "pytorchjob", "one", "-n", namespace, "--type=merge",
-            "-p", more)  # fmt: skip
+    refused(
+        eve, "there is one Master: must be 1", "patch", "pytorchjob", "one", "-n", namespace, "--type=merge", "-p", more
+    )
     waiting = json.dumps({"status": {"conditions": []}})
     status = ("patch", "pytorchjob", "one", "-n", namespace, "--type=merge", "--subresource=status", "-p", waiting)
     refused(eve, 'cannot patch resource "pytorchjobs/status"', *status)

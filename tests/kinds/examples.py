@@ -52,8 +52,10 @@ FAIL, RESTART = {"action": "FailJobSet"}, {"action": "RestartJobSet"}
 JOBSETS = (
     Example("plain", jobset()),
     Example("a rule without a name", failing({**FAIL, "onJobFailureReasons": ["PodFailurePolicy"]})),
-    Example("rules for some jobs", failing({**FAIL, "targetReplicatedJobs": ["leader"]},
-                                           {"action": "RestartJobSetAndIgnoreMaxRestarts"})),
+    Example(
+        "rules for some jobs",
+        failing({**FAIL, "targetReplicatedJobs": ["leader"]}, {"action": "RestartJobSetAndIgnoreMaxRestarts"}),
+    ),
     Example("named rules", failing({**FAIL, "name": "a_rule"}, {**RESTART, "name": "other:rule_2"})),
     Example("success of one job", jobset(successPolicy={"operator": "Any", "targetReplicatedJobs": ["workers"]})),
     Example("one job after another", jobset(replicated("data"), replicated("train", **after("data", "Complete")))),
@@ -62,30 +64,54 @@ JOBSETS = (
     Example("a network", jobset(network={"enableDNSHostnames": True, "subdomain": "net"})),
     Example("a time to live", jobset(ttlSecondsAfterFinished=60, suspend=False)),
     Example("no replicas said", jobset({"name": "one", "template": {"spec": {"template": pod()}}})),
-    Example("the first after another", jobset(replicated("a", **after("b")), replicated("b")),
-            "spec.replicatedJobs"),
-    Example("after nothing", jobset(replicated("a"), replicated("b", **after("c"))),
-            "spec.replicatedJobs[1].dependsOn"),
-    Example("success of no job", jobset(successPolicy={"operator": "All", "targetReplicatedJobs": ["nobody"]}),
-            "spec.successPolicy.targetReplicatedJobs"),
-    Example("a rule for no job", failing({**FAIL, "targetReplicatedJobs": ["nobody"]}),
-            "spec.failurePolicy.rules[0].targetReplicatedJobs"),
-    Example("a reason that is none", failing({**FAIL, "onJobFailureReasons": ["Weather"]}),
-            "spec.failurePolicy.rules[0].onJobFailureReasons"),
+    Example("the first after another", jobset(replicated("a", **after("b")), replicated("b")), "spec.replicatedJobs"),
+    Example(
+        "after nothing", jobset(replicated("a"), replicated("b", **after("c"))), "spec.replicatedJobs[1].dependsOn"
+    ),
+    Example(
+        "success of no job",
+        jobset(successPolicy={"operator": "All", "targetReplicatedJobs": ["nobody"]}),
+        "spec.successPolicy.targetReplicatedJobs",
+    ),
+    Example(
+        "a rule for no job",
+        failing({**FAIL, "targetReplicatedJobs": ["nobody"]}),
+        "spec.failurePolicy.rules[0].targetReplicatedJobs",
+    ),
+    Example(
+        "a reason that is none",
+        failing({**FAIL, "onJobFailureReasons": ["Weather"]}),
+        "spec.failurePolicy.rules[0].onJobFailureReasons",
+    ),
     Example("a rule of a wrong name", failing({**FAIL, "name": "1st"}), "spec.failurePolicy.rules[0].name"),
-    Example("two rules of one name", failing({**FAIL, "name": "a"}, {**RESTART, "name": "a"}),
-            "spec.failurePolicy.rules[0].name"),
+    Example(
+        "two rules of one name",
+        failing({**FAIL, "name": "a"}, {**RESTART, "name": "a"}),
+        "spec.failurePolicy.rules[0].name",
+    ),
     Example("no coordinator", jobset(coordinator={"replicatedJob": "nobody"}), "spec.coordinator.replicatedJob"),
-    Example("a coordinator past the last Job", jobset(coordinator={"replicatedJob": "workers", "jobIndex": 2}),
-            "spec.replicatedJobs[1].replicas"),
-    Example("a coordinator past the last pod", jobset(coordinator={"replicatedJob": "workers", "podIndex": 2}),
-            "spec.replicatedJobs[1].template.spec.completions"),
+    Example(
+        "a coordinator past the last Job",
+        jobset(coordinator={"replicatedJob": "workers", "jobIndex": 2}),
+        "spec.replicatedJobs[1].replicas",
+    ),
+    Example(
+        "a coordinator past the last pod",
+        jobset(coordinator={"replicatedJob": "workers", "podIndex": 2}),
+        "spec.replicatedJobs[1].template.spec.completions",
+    ),
     Example("a subdomain that is none", jobset(network={"subdomain": "1.net"}), "spec.network.subdomain"),
-    Example("a name that is too long for its Jobs", jobset(replicated("w" * 30), name="j" * 32),
-            "spec.replicatedJobs[0].name"),
-    Example("a name that is too long for its pods", jobset(replicated("w" * 26), name="j" * 30),
-            "spec.replicatedJobs[0].name"),
-)  # fmt: skip
+    Example(
+        "a name that is too long for its Jobs",
+        jobset(replicated("w" * 30), name="j" * 32),
+        "spec.replicatedJobs[0].name",
+    ),
+    Example(
+        "a name that is too long for its pods",
+        jobset(replicated("w" * 26), name="j" * 30),
+        "spec.replicatedJobs[0].name",
+    ),
+)
 
 
 # -- Ray
@@ -125,36 +151,58 @@ RAY = (
     Example("a job in the head", rayjob(submissionMode="SidecarMode")),
     Example("a job with an end", rayjob(shutdownAfterJobFinishes=True, activeDeadlineSeconds=3600)),
     Example("a job on another's cluster", rayjob(clusterSelector=SHARED), warned="spec.clusterSelector"),
-    Example("a job on another's cluster with a template",
-            rayjob(clusterSelector=SHARED, submitterPodTemplate=pod(restartPolicy="Never")),
-            warned="spec.clusterSelector"),
-    Example("resources twice", raycluster(head=group(resources={"CPU": "4"}, rayStartParams={"num-cpus": "4"})),
-            "spec.headGroupSpec.resources"),
-    Example("resources of a group twice",
-            raycluster(worker=workers(resources={"GPU": "1"}, rayStartParams={"num-gpus": "1"})),
-            "spec.workerGroupSpecs[0].resources"),
-    Example("labels as a parameter", raycluster(head=group(rayStartParams={"labels": "a=b"})),
-            "spec.headGroupSpec.rayStartParams"),
-    Example("a suspended group that Ray scales",
-            raycluster(enableInTreeAutoscaling=True, worker=workers(suspend=True)),
-            "spec.workerGroupSpecs[0].suspend"),
+    Example(
+        "a job on another's cluster with a template",
+        rayjob(clusterSelector=SHARED, submitterPodTemplate=pod(restartPolicy="Never")),
+        warned="spec.clusterSelector",
+    ),
+    Example(
+        "resources twice",
+        raycluster(head=group(resources={"CPU": "4"}, rayStartParams={"num-cpus": "4"})),
+        "spec.headGroupSpec.resources",
+    ),
+    Example(
+        "resources of a group twice",
+        raycluster(worker=workers(resources={"GPU": "1"}, rayStartParams={"num-gpus": "1"})),
+        "spec.workerGroupSpecs[0].resources",
+    ),
+    Example(
+        "labels as a parameter",
+        raycluster(head=group(rayStartParams={"labels": "a=b"})),
+        "spec.headGroupSpec.rayStartParams",
+    ),
+    Example(
+        "a suspended group that Ray scales",
+        raycluster(enableInTreeAutoscaling=True, worker=workers(suspend=True)),
+        "spec.workerGroupSpecs[0].suspend",
+    ),
     Example("a long name of a cluster", raycluster("c" * 54), "metadata.name"),
     Example("a long name of a job", rayjob(name="j" * 48), "metadata.name"),
-    Example("no cluster at all", _object("ray.io/v1", "RayJob", {"entrypoint": "python train.py"}),
-            "spec.rayClusterSpec"),
+    Example(
+        "no cluster at all", _object("ray.io/v1", "RayJob", {"entrypoint": "python train.py"}), "spec.rayClusterSpec"
+    ),
     Example("another's cluster without a name", rayjob(clusterSelector={"ray.io/other": "x"}), "spec.clusterSelector"),
-    Example("another's cluster from the head", rayjob(clusterSelector=SHARED, submissionMode="SidecarMode"),
-            "spec.submissionMode"),
-    Example("retries of an interactive job", rayjob(submissionMode="InteractiveMode", backoffLimit=1),
-            "spec.backoffLimit"),
+    Example(
+        "another's cluster from the head",
+        rayjob(clusterSelector=SHARED, submissionMode="SidecarMode"),
+        "spec.submissionMode",
+    ),
+    Example(
+        "retries of an interactive job", rayjob(submissionMode="InteractiveMode", backoffLimit=1), "spec.backoffLimit"
+    ),
     Example("fewer retries than none", rayjob(backoffLimit=-1), "spec.backoffLimit"),
     Example("no time at all", rayjob(activeDeadlineSeconds=0), "spec.activeDeadlineSeconds"),
-    Example("a template for the head", rayjob(submissionMode="SidecarMode", submitterPodTemplate=pod()),
-            "spec.submitterPodTemplate"),
-    Example("resources of a job twice",
-            rayjob(ray(head=group(resources={"CPU": "4"}, rayStartParams={"memory": "4"}))),
-            "spec.rayClusterSpec.headGroupSpec.resources"),
-)  # fmt: skip
+    Example(
+        "a template for the head",
+        rayjob(submissionMode="SidecarMode", submitterPodTemplate=pod()),
+        "spec.submitterPodTemplate",
+    ),
+    Example(
+        "resources of a job twice",
+        rayjob(ray(head=group(resources={"CPU": "4"}, rayStartParams={"memory": "4"}))),
+        "spec.rayClusterSpec.headGroupSpec.resources",
+    ),
+)
 
 
 # -- MPIJob v2beta1, TrainJob, SparkApplication
@@ -172,13 +220,16 @@ MPI = (
     Example("Intel's", mpijob({**TWO, "restartPolicy": "OnFailure"}, mpiImplementation="Intel")),
     Example("the launcher last", mpijob(TWO, launcherCreationPolicy="WaitForWorkersReady")),
     Example("workers without a number", mpijob({"template": pod()}), "spec.mpiReplicaSpecs.Worker.replicas"),
-    Example("workers that always restart", mpijob({**TWO, "restartPolicy": "Always"}),
-            "spec.mpiReplicaSpecs.Worker.restartPolicy"),
+    Example(
+        "workers that always restart",
+        mpijob({**TWO, "restartPolicy": "Always"}),
+        "spec.mpiReplicaSpecs.Worker.restartPolicy",
+    ),
     Example("no such implementation", mpijob(TWO, mpiImplementation="LAM"), "spec.mpiImplementation"),
     Example("less than no slots", mpijob(TWO, slotsPerWorker=-1), "spec.slotsPerWorker"),
     Example("a name that begins with a digit", mpijob(TWO, name="1st"), "metadata.name"),
     Example("a name that is too long for its workers", mpijob(TWO, name="j" * 55), "metadata.name"),
-)  # fmt: skip
+)
 
 
 def trainjob(name: str = "job", **spec: Any) -> Body:
@@ -205,18 +256,22 @@ DYNAMIC = {"enabled": True, "initialExecutors": 1, "maxExecutors": 4}
 SPARK = (
     Example("plain", spark()),
     Example("dynamic", spark(dynamicAllocation=DYNAMIC)),
-    Example("dynamic without a most", spark(dynamicAllocation={"enabled": True}),
-            warned="spec.dynamicAllocation.maxExecutors"),
+    Example(
+        "dynamic without a most",
+        spark(dynamicAllocation={"enabled": True}),
+        warned="spec.dynamicAllocation.maxExecutors",
+    ),
     Example("a template", spark(driver={"template": pod()}), warned="spec.driver.template"),
     Example("a node selector", spark(nodeSelector={"a": "b"})),
     Example("sizes in sparkConf", spark(sparkConf={"spark.executor.memory": "2g"})),
     Example("nodes in sparkConf", spark(sparkConf={"spark.kubernetes.node.selector.a": "b"}), warned="spec.sparkConf"),
-    Example("two node selectors", spark(nodeSelector={"a": "b"}, driver={"nodeSelector": {"a": "c"}}),
-            "spec.nodeSelector"),
+    Example(
+        "two node selectors", spark(nodeSelector={"a": "b"}, driver={"nodeSelector": {"a": "c"}}), "spec.nodeSelector"
+    ),
     Example("memory that is none", spark(executor={"memory": "lots"}), "spec.executor.memory"),
     Example("memory of sparkConf that is none", spark(sparkConf={"spark.driver.memory": "1.5g"}), "spec.sparkConf"),
     Example("instances that are no number", spark(sparkConf={"spark.executor.instances": "many"}), "spec.sparkConf"),
     Example("a template for Spark 2", spark(driver={"template": pod()}, sparkVersion="2.4.5"), "spec.sparkVersion"),
-)  # fmt: skip
+)
 
 EXAMPLES = (*JOBSETS, *RAY, *MPI, *TRAIN, *SPARK)

@@ -65,8 +65,16 @@ def test_expressions(expression: str, job: Body, value: Any) -> None:
 def test_usual_shapes_mean_what_the_library_means() -> None:
     import cel
 
-    for text in ("status.a == 1", "status.a > 0", 'status.s in ["x"]', "has(status.a)", "status.s", "true", '"x"',
-                 'status.conditions.exists(c, c.type == "T" && c.status == "True")'):  # fmt: skip
+    for text in (
+        "status.a == 1",
+        "status.a > 0",
+        'status.s in ["x"]',
+        "has(status.a)",
+        "status.s",
+        "true",
+        '"x"',
+        'status.conditions.exists(c, c.type == "T" && c.status == "True")',
+    ):
         values = {"status": {"a": 1, "s": "x", "conditions": [{"type": "T", "status": "True"}]}}
         assert (
             Expression(text).read(values) == cel.compile(text).execute(cel.Context(values))
@@ -81,8 +89,12 @@ def test_an_expression_that_few_items_make_expensive_is_refused() -> None:
 
 def test_memory_as_a_java_virtual_machine_writes_it() -> None:
     assert [jvm_bytes(text) for text in ("1k", "512m", "4G", "2gb", "100")] == [
-        1 << 10, 512 << 20, 4 << 30, 2 << 30, 100 << 20,
-    ]  # fmt: skip
+        1 << 10,
+        512 << 20,
+        4 << 30,
+        2 << 30,
+        100 << 20,
+    ]
 
 
 def test_flaws_name_their_field() -> None:
@@ -126,11 +138,23 @@ def test_a_declaration_of_a_user_replaces_a_shipped_one_and_leaves_again() -> No
 
 
 def test_rules_name_the_field_and_are_kept_by_a_job_that_has_no_such_field() -> None:
-    widget = DeclaredKind(read_declaration(spec(
-        rules=[{"field": "spec.n", "rule": "object.spec.n > 1", "message": "too few"},
-               {"forEach": "object.spec.parts", "field": "a.b", "rule": 'item.a.b == "x"', "message": "no x"},
-               {"forEach": "object.spec.groups", "field": "n", "rule": "item.n > 1", "message": "few", "warns": True}],
-    )))  # fmt: skip
+    widget = DeclaredKind(
+        read_declaration(
+            spec(
+                rules=[
+                    {"field": "spec.n", "rule": "object.spec.n > 1", "message": "too few"},
+                    {"forEach": "object.spec.parts", "field": "a.b", "rule": 'item.a.b == "x"', "message": "no x"},
+                    {
+                        "forEach": "object.spec.groups",
+                        "field": "n",
+                        "rule": "item.n > 1",
+                        "message": "few",
+                        "warns": True,
+                    },
+                ],
+            )
+        )
+    )
     assert list(widget.faults({"spec": {}})) == []
     body: Body = {"spec": {"n": 1, "parts": [{"a": {"b": "x"}}, {"a": {"b": "y"}}, {}], "groups": {"g": {"n": 1}}}}
     found = [(fault.path, fault.message, fault.warns) for fault in widget.faults(body)]
@@ -142,10 +166,16 @@ def test_rules_name_the_field_and_are_kept_by_a_job_that_has_no_such_field() -> 
 
 
 def test_defaults_fill_what_a_job_leaves_out_and_change_nothing_else() -> None:
-    widget = DeclaredKind(read_declaration(spec(
-        defaults=[{"path": "object.spec.mode", "value": '"cluster"'},
-                  {"forEach": "object.spec.parts", "path": "item.name", "value": '"part" + string(index)'}],
-    )))  # fmt: skip
+    widget = DeclaredKind(
+        read_declaration(
+            spec(
+                defaults=[
+                    {"path": "object.spec.mode", "value": '"cluster"'},
+                    {"forEach": "object.spec.parts", "path": "item.name", "value": '"part" + string(index)'},
+                ],
+            )
+        )
+    )
     body: Body = {"spec": {"mode": "", "parts": [{"name": "a"}, {"n": 1}]}}
     filled = widget.filled(body)
     assert filled == {"spec": {"mode": "cluster", "parts": [{"name": "a"}, {"n": 1, "name": "part1"}]}}
@@ -158,14 +188,25 @@ def test_a_widget_is_read_as_its_declaration_says() -> None:
         {"state": "Failed", "when": "status.failed > 0", "message": "status.why"},
         {"state": "Running", "when": 'status.conditions.exists(c, c.type == "Up" && c.status == "True")'},
     ]
-    widget = DeclaredKind(read_declaration(spec(
-        state=state, suspend="object.spec.paused", walltime="object.spec.seconds", retryable='status.why != "BadInput"',
-        status={"fields": ["failed"], "conditionFields": ["type", "status"]},
-        drop=[{"path": "object.spec.pod.metadata.labels.owner", "unless": "object.spec.own"}],
-    )))  # fmt: skip
+    widget = DeclaredKind(
+        read_declaration(
+            spec(
+                state=state,
+                suspend="object.spec.paused",
+                walltime="object.spec.seconds",
+                retryable='status.why != "BadInput"',
+                status={"fields": ["failed"], "conditionFields": ["type", "status"]},
+                drop=[{"path": "object.spec.pod.metadata.labels.owner", "unless": "object.spec.own"}],
+            )
+        )
+    )
     pod = {"metadata": {"labels": {"owner": "x", "a": "1"}}, "spec": {"containers": [{"name": "c"}]}}
-    body: Body = {"apiVersion": "example.com/v1", "kind": "Widget", "metadata": {"name": "w"},
-                  "spec": {"count": 2, "pod": pod}}  # fmt: skip
+    body: Body = {
+        "apiVersion": "example.com/v1",
+        "kind": "Widget",
+        "metadata": {"name": "w"},
+        "spec": {"count": 2, "pod": pod},
+    }
     assert [(c.name, c.replicas) for c in widget.components(body)] == [("main", 2)]
     said = {**body, "spec": {**body["spec"], "seconds": 60}}
     assert (widget.walltime_s(said), widget.walltime_s(body)) == (60, 0)

@@ -83,7 +83,7 @@ def test_the_state_follows_the_status(case: Case) -> None:
         ("kubeflow.org/v1", "MPIJob", {"message": "it was active longer than specified deadline"}),
         ("batch/v1", "Job", {"reason": "DeadlineExceeded"}),
     ],
-)  # fmt: skip
+)
 def test_a_job_whose_time_is_over_is_not_tried_again(api_version: str, kind: str, told: Body) -> None:
     def again(**condition: str) -> bool:
         failed = {"type": "Failed", "status": "True", **condition}
@@ -128,8 +128,11 @@ def test_what_a_kind_names_travels_with_its_jobs() -> None:
     spark = {"apiVersion": "sparkoperator.k8s.io/v1beta2", "metadata": {"namespace": "team"}, "spec": SPARK}
     found = kind_of("sparkoperator.k8s.io/v1beta2", "SparkApplication").dependencies(spark)
     assert found == {("ServiceAccount", "team", "spark")}
-    more = {"sparkConfigMap": "conf", "driver": {"configMaps": [{"name": "a", "path": "/a"}]},
-            "executor": {"secrets": [{"name": "b", "path": "/b", "secretType": "Generic"}]}}  # fmt: skip
+    more = {
+        "sparkConfigMap": "conf",
+        "driver": {"configMaps": [{"name": "a", "path": "/a"}]},
+        "executor": {"secrets": [{"name": "b", "path": "/b", "secretType": "Generic"}]},
+    }
     found = kind_of("sparkoperator.k8s.io/v1beta2", "SparkApplication").dependencies({**spark, "spec": more})
     assert found == {("ConfigMap", "team", "conf"), ("ConfigMap", "team", "a"), ("Secret", "team", "b")}
     volumes = [
@@ -159,10 +162,14 @@ def test_spark_requests_are_what_spark_asks_for() -> None:
 
 
 EXECUTORS = {
-    "spark.executor.instances": "8", "spark.executor.memory": "20g", "spark.kubernetes.executor.request.cores": "4",
-    "spark.memory.offHeap.enabled": "true", "spark.memory.offHeap.size": "10g",
-    "spark.executor.resource.gpu.amount": "2", "spark.executor.resource.gpu.vendor": "nvidia.com",
-}  # fmt: skip
+    "spark.executor.instances": "8",
+    "spark.executor.memory": "20g",
+    "spark.kubernetes.executor.request.cores": "4",
+    "spark.memory.offHeap.enabled": "true",
+    "spark.memory.offHeap.size": "10g",
+    "spark.executor.resource.gpu.amount": "2",
+    "spark.executor.resource.gpu.vendor": "nvidia.com",
+}
 DRIVER = {"spark.driver.cores": "2", "spark.driver.memory": "4g", "spark.driver.memoryOverhead": "1g"}
 GIB = 1 << 30
 
@@ -171,23 +178,66 @@ GIB = 1 << 30
     ("spec", "replicas", "cpu", "memory", "gpus"),
     [
         pytest.param({"sparkConf": EXECUTORS}, 8, 4000, 32 * GIB, 2, id="all of sparkConf"),
-        pytest.param({"sparkConf": EXECUTORS, "executor": {"instances": 3, "memory": "10g", "cores": 7}},
-                     3, 4000, 21 * GIB, 2, id="a field wins over its key"),
-        pytest.param({"sparkConf": EXECUTORS, "executor": {"coreRequest": "1500m"}}, 8, 1500, 32 * GIB, 2,
-                     id="the field of the request wins"),
+        pytest.param(
+            {"sparkConf": EXECUTORS, "executor": {"instances": 3, "memory": "10g", "cores": 7}},
+            3,
+            4000,
+            21 * GIB,
+            2,
+            id="a field wins over its key",
+        ),
+        pytest.param(
+            {"sparkConf": EXECUTORS, "executor": {"coreRequest": "1500m"}},
+            8,
+            1500,
+            32 * GIB,
+            2,
+            id="the field of the request wins",
+        ),
         pytest.param({"sparkConf": {"spark.executor.cores": "3"}}, 1, 3000, (1 << 30) + (384 << 20), 0, id="cores"),
-        pytest.param({"sparkConf": {"spark.dynamicAllocation.enabled": "true",
-                                    "spark.dynamicAllocation.maxExecutors": "9", "spark.executor.instances": "2"}},
-                     9, 1000, (1 << 30) + (384 << 20), 0, id="the most of a dynamic allocation"),
-        pytest.param({"sparkConf": {"spark.dynamicAllocation.maxExecutors": "9"},
-                      "dynamicAllocation": {"enabled": True, "maxExecutors": 5}},
-                     5, 1000, (1 << 30) + (384 << 20), 0, id="the field of the most wins"),
-        pytest.param({"sparkConf": {"spark.kubernetes.memoryOverheadFactor": "1"}, "memoryOverheadFactor": "0.5"},
-                     1, 1000, 2 * GIB, 0, id="the operator writes the factor before sparkConf"),
-        pytest.param({"sparkConf": {"spark.memory.offHeap.enabled": "true", "spark.memory.offHeap.size": "1073741824"}},
-                     1, 1000, 2 * GIB + (384 << 20), 0, id="off the heap in bytes"),
+        pytest.param(
+            {
+                "sparkConf": {
+                    "spark.dynamicAllocation.enabled": "true",
+                    "spark.dynamicAllocation.maxExecutors": "9",
+                    "spark.executor.instances": "2",
+                }
+            },
+            9,
+            1000,
+            (1 << 30) + (384 << 20),
+            0,
+            id="the most of a dynamic allocation",
+        ),
+        pytest.param(
+            {
+                "sparkConf": {"spark.dynamicAllocation.maxExecutors": "9"},
+                "dynamicAllocation": {"enabled": True, "maxExecutors": 5},
+            },
+            5,
+            1000,
+            (1 << 30) + (384 << 20),
+            0,
+            id="the field of the most wins",
+        ),
+        pytest.param(
+            {"sparkConf": {"spark.kubernetes.memoryOverheadFactor": "1"}, "memoryOverheadFactor": "0.5"},
+            1,
+            1000,
+            2 * GIB,
+            0,
+            id="the operator writes the factor before sparkConf",
+        ),
+        pytest.param(
+            {"sparkConf": {"spark.memory.offHeap.enabled": "true", "spark.memory.offHeap.size": "1073741824"}},
+            1,
+            1000,
+            2 * GIB + (384 << 20),
+            0,
+            id="off the heap in bytes",
+        ),
     ],
-)  # fmt: skip
+)
 def test_spark_executors_are_sized_by_their_fields_and_else_by_spark_conf(
     spec: Body, replicas: int, cpu: int, memory: int, gpus: int
 ) -> None:

@@ -17,10 +17,13 @@ Body = dict[str, Any]
 
 def reader(kind: str) -> Interpreter:
     api = {
-        "JobSet": "jobset.x-k8s.io/v1alpha2", "MPIJob": "kubeflow.org/v2beta1", "RayJob": "ray.io/v1",
-        "RayCluster": "ray.io/v1", "TrainJob": "trainer.kubeflow.org/v1alpha1",
+        "JobSet": "jobset.x-k8s.io/v1alpha2",
+        "MPIJob": "kubeflow.org/v2beta1",
+        "RayJob": "ray.io/v1",
+        "RayCluster": "ray.io/v1",
+        "TrainJob": "trainer.kubeflow.org/v1alpha1",
         "LeaderWorkerSet": "leaderworkerset.x-k8s.io/v1",
-    }[kind]  # fmt: skip
+    }[kind]
     found = interpreter_of(api, kind)
     assert found is not None
     return found
@@ -53,19 +56,31 @@ def counted(**counts: int) -> list[Body]:
         ("MPIJob", told("Created=True/MPIJobCreated"), "Created"),
         ("MPIJob", told("Created=True/MPIJobCreated", "Running=True/MPIJobRunning"), "Running"),
         ("MPIJob", told("Created=True/MPIJobCreated", "Suspended=True/MPIJobSuspended"), "Suspended"),
-        ("MPIJob", told("Created=True/MPIJobCreated", "Running=False/MPIJobRunning", "Succeeded=True/MPIJobSucceeded"),
-         "Succeeded"),
-        ("MPIJob",
-         told("Created=True/MPIJobCreated", "Running=False/MPIJobRunning", "Failed=True/BackoffLimitExceeded/"),
-         "Failed"),
+        (
+            "MPIJob",
+            told("Created=True/MPIJobCreated", "Running=False/MPIJobRunning", "Succeeded=True/MPIJobSucceeded"),
+            "Succeeded",
+        ),
+        (
+            "MPIJob",
+            told("Created=True/MPIJobCreated", "Running=False/MPIJobRunning", "Failed=True/BackoffLimitExceeded/"),
+            "Failed",
+        ),
         ("RayJob", {"jobDeploymentStatus": "Initializing", "rayClusterName": "one-xbrq2"}, "Created"),
         ("RayJob", {"jobDeploymentStatus": "Running", "jobStatus": "RUNNING"}, "Running"),
         ("RayJob", {"jobDeploymentStatus": "Suspended"}, "Suspended"),
         ("RayJob", {"jobDeploymentStatus": "Complete", "jobStatus": "SUCCEEDED"}, "Succeeded"),
         ("RayJob", {"jobDeploymentStatus": "Failed", "jobStatus": "FAILED", "reason": "AppFailed"}, "Failed"),
         ("RayJob", {"jobDeploymentStatus": "ValidationFailed", "reason": "ValidationFailed"}, "Failed"),
-        ("RayCluster", told("HeadPodReady=True/HeadPodRunningAndReady", "RayClusterSuspended=False/RayClusterSuspended",
-                            state="ready"), "Running"),
+        (
+            "RayCluster",
+            told(
+                "HeadPodReady=True/HeadPodRunningAndReady",
+                "RayClusterSuspended=False/RayClusterSuspended",
+                state="ready",
+            ),
+            "Running",
+        ),
         ("RayCluster", told("RayClusterSuspended=True/RayClusterSuspended", state="suspended"), "Suspended"),
         ("RayCluster", {"desiredWorkerReplicas": 2, "observedGeneration": 1}, "Created"),
         ("TrainJob", {}, "Unknown"),  # and runs: the hub asks its pods, and shows the condition of the next row
@@ -75,10 +90,13 @@ def counted(**counts: int) -> list[Body]:
         ("TrainJob", told("Complete=True/AllJobsCompleted"), "Succeeded"),
         ("TrainJob", told("Failed=True/FailedJobs"), "Failed"),
         ("LeaderWorkerSet", told("Progressing=True/GroupsProgressing", replicas=2), "Created"),
-        ("LeaderWorkerSet", told("Progressing=False/GroupsProgressing", "Available=True/AllGroupsReady", replicas=2),
-         "Running"),
+        (
+            "LeaderWorkerSet",
+            told("Progressing=False/GroupsProgressing", "Available=True/AllGroupsReady", replicas=2),
+            "Running",
+        ),
     ],
-)  # fmt: skip
+)
 def test_the_state_is_what_the_controller_says(kind: str, status: Body, state: str) -> None:
     assert str(reader(kind).state(status).state) == state
 

@@ -31,17 +31,29 @@ def templates(body: dict[str, Any]) -> tuple[Any, ...]:
     ("choice", "labels", "annotations", "scheduler"),
     [
         ("Koordinator", {}, {f"{KOORD}/name": "one", f"{KOORD}/min-available": "3"}, "koord-scheduler"),
-        ("Koordinator/default-scheduler", {}, {f"{KOORD}/name": "one", f"{KOORD}/min-available": "3"},
-         "default-scheduler"),
+        (
+            "Koordinator/default-scheduler",
+            {},
+            {f"{KOORD}/name": "one", f"{KOORD}/min-available": "3"},
+            "default-scheduler",
+        ),
         ("Volcano", {}, {"scheduling.k8s.io/group-name": "one"}, "volcano"),
         ("Coscheduling", {"scheduling.x-k8s.io/pod-group": "one"}, {}, "scheduler-plugins-scheduler"),
         ("Kubernetes", {LABEL_GANG: "one"}, {}, None),
-        ("Kueue/training", {f"{KUEUE}/queue-name": "training", f"{KUEUE}/pod-group-name": "one"},
-         {f"{KUEUE}/pod-group-total-count": "3", f"{KUEUE}/retriable-in-group": "false"}, None),
-        ("Kueue", {f"{KUEUE}/queue-name": "default", f"{KUEUE}/pod-group-name": "one"},
-         {f"{KUEUE}/pod-group-total-count": "3", f"{KUEUE}/retriable-in-group": "false"}, None),
+        (
+            "Kueue/training",
+            {f"{KUEUE}/queue-name": "training", f"{KUEUE}/pod-group-name": "one"},
+            {f"{KUEUE}/pod-group-total-count": "3", f"{KUEUE}/retriable-in-group": "false"},
+            None,
+        ),
+        (
+            "Kueue",
+            {f"{KUEUE}/queue-name": "default", f"{KUEUE}/pod-group-name": "one"},
+            {f"{KUEUE}/pod-group-total-count": "3", f"{KUEUE}/retriable-in-group": "false"},
+            None,
+        ),
     ],
-)  # fmt: skip
+)
 def test_each_pod_says_its_gang_as_the_scheduler_reads_it(
     choice: str, labels: dict[str, str], annotations: dict[str, str], scheduler: str | None
 ) -> None:
@@ -101,8 +113,10 @@ def test_pods_that_come_later_are_not_of_the_gang() -> None:
     done = marked(job, at_once(interpreter, job), "Koordinator", "r")
     told = {t.name: (t.template["metadata"].get("annotations") or {}) for t in templates(done)}
     assert {name: said.get(f"{KOORD}/min-available") for name, said in told.items()} == {
-        "head": "3", "group0": "3", "submitter": None,
-    }  # fmt: skip
+        "head": "3",
+        "group0": "3",
+        "submitter": None,
+    }
     group = group_of(job, at_once(interpreter, job), "Volcano", "r")
     assert group is not None and group["spec"] == {"minMember": 3}
     assert unmarked(at_once(interpreter, done), "r") == "Koordinator"

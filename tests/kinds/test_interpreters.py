@@ -33,20 +33,32 @@ def pods(cpu: str = "1", **spec: Any) -> Body:
 
 def pytorchjob(**replicas: Body) -> Body:
     return {
-        "apiVersion": "kubeflow.org/v1", "kind": "PyTorchJob",
-        "metadata": {"name": "j", "namespace": "team", "uid": "u", "resourceVersion": "7", "generation": 2,
-                     "annotations": {"kubectl.kubernetes.io/last-applied-configuration": "{}", "own": "a"},
-                     "managedFields": [{}], "ownerReferences": [{}], "finalizers": ["f"], "labels": {"l": "1"}},
+        "apiVersion": "kubeflow.org/v1",
+        "kind": "PyTorchJob",
+        "metadata": {
+            "name": "j",
+            "namespace": "team",
+            "uid": "u",
+            "resourceVersion": "7",
+            "generation": 2,
+            "annotations": {"kubectl.kubernetes.io/last-applied-configuration": "{}", "own": "a"},
+            "managedFields": [{}],
+            "ownerReferences": [{}],
+            "finalizers": ["f"],
+            "labels": {"l": "1"},
+        },
         "spec": {"pytorchReplicaSpecs": replicas, "runPolicy": {"cleanPodPolicy": "None"}},
         "status": {"conditions": []},
-    }  # fmt: skip
+    }
 
 
 def batch_job(**spec: Any) -> Body:
     return {
-        "apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "b", "namespace": "team"},
+        "apiVersion": "batch/v1",
+        "kind": "Job",
+        "metadata": {"name": "b", "namespace": "team"},
         "spec": {"template": pods(), **spec},
-    }  # fmt: skip
+    }
 
 
 def condition(type_: str, status: str = "True", message: str = "") -> Body:
@@ -158,7 +170,8 @@ def test_the_operators_message_is_kept() -> None:
 def test_everything_that_a_pod_template_names_is_a_dependency() -> None:
     containers = [
         {
-            "name": "c", "image": "i",
+            "name": "c",
+            "image": "i",
             "envFrom": [{"configMapRef": {"name": "env"}}, {"secretRef": {"name": "env-secret"}}],
             "env": [
                 {"name": "A", "valueFrom": {"configMapKeyRef": {"name": "key", "key": "k"}}},
@@ -166,7 +179,7 @@ def test_everything_that_a_pod_template_names_is_a_dependency() -> None:
                 {"name": "C", "value": "plain"},
             ],
         }
-    ]  # fmt: skip
+    ]
     volumes = [
         {"name": "a", "configMap": {"name": "volume"}},
         {"name": "b", "secret": {"secretName": "volume-secret"}},
@@ -178,9 +191,11 @@ def test_everything_that_a_pod_template_names_is_a_dependency() -> None:
     template = {
         "spec": {
             "initContainers": [{"name": "i", "envFrom": [{"configMapRef": {"name": "init"}}]}],
-            "containers": containers, "volumes": volumes, "imagePullSecrets": [{"name": "pull"}],
+            "containers": containers,
+            "volumes": volumes,
+            "imagePullSecrets": [{"name": "pull"}],
         }
-    }  # fmt: skip
+    }
     found = PYTORCH.dependencies(pytorchjob(Master={"template": pods()}, Worker={"template": template}))
     maps = {name for kind, namespace, name in found if kind == "ConfigMap" and namespace == "team"}
     secrets = {name for kind, _, name in found if kind == "Secret"}
@@ -195,17 +210,22 @@ def test_a_member_gets_labels_on_the_job_and_its_pods_and_nothing_that_only_the_
     stamped = PYTORCH.stamp(job, {"fleet.io/hub": "h"}, {"fleet.io/job": "team/j"}, {"worker": {"rank": "w"}})
     assert repr(job) == before
     assert stamped["metadata"] == {
-        "name": "j", "namespace": "team", "labels": {"l": "1", "fleet.io/hub": "h"},
+        "name": "j",
+        "namespace": "team",
+        "labels": {"l": "1", "fleet.io/hub": "h"},
         "annotations": {"own": "a", "fleet.io/job": "team/j"},
-    }  # fmt: skip
+    }
     assert set(stamped) == {"apiVersion", "kind", "metadata", "spec"}
     specs = stamped["spec"]["pytorchReplicaSpecs"]
     assert specs["Master"]["template"]["metadata"]["labels"] == {
-        "fleet.io/hub": "h", "fleet.io/component": "master",
-    }  # fmt: skip
+        "fleet.io/hub": "h",
+        "fleet.io/component": "master",
+    }
     assert specs["Worker"]["template"]["metadata"]["labels"] == {
-        "fleet.io/hub": "h", "fleet.io/component": "worker", "rank": "w",
-    }  # fmt: skip
+        "fleet.io/hub": "h",
+        "fleet.io/component": "worker",
+        "rank": "w",
+    }
     assert specs["Worker"]["replicas"] == 2 and stamped["spec"]["runPolicy"] == {"cleanPodPolicy": "None"}
     assert PYTORCH.components(stamped) == PYTORCH.components(job)
 
@@ -216,8 +236,10 @@ def test_a_batch_job_travels_without_what_its_api_server_wrote() -> None:
     stamped = BATCH.stamp(job, {"fleet.io/hub": "h"}, {})
     assert "selector" not in stamped["spec"]
     assert stamped["spec"]["template"]["metadata"]["labels"] == {
-        "mine": "1", "fleet.io/hub": "h", "fleet.io/component": "main",
-    }  # fmt: skip
+        "mine": "1",
+        "fleet.io/hub": "h",
+        "fleet.io/component": "main",
+    }
     manual = BATCH.stamp(batch_job(selector={"matchLabels": {"a": "b"}}, manualSelector=True), {}, {})
     assert manual["spec"]["selector"] == {"matchLabels": {"a": "b"}}
 

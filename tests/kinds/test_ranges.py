@@ -102,12 +102,15 @@ def test_a_worker_group_has_no_more_than_its_max_replicas() -> None:
         ([{"name": "ps", "replicas": 1}, {"name": "w", "replicas": 6, "minAvailable": 2}], 7, {}),
         ([{"name": "w", "replicas": 6}], 2, {}),  # Volcano then wants all replicas of the task
         ([{"name": "w", "replicas": 6, "minAvailable": 0}], 2, {}),
-        ([{"name": "a", "replicas": 3, "minAvailable": 1}, {"name": "b", "replicas": 3, "minAvailable": 1}], 5,
-         {"b": (2, 1)}),
+        (
+            [{"name": "a", "replicas": 3, "minAvailable": 1}, {"name": "b", "replicas": 3, "minAvailable": 1}],
+            5,
+            {"b": (2, 1)},
+        ),
         ([{"name": "w", "replicas": 6, "minAvailable": 3, "partitionPolicy": {"totalPartitions": 2}}], None, {}),
         ([{"name": "w", "replicas": 6, "minAvailable": 3}, {"name": "w", "replicas": 2}], None, {}),
     ],
-)  # fmt: skip
+)
 def test_a_task_of_volcano_is_elastic_above_what_task_and_job_say(
     tasks: list[Body], least: int | None, found: Body
 ) -> None:
@@ -143,18 +146,32 @@ GROUPS = st.lists(
 )  # replicas, minReplicas, maxReplicas, numOfHosts
 BODIES = st.one_of(
     st.builds(
-        lambda tasks, least: (VOLCANO, volcano(
-            *({"name": f"t{i}", "replicas": n, **({} if m is None else {"minAvailable": m})}
-              for i, (n, m) in enumerate(tasks)),
-            **({} if least is None else {"minAvailable": least}))),
-        TASKS, st.none() | st.integers(0, 20),
+        lambda tasks, least: (
+            VOLCANO,
+            volcano(
+                *(
+                    {"name": f"t{i}", "replicas": n, **({} if m is None else {"minAvailable": m})}
+                    for i, (n, m) in enumerate(tasks)
+                ),
+                **({} if least is None else {"minAvailable": least}),
+            ),
+        ),
+        TASKS,
+        st.none() | st.integers(0, 20),
     ),
     st.builds(
-        lambda groups: (RAY, ray(*(group(f"g{i}", replicas=n, minReplicas=low, maxReplicas=high, numOfHosts=hosts)
-                                   for i, (n, low, high, hosts) in enumerate(groups)))),
+        lambda groups: (
+            RAY,
+            ray(
+                *(
+                    group(f"g{i}", replicas=n, minReplicas=low, maxReplicas=high, numOfHosts=hosts)
+                    for i, (n, low, high, hosts) in enumerate(groups)
+                )
+            ),
+        ),
         GROUPS,
     ),
-)  # fmt: skip
+)
 
 
 def sizes(kind: Interpreter, body: Body) -> dict[str, int]:
@@ -219,9 +236,11 @@ def test_a_minimum_needs_a_field_for_the_replicas() -> None:
 
 def test_a_widget_changes_by_whole_replicas_of_several_pods() -> None:
     spec = widget(
-        replicas="object.spec.n * object.spec.hosts", minimum="3", replicasPath="object.spec.n",
+        replicas="object.spec.n * object.spec.hosts",
+        minimum="3",
+        replicasPath="object.spec.n",
         podsPerReplica="object.spec.hosts",
-    )  # fmt: skip
+    )
     kind = DeclaredKind(read_declaration(spec))
     body = {"metadata": {}, "spec": {"n": 4, "hosts": 2, "pod": pods()}}
     assert kind.ranges(body) == {"main": Range(4, 2)}, "half a replica is none"

@@ -123,8 +123,10 @@ def test_the_flaws_of_such_fields_name_them() -> None:
     said["timeToLive"] = [{"path": "status.ttl", "when": "item.n > 0"}]
     said["managedBy"] = {"path": "nonsense"}
     assert [flaw.field for flaw in flaws_of(said)] == [
-        "spec.timeToLive[0].when", "spec.timeToLive[0].path", "spec.managedBy.path",
-    ]  # fmt: skip
+        "spec.timeToLive[0].when",
+        "spec.timeToLive[0].path",
+        "spec.managedBy.path",
+    ]
 
 
 def test_the_page_has_the_fields_of_every_kind() -> None:

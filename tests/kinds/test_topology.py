@@ -21,8 +21,11 @@ def job(own: Body | None = None, **templates: Body) -> Body:
     }
     meta = {"name": "one", "annotations": own or {}}
     return {
-        "apiVersion": "kubeflow.org/v1", "kind": "PyTorchJob", "metadata": meta, "spec": {"pytorchReplicaSpecs": specs},
-    }  # fmt: skip
+        "apiVersion": "kubeflow.org/v1",
+        "kind": "PyTorchJob",
+        "metadata": meta,
+        "spec": {"pytorchReplicaSpecs": specs},
+    }
 
 
 def named(body: Body) -> dict[str, str]:

@@ -42,8 +42,11 @@ def pytorch_job(meta: Body, *, workers: int = 2, gpus: int = 1, run_for: str = "
     if workers:
         specs["Worker"] = replicas("worker", workers)
     return {
-        "apiVersion": "kubeflow.org/v1", "kind": "PyTorchJob", "metadata": meta, "spec": {"pytorchReplicaSpecs": specs},
-    }  # fmt: skip
+        "apiVersion": "kubeflow.org/v1",
+        "kind": "PyTorchJob",
+        "metadata": meta,
+        "spec": {"pytorchReplicaSpecs": specs},
+    }
 
 
 def pod(name: str, *, node: str = "", gpus: int = 1, labels: Body | None = None, **annotations: str) -> Body:
@@ -62,14 +65,20 @@ def pod(name: str, *, node: str = "", gpus: int = 1, labels: Body | None = None,
 def node(name: str, *, gpus: int = 8, labels: Body | None = None, annotations: Body | None = None) -> Body:
     room = {"cpu": "8", "memory": "16Gi", "pods": "20", "nvidia.com/gpu": str(gpus)}
     ready = {
-        "type": "Ready", "status": "True", "reason": "KubeletReady", "message": "",
-        "lastHeartbeatTime": "2026-01-01T00:00:00Z", "lastTransitionTime": "2026-01-01T00:00:00Z",
-    }  # fmt: skip
+        "type": "Ready",
+        "status": "True",
+        "reason": "KubeletReady",
+        "message": "",
+        "lastHeartbeatTime": "2026-01-01T00:00:00Z",
+        "lastTransitionTime": "2026-01-01T00:00:00Z",
+    }
     return {
-        "apiVersion": "v1", "kind": "Node",
+        "apiVersion": "v1",
+        "kind": "Node",
         "metadata": {
-            "name": name, "labels": {"kubernetes.io/hostname": name, **(labels or {})},
+            "name": name,
+            "labels": {"kubernetes.io/hostname": name, **(labels or {})},
             "annotations": {"kwok.x-k8s.io/node": "fake", **(annotations or {})},
         },
         "status": {"capacity": room, "allocatable": room, "conditions": [ready]},
-    }  # fmt: skip
+    }

@@ -22,13 +22,15 @@ CLAIM = "truth-claim"  # a ResourceClaim of a device that no node has
 # Objects that the worlds need in the member, by collection.
 BESIDE: dict[str, Body] = {
     "/apis/node.k8s.io/v1/runtimeclasses": {
-        "metadata": {"name": RUNTIME}, "handler": "truth", "overhead": {"podFixed": OVERHEAD},
+        "metadata": {"name": RUNTIME},
+        "handler": "truth",
+        "overhead": {"podFixed": OVERHEAD},
     },
     "/apis/resource.k8s.io/v1/namespaces/default/resourceclaims": {
         "metadata": {"name": CLAIM},
         "spec": {"devices": {"requests": [{"name": "one", "exactly": {"deviceClassName": "nowhere"}}]}},
     },
-}  # fmt: skip
+}
 CPU = ["0", "1m", "100m", "250m", "0.5", "1", "1.5", "2", "1e0", "15e-1", "0.001k", "300u", "1500u", "1000001n"]
 BYTES = ["0", "1", "1e3", "64Mi", "100M", "1.5Gi", "0.5Gi", "1Gi", "1073741825", "1.1", "100m", "1500m", "12e6", "2Ki"]
 TAINTS = [
@@ -44,9 +46,13 @@ LABELS = {
 }
 NUMBERS = ["5", "7", "9", "10", "0", "1_0", "9223372036854775806"]
 _READY = {
-    "type": "Ready", "status": "True", "reason": "Kubelet", "message": "",
-    "lastHeartbeatTime": "2026-01-01T00:00:00Z", "lastTransitionTime": "2026-01-01T00:00:00Z",
-}  # fmt: skip
+    "type": "Ready",
+    "status": "True",
+    "reason": "Kubelet",
+    "message": "",
+    "lastHeartbeatTime": "2026-01-01T00:00:00Z",
+    "lastTransitionTime": "2026-01-01T00:00:00Z",
+}
 
 
 @dataclass(frozen=True)
@@ -111,10 +117,12 @@ def _node(rng: Random, world: str, name: str, absent: bool) -> Body:
     if fault == "not ready":
         annotations["kwok.x-k8s.io/status"] = "custom"  # else it is made ready
     return {
-        "apiVersion": "v1", "kind": "Node",
-        "metadata": {"name": name, "labels": labels, "annotations": annotations}, "spec": spec,
+        "apiVersion": "v1",
+        "kind": "Node",
+        "metadata": {"name": name, "labels": labels, "annotations": annotations},
+        "spec": spec,
         "status": {"capacity": room, "allocatable": room, "conditions": [ready]},
-    }  # fmt: skip
+    }
 
 
 # -- pods
@@ -123,9 +131,11 @@ def _node(rng: Random, world: str, name: str, absent: bool) -> Body:
 def _pod(rng: Random, world: str, nodes: list[str], absent: bool) -> Body:
     containers = [_container(rng, f"c{n}") for n in range(rng.choice([1, 1, 1, 2, 3]))]
     spec: Body = {
-        "restartPolicy": "Never", "terminationGracePeriodSeconds": 0, "containers": containers,
+        "restartPolicy": "Never",
+        "terminationGracePeriodSeconds": 0,
+        "containers": containers,
         "nodeSelector": {WORLD: world},
-    }  # fmt: skip
+    }
     init = [_container(rng, f"i{n}", init=True) for n in range(rng.choice([0, 0, 1, 2, 3]))]
     if init:
         spec["initContainers"] = init
@@ -235,22 +245,31 @@ def _tolerations(rng: Random, absent: bool) -> Iterator[Body]:
 _LABELLED = {"labelSelector": {"matchLabels": {"of": "nobody"}}, "topologyKey": HOST}
 EXCLUDED: dict[str, tuple[Body, bool]] = {
     "pod affinity": (
-        {"affinity": {"podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [_LABELLED]}}}, False,
+        {"affinity": {"podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [_LABELLED]}}},
+        False,
     ),
     "topology spread": (
-        {"topologySpreadConstraints": [{
-            "maxSkew": 1, "topologyKey": "rack", "whenUnsatisfiable": "DoNotSchedule",
-            "labelSelector": {"matchLabels": {"of": "nobody"}},
-        }]}, False,
+        {
+            "topologySpreadConstraints": [
+                {
+                    "maxSkew": 1,
+                    "topologyKey": "rack",
+                    "whenUnsatisfiable": "DoNotSchedule",
+                    "labelSelector": {"matchLabels": {"of": "nobody"}},
+                }
+            ]
+        },
+        False,
     ),
     "host ports": ({"containers": [{"ports": [{"containerPort": 80, "hostPort": 80}]}]}, False),
     "volumes": ({"volumes": [{"name": "v", "persistentVolumeClaim": {"claimName": "nowhere"}}]}, False),
     "resource claims": ({"resourceClaims": [{"name": "r", "resourceClaimName": CLAIM}]}, False),
     "overhead that only the member's RuntimeClass names": (
-        {"runtimeClassName": RUNTIME, "containers": [{"resources": {"requests": {"cpu": "3980m"}}}]}, False,
+        {"runtimeClassName": RUNTIME, "containers": [{"resources": {"requests": {"cpu": "3980m"}}}]},
+        False,
     ),
     "tolerating a cordoned node": ({"tolerations": [{"operator": "Exists"}]}, True),
-}  # fmt: skip
+}
 
 
 def excluded(number: int, feature: str) -> tuple[WorldSet, Body]:
@@ -258,19 +277,25 @@ def excluded(number: int, feature: str) -> tuple[WorldSet, Body]:
     name = f"x{number}"
     room = {"cpu": "4", "memory": "4Gi", "pods": "9"}
     node: Body = {
-        "apiVersion": "v1", "kind": "Node",
+        "apiVersion": "v1",
+        "kind": "Node",
         "metadata": {
-            "name": f"{name}-n0", "labels": {WORLD: name, HOST: name}, "annotations": {"kwok.x-k8s.io/node": "fake"},
+            "name": f"{name}-n0",
+            "labels": {WORLD: name, HOST: name},
+            "annotations": {"kwok.x-k8s.io/node": "fake"},
         },
         "spec": {"unschedulable": EXCLUDED[feature][1]},
         "status": {"capacity": room, "allocatable": room, "conditions": [_READY]},
-    }  # fmt: skip
+    }
     more = deepcopy(EXCLUDED[feature][0])
     (container,) = more.pop("containers", [{}])
     spec = {
-        "restartPolicy": "Never", "terminationGracePeriodSeconds": 0, "nodeSelector": {WORLD: name},
-        "containers": [{"name": "c", "image": "example/train:1", **container}], **more,
-    }  # fmt: skip
+        "restartPolicy": "Never",
+        "terminationGracePeriodSeconds": 0,
+        "nodeSelector": {WORLD: name},
+        "containers": [{"name": "c", "image": "example/train:1", **container}],
+        **more,
+    }
     first = (spec,) if feature == "host ports" else ()
     return WorldSet(name, (node,), first, frozenset()), spec
 
@@ -281,8 +306,10 @@ def filling(world: str, node: Body, free: Body) -> Body:
     fields = [{"key": "metadata.name", "operator": "In", "values": [name]}]
     required = {"nodeSelectorTerms": [{"matchFields": fields}]}
     return {
-        "restartPolicy": "Never", "terminationGracePeriodSeconds": 0, "nodeSelector": {WORLD: world},
+        "restartPolicy": "Never",
+        "terminationGracePeriodSeconds": 0,
+        "nodeSelector": {WORLD: world},
         "containers": [{"name": "c", "image": "example/train:1", "resources": {"limits": deepcopy(free)}}],
         "tolerations": [{"operator": "Exists"}],
         "affinity": {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": required}},
-    }  # fmt: skip
+    }

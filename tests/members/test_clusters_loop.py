@@ -18,10 +18,11 @@ CFA = Key(CLUSTER, "clusters", "", "cfa")
 def placed_in_cfa() -> Body:
     job = {"apiVersion": "kubeflow.org/v1", "kind": "PyTorchJob", "namespace": "default", "name": "train"}
     return {
-        "apiVersion": f"{WORK}/v1alpha2", "kind": "ResourceBinding",
+        "apiVersion": f"{WORK}/v1alpha2",
+        "kind": "ResourceBinding",
         "metadata": {"name": "train-pytorchjob", "namespace": "default"},
         "spec": {"resource": job, "clusters": [{"name": "cfa"}]},
-    }  # fmt: skip
+    }
 
 
 async def test_a_joined_cluster_shows_what_its_member_has(world: World, simulated: SimulatedTarget) -> None:
@@ -122,9 +123,11 @@ async def test_a_cluster_that_cannot_leave_says_what_it_waits_for_and_how_to_giv
     await eventually(lambda: condition(world.stored() or {}, "Ready"))
     resource = {"apiVersion": "kubeflow.org/v1", "kind": "PyTorchJob", "namespace": "team", "name": "one"}
     binding = {
-        "apiVersion": f"{WORK}/v1alpha2", "kind": "ResourceBinding", "metadata": {"name": "one-pytorchjob"},
+        "apiVersion": f"{WORK}/v1alpha2",
+        "kind": "ResourceBinding",
+        "metadata": {"name": "one-pytorchjob"},
         "spec": {"resource": resource, "clusters": [{"name": "cfa"}]},
-    }  # fmt: skip
+    }
     await world.create(WORK, "resourcebindings", "team", binding)
     await eventually(lambda: world.members.ready("cfa"))
     await world.hub.delete(CFA)

@@ -235,13 +235,16 @@ async def test_a_kind_installed_later_is_picked_up(joined: ClusterMembers, targe
     schema = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
     version = {"name": "v1", "served": True, "storage": True, "schema": {"openAPIV3Schema": schema}}
     crd = {
-        "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
         "metadata": {"name": f"rockets.{group}"},
         "spec": {
-            "group": group, "scope": "Namespaced", "versions": [version],
+            "group": group,
+            "scope": "Namespaced",
+            "versions": [version],
             "names": {"plural": "rockets", "singular": "rocket", "kind": "Rocket", "listKind": "RocketList"},
         },
-    }  # fmt: skip
+    }
     await target.post("/apis/apiextensions.k8s.io/v1/customresourcedefinitions", crd)
     body = {
         "apiVersion": f"{group}/v1",
@@ -274,11 +277,12 @@ async def test_a_look_finds_what_is_there_whosever_it_is(joined: ClusterMembers,
     await target.post(
         f"/api/v1/namespaces/{target.namespace}/persistentvolumeclaims",
         {
-            "apiVersion": "v1", "kind": "PersistentVolumeClaim",
+            "apiVersion": "v1",
+            "kind": "PersistentVolumeClaim",
             "metadata": {"name": "scratch", "namespace": target.namespace},
             "spec": {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}},
         },
-    )  # fmt: skip
+    )
 
     def named(name: str, where: str = target.namespace) -> dict[str, Any]:
         metadata = {"name": name, "namespace": where}
@@ -312,9 +316,12 @@ async def test_a_priority_class_is_shared_and_known_beside_the_objects_of_namesp
 ) -> None:
     name = f"high-{target.namespace}"
     source = {
-        "apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": name}, "value": 10,
+        "apiVersion": "scheduling.k8s.io/v1",
+        "kind": "PriorityClass",
+        "metadata": {"name": name},
+        "value": 10,
         "globalDefault": True,
-    }  # fmt: skip
+    }
     body = dependency(source, HUB, ["b-1"], Candidate("cfa", {}, {}), [])
     assert (await joined.apply("cfa", body)).did is Did.DONE
     copy = joined.find("cfa", Key("scheduling.k8s.io", "priorityclasses", "", name))

@@ -21,12 +21,18 @@ async def node(target: Target, places: int) -> str:
     """A node with places that no other test uses."""
     name = f"node-{uuid.uuid4().hex[:6]}"
     amounts = {"cpu": "64", "memory": "256Gi", "pods": "110", f"{GPU}-{name}": str(places)}
-    await target.create_node({
-        "apiVersion": "v1", "kind": "Node", "metadata": {"name": name},
-        "status": {
-            "allocatable": amounts, "capacity": amounts, "conditions": [{"type": "Ready", "status": "True"}],
-        },
-    })  # fmt: skip
+    await target.create_node(
+        {
+            "apiVersion": "v1",
+            "kind": "Node",
+            "metadata": {"name": name},
+            "status": {
+                "allocatable": amounts,
+                "capacity": amounts,
+                "conditions": [{"type": "Ready", "status": "True"}],
+            },
+        }
+    )
     return name
 
 

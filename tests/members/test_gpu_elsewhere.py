@@ -62,9 +62,10 @@ async def told(pki: Pki, stored: dict[str, Any] | None, allow: tuple[str, ...] =
         await store.commit([Put(Key("", "secrets", "fleet-system", "prometheus-token"), stored)])
     async with serving(answer, pki) as port, Outgoing(Allowed.parse(allow)) as outgoing:
         prometheus = {
-            "url": f"https://127.0.0.1:{port}/prom", "caBundle": authority,
+            "url": f"https://127.0.0.1:{port}/prom",
+            "caBundle": authority,
             "secretRef": {"name": "prometheus-token"},
-        }  # fmt: skip
+        }
         source = source_of({"spec": {"metrics": {"prometheus": prometheus}}})
         assert source is not None
         return await ask(source, Elsewhere(outgoing, store))

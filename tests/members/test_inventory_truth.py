@@ -216,9 +216,12 @@ def _short(node: Body, pods: list[Body]) -> Body:
     name = node["metadata"]["name"]
     used = Hub([node], [pod for pod in pods if _judged(pod) == name]).nodes.total_used
     return {
-        "name": name, "labels": node["metadata"]["labels"], "spec": node["spec"],
-        "room": node["status"]["allocatable"], "used": dict(used.items_),
-    }  # fmt: skip
+        "name": name,
+        "labels": node["metadata"]["labels"],
+        "spec": node["spec"],
+        "room": node["status"]["allocatable"],
+        "used": dict(used.items_),
+    }
 
 
 async def _ready(target: RealTarget, worlds: list[WorldSet]) -> None:

@@ -46,15 +46,18 @@ def test_a_user_name_and_password_are_taken() -> None:
         pytest.param(config(cluster={"server": "ftp://x"}), "clusters[0].cluster.server", id="no URL"),
         pytest.param(
             config(cluster={"server": "https://x", "certificate-authority": "/etc/ca.crt"}),
-            "clusters[0].cluster.certificate-authority", id="a file of the hub's machine",
+            "clusters[0].cluster.certificate-authority",
+            id="a file of the hub's machine",
         ),
         pytest.param(
             config(cluster={"server": "https://x", "certificate-authority-data": "%%%"}),
-            "clusters[0].cluster.certificate-authority-data", id="not base64",
+            "clusters[0].cluster.certificate-authority-data",
+            id="not base64",
         ),
         pytest.param(
             config(cluster={"server": "https://x", "certificate-authority-data": "aGVsbG8="}),
-            "clusters[0].cluster.certificate-authority-data", id="no certificate",
+            "clusters[0].cluster.certificate-authority-data",
+            id="no certificate",
         ),
         pytest.param(config(user={"tokenFile": "/run/token"}), "users[0].user.tokenFile", id="a token file"),
         pytest.param(config(user={"exec": {"command": "aws"}}), "users[0].user.exec", id="a program"),
@@ -64,13 +67,14 @@ def test_a_user_name_and_password_are_taken() -> None:
         ),
         pytest.param(config(cluster={"server": "https://x:y"}), "clusters[0].cluster.server", id="no port"),
         pytest.param(
-            config(cluster={"server": "https://x", "proxy-url": "socks5://y"}), "clusters[0].cluster.proxy-url",
+            config(cluster={"server": "https://x", "proxy-url": "socks5://y"}),
+            "clusters[0].cluster.proxy-url",
             id="no proxy that can be used",
         ),
         pytest.param(config(user={}), "users[0].user", id="no credentials"),
         pytest.param(config(user={"token": "t", "as": "root"}), "users[0].user.as", id="impersonation"),
     ],
-)  # fmt: skip
+)
 def test_what_cannot_be_used_names_the_field(text: str, field: str) -> None:
     with pytest.raises(BadKubeconfig) as refused:
         read_kubeconfig(text)

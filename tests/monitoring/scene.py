@@ -46,11 +46,22 @@ def start(folder: Path) -> Up:
     """Nothing in it is started again for a hang, so that faults stay until they are mended."""
     tomorrow(folder)
     return Up(
-        folder / "hub", "--members", "2", "--metrics-listen", "127.0.0.1:0", "--hang-seconds", "0",
-        "--outgoing-allow", "127.0.0.0/8", "--client-ca-file", str(folder / "tomorrow.crt"),
-        "--audit-policy-file", str(ROOT / "docs" / "how-to" / "audit-policy.yaml"),
-        "--audit-log-path", str(audit_log(folder)),
-    )  # fmt: skip
+        folder / "hub",
+        "--members",
+        "2",
+        "--metrics-listen",
+        "127.0.0.1:0",
+        "--hang-seconds",
+        "0",
+        "--outgoing-allow",
+        "127.0.0.0/8",
+        "--client-ca-file",
+        str(folder / "tomorrow.crt"),
+        "--audit-policy-file",
+        str(ROOT / "docs" / "how-to" / "audit-policy.yaml"),
+        "--audit-log-path",
+        str(audit_log(folder)),
+    )
 
 
 def audit_log(folder: Path) -> Path:
@@ -70,9 +81,12 @@ def watched(up: Up, folder: Path, stack: ExitStack) -> Watch:
     (folder / "token").write_text(made.stdout.strip())
     submit(up, DEPLOY / "metrics-reader.yaml")
     return Watch(
-        folder, stack, {"fleet-api": api_of(up), "fleet-controllers": controllers}, token=folder / "token",
+        folder,
+        stack,
+        {"fleet-api": api_of(up), "fleet-controllers": controllers},
+        token=folder / "token",
         authority=up.folder / "pki" / "ca.crt",
-    )  # fmt: skip
+    )
 
 
 def api_of(up: Up) -> str:
@@ -111,23 +125,27 @@ def write(up: Up, folder: Path, *objects: dict[str, Any]) -> None:
 def receivers(port: int) -> Iterator[dict[str, Any]]:
     for number in range(RECEIVERS):
         yield {
-            "apiVersion": "config.fleet.io/v1alpha1", "kind": "NotificationReceiver",
+            "apiVersion": "config.fleet.io/v1alpha1",
+            "kind": "NotificationReceiver",
             "metadata": {"name": f"away-{number}", "namespace": "fleet-system"},
             "spec": {
-                "allNamespaces": True, "selector": {}, "events": ["Started"],
+                "allNamespaces": True,
+                "selector": {},
+                "events": ["Started"],
                 "webhook": {"url": f"https://127.0.0.1:{port}/"},
             },
-        }  # fmt: skip
+        }
 
 
 POLICY: dict[str, Any] = {
-    "apiVersion": "policy.one.alibabacloud.com/v1alpha1", "kind": "PropagationPolicy",
+    "apiVersion": "policy.one.alibabacloud.com/v1alpha1",
+    "kind": "PropagationPolicy",
     "metadata": {"name": "at-once", "namespace": TEAM},
     "spec": {
         "placement": {"replicaScheduling": {"replicaSchedulingType": "Divided", "customSchedulingType": "Gang"}},
         "resourceSelectors": [{"apiVersion": "batch/v1", "kind": "Job"}],
     },
-}  # fmt: skip
+}
 
 
 def job(name: str, run_for: str = "1h", gpus: int = 0) -> dict[str, Any]:
@@ -138,9 +156,11 @@ def job(name: str, run_for: str = "1h", gpus: int = 0) -> dict[str, Any]:
         "spec": {"restartPolicy": "Never", "containers": [container]},
     }
     return {
-        "apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": name, "namespace": TEAM},
+        "apiVersion": "batch/v1",
+        "kind": "Job",
+        "metadata": {"name": name, "namespace": TEAM},
         "spec": {"template": pod},
-    }  # fmt: skip
+    }
 
 
 def behind_an_agent(up: Up, folder: Path, stack: ExitStack) -> None:
@@ -154,12 +174,14 @@ def behind_an_agent(up: Up, folder: Path, stack: ExitStack) -> None:
     for name, labels, gpus in (("exporter", EXPORTERS, 0), ("own", {}, 1)):
         limits = {"nvidia.com/gpu": str(gpus)}
         body = {
-            "apiVersion": "v1", "kind": "Pod", "metadata": {"name": name, "labels": labels},
+            "apiVersion": "v1",
+            "kind": "Pod",
+            "metadata": {"name": name, "labels": labels},
             "spec": {
                 "nodeName": node["metadata"]["name"],
                 "containers": [{"name": "main", "image": "x", "resources": {"limits": limits}}],
             },
-        }  # fmt: skip
+        }
         up.hub.request("POST", EDGE_PODS, body)
     metrics = {"spec": {"metrics": {"dcgm": {"namespace": "default", "labels": EXPORTERS}}}}
     up.hub.request("PATCH", f"{CLUSTERS}/{EDGE}", metrics, content_type="application/merge-patch+json")
@@ -209,18 +231,26 @@ def flood(up: Up, folder: Path) -> None:
     }
     rules = {"verbs": ["*"], "apiGroups": ["*"], "resources": ["*"], "namespaces": ["*"], "clusterScope": True}
     write(
-        up, folder,
+        up,
+        folder,
         {**flow, "kind": "PriorityLevelConfiguration", "spec": {"type": "Limited", "limited": limited}},
-        {**flow, "kind": "FlowSchema", "spec": {
-            "priorityLevelConfiguration": {"name": "flood"}, "matchingPrecedence": 1,
-            "rules": [{"subjects": [{"kind": "User", "user": {"name": "flood"}}], "resourceRules": [rules]}],
-        }},
         {
-            "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRoleBinding", "metadata": {"name": "flood"},
+            **flow,
+            "kind": "FlowSchema",
+            "spec": {
+                "priorityLevelConfiguration": {"name": "flood"},
+                "matchingPrecedence": 1,
+                "rules": [{"subjects": [{"kind": "User", "user": {"name": "flood"}}], "resourceRules": [rules]}],
+            },
+        },
+        {
+            "apiVersion": "rbac.authorization.k8s.io/v1",
+            "kind": "ClusterRoleBinding",
+            "metadata": {"name": "flood"},
             "roleRef": {"apiGroup": USER["apiGroup"], "kind": "ClusterRole", "name": "cluster-admin"},
             "subjects": [USER],
         },
-    )  # fmt: skip
+    )
     made = fleet("token", "create", "flood", "-o", "kubeconfig", "--data-dir", str(up.folder))
     (folder / "flood.kubeconfig").write_text(made.stdout)
     client = connect(folder / "flood.kubeconfig").client

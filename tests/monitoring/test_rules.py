@@ -50,15 +50,11 @@ CASES = {
     "FleetDeciderFaults": Case(
         of_leader('fleet_decision_faults_total{outcome="left_out"}', "0x20 1x80"), {"outcome": "left_out"}, by=25
     ),
-    "FleetLoopFails": Case(
-        of_leader('fleet_reconcile_failures_total{loop="bind"}', "0x20 1+10x80"), {"loop": "bind"}
-    ),
+    "FleetLoopFails": Case(of_leader('fleet_reconcile_failures_total{loop="bind"}', "0x20 1+10x80"), {"loop": "bind"}),
     "FleetLoopRestarted": Case(
         of_leader('fleet_loop_restarts_total{loop="bind"}', "_x21 1x80"), {"loop": "bind"}, by=25
     ),
-    "FleetObjectsAside": Case(
-        of_leader('fleet_keys_aside{loop="bind"}', "0x20 2x80", left="7x100"), {"loop": "bind"}
-    ),
+    "FleetObjectsAside": Case(of_leader('fleet_keys_aside{loop="bind"}', "0x20 2x80", left="7x100"), {"loop": "bind"}),
     "FleetMemberNotReady": Case(
         {
             **of_leader('fleet_member_ready{member="cfa"}', "1x20 0x80"),
@@ -87,17 +83,14 @@ CASES = {
         },
         {"user": "ada"},
     ),
-    "FleetGpuSourceDown": Case(
-        of_leader('fleet_member_gpu_source_up{member="cfa"}', "1x20 0x80"), {"member": "cfa"}
-    ),
+    "FleetGpuSourceDown": Case(of_leader('fleet_member_gpu_source_up{member="cfa"}', "1x20 0x80"), {"member": "cfa"}),
     "FleetMemberCredentialsEnd": Case(
         of_leader('fleet_member_credentials_expiry_timestamp_seconds{member="cfa"}', "400000x20 200000x80"),
         {"member": "cfa"},
     ),
     "FleetCertificateEnds": Case(
         {
-            'fleet_api_certificate_expiry_timestamp_seconds{job="fleet-api",instance="a",certificate="server"}':
-                "2000000x20 1000000x80",
+            'fleet_api_certificate_expiry_timestamp_seconds{job="fleet-api",instance="a",certificate="server"}': "2000000x20 1000000x80",  # noqa: E501
         },
         {"job": "fleet-api", "instance": "a", "certificate": "server"},
     ),
@@ -113,17 +106,12 @@ CASES = {
         {"job": "fleet-api", "instance": "a"},
     ),
     "FleetHistoryFails": Case(of_leader("fleet_history_failing", "0x20 1x80", left="1x100"), {}),
-    "FleetHistoryBehind": Case(
-        of_leader("fleet_history_lag_seconds", "1x20 400x80", left="0+60x100"), {}
-    ),
-    "FleetNotificationsFail": Case(
-        of_leader('fleet_notifications_total{outcome="failed"}', "0x20 1+1x80"), {}
-    ),
+    "FleetHistoryBehind": Case(of_leader("fleet_history_lag_seconds", "1x20 400x80", left="0+60x100"), {}),
+    "FleetNotificationsFail": Case(of_leader('fleet_notifications_total{outcome="failed"}', "0x20 1+1x80"), {}),
     "FleetApiErrors": Case(
         {
             'fleet_api_requests_total{job="fleet-api",instance="a",resource="pods",verb="get",code="200"}': "0+90x100",
-            'fleet_api_requests_total{job="fleet-api",instance="a",resource="pods",verb="get",code="503"}':
-                "0x20 10+10x80",
+            'fleet_api_requests_total{job="fleet-api",instance="a",resource="pods",verb="get",code="503"}': "0x20 10+10x80",  # noqa: E501
             # probes, which name no resource, count for nothing
             'fleet_api_requests_total{job="fleet-api",instance="a",resource="",verb="",code="503"}': "0+90x100",
         },
@@ -131,23 +119,19 @@ CASES = {
     ),
     "FleetApiSlow": Case(
         {
-            f'fleet_api_request_seconds_bucket{{job="fleet-api",instance="a",resource="pods",verb="get",le="{le}"}}':
-                samples
+            f'fleet_api_request_seconds_bucket{{job="fleet-api",instance="a",resource="pods",verb="get",le="{le}"}}': samples  # noqa: E501
             for le, samples in (("1", "0+60x20 1200x80"), ("5", "0+60x100"), ("+Inf", "0+60x100"))
         },
         {"verb": "get"},
     ),
     "FleetWebhookFails": Case(
         {
-            'fleet_api_webhook_calls_total{job="fleet-api",instance="a",webhook="w",outcome="answered"}':
-                "0+9x20 180x80",
+            'fleet_api_webhook_calls_total{job="fleet-api",instance="a",webhook="w",outcome="answered"}': "0+9x20 180x80",  # noqa: E501
             'fleet_api_webhook_calls_total{job="fleet-api",instance="a",webhook="w",outcome="failed"}': "0x20 9+9x80",
         },
         {"webhook": "w"},
     ),
-    "FleetNeedlessEvictions": Case(
-        of_leader("fleet_decider_needless_evictions_total", "0x20 5x80"), {}, by=25
-    ),
+    "FleetNeedlessEvictions": Case(of_leader("fleet_decider_needless_evictions_total", "0x20 5x80"), {}, by=25),
     "FleetGuaranteeWaits": Case(
         {
             **of_leader('fleet_quota_used{queue="root/a",resource="nvidia.com/gpu"}', "8x100"),
@@ -168,7 +152,7 @@ CASES = {
         {"to": "log", "outcome": "Overflow"},
         by=25,
     ),
-}  # fmt: skip
+}
 
 
 def run(tool: str, *words: str | Path) -> str:
@@ -218,19 +202,27 @@ def test_each_alert_fires_for_its_fault_and_not_before(tmp_path: Path) -> None:
     assert CASES.keys() == {alert.name for alert in ALERTS}
     tests = [
         {
-            "name": alert.name, "interval": "1m",
+            "name": alert.name,
+            "interval": "1m",
             "input_series": [{"series": series, "values": samples} for series, samples in case.series.items()],
             "alert_rule_test": [
                 {"eval_time": "20m", "alertname": alert.name, "exp_alerts": []},
                 {"eval_time": f"{case.by}m", "alertname": alert.name, "exp_alerts": [expected(alert, case.labels)]},
             ],
         }
-        for alert in ALERTS for case in (CASES[alert.name],)
-    ]  # fmt: skip
+        for alert in ALERTS
+        for case in (CASES[alert.name],)
+    ]
     file = tmp_path / "alerts.yaml"
-    file.write_text(yaml.safe_dump({
-        "rule_files": [str(DEPLOY / "rules.yaml")], "evaluation_interval": "1m", "tests": tests,
-    }))  # fmt: skip
+    file.write_text(
+        yaml.safe_dump(
+            {
+                "rule_files": [str(DEPLOY / "rules.yaml")],
+                "evaluation_interval": "1m",
+                "tests": tests,
+            }
+        )
+    )
     assert "SUCCESS" in run("promtool", "test", "rules", file)
 
 

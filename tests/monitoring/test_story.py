@@ -19,9 +19,10 @@ from tests.testbed.processes import wait_for
 pytestmark = [pytest.mark.xdist_group("monitoring"), pytest.mark.timeout(900)]  # one hub for all
 # The only metrics without rows in the scene, and why.
 NO_ROWS = {
-    "fleet_loop_restarts_total": "no loop ended", "fleet_jobs_refused": "no job is refused",
+    "fleet_loop_restarts_total": "no loop ended",
+    "fleet_jobs_refused": "no job is refused",
     "fleet_api_webhook_calls_total": "no webhook is registered",
-}  # fmt: skip
+}
 STANDING = {
     "FleetNotificationsFail": {},
     "FleetCertificateEnds": {"job": "fleet-api", "certificate": "client_authority"},

@@ -43,15 +43,25 @@ class Watch:
         self._configure(folder, targets, token, authority)
         binaries = prometheus_binaries()
         for name, words in (
-            ("prometheus", (
-                f"--config.file={folder}/prometheus.yml", f"--storage.tsdb.path={folder}/prometheus",
-                f"--web.listen-address={self._prometheus}", "--rules.alert.resend-delay=1s",
-            )),
-            ("alertmanager", (
-                f"--config.file={DEPLOY}/alertmanager.yml", f"--storage.path={folder}/alertmanager",
-                f"--web.listen-address={self._alertmanager}", "--cluster.listen-address=",
-            )),
-        ):  # fmt: skip
+            (
+                "prometheus",
+                (
+                    f"--config.file={folder}/prometheus.yml",
+                    f"--storage.tsdb.path={folder}/prometheus",
+                    f"--web.listen-address={self._prometheus}",
+                    "--rules.alert.resend-delay=1s",
+                ),
+            ),
+            (
+                "alertmanager",
+                (
+                    f"--config.file={DEPLOY}/alertmanager.yml",
+                    f"--storage.path={folder}/alertmanager",
+                    f"--web.listen-address={self._alertmanager}",
+                    "--cluster.listen-address=",
+                ),
+            ),
+        ):
             log = stack.enter_context((folder / f"{name}.log").open("w"))
             process = subprocess.Popen([binaries / name, *words], stdin=subprocess.DEVNULL, stdout=log, stderr=log)
             stack.callback(process.wait, 30)

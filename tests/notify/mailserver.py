@@ -41,9 +41,14 @@ async def serving(pki: Pki, *, implicit: bool = False, tls: bool = True) -> Asyn
     def protocol() -> SMTP:
         starts = tls and not implicit
         return SMTP(
-            mailbox, hostname="mail.example", tls_context=context if starts else None, require_starttls=starts,
-            authenticator=login, auth_required=tls, auth_require_tls=starts,
-        )  # fmt: skip
+            mailbox,
+            hostname="mail.example",
+            tls_context=context if starts else None,
+            require_starttls=starts,
+            authenticator=login,
+            auth_required=tls,
+            auth_require_tls=starts,
+        )
 
     loop = asyncio.get_running_loop()
     server = await loop.create_server(protocol, "127.0.0.1", 0, ssl=context if implicit else None)

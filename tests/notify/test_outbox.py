@@ -27,8 +27,10 @@ async def test_a_happening_is_entered_once_for_each_receiver(engine: AsyncEngine
         found = await outbox.due(connection, NOW, 10)
     assert len({one.id for one in found}) == 3
     assert {(one.receiver, one.happening.number, one.tries) for one in found} == {
-        ("chat", 2, 0), ("mail", 2, 0), ("chat", 3, 0),
-    }  # fmt: skip
+        ("chat", 2, 0),
+        ("mail", 2, 0),
+        ("chat", 3, 0),
+    }
 
 
 async def test_a_failed_try_comes_back_later_each_time_until_the_tries_are_over(engine: AsyncEngine) -> None:

@@ -41,15 +41,25 @@ TEAM = {"matchLabels": {"team": "a"}}
         ("events of the receiver's own", receiver(selector={}, events=["Started"]), Told.FAILED, job(), False),
         ("a long wait", receiver(selector={}, waitsLongerThan="2h"), Told.WAITS_LONG, job(), True),
         ("a long wait that nobody asks for", receiver(selector={}), Told.WAITS_LONG, job(), False),
-        ("of the system, all namespaces", receiver("fleet-system", selector={}, allNamespaces=True), Told.FAILED,
-         job("speech"), True),
+        (
+            "of the system, all namespaces",
+            receiver("fleet-system", selector={}, allNamespaces=True),
+            Told.FAILED,
+            job("speech"),
+            True,
+        ),
         ("of the system, its own namespace", receiver("fleet-system", selector={}), Told.FAILED, job("speech"), False),
         ("of the system, named by the job", receiver("fleet-system"), Told.FAILED, job("speech", "chat"), True),
-        ("all namespaces, outside of the system", receiver(selector={}, allNamespaces=True), Told.FAILED,
-         job("speech"), False),
+        (
+            "all namespaces, outside of the system",
+            receiver(selector={}, allNamespaces=True),
+            Told.FAILED,
+            job("speech"),
+            False,
+        ),
         ("an annotation from before it was checked", receiver(selector={}), Told.FAILED, job(notify="?="), True),
     ],
-)  # fmt: skip
+)
 def test_a_receiver_is_told_of_what_it_or_the_job_asks_for(
     case: str, of: Body, told: Told, about: Body, expected: bool
 ) -> None:

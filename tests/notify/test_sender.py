@@ -20,16 +20,30 @@ from tests.notify import mailserver
 from tests.testbed.pki import Pki
 
 FAILED = Happening(
-    Told.FAILED, 1000.0, "5e1", "vision", "train", "PyTorchJob", number=2, user="ada", queue="root/vision", gpus=8,
-    submitted=100.0, member="cfa", why="JobFailed", message="exit <code> 1",
-)  # fmt: skip
+    Told.FAILED,
+    1000.0,
+    "5e1",
+    "vision",
+    "train",
+    "PyTorchJob",
+    number=2,
+    user="ada",
+    queue="root/vision",
+    gpus=8,
+    submitted=100.0,
+    member="cfa",
+    why="JobFailed",
+    message="exit <code> 1",
+)
 SECRETS: Mapping[tuple[str, str], Mapping[str, bytes]] = {
     ("vision", "hook"): {
-        "url": b"https://localhost:PORT/secret-path\n", "key": b"whsec_" + b64encode(b"shared"), "bad": b"whsec_?",
+        "url": b"https://localhost:PORT/secret-path\n",
+        "key": b"whsec_" + b64encode(b"shared"),
+        "bad": b"whsec_?",
     },
     ("vision", "mail"): {"username": b"fleet", "password": b"secret"},
     ("vision", "wrong"): {"username": b"fleet", "password": b"guess"},
-}  # fmt: skip
+}
 
 
 def sender(outgoing: Outgoing, port: int) -> Sender:
@@ -52,10 +66,13 @@ async def test_a_webhook_gets_signed_json_under_the_same_id_each_time(outgoing: 
         return web.Response()
 
     async with serving(handler, pki) as port:
-        to = receiver(webhook={
-            "urlFrom": {"name": "hook", "key": "url"}, "signingKey": {"name": "hook", "key": "key"},
-            "caBundle": pki.ca.read_text(),
-        })  # fmt: skip
+        to = receiver(
+            webhook={
+                "urlFrom": {"name": "hook", "key": "url"},
+                "signingKey": {"name": "hook", "key": "key"},
+                "caBundle": pki.ca.read_text(),
+            }
+        )
         for now in (1001.0, 1002.0):
             await sender(outgoing, port).send(to, "n1", FAILED, now)
     (path, headers, body), (_, again, same) = got
@@ -80,18 +97,23 @@ async def test_slack_gets_a_text_without_markup_of_others(outgoing: Outgoing, pk
     async with serving(handler, pki) as port:
         web_ = {"url": f"https://localhost:{port}/", "format": "Slack", "caBundle": pki.ca.read_text()}
         await sender(outgoing, port).send(receiver(webhook=web_), "n1", FAILED, 1001.0)
-    assert orjson.loads(got[0]) == {
-        "text": "PyTorchJob vision/train (8 GPUs) has failed in cfa: exit &lt;code&gt; 1"
-    }  # fmt: skip
+    assert orjson.loads(got[0]) == {"text": "PyTorchJob vision/train (8 GPUs) has failed in cfa: exit &lt;code&gt; 1"}
 
 
 @pytest.mark.parametrize("implicit", [False, True], ids=["StartTLS", "Implicit"])
 async def test_a_mail_server_gets_a_mail_over_tls(outgoing: Outgoing, pki: Pki, implicit: bool) -> None:
     async with mailserver.serving(pki, implicit=implicit) as mailbox:
-        to = receiver(smtp={
-            "host": "localhost", "port": mailbox.port, "from": "fleet@example.com", "to": ["ada@example.com", "b@c.d"],
-            "login": {"name": "mail"}, "caBundle": pki.ca.read_text(), "tls": "Implicit" if implicit else "StartTLS",
-        })  # fmt: skip
+        to = receiver(
+            smtp={
+                "host": "localhost",
+                "port": mailbox.port,
+                "from": "fleet@example.com",
+                "to": ["ada@example.com", "b@c.d"],
+                "login": {"name": "mail"},
+                "caBundle": pki.ca.read_text(),
+                "tls": "Implicit" if implicit else "StartTLS",
+            }
+        )
         await sender(outgoing, 0).send(to, "n1", FAILED, 1001.0)
     (mail,) = mailbox.got
     assert (mail["subject"], mail["to"]) == ("[Fleet] vision/train has failed", "ada@example.com, b@c.d")
@@ -109,12 +131,14 @@ async def answered(request: web.Request) -> web.Response:
         ({"url": "https://localhost:PORT/"}, "it answers HTTP 503"),
         ({"urlFrom": {"name": "none", "key": "url"}}, "there is no Secret vision/none of type fleet.io/notification"),
         ({"urlFrom": {"name": "hook", "key": "none"}}, "the Secret vision/hook has no key none"),
-        ({"url": "https://localhost:PORT/", "signingKey": {"name": "hook", "key": "bad"}},
-         "the signing key is no base64 after whsec_"),
+        (
+            {"url": "https://localhost:PORT/", "signingKey": {"name": "hook", "key": "bad"}},
+            "the signing key is no base64 after whsec_",
+        ),
         ({"url": "https://localhost:1/"}, "it takes no connection"),
         ({"url": "https://localhost:PORT/", "caBundle": None}, "its certificate is not trusted"),
     ],
-)  # fmt: skip
+)
 async def test_a_webhook_that_does_not_take_it(outgoing: Outgoing, pki: Pki, webhook: dict[str, Any], why: str) -> None:
     async with serving(answered, pki) as port:
         given = {"caBundle": pki.ca.read_text(), **webhook}
@@ -137,10 +161,16 @@ async def test_a_mail_server_that_does_not_take_it(
     outgoing: Outgoing, pki: Pki, login: str, tls: bool, trusted: bool, why: str
 ) -> None:
     async with mailserver.serving(pki, tls=tls) as mailbox:
-        to = receiver(smtp={
-            "host": "localhost", "port": mailbox.port, "from": "fleet@example.com", "to": ["ada@example.com"],
-            "login": {"name": login}, **({"caBundle": pki.ca.read_text()} if trusted else {}),
-        })  # fmt: skip
+        to = receiver(
+            smtp={
+                "host": "localhost",
+                "port": mailbox.port,
+                "from": "fleet@example.com",
+                "to": ["ada@example.com"],
+                "login": {"name": login},
+                **({"caBundle": pki.ca.read_text()} if trusted else {}),
+            }
+        )
         with pytest.raises(NotDelivered) as refused:
             await sender(outgoing, 0).send(to, "n1", FAILED, 1001.0)
     assert (str(refused.value), mailbox.got) == (why, [])

@@ -39,9 +39,11 @@ def told(name: str, notify: str = "", **labels: str) -> Body:
 
 def receiver(name: str, **spec: Any) -> Body:
     return {
-        "apiVersion": "config.fleet.io/v1alpha1", "kind": "NotificationReceiver",
-        "metadata": {"name": name, "namespace": "default"}, "spec": spec,
-    }  # fmt: skip
+        "apiVersion": "config.fleet.io/v1alpha1",
+        "kind": "NotificationReceiver",
+        "metadata": {"name": name, "namespace": "default"},
+        "spec": spec,
+    }
 
 
 async def four_jobs(world: World) -> None:
@@ -50,8 +52,10 @@ async def four_jobs(world: World) -> None:
     await world.apply(
         receiver("team", webhook=way, selector={"matchLabels": {"team": "a"}}, waitsLongerThan="1m"),
         receiver("mine", webhook=way),
-        tree(), policy(queue=True), told("one", team="a"),
-    )  # fmt: skip
+        tree(),
+        policy(queue=True),
+        told("one", team="a"),
+    )
     await world.running("one")
     await world.apply(told("two", "mine=Started", team="a"))
     await settle(2)

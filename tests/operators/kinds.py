@@ -195,21 +195,37 @@ def is_phase(phase: str) -> Told:
 # -- the table
 
 JOBSET = Kind(
-    "JobSet", "jobset.x-k8s.io/v1alpha2", "jobsets", "jobset", jobset, pods=5,
+    "JobSet",
+    "jobset.x-k8s.io/v1alpha2",
+    "jobsets",
+    "jobset",
+    jobset,
+    pods=5,
     selector="jobset.sigs.k8s.io/jobset-name={name}",
-    labels=frozenset({
-        "jobset.sigs.k8s.io/jobset-uid", "jobset.sigs.k8s.io/replicatedjob-name", "jobset.sigs.k8s.io/job-index",
-        "jobset.sigs.k8s.io/job-key", "jobset.sigs.k8s.io/restart-attempt", "batch.kubernetes.io/job-name",
-        "batch.kubernetes.io/job-completion-index",
-    }),
+    labels=frozenset(
+        {
+            "jobset.sigs.k8s.io/jobset-uid",
+            "jobset.sigs.k8s.io/replicatedjob-name",
+            "jobset.sigs.k8s.io/job-index",
+            "jobset.sigs.k8s.io/job-key",
+            "jobset.sigs.k8s.io/restart-attempt",
+            "batch.kubernetes.io/job-name",
+            "batch.kubernetes.io/job-completion-index",
+        }
+    ),
     running=all_ready,
     suspend=("spec", "suspend"),
     suspended=condition("Suspended", "True", "SuspendedJobs"),
     succeeded=condition("Completed", "True", "AllJobsCompleted"),
     failed=condition("Failed", "True", "FailedJobs"),
-)  # fmt: skip
+)
 MPIJOB = Kind(
-    "MPIJob", "kubeflow.org/v2beta1", "mpijobs", "mpi", mpijob, pods=3,
+    "MPIJob",
+    "kubeflow.org/v2beta1",
+    "mpijobs",
+    "mpi",
+    mpijob,
+    pods=3,
     selector="training.kubeflow.org/job-name={name}",
     labels=frozenset({"training.kubeflow.org/job-role", "training.kubeflow.org/operator-name"}),
     running=condition("Running", "True", "MPIJobRunning"),
@@ -217,30 +233,49 @@ MPIJOB = Kind(
     suspended=condition("Suspended", "True", "MPIJobSuspended"),
     succeeded=condition("Succeeded", "True", "MPIJobSucceeded"),
     failed=condition("Failed", "True", "BackoffLimitExceeded/"),  # the launcher pod's reason follows, here none
-)  # fmt: skip
+)
 RAYJOB = Kind(
-    "RayJob", "ray.io/v1", "rayjobs", "kuberay", rayjob, pods=4,  # no label of its pods has a RayJob's name
+    "RayJob",
+    "ray.io/v1",
+    "rayjobs",
+    "kuberay",
+    rayjob,
+    pods=4,  # no label of its pods has a RayJob's name
     running=says("Running", "RUNNING"),
     suspend=("spec", "suspend"),
     suspended=says("Suspended"),
     succeeded=says("Complete", "SUCCEEDED"),
     failed=says("Failed", "FAILED"),
-)  # fmt: skip
+)
 RAYCLUSTER = Kind(
-    "RayCluster", "ray.io/v1", "rayclusters", "kuberay", raycluster, pods=3,
+    "RayCluster",
+    "ray.io/v1",
+    "rayclusters",
+    "kuberay",
+    raycluster,
+    pods=3,
     selector="ray.io/cluster={name}",
     labels=frozenset({"ray.io/group", "ray.io/node-type", "ray.io/is-ray-node"}),
     running=lambda status: status.get("state") == "ready",
     suspend=("spec", "suspend"),
     suspended=lambda status: status.get("state") == "suspended",
-)  # fmt: skip
+)
 TRAINJOB = Kind(
-    "TrainJob", f"{TRAINER}/v1alpha1", "trainjobs", "trainer", trainjob, pods=3,
+    "TrainJob",
+    f"{TRAINER}/v1alpha1",
+    "trainjobs",
+    "trainer",
+    trainjob,
+    pods=3,
     selector="jobset.sigs.k8s.io/jobset-name={name}",
-    labels=frozenset({
-        "jobset.sigs.k8s.io/jobset-uid", "jobset.sigs.k8s.io/replicatedjob-name", "batch.kubernetes.io/job-name",
-        "batch.kubernetes.io/job-completion-index",
-    }),
+    labels=frozenset(
+        {
+            "jobset.sigs.k8s.io/jobset-uid",
+            "jobset.sigs.k8s.io/replicatedjob-name",
+            "batch.kubernetes.io/job-name",
+            "batch.kubernetes.io/job-completion-index",
+        }
+    ),
     running=says_nothing,
     on_hub=condition("Running", "True", "PodsRunning"),
     suspend=("spec", "suspend"),
@@ -249,22 +284,39 @@ TRAINJOB = Kind(
     failed=condition("Failed", "True", "FailedJobs"),
     needs=runtime,
     container="node",
-)  # fmt: skip
+)
 LEADERWORKERSET = Kind(
-    "LeaderWorkerSet", "leaderworkerset.x-k8s.io/v1", "leaderworkersets", "lws", leaderworkerset, pods=4,
+    "LeaderWorkerSet",
+    "leaderworkerset.x-k8s.io/v1",
+    "leaderworkersets",
+    "lws",
+    leaderworkerset,
+    pods=4,
     selector="leaderworkerset.sigs.k8s.io/name={name}",
-    labels=frozenset(f"leaderworkerset.sigs.k8s.io/{key}" for key in (
-        "name", "group-index", "group-key", "worker-index", "template-revision-hash",
-    )),
+    labels=frozenset(
+        f"leaderworkerset.sigs.k8s.io/{key}"
+        for key in (
+            "name",
+            "group-index",
+            "group-key",
+            "worker-index",
+            "template-revision-hash",
+        )
+    ),
     running=condition("Available", "True", "AllGroupsReady"),
     restart="Always",
-)  # fmt: skip
+)
 VOLCANOJOB = Kind(  # needs Volcano's scheduler, which is no operator of the bed
-    "Job", "batch.volcano.sh/v1alpha1", "jobs", "volcano", volcanojob, pods=3,
+    "Job",
+    "batch.volcano.sh/v1alpha1",
+    "jobs",
+    "volcano",
+    volcanojob,
+    pods=3,
     selector="volcano.sh/job-name={name}",
     labels=frozenset({"volcano.sh/task-spec"}),
     running=is_phase("Running"),
     succeeded=is_phase("Completed"),
     failed=is_phase("Failed"),
-)  # fmt: skip
+)
 KINDS = (JOBSET, MPIJOB, RAYJOB, RAYCLUSTER, TRAINJOB, LEADERWORKERSET)

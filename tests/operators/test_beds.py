@@ -20,10 +20,13 @@ def test_one_member_runs_all_controllers_beside_one_with_another_scheduler_and_n
     assert "scheduling.koordinator.sh" in groups[1] - groups[0]
 
 
-@pytest.mark.parametrize(("parts", "refusal"), [
-    ({"cfa": ("mpi",), "cfb": ("mpi",)}, "only one member can run the MPI operator"),
-    (("argo",), "no operator argo"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("parts", "refusal"),
+    [
+        ({"cfa": ("mpi",), "cfb": ("mpi",)}, "only one member can run the MPI operator"),
+        (("argo",), "no operator argo"),
+    ],
+)
 def test_a_bed_that_cannot_run_is_refused_before_it_starts(
     tmp_path: Path, parts: dict[str, tuple[str, ...]] | tuple[str, ...], refusal: str
 ) -> None:

@@ -10,9 +10,11 @@ from tests.operators.jobs import PODS
 
 POLICY = Path(__file__).parents[2] / "docs/how-to/gang-policy.yaml"
 PROBE = {
-    "apiVersion": "v1", "kind": "Pod", "metadata": {"name": "probe", "labels": {"fleet.io/gang": "probe"}},
+    "apiVersion": "v1",
+    "kind": "Pod",
+    "metadata": {"name": "probe", "labels": {"fleet.io/gang": "probe"}},
     "spec": {"containers": [{"name": "main", "image": "probe"}]},
-}  # fmt: skip
+}
 GROUPS = "/apis/scheduling.k8s.io/v1alpha2/podgroups"
 
 

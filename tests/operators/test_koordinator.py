@@ -27,9 +27,16 @@ def test_a_gang_without_room_stays_out_whole_and_starts_whole_when_room_comes(me
     post_pod(member, "filler", pod_template(1, node=node))
     soon("the filler runs", lambda: _phase(member, "filler") == "Running")
     for number in range(4):
-        post_pod(member, f"gang-{number}", pod_template(
-            1, node=node, labels={"gang": "a"}, annotations=_gang("gang-a", 4),
-        ))  # fmt: skip
+        post_pod(
+            member,
+            f"gang-{number}",
+            pod_template(
+                1,
+                node=node,
+                labels={"gang": "a"},
+                annotations=_gang("gang-a", 4),
+            ),
+        )
     soon("the scheduler has tried", lambda: all(map(refused, pods_of(member, "gang=a"))))
     stays("no pod of a gang of 4 has room for 3", lambda: bound(member, "gang=a") == 0)
     member.delete(f"{PODS}/filler")

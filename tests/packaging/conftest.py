@@ -58,10 +58,22 @@ def environment(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Path]
         folder = tmp_path_factory.mktemp("environment")
         subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(folder)], check=True, timeout=60)
         subprocess.run(
-            [sys.executable, "-m", "pip", "--python", str(folder / "bin" / "python"), "install", "-q", "--no-deps",
-             "--no-index", "--disable-pip-version-check", *map(str, wheels)],
-            check=True, timeout=120,
-        )  # fmt: skip
+            [
+                sys.executable,
+                "-m",
+                "pip",
+                "--python",
+                str(folder / "bin" / "python"),
+                "install",
+                "-q",
+                "--no-deps",
+                "--no-index",
+                "--disable-pip-version-check",
+                *map(str, wheels),
+            ],
+            check=True,
+            timeout=120,
+        )
         site = site_of(folder)
         own = [PathDistribution(path) for path in site.glob("*.dist-info")]
         for one in needed_by(own):
@@ -115,6 +127,12 @@ def run(environment: Path, *words: str, **variables: str) -> subprocess.Complete
         name: value for name, value in os.environ.items() if not name.startswith(("FLEET_", "PYTHON", "KUBECONFIG"))
     }
     return subprocess.run(
-        [str(environment / "bin" / words[0]), *words[1:]], capture_output=True, text=True, timeout=180, check=False,
-        stdin=subprocess.DEVNULL, cwd="/", env={**kept, **variables},
-    )  # fmt: skip
+        [str(environment / "bin" / words[0]), *words[1:]],
+        capture_output=True,
+        text=True,
+        timeout=180,
+        check=False,
+        stdin=subprocess.DEVNULL,
+        cwd="/",
+        env={**kept, **variables},
+    )

@@ -132,9 +132,14 @@ def _path(image: Image) -> str:
 def _run(image: Image, command: str) -> None:
     handed = {name: value for name, value in os.environ.items() if HANDED.fullmatch(name)}
     done = subprocess.run(
-        ["sh", "-c", command], cwd=image.directory, stdin=subprocess.DEVNULL, capture_output=True, text=True,
-        timeout=900, env={"HOME": str(image.root), **handed, "PATH": _path(image), **image.environment},
-    )  # fmt: skip
+        ["sh", "-c", command],
+        cwd=image.directory,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=900,
+        env={"HOME": str(image.root), **handed, "PATH": _path(image), **image.environment},
+    )
     assert done.returncode == 0, f"RUN {command}\n{done.stdout}{done.stderr}"
 
 

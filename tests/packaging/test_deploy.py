@@ -72,8 +72,9 @@ def locked(lock: Path) -> dict[str, set[str]]:
     blocks = re.split(r"\n(?=\S)", lock.read_text())
     return {
         block.partition("==")[0]: {block.split()[0], *re.findall(r"--hash=(\S+)", block)}
-        for block in blocks if not block.startswith("#")
-    }  # fmt: skip
+        for block in blocks
+        if not block.startswith("#")
+    }
 
 
 def test_the_image_starts_a_hub_that_its_health_check_asks() -> None:

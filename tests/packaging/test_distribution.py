@@ -67,8 +67,9 @@ def test_the_light_part_imports_nothing_that_it_does_not_bring(wheels: tuple[Pat
     """Of other packages; that it imports nothing of the hub follows from the layers, which `make lint` checks."""
     lines = [line for line in metadata(wheels[0], "METADATA").splitlines() if line.startswith("Requires-Dist: ")]
     asked = [Requirement(line.removeprefix("Requires-Dist: ")) for line in lines if "extra ==" not in line]
-    graph = grimp.build_graph("fleet", "api", include_external_packages=True, exclude_type_checking_imports=True,
-                              cache_dir=None)  # fmt: skip
+    graph = grimp.build_graph(
+        "fleet", "api", include_external_packages=True, exclude_type_checking_imports=True, cache_dir=None
+    )
     own = [
         one for one in graph.modules if one.startswith("fleet") and DISTRIBUTIONS.distribution_of(one) == "fleet-queues"
     ]

@@ -25,10 +25,18 @@ from tests.packaging.image import stages
 OTHER = "nobody"
 # Another user who may read all that we may, since our Python may lie in our home, and write nothing of ours.
 AS_OTHER = (
-    ("setpriv", f"--reuid={OTHER}", f"--regid={pwd.getpwnam(OTHER).pw_gid}", "--clear-groups",
-     "--inh-caps=+dac_read_search", "--ambient-caps=+dac_read_search", "--securebits=+no_setuid_fixup")
-    if os.geteuid() == 0 else ()
-)  # fmt: skip
+    (
+        "setpriv",
+        f"--reuid={OTHER}",
+        f"--regid={pwd.getpwnam(OTHER).pw_gid}",
+        "--clear-groups",
+        "--inh-caps=+dac_read_search",
+        "--ambient-caps=+dac_read_search",
+        "--securebits=+no_setuid_fixup",
+    )
+    if os.geteuid() == 0
+    else ()
+)
 
 
 @pytest.fixture

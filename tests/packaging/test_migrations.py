@@ -43,8 +43,12 @@ def alembic(python: Path, folder: Path, name: str, *words: str, **variables: str
     clean = {key: value for key, value in os.environ.items() if not key.startswith("FLEET_")}
     return subprocess.run(
         [str(python), "-m", "alembic", "-c", str(folder / "alembic.ini"), "-n", name, *words],
-        cwd="/", env={**clean, **variables}, capture_output=True, text=True, timeout=60,
-    )  # fmt: skip
+        cwd="/",
+        env={**clean, **variables},
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
 
 
 @pytest.mark.parametrize("name", HEADS)
@@ -83,8 +87,11 @@ def test_what_alembic_cannot_do_is_one_sentence(name: str, words: tuple[str, ...
 def test_a_hub_from_the_wheel_migrates_a_new_database(whole: Path, tmp_path: Path) -> None:
     done = subprocess.run(
         [str(whole / "bin" / "python"), "-c", NEW_DATABASE, str(tmp_path / "pg")],
-        cwd=tmp_path, capture_output=True, text=True, timeout=120,
-    )  # fmt: skip
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
     assert done.returncode == 0, done.stderr
     file, *migrated = done.stdout.split()
     assert Path(file).is_relative_to(whole) and migrated == ["True", "True", "False"]

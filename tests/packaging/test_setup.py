@@ -31,9 +31,13 @@ def checkout(tmp_path: Path) -> Path:
 def refused(checkout: Path, python: str = sys.executable, **environment: str) -> str:
     """The one line of a set-up that did not succeed."""
     done = subprocess.run(
-        ["make", f"PYTHON={python}", ".venv/.installed"], cwd=checkout, capture_output=True, text=True, timeout=120,
+        ["make", f"PYTHON={python}", ".venv/.installed"],
+        cwd=checkout,
+        capture_output=True,
+        text=True,
+        timeout=120,
         env={k: v for k, v in os.environ.items() if not k.startswith("PIP_")} | environment,
-    )  # fmt: skip
+    )
     assert done.returncode != 0 and not (checkout / ".venv" / ".installed").exists()
     lines = [line for line in done.stderr.splitlines() if not line.startswith(("make", "setting up"))]
     assert len(lines) == 1, done.stderr

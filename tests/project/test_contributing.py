@@ -29,15 +29,27 @@ def run(tmp_path: Path) -> Callable[[str], subprocess.CompletedProcess[str]]:
     for name in NEEDED_BY_SETUP:
         os.utime(tmp_path / name, (0, 0))  # newer ones would make a target install the copy into this .venv
     clean = {name: value for name, value in os.environ.items() if not name.startswith(OF_A_TEST)}
-    environment = clean | WHO | {
-        "PYTHONPATH": str(tmp_path), "PYTHONDONTWRITEBYTECODE": "1",
-    }  # fmt: skip
+    environment = (
+        clean
+        | WHO
+        | {
+            "PYTHONPATH": str(tmp_path),
+            "PYTHONDONTWRITEBYTECODE": "1",
+        }
+    )
 
     def execute(line: str) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
-            ["bash", "-c", line], cwd=tmp_path, env=environment, text=True, timeout=280, check=False,
-            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-        )  # fmt: skip
+            ["bash", "-c", line],
+            cwd=tmp_path,
+            env=environment,
+            text=True,
+            timeout=280,
+            check=False,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+        )
 
     begun = execute("git init -q -b main . && git add -A && git commit -qm first")
     assert begun.returncode == 0, begun.stdout

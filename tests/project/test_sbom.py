@@ -18,37 +18,61 @@ from tests.docs.test_docs import ROOT, script
 LOCK = ROOT / "deploy" / "requirements.lock"
 TEXT = {"type": "string", "minLength": 1}
 HASHES = {
-    "type": "array", "minItems": 1, "items": {
-        "type": "object", "required": ["alg", "content"], "additionalProperties": False,
+    "type": "array",
+    "minItems": 1,
+    "items": {
+        "type": "object",
+        "required": ["alg", "content"],
+        "additionalProperties": False,
         "properties": {"alg": {"const": "SHA-256"}, "content": {"type": "string", "pattern": "^[0-9a-f]{64}$"}},
     },
-}  # fmt: skip
+}
 COMPONENT = {
-    "type": "object", "required": ["type", "name", "version", "bom-ref", "purl"], "additionalProperties": False,
+    "type": "object",
+    "required": ["type", "name", "version", "bom-ref", "purl"],
+    "additionalProperties": False,
     "properties": {
-        "type": {"enum": ["application", "library"]}, "name": TEXT, "version": TEXT, "bom-ref": TEXT, "licenses": {},
+        "type": {"enum": ["application", "library"]},
+        "name": TEXT,
+        "version": TEXT,
+        "bom-ref": TEXT,
+        "licenses": {},
         "purl": {"type": "string", "pattern": r"^pkg:pypi/[a-z0-9-]+@[^@\s]+$"},
-        "externalReferences": {"type": "array", "items": {
-            "type": "object", "required": ["type", "url"], "additionalProperties": False,
-            "properties": {"type": {"const": "distribution"}, "url": TEXT, "hashes": HASHES},
-        }},
+        "externalReferences": {
+            "type": "array",
+            "items": {
+                "type": "object",
+                "required": ["type", "url"],
+                "additionalProperties": False,
+                "properties": {"type": {"const": "distribution"}, "url": TEXT, "hashes": HASHES},
+            },
+        },
     },
-}  # fmt: skip
+}
 # What the specification asks for, of the fields that are written.
 SCHEMA = {
-    "type": "object", "required": ["bomFormat", "specVersion"], "additionalProperties": False,
+    "type": "object",
+    "required": ["bomFormat", "specVersion"],
+    "additionalProperties": False,
     "properties": {
-        "bomFormat": {"const": "CycloneDX"}, "specVersion": {"const": "1.6"},
+        "bomFormat": {"const": "CycloneDX"},
+        "specVersion": {"const": "1.6"},
         "version": {"type": "integer", "minimum": 1},
         "serialNumber": {"type": "string", "pattern": "^urn:uuid:[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$"},
         "metadata": {"type": "object", "properties": {"component": COMPONENT}, "additionalProperties": False},
         "components": {"type": "array", "items": COMPONENT, "uniqueItems": True},
-        "dependencies": {"type": "array", "uniqueItems": True, "items": {
-            "type": "object", "required": ["ref"], "additionalProperties": False,
-            "properties": {"ref": TEXT, "dependsOn": {"type": "array", "items": TEXT, "uniqueItems": True}},
-        }},
+        "dependencies": {
+            "type": "array",
+            "uniqueItems": True,
+            "items": {
+                "type": "object",
+                "required": ["ref"],
+                "additionalProperties": False,
+                "properties": {"ref": TEXT, "dependsOn": {"type": "array", "items": TEXT, "uniqueItems": True}},
+            },
+        },
     },
-}  # fmt: skip
+}
 SMALL = f"""\
 # made by hand
 one==1.0 \\

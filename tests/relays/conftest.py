@@ -64,14 +64,20 @@ class Node:
         owners = []
         if owner is not None:
             meta = owner["metadata"]
-            owners = [{
-                "apiVersion": owner["apiVersion"], "kind": owner["kind"], "name": meta["name"], "uid": meta["uid"],
-                "controller": True,
-            }]  # fmt: skip
+            owners = [
+                {
+                    "apiVersion": owner["apiVersion"],
+                    "kind": owner["kind"],
+                    "name": meta["name"],
+                    "uid": meta["uid"],
+                    "controller": True,
+                }
+            ]
         spec = {
-            "nodeName": "node-0", "containers": [{"name": "main", "image": "x"}],
+            "nodeName": "node-0",
+            "containers": [{"name": "main", "image": "x"}],
             "automountServiceAccountToken": False,
-        }  # fmt: skip
+        }
         metadata = {"name": name, "labels": labels or {}, "ownerReferences": owners}
         self.member.post(PODS, {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec})
 
@@ -182,11 +188,14 @@ def _kubeconfig(member: RealMember) -> str:
     cluster = {"server": member.url, "certificate-authority-data": b64encode(member.pki.ca.read_bytes()).decode()}
     return json.dumps(
         {
-            "apiVersion": "v1", "kind": "Config", "current-context": "c",
-            "clusters": [{"name": "c", "cluster": cluster}], "users": [{"name": "u", "user": {"token": ADMIN}}],
+            "apiVersion": "v1",
+            "kind": "Config",
+            "current-context": "c",
+            "clusters": [{"name": "c", "cluster": cluster}],
+            "users": [{"name": "u", "user": {"token": ADMIN}}],
             "contexts": [{"name": "c", "context": {"cluster": "c", "user": "u"}}],
         }
-    )  # fmt: skip
+    )
 
 
 async def create(hub: Hub, group: str, resource: str, namespace: str, body: dict[str, Any]) -> dict[str, Any]:

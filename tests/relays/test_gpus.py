@@ -71,9 +71,14 @@ def test_the_gpus_of_a_job_are_shown_by_pod(up: Up) -> None:
     assert body["silentGpus"] == {}
     gpu = body["items"][0]["gpu"]
     assert gpu == {
-        "gpus": 1, "models": ["Simulated"], "utilization": pytest.approx(0.9), "used_bytes": 40 * GIB,
-        "memory_bytes": 80 * GIB, "power_watts": 350.0, "idle": 0,
-    }  # fmt: skip
+        "gpus": 1,
+        "models": ["Simulated"],
+        "utilization": pytest.approx(0.9),
+        "used_bytes": 40 * GIB,
+        "memory_bytes": 80 * GIB,
+        "power_watts": 350.0,
+        "idle": 0,
+    }
     done = run(up, "top", "train", "-o", "json")
     (first, *_) = json.loads(done.stdout)
     assert (first["gpu_%"], first["gpu_memory"], first["gpu_watts"]) == ("90%", "40.0Gi", "350")

@@ -147,9 +147,15 @@ async def test_the_log_of_a_job_is_that_of_its_first_pod_or_of_the_one_that_is_n
         answer = await client.get(f"{JOBS}/train/log", params={"container": "main", "tailLines": "1", "x": "y"})
         assert answer.text == f"{LINES[-1]}\n"
         for which, code in (
-            ({"index": "7"}, 400), ({"role": "none"}, 400), ({"index": "x"}, 400), ({"cluster": "cfb"}, 400),
-            ({"pod": "other-0"}, 404), ({"pod": "alone"}, 404), ({"tailLines": "x"}, 400), ({"container": "no"}, 400),
-        ):  # fmt: skip
+            ({"index": "7"}, 400),
+            ({"role": "none"}, 400),
+            ({"index": "x"}, 400),
+            ({"cluster": "cfb"}, 400),
+            ({"pod": "other-0"}, 404),
+            ({"pod": "alone"}, 404),
+            ({"tailLines": "x"}, 400),
+            ({"container": "no"}, 400),
+        ):
             refused = await client.get(f"{JOBS}/train/log", params=which)
             assert refused.status_code == code, (which, refused.text)
         assert "train-0, train-1" in (await client.get(f"{JOBS}/train/log", params={"index": "7"})).json()["message"]

@@ -95,19 +95,26 @@ async def test_a_right_to_get_alone_opens_no_process(world: World) -> None:
 @pytest.mark.parametrize(
     "path",
     [
-        "/api/v1/namespaces/team/pods/alone/exec/", "/api/v1/namespaces/team//pods/alone/exec",
-        "/api/v1/namespaces/team/pods/alone/exec/x", "/api/v1/namespaces/team/pods/alone/log",
+        "/api/v1/namespaces/team/pods/alone/exec/",
+        "/api/v1/namespaces/team//pods/alone/exec",
+        "/api/v1/namespaces/team/pods/alone/exec/x",
+        "/api/v1/namespaces/team/pods/alone/log",
         "/api/v1/pods/alone/exec",
-        "/api/v1/namespaces/team/services/a/proxy", "/api/v1/nodes/node-0/proxy/exec/team/alone/main",
-        "/apis/batch/v1/namespaces/team/pods/alone/exec", "/api/v1/namespaces/team/pods", "/version",
+        "/api/v1/namespaces/team/services/a/proxy",
+        "/api/v1/nodes/node-0/proxy/exec/team/alone/main",
+        "/apis/batch/v1/namespaces/team/pods/alone/exec",
+        "/api/v1/namespaces/team/pods",
+        "/version",
         "/apis/cluster.karmada.io/v1alpha1/clusters/x/proxy/api/v1/namespaces/team/pods/alone/exec",
     ],
-)  # fmt: skip
+)
 async def test_nothing_else_changes_its_protocol(world: World, path: str) -> None:
     websocket = {
-        "connection": "Upgrade", "upgrade": "websocket", "sec-websocket-version": "13",
+        "connection": "Upgrade",
+        "upgrade": "websocket",
+        "sec-websocket-version": "13",
         "sec-websocket-key": "AAAAAAAAAAAAAAAAAAAAAA==",
-    }  # fmt: skip
+    }
     async with world.hub.client() as client:
         for method, headers in (("POST", over_spdy("v4.channel.k8s.io")), ("GET", list(websocket.items()))):
             answer = await client.request(method, f"{CFA}{path}", params={"command": "true"}, headers=headers)

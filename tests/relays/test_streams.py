@@ -200,9 +200,11 @@ def over_spdy(*versions: str) -> list[tuple[str, str]]:
 
 async def test_other_requests_open_nothing(world: World) -> None:
     socket = {
-        "connection": "Upgrade", "upgrade": "websocket", "sec-websocket-version": "13",
+        "connection": "Upgrade",
+        "upgrade": "websocket",
+        "sec-websocket-version": "13",
         "sec-websocket-key": "AAAAAAAAAAAAAAAAAAAAAA==",
-    }  # fmt: skip
+    }
     cases: list[tuple[str, Any, int]] = [
         ("plain", {}, 400),
         ("another protocol", {"connection": "Upgrade", "upgrade": "h2c"}, 400),

@@ -119,11 +119,13 @@ class Rest:
         bodies: tuple[Body, ...] = (
             {"apiVersion": f"{ROLES}/v1", "kind": kind, "metadata": metadata, "rules": [rule]},
             {
-                "apiVersion": f"{ROLES}/v1", "kind": f"{kind}Binding", "metadata": metadata,
+                "apiVersion": f"{ROLES}/v1",
+                "kind": f"{kind}Binding",
+                "metadata": metadata,
                 "subjects": [{"kind": "User", "name": user, "apiGroup": ROLES}],
                 "roleRef": {"apiGroup": ROLES, "kind": kind, "name": metadata["name"]},
             },
-        )  # fmt: skip
+        )
         for body in bodies:
             found = self.world.registry.kind_of(body["apiVersion"], body["kind"])
             assert found is not None
@@ -159,10 +161,14 @@ async def rest(
         )
         rbac, views = Rbac(world.store), ApiHub(world.objects, world.store, world.registry)
         app = hub_app(
-            world.objects, world.store, world.registry, clock=world.clock, authenticator=StaticTokens(TOKENS),
+            world.objects,
+            world.store,
+            world.registry,
+            clock=world.clock,
+            authenticator=StaticTokens(TOKENS),
             authorizer=rbac,
             mounts={PREFIX: face, WATCHED: JobWatches(views, rbac, lines)},
-        )  # fmt: skip
+        )
         app.joined = JobColumns(world.store, world.registry, world.clock)
         await app.start()
         made = Rest(world, app)
@@ -201,10 +207,13 @@ def waiting_jobs(count: int, now: float) -> list[Write]:
         binding = {
             "metadata": {"name": name, "uid": f"b{number}", "labels": {LABEL_JOB_UID: f"j{number}"}, **meta},
             "spec": {
-                "gang": True, "resource": {**resource, "name": job["metadata"]["name"]}, "components": components,
-                "suspension": {"scheduling": True}, "schedulePriority": {"priority": number},
+                "gang": True,
+                "resource": {**resource, "name": job["metadata"]["name"]},
+                "components": components,
+                "suspension": {"scheduling": True},
+                "schedulePriority": {"priority": number},
             },
-        }  # fmt: skip
+        }
         owner = {"apiVersion": f"{WORK}/v1alpha2", "kind": "ResourceBinding", "name": name, "uid": f"b{number}"}
         unit = {
             "metadata": {"name": unit_name(name), "uid": f"u{number}", "ownerReferences": [owner], **meta},

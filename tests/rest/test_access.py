@@ -30,23 +30,42 @@ ROUTES: list[tuple[str, str, list[tuple[str, Any]], str]] = [
     ("GET", JOB, [("default", {**JOBS, "verbs": ["get"], "resourceNames": ["job-00000"]})], "cannot get"),
     ("POST", "/jobs", [("default", {**JOBS, "verbs": ["create"]})], "cannot create"),
     ("DELETE", JOB, [("default", {**JOBS, "verbs": ["delete"]})], "cannot delete"),
-    ("GET", "/clusters", [("", {"apiGroups": ["cluster.karmada.io"], "resources": ["clusters"], "verbs": ["list"]})],
-     "clusters.cluster.karmada.io"),
-    ("GET", "/nodes", [("", {"apiGroups": ["cluster.karmada.io"], "resources": ["clusters"], "verbs": ["list"]})],
-     "clusters.cluster.karmada.io"),
-    ("GET", "/queues", [
-        ("kube-queue", {"apiGroups": ["scheduling.x-k8s.io"], "resources": ["queues"], "verbs": ["list"]}),
-        ("kube-system",
-         {"apiGroups": ["scheduling.sigs.k8s.io"], "resources": ["elasticquotatrees"], "verbs": ["list"]}),
-    ], "queues.scheduling.x-k8s.io"),
+    (
+        "GET",
+        "/clusters",
+        [("", {"apiGroups": ["cluster.karmada.io"], "resources": ["clusters"], "verbs": ["list"]})],
+        "clusters.cluster.karmada.io",
+    ),
+    (
+        "GET",
+        "/nodes",
+        [("", {"apiGroups": ["cluster.karmada.io"], "resources": ["clusters"], "verbs": ["list"]})],
+        "clusters.cluster.karmada.io",
+    ),
+    (
+        "GET",
+        "/queues",
+        [
+            ("kube-queue", {"apiGroups": ["scheduling.x-k8s.io"], "resources": ["queues"], "verbs": ["list"]}),
+            (
+                "kube-system",
+                {"apiGroups": ["scheduling.sigs.k8s.io"], "resources": ["elasticquotatrees"], "verbs": ["list"]},
+            ),
+        ],
+        "queues.scheduling.x-k8s.io",
+    ),
     ("GET", "/decisions", [("", {**DECISIONS, "verbs": ["get"]})], 'cannot get path "/fleet/v1/decisions"'),
     ("GET", "/decisions/1", [("", {**DECISIONS, "verbs": ["get"]})], 'cannot get path "/fleet/v1/decisions/1"'),
     ("GET", "/decisions/1/record", [("", {**DECISIONS, "verbs": ["get"]})], "/fleet/v1/decisions/1/record"),
     ("POST", "/decisions/1/replay", [("", {**DECISIONS, "verbs": ["post"]})], "cannot post path"),
     ("GET", "/snapshot", [("", {"nonResourceURLs": ["/fleet/v1/snapshot"], "verbs": ["get"]})], "/fleet/v1/snapshot"),
-    ("POST", "/what-if", [("", {"nonResourceURLs": ["/fleet/v1/what-if"], "verbs": ["post"]})],
-     'cannot post path "/fleet/v1/what-if"'),
-]  # fmt: skip
+    (
+        "POST",
+        "/what-if",
+        [("", {"nonResourceURLs": ["/fleet/v1/what-if"], "verbs": ["post"]})],
+        'cannot post path "/fleet/v1/what-if"',
+    ),
+]
 
 
 NOTHING_YET = ("/decisions/1", "/decisions/1/record", "/decisions/1/replay", "/snapshot", "/what-if")
@@ -114,9 +133,11 @@ async def test_a_list_without_kind_has_the_kinds_that_the_user_may_list_and_says
 async def test_the_heads_of_a_queue_show_only_jobs_that_the_user_may_list() -> None:
     rules = [
         ("kube-queue", {"apiGroups": ["scheduling.x-k8s.io"], "resources": ["queues"], "verbs": ["list"]}),
-        ("kube-system",
-         {"apiGroups": ["scheduling.sigs.k8s.io"], "resources": ["elasticquotatrees"], "verbs": ["list"]}),
-    ]  # fmt: skip
+        (
+            "kube-system",
+            {"apiGroups": ["scheduling.sigs.k8s.io"], "resources": ["elasticquotatrees"], "verbs": ["list"]},
+        ),
+    ]
     async with rest(start=False, objects=[tree(name="big")]) as hub:
         await fill(hub, 2)
         for namespace, rule in rules:

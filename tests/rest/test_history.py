@@ -193,10 +193,18 @@ async def test_the_newest_starts_and_ends_are_listed_and_counted_as_far_as_the_r
 async def test_use_over_time_has_means_of_steps_and_nothing_where_nothing_was_recorded(hub: Rest, past: Past) -> None:
     whose = [("queue", "root/a", "", 1.0, None), ("member", "cfa", "H100", 0.0, 8.0)]
     rows = [
-        {"at": at(0) + timedelta(minutes=minute), "scope": scope, "name": name, "model": model, "used": used,
-         "waiting": waiting, "capacity": capacity}
-        for minute, used in ((0, 2.0), (1, 4.0)) for scope, name, model, waiting, capacity in whose
-    ]  # fmt: skip
+        {
+            "at": at(0) + timedelta(minutes=minute),
+            "scope": scope,
+            "name": name,
+            "model": model,
+            "used": used,
+            "waiting": waiting,
+            "capacity": capacity,
+        }
+        for minute, used in ((0, 2.0), (1, 4.0))
+        for scope, name, model, waiting, capacity in whose
+    ]
     await past.put((Usage, rows))
     asked = {"from": rfc3339(at(0).timestamp()), "to": rfc3339((at(0) + timedelta(minutes=6)).timestamp())}
     found = await hub.get("/reports/series", points=3, **asked)

@@ -42,9 +42,13 @@ async def test_a_submitted_job_is_queued_and_runs_and_every_answer_is_what_the_m
         JobDetail.model_validate(job)
         shown = {field: job[field] for field in ("state", "queue", "position", "member", "attempt", "reason")}
         assert shown == {
-            "state": "Running", "queue": "root/child-2", "position": None, "member": "cfa", "attempt": 1,
+            "state": "Running",
+            "queue": "root/child-2",
+            "position": None,
+            "member": "cfa",
+            "attempt": 1,
             "reason": None,
-        }  # fmt: skip
+        }
         assert (job["gpus"], job["pods"], job["requests"]["memory"]) == (3, 3, "3Gi")
         assert [component["name"] for component in job["components"]] == ["master", "worker"]
         assert job["created"] <= job["placed"] and job["enqueued"]
@@ -79,9 +83,12 @@ async def test_the_line_is_in_order_of_priority_then_of_time_then_of_name() -> N
 
         for number in range(12):
             await hub.world.objects.change(
-                hub.world.registry.need("scheduling.x-k8s.io", "queueunits"), "default",
-                f"job-{number:05}-pytorchjob-rb-qu", level, ALICE,
-            )  # fmt: skip
+                hub.world.registry.need("scheduling.x-k8s.io", "queueunits"),
+                "default",
+                f"job-{number:05}-pytorchjob-rb-qu",
+                level,
+                ALICE,
+            )
         places = {job["name"]: job["position"] for job in (await hub.get("/jobs"))["items"]}
         assert places == {f"job-{number:05}": number + 1 for number in range(12)}
 
@@ -104,8 +111,12 @@ async def test_what_a_job_may_count_on_comes_before_its_priority_and_who_backs_o
         await tell(4, phase="TimeoutBackoff")
         jobs = (await hub.get("/jobs"))["items"]
         assert [(job["position"], job["tier"]) for job in jobs] == [
-            (1, "Guaranteed"), (2, "Share"), (3, "Borrowed"), (None, None), (None, None),
-        ]  # fmt: skip
+            (1, "Guaranteed"),
+            (2, "Share"),
+            (3, "Borrowed"),
+            (None, None),
+            (None, None),
+        ]
         leaf = next(node for node in (await hub.get("/queues"))["items"] if node["path"] == "root/big")
         assert leaf["waiting"] == 5
         await tell(4, phase="Enqueued", reason={"code": "BackOff", "numbers": {}})
@@ -167,9 +178,11 @@ async def test_a_job_that_its_member_refuses_backs_off_without_a_place_and_tells
 
 async def test_a_list_is_filtered_by_namespace_kind_state_queue_and_member() -> None:
     batch = {
-        "apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "batch", "namespace": "team-b"},
+        "apiVersion": "batch/v1",
+        "kind": "Job",
+        "metadata": {"name": "batch", "namespace": "team-b"},
         "spec": {"template": {"spec": {"restartPolicy": "Never", "containers": [{"name": "c", "image": "i"}]}}},
-    }  # fmt: skip
+    }
     async with rest(member("cfa"), objects=[*QUEUED, pytorchjob("one"), batch]) as hub:
         await hub.world.running("one")
         await hub.world.apply(pytorchjob("two"))

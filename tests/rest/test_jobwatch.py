@@ -74,10 +74,16 @@ class Lines:
 async def watching(hub: Rest, token: str = "admin-token", **params: Any) -> AsyncIterator[Lines]:
     lines, left = Lines(), asyncio.Event()
     scope = {
-        "type": "http", "http_version": "1.1", "method": "GET", "path": PATH, "raw_path": PATH.encode(),
-        "scheme": "https", "client": ("10.0.0.1", 1), "headers": [(b"authorization", f"Bearer {token}".encode())],
+        "type": "http",
+        "http_version": "1.1",
+        "method": "GET",
+        "path": PATH,
+        "raw_path": PATH.encode(),
+        "scheme": "https",
+        "client": ("10.0.0.1", 1),
+        "headers": [(b"authorization", f"Bearer {token}".encode())],
         "query_string": urlencode(params, doseq=True).encode(),
-    }  # fmt: skip
+    }
 
     async def receive() -> Any:
         await left.wait()
@@ -119,8 +125,10 @@ async def test_every_state_of_a_job_is_told_in_order_and_then_that_it_is_gone() 
             assert in_order == ["Unclaimed", "Queued", "Placed", "Created", "Running"], in_order
             gone = next(line for line in found if line["type"] == "GONE")
             assert gone == {
-                "type": "GONE", "uid": old["uid"], "job": {"namespace": "default", "kind": "PyTorchJob", "name": "old"},
-            }  # fmt: skip
+                "type": "GONE",
+                "uid": old["uid"],
+                "job": {"namespace": "default", "kind": "PyTorchJob", "name": "old"},
+            }
 
 
 async def test_states_that_pass_between_two_looks_at_the_log_are_told_all_the_same(
@@ -146,8 +154,9 @@ async def test_a_watch_goes_on_from_its_bookmark_and_says_what_is_gone_meanwhile
         await hub.world.edit("PyTorchJob", "job-00002", lambda job: job["metadata"].update(labels={"a": "b"}))
         async with watching(hub, resourceVersion=lines.bookmark) as again:
             assert sorted(stands(line)[:2] for line in await again.first()) == [
-                ("GONE", "job-00000"), ("JOB", "job-00002"),
-            ]  # fmt: skip
+                ("GONE", "job-00000"),
+                ("JOB", "job-00002"),
+            ]
             assert int(again.bookmark) > int(lines.bookmark)
         async with watching(hub, resourceVersion=again.bookmark) as last:
             assert await last.first() == []
@@ -198,14 +207,18 @@ async def test_places_that_move_up_are_told_of_the_jobs_that_are_next(monkeypatc
         await fill(hub, 4)  # the last one is the first in line
         async with watching(hub) as lines:
             assert {line["job"]["name"]: line["job"]["position"] for line in await lines.first()} == {
-                "job-00000": 4, "job-00001": 3, "job-00002": 2, "job-00003": 1,
-            }  # fmt: skip
+                "job-00000": 4,
+                "job-00001": 3,
+                "job-00002": 2,
+                "job-00003": 1,
+            }
             await hub.world.delete("QueueUnit", "job-00003-pytorchjob-rb-qu")
             await lines.until(lambda line: line["job"]["name"] == "job-00003")
             told = await lines.until(lambda line: line["job"]["name"] == "job-00001")
             assert [(line["type"], line["job"]["name"], line["job"]["position"]) for line in told] == [
-                ("PLACE", "job-00002", 1), ("PLACE", "job-00001", 2),
-            ]  # fmt: skip
+                ("PLACE", "job-00002", 1),
+                ("PLACE", "job-00001", 2),
+            ]
             await lines.quiet(3 * jobwatch.PLACES_S)
 
 
@@ -257,8 +270,10 @@ async def test_a_job_that_cannot_be_read_costs_the_others_nothing() -> None:
 async def test_wrong_parameters_are_named_and_the_time_of_a_watch_is_bounded() -> None:
     async with rest(start=False) as hub:
         assert causes(await refused(hub, state="Sleeping", tail=3, timeoutSeconds=0)).keys() == {
-            "state.0", "tail", "timeoutSeconds",
-        }  # fmt: skip
+            "state.0",
+            "tail",
+            "timeoutSeconds",
+        }
         async with watching(hub, timeoutSeconds=2.5) as lines:
             assert await lines.first() == []
             assert await lines.next(5) is None

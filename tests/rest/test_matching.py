@@ -19,10 +19,16 @@ OTHER = Put(
     {"metadata": {"name": "root-other", "annotations": {"kube-queue/quota-fullname": "root/other"}}},
 )
 FILTERS = (
-    {"state": "Queued"}, {"state": "Placed"}, {"state": "Deleting"}, {"state": "Unclaimed"}, {"member": "cfa"},
-    {"state": ["Placed", "Unclaimed"]}, {"queue": "root/other"}, {"queue": "root"},
+    {"state": "Queued"},
+    {"state": "Placed"},
+    {"state": "Deleting"},
+    {"state": "Unclaimed"},
+    {"member": "cfa"},
+    {"state": ["Placed", "Unclaimed"]},
+    {"queue": "root/other"},
+    {"queue": "root"},
     {"queue": "root/big", "member": "cfa"},
-)  # fmt: skip
+)
 
 
 def key(number: int, part: str = "binding") -> Key:

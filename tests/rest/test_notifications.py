@@ -62,8 +62,9 @@ async def test_all_are_listed_with_their_states_the_newest_first(hub: Rest) -> N
     assert (slow["tries"], slow["error"], slow["event"], slow["over"]) == (1, REFUSED, "Failed", None)
     assert (slow["at"], slow["nextTry"]) == ("1970-01-01T00:16:40Z", "1970-01-01T00:33:26Z")
     assert states(await hub.get("/notifications", state=["GaveUp", "Retrying"], namespace="team")) == [
-        ("over", "GaveUp"), ("slow", "Retrying"),
-    ]  # fmt: skip
+        ("over", "GaveUp"),
+        ("slow", "Retrying"),
+    ]
     assert states(await hub.get("/notifications", receiver="mail")) == [("train", "Pending")]
 
 

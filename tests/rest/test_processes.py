@@ -32,9 +32,14 @@ async def process(dsn: str, keys: Path) -> AsyncIterator[tuple[httpx.AsyncClient
     store = PostgresStore(dsn, clock, secret_key_file=keys)
     objects = Objects(store, registry, clock, RandomIds(), rules=rules(), fill=filled)
     app = hub_app(
-        objects, store, registry, clock=clock, authenticator=StaticTokens(TOKENS), authorizer=Rbac(store),
+        objects,
+        store,
+        registry,
+        clock=clock,
+        authenticator=StaticTokens(TOKENS),
+        authorizer=Rbac(store),
         mounts={PREFIX: RestFace(objects, store, registry, partial(unit_in, store))},
-    )  # fmt: skip
+    )
     await store.start()
     try:
         await app.start()

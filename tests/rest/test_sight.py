@@ -71,8 +71,9 @@ async def test_a_list_of_all_namespaces_has_those_that_the_user_may_list_and_say
         assert await names(hub, "admin-token") == (["default/one", "team-b/one"], False)
         refused = await hub.refused("GET", "/jobs?namespace=team-b", "alice-token")
         assert (refused["code"], refused["message"]) == (
-            403, 'jobs are forbidden: User "alice" cannot list jobs in the namespace "team-b"',
-        )  # fmt: skip
+            403,
+            'jobs are forbidden: User "alice" cannot list jobs in the namespace "team-b"',
+        )
         assert (await hub.refused("GET", "/jobs", "bob-token"))["code"] == 403
         for namespace in ("default", "team-b"):
             await hub.grant("bob", JOBS, namespace)

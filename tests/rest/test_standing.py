@@ -58,13 +58,25 @@ TABLE: list[tuple[str, Any, Any, State, str | None, str | None]] = [
     ("running", binding(copy("Running"), clusters=HERE), None, State.RUNNING, "cfa", None),
     ("suspended there", binding(copy("Suspended"), clusters=HERE), None, State.SUSPENDED, "cfa", None),
     ("over", binding(copy("Succeeded"), clusters=HERE), None, State.SUCCEEDED, "cfa", None),
-    ("over, says the hub", binding(said("Finished", "True", "Succeeded"), clusters=HERE), None, State.SUCCEEDED, "cfa",
-     None),
+    (
+        "over, says the hub",
+        binding(said("Finished", "True", "Succeeded"), clusters=HERE),
+        None,
+        State.SUCCEEDED,
+        "cfa",
+        None,
+    ),
     ("failed", binding(said("Finished", "True", "Failed"), clusters=HERE), None, State.FAILED, "cfa", "JobFailed"),
-    ("leaving", binding(gracefulEvictionTasks=[TASK], suspension=SUSPENDED), unit("Enqueued"), State.EVICTING, "cfa",
-     "ClusterRemoved"),
+    (
+        "leaving",
+        binding(gracefulEvictionTasks=[TASK], suspension=SUSPENDED),
+        unit("Enqueued"),
+        State.EVICTING,
+        "cfa",
+        "ClusterRemoved",
+    ),
     ("a binding that a person wrote", {"metadata": {"name": "b"}}, None, State.WAITING, None, None),
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize(("what", "bound", "queued", "state", "where", "code"), TABLE, ids=[row[0] for row in TABLE])
@@ -126,15 +138,18 @@ def test_the_checks_of_a_reserved_job_are_told_with_their_answers_and_none_of_a_
     shown = JobDetail.model_validate(detail(Stands(KIND, pytorchjob("one"), bound, reserved, "root/a"), None))
     assert shown.state == State.RESERVED
     assert [tuple(check.model_dump().values()) for check in shown.checks] == [
-        ("budget", "Ready", "paid", "2026-11-23T05:00:00Z"), ("fleet.io/room", "Pending", "", None),
-    ]  # fmt: skip
+        ("budget", "Ready", "paid", "2026-11-23T05:00:00Z"),
+        ("fleet.io/room", "Pending", "", None),
+    ]
     reserved["status"]["phase"] = "Enqueued"
     assert detail(Stands(KIND, pytorchjob("one"), bound, reserved, "root/a"), None)["checks"] == []
 
 
 def test_a_reserved_job_that_starts_at_its_smallest_is_charged_for_that() -> None:
-    pods = [{"name": "master", "count": 1, "requests": {"cpu": "1"}},
-            {"name": "worker", "count": 8, "requests": {"cpu": "500m", "nvidia.com/gpu": "2"}}]  # fmt: skip
+    pods = [
+        {"name": "master", "count": 1, "requests": {"cpu": "1"}},
+        {"name": "worker", "count": 8, "requests": {"cpu": "500m", "nvidia.com/gpu": "2"}},
+    ]
     reserved = unit("Reserved", podSet=pods, resource={"cpu": "5", "nvidia.com/gpu": "16"})
     times = {"since": "2026-11-23T05:00:00Z", "until": "2026-11-23T05:10:00Z"}
     nomination = {"member": "cfa", "bindingGeneration": 1, **times}
@@ -147,11 +162,17 @@ def test_a_reserved_job_that_starts_at_its_smallest_is_charged_for_that() -> Non
 def test_amounts_are_shown_as_kubernetes_writes_them_and_nonsense_counts_as_nothing() -> None:
     amounts = amounts_of({"cpu": "1500m", "memory": "1536Mi", "nvidia.com/gpu": 2, "amd.com/gpu": "1", "pods": "7"})
     assert quantities(amounts) == {
-        "amd.com/gpu": "1", "cpu": "1500m", "memory": "1536Mi", "nvidia.com/gpu": "2", "pods": "7",
-    }  # fmt: skip
+        "amd.com/gpu": "1",
+        "cpu": "1500m",
+        "memory": "1536Mi",
+        "nvidia.com/gpu": "2",
+        "pods": "7",
+    }
     assert quantities({"cpu": 2000, "memory": 2**40, "ephemeral-storage": 1000}) == {
-        "cpu": "2", "ephemeral-storage": "1000", "memory": "1Ti",
-    }  # fmt: skip
+        "cpu": "2",
+        "ephemeral-storage": "1000",
+        "memory": "1Ti",
+    }
     assert gpus(amounts) == 3
     assert amounts_of({"cpu": "lots"}) == {} == amounts_of(None)
 

@@ -57,8 +57,10 @@ async def test_what_is_refused_after_the_checks_is_said_in_its_place() -> None:
         assert answer.status_code == 207, answer.text
         Submitted.model_validate(answer.json())
         assert [(item["refusal"] or {}).get("reason") for item in answer.json()["items"]] == [
-            None, "AlreadyExists", None,
-        ]  # fmt: skip
+            None,
+            "AlreadyExists",
+            None,
+        ]
         assert await hub.jobs() == ["one", "two"]
 
 

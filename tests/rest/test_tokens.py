@@ -100,9 +100,11 @@ async def test_nobody_makes_a_token_for_a_user_or_group_that_she_may_not_act_as(
         for rule in (MAY, impersonate("users", "ann"), impersonate("groups", "team-a")):
             await hub.grant("bob", rule)
         for user, groups in (
-            ("admin", []), ("ann", ["system:masters"]), ("ann", ["team-a", "team-b"]),
+            ("admin", []),
+            ("ann", ["system:masters"]),
+            ("ann", ["team-a", "team-b"]),
             ("system:serviceaccount:default:robot", []),
-        ):  # fmt: skip
+        ):
             refused = await hub.refused("POST", "/tokens", "bob-token", json={"user": user, "groups": groups})
             assert refused["code"] == 403 and "impersonate" in refused["message"]
         assert not known(hub)

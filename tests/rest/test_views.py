@@ -256,22 +256,39 @@ async def test_the_openapi_document_describes_every_route_with_its_answer_and_it
         assert document["openapi"].startswith("3.1")
         routes = {(path, method) for path, methods in document["paths"].items() for method in methods}
         assert routes == {
-            ("/fleet/v1/jobs", "get"), ("/fleet/v1/jobs", "post"),
+            ("/fleet/v1/jobs", "get"),
+            ("/fleet/v1/jobs", "post"),
             ("/fleet/v1/jobs/{namespace}/{kind}/{name}", "get"),
             ("/fleet/v1/jobs/{namespace}/{kind}/{name}", "delete"),
             ("/fleet/v1/jobs/{namespace}/{kind}/{name}/explanation", "get"),
-            ("/fleet/v1/queues", "get"), ("/fleet/v1/clusters", "get"), ("/fleet/v1/decisions", "get"),
-            ("/fleet/v1/snapshot", "get"), ("/fleet/v1/what-if", "post"), ("/fleet/v1/decisions/{number}", "get"),
-            ("/fleet/v1/decisions/{number}/record", "get"), ("/fleet/v1/decisions/{number}/replay", "post"),
-            ("/fleet/v1/status", "get"), ("/fleet/v1/faults", "get"), ("/fleet/v1/faults/{number}/snapshot", "get"),
-            ("/fleet/v1/history", "get"), ("/fleet/v1/history/{uid}", "get"), ("/fleet/v1/reports/{report}", "get"),
-            ("/fleet/v1/history/{namespace}/{kind}/{name}", "get"), ("/fleet/v1/history/users/{name}", "delete"),
-            ("/fleet/v1/nodes", "get"), ("/fleet/v1/gpus", "get"),
-            ("/fleet/v1/reports/series", "get"), ("/fleet/v1/reports/changes", "get"),
-            ("/fleet/v1/parts", "get"), ("/fleet/v1/check", "post"), ("/fleet/v1/notifications", "get"),
+            ("/fleet/v1/queues", "get"),
+            ("/fleet/v1/clusters", "get"),
+            ("/fleet/v1/decisions", "get"),
+            ("/fleet/v1/snapshot", "get"),
+            ("/fleet/v1/what-if", "post"),
+            ("/fleet/v1/decisions/{number}", "get"),
+            ("/fleet/v1/decisions/{number}/record", "get"),
+            ("/fleet/v1/decisions/{number}/replay", "post"),
+            ("/fleet/v1/status", "get"),
+            ("/fleet/v1/faults", "get"),
+            ("/fleet/v1/faults/{number}/snapshot", "get"),
+            ("/fleet/v1/history", "get"),
+            ("/fleet/v1/history/{uid}", "get"),
+            ("/fleet/v1/reports/{report}", "get"),
+            ("/fleet/v1/history/{namespace}/{kind}/{name}", "get"),
+            ("/fleet/v1/history/users/{name}", "delete"),
+            ("/fleet/v1/nodes", "get"),
+            ("/fleet/v1/gpus", "get"),
+            ("/fleet/v1/reports/series", "get"),
+            ("/fleet/v1/reports/changes", "get"),
+            ("/fleet/v1/parts", "get"),
+            ("/fleet/v1/check", "post"),
+            ("/fleet/v1/notifications", "get"),
             ("/fleet/v1/notifications/retry", "post"),
-                ("/fleet/v1/tokens", "get"), ("/fleet/v1/tokens", "post"), ("/fleet/v1/tokens/{id}", "delete"),
-        }  # fmt: skip
+            ("/fleet/v1/tokens", "get"),
+            ("/fleet/v1/tokens", "post"),
+            ("/fleet/v1/tokens/{id}", "delete"),
+        }
         for path, methods in document["paths"].items():
             for operation in methods.values():
                 assert operation["summary"] and operation["description"], path
@@ -295,8 +312,9 @@ async def test_the_openapi_document_describes_every_route_with_its_answer_and_it
             "offset",
         }
         assert set(document["paths"]["/fleet/v1/jobs"]["post"]["requestBody"]["content"]) == {
-            "application/json", "application/yaml",
-        }  # fmt: skip
+            "application/json",
+            "application/yaml",
+        }
 
 
 async def test_the_documentation_page_loads_nothing_and_names_every_route() -> None:

@@ -99,10 +99,12 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     ({"edits": [{"Prioritize": {"unit": "x", "priority": 1}}]}, "edits[0].Prioritize.unit"),
     ({"edits": [{"LoseMember": {"member": "cfa", "failover": ["x"]}}]}, "edits[0].LoseMember.failover"),
     ({"edits": [{"Submit": {"unit": {"id": "", "gang": "1x1"}}}]}, "edits[0].Submit.unit.id"),
-    ({"edits": [{"Submit": {"unit": {"id": "a", "gang": "1x1", "phase": "Placed", "member": "cfa"}}}]},
-     "edits[0].Submit.unit.phase"),
+    (
+        {"edits": [{"Submit": {"unit": {"id": "a", "gang": "1x1", "phase": "Placed", "member": "cfa"}}}]},
+        "edits[0].Submit.unit.phase",
+    ),
     ({"edits": [{"AddMember": {"member": {"name": ""}}}]}, "edits[0].AddMember.member.name"),
-]  # fmt: skip
+]
 
 
 async def test_a_question_that_is_wrong_is_refused_with_its_field() -> None:

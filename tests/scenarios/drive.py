@@ -74,9 +74,14 @@ class Moment:
 
         for placed in plan.placements:
             units[placed.unit] = replace(
-                known(placed.unit), phase=Phase.PLACED, member=placed.member, placed_at=self.now,
-                share_until=placed.share_until, claim=None, head=None,
-            )  # fmt: skip
+                known(placed.unit),
+                phase=Phase.PLACED,
+                member=placed.member,
+                placed_at=self.now,
+                share_until=placed.share_until,
+                claim=None,
+                head=None,
+            )
         for eviction in plan.evictions:
             units[eviction.unit] = replace(known(eviction.unit), phase=Phase.EVICTING, leaving_at=self.now)
         for claim in plan.claims:
@@ -124,10 +129,14 @@ class Stream:
         self._runs_s: dict[str, float] = dict(scenario.get("runs_s", {}))
         coming = [made for stream in scenario["stream"] for made in self._coming(stream)]
         self.run = Forward(
-            first.snapshot, now=first.now, cycle_s=CYCLE_S, tick_s=CYCLE_S, gangs=[unit for _, unit in coming],
+            first.snapshot,
+            now=first.now,
+            cycle_s=CYCLE_S,
+            tick_s=CYCLE_S,
+            gangs=[unit for _, unit in coming],
             decider=lambda run: Moment(run.snapshot(), run.now).decided(solver),
             runs_s=lambda unit, now: self._runs_s.get(unit.id),
-        )  # fmt: skip
+        )
         for at, unit in coming:
             self.run.submit(at, unit)
         self.run.run(most_events=MOST_EVENTS, until=first.now + self._lasts_s)

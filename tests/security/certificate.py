@@ -38,10 +38,16 @@ def self_signed(folder: Path) -> tuple[Path, Path]:
 
 
 def client_certificate(
-    folder: Path, name: str = "ann", groups: tuple[str, ...] = (), *, authority: Path | None = None,
-    usage: x509.ObjectIdentifier = ExtendedKeyUsageOID.CLIENT_AUTH, begins: datetime | None = None,
-    ends: datetime | None = None, more: tuple[x509.NameAttribute, ...] = (),
-) -> tuple[Path, Path]:  # fmt: skip
+    folder: Path,
+    name: str = "ann",
+    groups: tuple[str, ...] = (),
+    *,
+    authority: Path | None = None,
+    usage: x509.ObjectIdentifier = ExtendedKeyUsageOID.CLIENT_AUTH,
+    begins: datetime | None = None,
+    ends: datetime | None = None,
+    more: tuple[x509.NameAttribute, ...] = (),
+) -> tuple[Path, Path]:
     """(certificate, key) of a client as files in the folder, signed by the authority of `self_signed` in `authority`,
     which is the same folder where none is given."""
     where = authority or folder

@@ -74,14 +74,24 @@ _BASES: dict[str, dict[str, Any]] = {
         "spec": {"webhook": {"url": "https://chat.example.com/hook"}, "selector": {"matchLabels": {"a": "b"}}},
     },
     "elasticquotatrees": {
-        "spec": {"root": {"name": "r", "min": {"cpu": 4}, "max": {"cpu": 4}, "children": [
-            {"name": "a", "min": {"cpu": 1}, "max": {"cpu": 4}, "namespaces": ["team"]}]}},
+        "spec": {
+            "root": {
+                "name": "r",
+                "min": {"cpu": 4},
+                "max": {"cpu": 4},
+                "children": [{"name": "a", "min": {"cpu": 1}, "max": {"cpu": 4}, "namespaces": ["team"]}],
+            }
+        },
     },
     "propagationpolicies": {"spec": {"resourceSelectors": _SELECTORS, "placement": {}}},
     "clusterpropagationpolicies": {"spec": {"resourceSelectors": _SELECTORS, "placement": {}}},
     "overridepolicies": {
-        "spec": {"resourceSelectors": _SELECTORS, "overrideRules": [
-            {"overriders": {"plaintext": [{"path": "/metadata/labels/a", "operator": "add", "value": "b"}]}}]},
+        "spec": {
+            "resourceSelectors": _SELECTORS,
+            "overrideRules": [
+                {"overriders": {"plaintext": [{"path": "/metadata/labels/a", "operator": "add", "value": "b"}]}}
+            ],
+        },
     },
     "roles": {"rules": [{"apiGroups": [""], "resources": ["pods"], "verbs": ["get"]}]},
     "clusterroles": {"rules": [{"apiGroups": [""], "resources": ["pods"], "verbs": ["get"]}]},
@@ -91,27 +101,53 @@ _BASES: dict[str, dict[str, Any]] = {
     },
     "customresourcedefinitions": {
         "spec": {
-            "group": "fuzz.example.com", "scope": "Namespaced", "names": {"plural": "things", "kind": "Thing"},
-            "versions": [{"name": "v1", "served": True, "storage": True, "schema": {"openAPIV3Schema": {
-                "type": "object", "properties": {"spec": {"type": "object", "properties": {
-                    "size": {"type": "integer", "minimum": 1, "default": 1},
-                    "tags": {"type": "array", "maxItems": 9, "items": {"type": "string", "pattern": "^[a-z]+$"}},
-                }, "x-kubernetes-validations": [{"rule": "self.size > 0"}]}}}}}],
+            "group": "fuzz.example.com",
+            "scope": "Namespaced",
+            "names": {"plural": "things", "kind": "Thing"},
+            "versions": [
+                {
+                    "name": "v1",
+                    "served": True,
+                    "storage": True,
+                    "schema": {
+                        "openAPIV3Schema": {
+                            "type": "object",
+                            "properties": {
+                                "spec": {
+                                    "type": "object",
+                                    "properties": {
+                                        "size": {"type": "integer", "minimum": 1, "default": 1},
+                                        "tags": {
+                                            "type": "array",
+                                            "maxItems": 9,
+                                            "items": {"type": "string", "pattern": "^[a-z]+$"},
+                                        },
+                                    },
+                                    "x-kubernetes-validations": [{"rule": "self.size > 0"}],
+                                }
+                            },
+                        }
+                    },
+                }
+            ],
         },
     },
     "resourcebindings": {"spec": {"resource": {"apiVersion": "v1", "kind": "ConfigMap", "name": "c"}}},
     "priorityclasses": {"value": 1},
     "validatingadmissionpolicies": {"spec": {"matchConstraints": _MATCHED, "validations": [{"expression": "true"}]}},
     "validatingadmissionpolicybindings": {"spec": {"policyName": "p", "validationActions": ["Deny"]}},
-    "mutatingadmissionpolicies": {"spec": {
-        "matchConstraints": _MATCHED, "reinvocationPolicy": "Never",
-        "mutations": [{"patchType": "ApplyConfiguration", "applyConfiguration": {"expression": "Object{}"}}],
-    }},
+    "mutatingadmissionpolicies": {
+        "spec": {
+            "matchConstraints": _MATCHED,
+            "reinvocationPolicy": "Never",
+            "mutations": [{"patchType": "ApplyConfiguration", "applyConfiguration": {"expression": "Object{}"}}],
+        }
+    },
     "mutatingadmissionpolicybindings": {"spec": {"policyName": "p"}},
     "certificatesigningrequests": {
         "spec": {"request": request(), "signerName": CLIENT_SIGNER, "usages": ["client auth"]},
     },
-}  # fmt: skip
+}
 _BASES["clusteroverridepolicies"] = _BASES["overridepolicies"]
 _BASES["clusterrolebindings"] = copy.deepcopy(_BASES["rolebindings"])
 _BASES["clusterrolebindings"]["roleRef"]["kind"] = "ClusterRole"

@@ -56,10 +56,16 @@ async def open_hub() -> AsyncIterator[Hub]:
     objects = Objects(store, registry, clock, RandomIds(), rules=rules(), fill=filled)
     tokens = ServiceAccountTokens(key_pem(), store, clock)
     app = hub_app(
-        objects, store, registry, clock=clock, authenticator=AnyOf(StaticTokens(USERS), tokens),
-        authorizer=Rbac(store), openapi=OpenApi(registry), tokens=tokens,
+        objects,
+        store,
+        registry,
+        clock=clock,
+        authenticator=AnyOf(StaticTokens(USERS), tokens),
+        authorizer=Rbac(store),
+        openapi=OpenApi(registry),
+        tokens=tokens,
         mounts={PREFIX: RestFace(objects, store, registry, partial(unit_in, store))},
-    )  # fmt: skip
+    )
     await store.start()
     await app.start()
     try:

@@ -53,9 +53,11 @@ def pod(name: str, **container: Any) -> dict[str, Any]:
 def job(name: str, **container: Any) -> dict[str, Any]:
     template = {"spec": {"containers": [{"name": "pytorch", "image": "x", **container}]}}
     return {
-        "apiVersion": "kubeflow.org/v1", "kind": "PyTorchJob", "metadata": meta(name),
+        "apiVersion": "kubeflow.org/v1",
+        "kind": "PyTorchJob",
+        "metadata": meta(name),
         "spec": {"pytorchReplicaSpecs": {"Worker": {"replicas": 1, "template": template}}},
-    }  # fmt: skip
+    }
 
 
 def owners(count: int) -> list[dict[str, str]]:
@@ -74,37 +76,47 @@ def tree(count: int) -> dict[str, Any]:
     children = [{"name": f"q{n}", "min": {"cpu": "1"}, "max": {"cpu": "2"}, "namespaces": []} for n in range(count)]
     root = {"name": "root", "min": {"cpu": "100000"}, "max": {"cpu": "100000"}, "children": children}
     return {
-        "apiVersion": "scheduling.sigs.k8s.io/v1beta1", "kind": "ElasticQuotaTree",
-        "metadata": meta("t", namespace="kube-system"), "spec": {"root": root},
-    }  # fmt: skip
+        "apiVersion": "scheduling.sigs.k8s.io/v1beta1",
+        "kind": "ElasticQuotaTree",
+        "metadata": meta("t", namespace="kube-system"),
+        "spec": {"root": root},
+    }
 
 
 def role(count: int) -> dict[str, Any]:
     rules = [{"apiGroups": ["g"], "resources": [f"r{n}"], "verbs": ["get"]} for n in range(count)]
     return {
-        "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole", "metadata": meta("large"), "rules": rules,
-    }  # fmt: skip
+        "apiVersion": "rbac.authorization.k8s.io/v1",
+        "kind": "ClusterRole",
+        "metadata": meta("large"),
+        "rules": rules,
+    }
 
 
 def crd(count: int) -> dict[str, Any]:
     fields = {f"f{n}": {"type": "string"} for n in range(count)}
     schema = {"openAPIV3Schema": {"type": "object", "properties": {"spec": {"type": "object", "properties": fields}}}}
     return {
-        "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition", "metadata": meta("larges.x.io"),
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": meta("larges.x.io"),
         "spec": {
-            "group": "x.io", "scope": "Namespaced",
+            "group": "x.io",
+            "scope": "Namespaced",
             "names": {"plural": "larges", "singular": "large", "kind": "Large", "listKind": "LargeList"},
             "versions": [{"name": "v1", "served": True, "storage": True, "schema": schema}],
         },
-    }  # fmt: skip
+    }
 
 
 def policy(count: int) -> dict[str, Any]:
     chosen = [{"apiVersion": "v1", "kind": "ConfigMap", "name": f"n{n}"} for n in range(count)]
     return {
-        "apiVersion": "policy.one.alibabacloud.com/v1alpha1", "kind": "PropagationPolicy", "metadata": meta("large"),
+        "apiVersion": "policy.one.alibabacloud.com/v1alpha1",
+        "kind": "PropagationPolicy",
+        "metadata": meta("large"),
         "spec": {"resourceSelectors": chosen, "placement": {"clusterAffinity": {"clusterNames": ["m"]}}},
-    }  # fmt: skip
+    }
 
 
 def yaml_keys(count: int) -> bytes:
@@ -147,35 +159,118 @@ NASTY = [
     Nasty("args", "POST", PODS, text(lambda: pod("args", args=["x"] * 300_000))),
     Nasty("env of a job", "POST", JOBS, text(lambda: job("env", env=ENV))),
     Nasty("merge patch", "PATCH", f"{MAPS}/kept", text(lambda: {"data": quoted(90_000)}), MERGE),
-    Nasty("strategic patch of env", "PATCH", f"{PODS}/some", text(
-        lambda: {"spec": {"containers": [{"name": "c", "env": ENV}]}}), STRATEGIC),
-    Nasty("strategic patch with its order", "PATCH", f"{PODS}/some", text(
-        lambda: {"spec": {"containers": [{"name": "c", "env": ENV, "$setElementOrder/env": [
-            {"name": one["name"]} for one in reversed(ENV)]}]}}), STRATEGIC),
-    Nasty("strategic patch that deletes", "PATCH", f"{PODS}/some", text(
-        lambda: {"spec": {"containers": [{"name": "c", "env": [
-            {"name": one["name"], "$patch": "delete"} for one in ENV]}]}}), STRATEGIC),
-    Nasty("operations on a large object", "PATCH", f"{JOBS}/large", text(
-        lambda: [{"op": "add", "path": "/metadata/labels/l", "value": str(n)} for n in range(1000)]), JSON_PATCH),
-    Nasty("copies in a large object", "PATCH", f"{JOBS}/large", text(
-        lambda: [{"op": "copy", "from": "/spec", "path": f"/metadata/a{n}"} for n in range(1000)]), JSON_PATCH),
-    Nasty("copies that double", "PATCH", f"{MAPS}/kept", text(
-        lambda: [{"op": "copy", "from": "/data", "path": f"/data/a{n}"} for n in range(19)]), JSON_PATCH),
-    Nasty("copies of lists that double", "PATCH", f"{MAPS}/kept", text(
-        lambda: [{"op": "add", "path": "/a", "value": [[]] * 3},
-                 *({"op": "copy", "from": "/a", "path": "/a/-"} for _ in range(12))]), JSON_PATCH),
-    Nasty("copies of containers", "PATCH", f"{JOBS}/small", text(
-        lambda: [{"op": "copy", "from": f"{REPLICAS}/Worker", "path": f"{REPLICAS}/w{n}"}
-                 for n in range(900)]), JSON_PATCH),
-    Nasty("copies in a scale", "PATCH", f"{JOBS}/small/scale", text(
-        lambda: [{"op": "add", "path": "/a", "value": [[]] * 3},
-                 *({"op": "copy", "from": "/a", "path": "/a/-"} for _ in range(13))]), JSON_PATCH),
-    Nasty("moves in a large object", "PATCH", f"{JOBS}/large", text(
-        lambda: [{"op": "move", "from": "/spec", "path": "/spec"}] * 1000), JSON_PATCH),
-    Nasty("tests of a large object", "PATCH", f"{JOBS}/large", text(
-        lambda: [{"op": "test", "path": "", "value": {"a": 1}}] * 1000), JSON_PATCH),
-    Nasty("a small patch of a large object", "PATCH", f"{JOBS}/large", text(
-        lambda: {"metadata": {"labels": {"l": "v"}}}), MERGE),
+    Nasty(
+        "strategic patch of env",
+        "PATCH",
+        f"{PODS}/some",
+        text(lambda: {"spec": {"containers": [{"name": "c", "env": ENV}]}}),
+        STRATEGIC,
+    ),
+    Nasty(
+        "strategic patch with its order",
+        "PATCH",
+        f"{PODS}/some",
+        text(
+            lambda: {
+                "spec": {
+                    "containers": [
+                        {
+                            "name": "c",
+                            "env": ENV,
+                            "$setElementOrder/env": [{"name": one["name"]} for one in reversed(ENV)],
+                        }
+                    ]
+                }
+            }
+        ),
+        STRATEGIC,
+    ),
+    Nasty(
+        "strategic patch that deletes",
+        "PATCH",
+        f"{PODS}/some",
+        text(
+            lambda: {
+                "spec": {
+                    "containers": [{"name": "c", "env": [{"name": one["name"], "$patch": "delete"} for one in ENV]}]
+                }
+            }
+        ),
+        STRATEGIC,
+    ),
+    Nasty(
+        "operations on a large object",
+        "PATCH",
+        f"{JOBS}/large",
+        text(lambda: [{"op": "add", "path": "/metadata/labels/l", "value": str(n)} for n in range(1000)]),
+        JSON_PATCH,
+    ),
+    Nasty(
+        "copies in a large object",
+        "PATCH",
+        f"{JOBS}/large",
+        text(lambda: [{"op": "copy", "from": "/spec", "path": f"/metadata/a{n}"} for n in range(1000)]),
+        JSON_PATCH,
+    ),
+    Nasty(
+        "copies that double",
+        "PATCH",
+        f"{MAPS}/kept",
+        text(lambda: [{"op": "copy", "from": "/data", "path": f"/data/a{n}"} for n in range(19)]),
+        JSON_PATCH,
+    ),
+    Nasty(
+        "copies of lists that double",
+        "PATCH",
+        f"{MAPS}/kept",
+        text(
+            lambda: [
+                {"op": "add", "path": "/a", "value": [[]] * 3},
+                *({"op": "copy", "from": "/a", "path": "/a/-"} for _ in range(12)),
+            ]
+        ),
+        JSON_PATCH,
+    ),
+    Nasty(
+        "copies of containers",
+        "PATCH",
+        f"{JOBS}/small",
+        text(lambda: [{"op": "copy", "from": f"{REPLICAS}/Worker", "path": f"{REPLICAS}/w{n}"} for n in range(900)]),
+        JSON_PATCH,
+    ),
+    Nasty(
+        "copies in a scale",
+        "PATCH",
+        f"{JOBS}/small/scale",
+        text(
+            lambda: [
+                {"op": "add", "path": "/a", "value": [[]] * 3},
+                *({"op": "copy", "from": "/a", "path": "/a/-"} for _ in range(13)),
+            ]
+        ),
+        JSON_PATCH,
+    ),
+    Nasty(
+        "moves in a large object",
+        "PATCH",
+        f"{JOBS}/large",
+        text(lambda: [{"op": "move", "from": "/spec", "path": "/spec"}] * 1000),
+        JSON_PATCH,
+    ),
+    Nasty(
+        "tests of a large object",
+        "PATCH",
+        f"{JOBS}/large",
+        text(lambda: [{"op": "test", "path": "", "value": {"a": 1}}] * 1000),
+        JSON_PATCH,
+    ),
+    Nasty(
+        "a small patch of a large object",
+        "PATCH",
+        f"{JOBS}/large",
+        text(lambda: {"metadata": {"labels": {"l": "v"}}}),
+        MERGE,
+    ),
     Nasty("a large object as a table", "GET", f"{JOBS}/large", accept=TABLE),
     Nasty("a large object as YAML", "GET", f"{JOBS}/large", accept=YAML),
     Nasty("rules", "POST", ROLES, text(lambda: role(4000))),
@@ -184,23 +279,32 @@ NASTY = [
     Nasty("a definition", "POST", CRDS, text(lambda: crd(15_000))),
     Nasty("a review", "POST", REVIEWS, text(lambda: {"spec": {"resourceAttributes": {"verb": "x" * 2_900_000}}})),
     Nasty("a job over REST", "POST", "/fleet/v1/jobs", text(lambda: job("rest", env=ENV))),
-    Nasty("a question over REST", "POST", "/fleet/v1/what-if", text(
-        lambda: {"edits": [{"DrainMember": {"member": "m"}}] * 50_000})),
+    Nasty(
+        "a question over REST",
+        "POST",
+        "/fleet/v1/what-if",
+        text(lambda: {"edits": [{"DrainMember": {"member": "m"}}] * 50_000}),
+    ),
     Nasty("options of a DELETE", "DELETE", f"{MAPS}/none", text(lambda: {"a": [1] * 30_000})),
     Nasty("1,000 parameters", "GET", MAPS, query="&".join(f"p{n}=" for n in range(1000))),
     Nasty("requirements", "GET", MAPS, query="labelSelector=" + quote(",".join(f"!k{n}" for n in range(100)))),
     Nasty("values", "GET", MAPS, query="labelSelector=" + quote(f"a notin ({','.join(map(str, range(1900)))})")),
-    Nasty("fields", "GET", MAPS, query="fieldSelector=" + quote(
-        ",".join(f"metadata.name!=a{n}" for n in range(100)))),
-    Nasty("a list", "GET", MAPS), Nasty("a list as a table", "GET", MAPS, accept=TABLE),
+    Nasty("fields", "GET", MAPS, query="fieldSelector=" + quote(",".join(f"metadata.name!=a{n}" for n in range(100)))),
+    Nasty("a list", "GET", MAPS),
+    Nasty("a list as a table", "GET", MAPS, accept=TABLE),
     Nasty("a list as YAML", "GET", MAPS, query="limit=500", accept=YAML),
     Nasty("a list of metadata", "GET", MAPS, accept="application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io"),
     Nasty("a list of pods as a table", "GET", PODS, accept=TABLE, query="includeObject=Object"),
     Nasty("an alias of a group", "GET", "/apis/policy.karmada.io/v1alpha1/propagationpolicies"),
     Nasty("Accept", "GET", f"{MAPS}/kept", accept=",".join(["a/b;q=0.1;as=x"] * 4000)),
     Nasty("a header many times", "GET", f"{MAPS}/kept", headers=tuple((b"x", b"y" * 60) for _ in range(999))),
-    Nasty("groups to act as", "GET", f"{MAPS}/kept", headers=(
-        (b"impersonate-user", b"u"), *((b"impersonate-group", b"g%d" % n) for n in range(900)))),
+    Nasty(
+        "groups to act as",
+        "GET",
+        f"{MAPS}/kept",
+        headers=((b"impersonate-user", b"u"), *((b"impersonate-group", b"g%d" % n) for n in range(900))),
+    ),
     Nasty("jobs over REST", "GET", "/fleet/v1/jobs", query="limit=1000"),
-    Nasty("OpenAPI", "GET", "/openapi/v2"), Nasty("OpenAPI of a group", "GET", "/openapi/v3/api/v1"),
-]  # fmt: skip
+    Nasty("OpenAPI", "GET", "/openapi/v2"),
+    Nasty("OpenAPI of a group", "GET", "/openapi/v3/api/v1"),
+]

@@ -69,10 +69,14 @@ class Wanted:
         resource, _, subresource = self.resource.partition("/")
         return {
             "resourceAttributes": {
-                "verb": self.verb, "group": self.group, "resource": resource, "subresource": subresource,
-                "namespace": self.namespace, "name": self.name,
+                "verb": self.verb,
+                "group": self.group,
+                "resource": resource,
+                "subresource": subresource,
+                "namespace": self.namespace,
+                "name": self.name,
             }
-        }  # fmt: skip
+        }
 
 
 WANTED = [
@@ -102,13 +106,29 @@ WANTED = [
     Wanted("bind", "clusterroles", A, "edit", GROUP),
     Wanted("*", "*", A, group="*"),
     Wanted("get", "", A),
-]  # fmt: skip
+]
 PATHS_WANTED = [
-    *(Wanted(verb, path=path) for verb in ("get", "post") for path in (
-        "/metrics", "/metrics/", "/logs", "/logs/", "/logs/x", "/a", "/ab", "/b", "/b*c", "/bxc", "/", "", "*",
-        "/healthz",
-    )),
-]  # fmt: skip
+    *(
+        Wanted(verb, path=path)
+        for verb in ("get", "post")
+        for path in (
+            "/metrics",
+            "/metrics/",
+            "/logs",
+            "/logs/",
+            "/logs/x",
+            "/a",
+            "/ab",
+            "/b",
+            "/b*c",
+            "/bxc",
+            "/",
+            "",
+            "*",
+            "/healthz",
+        )
+    ),
+]
 
 
 def role(name: str, rules: list[Body] | None, namespace: str = "", **more: Any) -> tuple[str, Body]:
@@ -135,9 +155,12 @@ def account(name: str, namespace: str = "") -> Body:
 def binding(name: str, kind: str, to: str, subjects: list[Body], namespace: str = "") -> tuple[str, Body]:
     """(path to post to, body) of a RoleBinding, or of a ClusterRoleBinding without a namespace."""
     body = {
-        "apiVersion": f"{GROUP}/v1", "kind": "RoleBinding" if namespace else "ClusterRoleBinding",
-        "metadata": {"name": name}, "roleRef": {"apiGroup": GROUP, "kind": kind, "name": to}, "subjects": subjects,
-    }  # fmt: skip
+        "apiVersion": f"{GROUP}/v1",
+        "kind": "RoleBinding" if namespace else "ClusterRoleBinding",
+        "metadata": {"name": name},
+        "roleRef": {"apiGroup": GROUP, "kind": kind, "name": to},
+        "subjects": subjects,
+    }
     return (f"{API}/namespaces/{namespace}/rolebindings" if namespace else f"{API}/clusterrolebindings"), body
 
 
@@ -158,19 +181,26 @@ AGGREGATED: dict[str, list[Body]] = {
     "labels": [selects(app="x")],
     "two-labels": [selects(app="x", tier="two")],
     "in": [matches("app", "In", "x", "y")],
-    "not-in": [{"matchExpressions": [
-        {"key": "app", "operator": "NotIn", "values": ["x"]}, {"key": "app", "operator": "Exists"}]}],
+    "not-in": [
+        {
+            "matchExpressions": [
+                {"key": "app", "operator": "NotIn", "values": ["x"]},
+                {"key": "app", "operator": "Exists"},
+            ]
+        }
+    ],
     "exists": [matches("tier", "Exists")],
     "not-there": [{"matchLabels": {"app": "x"}, "matchExpressions": [{"key": "tier", "operator": "DoesNotExist"}]}],
-    "not-there-but-app": [{"matchExpressions": [
-        {"key": "app", "operator": "Exists"}, {"key": "tier", "operator": "DoesNotExist"}]}],
+    "not-there-but-app": [
+        {"matchExpressions": [{"key": "app", "operator": "Exists"}, {"key": "tier", "operator": "DoesNotExist"}]}
+    ],
     "several": [selects(app="x"), selects(app="y")],
     "everything": [{}],
     "nested": [selects(level="one")],
     "circle-1": [selects(circle="2"), selects(app="x")],
     "circle-2": [selects(circle="1")],
     "nobody": [selects(app="none")],
-}  # fmt: skip
+}
 _LEVEL = {"several": _labelled(level="one"), "circle-1": _labelled(circle="1"), "circle-2": _labelled(circle="2")}
 _WITHOUT_OWN = ("nobody", "two-labels", "not-there", "circle-1", "circle-2")
 OWN_RULE = rule("get", "own-rule-of-an-aggregated-role")
@@ -273,16 +303,28 @@ WHO: dict[str, tuple[str, tuple[str, ...]]] = {
     **{f"{how}-{name}": (f"{how}-{name}", ()) for name in RULES for how in ("role", "in", "all")},
     **{f"{how}-{name}": (f"{how}-{name}", ()) for name in PATH_RULES for how in ("in", "all")},
     **{f"sum-{name}": (f"sum-{name}", ()) for name in AGGREGATED},
-    "account here": _account(A, "here"), "account here of b": _account(B, "here"),
-    "account there": _account(B, "there"), "account there of a": _account(A, "there"),
-    "account wide": _account(B, "wide"), "account default": _account(A, "default"),
-    "account any": _account(B, "any"), "account without groups": (f"system:serviceaccount:{B}:any", ()),
-    "group team": ("x", ("team",)), "group Team": ("x", ("Team",)), "user team": ("team", ()),
-    "odd": ("odd:name@x", ()), "star": ("*", ()), "nobody": ("nobody", ()),
-    "known": ("x", ("system:authenticated",)), "unknown": ("system:anonymous", ("system:unauthenticated",)),
-    "masters": ("x", ("system:masters",)), "user masters": ("system:masters", ()),
-    "of-nothing": ("of-nothing", ()), "same-name": ("same-name", ()), "only groups": ("", ("team",)),
-}  # fmt: skip
+    "account here": _account(A, "here"),
+    "account here of b": _account(B, "here"),
+    "account there": _account(B, "there"),
+    "account there of a": _account(A, "there"),
+    "account wide": _account(B, "wide"),
+    "account default": _account(A, "default"),
+    "account any": _account(B, "any"),
+    "account without groups": (f"system:serviceaccount:{B}:any", ()),
+    "group team": ("x", ("team",)),
+    "group Team": ("x", ("Team",)),
+    "user team": ("team", ()),
+    "odd": ("odd:name@x", ()),
+    "star": ("*", ()),
+    "nobody": ("nobody", ()),
+    "known": ("x", ("system:authenticated",)),
+    "unknown": ("system:anonymous", ("system:unauthenticated",)),
+    "masters": ("x", ("system:masters",)),
+    "user masters": ("system:masters", ()),
+    "of-nothing": ("of-nothing", ()),
+    "same-name": ("same-name", ()),
+    "only groups": ("", ("team",)),
+}
 CONCERNED = ("role-read", "in-read", "in-write", "all-write", "role-write", "account here", "group team", "known")
 FEW_WANTED = [
     *(Wanted("get", resource, where) for resource in ("pods", "configmaps", "secrets") for where in (A, B, "")),

@@ -105,13 +105,23 @@ GRANTS = [
     _patch("no subjects", "granter", f"{_RB}/strong", {"subjects": []}),
     Try("granter: delete of a role beyond her", "granter", "DELETE", f"{ROLES_OF_A}/strong?dryRun=All"),
     Try("granter: delete of a binding beyond her", "granter", "DELETE", f"{_RB}/strong?dryRun=All"),
-    Try("patcher: an apply that creates", "patcher", "PATCH",
+    Try(
+        "patcher: an apply that creates",
+        "patcher",
+        "PATCH",
         f"/api/v1/namespaces/{A}/configmaps/new?dryRun=All&fieldManager=t",
-        {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "new"}}, APPLY),
-    Try("patcher: an apply of what is there", "patcher", "PATCH",
+        {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "new"}},
+        APPLY,
+    ),
+    Try(
+        "patcher: an apply of what is there",
+        "patcher",
+        "PATCH",
         f"/api/v1/namespaces/{A}/configmaps/one?dryRun=All&fieldManager=t",
-        {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "one"}}, APPLY),
-]  # fmt: skip
+        {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "one"}},
+        APPLY,
+    ),
+]
 
 _REF = {"apiGroup": GROUP, "kind": "Role", "name": "plain"}
 
@@ -143,68 +153,142 @@ REFUSED = [
     _bad("no subjects", _IN_A, subjects=None),
     _bad("subjects that are no list", _IN_A, subjects={"kind": "User"}),
     _bad("an empty aggregation", role("n", [], aggregationRule={})),
-    _bad("aggregation of an unknown operator", role("n", None, aggregationRule={
-        "clusterRoleSelectors": [matches("a", "Like", "b")]})),
+    _bad(
+        "aggregation of an unknown operator",
+        role("n", None, aggregationRule={"clusterRoleSelectors": [matches("a", "Like", "b")]}),
+    ),
     _bad("aggregation by no values", role("n", None, aggregationRule={"clusterRoleSelectors": [matches("a", "In")]})),
-    _bad("aggregation by too many values", role("n", None, aggregationRule={
-        "clusterRoleSelectors": [matches("a", "Exists", "b")]})),
+    _bad(
+        "aggregation by too many values",
+        role("n", None, aggregationRule={"clusterRoleSelectors": [matches("a", "Exists", "b")]}),
+    ),
     _bad("aggregation by everything", role("n", None, aggregationRule={"clusterRoleSelectors": [{}]})),
     _bad("paths and resources", role("n", [{**rule("get", "pods"), "nonResourceURLs": ["/x"]}])),
     _bad("rules without verbs", role("n", [rule("", "pods")], A)),
-]  # fmt: skip
+]
 
 _MAPS = f"/api/v1/namespaces/{A}/configmaps"
 # (method, path): asked as an administrator and as the users below
 PATHS: list[tuple[str, str]] = [
-    *((method, path) for method in ("GET", "DELETE", "PUT", "PATCH", "POST") for path in (
-        f"/api/v1/namespaces/{A}/namespaces/{B}", f"/api/v1/namespaces/{A}/namespaces/{A}",
-        f"/api/v1/namespaces/{A}/namespaces", f"/api/v1/namespaces/{A}/namespaces/{B}/status",
-        f"/api/v1/namespaces/{A}/namespaces/{B}/finalize", f"/api/v1/namespaces/{A}/nodes",
-        f"/api/v1/namespaces/{A}/nodes/x", f"/api/v1/namespaces/{A}/nodes/x/status",
-        f"{API}/namespaces/{A}/clusterroles", f"{API}/namespaces/{A}/clusterroles/whole",
-        f"{API}/namespaces/{A}/clusterrolebindings/whole", f"{API}/namespaces/{A}", f"{API}/namespaces/{A}/status",
-        f"/apis/batch/v1/namespaces/{A}", "/api/v1/configmaps/one", "/api/v1/configmaps",
-        f"{_MAPS}/one/status", f"{_MAPS}/one/scale", f"{_MAPS}/one/nothing", f"{_MAPS}/one/status/more",
-        f"/api/v1/namespaces/{A}/status", f"/api/v1/namespaces/{A}/finalize/x", f"/api/v1/namespaces/{A}/nothing",
-    )),
-    *(("GET", path) for path in (
-        _MAPS, f"{_MAPS}/", f"{_MAPS}/one", f"{_MAPS}/one/", f"{_MAPS}//", f"{_MAPS}//one", f"/{_MAPS}",
-        f"//{_MAPS}/one",
-        f"/api/v1//namespaces/{A}/configmaps", f"/api/v1/namespaces//{A}/configmaps", "/api/v1/namespaces//configmaps",
-        f"/api//v1/namespaces/{A}/configmaps", f"/api/v1/namespaces/{A}//configmaps/one",
-        f"/api/v1/namespaces/{A}%2Fconfigmaps", f"/api/v1/namespaces/{A}/configmaps%2Fone", f"{_MAPS}/%6Fne",
-        f"/api/v1/namespaces/{A}/../{B}/configmaps", f"/api/v1/namespaces/{A}/%2e%2e/{B}/configmaps",
-        f"{_MAPS}/..", f"{_MAPS}/.", f"{_MAPS}/../configmaps/one", f"/api/v1/./namespaces/{A}/configmaps",
-        f"{_MAPS}/one%00", f"{_MAPS}/one;x=y", f"/API/v1/namespaces/{A}/configmaps",
-        f"/api/V1/namespaces/{A}/configmaps",
-        f"/api/v1/namespaces/{A}/ConfigMaps", f"/api/v1/Namespaces/{A}/configmaps", f"/api/v1/namespaces/{A.upper()}",
-        f"/api/v2/namespaces/{A}/configmaps", f"/apis/v1/namespaces/{A}/configmaps",
-        f"/apis//v1/namespaces/{A}/configmaps",
-        f"/apis/none.example.com/v1/namespaces/{A}/things", "/api/v1/nothing", "/api/v1/namespaces",
-        "/api/v1/namespaces/",
-        f"/api/v1/namespaces/{A}", f"/api/v1/namespaces/{A}/", "/api/v1/", "/api/", "/apis/", f"{API}/",
-        f"/apis/{GROUP}/",
-        f"{_MAPS}?fieldSelector=metadata.name%3Done", f"{_MAPS}?fieldSelector=metadata.name%3Dtwo",
-        f"{_MAPS}?fieldSelector=metadata.name%3D%3Done", f"{_MAPS}?fieldSelector=metadata.name!%3Done",
-        f"{_MAPS}?fieldSelector=metadata.name%3Done,metadata.namespace%3D{A}",
-        f"{_MAPS}?fieldSelector=metadata.namespace%3D{A},metadata.name%3Done",
-        f"{_MAPS}?fieldSelector=metadata.name%3Done,metadata.name%3Dtwo", f"{_MAPS}?fieldSelector=metadata.name%3D..",
-        f"{_MAPS}?fieldSelector=metadata.name%3D", f"{_MAPS}?labelSelector=metadata.name%3Done",
-        f"{_MAPS}?fieldSelector=metadata.name%3Done&watch=1&timeoutSeconds=1",
-        f"{_MAPS}?watch=1&timeoutSeconds=1", f"{_MAPS}?watch=true&timeoutSeconds=1&fieldSelector=metadata.name%3Dtwo",
-        f"{_MAPS}/one?watch=false", "/version", "/metrics", "/nothing", "/", "/logs/x",
-    )),
-    ("DELETE", f"{_MAPS}?fieldSelector=metadata.name%3Dnone&dryRun=All"), ("DELETE", f"{_MAPS}?dryRun=All"),
-    ("OPTIONS", _MAPS), ("OPTIONS", f"{_MAPS}/one"), ("TRACE", _MAPS), ("BREW", f"{_MAPS}/one"), ("HEAD", "/version"),
-    ("POST", "/version"), ("DELETE", "/api"), ("PUT", "/apis"),
-    *(("POST", path) for path in (
-        "/apis/authorization.k8s.io/v1/subjectaccessreviews", "/apis/authorization.k8s.io/v1/localsubjectaccessreviews",
-        f"/apis/authorization.k8s.io/v1/namespaces/{A}/subjectaccessreviews",
-        f"/apis/authorization.k8s.io/v1/namespaces/{A}/selfsubjectaccessreviews",
-        f"/apis/authorization.k8s.io/v1/namespaces/{A}/localsubjectaccessreviews/x",
-        f"/apis/authentication.k8s.io/v1/namespaces/{A}/tokenreviews", "/apis/authentication.k8s.io/v1/tokenreviews/x",
-    )),
-]  # fmt: skip
+    *(
+        (method, path)
+        for method in ("GET", "DELETE", "PUT", "PATCH", "POST")
+        for path in (
+            f"/api/v1/namespaces/{A}/namespaces/{B}",
+            f"/api/v1/namespaces/{A}/namespaces/{A}",
+            f"/api/v1/namespaces/{A}/namespaces",
+            f"/api/v1/namespaces/{A}/namespaces/{B}/status",
+            f"/api/v1/namespaces/{A}/namespaces/{B}/finalize",
+            f"/api/v1/namespaces/{A}/nodes",
+            f"/api/v1/namespaces/{A}/nodes/x",
+            f"/api/v1/namespaces/{A}/nodes/x/status",
+            f"{API}/namespaces/{A}/clusterroles",
+            f"{API}/namespaces/{A}/clusterroles/whole",
+            f"{API}/namespaces/{A}/clusterrolebindings/whole",
+            f"{API}/namespaces/{A}",
+            f"{API}/namespaces/{A}/status",
+            f"/apis/batch/v1/namespaces/{A}",
+            "/api/v1/configmaps/one",
+            "/api/v1/configmaps",
+            f"{_MAPS}/one/status",
+            f"{_MAPS}/one/scale",
+            f"{_MAPS}/one/nothing",
+            f"{_MAPS}/one/status/more",
+            f"/api/v1/namespaces/{A}/status",
+            f"/api/v1/namespaces/{A}/finalize/x",
+            f"/api/v1/namespaces/{A}/nothing",
+        )
+    ),
+    *(
+        ("GET", path)
+        for path in (
+            _MAPS,
+            f"{_MAPS}/",
+            f"{_MAPS}/one",
+            f"{_MAPS}/one/",
+            f"{_MAPS}//",
+            f"{_MAPS}//one",
+            f"/{_MAPS}",
+            f"//{_MAPS}/one",
+            f"/api/v1//namespaces/{A}/configmaps",
+            f"/api/v1/namespaces//{A}/configmaps",
+            "/api/v1/namespaces//configmaps",
+            f"/api//v1/namespaces/{A}/configmaps",
+            f"/api/v1/namespaces/{A}//configmaps/one",
+            f"/api/v1/namespaces/{A}%2Fconfigmaps",
+            f"/api/v1/namespaces/{A}/configmaps%2Fone",
+            f"{_MAPS}/%6Fne",
+            f"/api/v1/namespaces/{A}/../{B}/configmaps",
+            f"/api/v1/namespaces/{A}/%2e%2e/{B}/configmaps",
+            f"{_MAPS}/..",
+            f"{_MAPS}/.",
+            f"{_MAPS}/../configmaps/one",
+            f"/api/v1/./namespaces/{A}/configmaps",
+            f"{_MAPS}/one%00",
+            f"{_MAPS}/one;x=y",
+            f"/API/v1/namespaces/{A}/configmaps",
+            f"/api/V1/namespaces/{A}/configmaps",
+            f"/api/v1/namespaces/{A}/ConfigMaps",
+            f"/api/v1/Namespaces/{A}/configmaps",
+            f"/api/v1/namespaces/{A.upper()}",
+            f"/api/v2/namespaces/{A}/configmaps",
+            f"/apis/v1/namespaces/{A}/configmaps",
+            f"/apis//v1/namespaces/{A}/configmaps",
+            f"/apis/none.example.com/v1/namespaces/{A}/things",
+            "/api/v1/nothing",
+            "/api/v1/namespaces",
+            "/api/v1/namespaces/",
+            f"/api/v1/namespaces/{A}",
+            f"/api/v1/namespaces/{A}/",
+            "/api/v1/",
+            "/api/",
+            "/apis/",
+            f"{API}/",
+            f"/apis/{GROUP}/",
+            f"{_MAPS}?fieldSelector=metadata.name%3Done",
+            f"{_MAPS}?fieldSelector=metadata.name%3Dtwo",
+            f"{_MAPS}?fieldSelector=metadata.name%3D%3Done",
+            f"{_MAPS}?fieldSelector=metadata.name!%3Done",
+            f"{_MAPS}?fieldSelector=metadata.name%3Done,metadata.namespace%3D{A}",
+            f"{_MAPS}?fieldSelector=metadata.namespace%3D{A},metadata.name%3Done",
+            f"{_MAPS}?fieldSelector=metadata.name%3Done,metadata.name%3Dtwo",
+            f"{_MAPS}?fieldSelector=metadata.name%3D..",
+            f"{_MAPS}?fieldSelector=metadata.name%3D",
+            f"{_MAPS}?labelSelector=metadata.name%3Done",
+            f"{_MAPS}?fieldSelector=metadata.name%3Done&watch=1&timeoutSeconds=1",
+            f"{_MAPS}?watch=1&timeoutSeconds=1",
+            f"{_MAPS}?watch=true&timeoutSeconds=1&fieldSelector=metadata.name%3Dtwo",
+            f"{_MAPS}/one?watch=false",
+            "/version",
+            "/metrics",
+            "/nothing",
+            "/",
+            "/logs/x",
+        )
+    ),
+    ("DELETE", f"{_MAPS}?fieldSelector=metadata.name%3Dnone&dryRun=All"),
+    ("DELETE", f"{_MAPS}?dryRun=All"),
+    ("OPTIONS", _MAPS),
+    ("OPTIONS", f"{_MAPS}/one"),
+    ("TRACE", _MAPS),
+    ("BREW", f"{_MAPS}/one"),
+    ("HEAD", "/version"),
+    ("POST", "/version"),
+    ("DELETE", "/api"),
+    ("PUT", "/apis"),
+    *(
+        ("POST", path)
+        for path in (
+            "/apis/authorization.k8s.io/v1/subjectaccessreviews",
+            "/apis/authorization.k8s.io/v1/localsubjectaccessreviews",
+            f"/apis/authorization.k8s.io/v1/namespaces/{A}/subjectaccessreviews",
+            f"/apis/authorization.k8s.io/v1/namespaces/{A}/selfsubjectaccessreviews",
+            f"/apis/authorization.k8s.io/v1/namespaces/{A}/localsubjectaccessreviews/x",
+            f"/apis/authentication.k8s.io/v1/namespaces/{A}/tokenreviews",
+            "/apis/authentication.k8s.io/v1/tokenreviews/x",
+        )
+    ),
+]
 PATH_USERS = ("", "root-in-a", "one-map", "nobody")
 
 # Headers of impersonation, as asked by the user "actor", and for what each is refused or who results
@@ -226,18 +310,20 @@ ACTING: dict[str, list[tuple[str, str]]] = {
     "an extra": [("impersonate-user", "jane"), ("impersonate-extra-scopes", "view")],
     "another value of an extra": [("impersonate-user", "jane"), ("impersonate-extra-scopes", "edit")],
     "two values of an extra": [
-        ("impersonate-user", "jane"), ("impersonate-extra-scopes", "view"), ("impersonate-extra-scopes", "edit")],
+        ("impersonate-user", "jane"),
+        ("impersonate-extra-scopes", "view"),
+        ("impersonate-extra-scopes", "edit"),
+    ],
     "another extra": [("impersonate-user", "jane"), ("impersonate-extra-other", "view")],
     "an encoded extra": [("impersonate-user", "jane"), ("impersonate-extra-s%63opes", "view")],
     "an account": [("impersonate-user", f"system:serviceaccount:{A}:robot")],
-    "an account with a group": [
-        ("impersonate-user", f"system:serviceaccount:{A}:robot"), ("impersonate-group", "dev")],
+    "an account with a group": [("impersonate-user", f"system:serviceaccount:{A}:robot"), ("impersonate-group", "dev")],
     "an account of another namespace": [("impersonate-user", f"system:serviceaccount:{B}:robot")],
     "another account": [("impersonate-user", f"system:serviceaccount:{A}:other")],
     "an account that is none": [("impersonate-user", f"system:serviceaccount:{A}:Robot:x")],
     "an account without a namespace": [("impersonate-user", "system:serviceaccount::robot")],
     "a name beyond ASCII": [("impersonate-user", "jané")],
-}  # fmt: skip
+}
 
 _AT = "/apis/authorization.k8s.io/v1"
 _RESOURCE = {"verb": "get", "resource": "pods", "namespace": A}
@@ -245,8 +331,10 @@ _SPEC = {"user": "u", "resourceAttributes": _RESOURCE}
 # what -> (path, body)
 REVIEWS: dict[str, tuple[str, Any]] = {
     "no spec": (f"{_AT}/subjectaccessreviews", {}),
-    "nulls, as clients write them": (f"{_AT}/subjectaccessreviews", {
-        "metadata": {"creationTimestamp": None, "name": None}, "spec": {**_SPEC, "groups": None, "extra": None}}),
+    "nulls, as clients write them": (
+        f"{_AT}/subjectaccessreviews",
+        {"metadata": {"creationTimestamp": None, "name": None}, "spec": {**_SPEC, "groups": None, "extra": None}},
+    ),
     "a spec that is text": (f"{_AT}/subjectaccessreviews", {"spec": "x"}),
     "a spec that is a list": (f"{_AT}/subjectaccessreviews", {"spec": []}),
     "groups that are a number": (f"{_AT}/subjectaccessreviews", {"spec": {**_SPEC, "groups": 5}}),
@@ -260,13 +348,21 @@ REVIEWS: dict[str, tuple[str, Any]] = {
     "attributes that are text": (f"{_AT}/subjectaccessreviews", {"spec": {"user": "u", "resourceAttributes": "x"}}),
     "attributes that are a list": (f"{_AT}/subjectaccessreviews", {"spec": {"user": "u", "resourceAttributes": []}}),
     "a verb that is a list": (
-        f"{_AT}/subjectaccessreviews", {"spec": {"user": "u", "resourceAttributes": {**_RESOURCE, "verb": ["get"]}}}),
+        f"{_AT}/subjectaccessreviews",
+        {"spec": {"user": "u", "resourceAttributes": {**_RESOURCE, "verb": ["get"]}}},
+    ),
     "a name that is null": (
-        f"{_AT}/subjectaccessreviews", {"spec": {"user": "u", "resourceAttributes": {**_RESOURCE, "name": None}}}),
+        f"{_AT}/subjectaccessreviews",
+        {"spec": {"user": "u", "resourceAttributes": {**_RESOURCE, "name": None}}},
+    ),
     "a path that is a number": (
-        f"{_AT}/subjectaccessreviews", {"spec": {"user": "u", "nonResourceAttributes": {"verb": "get", "path": 1}}}),
+        f"{_AT}/subjectaccessreviews",
+        {"spec": {"user": "u", "nonResourceAttributes": {"verb": "get", "path": 1}}},
+    ),
     "both kinds of attributes": (
-        f"{_AT}/subjectaccessreviews", {"spec": {**_SPEC, "nonResourceAttributes": {"verb": "get", "path": "/"}}}),
+        f"{_AT}/subjectaccessreviews",
+        {"spec": {**_SPEC, "nonResourceAttributes": {"verb": "get", "path": "/"}}},
+    ),
     "a name of its own": (f"{_AT}/subjectaccessreviews", {"metadata": {"name": "x"}, "spec": _SPEC}),
     "metadata that is text": (f"{_AT}/subjectaccessreviews", {"metadata": "x", "spec": _SPEC}),
     "self, no attributes": (f"{_AT}/selfsubjectaccessreviews", {"spec": {}}),
@@ -275,18 +371,26 @@ REVIEWS: dict[str, tuple[str, Any]] = {
     "rules of a number": (f"{_AT}/selfsubjectrulesreviews", {"spec": {"namespace": 7}}),
     "local": (f"{_AT}/namespaces/{A}/localsubjectaccessreviews", {"spec": _SPEC}),
     "local, named so": (
-        f"{_AT}/namespaces/{A}/localsubjectaccessreviews", {"metadata": {"namespace": A}, "spec": _SPEC}),
+        f"{_AT}/namespaces/{A}/localsubjectaccessreviews",
+        {"metadata": {"namespace": A}, "spec": _SPEC},
+    ),
     "local, named otherwise": (
-        f"{_AT}/namespaces/{A}/localsubjectaccessreviews", {"metadata": {"namespace": B}, "spec": _SPEC}),
+        f"{_AT}/namespaces/{A}/localsubjectaccessreviews",
+        {"metadata": {"namespace": B}, "spec": _SPEC},
+    ),
     "local about another namespace": (f"{_AT}/namespaces/{B}/localsubjectaccessreviews", {"spec": _SPEC}),
     "local about no namespace": (
         f"{_AT}/namespaces/{A}/localsubjectaccessreviews",
-        {"spec": {"user": "u", "resourceAttributes": {"verb": "get", "resource": "pods"}}}),
+        {"spec": {"user": "u", "resourceAttributes": {"verb": "get", "resource": "pods"}}},
+    ),
     "local about a path": (
         f"{_AT}/namespaces/{A}/localsubjectaccessreviews",
-        {"spec": {"user": "u", "nonResourceAttributes": {"verb": "get", "path": "/"}}}),
+        {"spec": {"user": "u", "nonResourceAttributes": {"verb": "get", "path": "/"}}},
+    ),
     "a token that is a number": ("/apis/authentication.k8s.io/v1/tokenreviews", {"spec": {"token": 5}}),
     "no token": ("/apis/authentication.k8s.io/v1/tokenreviews", {"spec": {}}),
     "audiences that are text": (
-        "/apis/authentication.k8s.io/v1/tokenreviews", {"spec": {"token": "x", "audiences": "a"}}),
-}  # fmt: skip
+        "/apis/authentication.k8s.io/v1/tokenreviews",
+        {"spec": {"token": "x", "audiences": "a"}},
+    ),
+}

@@ -44,9 +44,11 @@ def config_map(name: str, **data: str) -> dict[str, Any]:
 def job(name: str, **container: Any) -> dict[str, Any]:
     pod = {"spec": {"containers": [{"name": "pytorch", "image": "x", **container}]}}
     return {
-        "apiVersion": "kubeflow.org/v1", "kind": "PyTorchJob", "metadata": {"name": name},
+        "apiVersion": "kubeflow.org/v1",
+        "kind": "PyTorchJob",
+        "metadata": {"name": name},
         "spec": {"pytorchReplicaSpecs": {"Worker": {"replicas": 1, "template": pod}}},
-    }  # fmt: skip
+    }
 
 
 # -- depth
@@ -107,7 +109,7 @@ DEEP: list[tuple[str, str, str, str, bytes]] = [
     ("a job over REST", "POST", REST, YAML, b"[" * BRACKETS),
     ("a job over REST, JSON", "POST", REST, JSON, b"[" * BRACKETS),
     ("a question over REST", "POST", "/fleet/v1/what-if", YAML, b"- " * BRACKETS),
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize(("what", "method", "path", "media", "data"), DEEP, ids=[case[0] for case in DEEP])
@@ -128,9 +130,10 @@ async def test_a_user_without_rights_who_may_ask_what_they_may_ends_no_process(h
     async with hub.client("nobody-token") as client:
         for media in (YAML, JSON):
             answer = await client.post(
-                "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews", content=b"[" * BRACKETS,
+                "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews",
+                content=b"[" * BRACKETS,
                 headers={"content-type": media},
-            )  # fmt: skip
+            )
             assert answer.status_code in (400, 403, 413)
 
 
@@ -193,13 +196,11 @@ def aliases_of(text: bytes, count: int) -> bytes:
 BOMBS = {
     "text by aliases": aliases_of(b"x" * 1_000_000, 60),
     "nodes by aliases": b"a: &a [x,x,x,x,x,x,x,x,x,x]\n"
-    + b"".join(
-        f"{b}: &{b} [{','.join([f'*{a}'] * 10)}]\n".encode() for a, b in pairwise("abcdefgh")
-    ),
+    + b"".join(f"{b}: &{b} [{','.join([f'*{a}'] * 10)}]\n".encode() for a, b in pairwise("abcdefgh")),
     "merge keys": b"a: &a {" + b",".join(b"k%d: 1" % n for n in range(9000)) + b"}\nb: {<<: [" + b"*a," * 9000 + b"]}",
     "nodes": b"[" + b"1," * 150_000 + b"]",
     "documents": b"---\n" * 100_000,
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("bomb", BOMBS)
@@ -212,12 +213,30 @@ async def test_what_aliases_expand_to_is_bounded(hub: Hub, bomb: str) -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        "!!binary aGVsbG8=", "!!timestamp 2020-01-01", "!!set {a}", "!!omap [a: b]", "!!pairs [a: b]", "!!bool maybe",
-        "!!int abc", '!!int ""', "!!float abc", "!!float .inf", "!!float .nan", "1e999", "9" * 400, "9" * 5000,
-        "0x" + "f" * 5000, "!!map [[a, b]]", "!!map abc", "!!seq {a: b}", "!!str [a]", "!!null [a]", "!unknown a",
+        "!!binary aGVsbG8=",
+        "!!timestamp 2020-01-01",
+        "!!set {a}",
+        "!!omap [a: b]",
+        "!!pairs [a: b]",
+        "!!bool maybe",
+        "!!int abc",
+        '!!int ""',
+        "!!float abc",
+        "!!float .inf",
+        "!!float .nan",
+        "1e999",
+        "9" * 400,
+        "9" * 5000,
+        "0x" + "f" * 5000,
+        "!!map [[a, b]]",
+        "!!map abc",
+        "!!seq {a: b}",
+        "!!str [a]",
+        "!!null [a]",
+        "!unknown a",
         "*nowhere",
     ],
-)  # fmt: skip
+)
 async def test_yaml_that_json_cannot_say_is_refused(hub: Hub, text: str) -> None:
     body = f"apiVersion: v1\nkind: ConfigMap\nmetadata: {{name: a, labels: {{a: {text}}}}}".encode()
     async with hub.client() as client:
@@ -248,7 +267,7 @@ async def test_an_object_that_is_too_large_to_store_is_413_whichever_way_it_come
         ("PATCH", f"{MAPS}/kept?fieldManager=x", APPLY, config_map("kept", b=half)),
         ("PATCH", f"{MAPS}/fresh?fieldManager=x", APPLY, config_map("fresh", a=large)),
         ("POST", f"{MAPS}?dryRun=All", JSON, config_map("a", a=large)),
-    ]  # fmt: skip
+    ]
     async with hub.client() as client:
         for method, path, media, body in ways:
             answer = await client.request(method, path, content=orjson.dumps(body), headers={"content-type": media})

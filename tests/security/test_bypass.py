@@ -31,8 +31,11 @@ class Rights:
 
     def allowed(self, user: User, wanted: Attributes) -> bool:
         assert (wanted.verb, wanted.group, wanted.resource, wanted.namespace) == (
-            "bypass", "scheduling.x-k8s.io", "queues", "kube-queue",
-        )  # fmt: skip
+            "bypass",
+            "scheduling.x-k8s.io",
+            "queues",
+            "kube-queue",
+        )
         return user.name == "ann" or (user.name == "bob" and wanted.name == "root-a-x")
 
 
@@ -52,10 +55,11 @@ def tree(*, open_leaf: bool = False, required: str = "") -> Body:
     children = [node("a", namespaces=["default"]), node("b", namespaces=["team-b"]), inner]
     children += [node("open")] if open_leaf else []
     return {
-        "apiVersion": "scheduling.sigs.k8s.io/v1beta1", "kind": "ElasticQuotaTree",
+        "apiVersion": "scheduling.sigs.k8s.io/v1beta1",
+        "kind": "ElasticQuotaTree",
         "metadata": {"name": "t", "namespace": "kube-system"},
         "spec": {"root": {**node("root"), "min": room, "children": children}},
-    }  # fmt: skip
+    }
 
 
 async def world(hub: Hub, with_tree: Body | None = None, **how: Any) -> None:
@@ -63,12 +67,18 @@ async def world(hub: Hub, with_tree: Body | None = None, **how: Any) -> None:
         await hub.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
     await hub.create(with_tree or tree(**how))
     for leaf, path in (("a", "a"), ("b", "b"), ("deep", "inner/deep"), ("open", "open")):
-        await hub.made({
-            "apiVersion": "scheduling.x-k8s.io/v1alpha1", "kind": "Queue",
-            "metadata": {"name": f"root-{leaf}-x", "namespace": "kube-queue",
-                         "annotations": {"kube-queue/quota-fullname": f"root/{path}"}},
-            "spec": {"queuePolicy": "Priority"},
-        })  # fmt: skip
+        await hub.made(
+            {
+                "apiVersion": "scheduling.x-k8s.io/v1alpha1",
+                "kind": "Queue",
+                "metadata": {
+                    "name": f"root-{leaf}-x",
+                    "namespace": "kube-queue",
+                    "annotations": {"kube-queue/quota-fullname": f"root/{path}"},
+                },
+                "spec": {"queuePolicy": "Priority"},
+            }
+        )
     bypass.install(hub.objects, Rights())  # type: ignore[arg-type]
 
 
@@ -331,7 +341,8 @@ async def test_both_groups_of_policies_ask_for_the_right_over_http(group: str) -
 
 def test_of_the_roles_that_fleet_brings_only_cluster_admin_has_the_verb() -> None:
     having = [
-        name for name, rules in _ROLES.items()
+        name
+        for name, rules in _ROLES.items()
         if any({"bypass", "*"} & set(r["verbs"]) and {"queues", "*"} & set(r.get("resources", ())) for r in rules)
-    ]  # fmt: skip
+    ]
     assert having == ["cluster-admin"]

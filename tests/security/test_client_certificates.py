@@ -44,9 +44,7 @@ async def whoami(hub: Hub, pair: tuple[Path, Path] | None, token: str = "") -> t
         context.load_cert_chain(*pair)
     headers = {"authorization": f"Bearer {token}"} if token else {}
     async with httpx.AsyncClient(base_url=hub.server.url, verify=context, headers=headers, timeout=30) as client:
-        answer = await client.post(
-            SELF, json={"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"}
-        )  # fmt: skip
+        answer = await client.post(SELF, json={"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"})
         return answer.status_code, answer.json().get("status", {}).get("userInfo", {}) if answer.is_success else {}
 
 

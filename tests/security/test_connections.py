@@ -296,9 +296,10 @@ def _ended(sock: socket.socket) -> bool:
 @pytest.mark.parametrize("run", RUNNERS)
 @pytest.mark.parametrize("tls", [False, True], ids=["plain", "tls"])
 @pytest.mark.parametrize(
-    ("path", "more"), [("/large", b""), ("/large", b"connection: close\r\n"), ("/endless", b"")],
+    ("path", "more"),
+    [("/large", b""), ("/large", b"connection: close\r\n"), ("/endless", b"")],
     ids=["a large answer", "a last answer", "a stream"],
-)  # fmt: skip
+)
 def test_a_client_that_stops_reading_is_cut_off(run: Runner, tls: bool, path: str, more: bytes, tmp_path: Path) -> None:
     async def tell(server: Served) -> None:
         peer = await server.peer()

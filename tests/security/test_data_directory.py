@@ -121,9 +121,13 @@ def fingerprint(root: Path) -> dict[str, tuple[int, int, str]]:
 
 def started(root: Path, *command: str) -> subprocess.Popen[str]:
     return subprocess.Popen(
-        [str(BIN / "fleet"), *command, "--data-dir", str(root)], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-        stdin=subprocess.DEVNULL, text=True, env={k: v for k, v in os.environ.items() if not k.startswith("FLEET_")},
-    )  # fmt: skip
+        [str(BIN / "fleet"), *command, "--data-dir", str(root)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        stdin=subprocess.DEVNULL,
+        text=True,
+        env={k: v for k, v in os.environ.items() if not k.startswith("FLEET_")},
+    )
 
 
 def line_of(process: subprocess.Popen[str]) -> str:

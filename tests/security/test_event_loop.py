@@ -62,14 +62,25 @@ async def ask(hub: Hub, nasty: Nasty) -> tuple[int, Steps]:
             answer.append(int(str(message["status"])))
 
     scope = {
-        "type": "http", "asgi": {"version": "3.0"}, "http_version": "1.1", "method": nasty.method, "scheme": "https",
-        "path": unquote(nasty.path), "raw_path": nasty.path.encode(), "root_path": "", "state": {},
-        "query_string": nasty.query.encode(), "client": ("127.0.0.1", 1), "server": ("127.0.0.1", 2),
+        "type": "http",
+        "asgi": {"version": "3.0"},
+        "http_version": "1.1",
+        "method": nasty.method,
+        "scheme": "https",
+        "path": unquote(nasty.path),
+        "raw_path": nasty.path.encode(),
+        "root_path": "",
+        "state": {},
+        "query_string": nasty.query.encode(),
+        "client": ("127.0.0.1", 1),
+        "server": ("127.0.0.1", 2),
         "headers": [
-            (b"authorization", b"Bearer admin-token"), (b"content-type", nasty.media.encode()),
-            (b"accept", nasty.accept.encode()), *nasty.headers,
+            (b"authorization", b"Bearer admin-token"),
+            (b"content-type", nasty.media.encode()),
+            (b"accept", nasty.accept.encode()),
+            *nasty.headers,
         ],
-    }  # fmt: skip
+    }
     gc.collect()
     gc.freeze()  # a full collection walks over what this request made, not over the tests and objects before it
     with watched() as steps:

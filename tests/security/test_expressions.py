@@ -34,13 +34,16 @@ def crd(spec: dict[str, Any]) -> dict[str, Any]:
     schema = {"type": "object", "properties": {"spec": spec}}
     names = {"plural": "gadgets", "singular": "gadget", "kind": "Gadget", "listKind": "GadgetList"}
     return {
-        "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
         "metadata": {"name": "gadgets.example.com"},
         "spec": {
-            "group": "example.com", "scope": "Namespaced", "names": names,
+            "group": "example.com",
+            "scope": "Namespaced",
+            "names": names,
             "versions": [{"name": "v1", "served": True, "storage": True, "schema": {"openAPIV3Schema": schema}}],
         },
-    }  # fmt: skip
+    }
 
 
 def gadget(spec: dict[str, Any]) -> Kind:
@@ -116,15 +119,29 @@ THINGS = {
         "s": {"type": "string"},
         "word": {"type": "string"},
         "missing": {"type": "integer"},
-        "o": {"type": "array", "items": {"type": "object", "properties": {
-            "name": {"type": "string"}, "value": {"type": "integer"},
-            "tags": {"type": "array", "items": {"type": "string"}},
-        }}},
-        "parts": {"type": "array", "items": {"type": "object", "properties": {
-            "name": {"type": "string"}, "weight": {"type": "integer"},
-        }}},
+        "o": {
+            "type": "array",
+            "items": {
+                "type": "object",
+                "properties": {
+                    "name": {"type": "string"},
+                    "value": {"type": "integer"},
+                    "tags": {"type": "array", "items": {"type": "string"}},
+                },
+            },
+        },
+        "parts": {
+            "type": "array",
+            "items": {
+                "type": "object",
+                "properties": {
+                    "name": {"type": "string"},
+                    "weight": {"type": "integer"},
+                },
+            },
+        },
     },
-}  # fmt: skip
+}
 OVER = "no further validation rules will be run"
 
 
@@ -162,9 +179,10 @@ EXPENSIVE = [
 @pytest.mark.parametrize("size", [10, 20_000])
 def test_no_rule_takes_long_whatever_the_object(rule: str, size: int) -> None:
     value = {
-        "l": list(range(size)), "s": "ab" * size,
+        "l": list(range(size)),
+        "s": "ab" * size,
         "o": [{"name": f"n{i}", "value": i, "tags": ["x", "y"]} for i in range(size)],
-    }  # fmt: skip
+    }
     seconds, (found, spent) = cpu(lambda: outcome(rule, value))
     assert seconds < SECONDS_MAX
     assert (spent > COST_MAX) == any(OVER in text for text in found)
@@ -174,9 +192,10 @@ def test_rules_of_one_write_share_one_budget(monkeypatch: pytest.MonkeyPatch) ->
     """A cheap rule for each of many items: what they cost together counts."""
     rule = {"rule": "self.tags.all(t, self.tags.exists_one(u, u == t))", "message": "tags are unique"}
     item = {
-        "type": "object", "x-kubernetes-validations": [rule],
+        "type": "object",
+        "x-kubernetes-validations": [rule],
         "properties": {"tags": {"type": "array", "maxItems": 50, "items": {"type": "string", "maxLength": 9}}},
-    }  # fmt: skip
+    }
     schema = {"type": "object", "properties": {"items": {"type": "array", "maxItems": 5_000, "items": item}}}
     one = {"tags": [f"t{i}" for i in range(50)]}
     assert causes(schema, {"items": [one] * 3}) == []
@@ -208,11 +227,15 @@ def test_ordinary_rules_run() -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        "1" + "+1" * CHARACTERS_MAX, "1" + "+1" * 1_000, "(" * 1_000 + "1" + ")" * 1_000, "[" * 60 + "]" * 60,
-        "true?1:" * 100 + "1", "self" + ".a" * 2_000,
+        "1" + "+1" * CHARACTERS_MAX,
+        "1" + "+1" * 1_000,
+        "(" * 1_000 + "1" + ")" * 1_000,
+        "[" * 60 + "]" * 60,
+        "true?1:" * 100 + "1",
+        "self" + ".a" * 2_000,
     ],
     ids=["long", "chain", "brackets", "lists", "conditions", "fields"],
-)  # fmt: skip
+)
 def test_a_rule_that_would_need_a_deep_stack_is_refused(text: str) -> None:
     with pytest.raises(TooLarge):
         parse(text)
@@ -254,16 +277,22 @@ def test_a_rule_too_expensive_for_what_its_schema_lets_through_is_refused_with_i
 @pytest.mark.parametrize(
     "rule",
     [
-        "self == oldSelf", "self.size > 0 && self.size < 10", "self.tags.all(t, t.startsWith('a'))",
-        "has(self.word) != has(self.size)", "self.tags.exists(t, t == 'a')", "size(self.word) < 64",
+        "self == oldSelf",
+        "self.size > 0 && self.size < 10",
+        "self.tags.all(t, t.startsWith('a'))",
+        "has(self.word) != has(self.size)",
+        "self.tags.exists(t, t == 'a')",
+        "size(self.word) < 64",
     ],
-)  # fmt: skip
+)
 def test_common_rules_pass_with_nothing_bounded(rule: str) -> None:
     schema = {
-        "type": "object", "x-kubernetes-validations": [{"rule": rule}],
+        "type": "object",
+        "x-kubernetes-validations": [{"rule": rule}],
         "properties": {
-            "size": {"type": "integer"}, "word": {"type": "string"},
+            "size": {"type": "integer"},
+            "word": {"type": "string"},
             "tags": {"type": "array", "items": {"type": "string"}},
         },
-    }  # fmt: skip
+    }
     assert validate(crd(schema)) == []

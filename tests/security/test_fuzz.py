@@ -50,52 +50,86 @@ SETTINGS = settings(
     print_blob=True,
 )
 GADGET = {
-    "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+    "apiVersion": "apiextensions.k8s.io/v1",
+    "kind": "CustomResourceDefinition",
     "metadata": {"name": "gadgets.example.com"},
     "spec": {
-        "group": "example.com", "scope": "Namespaced",
+        "group": "example.com",
+        "scope": "Namespaced",
         "names": {"plural": "gadgets", "kind": "Gadget", "singular": "gadget", "listKind": "GadgetList"},
-        "versions": [{
-            "name": "v1", "served": True, "storage": True,
-            "subresources": {"status": {}, "scale": {
-                "specReplicasPath": ".spec.size", "statusReplicasPath": ".status.size"}},
-            "additionalPrinterColumns": [
-                {"name": "Size", "type": "integer", "jsonPath": ".spec.size"},
-                {"name": "Ready", "type": "string", "jsonPath": '.status.conditions[?(@.type=="Ready")].status'},
-                {"name": "Since", "type": "date", "jsonPath": ".spec.since"},
-            ],
-            "schema": {"openAPIV3Schema": {"type": "object", "properties": {
-                "spec": {
-                    "type": "object", "required": ["size"],
-                    "properties": {
-                        "size": {"type": "integer", "minimum": 1, "maximum": 9},
-                        "since": {"type": "string", "format": "date-time"},
-                        "word": {"type": "string", "pattern": "^(a+)+$", "maxLength": 40},
-                        "share": {"type": "number"}, "on": {"type": "boolean"},
-                        "some": {"anyOf": [{"type": "integer"}, {"type": "string"}],
-                                 "x-kubernetes-int-or-string": True},
-                        "free": {"type": "object", "x-kubernetes-preserve-unknown-fields": True},
-                        "tags": {"type": "array", "x-kubernetes-list-type": "set", "items": {"type": "string"}},
-                        "parts": {
-                            "type": "array", "x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["name"],
-                            "items": {"type": "object", "required": ["name"], "properties": {
-                                "name": {"type": "string"}, "weight": {"type": "integer", "default": 1},
-                                "why": {"type": "string", "nullable": True}}},
-                        },
-                        "labels": {"type": "object", "additionalProperties": {"type": "string"}},
-                        "template": {"x-fleet-schema-from": "io.k8s.api.core.v1.PodTemplateSpec"},
-                    },
-                    "x-kubernetes-validations": [
-                        {"rule": "!has(self.parts) || self.parts.all(p, p.weight < 100)", "message": "too heavy"},
-                        {"rule": "!has(self.word) || self.word.matches('^a')",
-                         "messageExpression": "'no: ' + self.word"},
-                    ],
+        "versions": [
+            {
+                "name": "v1",
+                "served": True,
+                "storage": True,
+                "subresources": {
+                    "status": {},
+                    "scale": {"specReplicasPath": ".spec.size", "statusReplicasPath": ".status.size"},
                 },
-                "status": {"type": "object", "x-kubernetes-preserve-unknown-fields": True},
-            }}},
-        }],
+                "additionalPrinterColumns": [
+                    {"name": "Size", "type": "integer", "jsonPath": ".spec.size"},
+                    {"name": "Ready", "type": "string", "jsonPath": '.status.conditions[?(@.type=="Ready")].status'},
+                    {"name": "Since", "type": "date", "jsonPath": ".spec.since"},
+                ],
+                "schema": {
+                    "openAPIV3Schema": {
+                        "type": "object",
+                        "properties": {
+                            "spec": {
+                                "type": "object",
+                                "required": ["size"],
+                                "properties": {
+                                    "size": {"type": "integer", "minimum": 1, "maximum": 9},
+                                    "since": {"type": "string", "format": "date-time"},
+                                    "word": {"type": "string", "pattern": "^(a+)+$", "maxLength": 40},
+                                    "share": {"type": "number"},
+                                    "on": {"type": "boolean"},
+                                    "some": {
+                                        "anyOf": [{"type": "integer"}, {"type": "string"}],
+                                        "x-kubernetes-int-or-string": True,
+                                    },
+                                    "free": {"type": "object", "x-kubernetes-preserve-unknown-fields": True},
+                                    "tags": {
+                                        "type": "array",
+                                        "x-kubernetes-list-type": "set",
+                                        "items": {"type": "string"},
+                                    },
+                                    "parts": {
+                                        "type": "array",
+                                        "x-kubernetes-list-type": "map",
+                                        "x-kubernetes-list-map-keys": ["name"],
+                                        "items": {
+                                            "type": "object",
+                                            "required": ["name"],
+                                            "properties": {
+                                                "name": {"type": "string"},
+                                                "weight": {"type": "integer", "default": 1},
+                                                "why": {"type": "string", "nullable": True},
+                                            },
+                                        },
+                                    },
+                                    "labels": {"type": "object", "additionalProperties": {"type": "string"}},
+                                    "template": {"x-fleet-schema-from": "io.k8s.api.core.v1.PodTemplateSpec"},
+                                },
+                                "x-kubernetes-validations": [
+                                    {
+                                        "rule": "!has(self.parts) || self.parts.all(p, p.weight < 100)",
+                                        "message": "too heavy",
+                                    },
+                                    {
+                                        "rule": "!has(self.word) || self.word.matches('^a')",
+                                        "messageExpression": "'no: ' + self.word",
+                                    },
+                                ],
+                            },
+                            "status": {"type": "object", "x-kubernetes-preserve-unknown-fields": True},
+                        },
+                    }
+                },
+            }
+        ],
     },
-}  # fmt: skip
+}
 
 
 def namespace_of(kind: Kind) -> str:
@@ -122,9 +156,16 @@ class World:
         headers = [(b"authorization", b"Bearer admin-token"), (b"content-type", media.encode())]
         headers += [(b"accept", accept.encode())] if accept else []
         scope = {
-            "type": "http", "method": method, "path": path, "raw_path": path.encode(), "headers": headers,
-            "query_string": query.encode(), "client": ("127.0.0.1", 1), "server": ("127.0.0.1", 2), "scheme": "https",
-        }  # fmt: skip
+            "type": "http",
+            "method": method,
+            "path": path,
+            "raw_path": path.encode(),
+            "headers": headers,
+            "query_string": query.encode(),
+            "client": ("127.0.0.1", 1),
+            "server": ("127.0.0.1", 2),
+            "scheme": "https",
+        }
         sent: list[Any] = []
 
         async def receive() -> Any:
@@ -261,8 +302,13 @@ async def _change(world: World, rng: Random, kind: Kind, good: Any, mutation: st
         case "below":
             await _below(world, rng, kind, mutation, path)
         case "delete":
-            options = {"preconditions": {"uid": "a", "resourceVersion": "1"}, "gracePeriodSeconds": 1,
-                       "propagationPolicy": "Background", "dryRun": ["All"], "orphanDependents": None}  # fmt: skip
+            options = {
+                "preconditions": {"uid": "a", "resourceVersion": "1"},
+                "gracePeriodSeconds": 1,
+                "propagationPolicy": "Background",
+                "dryRun": ["All"],
+                "orphanDependents": None,
+            }
             await world.ask("DELETE", path, encoded(mutated(rng, options, mutation)[0]))
         case "json":
             value = bad

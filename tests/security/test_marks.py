@@ -117,9 +117,11 @@ async def test_the_creator_of_a_copied_manifest_is_who_submits_it(hub: Hub) -> N
 async def test_bindings_and_units_are_made_by_the_hub_alone(hub: Hub, api_version: str, kind: str) -> None:
     resource = {"apiVersion": "v1", "kind": "Secret", "namespace": "fleet-system", "name": "member-cfa"}
     forged = {
-        "apiVersion": api_version, "kind": kind, "metadata": {"name": "x", "namespace": "default"},
+        "apiVersion": api_version,
+        "kind": kind,
+        "metadata": {"name": "x", "namespace": "default"},
         "spec": {"resource": resource, "clusters": [{"name": "cfb"}], "queue": "q", "priority": 1},
-    }  # fmt: skip
+    }
     refusal = await hub.refused(forged)
     assert refusal.code == 403 and "the hub makes a" in refusal.message
 

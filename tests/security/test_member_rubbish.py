@@ -38,20 +38,25 @@ POD: Body = {
     "apiVersion": "v1",
     "kind": "Pod",
     "metadata": {
-        "name": "good", "namespace": "default", "uid": "good", "creationTimestamp": "2025-01-01T00:00:00Z",
+        "name": "good",
+        "namespace": "default",
+        "uid": "good",
+        "creationTimestamp": "2025-01-01T00:00:00Z",
         "labels": {LABEL_HUB: "hub", LABEL_BINDING: "b", LABEL_COMPONENT: "worker", "fleet.io/attempt": "1"},
         "annotations": {"fleet.io/checkpoint-at": "2025-01-01T00:00:00Z"},
     },
     "spec": {
-        "nodeName": "good", "initContainers": [{"name": "i", "resources": {"limits": {"cpu": "1"}}}],
+        "nodeName": "good",
+        "initContainers": [{"name": "i", "resources": {"limits": {"cpu": "1"}}}],
         "containers": [{"name": "c", "resources": {"requests": {"cpu": "1"}, "limits": {"nvidia.com/gpu": "1"}}}],
         "overhead": {"cpu": "1m"},
     },
     "status": {
-        "phase": "Running", "conditions": [{"type": "Ready", "status": "True"}],
+        "phase": "Running",
+        "conditions": [{"type": "Ready", "status": "True"}],
         "containerStatuses": [{"name": "c", "state": {"terminated": {"exitCode": 1, "reason": "Error"}}}],
     },
-}  # fmt: skip
+}
 
 
 def rubbish(body: Body) -> list[Any]:
@@ -131,7 +136,9 @@ GROUPS: Body = {
                     "version": "v1",
                     "resources": [
                         {
-                            "resource": "deployments", "responseKind": {"kind": "Deployment"}, "scope": "Namespaced",
+                            "resource": "deployments",
+                            "responseKind": {"kind": "Deployment"},
+                            "scope": "Namespaced",
                             "verbs": ["list"],
                         }
                     ],
@@ -139,7 +146,7 @@ GROUPS: Body = {
             ],
         }
     ],
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("value", [*WRONG, MISSING], ids=[*map(repr, WRONG), "missing"])

@@ -113,12 +113,14 @@ def test_an_outcome_and_an_unreachable_member_say_one_line() -> None:
 def test_pods_and_nodes_keep_lines() -> None:
     pod = copy.deepcopy(POD)
     pod["status"] = {
-        "phase": "Failed", "reason": EVIL, "message": EVIL,
+        "phase": "Failed",
+        "reason": EVIL,
+        "message": EVIL,
         "conditions": [{"type": "DisruptionTarget", "status": "True", "reason": EVIL}],
         "containerStatuses": [
             {"name": EVIL, "state": {"terminated": {"exitCode": 1, "reason": EVIL}}} for _ in range(1000)
         ],
-    }  # fmt: skip
+    }
     view = read_pod("cfa", pod, NOTHING)
     assert all(map(fit, (view.reason, view.failed_with, view.disruption, *(reason for _, reason in view.exits))))
     assert len(view.exits) == 64
@@ -145,8 +147,9 @@ def test_the_status_of_a_copy_has_lines_for_people_and_an_end() -> None:
     job: Body = {"metadata": copy.deepcopy(POD["metadata"]), "spec": {}}
     job["status"] = {
         "conditions": [{"type": "Failed", "status": "True", "reason": EVIL, "message": EVIL}],
-        "applicationState": {"errorMessage": EVIL}, "jobs": [{"data": "a: 1\nb: 2\n"}],
-    }  # fmt: skip
+        "applicationState": {"errorMessage": EVIL},
+        "jobs": [{"data": "a: 1\nb: 2\n"}],
+    }
     dispatched.put(JOBS, job)
     kept = dispatched.find(Key("kubeflow.org", "pytorchjobs", "default", "good"))
     assert kept is not None

@@ -28,9 +28,11 @@ OTHERS = [
     {"origin": "https://evil.example", "authorization": "Basic YTpi"},
 ]
 WEBSOCKET = {
-    "connection": "upgrade", "upgrade": "websocket", "sec-websocket-version": "13",
+    "connection": "upgrade",
+    "upgrade": "websocket",
+    "sec-websocket-version": "13",
     "sec-websocket-key": "dGhlIHNhbXBsZSBub25jZQ==",
-}  # fmt: skip
+}
 
 
 @pytest.fixture

@@ -34,8 +34,9 @@ def plain(path: str, value: Any = "x", operator: str = "replace") -> Body:
 
 
 def inside(path: str, sub_path: str = "/a", value: Any = "x") -> Body:
-    return {"fieldOverrider": [{"fieldPath": path, "json": [
-        {"subPath": sub_path, "operator": "replace", "value": value}]}]}  # fmt: skip
+    return {
+        "fieldOverrider": [{"fieldPath": path, "json": [{"subPath": sub_path, "operator": "replace", "value": value}]}]
+    }
 
 
 A_TENANTS = [
@@ -54,9 +55,12 @@ A_TENANTS = [
     plain("/metadata/annotations", {"team": "x"}, "add"),
     {"labelsOverrider": [{"operator": "add", "value": {"team": "x"}}]},
     {"imageOverrider": [{"component": "Registry", "operator": "replace", "value": "mirror.example"}]},
-    {"imageOverrider": [{"component": "Tag", "operator": "replace", "value": "2",
-                         "predicate": {"path": f"{CONTAINER}/image"}}]},
-]  # fmt: skip
+    {
+        "imageOverrider": [
+            {"component": "Tag", "operator": "replace", "value": "2", "predicate": {"path": f"{CONTAINER}/image"}}
+        ]
+    },
+]
 AN_ADMINISTRATORS = [
     inside("/data/settings.json"),
     inside(f"{WORKER}/spec/serviceAccountName"),
@@ -96,9 +100,12 @@ NOBODYS = [
     plain("/metadata/labels", {"fleet.io/binding": "x"}),
     {"labelsOverrider": [{"operator": "remove", "value": {"fleet.io/binding": ""}}]},
     {"annotationsOverrider": [{"operator": "add", "value": {"fleet.io/users": '["x"]'}}]},
-    {"imageOverrider": [{"component": "Tag", "operator": "replace", "value": "x",
-                         "predicate": {"path": "/metadata/namespace"}}]},
-]  # fmt: skip
+    {
+        "imageOverrider": [
+            {"component": "Tag", "operator": "replace", "value": "x", "predicate": {"path": "/metadata/namespace"}}
+        ]
+    },
+]
 
 
 @pytest.mark.parametrize("overriders", A_TENANTS)
@@ -126,15 +133,22 @@ async def test_nobodys_policy_changes_what_an_object_is(hub: Hub, overriders: Bo
 def placed(job: Body, replicas: int = 2, gpus: str = "1") -> Body:
     asked = {"resourceRequest": {"cpu": "1", "memory": "1Gi", "nvidia.com/gpu": gpus}}
     return {
-        "metadata": {"name": "one-pytorchjob", "namespace": "default", "uid": "b1",
-                     "annotations": {"fleet.io/attempt": "1"}},
-        "spec": {
-            "gang": True, "clusters": [{"name": "cfa"}],
-            "resource": {"apiVersion": job["apiVersion"], "kind": job["kind"], "name": "one", "namespace": "default"},
-            "components": [{"name": "master", "replicas": 1, "replicaRequirements": asked},
-                           {"name": "worker", "replicas": replicas, "replicaRequirements": asked}],
+        "metadata": {
+            "name": "one-pytorchjob",
+            "namespace": "default",
+            "uid": "b1",
+            "annotations": {"fleet.io/attempt": "1"},
         },
-    }  # fmt: skip
+        "spec": {
+            "gang": True,
+            "clusters": [{"name": "cfa"}],
+            "resource": {"apiVersion": job["apiVersion"], "kind": job["kind"], "name": "one", "namespace": "default"},
+            "components": [
+                {"name": "master", "replicas": 1, "replicaRequirements": asked},
+                {"name": "worker", "replicas": replicas, "replicaRequirements": asked},
+            ],
+        },
+    }
 
 
 @pytest.mark.parametrize("overriders", [*AN_ADMINISTRATORS, *NOBODYS])
@@ -149,10 +163,13 @@ def test_a_stored_policy_of_a_tenant_is_told_instead_of_applied(overriders: Body
     [
         ("/spec/pytorchReplicaSpecs/Worker/replicas", 24, "24 replicas of worker, 2 admitted"),
         (f"{CONTAINER}/resources/limits/nvidia.com~1gpu", "8", "worker asks for 8 nvidia.com/gpu a pod, 1 admitted"),
-        ("/spec/pytorchReplicaSpecs/Evaluator", {"replicas": 1, "template": {"spec": {"containers": [{}]}}},
-         "evaluator was not admitted"),
+        (
+            "/spec/pytorchReplicaSpecs/Evaluator",
+            {"replicas": 1, "template": {"spec": {"containers": [{}]}}},
+            "evaluator was not admitted",
+        ),
     ],
-)  # fmt: skip
+)
 def test_no_policy_makes_a_job_larger_than_it_is_charged(path: str, value: Any, said: str) -> None:
     job = pytorchjob("one")
     with pytest.raises(BadOverride, match=f"override policy o: .*{said}"):

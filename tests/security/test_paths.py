@@ -73,9 +73,12 @@ async def test_an_object_of_a_namespace_is_nowhere_else(served: Hub) -> None:
 async def test_rights_in_a_namespace_are_no_rights_to_another_by_its_path(served: Hub) -> None:
     async with served.client("alice-token") as client:
         for path in (
-            "/api/v1/namespaces/kube-system", "/api/v1/namespaces/kube-system/configmaps", "/api/v1/configmaps",
-            "/api/v1/namespaces//configmaps", "/api/v1/namespaces/default%2F..%2Fkube-system/configmaps",
-        ):  # fmt: skip
+            "/api/v1/namespaces/kube-system",
+            "/api/v1/namespaces/kube-system/configmaps",
+            "/api/v1/configmaps",
+            "/api/v1/namespaces//configmaps",
+            "/api/v1/namespaces/default%2F..%2Fkube-system/configmaps",
+        ):
             request = client.build_request("GET", "/", extensions={"target": path.encode()})
             assert (await client.send(request)).status_code in (403, 404), path
         assert (await client.get("/api/v1/namespaces/default/configmaps")).status_code == 200
@@ -141,15 +144,24 @@ def test_a_path_reaches_what_it_names(path: str, namespaced: bool, expected: boo
 @pytest.mark.parametrize(
     ("selector", "name"),
     [
-        ("", ""), ("metadata.name=a", "a"), ("metadata.name==a,spec.x=y", "a"), ("metadata.name!=a", ""),
-        ("metadata.namespace=a", ""), ("metadata.name=..", ""), ("metadata.name=a/b", ""), ("=", ""),
+        ("", ""),
+        ("metadata.name=a", "a"),
+        ("metadata.name==a,spec.x=y", "a"),
+        ("metadata.name!=a", ""),
+        ("metadata.namespace=a", ""),
+        ("metadata.name=..", ""),
+        ("metadata.name=a/b", ""),
+        ("=", ""),
         (" metadata.name=a ", "a"),
         ("metadata.name=" + "a" * 70_000, ""),
     ],
-)  # fmt: skip
+)
 def test_a_selection_of_one_name_is_authorised_as_that_object(selector: str, name: str) -> None:
     route = parse("/api/v1/namespaces/a/pods")
     assert route is not None
     assert [wanted(route, verb, selector).name for verb in ("list", "watch", "deletecollection", "create")] == [
-        name, name, "", "",
-    ]  # fmt: skip
+        name,
+        name,
+        "",
+        "",
+    ]

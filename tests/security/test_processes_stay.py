@@ -75,8 +75,11 @@ def test_a_leader_that_loses_its_connection_stands_again_in_the_same_process(up:
 def test_a_database_that_is_killed_comes_back_and_no_process_ends(up: Up) -> None:
     works(up, "before-the-kill")
     before, server = pids(up), hit(up.folder, "postgres", signal.SIGKILL)
-    until("another server runs", lambda: (found := process_of(up.folder, "postgres")) is not None
-          and found.pid != server, PATIENCE_S)  # fmt: skip
+    until(
+        "another server runs",
+        lambda: (found := process_of(up.folder, "postgres")) is not None and found.pid != server,
+        PATIENCE_S,
+    )
     works(up, "after-the-kill")
     assert pids(up) == before
     logs = [up.errors, *(up.folder / "logs").iterdir()]  # whoever of those that share it sees it first

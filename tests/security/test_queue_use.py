@@ -37,18 +37,27 @@ async def two_teams(hub: Hub, *queues: str) -> Options:
         {"name": "b", "max": room, "namespaces": ["team-b"]},
         {"name": "open", "max": room},
     ]
-    await hub.create({
-        "apiVersion": "scheduling.sigs.k8s.io/v1beta1", "kind": "ElasticQuotaTree",
-        "metadata": {"name": "t", "namespace": "kube-system"},
-        "spec": {"root": {"name": "root", "max": room, "min": room, "children": children}},
-    })  # fmt: skip
+    await hub.create(
+        {
+            "apiVersion": "scheduling.sigs.k8s.io/v1beta1",
+            "kind": "ElasticQuotaTree",
+            "metadata": {"name": "t", "namespace": "kube-system"},
+            "spec": {"root": {"name": "root", "max": room, "min": room, "children": children}},
+        }
+    )
     for leaf in ("a", "b", "open"):
-        await hub.made({
-            "apiVersion": "scheduling.x-k8s.io/v1alpha1", "kind": "Queue",
-            "metadata": {"name": f"root-{leaf}-x", "namespace": "kube-queue",
-                         "annotations": {"kube-queue/quota-fullname": f"root/{leaf}"}},
-            "spec": {"queuePolicy": "Priority"},
-        })  # fmt: skip
+        await hub.made(
+            {
+                "apiVersion": "scheduling.x-k8s.io/v1alpha1",
+                "kind": "Queue",
+                "metadata": {
+                    "name": f"root-{leaf}-x",
+                    "namespace": "kube-queue",
+                    "annotations": {"kube-queue/quota-fullname": f"root/{leaf}"},
+                },
+                "spec": {"queuePolicy": "Priority"},
+            }
+        )
     queueuse.install(hub.objects, Rights(*queues))  # type: ignore[arg-type]
     return Options(user=EVE, manager="tests")
 

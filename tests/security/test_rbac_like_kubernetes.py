@@ -80,9 +80,13 @@ class Side:
         self.issuer = issuer
 
     async def ask(
-        self, method: str, path: str, body: Any = None, media: str = "application/json",
+        self,
+        method: str,
+        path: str,
+        body: Any = None,
+        media: str = "application/json",
         headers: Sequence[tuple[str, str]] = (),
-    ) -> httpx.Response:  # fmt: skip
+    ) -> httpx.Response:
         """`path` is sent as it stands: no step is resolved and nothing is encoded on the way."""
         target = {"target": path.encode()}
         request = self._client.build_request(method, "/", json=body, headers=[*headers], extensions=target)
@@ -104,9 +108,10 @@ async def _each(items: Sequence[T], ask: Callable[[T], Awaitable[Any]]) -> list[
 def _review(who: str, wanted: Wanted) -> Body:
     user, groups = table.WHO[who]
     return {
-        "apiVersion": "authorization.k8s.io/v1", "kind": "SubjectAccessReview",
+        "apiVersion": "authorization.k8s.io/v1",
+        "kind": "SubjectAccessReview",
         "spec": {"user": user, "groups": list(groups), **wanted.attributes()},
-    }  # fmt: skip
+    }
 
 
 def questions() -> list[tuple[str, Wanted]]:
@@ -279,10 +284,16 @@ def pairs() -> Iterator[dict[str, Pair]]:
             bed.members["like"] = member
             member.start_apiserver()
             member.wait_apiserver()
-            member.run("aggregation", [
-                bed._built.binary("kube-controller-manager"), f"--kubeconfig={member.kubeconfig}",
-                "--controllers=clusterrole-aggregation-controller", "--leader-elect=false", "--secure-port=0",
-            ])  # fmt: skip
+            member.run(
+                "aggregation",
+                [
+                    bed._built.binary("kube-controller-manager"),
+                    f"--kubeconfig={member.kubeconfig}",
+                    "--controllers=clusterrole-aggregation-controller",
+                    "--leader-elect=false",
+                    "--secure-port=0",
+                ],
+            )
             with ThreadPoolExecutor(1) as thread:
                 yield thread.submit(asyncio.run, _compare(member.url, str(bed._pki.ca), Path(folder))).result()
         finally:

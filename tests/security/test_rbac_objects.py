@@ -55,37 +55,86 @@ async def world() -> tuple[MemoryStore, Rbac]:
 
 TO_ALL = {"kind": "ClusterRole", "name": "all", "apiGroup": GROUP}
 BAD: list[tuple[str, Any]] = [
-    *(("roles", {"rules": rules}) for rules in (
-        [None], ["x"], [{"verbs": [1]}], [{"verbs": "list"}], [{"verbs": None}], "x", 5, {"verbs": ["*"]},
-        [{**rule("*", "*", "*"), "resourceNames": [None]}], [{**rule("*", "*", "*"), "resourceNames": "a"}],
-        [{**rule("*", "*", "*"), "verbs": [["*"]]}], [{"nonResourceURLs": [5], "verbs": ["get"]}],
-    )),
-    *(("clusterroles", {"rules": [], "aggregationRule": rule}) for rule in (
-        "x", [], {"clusterRoleSelectors": "x"}, {"clusterRoleSelectors": [None]}, {"clusterRoleSelectors": {}},
-        {"clusterRoleSelectors": [{"matchLabels": "x"}]}, {"clusterRoleSelectors": [{"matchLabels": {"a": 5}}]},
-        {"clusterRoleSelectors": [{"matchExpressions": [None]}]}, {"clusterRoleSelectors": [{"matchExpressions": {}}]},
-        {"clusterRoleSelectors": [{"matchExpressions": [{"key": "a", "operator": "Like"}]}]},
-        {"clusterRoleSelectors": [{"matchExpressions": [{"key": "a", "operator": "In"}]}]},
-        {"clusterRoleSelectors": [{"matchExpressions": [{"key": ["a"], "operator": "Exists"}]}]},
-        {"clusterRoleSelectors": [{"matchExpressions": [{"key": "a", "operator": "In", "values": "xyz"}]}]},
-    )),
+    *(
+        ("roles", {"rules": rules})
+        for rules in (
+            [None],
+            ["x"],
+            [{"verbs": [1]}],
+            [{"verbs": "list"}],
+            [{"verbs": None}],
+            "x",
+            5,
+            {"verbs": ["*"]},
+            [{**rule("*", "*", "*"), "resourceNames": [None]}],
+            [{**rule("*", "*", "*"), "resourceNames": "a"}],
+            [{**rule("*", "*", "*"), "verbs": [["*"]]}],
+            [{"nonResourceURLs": [5], "verbs": ["get"]}],
+        )
+    ),
+    *(
+        ("clusterroles", {"rules": [], "aggregationRule": rule})
+        for rule in (
+            "x",
+            [],
+            {"clusterRoleSelectors": "x"},
+            {"clusterRoleSelectors": [None]},
+            {"clusterRoleSelectors": {}},
+            {"clusterRoleSelectors": [{"matchLabels": "x"}]},
+            {"clusterRoleSelectors": [{"matchLabels": {"a": 5}}]},
+            {"clusterRoleSelectors": [{"matchExpressions": [None]}]},
+            {"clusterRoleSelectors": [{"matchExpressions": {}}]},
+            {"clusterRoleSelectors": [{"matchExpressions": [{"key": "a", "operator": "Like"}]}]},
+            {"clusterRoleSelectors": [{"matchExpressions": [{"key": "a", "operator": "In"}]}]},
+            {"clusterRoleSelectors": [{"matchExpressions": [{"key": ["a"], "operator": "Exists"}]}]},
+            {"clusterRoleSelectors": [{"matchExpressions": [{"key": "a", "operator": "In", "values": "xyz"}]}]},
+        )
+    ),
     ("clusterroles", {"rules": [], "metadata": {"labels": "x"}}),
     ("clusterroles", {"rules": [], "metadata": {"labels": {"a": []}}}),
-    *(("rolebindings", {**GOOD_BINDING, "roleRef": ref}) for ref in (
-        None, "x", [], {}, {"kind": "Foo", "name": "all", "apiGroup": GROUP}, {"kind": "ClusterRole", "name": ["all"]},
-        {"kind": "ClusterRole", "name": "all", "apiGroup": "v1"}, {"kind": ["ClusterRole"], "name": "all"},
-        {"kind": "clusterrole", "name": "all", "apiGroup": GROUP}, {"kind": "ClusterRole", "name": ""},
-    )),
-    *(("clusterrolebindings", {**GOOD_BINDING, "roleRef": ref}) for ref in (
-        None, {"kind": "Role", "name": "all", "apiGroup": GROUP}, {"kind": "Foo", "name": "all", "apiGroup": GROUP},
-    )),
-    *(("clusterrolebindings", {"roleRef": TO_ALL, "subjects": subjects}) for subjects in (
-        None, "alice", 5, [None], ["alice"], [[]], [{}], [{"kind": "User"}], [{"kind": "User", "name": None}],
-        [{"kind": "User", "name": ["alice"]}], [{"kind": ["User"], "name": "alice"}],
-        [{"kind": "Robot", "name": "alice"}],
-        [{"kind": "ServiceAccount", "name": "alice"}], [{"kind": "ServiceAccount", "name": "a", "namespace": 5}],
-    )),
-]  # fmt: skip
+    *(
+        ("rolebindings", {**GOOD_BINDING, "roleRef": ref})
+        for ref in (
+            None,
+            "x",
+            [],
+            {},
+            {"kind": "Foo", "name": "all", "apiGroup": GROUP},
+            {"kind": "ClusterRole", "name": ["all"]},
+            {"kind": "ClusterRole", "name": "all", "apiGroup": "v1"},
+            {"kind": ["ClusterRole"], "name": "all"},
+            {"kind": "clusterrole", "name": "all", "apiGroup": GROUP},
+            {"kind": "ClusterRole", "name": ""},
+        )
+    ),
+    *(
+        ("clusterrolebindings", {**GOOD_BINDING, "roleRef": ref})
+        for ref in (
+            None,
+            {"kind": "Role", "name": "all", "apiGroup": GROUP},
+            {"kind": "Foo", "name": "all", "apiGroup": GROUP},
+        )
+    ),
+    *(
+        ("clusterrolebindings", {"roleRef": TO_ALL, "subjects": subjects})
+        for subjects in (
+            None,
+            "alice",
+            5,
+            [None],
+            ["alice"],
+            [[]],
+            [{}],
+            [{"kind": "User"}],
+            [{"kind": "User", "name": None}],
+            [{"kind": "User", "name": ["alice"]}],
+            [{"kind": ["User"], "name": "alice"}],
+            [{"kind": "Robot", "name": "alice"}],
+            [{"kind": "ServiceAccount", "name": "alice"}],
+            [{"kind": "ServiceAccount", "name": "a", "namespace": 5}],
+        )
+    ),
+]
 
 
 @pytest.mark.parametrize(("resource", "body"), BAD, ids=[f"{r} {i}" for i, (r, _) in enumerate(BAD)])
@@ -94,9 +143,15 @@ async def test_a_stored_object_that_cannot_be_read_grants_nothing_and_harms_nobo
     await put(store, "clusterroles", "all", {"rules": [rule("*", "*", "*")]})
     await put(store, resource, "bad", body)
     kind = "ClusterRole" if resource == "clusterroles" else "Role"
-    await put(store, "rolebindings", "to-bad", {
-        "roleRef": {"apiGroup": GROUP, "kind": kind, "name": "bad"}, "subjects": GOOD_BINDING["subjects"],
-    })  # fmt: skip
+    await put(
+        store,
+        "rolebindings",
+        "to-bad",
+        {
+            "roleRef": {"apiGroup": GROUP, "kind": kind, "name": "bad"},
+            "subjects": GOOD_BINDING["subjects"],
+        },
+    )
     assert rbac.allowed(ALICE, LIST)
     for name in ("", "a", "alice"):
         assert not rbac.allowed(ALICE, Attributes("delete", "", "secrets", "", "default", name))
@@ -236,10 +291,15 @@ async def test_a_change_reaches_only_what_it_concerns() -> None:
     assert may(LIST) and not may(get_secret)
     await put(store, "roles", "good", {"rules": [rule("get", "secrets")]})
     assert not may(LIST) and may(get_secret)
-    await put(store, "clusterroles", "sum", {
-        "rules": [rule("list", "configmaps")],
-        "aggregationRule": {"clusterRoleSelectors": [{"matchLabels": {"a": "b"}}]},
-    })  # fmt: skip
+    await put(
+        store,
+        "clusterroles",
+        "sum",
+        {
+            "rules": [rule("list", "configmaps")],
+            "aggregationRule": {"clusterRoleSelectors": [{"matchLabels": {"a": "b"}}]},
+        },
+    )
     to_sum = {**GOOD_BINDING, "roleRef": {"apiGroup": GROUP, "kind": "ClusterRole", "name": "sum"}}
     await put(store, "rolebindings", "sum", to_sum)
     assert not may(LIST)  # its own rules do not count

@@ -17,8 +17,17 @@ from fleet.values.untyped import at, mapping, rows, text, texts, whole
 
 KINDS = {kind.resource: kind for kind in load_kinds() if kind.group != "events.k8s.io"}
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
-POD_FIELDS = ("containers", "initContainers", "volumes", "tolerations", "affinity", "nodeSelector", "imagePullSecrets",
-              "resources", "overhead")  # fmt: skip
+POD_FIELDS = (
+    "containers",
+    "initContainers",
+    "volumes",
+    "tolerations",
+    "affinity",
+    "nodeSelector",
+    "imagePullSecrets",
+    "resources",
+    "overhead",
+)
 STATUS_FIELDS = ("conditions", "containerStatuses", "addresses", "capacity", "hard", "startTime")
 JUNK: list[Any] = [None, 1, 1.5, True, "x", [], [None], [1], {}, {"a": None}, [{"a": 1}], [[]]]
 
@@ -28,11 +37,13 @@ def test_interpreters_read_anything(junk: Any) -> None:
     for (_, kind), interpreter in INTERPRETERS.items():
         field = kind.removesuffix("Job").lower().replace("xgboost", "xgb") + "ReplicaSpecs"
         inner: Body = {"spec": dict.fromkeys(POD_FIELDS, junk)}
-        deep: Body = {"spec": {
-            "containers": [dict.fromkeys(("env", "envFrom", "resources"), junk)],
-            "volumes": [dict.fromkeys(("secret", "projected", "csi", "persistentVolumeClaim"), junk)],
-            "affinity": {"nodeAffinity": {REQUIRED: {"nodeSelectorTerms": junk}}},
-        }}  # fmt: skip
+        deep: Body = {
+            "spec": {
+                "containers": [dict.fromkeys(("env", "envFrom", "resources"), junk)],
+                "volumes": [dict.fromkeys(("secret", "projected", "csi", "persistentVolumeClaim"), junk)],
+                "affinity": {"nodeAffinity": {REQUIRED: {"nodeSelectorTerms": junk}}},
+            }
+        }
         for spec in (
             junk,
             {field: junk, "template": junk, "runPolicy": junk, "parallelism": junk, "completions": junk},
@@ -57,10 +68,17 @@ def test_printers_read_anything(junk: Any) -> None:
     for kind in KINDS.values():
         for body in (
             {"spec": junk, "status": junk},
-            {"spec": {"containers": junk, "ports": junk, "selector": junk, "template": junk},
-             "status": dict.fromkeys(STATUS_FIELDS, junk),
-             "subjects": junk, "roleRef": junk, "data": junk, "source": junk, "series": junk, "rules": junk},
-        ):  # fmt: skip
+            {
+                "spec": {"containers": junk, "ports": junk, "selector": junk, "template": junk},
+                "status": dict.fromkeys(STATUS_FIELDS, junk),
+                "subjects": junk,
+                "roleRef": junk,
+                "data": junk,
+                "source": junk,
+                "series": junk,
+                "rules": junk,
+            },
+        ):
             found = cells(kind, {"metadata": {"name": "a", "creationTimestamp": "2026-01-01T00:00:00Z"}, **body}, 0.0)
             assert len(found) == len(columns_of(kind))
 

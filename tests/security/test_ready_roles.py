@@ -18,21 +18,31 @@ TRAINING, QUOTA, QUEUE = "kubeflow.org", "scheduling.sigs.k8s.io", "scheduling.x
 MEMBERS, POLICY = "cluster.karmada.io", "policy.one.alibabacloud.com"
 MAY = {
     "viewer": {
-        ("list", TRAINING, "pytorchjobs"), ("get", QUEUE, "queues"), ("get", MEMBERS, "clusters"),
-        ("get", TRAINING, "pytorchjobs/log"), ("get", TRAINING, "pytorchjobs/pods"),
-        ("get", "batch", "jobs/log"), ("get", "", "pods/log"),
+        ("list", TRAINING, "pytorchjobs"),
+        ("get", QUEUE, "queues"),
+        ("get", MEMBERS, "clusters"),
+        ("get", TRAINING, "pytorchjobs/log"),
+        ("get", TRAINING, "pytorchjobs/pods"),
+        ("get", "batch", "jobs/log"),
+        ("get", "", "pods/log"),
     },
     "fleet-operator": {("list", TRAINING, "pytorchjobs"), ("get", QUEUE, "queues"), ("get", MEMBERS, "clusters")},
     "job-submitter": {
-        ("create", TRAINING, "pytorchjobs"), ("delete", "batch", "jobs"), ("create", "", "configmaps"),
-        ("list", QUEUE, "queueunits"), ("create", "", "pods/exec"), ("create", "", "pods/portforward"),
+        ("create", TRAINING, "pytorchjobs"),
+        ("delete", "batch", "jobs"),
+        ("create", "", "configmaps"),
+        ("list", QUEUE, "queueunits"),
+        ("create", "", "pods/exec"),
+        ("create", "", "pods/portforward"),
     },
     "queue-admin": {("update", QUOTA, "elasticquotatrees"), ("patch", QUEUE, "queueunits"), ("use", QUEUE, "queues")},
     "fleet-admin": {
-        ("update", QUOTA, "elasticquotatrees"), ("update", MEMBERS, "clusters"),
-        ("create", POLICY, "propagationpolicies"), ("create", "scheduling.k8s.io", "priorityclasses"),
+        ("update", QUOTA, "elasticquotatrees"),
+        ("update", MEMBERS, "clusters"),
+        ("create", POLICY, "propagationpolicies"),
+        ("create", "scheduling.k8s.io", "priorityclasses"),
     },
-}  # fmt: skip
+}
 LACKS = {
     "viewer": {
         ("create", TRAINING, "pytorchjobs"),
@@ -57,23 +67,35 @@ LACKS = {
     "fleet-admin": {("create", TRAINING, "pytorchjobs"), ("create", "", "serviceaccounts/token")},
 }
 READS = (
-    "decisions", "decisions/7", "decisions/7/record", "faults", "faults/7/snapshot", "snapshot", "parts",
-)  # fmt: skip
+    "decisions",
+    "decisions/7",
+    "decisions/7/record",
+    "faults",
+    "faults/7/snapshot",
+    "snapshot",
+    "parts",
+)
 NOBODY = {
-    ("get", "", "secrets"), ("bypass", QUEUE, "queues"), ("get", MEMBERS, "clusters/proxy"),
+    ("get", "", "secrets"),
+    ("bypass", QUEUE, "queues"),
+    ("get", MEMBERS, "clusters/proxy"),
     ("create", MEMBERS, "clusters/dial"),
-    ("create", "rbac.authorization.k8s.io", "rolebindings"), ("escalate", "rbac.authorization.k8s.io", "clusterroles"),
-    ("impersonate", "", "users"), ("update", TRAINING, "pytorchjobs/status"),
+    ("create", "rbac.authorization.k8s.io", "rolebindings"),
+    ("escalate", "rbac.authorization.k8s.io", "clusterroles"),
+    ("impersonate", "", "users"),
+    ("update", TRAINING, "pytorchjobs/status"),
     ("approve", "certificates.k8s.io", "signers"),
-}  # fmt: skip
+}
 
 
 def bound(role: str, user: str) -> dict[str, Any]:
     return {
-        "apiVersion": f"{RBAC}/v1", "kind": "ClusterRoleBinding", "metadata": {"name": f"{role}-{user}"},
+        "apiVersion": f"{RBAC}/v1",
+        "kind": "ClusterRoleBinding",
+        "metadata": {"name": f"{role}-{user}"},
         "subjects": [{"kind": "User", "apiGroup": RBAC, "name": user}],
         "roleRef": {"kind": "ClusterRole", "apiGroup": RBAC, "name": role},
-    }  # fmt: skip
+    }
 
 
 @pytest.fixture

@@ -68,9 +68,10 @@ async def weakened(hub: Hub) -> None:
     async with hub.client() as client:
         change = [{"op": "replace", "path": "/rules/0/verbs", "value": ["list"]}]
         answer = await client.patch(
-            f"{RBAC}/namespaces/default/roles/alice-configmaps-watch", json=change,
+            f"{RBAC}/namespaces/default/roles/alice-configmaps-watch",
+            json=change,
             headers={"content-type": "application/json-patch+json"},
-        )  # fmt: skip
+        )
         assert answer.status_code == 200
 
 

@@ -118,10 +118,12 @@ async def test_answers_that_wait_to_be_read_are_bounded_by_user_and_the_others_h
     rule = {"apiGroups": [""], "resources": ["configmaps"], "verbs": ["list"]}
     role = {"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole", "metadata": {"name": "reader"}}
     binding = {
-        "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRoleBinding", "metadata": {"name": "reader"},
+        "apiVersion": "rbac.authorization.k8s.io/v1",
+        "kind": "ClusterRoleBinding",
+        "metadata": {"name": "reader"},
         "subjects": [{"kind": "User", "apiGroup": "rbac.authorization.k8s.io", "name": "nobody"}],
         "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "reader"},
-    }  # fmt: skip
+    }
     async with open_hub() as hub:
         await hub.create("clusterroles", {**role, "rules": [rule]}, group="rbac.authorization.k8s.io")
         await hub.create("clusterrolebindings", binding, group="rbac.authorization.k8s.io")
@@ -130,11 +132,20 @@ async def test_answers_that_wait_to_be_read_are_bounded_by_user_and_the_others_h
 
         async def ask(token: str, send: Any) -> None:
             scope = {
-                "type": "http", "asgi": {"version": "3.0"}, "http_version": "1.1", "method": "GET", "scheme": "https",
-                "path": MAPS, "raw_path": MAPS.encode(), "root_path": "", "state": {}, "query_string": b"",
-                "client": ("127.0.0.1", 1), "server": ("127.0.0.1", 2),
+                "type": "http",
+                "asgi": {"version": "3.0"},
+                "http_version": "1.1",
+                "method": "GET",
+                "scheme": "https",
+                "path": MAPS,
+                "raw_path": MAPS.encode(),
+                "root_path": "",
+                "state": {},
+                "query_string": b"",
+                "client": ("127.0.0.1", 1),
+                "server": ("127.0.0.1", 2),
                 "headers": [(b"authorization", f"Bearer {token}".encode()), (b"accept", PROTOBUF.encode())],
-            }  # fmt: skip
+            }
             await hub.app(scope, asyncio.Event().wait, send)  # type: ignore[arg-type]
 
         async def hold(message: Any) -> None:

@@ -57,9 +57,13 @@ async def tokens() -> AsyncIterator[ServiceAccountTokens]:
 def signed(tokens: ServiceAccountTokens, **claims: Any) -> str:
     """A token of default/robot with other claims; one of None is left out."""
     whole = {
-        "iss": ISSUER, "sub": "system:serviceaccount:default:robot", "aud": [ISSUER], "exp": NOW + 600,
-        "kubernetes.io": {"namespace": "default", "serviceaccount": {"name": "robot", "uid": "u-1"}}, **claims,
-    }  # fmt: skip
+        "iss": ISSUER,
+        "sub": "system:serviceaccount:default:robot",
+        "aud": [ISSUER],
+        "exp": NOW + 600,
+        "kubernetes.io": {"namespace": "default", "serviceaccount": {"name": "robot", "uid": "u-1"}},
+        **claims,
+    }
     kept = {key: value for key, value in whole.items() if value is not None}
     return jwt.encode(kept, tokens._key, algorithm=tokens._algorithm)
 
@@ -211,11 +215,23 @@ def token_file(path: Path, text: str | bytes, clock: WallClock | None = None) ->
 
 async def test_a_broken_line_costs_only_its_own_token(tmp_path: Path) -> None:
     lines = [
-        b'one,alice,1,"dev,ops"', b'broken,"bob,2', b"two,bob,2", b"short,carol", b",dave,4", b"nobody,,5",
-        b"\x00nul,x,6", b"\xff\xfe,x,7", b"# comment,x,8", b"", b' three , carol , 3 , " a , b " ', b"two,mallory,9",
+        b'one,alice,1,"dev,ops"',
+        b'broken,"bob,2',
+        b"two,bob,2",
+        b"short,carol",
+        b",dave,4",
+        b"nobody,,5",
+        b"\x00nul,x,6",
+        b"\xff\xfe,x,7",
+        b"# comment,x,8",
+        b"",
+        b' three , carol , 3 , " a , b " ',
+        b"two,mallory,9",
         b'q"uote,x,1',
-        b"x" * 200_000 + b",long,1", "vier,jané\u2028,1".encode(), b"five,eve,5",
-    ]  # fmt: skip
+        b"x" * 200_000 + b",long,1",
+        "vier,jané\u2028,1".encode(),
+        b"five,eve,5",
+    ]
     tokens = token_file(tmp_path / "tokens.csv", b"\r\n".join(lines))
     with capture_logs() as logs:
         found = {
@@ -276,12 +292,17 @@ async def test_a_new_token_does_not_run_into_a_line_without_an_end(tmp_path: Pat
 async def test_acting_as_a_group_of_masters_takes_the_right_to_it(served: Hub) -> None:
     await grant(served, "bob", ["get"], ["pods"])
     rules = [{"apiGroups": [""], "resources": ["users"], "verbs": ["impersonate"]}]
-    await post(served, "/apis/rbac.authorization.k8s.io/v1/clusterroles",
-               {"kind": "ClusterRole", "metadata": {"name": "act"}, "rules": rules})  # fmt: skip
+    await post(
+        served,
+        "/apis/rbac.authorization.k8s.io/v1/clusterroles",
+        {"kind": "ClusterRole", "metadata": {"name": "act"}, "rules": rules},
+    )
     body = {
-        "kind": "ClusterRoleBinding", "metadata": {"name": "act"},
-        "roleRef": {"kind": "ClusterRole", "name": "act"}, "subjects": [{"kind": "User", "name": "alice"}],
-    }  # fmt: skip
+        "kind": "ClusterRoleBinding",
+        "metadata": {"name": "act"},
+        "roleRef": {"kind": "ClusterRole", "name": "act"},
+        "subjects": [{"kind": "User", "name": "alice"}],
+    }
     await post(served, "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings", body)
     async with served.client("alice-token") as client:
         for headers, code in (

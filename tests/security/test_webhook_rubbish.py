@@ -26,27 +26,67 @@ ANSWERS, READ = 120, 5_000
 SECRET = "SECRET"
 DEEP = 2_000
 VALUES: list[Any] = [
-    None, True, 0, -1, 2**70, 1e308, "", SECRET, "x" * 5_000, [], [SECRET], {}, {SECRET: SECRET}, [[[]]], {"": None},
-    {"a": [{"b": [SECRET]}]}, ["\udfff".encode("utf-8", "replace").decode()], 200, 403, 599, 600, "JSONPatch",
-    "\x00\n\r", {"message": SECRET}, {"code": 99}, {"code": "403"}, {"code": 422, "reason": 3, "message": []},
-]  # fmt: skip
+    None,
+    True,
+    0,
+    -1,
+    2**70,
+    1e308,
+    "",
+    SECRET,
+    "x" * 5_000,
+    [],
+    [SECRET],
+    {},
+    {SECRET: SECRET},
+    [[[]]],
+    {"": None},
+    {"a": [{"b": [SECRET]}]},
+    ["\udfff".encode("utf-8", "replace").decode()],
+    200,
+    403,
+    599,
+    600,
+    "JSONPatch",
+    "\x00\n\r",
+    {"message": SECRET},
+    {"code": 99},
+    {"code": "403"},
+    {"code": 422, "reason": 3, "message": []},
+]
 OPERATIONS: list[Any] = [
-    {"op": "add", "path": "/data/a", "value": "1"}, {"op": "add", "path": "/metadata", "value": 3},
-    {"op": "replace", "path": "", "value": [SECRET]}, {"op": "remove", "path": "/metadata"}, {"op": SECRET}, SECRET, 3,
-    {"op": "add", "path": "/kind", "value": "Secret"}, {"op": "move", "from": "/data", "path": "/data/a"},
-    {"op": "copy", "from": "", "path": "/data/all"}, {"op": "add", "path": "/metadata/name", "value": {"a": 1}},
-    {"op": "add", "path": "/metadata/managedFields", "value": "x"}, {"op": "test", "path": "/data"}, None, {},
-    {"op": "add", "path": "/metadata/labels", "value": {"a": None}}, {"op": "add", "path": "no slash", "value": 1},
-]  # fmt: skip
+    {"op": "add", "path": "/data/a", "value": "1"},
+    {"op": "add", "path": "/metadata", "value": 3},
+    {"op": "replace", "path": "", "value": [SECRET]},
+    {"op": "remove", "path": "/metadata"},
+    {"op": SECRET},
+    SECRET,
+    3,
+    {"op": "add", "path": "/kind", "value": "Secret"},
+    {"op": "move", "from": "/data", "path": "/data/a"},
+    {"op": "copy", "from": "", "path": "/data/all"},
+    {"op": "add", "path": "/metadata/name", "value": {"a": 1}},
+    {"op": "add", "path": "/metadata/managedFields", "value": "x"},
+    {"op": "test", "path": "/data"},
+    None,
+    {},
+    {"op": "add", "path": "/metadata/labels", "value": {"a": None}},
+    {"op": "add", "path": "no slash", "value": 1},
+]
 
 
 def review(rng: Random, uid: str) -> bytes:
     """An AdmissionReview with something wrong in it, and sometimes no such thing."""
     patch = b64encode(json.dumps([rng.choice(OPERATIONS) for _ in range(rng.randint(0, 3))]).encode()).decode()
     response = {
-        "uid": uid, "allowed": True, "patchType": "JSONPatch", "patch": patch, "warnings": ["w"],
-        "auditAnnotations": {"a": "b"}, "status": {"code": 403, "message": "m", "reason": "Forbidden"},
-    }  # fmt: skip
+        "uid": uid,
+        "allowed": True,
+        "patchType": "JSONPatch",
+        "patch": patch,
+        "warnings": ["w"],
+        "auditAnnotations": {"a": "b"},
+        "status": {"code": 403, "message": "m", "reason": "Forbidden"},
+    }
     whole: dict[str, Any] = {"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "response": response}
     for _ in range(rng.randint(0, 2)):
         target = rng.choice([whole, response, response, response.get("status")])

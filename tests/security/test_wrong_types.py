@@ -196,10 +196,11 @@ def gadgets(schema: Any) -> Body:
     version = {"name": "v1", "served": True, "storage": True, "schema": {"openAPIV3Schema": whole_schema}}
     names = {"plural": "gadgets", "kind": "Gadget", "singular": "gadget", "listKind": "GadgetList"}
     return {
-        "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
         "metadata": {"name": "gadgets.example.com"},
         "spec": {"group": "example.com", "scope": "Namespaced", "names": names, "versions": [version]},
-    }  # fmt: skip
+    }
 
 
 @pytest.mark.parametrize("keyword", sorted(KEYWORDS))
@@ -260,11 +261,15 @@ async def test_a_binding_of_a_wrong_type_is_named(hub: Hub, target: Any) -> None
 @pytest.mark.parametrize(
     "managed",
     [
-        [{"manager": 1}], [{"fieldsV1": []}], [{"manager": "m", "operation": "Update", "fieldsV1": {"f:data": 1}}],
-        [{"fieldsV1": {"k:{": {}}}], [{"fieldsV1": {"x": {}}}], [{"fieldsV1": {"f:a": None}}],
+        [{"manager": 1}],
+        [{"fieldsV1": []}],
+        [{"manager": "m", "operation": "Update", "fieldsV1": {"f:data": 1}}],
+        [{"fieldsV1": {"k:{": {}}}],
+        [{"fieldsV1": {"x": {}}}],
+        [{"fieldsV1": {"f:a": None}}],
         [{"fieldsV1": {"k:1": {}}}],
     ],
-)  # fmt: skip
+)
 async def test_managed_fields_that_cannot_be_read_are_not_taken(hub: Hub, managed: Any) -> None:
     assert not fields.sound(managed)
     async with hub.client() as client:

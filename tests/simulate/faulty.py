@@ -34,10 +34,13 @@ class FaultyServer:
         async with (
             aiohttp.ClientSession(auto_decompress=False) as session,
             session.request(
-                request.method, self._target + request.path_qs, data=await request.read(), headers=headers,
+                request.method,
+                self._target + request.path_qs,
+                data=await request.read(),
+                headers=headers,
                 allow_redirects=False,
             ) as answered,
-        ):  # fmt: skip
+        ):
             kept = {name: value for name, value in answered.headers.items() if name.lower() not in _OF_ONE_HOP}
             response = web.StreamResponse(status=answered.status, headers=kept)
             await response.prepare(request)
@@ -67,5 +70,10 @@ async def faulty(target: str, fault: Fault) -> AsyncIterator[FaultyServer]:
 def refusal(status: int, reason: str, message: str) -> tuple[int, Any]:
     """As an API server words it."""
     return status, {
-        "apiVersion": "v1", "kind": "Status", "status": "Failure", "reason": reason, "message": message, "code": status,
-    }  # fmt: skip
+        "apiVersion": "v1",
+        "kind": "Status",
+        "status": "Failure",
+        "reason": reason,
+        "message": message,
+        "code": status,
+    }

@@ -55,9 +55,11 @@ class Life:
     def template(self, run_for: str, exit_code: int) -> Body:
         marks = {"testbed/run-for": run_for, "testbed/exit-code": str(exit_code)} if run_for else {}
         container = {
-            "name": self.container, "image": "registry.example/train:1", "command": ["train"],
+            "name": self.container,
+            "image": "registry.example/train:1",
+            "command": ["train"],
             "resources": {"limits": {"nvidia.com/gpu": 1}},
-        }  # fmt: skip
+        }
         return {"metadata": {"annotations": marks}, "spec": {"containers": [container]}}
 
     def suspension(self, value: bool) -> Body:

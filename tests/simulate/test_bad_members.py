@@ -104,12 +104,14 @@ REFUSED = {
     "taken": Refused("NameTaken", "exists and was not created by Fleet"),
     "hook-fails": Refused("MemberFails", HOOK_FAILS, fails=True),
     "odd": Refused("MemberFails", "is no object", fails=True),
-    "old-crd": Refused("KindNotServed", "does not serve Widget in example.com/v1, but in example.com/v1beta1",
-                       "old-crd", "Widget"),
-    "idle": Refused("NoController", "is the controller of this kind running?", "idle", "Widget",
-                    cluster="KindsAvoided=NoController"),
+    "old-crd": Refused(
+        "KindNotServed", "does not serve Widget in example.com/v1, but in example.com/v1beta1", "old-crd", "Widget"
+    ),
+    "idle": Refused(
+        "NoController", "is the controller of this kind running?", "idle", "Widget", cluster="KindsAvoided=NoController"
+    ),
     "pods": Refused("MemberQuotaExceeded", PODS_QUOTA, "plain", "Widget"),
-}  # fmt: skip
+}
 
 
 class Bad:
@@ -172,7 +174,7 @@ async def bad(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Bad]:
         stack.callback(INTERPRETERS.declare, ())
         hub = await stack.enter_async_context(
             whole(crds=[WIDGET], max_jobs=100, gang_whole_s=2.0, member_fails_s=2.0, members_read_s=1.0)
-        )  # fmt: skip
+        )
         pki = make_pki(folder / "its")
         tls = Tls(pki.certificate, pki.key, make_pki(folder / "anothers").ca.read_bytes())
         clusters: dict[str, SimulatedCluster] = {}
@@ -193,8 +195,9 @@ async def bad(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Bad]:
         }
         inside = clusters["plain"].world
         taken = pytorchjob("taken", workers=0)
-        await inside.objects.create(inside.registry.need("kubeflow.org", "pytorchjobs"), "default", taken,
-                                    inside.options)  # fmt: skip
+        await inside.objects.create(
+            inside.registry.need("kubeflow.org", "pytorchjobs"), "default", taken, inside.options
+        )
         await hub.create(DECLARED)
         await hub.until(lambda: interpreter_of("example.com/v1", "Widget"), "the declaration counts")
         for name, cluster in clusters.items():
@@ -209,9 +212,14 @@ async def _api(stack: AsyncExitStack, hub: Whole) -> str:
     """The hub's API over HTTP; a kubeconfig of it."""
     views = RestFace(hub.objects, hub.store, hub.registry, partial(unit_in, hub.store))
     app = build_app(
-        hub.objects, hub.store, hub.registry, clock=hub.hub.clock, authorizer=AllowAll(),
-        authenticator=StaticTokens({"secret": User("admin", (MASTERS,))}), mounts={PREFIX: views},
-    )  # fmt: skip
+        hub.objects,
+        hub.store,
+        hub.registry,
+        clock=hub.hub.clock,
+        authorizer=AllowAll(),
+        authenticator=StaticTokens({"secret": User("admin", (MASTERS,))}),
+        mounts={PREFIX: views},
+    )
     await app.start()
     stack.push_async_callback(app.stop)
     server = Server(app, host="127.0.0.1", port=0, close_streams=app.close_streams, metrics=app.metrics.edge)
@@ -226,8 +234,7 @@ async def test_a_job_of_a_member_that_cannot_be_used_waits_and_says_why(bad: Bad
     await bad.submit(case, kind, row.member)
     ready = lambda: condition(bad.hub.see("Cluster", row.member), "Ready") or {}  # noqa: E731
     await bad.hub.until(lambda: ready().get("reason") == row.cluster, f"{row.cluster}: {ready()}")
-    await bad.hub.until(lambda: row.says in str(bad.unit(case, kind).get("status")),
-                        f"{case}: {bad.unit(case, kind)}")  # fmt: skip
+    await bad.hub.until(lambda: row.says in str(bad.unit(case, kind).get("status")), f"{case}: {bad.unit(case, kind)}")
     assert bad.reason(case, kind)["code"] == row.code
     await bad.hub.until(lambda: bad.scheduled(case, kind) == "NoClusterFit", "its binding says so")
     assert bad.attempts(case, kind) == 0
@@ -287,10 +294,23 @@ async def _make_no_pods(bad: Bad, name: str) -> None:
     stored: Any = await bad.hub.until(lambda: _there(bad, name), "the job is in its member")
     await world.change_status(kind, stored, {"phase": "Starting"})
     meta = {"name": f"{name}.1", "namespace": "default"}
-    involved = {"apiVersion": "example.com/v1", "kind": "Widget", "name": name, "namespace": "default",
-                "uid": stored["metadata"]["uid"]}  # fmt: skip
-    event = {"apiVersion": "v1", "kind": "Event", "metadata": meta, "involvedObject": involved, "type": "Warning",
-             "reason": "FailedCreate", "message": PODS_QUOTA, "lastTimestamp": world.now()}  # fmt: skip
+    involved = {
+        "apiVersion": "example.com/v1",
+        "kind": "Widget",
+        "name": name,
+        "namespace": "default",
+        "uid": stored["metadata"]["uid"],
+    }
+    event = {
+        "apiVersion": "v1",
+        "kind": "Event",
+        "metadata": meta,
+        "involvedObject": involved,
+        "type": "Warning",
+        "reason": "FailedCreate",
+        "message": PODS_QUOTA,
+        "lastTimestamp": world.now(),
+    }
     await world.objects.create(world.registry.need("", "events"), "default", event, world.options)
 
 

@@ -30,38 +30,65 @@ def crd(group: str, version: str, kind: str, plural: str) -> Body:
     """A CRD that takes any spec and any status."""
     schema = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
     names = {"plural": plural, "singular": kind.lower(), "kind": kind, "listKind": f"{kind}List"}
-    served = {"name": version, "served": True, "storage": True, "subresources": {"status": {}},
-              "schema": {"openAPIV3Schema": schema}}  # fmt: skip
+    served = {
+        "name": version,
+        "served": True,
+        "storage": True,
+        "subresources": {"status": {}},
+        "schema": {"openAPIV3Schema": schema},
+    }
     return {
-        "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
         "metadata": {"name": f"{plural}.{group}"},
         "spec": {"group": group, "scope": "Namespaced", "names": names, "versions": [served]},
-    }  # fmt: skip
+    }
 
 
 def no_end(gpus: int = 1) -> Body:
     return pods(gpus, restartPolicy="Never")
 
 
-RAY = {"headGroupSpec": {"template": no_end(0)},
-       "workerGroupSpecs": [{"groupName": "g", "replicas": 2, "minReplicas": 0, "template": no_end()}]}  # fmt: skip
+RAY = {
+    "headGroupSpec": {"template": no_end(0)},
+    "workerGroupSpecs": [{"groupName": "g", "replicas": 2, "minReplicas": 0, "template": no_end()}],
+}
 SERVED = {"selector": {"matchLabels": {"mine": "1"}}, "template": pods(1, restartPolicy="Always"), "replicas": 2}
 JOBS: dict[str, tuple[str, str, Body, dict[str, str]]] = {  # kind: apiVersion, plural, spec, annotations
     "RayJob": ("ray.io/v1", "rayjobs", {"rayClusterSpec": RAY}, {}),
     "RayCluster": ("ray.io/v1", "rayclusters", RAY, {}),
-    "JobSet": ("jobset.x-k8s.io/v1alpha2", "jobsets",
-               {"replicatedJobs": [{"name": "w", "replicas": 2, "template": {"spec": {"template": no_end()}}}]}, {}),
-    "TrainJob": ("trainer.kubeflow.org/v1alpha1", "trainjobs",
-                 {"trainer": {"numNodes": 2, "resourcesPerNode": {"limits": {"nvidia.com/gpu": 1}}}}, {}),
-    "LeaderWorkerSet": ("leaderworkerset.x-k8s.io/v1", "leaderworkersets",
-                        {"leaderWorkerTemplate": {"size": 3, "workerTemplate": no_end()}}, {}),
-    "SparkApplication": ("sparkoperator.k8s.io/v1beta2", "sparkapplications",
-                         {"type": "Scala", "driver": {"memory": "512m"},
-                          "executor": {"instances": 2, "gpu": {"name": "nvidia.com/gpu", "quantity": 1}}}, {}),
+    "JobSet": (
+        "jobset.x-k8s.io/v1alpha2",
+        "jobsets",
+        {"replicatedJobs": [{"name": "w", "replicas": 2, "template": {"spec": {"template": no_end()}}}]},
+        {},
+    ),
+    "TrainJob": (
+        "trainer.kubeflow.org/v1alpha1",
+        "trainjobs",
+        {"trainer": {"numNodes": 2, "resourcesPerNode": {"limits": {"nvidia.com/gpu": 1}}}},
+        {},
+    ),
+    "LeaderWorkerSet": (
+        "leaderworkerset.x-k8s.io/v1",
+        "leaderworkersets",
+        {"leaderWorkerTemplate": {"size": 3, "workerTemplate": no_end()}},
+        {},
+    ),
+    "SparkApplication": (
+        "sparkoperator.k8s.io/v1beta2",
+        "sparkapplications",
+        {
+            "type": "Scala",
+            "driver": {"memory": "512m"},
+            "executor": {"instances": 2, "gpu": {"name": "nvidia.com/gpu", "quantity": 1}},
+        },
+        {},
+    ),
     "Workflow": ("argoproj.io/v1alpha1", "workflows", {}, {"fleet.io/size": "replicas=2,nvidia.com/gpu=1"}),
     "Deployment": ("apps/v1", "deployments", SERVED, {}),
     "StatefulSet": ("apps/v1", "statefulsets", {**SERVED, "serviceName": "s"}, {}),
-}  # fmt: skip
+}
 BATCHES = ("RayJob", "JobSet", "TrainJob", "SparkApplication", "Workflow")  # they come to an end
 SUSPENDED = ("RayJob", "RayCluster", "JobSet", "TrainJob", "SparkApplication", "Workflow")
 
@@ -83,8 +110,10 @@ async def queue(world: Whole, *api: tuple[str, str]) -> None:
 
 
 async def runs(world: Whole, kind: str, name: str) -> None:
-    await world.until(lambda: world.phase(kind, name) == "Running",
-                      f"{name} runs: {world.phase(kind, name)} {world.see(kind, name).get('status')}")  # fmt: skip
+    await world.until(
+        lambda: world.phase(kind, name) == "Running",
+        f"{name} runs: {world.phase(kind, name)} {world.see(kind, name).get('status')}",
+    )
 
 
 def state(world: Whole, kind: str, name: str) -> str:
@@ -119,14 +148,24 @@ async def test_a_gang_queues_runs_and_leaves_when_it_is_deleted(kind: str) -> No
 
 async def test_a_status_has_all_that_the_definition_of_its_kind_requires() -> None:
     strict = crds("SparkApplication")[0]
-    state_of = {"type": "object", "required": ["state"], "properties": {
-        "state": {"type": "string"}, "errorMessage": {"type": "string"}}}  # fmt: skip
-    status = {"type": "object", "required": ["driverInfo", "seenAt"], "properties": {
-        "applicationState": state_of,
-        "driverInfo": {"type": "object", "required": ["port", "names"], "properties": {
-            "port": {"type": "integer"}, "names": {"type": "array", "items": {"type": "string"}}}},
-        "seenAt": {"type": "string", "format": "date-time"},
-    }}  # fmt: skip
+    state_of = {
+        "type": "object",
+        "required": ["state"],
+        "properties": {"state": {"type": "string"}, "errorMessage": {"type": "string"}},
+    }
+    status = {
+        "type": "object",
+        "required": ["driverInfo", "seenAt"],
+        "properties": {
+            "applicationState": state_of,
+            "driverInfo": {
+                "type": "object",
+                "required": ["port", "names"],
+                "properties": {"port": {"type": "integer"}, "names": {"type": "array", "items": {"type": "string"}}},
+            },
+            "seenAt": {"type": "string", "format": "date-time"},
+        },
+    }
     spec = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
     (version,) = strict["spec"]["versions"]
     version["schema"] = {"openAPIV3Schema": {"type": "object", "properties": {"spec": spec, "status": status}}}
@@ -187,13 +226,19 @@ async def test_a_gang_that_its_user_suspends_leaves_its_member_until_it_is_resum
 
 WIDGET = crd("example.com", "v1", "Widget", "widgets")
 DECLARED: Body = {
-    "apiVersion": "config.fleet.io/v1alpha1", "kind": "WorkloadInterpreter",
+    "apiVersion": "config.fleet.io/v1alpha1",
+    "kind": "WorkloadInterpreter",
     "metadata": {"name": "widgets.example.com"},
     "spec": {
         "target": {"group": "example.com", "kind": "Widget"},
         "components": [
-            {"name": "part", "forEach": "object.spec.parts", "nameFrom": "item.called", "replicas": "item.count * 2",
-             "template": "item.pod"},
+            {
+                "name": "part",
+                "forEach": "object.spec.parts",
+                "nameFrom": "item.called",
+                "replicas": "item.count * 2",
+                "template": "item.pod",
+            },
         ],
         "suspend": "object.spec.paused",
         "state": [
@@ -203,7 +248,7 @@ DECLARED: Body = {
         ],
         "pods": {"nameLabel": "example.com/widget", "componentLabel": "example.com/part"},
     },
-}  # fmt: skip
+}
 
 
 def widget(name: str) -> Body:

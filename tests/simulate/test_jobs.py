@@ -214,8 +214,9 @@ async def test_the_pods_of_a_work_queue_end_by_themselves_when_one_has_succeeded
 
 
 async def test_a_batch_job_says_that_it_is_over_when_its_last_pod_has_ended(member: Member) -> None:
-    await member.post(BATCH, batch_job("job", parallelism=3, completions=3, backoffLimit=0,
-                                       template=template(restartPolicy="Never")))  # fmt: skip
+    await member.post(
+        BATCH, batch_job("job", parallelism=3, completions=3, backoffLimit=0, template=template(restartPolicy="Never"))
+    )
     await member.until(lambda: _count(member, "Running"), 3)
     seen: list[tuple[int, list[str]]] = []
 

@@ -14,8 +14,10 @@ EVERY_KIND = pytest.mark.parametrize("life", [pytest.param(life, id=life.kind) f
 
 
 async def runs(world: Whole, life: Life, name: str) -> None:
-    await world.until(lambda: world.column(life.kind, name) == "Running" and world.phase(life.kind, name) == "Running",
-                      f"{name} runs: {world.conditions(life.kind, name)}")  # fmt: skip
+    await world.until(
+        lambda: world.column(life.kind, name) == "Running" and world.phase(life.kind, name) == "Running",
+        f"{name} runs: {world.conditions(life.kind, name)}",
+    )
 
 
 async def queues(world: Whole, life: Life, name: str, shown: str = "Queuing") -> None:

@@ -29,9 +29,16 @@ def nodes(count: int, gpus: int = 8) -> list[world.Node]:
 
 
 def run(
-    policy: Policy, jobs: list[Job], members: int = 1, each: int = 1, *, seed: int = 0,
-    quota: world.Quota | None = None, overestimate: float | None = 1.0, **options: Any,
-) -> tuple[Replayed, dict[str, Any]]:  # fmt: skip
+    policy: Policy,
+    jobs: list[Job],
+    members: int = 1,
+    each: int = 1,
+    *,
+    seed: int = 0,
+    quota: world.Quota | None = None,
+    overestimate: float | None = 1.0,
+    **options: Any,
+) -> tuple[Replayed, dict[str, Any]]:
     """On `members` members of `each` nodes with 8 GPUs, decided as soon as something happens."""
     tree = world.tree(jobs, nodes(members * each), quota or world.Quota(guarantee=0.0))
     made = [
@@ -178,9 +185,15 @@ def test_five_jobs_by_hand_where_one_is_evicted() -> None:
     and is gone 10 s later. `z` is within the share of a (12 of 16), and `w` takes b past its own: so it leaves as well,
     and loses 60 s. `q` fits the share of b beside `z`. At 260 `w` returns, 200 s before its end, and at 300 `x`."""
     done, said = run(
-        Policy.fleet, FIVE, members=2, quota=world.Quota(min={"a": 8, "b": 0}), sample_s=1.0,
-        config=Config(reclaim=True, protection_s=100.0, head_after_s=0.0), grace_s=10.0, checkpoint_s=100.0,
-    )  # fmt: skip
+        Policy.fleet,
+        FIVE,
+        members=2,
+        quota=world.Quota(min={"a": 8, "b": 0}),
+        sample_s=1.0,
+        config=Config(reclaim=True, protection_s=100.0, head_after_s=0.0),
+        grace_s=10.0,
+        checkpoint_s=100.0,
+    )
     ended = {event.unit: event.at - world.ZERO for event in done.log if event.what is What.ENDED}
     assert starts(done) == {"w": 0, "x": 0, "y": 160, "z": 170, "q": 200}
     assert ended == {"w": 460, "x": 600, "y": 260, "z": 220, "q": 300}
@@ -201,8 +214,9 @@ traces = st.lists(
     st.tuples(
         st.integers(0, 500), st.integers(1, 300), st.sampled_from((1, 2, 3, 4, 8, 12, 16)), st.sampled_from("ab")
     ),
-    min_size=1, max_size=14,
-)  # fmt: skip
+    min_size=1,
+    max_size=14,
+)
 
 
 @settings(max_examples=40, deadline=None)
@@ -212,9 +226,14 @@ def test_every_job_ends_no_node_is_overcommitted_and_the_same_seed_tells_the_sam
 ) -> None:
     jobs = [job(f"j{n}", at, runs, gpus, queue) for n, (at, runs, gpus, queue) in enumerate(sorted(rows))]
     options: dict[str, Any] = {
-        "members": 2, "each": 2, "seed": seed, "quota": world.Quota(guarantee=0.8), "cycle_s": 5.0,
-        "config": Config(reclaim=True, protection_s=60.0), "sample_s": 1.0,
-    }  # fmt: skip
+        "members": 2,
+        "each": 2,
+        "seed": seed,
+        "quota": world.Quota(guarantee=0.8),
+        "cycle_s": 5.0,
+        "config": Config(reclaim=True, protection_s=60.0),
+        "sample_s": 1.0,
+    }
     done, said = run(policy, jobs, **options)
     assert said["stopped"] == "DONE" and said["ended"] == len(jobs)
     used = {"m0": 0, "m1": 0}

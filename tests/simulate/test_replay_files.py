@@ -141,9 +141,18 @@ def test_intervals_are_students_and_policies_are_compared_seed_by_seed() -> None
     assert interval([1.0, 2.0, 3.0]) == {"mean": 2.0, "plus_minus": 2.4843}
 
     def report(wait: float) -> dict[str, object]:
-        return {"wait_s": {"mean": wait}, "wait_s_by_gpus": {"8": {"mean": wait, "p99": 0.0}, "16": {"mean": 1.0}},
-                "jct_s": {}, "delay_s": {}, "unmet": {}, "makespan_s": 0.0, "allocated": 0.0, "fragmentation": 0.0,
-                "evictions": 0, "lost_gpu_h": 0.0}  # fmt: skip
+        return {
+            "wait_s": {"mean": wait},
+            "wait_s_by_gpus": {"8": {"mean": wait, "p99": 0.0}, "16": {"mean": 1.0}},
+            "jct_s": {},
+            "delay_s": {},
+            "unmet": {},
+            "makespan_s": 0.0,
+            "allocated": 0.0,
+            "fragmentation": 0.0,
+            "evictions": 0,
+            "lost_gpu_h": 0.0,
+        }
 
     said = summarised({"ours": [report(1), report(2)], "theirs": [report(11), report(12)]})
     assert said["differences"]["ours - theirs"]["wait_s.mean"] == {"mean": -10.0, "plus_minus": 0.0}

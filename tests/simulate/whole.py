@@ -46,9 +46,7 @@ class Whole:
         self.objects = Objects(self.store, self.registry, clock, ids, rules=rules(), fill=filled)
         self.joined = ClusterMembers()
         bounds = ControllerConfig(**{"status_interval_s": 0.1, "gang_whole_s": GANG_WHOLE_S, **config})
-        self.hub = Hub(
-            self.store, self.objects, self.registry, self.joined, clock, ids, "hub", config=bounds
-        )  # fmt: skip
+        self.hub = Hub(self.store, self.objects, self.registry, self.joined, clock, ids, "hub", config=bounds)
 
     def kind(self, name: str) -> Kind:
         return next(kind for kind in self.registry if kind.kind == name)
@@ -109,9 +107,7 @@ class Whole:
 
     def pods(self) -> list[Body]:
         """Of all members."""
-        return [
-            stored.body for member in self.members.values() for stored in member.world.store.scan("", "pods")
-        ]  # fmt: skip
+        return [stored.body for member in self.members.values() for stored in member.world.store.scan("", "pods")]
 
     def copies(self, kind: str) -> list[str]:
         """Names of the jobs of this kind in all members."""
@@ -161,8 +157,9 @@ async def whole(
         await world.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
     for member in members:
         await world.join(member.name, member.kubeconfig)
-    selectors = [{"apiVersion": "kubeflow.org/v1", "kind": kind.kind} for kind in world.registry
-                 if kind.group == "kubeflow.org"]  # fmt: skip
+    selectors = [
+        {"apiVersion": "kubeflow.org/v1", "kind": kind.kind} for kind in world.registry if kind.group == "kubeflow.org"
+    ]
     selectors.append({"apiVersion": "batch/v1", "kind": "Job"})
     await world.create(tree(max_jobs=max_jobs), cluster_policy(queue=True, resourceSelectors=selectors, failover=None))
     running = asyncio.create_task(run_all(build_loops(world.hub, None), stop))

@@ -16,18 +16,23 @@ from fleet.submission.layouts import LAYOUTS, roles_of
 GPU = "nvidia.com/gpu"
 CODE = Code(gzip.compress(b"files"))
 TEMPLATE: dict[str, Any] = {
-    "apiVersion": "kubeflow.org/v1", "kind": "PyTorchJob", "metadata": {"labels": {"team": "a"}},
+    "apiVersion": "kubeflow.org/v1",
+    "kind": "PyTorchJob",
+    "metadata": {"labels": {"team": "a"}},
     "spec": {
         "pytorchReplicaSpecs": {
             "Master": {
-                "replicas": 1, "restartPolicy": "OnFailure",
+                "replicas": 1,
+                "restartPolicy": "OnFailure",
                 "template": {
                     "spec": {
                         "tolerations": [{"key": "gpu", "operator": "Exists"}],
                         "containers": [
                             {"name": "side", "image": "side"},
                             {
-                                "name": "pytorch", "image": "base", "args": ["old"],
+                                "name": "pytorch",
+                                "image": "base",
+                                "args": ["old"],
                                 "env": [{"name": "A", "value": "1"}, {"name": "B", "value": "2"}],
                                 "resources": {"limits": {GPU: 8, "memory": "64Gi"}, "requests": {"cpu": "8"}},
                             },
@@ -37,7 +42,7 @@ TEMPLATE: dict[str, Any] = {
             }
         }
     },
-}  # fmt: skip
+}
 
 
 def made(**said: Any) -> dict[str, Any]:
@@ -56,24 +61,31 @@ def container(job: dict[str, Any], role: str = "Master") -> dict[str, Any]:
 
 def test_one_worker_is_a_master_alone() -> None:
     assert made(gpus=8) == {
-        "apiVersion": "kubeflow.org/v1", "kind": "PyTorchJob", "metadata": {"name": "train"},
+        "apiVersion": "kubeflow.org/v1",
+        "kind": "PyTorchJob",
+        "metadata": {"name": "train"},
         "spec": {
             "runPolicy": {"cleanPodPolicy": "Running"},
             "pytorchReplicaSpecs": {
                 "Master": {
-                    "restartPolicy": "Never", "replicas": 1,
+                    "restartPolicy": "Never",
+                    "replicas": 1,
                     "template": {
                         "spec": {
-                            "containers": [{
-                                "name": "pytorch", "image": "i", "command": ["python", "train.py"],
-                                "resources": {"limits": {GPU: "8"}},
-                            }]
+                            "containers": [
+                                {
+                                    "name": "pytorch",
+                                    "image": "i",
+                                    "command": ["python", "train.py"],
+                                    "resources": {"limits": {GPU: "8"}},
+                                }
+                            ]
                         }
                     },
                 }
             },
         },
-    }  # fmt: skip
+    }
 
 
 @pytest.mark.parametrize("kind", LAYOUTS)
@@ -108,15 +120,27 @@ def test_a_batch_job_of_several_is_indexed() -> None:
 
 def test_all_that_was_said_stands_in_every_pod() -> None:
     job = made(
-        workers=2, cpu="8", memory="64Gi", resources={"rdma/hca": "1"}, env={"LR": "0.1"}, secrets=["hub"],
-        mounts=[Mount("data", "/data", read_only=True)], node_selector={"gpu": "h100"}, time_s=43200, queue="vision",
-        priority="high", labels={"sweep": "lr"}, annotations={"fleet.io/hold": "true", "note": "x"}, namespace="team",
-    )  # fmt: skip
+        workers=2,
+        cpu="8",
+        memory="64Gi",
+        resources={"rdma/hca": "1"},
+        env={"LR": "0.1"},
+        secrets=["hub"],
+        mounts=[Mount("data", "/data", read_only=True)],
+        node_selector={"gpu": "h100"},
+        time_s=43200,
+        queue="vision",
+        priority="high",
+        labels={"sweep": "lr"},
+        annotations={"fleet.io/hold": "true", "note": "x"},
+        namespace="team",
+    )
     assert job["metadata"] == {
-        "name": "train", "namespace": "team",
+        "name": "train",
+        "namespace": "team",
         "labels": {"sweep": "lr", "quota.scheduling.alibabacloud.com/name": "vision"},
         "annotations": {"fleet.io/hold": "true", "note": "x"},
-    }  # fmt: skip
+    }
     assert job["spec"]["runPolicy"]["activeDeadlineSeconds"] == 43200
     for role in roles_of(job):
         assert role.pod["metadata"] == {"labels": {"sweep": "lr"}, "annotations": {"note": "x"}}
@@ -149,10 +173,12 @@ def test_a_template_keeps_all_that_was_not_said() -> None:
     assert specs["Master"]["template"] == specs["Worker"]["template"]
     assert pods(job)["Worker"]["tolerations"] == [{"key": "gpu", "operator": "Exists"}]
     assert container(job) == {
-        "name": "pytorch", "image": "base", "command": ["python", "train.py"],
+        "name": "pytorch",
+        "image": "base",
+        "command": ["python", "train.py"],
         "env": [{"name": "A", "value": "1"}, {"name": "B", "value": "3"}],
         "resources": {"limits": {GPU: "4", "memory": "64Gi"}, "requests": {"cpu": "8"}},
-    }  # fmt: skip
+    }
     assert GPU not in str(container(made(template=TEMPLATE, gpus=0))["resources"])
     assert TEMPLATE["spec"]["pytorchReplicaSpecs"].keys() == {"Master"}
 
@@ -176,29 +202,35 @@ def test_an_interactive_job_has_one_pod_and_two_limits(what: Interactive) -> Non
 @pytest.mark.parametrize(
     ("said", "part", "why"),
     [
-        ({"name": "Train"}, "name", "lower-case"), ({"name": "9"}, "name", "begin with a letter"),
+        ({"name": "Train"}, "name", "lower-case"),
+        ({"name": "9"}, "name", "begin with a letter"),
         ({"name": "a" * 64}, "name", "is 64 characters long, of at most 63"),
         ({"name": "a" * 60}, "name", "at most 54 for this PyTorchJob"),
-        ({"gpus": -1}, "gpus", "-1 is less than 0"), ({"workers": 0}, "workers", "0 is less than 1"),
-        ({"cpu": "many"}, "cpu", "many is no amount"), ({"memory": "64GB"}, "memory", "such as 64Gi"),
+        ({"gpus": -1}, "gpus", "-1 is less than 0"),
+        ({"workers": 0}, "workers", "0 is less than 1"),
+        ({"cpu": "many"}, "cpu", "many is no amount"),
+        ({"memory": "64GB"}, "memory", "such as 64Gi"),
         ({"resources": {"a": ""}}, "resource", "a=: nothing is no amount"),
         ({"env": {"a b": ""}}, "env", '"a b" is no'),
         ({"mounts": [Mount("c", "data")]}, "mount", '"data" is no absolute path'),
         ({"mounts": [Mount("c", "/d"), Mount("d", "/d/")]}, "mount", "already"),
         ({"mounts": [Mount("c", "/workspace")], "code": CODE}, "mount", "already"),
-        ({"code": Code(b"x" * (2**20 + 1))}, "code", "1048577 bytes"), ({"kind": "Jobs"}, "kind", "none of PyTorchJob"),
-        ({"image": ""}, "image", "is missing"), ({"command": []}, "command", "is missing"),
+        ({"code": Code(b"x" * (2**20 + 1))}, "code", "1048577 bytes"),
+        ({"kind": "Jobs"}, "kind", "none of PyTorchJob"),
+        ({"image": ""}, "image", "is missing"),
+        ({"command": []}, "command", "is missing"),
         ({"kind": "MPIJob", "command": []}, "command", "is missing"),
         ({"interactive": Interactive.SHELL, "workers": 2}, "workers", "a shell has one pod"),
         ({"template": {"kind": "RayJob"}}, "template", "its job is a RayJob"),
         ({"template": {"kind": "Job"}}, "template", "holds no Job of batch/v1"),
         (
-            {"template": {"kind": "Job", "apiVersion": "batch/v1", "spec": {"template": [3]}}}, "template",
+            {"template": {"kind": "Job", "apiVersion": "batch/v1", "spec": {"template": [3]}}},
+            "template",
             "its manifest cannot be read",
         ),
         ({"template": TEMPLATE, "kind": "TFJob"}, "kind", "TFJob is not the kind of the template, PyTorchJob"),
     ],
-)  # fmt: skip
+)
 def test_what_cannot_be_names_its_part(said: dict[str, Any], part: str, why: str) -> None:
     with pytest.raises(Wrong) as wrong:
         made(**said)

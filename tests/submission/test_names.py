@@ -10,10 +10,17 @@ from fleet.submission.names import stem
 @pytest.mark.parametrize(
     ("command", "name"),
     [
-        ("python train.py --lr 0.1", "train"), ("torchrun --nproc-per-node 8 src/Fine_Tune.py", "fine-tune"),
-        ("python -m pkg.train.main", "main"), ("bash", "bash"), ("./run.sh", "run"), ("/usr/bin/env", "env"),
-        ("9to5.py", "to5"), ("...", "job"), ("", "job"), (f"{'a' * 40}.py", "a" * 30),
+        ("python train.py --lr 0.1", "train"),
+        ("torchrun --nproc-per-node 8 src/Fine_Tune.py", "fine-tune"),
+        ("python -m pkg.train.main", "main"),
+        ("bash", "bash"),
+        ("./run.sh", "run"),
+        ("/usr/bin/env", "env"),
+        ("9to5.py", "to5"),
+        ("...", "job"),
+        ("", "job"),
+        (f"{'a' * 40}.py", "a" * 30),
     ],
-)  # fmt: skip
+)
 def test_a_job_is_named_after_what_it_runs(command: str, name: str) -> None:
     assert stem(command.split()) == name

@@ -12,9 +12,11 @@ from fleet.submission.request import Wrong
 from fleet.submission.series import MOST, Series, array, expanded, product, variable
 
 CONTAINER = {
-    "name": "c", "command": ["train", "--lr={lr}", "--json", '{"a": 1}'], "args": ["{seed}", 3],
+    "name": "c",
+    "command": ["train", "--lr={lr}", "--json", '{"a": 1}'],
+    "args": ["{seed}", 3],
     "env": [{"name": "FLEET_SWEEP_LR", "value": "old"}, {"name": "OTHER", "value": "stays"}],
-}  # fmt: skip
+}
 POD = {"containers": [CONTAINER], "initContainers": [{"name": "i", "command": ["get", "{seed}"]}]}
 JOBS = (
     {"pytorchReplicaSpecs": {"Worker": {"template": {"spec": POD}}}},
@@ -41,9 +43,10 @@ def test_a_sweep_is_the_product_of_its_parameters(spec: dict[str, Any]) -> None:
     text = json.dumps(found[2]["spec"])
     assert '["train", "--lr=0.01", "--json", "{\\"a\\": 1}"]' in text and '["1", 3]' in text and '["get", "1"]' in text
     env = [
-        {"name": "OTHER", "value": "stays"}, {"name": "FLEET_SWEEP_LR", "value": "0.01"},
+        {"name": "OTHER", "value": "stays"},
+        {"name": "FLEET_SWEEP_LR", "value": "0.01"},
         {"name": "FLEET_SWEEP_SEED", "value": "1"},
-    ]  # fmt: skip
+    ]
     assert json.dumps(env) in text and json.dumps(env[1:]) in text
 
 

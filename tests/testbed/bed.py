@@ -95,12 +95,21 @@ class Bed:
     def _etcd(self) -> str:
         client, peer = free_port(), free_port()
         address, peers = f"http://127.0.0.1:{client}", f"http://127.0.0.1:{peer}"
-        self.processes.start("etcd", [
-            self._built.binary("etcd"), "--name=etcd", f"--data-dir={self.folder / 'etcd'}",
-            f"--listen-client-urls={address}", f"--advertise-client-urls={address}",
-            f"--listen-peer-urls={peers}", f"--initial-advertise-peer-urls={peers}", f"--initial-cluster=etcd={peers}",
-            "--unsafe-no-fsync", "--log-level=warn",
-        ])  # fmt: skip
+        self.processes.start(
+            "etcd",
+            [
+                self._built.binary("etcd"),
+                "--name=etcd",
+                f"--data-dir={self.folder / 'etcd'}",
+                f"--listen-client-urls={address}",
+                f"--advertise-client-urls={address}",
+                f"--listen-peer-urls={peers}",
+                f"--initial-advertise-peer-urls={peers}",
+                f"--initial-cluster=etcd={peers}",
+                "--unsafe-no-fsync",
+                "--log-level=warn",
+            ],
+        )
         wait_for("etcd", lambda: httpx.get(f"{address}/health").json()["health"] == "true")
         return address
 

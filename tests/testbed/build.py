@@ -88,8 +88,14 @@ class Parts:
 JOBS = ("pytorchjobs", "tfjobs", "mpijobs", "jaxjobs", "paddlejobs", "xgboostjobs")
 MANIFESTS = (*(f"{name}.json" for name in JOBS), "webhooks.json", "stages.yaml")
 BINARIES = (
-    "etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "kubectl", "kwok", "training-operator",
-)  # fmt: skip
+    "etcd",
+    "kube-apiserver",
+    "kube-controller-manager",
+    "kube-scheduler",
+    "kubectl",
+    "kwok",
+    "training-operator",
+)
 
 
 def parts() -> Parts:
@@ -167,9 +173,14 @@ def _manifests(parts: Parts, go: str) -> None:
     hooks = yaml.load((operator / "manifests/base/webhook/manifests.yaml").read_bytes(), yaml.CSafeLoader)
     (folder / "webhooks.json").write_text(json.dumps(hooks))
     stages = module_folder(KWOK, HERE / "kwok", go) / "kustomize/stage"
-    texts = [(stages / name).read_text() for name in (
-        "node/fast/node-initialize.yaml", "pod/fast/pod-ready.yaml", "pod/fast/pod-delete.yaml",
-    )]  # fmt: skip
+    texts = [
+        (stages / name).read_text()
+        for name in (
+            "node/fast/node-initialize.yaml",
+            "pod/fast/pod-ready.yaml",
+            "pod/fast/pod-delete.yaml",
+        )
+    ]
     (folder / "stages.yaml").write_text("\n---\n".join([*texts, RUN_FOR_STAGE]))
 
 

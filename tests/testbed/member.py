@@ -20,10 +20,16 @@ from tests.testbed.pki import ADMIN, CONTROLLER_MANAGER, SCHEDULER, Pki
 from tests.testbed.processes import Processes, free_port, wait_for
 
 CONTROLLERS = (
-    "namespace-controller", "serviceaccount-controller", "garbage-collector-controller",
-    "pod-garbage-collector-controller", "node-lifecycle-controller", "taint-eviction-controller",
-    "disruption-controller", "job-controller", "root-ca-certificate-publisher-controller",
-)  # fmt: skip
+    "namespace-controller",
+    "serviceaccount-controller",
+    "garbage-collector-controller",
+    "pod-garbage-collector-controller",
+    "node-lifecycle-controller",
+    "taint-eviction-controller",
+    "disruption-controller",
+    "job-controller",
+    "root-ca-certificate-publisher-controller",
+)
 WEBHOOK = "validator.training-operator.kubeflow.org"
 WEBHOOK_CERTIFICATES = "k8s-webhook-server/serving-certs"
 DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
@@ -52,17 +58,29 @@ class RealMember:
 
     def start_apiserver(self, more: Sequence[str] = ()) -> None:
         pki = self.pki
-        self.run("apiserver", [
-            self._built.binary("kube-apiserver"), f"--etcd-servers={self._etcd}", f"--etcd-prefix=/{self.name}",
-            "--bind-address=127.0.0.1", "--advertise-address=127.0.0.1", f"--secure-port={self._port}",
-            "--endpoint-reconciler-type=none", "--service-cluster-ip-range=10.0.0.0/24",
-            f"--tls-cert-file={pki.certificate}", f"--tls-private-key-file={pki.key}", f"--client-ca-file={pki.ca}",
-            "--service-account-issuer=https://kubernetes.default.svc",
-            f"--service-account-key-file={pki.accounts_public}",
-            f"--service-account-signing-key-file={pki.accounts_private}",
-            f"--token-auth-file={pki.tokens}", "--authorization-mode=RBAC",
-            *((GANG_GATES, "--runtime-config=scheduling.k8s.io/v1alpha2=true") if self.gangs else ()), *more,
-        ])  # fmt: skip
+        self.run(
+            "apiserver",
+            [
+                self._built.binary("kube-apiserver"),
+                f"--etcd-servers={self._etcd}",
+                f"--etcd-prefix=/{self.name}",
+                "--bind-address=127.0.0.1",
+                "--advertise-address=127.0.0.1",
+                f"--secure-port={self._port}",
+                "--endpoint-reconciler-type=none",
+                "--service-cluster-ip-range=10.0.0.0/24",
+                f"--tls-cert-file={pki.certificate}",
+                f"--tls-private-key-file={pki.key}",
+                f"--client-ca-file={pki.ca}",
+                "--service-account-issuer=https://kubernetes.default.svc",
+                f"--service-account-key-file={pki.accounts_public}",
+                f"--service-account-signing-key-file={pki.accounts_private}",
+                f"--token-auth-file={pki.tokens}",
+                "--authorization-mode=RBAC",
+                *((GANG_GATES, "--runtime-config=scheduling.k8s.io/v1alpha2=true") if self.gangs else ()),
+                *more,
+            ],
+        )
 
     def wait_apiserver(self) -> None:
         wait_for(f"{self.name} /readyz", lambda: self._client.get("/readyz").status_code == 200, 120)
@@ -78,38 +96,65 @@ class RealMember:
     def start_scheduler(self) -> None:
         kubeconfig = self._kubeconfig("scheduler", SCHEDULER)
         port = free_port()
-        self.run("scheduler", [
-            self._built.binary("kube-scheduler"), f"--kubeconfig={kubeconfig}", "--leader-elect=false",
-            "--bind-address=127.0.0.1", f"--secure-port={port}", "--kube-api-qps=1000", "--kube-api-burst=2000",
-            *((GANG_GATES,) if self.gangs else ()),
-        ], ready=f"https://127.0.0.1:{port}/readyz")  # fmt: skip
+        self.run(
+            "scheduler",
+            [
+                self._built.binary("kube-scheduler"),
+                f"--kubeconfig={kubeconfig}",
+                "--leader-elect=false",
+                "--bind-address=127.0.0.1",
+                f"--secure-port={port}",
+                "--kube-api-qps=1000",
+                "--kube-api-burst=2000",
+                *((GANG_GATES,) if self.gangs else ()),
+            ],
+            ready=f"https://127.0.0.1:{port}/readyz",
+        )
 
     def start_controllers(self, more: Sequence[str] = ()) -> None:
         """kube-controller-manager and kwok; after the job kinds' CRDs, else its garbage collector learns them late."""
         kubeconfig = self._kubeconfig("controller-manager", CONTROLLER_MANAGER)
         own = ("podgroup-protection-controller",) if self.gangs else ()
-        self.run("controller-manager", [
-            self._built.binary("kube-controller-manager"), f"--kubeconfig={kubeconfig}",
-            f"--controllers={','.join((*CONTROLLERS, *more, *own))}", "--leader-elect=false",
-            "--use-service-account-credentials=true", "--secure-port=0", f"--root-ca-file={self.pki.ca}",
-            f"--service-account-private-key-file={self.pki.accounts_private}",
-            "--kube-api-qps=500", "--kube-api-burst=1000", *((GANG_GATES,) if self.gangs else ()),
-        ])  # fmt: skip
+        self.run(
+            "controller-manager",
+            [
+                self._built.binary("kube-controller-manager"),
+                f"--kubeconfig={kubeconfig}",
+                f"--controllers={','.join((*CONTROLLERS, *more, *own))}",
+                "--leader-elect=false",
+                "--use-service-account-credentials=true",
+                "--secure-port=0",
+                f"--root-ca-file={self.pki.ca}",
+                f"--service-account-private-key-file={self.pki.accounts_private}",
+                "--kube-api-qps=500",
+                "--kube-api-burst=1000",
+                *((GANG_GATES,) if self.gangs else ()),
+            ],
+        )
         self.start_nodes()
 
     def start_nodes(self, *streams: Path) -> None:
         """kwok alone. `streams`: files of its objects Logs, Exec, Attach and PortForward, with which it answers in the
         place of kubelets."""
         port = free_port()
-        self.run("kwok", [
-            self._built.binary("kwok"), f"--kubeconfig={self.kubeconfig}",
-            "--config", self._built.manifest("stages.yaml"), *(f"--config={path}" for path in self.stages),
-            "--manage-all-nodes=true",
-            "--node-lease-duration-seconds=40", "--cidr=10.244.0.0/16", "--node-ip=127.0.0.1",
-            "--disregard-status-with-annotation-selector=kwok.x-k8s.io/status=custom",
-            *(f"--config={file}" for file in streams),
-            *((f"--server-address=127.0.0.1:{port}", f"--node-port={port}") if streams else ()),
-        ], {"HOME": str(self.folder)})  # fmt: skip
+        self.run(
+            "kwok",
+            [
+                self._built.binary("kwok"),
+                f"--kubeconfig={self.kubeconfig}",
+                "--config",
+                self._built.manifest("stages.yaml"),
+                *(f"--config={path}" for path in self.stages),
+                "--manage-all-nodes=true",
+                "--node-lease-duration-seconds=40",
+                "--cidr=10.244.0.0/16",
+                "--node-ip=127.0.0.1",
+                "--disregard-status-with-annotation-selector=kwok.x-k8s.io/status=custom",
+                *(f"--config={file}" for file in streams),
+                *((f"--server-address=127.0.0.1:{port}", f"--node-port={port}") if streams else ()),
+            ],
+            {"HOME": str(self.folder)},
+        )
 
     def install_training_operator(self, kinds: Sequence[str] = JOBS) -> None:
         """Install what the operator's own manifests have, with its webhook on loopback; then the operator itself."""
@@ -125,12 +170,22 @@ class RealMember:
             hook["clientConfig"] = {"url": f"https://127.0.0.1:{self._webhook_port}{path}", "caBundle": authority}
         self.post("/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations", hooks)
         self.add_kinds([json.loads(self._built.manifest(f"{name}.json").read_text()) for name in kinds])
-        self.run("operator", [
-            self._built.binary("training-operator"), f"--kubeconfig={self.kubeconfig}", "--metrics-bind-address=0",
-            f"--health-probe-bind-address=127.0.0.1:{port}", f"--webhook-server-port={self._webhook_port}",
-            *(f"--enable-scheme={name.removesuffix('s')}" for name in kinds),
-            "--kube-api-qps=500", "--kube-api-burst=1000", "--controller-threads=4",
-        ], {"TMPDIR": str(self.folder)}, ready=f"http://127.0.0.1:{port}/readyz")  # fmt: skip
+        self.run(
+            "operator",
+            [
+                self._built.binary("training-operator"),
+                f"--kubeconfig={self.kubeconfig}",
+                "--metrics-bind-address=0",
+                f"--health-probe-bind-address=127.0.0.1:{port}",
+                f"--webhook-server-port={self._webhook_port}",
+                *(f"--enable-scheme={name.removesuffix('s')}" for name in kinds),
+                "--kube-api-qps=500",
+                "--kube-api-burst=1000",
+                "--controller-threads=4",
+            ],
+            {"TMPDIR": str(self.folder)},
+            ready=f"http://127.0.0.1:{port}/readyz",
+        )
 
     def add_namespace(self, name: str) -> None:
         self.post("/api/v1/namespaces", {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
@@ -235,11 +290,13 @@ class RealMember:
         path = self.folder / f"{user}.kubeconfig"
         cluster = {"server": self.url, "certificate-authority": str(self.pki.ca)}
         config = {
-            "apiVersion": "v1", "kind": "Config", "current-context": self.name,
+            "apiVersion": "v1",
+            "kind": "Config",
+            "current-context": self.name,
             "clusters": [{"name": self.name, "cluster": cluster}],
             "users": [{"name": user, "user": {"token": token}}],
             "contexts": [{"name": self.name, "context": {"cluster": self.name, "user": user}}],
-        }  # fmt: skip
+        }
         path.write_text(json.dumps(config))
         return path
 

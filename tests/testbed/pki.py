@@ -19,9 +19,12 @@ ADMIN, CONTROLLER_MANAGER, SCHEDULER = "admin-token", "controller-manager-token"
 # The operators replace an authority that does not carry these names, and a certificate without their Service's.
 AUTHORITY_NAMES = ("training-operator-ca", "kubeflow-trainer-ca", "kueue-ca")
 SERVER_NAMES = (
-    "localhost", "kubernetes.default.svc", "training-operator.kubeflow.svc",
-    "kubeflow-trainer-controller-manager.kubeflow-system.svc", "kueue-webhook-service.kueue-system.svc",
-)  # fmt: skip
+    "localhost",
+    "kubernetes.default.svc",
+    "training-operator.kubeflow.svc",
+    "kubeflow-trainer-controller-manager.kubeflow-system.svc",
+    "kueue-webhook-service.kueue-system.svc",
+)
 SERVER_ADDRESSES = ("127.0.0.1", "10.0.0.1")
 
 
@@ -101,9 +104,16 @@ def make_pki(folder: Path) -> Pki:
 
 def _signing_usage() -> x509.KeyUsage:
     return x509.KeyUsage(
-        digital_signature=True, key_cert_sign=True, crl_sign=True, content_commitment=False, key_encipherment=False,
-        data_encipherment=False, key_agreement=False, encipher_only=False, decipher_only=False,
-    )  # fmt: skip
+        digital_signature=True,
+        key_cert_sign=True,
+        crl_sign=True,
+        content_commitment=False,
+        key_encipherment=False,
+        data_encipherment=False,
+        key_agreement=False,
+        encipher_only=False,
+        decipher_only=False,
+    )
 
 
 def _name(common: str) -> x509.Name:

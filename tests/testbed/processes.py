@@ -94,9 +94,14 @@ class Processes:
         """Call from the main thread: the kernel ties the children's end to the thread that made them."""
         with (self._folder / f"{name}.log").open("ab") as log:
             self._running[name] = subprocess.Popen(
-                [str(part) for part in command], stdin=subprocess.DEVNULL, stdout=log, stderr=log,
-                env={**os.environ, **(environment or {})}, start_new_session=True, preexec_fn=_die_with_parent,
-            )  # fmt: skip
+                [str(part) for part in command],
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                env={**os.environ, **(environment or {})},
+                start_new_session=True,
+                preexec_fn=_die_with_parent,
+            )
 
     def log(self, name: str, lines: int = 20) -> str:
         text = (self._folder / f"{name}.log").read_text(errors="replace")

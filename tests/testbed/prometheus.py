@@ -20,14 +20,18 @@ from tests.testbed.build import cache_folder, find_go, locked, run_go, say
 # Module, version, its digest as in a go.sum, the commands.
 MODULES = (
     (
-        "github.com/prometheus/prometheus", "v0.305.0", "h1:UO/LsM32/E9yBDtvQj8tN+WwhbyWKR10lO35vmFLx0U=",
+        "github.com/prometheus/prometheus",
+        "v0.305.0",
+        "h1:UO/LsM32/E9yBDtvQj8tN+WwhbyWKR10lO35vmFLx0U=",
         ("prometheus", "promtool"),
     ),
     (
-        "github.com/prometheus/alertmanager", "v0.28.1", "h1:BK5pCoAtaKg01BYRUJhEDV1tqJMEtYBGzPw8QdvnnvA=",
+        "github.com/prometheus/alertmanager",
+        "v0.28.1",
+        "h1:BK5pCoAtaKg01BYRUJhEDV1tqJMEtYBGzPw8QdvnnvA=",
         ("alertmanager", "amtool"),
     ),
-)  # fmt: skip
+)
 NO_DISCOVERY = "// Package plugins registers no service discovery.\npackage plugins\n"
 
 

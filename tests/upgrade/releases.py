@@ -67,7 +67,9 @@ def _installed(lock: Path, wheels: list[Path], folder: Path) -> Path:
     for words in (["--require-hashes", "-r", lock], ["--no-deps", "--no-index", *wheels]):
         done = subprocess.run(
             [folder / "bin" / "python", "-m", "pip", "install", "-q", "--disable-pip-version-check", *words],
-            capture_output=True, text=True, timeout=900,
-        )  # fmt: skip
+            capture_output=True,
+            text=True,
+            timeout=900,
+        )
         assert done.returncode == 0, done.stderr
     return folder / "bin"

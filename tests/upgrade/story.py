@@ -64,16 +64,22 @@ def states(client: Client) -> dict[str, str]:
 def look(client: Client, *, edge: bool) -> Seen:
     """The jobs, their copies and their pods as far as another release must leave them, and the history of the past."""
     members = (*MEMBERS, EDGE) if edge else MEMBERS
-    listed = [(member, path, body) for member in members for path in (COPIES, "/api/v1/pods")
-                  for body in client.in_member(member, path)]  # fmt: skip
+    listed = [
+        (member, path, body)
+        for member in members
+        for path in (COPIES, "/api/v1/pods")
+        for body in client.in_member(member, path)
+    ]
     return {
-        "jobs": {job["name"]: {key: job[key] for key in ("state", "member", "attempt", "created", "queue")}
-                 for job in client.items("/fleet/v1/jobs")},
+        "jobs": {
+            job["name"]: {key: job[key] for key in ("state", "member", "attempt", "created", "queue")}
+            for job in client.items("/fleet/v1/jobs")
+        },
         "uids": {name(body): body["metadata"]["uid"] for body in client.items(COPIES)},
         "copies": {f"{member} {name(one)}": one["metadata"]["uid"] for member, path, one in listed if path == COPIES},
         "pods": {f"{member} {name(one)}": pod(one) for member, path, one in listed if path != COPIES},
         "history": {job["name"]: job for job in client.items("/fleet/v1/history") if job["ended"]},
-    }  # fmt: skip
+    }
 
 
 def reached(client: Client, *, edge: bool) -> bool:

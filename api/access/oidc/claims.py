@@ -36,9 +36,11 @@ def user_of(issuer: Issuer, claims: Claims) -> User:
         user = User(name, tuple(dict.fromkeys((*groups, AUTHENTICATED))), uid, extra=extra)
         if issuer.user_rules:
             seen = {
-                "username": name, "uid": uid, "groups": list(groups),
+                "username": name,
+                "uid": uid,
+                "groups": list(groups),
                 "extra": {key: list(values) for key, values in extra},
-            }  # fmt: skip
+            }
             for rule in issuer.user_rules:
                 if rule.expression.value(seen, budget) is not True:
                     raise Refused("rule", rule.message)

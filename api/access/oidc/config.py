@@ -143,9 +143,17 @@ def _issuer(entry: Section, own_issuers: Iterable[str]) -> Issuer:
                 " used in claimMappings.username.expression",
             )
     return Issuer(
-        source, audiences, username, groups, uid, extra, tuple(required), tuple(claim_rules),
-        tuple(rule for rule in user_rules if rule is not None), entry.raw,
-    )  # fmt: skip
+        source,
+        audiences,
+        username,
+        groups,
+        uid,
+        extra,
+        tuple(required),
+        tuple(claim_rules),
+        tuple(rule for rule in user_rules if rule is not None),
+        entry.raw,
+    )
 
 
 def _source(issuer: Section, own_issuers: Iterable[str]) -> tuple[Source, frozenset[str]]:

@@ -43,9 +43,14 @@ class Flags:
 
 def issuers(flags: Flags, *, own_issuers: Iterable[str] = ()) -> tuple[Issuer, ...]:
     """The issuer that the flags name. Raises BadConfiguration."""
-    faults = [f"{flag}: Required value" for flag, given in (
-        ("--oidc-issuer-url", flags.issuer_url), ("--oidc-client-id", flags.client_id),
-    ) if not given]  # fmt: skip
+    faults = [
+        f"{flag}: Required value"
+        for flag, given in (
+            ("--oidc-issuer-url", flags.issuer_url),
+            ("--oidc-client-id", flags.client_id),
+        )
+        if not given
+    ]
     algorithms = flags.signing_algs or DEFAULT_ALGORITHMS
     if unknown := set(algorithms) - ALGORITHMS:
         known = ", ".join(sorted(ALGORITHMS))
@@ -68,9 +73,7 @@ def issuers(flags: Flags, *, own_issuers: Iterable[str] = ()) -> tuple[Issuer, .
         "claimValidationRules": rules,
     }
     try:
-        found = read(
-            {"apiVersion": f"{GROUP}/{VERSIONS[0]}", "kind": KIND, "jwt": [entry]}, own_issuers=own_issuers
-        )  # fmt: skip
+        found = read({"apiVersion": f"{GROUP}/{VERSIONS[0]}", "kind": KIND, "jwt": [entry]}, own_issuers=own_issuers)
     except BadConfiguration as error:
         raise BadConfiguration([_by_flag(fault) for fault in error.faults]) from None
     return tuple(replace(issuer, algorithms=frozenset(algorithms)) for issuer in found)

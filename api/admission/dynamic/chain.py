@@ -45,9 +45,14 @@ class Dynamic:
     """Answers, for each request, who is to be asked about it. Install it as `Objects.hooks`."""
 
     def __init__(
-        self, store: Store, registry: Registry, ids: Ids, outgoing: Outgoing, authorize: Authorize | None = None,
+        self,
+        store: Store,
+        registry: Registry,
+        ids: Ids,
+        outgoing: Outgoing,
+        authorize: Authorize | None = None,
         failing: Failing | None = None,
-    ) -> None:  # fmt: skip
+    ) -> None:
         """`authorize`: what `authorizer` in an expression asks; without it there is none. `failing`: is told of each
         call."""
         self._store, self._registry, self._ids, self._authorize = store, registry, ids, authorize
@@ -71,11 +76,19 @@ class Dynamic:
             return None
         warnings: list[str] = []
         return _Chain(
-            asked, self._store, self._ids, self._calls, mutating, validating,
+            asked,
+            self._store,
+            self._ids,
+            self._calls,
+            mutating,
+            validating,
             Changing(asked, self._store, self._registry, changing, self._authorize),
-            Judging(asked, self._store, self._registry, judging, self._authorize, warnings), self._authorize, warnings,
-            self._converter, self._failing,
-        )  # fmt: skip
+            Judging(asked, self._store, self._registry, judging, self._authorize, warnings),
+            self._authorize,
+            warnings,
+            self._converter,
+            self._failing,
+        )
 
     def failing(self) -> list[dict[str, Any]]:
         """The webhooks whose last calls by this process failed."""

@@ -98,9 +98,13 @@ class Values:
     when an expression names them, once."""
 
     def __init__(
-        self, known: Mapping[str, Any], variables: Sequence[tuple[str, str]] = (), *, cost: int = COST_MAX,
+        self,
+        known: Mapping[str, Any],
+        variables: Sequence[tuple[str, str]] = (),
+        *,
+        cost: int = COST_MAX,
         patches: bool = False,
-    ) -> None:  # fmt: skip
+    ) -> None:
         self._known, self._texts, self._patches = known, dict(variables), patches
         self._values: dict[str, Any] = {}
         self._budget = cel.Budget(cost)

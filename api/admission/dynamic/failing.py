@@ -34,10 +34,14 @@ class Failing:
             self._failing.pop(hook.id, None)
         elif hook.id in self._failing or len(self._failing) < WEBHOOKS_MOST:
             self._failing[hook.id] = {
-                "kind": kind, "configuration": hook.configuration, "webhook": hook.name,
-                "failures": self._failing.get(hook.id, {}).get("failures", 0) + 1, "ignored": hook.ignores_failures,
-                "last": rfc3339(self._clock.now()), "error": error[:ERROR_MOST],
-            }  # fmt: skip
+                "kind": kind,
+                "configuration": hook.configuration,
+                "webhook": hook.name,
+                "failures": self._failing.get(hook.id, {}).get("failures", 0) + 1,
+                "ignored": hook.ignores_failures,
+                "last": rfc3339(self._clock.now()),
+                "error": error[:ERROR_MOST],
+            }
 
     def now(self, registered: Iterable[Webhook]) -> list[dict[str, Any]]:
         """Those that fail and are still registered."""

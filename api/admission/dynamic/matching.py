@@ -81,10 +81,13 @@ def rules_in(found: Any) -> tuple[Rule, ...]:
 def _rule(rule: Body) -> Rule:
     parts = (item.partition("/") for item in texts(rule.get("resources")))
     return Rule(
-        frozenset(texts(rule.get("operations"))), frozenset(texts(rule.get("apiGroups"))),
-        frozenset(texts(rule.get("apiVersions"))), tuple((name, below) for name, _, below in parts),
-        text(rule.get("scope")) or "*", frozenset(texts(rule.get("resourceNames"))),
-    )  # fmt: skip
+        frozenset(texts(rule.get("operations"))),
+        frozenset(texts(rule.get("apiGroups"))),
+        frozenset(texts(rule.get("apiVersions"))),
+        tuple((name, below) for name, _, below in parts),
+        text(rule.get("scope")) or "*",
+        frozenset(texts(rule.get("resourceNames"))),
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,9 +105,13 @@ class Match:
     def of(cls, said: Body, rules: Any, excluded: Any = (), *, open: bool = False) -> Match:
         """`said` holds the selectors and the matchPolicy."""
         return cls(
-            rules_in(rules), rules_in(excluded), said.get("matchPolicy") != "Exact",
-            from_object(mapping(said.get("namespaceSelector"))), from_object(mapping(said.get("objectSelector"))), open,
-        )  # fmt: skip
+            rules_in(rules),
+            rules_in(excluded),
+            said.get("matchPolicy") != "Exact",
+            from_object(mapping(said.get("namespaceSelector"))),
+            from_object(mapping(said.get("objectSelector"))),
+            open,
+        )
 
     def resource(self, asked: Asked) -> Resource | None:
         """The resource of the request under the name that a rule has for it; None where no rule is about it."""

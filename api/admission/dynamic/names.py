@@ -32,9 +32,19 @@ from fleet.values.ports import Body
 Authorize = Callable[[User, Mapping[str, str]], tuple[bool, str, str]]
 REQUESTED = "authorizer.requestResource"
 _SHOWN_OF_NAMESPACE = (
-    "name", "generateName", "namespace", "uid", "resourceVersion", "generation", "creationTimestamp",
-    "deletionTimestamp", "deletionGracePeriodSeconds", "labels", "annotations", "finalizers",
-)  # fmt: skip
+    "name",
+    "generateName",
+    "namespace",
+    "uid",
+    "resourceVersion",
+    "generation",
+    "creationTimestamp",
+    "deletionTimestamp",
+    "deletionGracePeriodSeconds",
+    "labels",
+    "annotations",
+    "finalizers",
+)
 
 
 def _struct(name: str, /, **fields: Type) -> Type:
@@ -46,10 +56,20 @@ _KIND = _struct("GroupVersionKind", group=STRING, version=STRING, kind=STRING)
 _RESOURCE = _struct("GroupVersionResource", group=STRING, version=STRING, resource=STRING)
 _USER = _struct("UserInfo", username=STRING, uid=STRING, groups=_TEXTS, extra=map_of(STRING, _TEXTS))
 REQUEST = _struct(
-    "AdmissionRequest", kind=_KIND, resource=_RESOURCE, subResource=STRING, requestKind=_KIND,
-    requestResource=_RESOURCE, requestSubResource=STRING, name=STRING, namespace=STRING, operation=STRING,
-    userInfo=_USER, dryRun=BOOL, options=DYN,
-)  # fmt: skip
+    "AdmissionRequest",
+    kind=_KIND,
+    resource=_RESOURCE,
+    subResource=STRING,
+    requestKind=_KIND,
+    requestResource=_RESOURCE,
+    requestSubResource=STRING,
+    name=STRING,
+    namespace=STRING,
+    operation=STRING,
+    userInfo=_USER,
+    dryRun=BOOL,
+    options=DYN,
+)
 # A kube-apiserver declares times here, and has texts: a comparison with a time fails when it is evaluated.
 _CONDITION = _struct(
     "NamespaceCondition", status=STRING, type=STRING, lastTransitionTime=TIMESTAMP, message=STRING, reason=STRING
@@ -57,13 +77,23 @@ _CONDITION = _struct(
 NAMESPACE = _struct(
     "Namespace",
     metadata=_struct(
-        "NamespaceMetadata", name=STRING, generateName=STRING, namespace=STRING, labels=_TEXT_BY_KEY,
-        annotations=_TEXT_BY_KEY, UID=STRING, creationTimestamp=TIMESTAMP, deletionGracePeriodSeconds=INT,
-        deletionTimestamp=TIMESTAMP, generation=INT, resourceVersion=STRING, finalizers=_TEXTS,
+        "NamespaceMetadata",
+        name=STRING,
+        generateName=STRING,
+        namespace=STRING,
+        labels=_TEXT_BY_KEY,
+        annotations=_TEXT_BY_KEY,
+        UID=STRING,
+        creationTimestamp=TIMESTAMP,
+        deletionGracePeriodSeconds=INT,
+        deletionTimestamp=TIMESTAMP,
+        generation=INT,
+        resourceVersion=STRING,
+        finalizers=_TEXTS,
     ),
     spec=_struct("NamespaceSpec", finalizers=_TEXTS),
     status=_struct("NamespaceStatus", conditions=list_of(_CONDITION), phase=STRING),
-)  # fmt: skip
+)
 
 
 # -- the values that a mutation makes
@@ -114,9 +144,12 @@ class Surroundings:
         self, resource: Resource, new: Body | None, old: Body | None, params: Body | None = None
     ) -> dict[str, Any]:
         known: dict[str, Any] = {
-            "object": as_resource(resource, new), "oldObject": as_resource(resource, old), "params": params,
-            "request": request_of(self.asked, resource), "namespaceObject": _shown(self.namespace),
-        }  # fmt: skip
+            "object": as_resource(resource, new),
+            "oldObject": as_resource(resource, old),
+            "params": params,
+            "request": request_of(self.asked, resource),
+            "namespaceObject": _shown(self.namespace),
+        }
         if self.authorize is not None:
             rights = Rights(self.asked.options.user, self.authorize)
             known |= {"authorizer": Question(rights), REQUESTED: _about(self.asked, rights)}
@@ -126,9 +159,12 @@ class Surroundings:
 def _about(asked: Asked, rights: Rights) -> Question:
     named = own(asked)
     said = {
-        "group": named.group, "resource": named.resource, "subresource": asked.subresource,
-        "namespace": asked.namespace, "name": asked.name,
-    }  # fmt: skip
+        "group": named.group,
+        "resource": named.resource,
+        "subresource": asked.subresource,
+        "namespace": asked.namespace,
+        "name": asked.name,
+    }
     return Question(rights, tuple(said.items()), RESOURCE_CHECK)
 
 

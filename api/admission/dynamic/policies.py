@@ -115,14 +115,18 @@ def _binding(name: str, spec: Body) -> Binding:
 def _policy(name: str, spec: Body, bindings: tuple[Binding, ...]) -> Policy:
     said = mapping(spec.get("matchConstraints"))
     return Policy(
-        name, Match.of(said, said.get("resourceRules"), said.get("excludeResourceRules"), open=True),
-        spec.get("paramKind"), _pairs(spec, "matchConditions", "name", "expression"),
+        name,
+        Match.of(said, said.get("resourceRules"), said.get("excludeResourceRules"), open=True),
+        spec.get("paramKind"),
+        _pairs(spec, "matchConditions", "name", "expression"),
         _pairs(spec, "variables", "name", "expression"),
         tuple(_validation(item) for item in rows(spec.get("validations"))),
         _pairs(spec, "auditAnnotations", "key", "valueExpression"),
-        tuple(_mutation(item) for item in rows(spec.get("mutations"))), spec.get("failurePolicy") == "Ignore",
-        spec.get("reinvocationPolicy") == "IfNeeded", bindings,
-    )  # fmt: skip
+        tuple(_mutation(item) for item in rows(spec.get("mutations"))),
+        spec.get("failurePolicy") == "Ignore",
+        spec.get("reinvocationPolicy") == "IfNeeded",
+        bindings,
+    )
 
 
 def _pairs(spec: Body, field: str, name: str, value: str) -> tuple[tuple[str, str], ...]:
@@ -131,9 +135,11 @@ def _pairs(spec: Body, field: str, name: str, value: str) -> tuple[tuple[str, st
 
 def _validation(item: Body) -> Validation:
     return Validation(
-        text(item.get("expression")), text(item.get("message")).strip(), text(item.get("messageExpression")),
+        text(item.get("expression")),
+        text(item.get("message")).strip(),
+        text(item.get("messageExpression")),
         text(item.get("reason")) or "Invalid",
-    )  # fmt: skip
+    )
 
 
 def _mutation(item: Body) -> Mutation:

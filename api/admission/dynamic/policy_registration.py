@@ -49,13 +49,35 @@ _ANNOTATIONS_MAX = 20
 _ANNOTATION_BYTES_MAX = 5 * 1024
 _IDENTIFIER = re.compile(r"[_a-zA-Z][_a-zA-Z0-9]*\Z")
 _RESERVED = frozenset(
-    ("true", "false", "null", "in", "as", "break", "const", "continue", "else", "for", "function", "if", "import",
-     "let", "loop", "package", "namespace", "return", "var", "void", "while")
-)  # fmt: skip
+    (
+        "true",
+        "false",
+        "null",
+        "in",
+        "as",
+        "break",
+        "const",
+        "continue",
+        "else",
+        "for",
+        "function",
+        "if",
+        "import",
+        "let",
+        "loop",
+        "package",
+        "namespace",
+        "return",
+        "var",
+        "void",
+        "while",
+    )
+)
 _NOTHING = "validations or auditAnnotations must contain at least one item"
 _PATCHES = {
-    "ApplyConfiguration": ("applyConfiguration", CONFIGURATION), "JSONPatch": ("jsonPatch", OPERATIONS),
-}  # fmt: skip
+    "ApplyConfiguration": ("applyConfiguration", CONFIGURATION),
+    "JSONPatch": ("jsonPatch", OPERATIONS),
+}
 _NOT_EXPRESSED = "expression is not specified"
 
 
@@ -253,9 +275,11 @@ def _binding(review: Review) -> list[Cause]:
         return []
     spec = mapping(review.new.get("spec"))
     name = text(spec.get("policyName"))
-    causes = [invalid("spec.policyName", name, problem) for problem in subdomain_problems(name)] if name else [
-        required("spec.policyName")
-    ]  # fmt: skip
+    causes = (
+        [invalid("spec.policyName", name, problem) for problem in subdomain_problems(name)]
+        if name
+        else [required("spec.policyName")]
+    )
     ref = spec.get("paramRef")
     if ref is not None:
         causes += _param_ref_faults("spec.paramRef", ref)

@@ -125,8 +125,11 @@ def _url_faults(at: str, url: str) -> list[Cause]:
 
 def _service_faults(at: str, service: Body) -> list[Cause]:
     # A kube-apiserver looks at the two fields in each other's place here, and so names the other one.
-    causes = [required(f"{at}.{field}") for field, other in (("name", "namespace"), ("namespace", "name"))
-              if not service.get(other)]  # fmt: skip
+    causes = [
+        required(f"{at}.{field}")
+        for field, other in (("name", "namespace"), ("namespace", "name"))
+        if not service.get(other)
+    ]
     port = service.get("port")
     if port is not None and not 1 <= port <= 65535:
         why = "port is not valid: must be between 1 and 65535, inclusive"

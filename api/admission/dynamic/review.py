@@ -48,12 +48,16 @@ def request_of(asked: Asked, resource: Resource, uid: str = "") -> Body:
     name = {"group": resource.group, "version": resource.version, "resource": resource.resource}
     namespace = asked.name if asked.kind.resource == "namespaces" and not asked.kind.group else asked.namespace
     request: Body = {
-        "uid": uid, "kind": kind, "resource": name,
+        "uid": uid,
+        "kind": kind,
+        "resource": name,
         "requestKind": {**kind, "group": requested.group, "version": requested.version},
         "requestResource": {**name, "group": requested.group, "version": requested.version},
-        "operation": asked.operation, "userInfo": {"username": user.name}, "dryRun": asked.options.dry_run,
+        "operation": asked.operation,
+        "userInfo": {"username": user.name},
+        "dryRun": asked.options.dry_run,
         "options": None if asked.operation == "CONNECT" else _options(asked),
-    }  # fmt: skip
+    }
     for key, value in (
         ("uid", user.uid),
         ("groups", list(user.groups)),
@@ -80,9 +84,10 @@ def _options(asked: Asked) -> Body:
 
 def question(version: str, request: Body, new: Body | None, old: Body | None) -> bytes:
     review = {
-        "kind": "AdmissionReview", "apiVersion": f"{_GROUP}/{version}",
+        "kind": "AdmissionReview",
+        "apiVersion": f"{_GROUP}/{version}",
         "request": {**request, "object": new, "oldObject": old},
-    }  # fmt: skip
+    }
     return orjson.dumps(review)
 
 
@@ -146,6 +151,7 @@ def denial(name: str, result: Body) -> StatusError:
     code = result.get("code")
     said = text(result.get("message")) or text(result.get("reason"))
     return StatusError(
-        code if code.__class__ is int and 400 <= code < 600 else 400, text(result.get("reason")),
+        code if code.__class__ is int and 400 <= code < 600 else 400,
+        text(result.get("reason")),
         f"{denied}: {said}" if said else f"{denied} without explanation",
-    )  # fmt: skip
+    )

@@ -62,8 +62,11 @@ def rule_faults(at: str, rule: Body) -> list[Cause]:
             causes.append(invalid(f"{at}.{field}", values, f"if '*' is present, must not specify other {words}"))
         if field == "apiVersions":
             causes += [required(f"{at}.{field}[{index}]") for index, value in enumerate(values) if not value]
-    return [*causes, *_resource_faults(f"{at}.resources", strings(rule.get("resources"))),
-            *one_of(f"{at}.scope", rule.get("scope"), _SCOPES)]  # fmt: skip
+    return [
+        *causes,
+        *_resource_faults(f"{at}.resources", strings(rule.get("resources"))),
+        *one_of(f"{at}.scope", rule.get("scope"), _SCOPES),
+    ]
 
 
 def _resource_faults(at: str, resources: list[str]) -> list[Cause]:

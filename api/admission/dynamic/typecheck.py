@@ -101,7 +101,9 @@ def _type_of(kind: Kind) -> Type:
     if kind.schema is None:
         return DYN
     properties = {
-        **mapping(kind.schema.get("properties")), "kind": {"type": "string"}, "apiVersion": {"type": "string"},
+        **mapping(kind.schema.get("properties")),
+        "kind": {"type": "string"},
+        "apiVersion": {"type": "string"},
         "metadata": META_SCHEMA,
-    }  # fmt: skip
+    }
     return type_of_schema({**kind.schema, "properties": properties}, name=kind.kind) or DYN

@@ -91,9 +91,12 @@ class Judging:
                 self.warnings.append(f"Validation failed for {named}: {denial.message}")
             elif action == "Audit":
                 failure = {
-                    "message": denial.message, "policy": policy.name, "binding": binding.name, "expressionIndex": index,
+                    "message": denial.message,
+                    "policy": policy.name,
+                    "binding": binding.name,
+                    "expressionIndex": index,
                     "validationActions": list(binding.actions),
-                }  # fmt: skip
+                }
                 annotate(_FAILURE, orjson.dumps([failure]).decode())
 
     def _publish(self, policy: Policy, binding: Binding, values: Values, published: dict[str, list[str]]) -> None:

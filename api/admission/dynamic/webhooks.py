@@ -62,10 +62,15 @@ def _webhooks(stored: Stored) -> list[Webhook]:
 def _webhook(configuration: str, identity: str, name: str, hook: Body) -> Webhook:
     conditions = [(text(item.get("name")), text(item.get("expression"))) for item in rows(hook.get("matchConditions"))]
     return Webhook(
-        id=identity, name=name, configuration=configuration, match=Match.of(hook, hook.get("rules")),
-        conditions=tuple(conditions), client=mapping(hook.get("clientConfig")),
+        id=identity,
+        name=name,
+        configuration=configuration,
+        match=Match.of(hook, hook.get("rules")),
+        conditions=tuple(conditions),
+        client=mapping(hook.get("clientConfig")),
         ignores_failures=hook.get("failurePolicy") == "Ignore",
         dry_run=hook.get("sideEffects") in ("None", "NoneOnDryRun"),
-        timeout_s=whole(hook.get("timeoutSeconds"), TIMEOUT_S), reinvoked=hook.get("reinvocationPolicy") == "IfNeeded",
+        timeout_s=whole(hook.get("timeoutSeconds"), TIMEOUT_S),
+        reinvoked=hook.get("reinvocationPolicy") == "IfNeeded",
         versions=texts(hook.get("admissionReviewVersions")),
-    )  # fmt: skip
+    )

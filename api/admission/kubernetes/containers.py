@@ -20,7 +20,7 @@ from api.admission.kubernetes.language import (
     one_of,
     port_problems,
     subdomain,
-)  # fmt: skip
+)
 from api.admission.kubernetes.resources import container_resources
 from api.engine.status import Cause
 
@@ -157,9 +157,10 @@ def _env_from(container: Object, path: str) -> Iterator[Cause]:
         given = sum(source.get(name) is not None for name in ("configMapRef", "secretRef"))
         if given != 1:
             why = (
-                "may not have more than one field specified at a time" if given
+                "may not have more than one field specified at a time"
+                if given
                 else "must specify one of: `configMapRef` or `secretRef`"
-            )  # fmt: skip
+            )
             yield invalid(f"{path}.envFrom", "", why)
 
 

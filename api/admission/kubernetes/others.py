@@ -31,9 +31,12 @@ from fleet.values.quantity import BadQuantity, nanos
 _MODES = ("ReadOnlyMany", "ReadWriteMany", "ReadWriteOnce", "ReadWriteOncePod")
 _RECLAIM = ("Delete", "Recycle", "Retain")
 _METRICS = {
-    "ContainerResource": "containerResource", "External": "external", "Object": "object", "Pods": "pods",
+    "ContainerResource": "containerResource",
+    "External": "external",
+    "Object": "object",
+    "Pods": "pods",
     "Resource": "resource",
-}  # fmt: skip
+}
 _TARGETS = ("Utilization", "Value", "AverageValue")
 # What a claim may change once it is stored.
 _CLAIM_FIELDS = frozenset({"resources", "volumeName", "volumeAttributesClassName"})
@@ -68,9 +71,7 @@ def _claim(spec: Object, path: str) -> Iterator[Cause]:
         yield from _more_than_none(requests["storage"], f"{path}.resources[storage]")
 
 
-_CLAIM = every(
-    _claim, subdomain("storageClassName"), one_of("volumeMode", "Block", "Filesystem", needed=False)
-)  # fmt: skip
+_CLAIM = every(_claim, subdomain("storageClassName"), one_of("volumeMode", "Block", "Filesystem", needed=False))
 
 
 def _volume(spec: Object, path: str) -> Iterator[Cause]:

@@ -23,7 +23,7 @@ from api.admission.kubernetes.language import (
     one_of,
     selector_at,
     subdomain,
-)  # fmt: skip
+)
 from api.engine.status import Cause
 from fleet.values.names import label_problems, label_value_problems, qualified_name_problems
 
@@ -32,15 +32,47 @@ _MODE_TEXT = "must be a number between 0 and 0777 (octal), both inclusive"
 _DEADLINE_MAX = 2**31 - 1
 _EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
 _HOST_PATH_TYPES = (
-    "", "BlockDevice", "CharDevice", "Directory", "DirectoryOrCreate", "File", "FileOrCreate", "Socket",
-)  # fmt: skip
+    "",
+    "BlockDevice",
+    "CharDevice",
+    "Directory",
+    "DirectoryOrCreate",
+    "File",
+    "FileOrCreate",
+    "Socket",
+)
 # The sources of a volume, in the order in which Kubernetes looks at them.
 _SOURCES = (
-    "emptyDir", "hostPath", "gitRepo", "gcePersistentDisk", "awsElasticBlockStore", "secret", "nfs", "iscsi",
-    "glusterfs", "persistentVolumeClaim", "rbd", "cinder", "cephfs", "quobyte", "downwardAPI", "fc", "flexVolume",
-    "configMap", "azureFile", "vsphereVolume", "photonPersistentDisk", "portworxVolume", "azureDisk", "storageos",
-    "projected", "scaleIO", "csi", "ephemeral", "image",
-)  # fmt: skip
+    "emptyDir",
+    "hostPath",
+    "gitRepo",
+    "gcePersistentDisk",
+    "awsElasticBlockStore",
+    "secret",
+    "nfs",
+    "iscsi",
+    "glusterfs",
+    "persistentVolumeClaim",
+    "rbd",
+    "cinder",
+    "cephfs",
+    "quobyte",
+    "downwardAPI",
+    "fc",
+    "flexVolume",
+    "configMap",
+    "azureFile",
+    "vsphereVolume",
+    "photonPersistentDisk",
+    "portworxVolume",
+    "azureDisk",
+    "storageos",
+    "projected",
+    "scaleIO",
+    "csi",
+    "ephemeral",
+    "image",
+)
 
 
 def _inside(value: str) -> Iterator[str]:
@@ -154,18 +186,24 @@ _AFFINITY = at(
     "affinity",
     at("nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution", needed("nodeSelectorTerms")),
     at("nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution.nodeSelectorTerms[]", _node_term),
-    at("nodeAffinity.preferredDuringSchedulingIgnoredDuringExecution[]", at("preference", _node_term),
-       between("weight", 1, 100)),
+    at(
+        "nodeAffinity.preferredDuringSchedulingIgnoredDuringExecution[]",
+        at("preference", _node_term),
+        between("weight", 1, 100),
+    ),
     *(
         check
         for side in ("podAffinity", "podAntiAffinity")
         for check in (
             at(f"{side}.requiredDuringSchedulingIgnoredDuringExecution[]", _pod_term),
-            at(f"{side}.preferredDuringSchedulingIgnoredDuringExecution[]", at("podAffinityTerm", _pod_term),
-               between("weight", 1, 100)),
+            at(
+                f"{side}.preferredDuringSchedulingIgnoredDuringExecution[]",
+                at("podAffinityTerm", _pod_term),
+                between("weight", 1, 100),
+            ),
         )
     ),
-)  # fmt: skip
+)
 
 
 def _spread(constraint: Object, path: str) -> Iterator[Cause]:
@@ -209,15 +247,17 @@ _REST = every(
     subdomain("nodeName"),
     subdomain("priorityClassName"),
     subdomain("runtimeClassName"),
-    of("activeDeadlineSeconds",
-       lambda s: () if 1 <= s <= _DEADLINE_MAX else (f"must be between 1 and {_DEADLINE_MAX}, inclusive",)),
+    of(
+        "activeDeadlineSeconds",
+        lambda s: () if 1 <= s <= _DEADLINE_MAX else (f"must be between 1 and {_DEADLINE_MAX}, inclusive",),
+    ),
     label("hostname"),
     label("subdomain"),
     at("tolerations[]", _toleration),
     one_of("preemptionPolicy", "PreemptLowerPriority", "Never", needed=False),
     _overhead,
     _host_network,
-)  # fmt: skip
+)
 
 
 def pod_spec(spec: Object, path: str, more_volumes: Mapping[str, Object] | None = None) -> Iterator[Cause]:

@@ -12,7 +12,7 @@ from api.admission.kubernetes.language import (
     at,
     every,
     subset_of,
-)  # fmt: skip
+)
 from api.engine.status import Cause
 from fleet.values.names import qualified_name_problems
 from fleet.values.quantity import BadQuantity, canonical, nanos
@@ -20,13 +20,22 @@ from fleet.values.quantity import BadQuantity, canonical, nanos
 _OF_CONTAINERS = frozenset({"cpu", "memory", "ephemeral-storage"})
 _COUNTS = frozenset(
     {
-        "pods", "resourcequotas", "services", "replicationcontrollers", "secrets", "configmaps",
-        "persistentvolumeclaims", "services.nodeports", "services.loadbalancers",
+        "pods",
+        "resourcequotas",
+        "services",
+        "replicationcontrollers",
+        "secrets",
+        "configmaps",
+        "persistentvolumeclaims",
+        "services.nodeports",
+        "services.loadbalancers",
     }
-)  # fmt: skip
-_OF_QUOTAS = _COUNTS | {
-    f"{side}{name}" for side in ("", "requests.", "limits.") for name in ("cpu", "memory", "ephemeral-storage")
-} | {"requests.storage"}  # fmt: skip
+)
+_OF_QUOTAS = (
+    _COUNTS
+    | {f"{side}{name}" for side in ("", "requests.", "limits.") for name in ("cpu", "memory", "ephemeral-storage")}
+    | {"requests.storage"}
+)
 _STANDARD = _OF_QUOTAS | {"storage"}
 _LIMIT_TYPES = ("Pod", "Container", "PersistentVolumeClaim")
 _HUGE = "hugepages-"
@@ -114,15 +123,30 @@ def _greater(low: object, high: object) -> bool:
 _PAIRS = (
     # the lower, the upper, the field at fault, the field whose value is shown, the text
     ("min", "max", "min", "min", "min value {0} is greater than max value {1}"),
-    ("min", "defaultRequest", "defaultRequest", "defaultRequest",
-     "min value {0} is greater than default request value {1}"),
-    ("defaultRequest", "max", "defaultRequest", "defaultRequest",
-     "default request value {0} is greater than max value {1}"),
-    ("defaultRequest", "default", "defaultRequest", "defaultRequest",
-     "default request value {0} is greater than default limit value {1}"),
+    (
+        "min",
+        "defaultRequest",
+        "defaultRequest",
+        "defaultRequest",
+        "min value {0} is greater than default request value {1}",
+    ),
+    (
+        "defaultRequest",
+        "max",
+        "defaultRequest",
+        "defaultRequest",
+        "default request value {0} is greater than max value {1}",
+    ),
+    (
+        "defaultRequest",
+        "default",
+        "defaultRequest",
+        "defaultRequest",
+        "default request value {0} is greater than default limit value {1}",
+    ),
     ("min", "default", "default", "min", "min value {0} is greater than default value {1}"),
     ("default", "max", "default", "max", "default value {0} is greater than max value {1}"),
-)  # fmt: skip
+)
 
 
 def _limit(item: Object, path: str) -> Iterator[Cause]:
@@ -158,6 +182,16 @@ LIMIT_RANGE: Check = at("spec", at("limits[]", _limit), _types_once)
 RESOURCE_QUOTA: Check = at(
     "spec",
     lambda spec, path: _amounts(spec.get("hard") or {}, f"{path}.hard", _of_quota),
-    every(subset_of("scopes", "BestEffort", "CrossNamespacePodAffinity", "NotBestEffort", "NotTerminating",
-                    "PriorityClass", "Terminating", "VolumeAttributesClass")),
-)  # fmt: skip
+    every(
+        subset_of(
+            "scopes",
+            "BestEffort",
+            "CrossNamespacePodAffinity",
+            "NotBestEffort",
+            "NotTerminating",
+            "PriorityClass",
+            "Terminating",
+            "VolumeAttributesClass",
+        )
+    ),
+)

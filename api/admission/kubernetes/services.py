@@ -300,9 +300,14 @@ _INGRESS_CLASS = at(
     "spec",
     needed("controller"),
     of("controller", _prefixed_path),
-    at("parameters", needed("kind", "name"), one_of("scope", "Cluster", "Namespace"), subdomain("apiGroup"),
-       label("namespace")),
-)  # fmt: skip
+    at(
+        "parameters",
+        needed("kind", "name"),
+        one_of("scope", "Cluster", "Namespace"),
+        subdomain("apiGroup"),
+        label("namespace"),
+    ),
+)
 
 CHECKS: dict[tuple[str, str], Check] = {
     ("", "services"): of_spec(_SERVICE_FIELDS, _service),

@@ -28,9 +28,14 @@ from fleet.values.names import label_problems, subdomain_problems
 
 _NO_MATCH = "`selector` does not match template `labels`"
 _SET_FIELDS = (
-    "replicas", "ordinals", "template", "updateStrategy", "revisionHistoryLimit",
-    "persistentVolumeClaimRetentionPolicy", "minReadySeconds",
-)  # fmt: skip
+    "replicas",
+    "ordinals",
+    "template",
+    "updateStrategy",
+    "revisionHistoryLimit",
+    "persistentVolumeClaimRetentionPolicy",
+    "minReadySeconds",
+)
 _INDEXED_MAX = 100_000  # pods of an indexed Job
 _CRON_NAME_MAX = 52  # the names of its Jobs have eleven characters more
 # What a suspended Job's scheduler may change in its template.
@@ -204,9 +209,14 @@ def _ends(spec: Object, path: str) -> Iterator[Cause]:
 
 
 _JOB_COUNTS = natural(
-    "parallelism", "completions", "activeDeadlineSeconds", "backoffLimit", "ttlSecondsAfterFinished",
-    "backoffLimitPerIndex", "maxFailedIndexes",
-)  # fmt: skip
+    "parallelism",
+    "completions",
+    "activeDeadlineSeconds",
+    "backoffLimit",
+    "ttlSecondsAfterFinished",
+    "backoffLimitPerIndex",
+    "maxFailedIndexes",
+)
 
 
 def _hostnames(job: Object, path: str) -> Iterator[Cause]:

@@ -379,6 +379,11 @@ def _double(data: bytes) -> float | int:
 
 
 _SPECIAL: dict[str, Callable[[bytes], Any]] = {
-    "string": bytes.decode, "bytes": lambda data: b64encode(data).decode(), "double": _double, "time": _time,
-    "microtime": _microtime, "quantity": _quantity, "intstr": _intstr,
-}  # fmt: skip
+    "string": bytes.decode,
+    "bytes": lambda data: b64encode(data).decode(),
+    "double": _double,
+    "time": _time,
+    "microtime": _microtime,
+    "quantity": _quantity,
+    "intstr": _intstr,
+}

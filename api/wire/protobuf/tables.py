@@ -12,9 +12,18 @@ SCALARS = NUMBERS | {"string", "bytes", "double"}
 SPECIAL = frozenset(("time", "microtime", "quantity", "intstr", "raw"))
 # Kinds of the meta package are sent under the version of another package: `v1`, or the group of the object.
 _META_KINDS = (
-    "Status", "DeleteOptions", "CreateOptions", "UpdateOptions", "PatchOptions", "GetOptions", "ListOptions",
-    "APIVersions", "APIGroup", "APIGroupList", "APIResourceList",
-)  # fmt: skip
+    "Status",
+    "DeleteOptions",
+    "CreateOptions",
+    "UpdateOptions",
+    "PatchOptions",
+    "GetOptions",
+    "ListOptions",
+    "APIVersions",
+    "APIGroup",
+    "APIGroupList",
+    "APIResourceList",
+)
 
 
 class Field(NamedTuple):

@@ -290,5 +290,10 @@ def _base64(value: Any) -> bytes:
 
 
 _SPECIAL: dict[str, Encoder] = {
-    "time": _time, "microtime": _microtime, "quantity": _quantity, "intstr": _intstr, "raw": _raw, "bytes": _base64,
-}  # fmt: skip
+    "time": _time,
+    "microtime": _microtime,
+    "quantity": _quantity,
+    "intstr": _intstr,
+    "raw": _raw,
+    "bytes": _base64,
+}

@@ -166,10 +166,16 @@ class GpuUse:
 
 def _row(unit: Unit, low: Low) -> dict[str, Any]:
     return {
-        "unit": unit.id, "kind": unit.needs_kind, "name": unit.name, "leaf": unit.leaf or "", "user": unit.user,
-        "member": unit.member, "gpus": low.gpus, "use": round(low.use, 4),
+        "unit": unit.id,
+        "kind": unit.needs_kind,
+        "name": unit.name,
+        "leaf": unit.leaf or "",
+        "user": unit.user,
+        "member": unit.member,
+        "gpus": low.gpus,
+        "use": round(low.use, 4),
         "since": {str(level): at for level, at in low.since.items()},
-    }  # fmt: skip
+    }
 
 
 def _member(told: Told) -> dict[str, Any]:

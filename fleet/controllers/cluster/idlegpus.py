@@ -39,10 +39,8 @@ class LowUse:
     def see(self, unit: str, use: float, gpus: int, now: float) -> None:
         before = self.jobs.get(unit)
         since = {
-            level: before.since.get(level, now) if before is not None else now
-            for level in LEVELS
-            if use * 100 < level
-        }  # fmt: skip
+            level: before.since.get(level, now) if before is not None else now for level in LEVELS if use * 100 < level
+        }
         if since:
             self.jobs[unit] = Low(use, gpus, now, since)
         else:
@@ -50,6 +48,4 @@ class LowUse:
 
     def keep(self, units: Collection[str], now: float) -> None:
         """Forget jobs that are not among these any more, and those that nobody told of for KEPT_S."""
-        self.jobs = {
-            unit: low for unit, low in self.jobs.items() if unit in units and now - low.told <= KEPT_S
-        }  # fmt: skip
+        self.jobs = {unit: low for unit, low in self.jobs.items() if unit in units and now - low.told <= KEPT_S}

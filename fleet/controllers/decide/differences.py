@@ -29,9 +29,8 @@ PARTS_SPARE = 1_000  # parts that are remembered, beside two for each unit
 _NAMES = [item.name for item in fields(Unit) if item.init]
 _values = attrgetter(*_NAMES)
 _SHARED = [
-    _NAMES.index(name)
-    for name in ("components", "affinity_groups", "tolerations", "excluded", "avoid", "preferences")
-]  # fmt: skip
+    _NAMES.index(name) for name in ("components", "affinity_groups", "tolerations", "excluded", "avoid", "preferences")
+]
 
 
 @dataclass(slots=True)
@@ -124,10 +123,15 @@ class Receiver:
         """The snapshot whose pieces were taken, which knows what the one before it knew."""
         last = self._last
         changes = Changes(
-            tuple(self._units), last.gone_units, tuple(self._members), last.gone_members,
-            tree=last.tree if last.new_tree else None, new_tree=last.new_tree,
-            config=last.config or Config(), new_config=last.config is not None,
-        )  # fmt: skip
+            tuple(self._units),
+            last.gone_units,
+            tuple(self._members),
+            last.gone_members,
+            tree=last.tree if last.new_tree else None,
+            new_tree=last.new_tree,
+            config=last.config or Config(),
+            new_config=last.config is not None,
+        )
         self._snapshot = self._snapshot.apply(changes)
         self._units, self._members, self._last = [], [], Piece()
         return self._snapshot

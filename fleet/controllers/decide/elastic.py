@@ -21,10 +21,18 @@ from fleet.core.model.reason import LEAST, TABLE, Code, Reason, Severity
 from fleet.core.model.unit import Phase, Unit
 from fleet.core.snapshot import Changes, Snapshot
 
-_LESS_HELPS = frozenset({
-    Code.QUOTA_EXHAUSTED, Code.MIN_EXHAUSTED, Code.USER_LIMIT, Code.NO_MEMBER_FITS, Code.TOO_LARGE, Code.LOST_TO_OTHERS,
-    Code.COLLECTS, Code.BEHIND_HEAD,
-})  # fmt: skip
+_LESS_HELPS = frozenset(
+    {
+        Code.QUOTA_EXHAUSTED,
+        Code.MIN_EXHAUSTED,
+        Code.USER_LIMIT,
+        Code.NO_MEMBER_FITS,
+        Code.TOO_LARGE,
+        Code.LOST_TO_OTHERS,
+        Code.COLLECTS,
+        Code.BEHIND_HEAD,
+    }
+)
 
 
 def at_their_smallest(picture: Picture, plan: Plan) -> Picture | None:

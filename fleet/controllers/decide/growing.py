@@ -127,9 +127,13 @@ class Growing:
 
 
 def _most(
-    snapshot: Snapshot, key: str, asked: Sequence[Component], had: Sequence[Component],
-    ranges: Mapping[str, Range], now: float,
-) -> Sequence[Component] | None:  # fmt: skip
+    snapshot: Snapshot,
+    key: str,
+    asked: Sequence[Component],
+    had: Sequence[Component],
+    ranges: Mapping[str, Range],
+    now: float,
+) -> Sequence[Component] | None:
     """The most that an elastic job, which cannot have all that it asks for, can have: as many replicas more of its
     elastic components, one after the other, as there is room and quota for. None where that is no replica more."""
     have = {part.name.lower(): part.replicas for part in had}

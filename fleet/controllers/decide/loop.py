@@ -86,9 +86,12 @@ class DecideLoop:
         self._decider = Decider(clock) if process is None else Decider(clock, process.decide, process.trial)
         tuned = hub.config
         config = Config(
-            reclaim=tuned.reclaim, protection_s=tuned.protection_s, claim_s=tuned.claim_s,
-            head_after_s=tuned.head_after_s, guarantee_delay_s=tuned.guarantee_delay_s,
-        )  # fmt: skip
+            reclaim=tuned.reclaim,
+            protection_s=tuned.protection_s,
+            claim_s=tuned.claim_s,
+            head_after_s=tuned.head_after_s,
+            guarantee_delay_s=tuned.guarantee_delay_s,
+        )
         self._builder = SnapshotBuilder(hub.store, hub.members, config, tuned.pods_run_s)
         self._growing = Growing(hub, events)
         self._shrinking = Shrinking(hub, events)
@@ -314,9 +317,13 @@ class DecideLoop:
         if placed or claimed:
             evicted = sum(eviction.preemptor in claimed for eviction in plan.evictions)
             log.info(
-                "decided", placed=placed, claimed=len(claimed), evicted=evicted, waiting=len(plan.reasons),
+                "decided",
+                placed=placed,
+                claimed=len(claimed),
+                evicted=evicted,
+                waiting=len(plan.reasons),
                 shipped=plan.certificate.shipped,
-            )  # fmt: skip
+            )
             await self._recorder.record(picture.snapshot, plan, now=now, seed=SEED, took_s=took_s)
         complete = placed == len(plan.placements) and claimed == wanted
         if complete or placed or claimed:

@@ -114,9 +114,14 @@ class ProcessDecider:
         return min(self._limit_s, max(TRIAL_LEAST_S, TRIAL_TIMES * longest))
 
     def decide(
-        self, snapshot: Snapshot, *, now: float, seed: int, solver: Solver | None,
+        self,
+        snapshot: Snapshot,
+        *,
+        now: float,
+        seed: int,
+        solver: Solver | None,
         mark: Callable[[str], None] = lambda part: None,
-    ) -> Plan:  # fmt: skip
+    ) -> Plan:
         """The plan, as `fleet.core.decide.decide` makes it. Raises what it raises, DecisionTooLong, or DeciderEnded."""
         asked = _Asked(snapshot, now, seed, solver, mark)
         plan = self._twice(asked, self._limit_s, DecisionTooLong, DeciderEnded)
@@ -277,9 +282,12 @@ def serve(decide: Callable[..., Plan] = decide) -> None:
             snapshot.backlog  # noqa: B018  # made here, since its cost follows from the snapshot and not from the decision
             pipe.send(("begins", None))
             plan = decide(
-                snapshot, now=now, seed=seed, solver=solver if solved else None,
+                snapshot,
+                now=now,
+                seed=seed,
+                solver=solver if solved else None,
                 mark=lambda part: pipe.send(("mark", part)),
-            )  # fmt: skip
+            )
         except Exception as error:
             where = "In the decider's process:\n" + "".join(traceback.format_tb(error.__traceback__))
             pipe.send(("raised", (_portable(error), where)))

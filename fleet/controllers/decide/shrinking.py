@@ -66,9 +66,7 @@ class Shrinking:
         if len(kept) == len(plan.claims):
             return plan
         units = {claim.unit for claim in kept}
-        return replace(
-            plan, claims=tuple(kept), evictions=tuple(e for e in plan.evictions if e.preemptor in units)
-        )  # fmt: skip
+        return replace(plan, claims=tuple(kept), evictions=tuple(e for e in plan.evictions if e.preemptor in units))
 
     def _giving(self, picture: Picture, now: float) -> frozenset[str]:
         """The members in which pods of an elastic job are on their way out."""

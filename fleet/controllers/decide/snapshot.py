@@ -275,10 +275,22 @@ class SnapshotBuilder:
             unit = base if not b.clusters_of(body) and queue_unit is not None else None
             failed = error
         return _Kept(
-            of.stored.revision, self._around, base, of.unit_key, revision, queue_unit, pods, copies, unit, asked,
-            base_of, failed=failed, grows=bool(b.spec_of(body).get(WANTED)), elastic=bool(least_of(body)),
+            of.stored.revision,
+            self._around,
+            base,
+            of.unit_key,
+            revision,
+            queue_unit,
+            pods,
+            copies,
+            unit,
+            asked,
+            base_of,
+            failed=failed,
+            grows=bool(b.spec_of(body).get(WANTED)),
+            elastic=bool(least_of(body)),
             sweep=sweep_of(body),
-        )  # fmt: skip
+        )
 
     def _as_admitted(self, unit: Unit | None, queue_unit: Stored | None) -> Unit | None:
         """Work that holds quota is charged to the queue that it came out of, wherever its namespace hangs by now."""

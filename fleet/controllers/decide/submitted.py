@@ -71,9 +71,12 @@ def unit_of(
     components = resized(unit.components, least_of(binding))
     limit = limit_of(None, binding)
     return replace(
-        unit, components=components, created_at=now, suspended=wanted.suspended,
+        unit,
+        components=components,
+        created_at=now,
+        suspended=wanted.suspended,
         walltime_s=float(limit) if limit else None,
-    )  # fmt: skip
+    )
 
 
 def unit_in(store: Store, body: Body, namespace: str, now: float, snapshot: Snapshot) -> Unit:
@@ -85,11 +88,15 @@ def unit_in(store: Store, body: Body, namespace: str, now: float, snapshot: Snap
     known = {found["metadata"]["name"]: candidate(found) for found in bodies(CLUSTER, "clusters")}
     policies = bodies(POLICY, "clusterpropagationpolicies") + bodies(POLICY, "propagationpolicies", namespace)
     return unit_of(
-        body, namespace=namespace, now=now, tree=snapshot.tree, policies=policies,
+        body,
+        namespace=namespace,
+        now=now,
+        tree=snapshot.tree,
+        policies=policies,
         clusters=[known.get(name) or as_candidate(snapshot.members[name]) for name in sorted(snapshot.members)],
         priority_classes=bodies("scheduling.k8s.io", "priorityclasses"),
         hub_requires_queue=passing.hub_requires_queue(store),
-    )  # fmt: skip
+    )
 
 
 def _anywhere(job: Body, tree: QuotaTree | None) -> Body:

@@ -168,10 +168,16 @@ def now_unit(
             there = [pod for pod in pods if pod.member == reserved.member]
             components = resized(waiting.components, dict(reserved.replicas))
             return replace(
-                waiting, components=components, phase=Phase.PLACED, member=reserved.member, placed_at=reserved.since,
-                share_until=reserved.share_until, backoff_until=None, generation=generation,
+                waiting,
+                components=components,
+                phase=Phase.PLACED,
+                member=reserved.member,
+                placed_at=reserved.since,
+                share_until=reserved.share_until,
+                backoff_until=None,
+                generation=generation,
                 visible=visible(components, there, gone=False),
-            )  # fmt: skip
+            )
         head = head_of(binding if queue_unit is None else queue_unit)
         return replace(waiting, claim=claim_of(queue_unit), head=head, generation=generation)
     places = b.places_of(binding)

@@ -92,9 +92,10 @@ class Dependencies:
         of = {job["metadata"]["name"], (job["metadata"].get("labels") or {}).get(LABEL_SWEEP)}
         found = ((one, self._hub.store.peek(key_of(one))) for one in wanted if one[0] == "ConfigMap")
         return [
-            one for one, stored in found
+            one
+            for one, stored in found
             if stored is not None and (stored.body["metadata"].get("labels") or {}).get(LABEL_CODE, "") in of
-        ]  # fmt: skip
+        ]
 
     async def send(
         self,
@@ -262,14 +263,18 @@ async def share(hub: Hub, member: str, copy: Body, users: Collection[str], *, st
     marks = with_users(copy, hub.hub_id, users)["metadata"]
     labels, annotations = marks["labels"], marks["annotations"]
     return await hub.members.relabel(
-        member, copy, {LABEL_BINDING: labels[LABEL_BINDING]},
+        member,
+        copy,
+        {LABEL_BINDING: labels[LABEL_BINDING]},
         {**sent, ANNOTATION_USERS: annotations[ANNOTATION_USERS], ANNOTATION_HASH: annotations[ANNOTATION_HASH]},
-    )  # fmt: skip
+    )
 
 
 async def let_stay(hub: Hub, member: str, copy: Body) -> Outcome:
     """Take our marks off the copy."""
     return await hub.members.relabel(
-        member, copy, dict.fromkeys((LABEL_HUB, LABEL_BINDING)),
+        member,
+        copy,
+        dict.fromkeys((LABEL_HUB, LABEL_BINDING)),
         dict.fromkeys((ANNOTATION_USERS, ANNOTATION_HASH, ANNOTATION_SENT)),
-    )  # fmt: skip
+    )

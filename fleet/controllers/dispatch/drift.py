@@ -147,9 +147,14 @@ class Drift:
         return changed if left <= 0 else {}
 
     async def put_back(
-        self, stored: Stored, member: str, wanted: Body, there: Body, changed: Mapping[str, object],
+        self,
+        stored: Stored,
+        member: str,
+        wanted: Body,
+        there: Body,
+        changed: Mapping[str, object],
         interpreter: Interpreter | None = None,
-    ) -> None:  # fmt: skip
+    ) -> None:
         """Note the answer of a member that was sent a copy again. `there`: the copy as it stands now."""
         known = self._of(member, there)
         known.stays = differences(wanted, there, _besides(interpreter))

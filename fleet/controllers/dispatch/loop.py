@@ -312,9 +312,12 @@ class DispatchLoop:
             propagates = bool(binding["spec"].get("propagateDeps"))
             if interpreter is not None and not sent:
                 lacks = await without_data(
-                    self._hub.members, member, body, interpreter,
+                    self._hub.members,
+                    member,
+                    body,
+                    interpreter,
                     lambda claim: propagates and self._dependencies.are_sent(claim),
-                )  # fmt: skip
+                )
                 if lacks is not None:
                     return lacks, missing
             if interpreter is not None:

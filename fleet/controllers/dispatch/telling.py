@@ -31,9 +31,14 @@ async def told(hub: Hub, binding: Body, member: str, sending: Awaitable[Outcome]
     say = log.info if good else log.warning
     why = {"reason": str(outcome.cause)} if outcome.cause is not None else {}
     say(
-        "a job is sent to its member" if good else "a job cannot be sent to its member", **named, member=member,
-        attempt=attempt, outcome=str(outcome.did), ms=round(took * 1000, 1), **why,
-    )  # fmt: skip
+        "a job is sent to its member" if good else "a job cannot be sent to its member",
+        **named,
+        member=member,
+        attempt=attempt,
+        outcome=str(outcome.did),
+        ms=round(took * 1000, 1),
+        **why,
+    )
     if hub.traces is not None:
         said: dict[str, Value] = {"fleet.member": member, "fleet.attempt": attempt, "fleet.outcome": str(outcome.did)}
         error = "" if good else str(outcome.did)

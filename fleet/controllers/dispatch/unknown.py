@@ -136,9 +136,13 @@ def _name(record: Body, unknown: Sequence[Body], now: str, problems: Mapping[str
 def _entry(copy_: Body, since: str) -> dict[str, str]:
     meta = copy_["metadata"]
     return {
-        "kind": word_of(copy_), "namespace": str(meta.get("namespace") or ""), "name": str(meta["name"]),
-        "uid": str(meta["uid"]), "job": b.annotation(copy_, ANNOTATION_JOB), "since": since,
-    }  # fmt: skip
+        "kind": word_of(copy_),
+        "namespace": str(meta.get("namespace") or ""),
+        "name": str(meta["name"]),
+        "uid": str(meta["uid"]),
+        "job": b.annotation(copy_, ANNOTATION_JOB),
+        "since": since,
+    }
 
 
 def _uids(record: Body, field: str) -> list[str]:

@@ -66,5 +66,6 @@ def leave(binding: Body, members: Sequence[str], task: dict[str, Any], now: floa
     known = {entry["fromCluster"] for entry in tasks_of(binding)}
     told = {"producer": "fleet", "creationTimestamp": rfc3339(now), **task}
     binding["spec"]["gracefulEvictionTasks"] = [
-        *tasks_of(binding), *({"fromCluster": name, **told} for name in members if name not in known)
-    ]  # fmt: skip
+        *tasks_of(binding),
+        *({"fromCluster": name, **told} for name in members if name not in known),
+    ]

@@ -33,9 +33,15 @@ def tell(hub: Hub, changes: Iterable[Change]) -> None:
             placed = {"member": run.member, "attempt": run.number} if run is not None and run.ended is None else {}
             why = {"reason": after.why} if after.why else {}
             log.info(
-                "job", state=after.state, namespace=after.namespace, kind=after.kind, name=after.name, uid=after.uid,
-                **placed, **why,
-            )  # fmt: skip
+                "job",
+                state=after.state,
+                namespace=after.namespace,
+                kind=after.kind,
+                name=after.name,
+                uid=after.uid,
+                **placed,
+                **why,
+            )
         if hub.traces is not None:
             hub.traces.add_all(spans(change))
 
@@ -82,10 +88,17 @@ def _attempt(life: Life, before: Run | None, run: Run, since: float) -> Iterator
 def _whole(life: Life) -> Span:
     ended = max(time for time in (life.ended, *(run.ended for run in _runs(life))) if time is not None)
     said: dict[str, Value] = {
-        "k8s.namespace.name": life.namespace, "fleet.kind": life.kind, "fleet.name": life.name, "fleet.uid": life.uid,
-        "fleet.state": life.state, "fleet.attempts": life.attempts, "fleet.evictions": life.evictions,
-        "fleet.gpus": life.gpus, "fleet.pods": life.pods, **_queue(life),
-    }  # fmt: skip
+        "k8s.namespace.name": life.namespace,
+        "fleet.kind": life.kind,
+        "fleet.name": life.name,
+        "fleet.uid": life.uid,
+        "fleet.state": life.state,
+        "fleet.attempts": life.attempts,
+        "fleet.evictions": life.evictions,
+        "fleet.gpus": life.gpus,
+        "fleet.pods": life.pods,
+        **_queue(life),
+    }
     if life.user:
         said["user.name"] = life.user
     failed = life.state if life.state == Outcome.FAILED else ""

@@ -29,9 +29,14 @@ POLL_S = 0.5  # at the end of the log
 RETRY_FIRST_S, RETRY_MAX_S = 1.0, 60.0
 RETAIN_S = 3600.0
 AWAY = (
-    OSError, TimeoutError, StoreUnavailable, SchemaTooNew, SQLAlchemyError, asyncpg.PostgresError,
+    OSError,
+    TimeoutError,
+    StoreUnavailable,
+    SchemaTooNew,
+    SQLAlchemyError,
+    asyncpg.PostgresError,
     asyncpg.InterfaceError,
-)  # fmt: skip
+)
 
 
 class HistoryLoop:
@@ -74,9 +79,13 @@ class HistoryLoop:
         hub = self._hub
         await prepare(self._dsn)
         recorder = Recorder(
-            hub.store, hub.registry, engine, hub.clock, lambda binding: gpus.of_binding(hub.members, binding),
+            hub.store,
+            hub.registry,
+            engine,
+            hub.clock,
+            lambda binding: gpus.of_binding(hub.members, binding),
             self._recording,
-        )  # fmt: skip
+        )
         await recorder.begin()
         self.recorder = recorder
         while True:

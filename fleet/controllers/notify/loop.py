@@ -46,9 +46,14 @@ DELIVERING = "Delivering"  # its condition
 DUE_MAX, AT_ONCE, OF_ONE = 200, 16, 4
 WAITING_MAX = 1000  # jobs of one look for long waits
 AWAY = (
-    OSError, TimeoutError, StoreUnavailable, SchemaTooNew, SQLAlchemyError, asyncpg.PostgresError,
+    OSError,
+    TimeoutError,
+    StoreUnavailable,
+    SchemaTooNew,
+    SQLAlchemyError,
+    asyncpg.PostgresError,
     asyncpg.InterfaceError,
-)  # fmt: skip
+)
 
 
 class NotifyLoop:
@@ -179,8 +184,13 @@ class NotifyLoop:
                 await outbox.close(connection, one.id, outbox.NO_RECEIVER, now)
                 return
             again = await outbox.failed(connection, one, problem, now)
-        log.warning("a notification is not delivered", receiver=f"{one.namespace}/{one.receiver}", why=problem,
-                    tries=one.tries + 1, given_up=not again)  # fmt: skip
+        log.warning(
+            "a notification is not delivered",
+            receiver=f"{one.namespace}/{one.receiver}",
+            why=problem,
+            tries=one.tries + 1,
+            given_up=not again,
+        )
         self._hub.metrics.notifications.labels("failed").inc()
         await self._say(one.namespace, one.receiver, problem, now)
 

@@ -57,9 +57,10 @@ class DrainLoop:
         over = STAYING if found.staying else DRAINED
         reason = (EVICTING if ready else SILENT) if busy else over
         await self._hub.edit(
-            key, lambda body: drain_of(body) is not None and set_condition(body, DRAINING, busy, reason, message, now),
+            key,
+            lambda body: drain_of(body) is not None and set_condition(body, DRAINING, busy, reason, message, now),
             uid=stored.uid,
-        )  # fmt: skip
+        )
         return LOOK_S if busy else LOOK_DRAINED_S
 
     def _emptying(self, member: str, drain: Drain) -> Emptying:

@@ -148,9 +148,7 @@ class ObserveLoop:
         failed = standing.state is State.FAILED and self._hub.members.ready(member)
         fault = fault_of(pods, lambda pod: self._hub.members.node_ready(pod.member, pod.node)) if failed else None
         turns = interpreter.in_turn(copies[0])
-        sight = Sight(
-            copies[0], pods, standing.state, standing.message, health, over_time, fault, in_turn=turns
-        )  # fmt: skip
+        sight = Sight(copies[0], pods, standing.state, standing.message, health, over_time, fault, in_turn=turns)
         return self._by_pods(binding, member, sight) if standing.state is State.UNKNOWN else sight
 
     def _by_pods(self, binding: Body, member: str, sight: Sight) -> Sight:

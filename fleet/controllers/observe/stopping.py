@@ -93,9 +93,13 @@ class StoppingLoop:
 
     async def _say(self, queue: Stored, reason: str, message: str) -> None:
         say = partial(
-            set_condition, type_=HELD, status=True, reason=reason, message=f"no job starts; {message}",
+            set_condition,
+            type_=HELD,
+            status=True,
+            reason=reason,
+            message=f"no job starts; {message}",
             now=self._hub.clock.now(),
-        )  # fmt: skip
+        )
         await self._hub.edit(queue.key, say, uid=queue.uid)
 
     def _placed(self, path: str) -> list[Stored]:

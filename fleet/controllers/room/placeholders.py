@@ -50,9 +50,11 @@ def _placeholder(manifest: Body, template: Template, part: str, number: int, ttl
     spec = mapping(template.template.get("spec"))
     amounts = {name: text_of(name, amount) for name, amount in pod_requests(spec).items_ if name != "pods"}
     container = {
-        "name": "placeholder", "image": image, "securityContext": _HARMLESS,
+        "name": "placeholder",
+        "image": image,
+        "securityContext": _HARMLESS,
         "resources": {"requests": amounts, "limits": amounts},
-    }  # fmt: skip
+    }
     return {
         "apiVersion": "v1",
         "kind": "Pod",

@@ -56,9 +56,11 @@ def of_units(snapshot: Snapshot) -> Iterator[Metric]:
     waiting = [unit for unit in units if unit.phase is Phase.WAITING]
     users = Tally(unit.user for unit in waiting if unit.user).most_common(USERS_MOST)
     yield gauge(
-        "fleet_user_units_waiting", "Waiting units of the users who have most.", ("user",),
+        "fleet_user_units_waiting",
+        "Waiting units of the users who have most.",
+        ("user",),
         (((user,), count) for user, count in users),
-    )  # fmt: skip
+    )
     claims = sum(unit.claim is not None for unit in waiting)
     yield GaugeMetricFamily("fleet_units_claiming", "Waiting units that room is kept for.", value=claims)
     heads = sum(unit.head is not None for unit in waiting)
@@ -158,9 +160,11 @@ def of_gpus(members: Mapping[str, Member], closed: Mapping[str, Sequence[Closed]
     labels = ("member", "model", "state")
     yield gauge("fleet_member_gpus", "GPUs of a member by model and state; the sum is all of them.", labels, states)
     yield gauge(
-        "fleet_member_gpus_fragmented", "Of the free GPUs, those on nodes where others are taken.", labels[:2],
+        "fleet_member_gpus_fragmented",
+        "Of the free GPUs, those on nodes where others are taken.",
+        labels[:2],
         fragmented,
-    )  # fmt: skip
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,14 +176,17 @@ class ModelUse:
 
 
 _USES = (
-    ("fleet_member_gpu_utilization_ratio", "Mean utilization of the GPUs that tell it, from 0 to 1.",
-     lambda use: use.sum.utilization),
+    (
+        "fleet_member_gpu_utilization_ratio",
+        "Mean utilization of the GPUs that tell it, from 0 to 1.",
+        lambda use: use.sum.utilization,
+    ),
     ("fleet_member_gpus_telling", "GPUs that the mean utilization is of.", lambda use: float(use.telling)),
     ("fleet_member_gpus_idle", "GPUs that a pod holds and uses by less than 5 %.", lambda use: float(use.sum.idle)),
     ("fleet_member_gpu_memory_used_bytes", "Used memory of the GPUs.", lambda use: use.sum.used_bytes),
     ("fleet_member_gpu_memory_bytes", "Memory of the GPUs.", lambda use: use.sum.memory_bytes),
     ("fleet_member_gpu_power_watts", "Power of the GPUs.", lambda use: use.sum.power_watts),
-)  # fmt: skip
+)
 
 
 def of_gpu_use(members: Mapping[str, Mapping[str, ModelUse] | None]) -> Iterator[Metric]:

@@ -11,8 +11,11 @@ from fleet.members.members import Closed
 
 # The labels of GPU feature discovery, of ACK, of GKE, and of the traces that a replay reads.
 MODEL_LABELS = (
-    "nvidia.com/gpu.product", "aliyun.accelerator/nvidia_name", "cloud.google.com/gke-accelerator", "gpu-model",
-)  # fmt: skip
+    "nvidia.com/gpu.product",
+    "aliyun.accelerator/nvidia_name",
+    "cloud.google.com/gke-accelerator",
+    "gpu-model",
+)
 
 
 GPU_PARTS = ("allocated", "free", "fragmented", "cordoned")

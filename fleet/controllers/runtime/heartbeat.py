@@ -78,17 +78,23 @@ class Heartbeat:
             if spec.get("holderIdentity") != self._holder:
                 spec["leaseTransitions"] = int(spec.get("leaseTransitions") or 0) + 1
             spec.update(
-                holderIdentity=self._holder, acquireTime=rfc3339_micro(self._acquired), renewTime=renewed,
+                holderIdentity=self._holder,
+                acquireTime=rfc3339_micro(self._acquired),
+                renewTime=renewed,
                 leaseDurationSeconds=int(LATE_S),
-            )  # fmt: skip
+            )
             lease["metadata"].setdefault("annotations", {})[ANNOTATION_HEARTBEAT] = content
             return lease
 
         if isinstance(await commit([self._hub.change(LEASE, change)], epoch=self._hub.epoch), Conflict):
-            body = change({
-                "apiVersion": "coordination.k8s.io/v1", "kind": "Lease",
-                "metadata": {"name": LEASE.name, "namespace": LEASE.namespace}, "spec": {"leaseTransitions": -1},
-            })  # fmt: skip
+            body = change(
+                {
+                    "apiVersion": "coordination.k8s.io/v1",
+                    "kind": "Lease",
+                    "metadata": {"name": LEASE.name, "namespace": LEASE.namespace},
+                    "spec": {"leaseTransitions": -1},
+                }
+            )
             new = self._hub.new(LEASE.group, LEASE.resource, LEASE.namespace, body)
             await commit([new], epoch=self._hub.epoch)
 
@@ -128,10 +134,13 @@ class Heartbeat:
             if at and now - at < FAILING_S:
                 found.append(
                     {
-                        "loop": loop.name, "failures": loop.failures, "restarts": ends, "last": rfc3339(at),
+                        "loop": loop.name,
+                        "failures": loop.failures,
+                        "restarts": ends,
+                        "last": rfc3339(at),
                         "error": loop.last_error[:ERROR_MAX],
                     }
-                )  # fmt: skip
+                )
         return found
 
 

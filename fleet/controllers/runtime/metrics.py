@@ -95,17 +95,24 @@ class Metrics:
         buildinfo.show(registry)
         self.leader = Gauge("fleet_leader", "1 while this process leads, 0 while it stands by.", registry=registry)
         self.cycles = Counter(
-            "fleet_decision_cycles", "Looks of the decider: decided, unchanged (the plan before stands), idle (nobody"
-            " waits), failed.", ("outcome",), registry=registry,
-        )  # fmt: skip
+            "fleet_decision_cycles",
+            "Looks of the decider: decided, unchanged (the plan before stands), idle (nobody waits), failed.",
+            ("outcome",),
+            registry=registry,
+        )
         self._seconds = Histogram(
-            "fleet_decision_seconds", "From the snapshot to the last commit of a decision.", registry=registry,
+            "fleet_decision_seconds",
+            "From the snapshot to the last commit of a decision.",
+            registry=registry,
             buckets=_SECONDS,
-        )  # fmt: skip
+        )
         self._phases = Histogram(
-            "fleet_decision_phase_seconds", "Time of a decision by phase.", ("phase",), registry=registry,
+            "fleet_decision_phase_seconds",
+            "Time of a decision by phase.",
+            ("phase",),
+            registry=registry,
             buckets=_SECONDS,
-        )  # fmt: skip
+        )
         self._decided_at = Gauge(
             "fleet_decision_last_timestamp_seconds", "When the decider last looked without failing.", registry=registry
         )
@@ -113,54 +120,74 @@ class Metrics:
             "fleet_decisions", "Decisions by whose answer they are.", ("shipped",), registry=registry
         )
         self._gap = Histogram(
-            "fleet_decision_gap_ratio", "Of decisions that the solver answered, the largest gap of a stage between its"
-            " answer and the proven bound.", registry=registry, buckets=_GAPS,
-        )  # fmt: skip
+            "fleet_decision_gap_ratio",
+            "Of decisions that the solver answered, the largest gap of a stage between its"
+            " answer and the proven bound.",
+            registry=registry,
+            buckets=_GAPS,
+        )
         self.solver = Counter("fleet_solver_answers", "Answers of the solver.", ("outcome",), registry=registry)
         self.placements = Counter("fleet_placements", "Units placed in a member.", registry=registry)
         self.claims = Counter("fleet_claims", "Claims of room that were committed.", registry=registry)
         self._waits = Histogram(
-            "fleet_unit_wait_seconds", "From the entry into its queue to its first member, of units that got one.",
-            ("leaf", "size"), registry=registry, buckets=_WAITS,
-        )  # fmt: skip
+            "fleet_unit_wait_seconds",
+            "From the entry into its queue to its first member, of units that got one.",
+            ("leaf", "size"),
+            registry=registry,
+            buckets=_WAITS,
+        )
         self._dispatches = Histogram(
-            "fleet_member_dispatch_seconds", "From the choice of a member to a job that is stored there.", ("member",),
-            registry=registry, buckets=_LAGS,
-        )  # fmt: skip
+            "fleet_member_dispatch_seconds",
+            "From the choice of a member to a job that is stored there.",
+            ("member",),
+            registry=registry,
+            buckets=_LAGS,
+        )
         self._drifted = Counter(
-            "fleet_member_copies_put_back", "Copies that somebody changed in their member, and that were put back.",
-            ("member",), registry=registry,
-        )  # fmt: skip
+            "fleet_member_copies_put_back",
+            "Copies that somebody changed in their member, and that were put back.",
+            ("member",),
+            registry=registry,
+        )
         self._above = Counter(
-            "fleet_member_requests_above_charge", "Copies that asked for more in their member than their job was"
-            " admitted with.", ("member",), registry=registry,
-        )  # fmt: skip
+            "fleet_member_requests_above_charge",
+            "Copies that asked for more in their member than their job was admitted with.",
+            ("member",),
+            registry=registry,
+        )
         self._finished = Counter(
             "fleet_jobs_finished", "Jobs that ended, by leaf and outcome.", ("leaf", "outcome"), registry=registry
         )
         self._lost = Counter(
-            "fleet_lost_gpu_seconds", "GPU time of work that is done again, by leaf and cause.", ("leaf", "reason"),
+            "fleet_lost_gpu_seconds",
+            "GPU time of work that is done again, by leaf and cause.",
+            ("leaf", "reason"),
             registry=registry,
-        )  # fmt: skip
+        )
         self.notifications = Counter(
             "fleet_notifications", "Tries to deliver a notification.", ("outcome",), registry=registry
         )
         self.evictions = Counter("fleet_evictions", "Units evicted from a member.", ("reason",), registry=registry)
         self.needless = Counter(
-            "fleet_decider_needless_evictions", "Units that plans evicted though their claims needed it not.",
+            "fleet_decider_needless_evictions",
+            "Units that plans evicted though their claims needed it not.",
             registry=registry,
-        )  # fmt: skip
+        )
         self.refusals = Counter(
-            "fleet_commit_refusals", "Parts of a plan that were not committed, by what had changed meanwhile.",
-            ("cause",), registry=registry,
-        )  # fmt: skip
+            "fleet_commit_refusals",
+            "Parts of a plan that were not committed, by what had changed meanwhile.",
+            ("cause",),
+            registry=registry,
+        )
         self.lost_records = Counter(
             "fleet_decision_records_lost", "Decision records that could not be written.", registry=registry
         )
         self.faults = Counter(
-            "fleet_decision_faults", "Exceptions while deciding, by what was done about them.", ("outcome",),
+            "fleet_decision_faults",
+            "Exceptions while deciding, by what was done about them.",
+            ("outcome",),
             registry=registry,
-        )  # fmt: skip
+        )
         self.aside = Gauge(
             "fleet_units_aside", "Waiting units that are left out since deciding them fails.", registry=registry
         )
@@ -174,9 +201,11 @@ class Metrics:
             "fleet_history_failing", "1 while the history cannot be written, else 0.", registry=registry
         )
         self._ends = Counter(
-            "fleet_loop_restarts", "Loops that ended by an exception and were started again.", ("loop",),
+            "fleet_loop_restarts",
+            "Loops that ended by an exception and were started again.",
+            ("loop",),
             registry=registry,
-        )  # fmt: skip
+        )
         self.looked_at = self.decided_at = 0.0  # epoch seconds: the last look without failing, the last decision
         self.ends: Tally[str] = Tally()  # by loop
         self._snapshot = Snapshot()
@@ -320,13 +349,17 @@ class Metrics:
         refused = (((code,), float(count)) for code, count in sorted(self.refused.by_code().items()))
         yield gauge("fleet_jobs_refused", "Jobs that could not be sent of late, by the code.", ("code",), refused)
         yield gauge(
-            "fleet_member_last_heard_timestamp_seconds", "When a member last showed life, in epoch seconds.",
-            ("member",), (((name,), at) for name, at in sorted(self._heard.items())),
-        )  # fmt: skip
+            "fleet_member_last_heard_timestamp_seconds",
+            "When a member last showed life, in epoch seconds.",
+            ("member",),
+            (((name,), at) for name, at in sorted(self._heard.items())),
+        )
         yield gauge(
-            "fleet_member_credentials_expiry_timestamp_seconds", "When the hub's credentials in a member end.",
-            ("member",), (((name,), end) for name, end in sorted(self._credentials_end.items())[:MEMBERS_MOST]),
-        )  # fmt: skip
+            "fleet_member_credentials_expiry_timestamp_seconds",
+            "When the hub's credentials in a member end.",
+            ("member",),
+            (((name,), end) for name, end in sorted(self._credentials_end.items())[:MEMBERS_MOST]),
+        )
         failures = CounterMetricFamily(
             "fleet_reconcile_failures", "Keys of a loop that failed, to be tried again.", labels=["loop"]
         )

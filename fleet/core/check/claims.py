@@ -188,8 +188,10 @@ def may_not_leave(
     node = snapshot.tree.nodes.get(preemptor.leaf)
     policy = node.attributes.get("preempt-policy", "") if node is not None else "Never"
     spared = {
-        "Never": True, "AnyPriority": False, "PreemptLowerPriority": unit.priority >= preemptor.priority,
-    }.get(policy, unit.priority > preemptor.priority)  # fmt: skip
+        "Never": True,
+        "AnyPriority": False,
+        "PreemptLowerPriority": unit.priority >= preemptor.priority,
+    }.get(policy, unit.priority > preemptor.priority)
     if preemptor.leaf == unit.leaf:
         spared = spared or policy != "PreemptLowerPriority"
     else:

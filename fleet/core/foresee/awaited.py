@@ -69,9 +69,10 @@ def holding(snapshot: Snapshot, plan: Plan, unit: Unit, reason: Reason, member: 
         node, user = str(reason.numbers.get("node")), str(reason.numbers.get("user", ""))
         firm = reason.code is Code.MIN_EXHAUSTED  # only units that may not be preempted use min up
         there = tuple(
-            u for u, _ in _there(snapshot, plan)
+            u
+            for u, _ in _there(snapshot, plan)
             if _below(u.leaf, node) and user in ("", u.user) and not (firm and u.preemptible)
-        )  # fmt: skip
+        )
         return Holding((node,), there, (str(reason.numbers.get("resource")),))
     if reason.severity is not Severity.INFO or unit.held or unit.suspended:
         return Holding()
@@ -127,14 +128,18 @@ def document(found: Awaited, named: KindName, seen: Callable[[Unit], bool] | Non
         "text": ", ".join(parts[:-1]) + (" and " if parts[:-1] else "") + parts[-1],
         "jobs": [
             {
-                "job": job.unit.name, "kind": kind_of(job.unit, named), "part": job.part.value,
-                "queue": job.unit.leaf, "member": job.member or None, "amounts": _amounts(job),
+                "job": job.unit.name,
+                "kind": kind_of(job.unit, named),
+                "part": job.part.value,
+                "queue": job.unit.leaf,
+                "member": job.member or None,
+                "amounts": _amounts(job),
             }
             for job in known[:LISTED]
         ],
         "more": max(0, len(known) - LISTED) + found.more,
         "hidden": hidden,
-    }  # fmt: skip
+    }
 
 
 def _named(snapshot: Snapshot, plan: Plan, unit: Unit, reason: Reason) -> Iterator[Job]:

@@ -129,9 +129,14 @@ class MoreNodes:
 Change = Wait | Release | FewerReplicas | HigherPriority | AnotherMember | MoreQuota | MoreNodes
 
 KINDS: Mapping[type, Kind] = {
-    Wait: Kind.WAIT, Release: Kind.RELEASE, FewerReplicas: Kind.REPLICAS, HigherPriority: Kind.PRIORITY,
-    AnotherMember: Kind.MEMBER, MoreQuota: Kind.QUOTA, MoreNodes: Kind.NODES,
-}  # fmt: skip
+    Wait: Kind.WAIT,
+    Release: Kind.RELEASE,
+    FewerReplicas: Kind.REPLICAS,
+    HigherPriority: Kind.PRIORITY,
+    AnotherMember: Kind.MEMBER,
+    MoreQuota: Kind.QUOTA,
+    MoreNodes: Kind.NODES,
+}
 
 
 def step(resource: str) -> int:

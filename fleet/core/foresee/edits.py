@@ -268,9 +268,16 @@ def _resized(unit: Unit, edit: Resize) -> Unit:
 def _waiting_again(unit: Unit) -> Unit:
     """The unit as after an eviction: it waits with its first time of enqueueing."""
     return replace(
-        unit, phase=Phase.WAITING, member=None, placed_at=None, share_until=None, visible=(), seats=(), claim=None,
+        unit,
+        phase=Phase.WAITING,
+        member=None,
+        placed_at=None,
+        share_until=None,
+        visible=(),
+        seats=(),
+        claim=None,
         attempts=unit.attempts + 1,
-    )  # fmt: skip
+    )
 
 
 def _scaled(member: Member, edit: Scale) -> Member:

@@ -282,11 +282,29 @@ def _run(
         while following is not None and following[0] <= until:
             at, like = following
             later = replace(
-                like, id=f"later/{number}", name=f"later/{number:06}", phase=Phase.WAITING, member=None,
-                placed_at=None, share_until=None, visible=(), seats=(), claim=None, created_at=at, enqueued_at=at,
-                backoff_until=None, held=False, waits_turn=False, suspended=False, head=None, leaving_at=None,
-                checkpoint_at=None, excluded=frozenset(), avoid=frozenset(), attempts=0,
-            )  # fmt: skip
+                like,
+                id=f"later/{number}",
+                name=f"later/{number:06}",
+                phase=Phase.WAITING,
+                member=None,
+                placed_at=None,
+                share_until=None,
+                visible=(),
+                seats=(),
+                claim=None,
+                created_at=at,
+                enqueued_at=at,
+                backoff_until=None,
+                held=False,
+                waits_turn=False,
+                suspended=False,
+                head=None,
+                leaving_at=None,
+                checkpoint_at=None,
+                excluded=frozenset(),
+                avoid=frozenset(),
+                attempts=0,
+            )
             run.submit(at, later)
             number += 1
             following = next(arrivals, None)

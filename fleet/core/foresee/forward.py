@@ -277,9 +277,17 @@ class Forward:
             self._gone.add(subject)
         else:
             again = replace(
-                unit, phase=Phase.WAITING, member=None, placed_at=None, share_until=None, visible=(), seats=(),
-                claim=None, head=None, attempts=unit.attempts + 1,
-            )  # fmt: skip
+                unit,
+                phase=Phase.WAITING,
+                member=None,
+                placed_at=None,
+                share_until=None,
+                visible=(),
+                seats=(),
+                claim=None,
+                head=None,
+                attempts=unit.attempts + 1,
+            )
             self._set(again)
             self._wait(again)
 
@@ -336,9 +344,15 @@ class Forward:
         for placement in plan.placements:
             del self.waiting[placement.unit]
             placed = replace(
-                self.units[placement.unit], phase=Phase.PLACED, member=placement.member, placed_at=self.now,
-                share_until=placement.share_until, claim=None, head=None, backoff_until=None,
-            )  # fmt: skip
+                self.units[placement.unit],
+                phase=Phase.PLACED,
+                member=placement.member,
+                placed_at=self.now,
+                share_until=placement.share_until,
+                claim=None,
+                head=None,
+                backoff_until=None,
+            )
             self._set(placed)
             self._seat(placed)
         self._fresh = False  # planning again right after a plan changes nothing (I7)

@@ -22,9 +22,17 @@ from fleet.core.quota.tiers import Tier
 from fleet.core.snapshot import Snapshot
 
 NOT_IN_LINE = frozenset(
-    {Code.HELD, Code.SUSPENDED, Code.BACK_OFF, Code.BAD_UNIT, Code.NO_LEAF, Code.NOT_ITS_TURN, Code.AFTER,
-     Code.NEVER_AFTER}
-)  # fmt: skip
+    {
+        Code.HELD,
+        Code.SUSPENDED,
+        Code.BACK_OFF,
+        Code.BAD_UNIT,
+        Code.NO_LEAF,
+        Code.NOT_ITS_TURN,
+        Code.AFTER,
+        Code.NEVER_AFTER,
+    }
+)
 _TIERS = {tier.name.capitalize(): int(tier) for tier in Tier}
 
 

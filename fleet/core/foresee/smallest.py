@@ -83,9 +83,12 @@ _ASKED: Mapping[Code, tuple[Kind, ...]] = {
     Code.COLLECTS: (Kind.REPLICAS, Kind.PRIORITY, Kind.MEMBER, Kind.QUOTA, Kind.NODES),
     Code.BEHIND_HEAD: (Kind.REPLICAS, Kind.PRIORITY, Kind.MEMBER, Kind.QUOTA, Kind.NODES),
     Code.BEHIND_IN_QUEUE: (Kind.PRIORITY, Kind.QUOTA, Kind.REPLICAS, Kind.MEMBER, Kind.NODES),
-    Code.BAD_UNIT: (), Code.NO_LEAF: (), Code.NO_MEMBERS: (), Code.ROOM_CLAIMED: (),
+    Code.BAD_UNIT: (),
+    Code.NO_LEAF: (),
+    Code.NO_MEMBERS: (),
+    Code.ROOM_CLAIMED: (),
     Code.ADMISSION_CHECKS: (),
-}  # fmt: skip
+}
 _EVERY = (Kind.REPLICAS, Kind.PRIORITY, Kind.MEMBER, Kind.QUOTA, Kind.NODES)
 
 
@@ -144,9 +147,14 @@ class _Search:
         if self.reason is None or starts(plan, self.unit.id):
             return Answer(True, self.reason, decisions=self.asked)
         searches = {
-            Kind.WAIT: self.wait, Kind.RELEASE: self.release, Kind.QUOTA: self.quota, Kind.REPLICAS: self.replicas,
-            Kind.PRIORITY: self.priority, Kind.MEMBER: self.member, Kind.NODES: self.nodes,
-        }  # fmt: skip
+            Kind.WAIT: self.wait,
+            Kind.RELEASE: self.release,
+            Kind.QUOTA: self.quota,
+            Kind.REPLICAS: self.replicas,
+            Kind.PRIORITY: self.priority,
+            Kind.MEMBER: self.member,
+            Kind.NODES: self.nodes,
+        }
         found: list[Change] = []
         without: list[tuple[Kind, Why]] = []
         for kind in _ASKED.get(self.reason.code, _EVERY):

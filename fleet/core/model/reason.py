@@ -120,12 +120,8 @@ TABLE: Mapping[Code, Entry] = {
         f"no member has room for all {{pods}} pods at once. {_CLOSEST}",
         _GAP,
     ),
-    Code.NO_MEMBER_ALLOWED: Entry(
-        Severity.ERROR, "0/{members} members are available: {why}", ("members", "why")
-    ),
-    Code.MEMBER_NOT_READY: Entry(
-        Severity.WARNING, "no member that may run it is ready: {why}", ("why",)
-    ),
+    Code.NO_MEMBER_ALLOWED: Entry(Severity.ERROR, "0/{members} members are available: {why}", ("members", "why")),
+    Code.MEMBER_NOT_READY: Entry(Severity.WARNING, "no member that may run it is ready: {why}", ("why",)),
     Code.NO_MEMBERS: Entry(Severity.WARNING, "no member has joined yet; join one with `fleet join`"),
     Code.BACK_OFF: Entry(Severity.INFO, "backs off until {until} after attempt {attempts}", ("until", "attempts")),
     Code.HELD: Entry(Severity.INFO, "held by a person; starts after it is released"),
@@ -203,7 +199,8 @@ TABLE: Mapping[Code, Entry] = {
         Severity.WARNING, "member {member} answers, and fails when it is sent: {message}; the hub tries again", _THERE
     ),
     Code.OVERRIDE_FAILED: Entry(
-        Severity.WARNING, "cannot be sent to member {member}: {message}; mend or delete that policy",
+        Severity.WARNING,
+        "cannot be sent to member {member}: {message}; mend or delete that policy",
         ("member", "message"),
     ),
     Code.DATA_MISSING: Entry(
@@ -225,7 +222,7 @@ TABLE: Mapping[Code, Entry] = {
         " or of sizes that divide each other, need no search",
         ("kinds", "steps", "most"),
     ),
-}  # fmt: skip
+}
 
 # texts for a case of a code that deserves its own sentence
 _NEVER_IN_QUOTA = (

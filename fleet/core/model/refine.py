@@ -73,8 +73,10 @@ def refine(
     order = sorted(range(len(parts)), key=lambda index: (parts[index][1], index))
     needs = [parts[index][0] for index in order]
     wanted = [parts[index][1] for index in order]
-    room = [[slots(home.vector, need) if home.takes[index] else 0 for index, need in zip(order, needs, strict=True)]
-            for home in homes]  # fmt: skip
+    room = [
+        [slots(home.vector, need) if home.takes[index] else 0 for index, need in zip(order, needs, strict=True)]
+        for home in homes
+    ]
     ahead = [[0] * len(parts)]  # pods of each part alone that this home and all after it take
     for home, each in zip(reversed(homes), reversed(room), strict=True):
         ahead.append([had + more * home.nodes for had, more in zip(ahead[-1], each, strict=True)])

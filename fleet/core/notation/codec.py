@@ -149,9 +149,13 @@ def encode_record(
 ) -> Json:
     """All inputs of `decide`, and its result. `one` as for `encode_snapshot`."""
     return {
-        "version": VERSION, "kind": "Decision", "now": now, "seed": seed,
-        "snapshot": encode_snapshot(snapshot, one), "plan": encode_plan(plan),
-    }  # fmt: skip
+        "version": VERSION,
+        "kind": "Decision",
+        "now": now,
+        "seed": seed,
+        "snapshot": encode_snapshot(snapshot, one),
+        "plan": encode_plan(plan),
+    }
 
 
 def replay(record: object, *, solver: Solver | None = None) -> Plan:

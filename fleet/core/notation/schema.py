@@ -111,17 +111,20 @@ def _plan_properties(made: _Maker) -> Json:
     }
     return {
         "placements": {
-            "type": "array", "items": made.of(Placement), "description": "Who starts where, in the order to commit.",
+            "type": "array",
+            "items": made.of(Placement),
+            "description": "Who starts where, in the order to commit.",
         },
         "reasons": {
-            "type": "object", "additionalProperties": reason,
+            "type": "object",
+            "additionalProperties": reason,
             "description": "One for each waiting unit that is not placed, by its id.",
         },
         "certificate": made.of(Certificate),
         "evictions": {"type": "array", "items": made.of(Eviction), "description": "Who leaves, and for whom."},
         "claims": {"type": "array", "items": made.of(RoomClaim), "description": "Room that is kept, and for whom."},
         "heads": {"type": "array", "items": made.of(Head), "description": "For whom room is collected."},
-    }  # fmt: skip
+    }
 
 
 def _member(made: _Maker) -> Json:
@@ -141,8 +144,10 @@ def _member(made: _Maker) -> Json:
     }
     member = made.defs["Member"]
     member["properties"]["nodes"] = {
-        "type": "array", "items": {"$ref": "#/$defs/Nodes"}, "description": "Short for pools: nodes by their count.",
-    }  # fmt: skip
+        "type": "array",
+        "items": {"$ref": "#/$defs/Nodes"},
+        "description": "Short for pools: nodes by their count.",
+    }
     member["not"] = {"required": ["nodes", "pools"]}
     potential = member["properties"]["potential"]
     potential["items"] = {"anyOf": [potential["items"], {"$ref": "#/$defs/Nodes"}]}
@@ -158,10 +163,12 @@ def _unit(made: _Maker) -> Json:
         "requests": {"$ref": "#/$defs/Amounts", "description": "Short for components: of each of `replicas` pods."},
         "replicas": {"type": "integer", "default": 1, "description": "How many pods ask for `requests`."},
         "count": {
-            "type": "integer", "minimum": 0, "maximum": MOST_COUNT,
+            "type": "integer",
+            "minimum": 0,
+            "maximum": MOST_COUNT,
             "description": "So many units alike, named ID-1, ID-2, … (ID-01 from ten on).",
         },
-    }  # fmt: skip
+    }
     unit["properties"]["priority"] |= {"minimum": LEAST_PRIORITY, "maximum": MOST_PRIORITY}
     unit["properties"]["walltime_s"]["anyOf"][0]["minimum"] = 0
     unit["properties"]["phase"]["description"] = "Placed where `member` is given and this is not, else Waiting."
@@ -182,15 +189,19 @@ def _tree(made: _Maker) -> Json:
         "anyOf": [
             {**by_path, "description": "Nodes by path; name, parent and children follow from the paths."},
             {
-                "type": "object", "properties": {"root": {"type": "string"}, "nodes": by_path}, "required": ["nodes"],
+                "type": "object",
+                "properties": {"root": {"type": "string"}, "nodes": by_path},
+                "required": ["nodes"],
                 "additionalProperties": False,
             },
             {
-                "type": "object", "properties": {"spec": {"type": "object"}}, "required": ["spec"],
+                "type": "object",
+                "properties": {"spec": {"type": "object"}},
+                "required": ["spec"],
                 "description": "An ElasticQuotaTree, as kubectl prints it.",
             },
         ],
-    }  # fmt: skip
+    }
 
 
 class _Maker:

@@ -96,9 +96,13 @@ def _probe(unit: Unit, asked: Sequence[Component], anew: bool, now: float) -> Un
             selector = (*part.claim.node_selector, *(there - set(part.claim.node_selector)))
             pods.append(replace(part, replicas=replicas, claim=replace(part.claim, node_selector=selector)))
     return Unit(
-        f"{_PROBE}{unit.id}", unit.name, tuple(pods), priority=unit.priority, enqueued_at=now,
+        f"{_PROBE}{unit.id}",
+        unit.name,
+        tuple(pods),
+        priority=unit.priority,
+        enqueued_at=now,
         topology="" if there else unit.topology,
-    )  # fmt: skip
+    )
 
 
 def _world(snapshot: Snapshot, unit: Unit, probe: Unit, anew: bool) -> Snapshot:

@@ -283,9 +283,13 @@ def attribute_flaws(attributes: Mapping[str, str]) -> list[tuple[str, str]]:
     """The attributes of a node that mean nothing, each with why."""
     found: list[tuple[str, str]] = []
     checks: tuple[tuple[str, Callable[[Mapping[str, str]], object]], ...] = (
-        (LEND_LIMIT, lend_limit), (OVERSELL_RATE, oversell_rate), (USER_MAX, user_caps), (USER_MAX_BY_NAME, user_caps),
-        (PREEMPT_POLICY, _preempt_policy), *((name, _weight) for name in SHARED_WEIGHTS),
-    )  # fmt: skip
+        (LEND_LIMIT, lend_limit),
+        (OVERSELL_RATE, oversell_rate),
+        (USER_MAX, user_caps),
+        (USER_MAX_BY_NAME, user_caps),
+        (PREEMPT_POLICY, _preempt_policy),
+        *((name, _weight) for name in SHARED_WEIGHTS),
+    )
     for name, read in checks:
         try:
             read({name: attributes[name]} if name in attributes else {})

@@ -147,8 +147,10 @@ class Ranks:
             shares = {key: self._share(leaf, request) for key, request in asked.items()}
             ends: list[dict[int, int]] = [dict.fromkeys(numbers, 0)]
             walks: tuple[tuple[dict[int, Limits], Counts], ...] = (
-                (promises, _within), (shares, _within), (shares, _below),
-            )  # fmt: skip
+                (promises, _within),
+                (shares, _within),
+                (shares, _below),
+            )
             for limits, counts in walks:
                 starts = {n: (start, limits[id(waiting[n].request)]) for n, start in ends[-1].items()}
                 ends.append(_walk(waiting, starts, now, counts))

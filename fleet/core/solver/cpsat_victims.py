@@ -41,10 +41,8 @@ class Victims:
         within = [(var, 1) for var, victim in zip(self._leaves, problem.victims, strict=True) if victim.within]
         lost = [(var, victim.lost) for var, victim in zip(self._leaves, problem.victims, strict=True)]
         order = [
-            (at[site], number)
-            for at, sites in zip(self._at, problem.gangs, strict=True)
-            for site, number in sites
-        ]  # fmt: skip
+            (at[site], number) for at, sites in zip(self._at, problem.gangs, strict=True) for site, number in sites
+        ]
         hint = [int(index in problem.hint) for index in range(len(problem.victims))]
         all_victims = [(var, 1) for var in self._leaves]
         least = 1 if problem.hint else 0  # a hint means that some victim must leave

@@ -52,9 +52,15 @@ class Stages:
         return self._model.add(total <= room + sum(over * lifted for lifted in unless))
 
     def run(
-        self, name: str, hint: Iterable[tuple[cp_model.IntVar, int]], work: float, *,
-        limit_s: float = inf, gap: float = 0.0, quick: bool = False,
-    ) -> cp_model.CpSolver | None:  # fmt: skip
+        self,
+        name: str,
+        hint: Iterable[tuple[cp_model.IntVar, int]],
+        work: float,
+        *,
+        limit_s: float = inf,
+        gap: float = 0.0,
+        quick: bool = False,
+    ) -> cp_model.CpSolver | None:
         """Solve the model with its present objective, from `hint` on, and note the stage. None without an answer.
         `quick`: little presolving, which was measured on a fleet of 10,000 nodes."""
         limit_s = min(limit_s, self._ends - time.monotonic())

@@ -16,15 +16,54 @@ from fleet.simulate.replay.table import BadTrace
 MOST_PROBES = 40
 
 _T95 = (  # two-sided 95 % quantiles of Student's t for 1, 2, … degrees of freedom
-    12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228, 2.201, 2.179, 2.160, 2.145, 2.131, 2.120,
-    2.110, 2.101, 2.093, 2.086, 2.080, 2.074, 2.069, 2.064, 2.060, 2.056, 2.052, 2.048, 2.045, 2.042,
-)  # fmt: skip
+    12.706,
+    4.303,
+    3.182,
+    2.776,
+    2.571,
+    2.447,
+    2.365,
+    2.306,
+    2.262,
+    2.228,
+    2.201,
+    2.179,
+    2.160,
+    2.145,
+    2.131,
+    2.120,
+    2.110,
+    2.101,
+    2.093,
+    2.086,
+    2.080,
+    2.074,
+    2.069,
+    2.064,
+    2.060,
+    2.056,
+    2.052,
+    2.048,
+    2.045,
+    2.042,
+)
 
 _FIGURES = (
-    ("wait_s", "mean"), ("wait_s", "p50"), ("wait_s", "p95"), ("wait_s", "p99"), ("jct_s", "mean"),
-    ("delay_s", "mean"), ("delay_s", "p99"), ("makespan_s",), ("allocated",), ("fragmentation",),
-    ("unmet", "longest_s"), ("unmet", "largest_share"), ("evictions",), ("lost_gpu_h",),
-)  # fmt: skip
+    ("wait_s", "mean"),
+    ("wait_s", "p50"),
+    ("wait_s", "p95"),
+    ("wait_s", "p99"),
+    ("jct_s", "mean"),
+    ("delay_s", "mean"),
+    ("delay_s", "p99"),
+    ("makespan_s",),
+    ("allocated",),
+    ("fragmentation",),
+    ("unmet", "longest_s"),
+    ("unmet", "largest_share"),
+    ("evictions",),
+    ("lost_gpu_h",),
+)
 
 
 def interval(values: Sequence[float]) -> dict[str, float]:

@@ -147,8 +147,9 @@ class _Users:
             await self.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}})
         for member in members:
             meta = {"name": member.name}
-            await self.create({"apiVersion": f"{CLUSTER}/v1alpha1", "kind": "Cluster", "metadata": meta,
-                               "spec": {"syncMode": "Push"}})  # fmt: skip
+            await self.create(
+                {"apiVersion": f"{CLUSTER}/v1alpha1", "kind": "Cluster", "metadata": meta, "spec": {"syncMode": "Push"}}
+            )
         await self.create(_tree(tree, spaces, gpus_of(members)))
         for namespace in spaces.values():
             await self.create(_policy(namespace))
@@ -221,17 +222,28 @@ async def _replay(
         after(hub)
     decisions = sum(loop.cycles for loop in loops if isinstance(loop, DecideLoop))
     return Replayed(
-        dict(jobs), {unit.id: unit.enqueued_at for unit in units}, gpus_of(members), told.log, stopped, clock.now(),
-        samples, decisions, lost_gpu_s=told.lost_gpu_s,
-    )  # fmt: skip
+        dict(jobs),
+        {unit.id: unit.enqueued_at for unit in units},
+        gpus_of(members),
+        told.log,
+        stopped,
+        clock.now(),
+        samples,
+        decisions,
+        lost_gpu_s=told.lost_gpu_s,
+    )
 
 
 def _config(core: Config) -> ControllerConfig:
     return ControllerConfig(
-        reclaim=core.reclaim, protection_s=core.protection_s, claim_s=core.claim_s,
-        head_after_s=core.head_after_s, guarantee_delay_s=core.guarantee_delay_s, sweep_s=SWEEP_S,
+        reclaim=core.reclaim,
+        protection_s=core.protection_s,
+        claim_s=core.claim_s,
+        head_after_s=core.head_after_s,
+        guarantee_delay_s=core.guarantee_delay_s,
+        sweep_s=SWEEP_S,
         record_decisions=False,
-    )  # fmt: skip
+    )
 
 
 def _taking_pods(member: Member) -> Member:
@@ -270,22 +282,24 @@ def _tree(tree: QuotaTree, spaces: Mapping[str, str], gpus: int) -> Body:
         for path, namespace in spaces.items()
     ]
     return {
-        "apiVersion": f"{QUOTA}/v1beta1", "kind": "ElasticQuotaTree",
+        "apiVersion": f"{QUOTA}/v1beta1",
+        "kind": "ElasticQuotaTree",
         "metadata": {"name": "elasticquotatree", "namespace": TREE_NAMESPACE},
         "spec": {"root": {"name": ROOT, "min": {GPU: gpus}, "max": {GPU: gpus}, "children": children}},
-    }  # fmt: skip
+    }
 
 
 def _policy(namespace: str) -> Body:
     return {
-        "apiVersion": f"{POLICY}/v1alpha1", "kind": "PropagationPolicy",
+        "apiVersion": f"{POLICY}/v1alpha1",
+        "kind": "PropagationPolicy",
         "metadata": {"name": "replay", "namespace": namespace},
         "spec": {
             "suspension": {"scheduling": True},
             "placement": {"replicaScheduling": {"replicaSchedulingType": "Divided", "customSchedulingType": "Gang"}},
             "resourceSelectors": [{"apiVersion": f"{KUBEFLOW}/v1", "kind": "PyTorchJob"}],
         },
-    }  # fmt: skip
+    }
 
 
 def _job(namespace: str, name: str, components: Sequence[Component]) -> Body:
@@ -295,9 +309,11 @@ def _job(namespace: str, name: str, components: Sequence[Component]) -> Body:
     if others:
         replicas["Worker"] = {"replicas": len(others), "template": _template(others[0])}
     return {
-        "apiVersion": f"{KUBEFLOW}/v1", "kind": "PyTorchJob", "metadata": {"name": name, "namespace": namespace},
+        "apiVersion": f"{KUBEFLOW}/v1",
+        "kind": "PyTorchJob",
+        "metadata": {"name": name, "namespace": namespace},
         "spec": {"pytorchReplicaSpecs": replicas},
-    }  # fmt: skip
+    }
 
 
 def _template(part: Component) -> dict[str, Any]:

@@ -269,11 +269,21 @@ class Hosts:
         meta = made.body["metadata"]
         self._uids += 1
         return PodView(
-            member=member, namespace=meta["namespace"], name=f"{meta['name']}-{part.name}-{number}",
-            uid=f"pod-{self._uids}", node="", phase="Pending", ready=False, terminating=False,
-            binding=meta["labels"][LABEL_BINDING], component=part.name, attempt=int(meta["labels"][ATTEMPT]),
-            requests=part.requests, reason="no node has room", since=self._clock.now(),
-        )  # fmt: skip
+            member=member,
+            namespace=meta["namespace"],
+            name=f"{meta['name']}-{part.name}-{number}",
+            uid=f"pod-{self._uids}",
+            node="",
+            phase="Pending",
+            ready=False,
+            terminating=False,
+            binding=meta["labels"][LABEL_BINDING],
+            component=part.name,
+            attempt=int(meta["labels"][ATTEMPT]),
+            requests=part.requests,
+            reason="no node has room",
+            since=self._clock.now(),
+        )
 
     def _status(self, there: _Copy, type_: str) -> None:
         changed = copy.deepcopy(there.body)
@@ -281,10 +291,16 @@ class Hosts:
         conditions = changed.setdefault("status", {}).setdefault("conditions", [])
         for entry in conditions:
             entry["status"] = "False" if entry["type"] == "Running" else entry["status"]
-        conditions.append({
-            "type": type_, "status": "True", "reason": f"Job{type_}", "message": "", "lastTransitionTime": at,
-            "lastUpdateTime": at,
-        })  # fmt: skip
+        conditions.append(
+            {
+                "type": type_,
+                "status": "True",
+                "reason": f"Job{type_}",
+                "message": "",
+                "lastTransitionTime": at,
+                "lastUpdateTime": at,
+            }
+        )
         there.body = changed
 
     def _tell(self, member: str, what: str, there: _Copy) -> None:

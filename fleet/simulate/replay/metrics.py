@@ -196,8 +196,11 @@ def _unmet(steps: Series, tree: QuotaTree, end: float) -> dict[str, Any]:
         longest, gpu_s = _longest(steps.at, owed, end)
         least = tree.nodes[f"{ROOT}/{name}"].min.get(GPU, 0)
         leaves[name] = {
-            "min": least, "longest_s": longest, "most_gpus": max(owed, default=0), "gpu_h": round(gpu_s / 3600, 2)
-        }  # fmt: skip
+            "min": least,
+            "longest_s": longest,
+            "most_gpus": max(owed, default=0),
+            "gpu_h": round(gpu_s / 3600, 2),
+        }
     return {
         "longest_s": max((leaf["longest_s"] for leaf in leaves.values()), default=0.0),
         "largest_share": round(max(steps.unmet, default=0.0), 4),

@@ -139,8 +139,11 @@ def _reserved(run: Forward, head: Unit, placed: Iterable[tuple[Unit, str]]) -> t
     """Where and when walltimes say that the first job can start, and that member's nodes then, with the job on them.
     (None, for ever, None) when it will never fit."""
     ends: dict[str, list[tuple[float, Unit]]] = {name: [] for name in run.nodes}
-    running = [(unit, unit.member or "", unit.placed_at or run.now) for unit in run.units.values()
-               if unit.phase is not Phase.WAITING]  # fmt: skip
+    running = [
+        (unit, unit.member or "", unit.placed_at or run.now)
+        for unit in run.units.values()
+        if unit.phase is not Phase.WAITING
+    ]
     for unit, member, since in [*running, *((unit, member, run.now) for unit, member in placed)]:
         if unit.walltime_s is not None:
             ends[member].append((max(run.now, since + unit.walltime_s), unit))

@@ -138,9 +138,16 @@ def replay(
             due += seconds
 
     run = Forward(
-        snapshot, now=ZERO, decider=timed, runs_s=lambda unit, now: work.left_s(unit.id), grace_s=options.grace_s,
-        cycle_s=options.cycle_s, tick_s=options.tick_s, gangs=units, passes=look,
-    )  # fmt: skip
+        snapshot,
+        now=ZERO,
+        decider=timed,
+        runs_s=lambda unit, now: work.left_s(unit.id),
+        grace_s=options.grace_s,
+        cycle_s=options.cycle_s,
+        tick_s=options.tick_s,
+        gangs=units,
+        passes=look,
+    )
     for unit in units:
         run.submit(unit.enqueued_at, unit)
     started: dict[str, float] = {}
@@ -159,9 +166,18 @@ def replay(
     if progress is not None:
         progress(sum(event.what is What.ENDED for event in run.log))
     return Replayed(
-        by_id, {unit.id: unit.enqueued_at for unit in units}, gpus_of(members), run.log, run.stopped, run.now, samples,
-        len(timed.decided_s), timed.decided_s, timed.shipped, lost,
-    )  # fmt: skip
+        by_id,
+        {unit.id: unit.enqueued_at for unit in units},
+        gpus_of(members),
+        run.log,
+        run.stopped,
+        run.now,
+        samples,
+        len(timed.decided_s),
+        timed.decided_s,
+        timed.shipped,
+        lost,
+    )
 
 
 def sample_every(units: Sequence[Unit]) -> float:

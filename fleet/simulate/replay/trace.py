@@ -120,8 +120,17 @@ _FORMATS: tuple[tuple[tuple[str, ...], Callable[[Iterator[Row]], Iterator[Job]]]
     (("submit_s", "vc", "job_id", "num_gpu", "duration_s"), _philly),
     (("timestamp", "duration", "num_gpus", "cluster"), _sia),
     (
-        ("name", "cpu_milli", "memory_mib", "num_gpu", "gpu_spec", "qos", "creation_time", "deletion_time",
-         "scheduled_time"),
+        (
+            "name",
+            "cpu_milli",
+            "memory_mib",
+            "num_gpu",
+            "gpu_spec",
+            "qos",
+            "creation_time",
+            "deletion_time",
+            "scheduled_time",
+        ),
         _openb,
     ),
-)  # fmt: skip
+)

@@ -108,9 +108,13 @@ def tree(jobs: Sequence[Job], nodes: Sequence[Node], quota: Quota) -> QuotaTree:
             least = most
         weight = {SHARED_WEIGHTS[-1]: str(quota.weight[leaf])} if leaf in quota.weight else {}
         made[f"{ROOT}/{leaf}"] = QuotaNode(
-            f"{ROOT}/{leaf}", leaf, ROOT, min={GPU: least} if least else {},
-            max={GPU: quota.max[leaf]} if leaf in quota.max else {}, attributes=weight,
-        )  # fmt: skip
+            f"{ROOT}/{leaf}",
+            leaf,
+            ROOT,
+            min={GPU: least} if least else {},
+            max={GPU: quota.max[leaf]} if leaf in quota.max else {},
+            attributes=weight,
+        )
     return QuotaTree(ROOT, made)
 
 
@@ -125,9 +129,14 @@ def units(jobs: Sequence[Job], arrivals: Arrivals, seed: int) -> list[Unit]:
         walltime = None if arrivals.overestimate is None else job.duration_s * arrivals.overestimate
         made.append(
             Unit(
-                id=job.id, name=f"{job.queue}/{job.id}", components=job.components, leaf=f"{ROOT}/{job.queue}",
-                created_at=ZERO + at, enqueued_at=ZERO + at, walltime_s=walltime,
+                id=job.id,
+                name=f"{job.queue}/{job.id}",
+                components=job.components,
+                leaf=f"{ROOT}/{job.queue}",
+                created_at=ZERO + at,
+                enqueued_at=ZERO + at,
+                walltime_s=walltime,
             )
-        )  # fmt: skip
+        )
     made.sort(key=lambda unit: (unit.enqueued_at, unit.id))
     return made

@@ -50,9 +50,11 @@ ERRORS_MAX = 100  # of one expression
 
 
 def checked(
-    text: str, variables: Mapping[str, Type], functions: Mapping[str, tuple[Overload, ...]] = {},
+    text: str,
+    variables: Mapping[str, Type],
+    functions: Mapping[str, tuple[Overload, ...]] = {},
     messages: Messages = none_known,
-) -> Node:  # fmt: skip
+) -> Node:
     """The tree of an expression with its types. Raises BadExpression. `functions`: beyond those of Kubernetes."""
     tree = parse(text)
     checker = _Checker(variables, functions, messages)

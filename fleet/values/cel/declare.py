@@ -169,9 +169,20 @@ allowed: Decision.() -> bool
 reason: Decision.() -> string
 """
 FORMATS = (
-    "dns1123Label", "dns1123Subdomain", "dns1035Label", "qualifiedName", "dns1123LabelPrefix",
-    "dns1123SubdomainPrefix", "dns1035LabelPrefix", "labelValue", "uri", "uuid", "byte", "date", "datetime",
-)  # fmt: skip
+    "dns1123Label",
+    "dns1123Subdomain",
+    "dns1035Label",
+    "qualifiedName",
+    "dns1123LabelPrefix",
+    "dns1123SubdomainPrefix",
+    "dns1035LabelPrefix",
+    "labelValue",
+    "uri",
+    "uuid",
+    "byte",
+    "date",
+    "datetime",
+)
 _TYPE = re.compile(r"[A-Za-z]+|[(),]")
 _OVERLOAD = re.compile(r"(?:(?P<target>[^.]*)\.)?\((?P<args>.*)\) -> (?P<result>.*)", re.DOTALL)
 

@@ -235,16 +235,29 @@ class _Estimate:
         return scaled(min(self.size(one)[1], self.size(other)[1]), TENTH), None
 
 
-_ATOMS = frozenset({
-    "net.IP", "net.CIDR", "kubernetes.Quantity", "kubernetes.Semver", "kubernetes.URL",
-    "kubernetes.authorization.Authorizer", "kubernetes.authorization.PathCheck", "kubernetes.authorization.GroupCheck",
-    "kubernetes.authorization.ResourceCheck", "kubernetes.authorization.Decision",
-})  # fmt: skip
+_ATOMS = frozenset(
+    {
+        "net.IP",
+        "net.CIDR",
+        "kubernetes.Quantity",
+        "kubernetes.Semver",
+        "kubernetes.URL",
+        "kubernetes.authorization.Authorizer",
+        "kubernetes.authorization.PathCheck",
+        "kubernetes.authorization.GroupCheck",
+        "kubernetes.authorization.ResourceCheck",
+        "kubernetes.authorization.Decision",
+    }
+)
 # overload -> which operand is read once
 _SCANS = {
-    "format(string, list(dyn))": 0, "bytes(string)": 0, "string(bytes)": 0, "strings.quote(string)": 0,
-    "startsWith(string, string)": 1, "endsWith(string, string)": 1,
-}  # fmt: skip
+    "format(string, list(dyn))": 0,
+    "bytes(string)": 0,
+    "string(bytes)": 0,
+    "strings.quote(string)": 0,
+    "startsWith(string, string)": 1,
+    "endsWith(string, string)": 1,
+}
 
 
 def _literal_size(node: Node) -> Size | None:

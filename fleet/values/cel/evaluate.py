@@ -25,8 +25,13 @@ from fleet.values.cel.values import NO_OVERLOAD, NONE, Fault, Optional, Run, Typ
 Step = Callable[[Run], Any]
 Function = Callable[..., Any]
 FUNCTIONS: Mapping[str, tuple[Function, int]] = {
-    **OPERATORS, **TEXTS, **SEQUENCES, **TIMES, **KUBERNETES, **NETWORK,
-}  # fmt: skip
+    **OPERATORS,
+    **TEXTS,
+    **SEQUENCES,
+    **TIMES,
+    **KUBERNETES,
+    **NETWORK,
+}
 _LIST, _MAP, _MESSAGE = 10, 30, 40  # what it costs to make one
 _BROKEN = (TypeError, AttributeError, ValueError, KeyError, OverflowError, RecursionError)
 
@@ -341,10 +346,13 @@ def _quick(compare: Callable[[Any, Any], bool]) -> Callable[[Step, Step], Step]:
 
 
 _QUICK: dict[str, Callable[..., Step]] = {
-    "_==_": _quick_equals, "_!=_": _quick(lambda a, b: bool(a != b)), "_<_": _quick(lambda a, b: bool(a < b)),
-    "_<=_": _quick(lambda a, b: bool(a <= b)), "_>_": _quick(lambda a, b: bool(a > b)),
+    "_==_": _quick_equals,
+    "_!=_": _quick(lambda a, b: bool(a != b)),
+    "_<_": _quick(lambda a, b: bool(a < b)),
+    "_<=_": _quick(lambda a, b: bool(a <= b)),
+    "_>_": _quick(lambda a, b: bool(a > b)),
     "_>=_": _quick(lambda a, b: bool(a >= b)),
-}  # fmt: skip
+}
 
 
 def _of_lists(function: str, kinds: list[Type]) -> Function | None:

@@ -276,15 +276,20 @@ def _is_base64(text: str) -> bool:
 
 _DATETIME_SIZE = 164
 _FORMATS: dict[str, tuple[int, Callable[[str], Any]]] = {
-    "dns1123Label": (30, label_problems), "dns1123Subdomain": (60, subdomain_problems),
+    "dns1123Label": (30, label_problems),
+    "dns1123Subdomain": (60, subdomain_problems),
     "dns1035Label": (30, dns1035_problems),
-    "qualifiedName": (60, qualified_name_problems), "dns1123LabelPrefix": (30, _prefix(label_problems)),
-    "dns1123SubdomainPrefix": (60, _prefix(subdomain_problems)), "dns1035LabelPrefix": (30, _prefix(dns1035_problems)),
-    "labelValue": (40, label_value_problems), "uri": (1000, _uri),
+    "qualifiedName": (60, qualified_name_problems),
+    "dns1123LabelPrefix": (30, _prefix(label_problems)),
+    "dns1123SubdomainPrefix": (60, _prefix(subdomain_problems)),
+    "dns1035LabelPrefix": (30, _prefix(dns1035_problems)),
+    "labelValue": (40, label_value_problems),
+    "uri": (1000, _uri),
     "uuid": (100, _plain(_UUID.fullmatch, "does not match the UUID format")),
-    "byte": (100, _plain(_is_base64, "invalid base64")), "date": (_DATETIME_SIZE, _plain(_is_date, "invalid date")),
+    "byte": (100, _plain(_is_base64, "invalid base64")),
+    "date": (_DATETIME_SIZE, _plain(_is_date, "invalid date")),
     "datetime": (_DATETIME_SIZE, _plain(_is_datetime, "invalid datetime")),
-}  # fmt: skip
+}
 
 
 def format_named(run: Run, name: Any) -> Optional:
@@ -362,19 +367,41 @@ def check(run: Run, question: Any, verb: Any) -> Decision:
 
 
 KUBERNETES: dict[str, tuple[Callable[..., Any], int]] = {
-    "quantity": (quantity, 0), "isQuantity": (is_quantity, 0), "sign": (sign, 1), "isInteger": (is_integer, 1),
-    "asInteger": (as_integer, 1), "asApproximateFloat": (as_float, 1), "add": (add, 1), "sub": (subtract, 1),
-    "semver": (semver, 0), "isSemver": (is_semver, 0), "major": (_number(0), 1), "minor": (_number(1), 1),
-    "patch": (_number(2), 1), "isGreaterThan": (is_greater, 1), "isLessThan": (is_less, 1),
-    "compareTo": (compare_to, 1), "url": (url, 0), "isURL": (is_url, 1),
-    "getScheme": (lambda run, value: value.scheme, 1), "getHost": (lambda run, value: value.host, 1),
-    "getHostname": (lambda run, value: _hostname(value.host), 1), "getPort": (lambda run, value: _port(value.host), 1),
-    "getEscapedPath": (lambda run, value: value.path, 1), "getQuery": (query, 1),
-    "format.named": (format_named, 1), "validate": (validate, 0),
+    "quantity": (quantity, 0),
+    "isQuantity": (is_quantity, 0),
+    "sign": (sign, 1),
+    "isInteger": (is_integer, 1),
+    "asInteger": (as_integer, 1),
+    "asApproximateFloat": (as_float, 1),
+    "add": (add, 1),
+    "sub": (subtract, 1),
+    "semver": (semver, 0),
+    "isSemver": (is_semver, 0),
+    "major": (_number(0), 1),
+    "minor": (_number(1), 1),
+    "patch": (_number(2), 1),
+    "isGreaterThan": (is_greater, 1),
+    "isLessThan": (is_less, 1),
+    "compareTo": (compare_to, 1),
+    "url": (url, 0),
+    "isURL": (is_url, 1),
+    "getScheme": (lambda run, value: value.scheme, 1),
+    "getHost": (lambda run, value: value.host, 1),
+    "getHostname": (lambda run, value: _hostname(value.host), 1),
+    "getPort": (lambda run, value: _port(value.host), 1),
+    "getEscapedPath": (lambda run, value: value.path, 1),
+    "getQuery": (query, 1),
+    "format.named": (format_named, 1),
+    "validate": (validate, 0),
     **{f"format.{name}": (_constant(name), 1) for name in _FORMATS},
-    **{key: (_asking(key), 1) for key in (
-        "path", "group", "resource", "subresource", "namespace", "name", "fieldSelector", "labelSelector")},
-    "serviceAccount": (service_account, 1), "check": (check, 0),
-    "allowed": (lambda run, decision: decision.allowed, 1), "reason": (lambda run, decision: decision.reason, 1),
-    "errored": (lambda run, decision: bool(decision.error), 1), "error": (lambda run, decision: decision.error, 1),
-}  # fmt: skip
+    **{
+        key: (_asking(key), 1)
+        for key in ("path", "group", "resource", "subresource", "namespace", "name", "fieldSelector", "labelSelector")
+    },
+    "serviceAccount": (service_account, 1),
+    "check": (check, 0),
+    "allowed": (lambda run, decision: decision.allowed, 1),
+    "reason": (lambda run, decision: decision.reason, 1),
+    "errored": (lambda run, decision: bool(decision.error), 1),
+    "error": (lambda run, decision: decision.error, 1),
+}

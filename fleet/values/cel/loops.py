@@ -141,7 +141,12 @@ def _maps(keyed: bool) -> Shape:
 
 # macro -> (what makes its step, what it costs in any case)
 LOOPS: dict[str, tuple[Shape, int]] = {
-    "all": (_quantifier(False, 3), 1), "exists": (_quantifier(True, 4), 1), "exists_one": (_exists_one, 2),
-    "map": (_collects(12), 1), "filter": (_collects(12), 1), "transformList": (_collects(12), 1),
-    "transformMap": (_maps(True), 1), "transformMapEntry": (_maps(False), 1),
-}  # fmt: skip
+    "all": (_quantifier(False, 3), 1),
+    "exists": (_quantifier(True, 4), 1),
+    "exists_one": (_exists_one, 2),
+    "map": (_collects(12), 1),
+    "filter": (_collects(12), 1),
+    "transformList": (_collects(12), 1),
+    "transformMap": (_maps(True), 1),
+    "transformMapEntry": (_maps(False), 1),
+}

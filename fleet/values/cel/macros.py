@@ -46,9 +46,14 @@ def _optional(at: int, name: str, target: Node, args: list[Node]) -> Node:
 
 _ONE = {"all": (2,), "exists": (2,), "exists_one": (2,), "existsOne": (2,), "map": (2, 3), "filter": (2,)}
 _TWO = {
-    "all": (3,), "exists": (3,), "exists_one": (3,), "existsOne": (3,), "transformList": (3, 4),
-    "transformMap": (3, 4), "transformMapEntry": (3, 4),
-}  # fmt: skip
+    "all": (3,),
+    "exists": (3,),
+    "exists_one": (3,),
+    "existsOne": (3,),
+    "transformList": (3, 4),
+    "transformMap": (3, 4),
+    "transformMapEntry": (3, 4),
+}
 
 
 def _loop(at: int, name: str, over: Node, args: list[Node]) -> Node | None:
@@ -126,6 +131,12 @@ def _accumulator(at: int) -> Node:
 
 
 _SHAPES: dict[str, Callable[[int, str, Node | None, Node | None], _Shape]] = {
-    "all": _all, "exists": _exists, "exists_one": _exists_one, "map": _to_list, "filter": _to_list,
-    "transformList": _to_list, "transformMap": _to_map, "transformMapEntry": _to_entries,
-}  # fmt: skip
+    "all": _all,
+    "exists": _exists,
+    "exists_one": _exists_one,
+    "map": _to_list,
+    "filter": _to_list,
+    "transformList": _to_list,
+    "transformMap": _to_map,
+    "transformMapEntry": _to_entries,
+}

@@ -167,10 +167,19 @@ def _global_unicast(address: _Address) -> bool:
 
 
 NETWORK: dict[str, tuple[Callable[..., Any], int]] = {
-    "ip": (ip, 0), "isIP": (is_ip, 0), "ip.isCanonical": (is_canonical, 0), "cidr": (cidr, 0), "isCIDR": (is_cidr, 0),
-    "containsIP": (contains_ip, 0), "containsCIDR": (contains_cidr, 0), "masked": (masked, 1),
-    "prefixLength": (prefix_length, 1), "family": (family, 1),
-    "isUnspecified": (_asked(lambda at: at.is_unspecified), 1), "isLoopback": (_asked(lambda at: at.is_loopback), 1),
-    "isLinkLocalMulticast": (_asked(_link_local_multicast), 1), "isLinkLocalUnicast": (_asked(_link_local_unicast), 1),
+    "ip": (ip, 0),
+    "isIP": (is_ip, 0),
+    "ip.isCanonical": (is_canonical, 0),
+    "cidr": (cidr, 0),
+    "isCIDR": (is_cidr, 0),
+    "containsIP": (contains_ip, 0),
+    "containsCIDR": (contains_cidr, 0),
+    "masked": (masked, 1),
+    "prefixLength": (prefix_length, 1),
+    "family": (family, 1),
+    "isUnspecified": (_asked(lambda at: at.is_unspecified), 1),
+    "isLoopback": (_asked(lambda at: at.is_loopback), 1),
+    "isLinkLocalMulticast": (_asked(_link_local_multicast), 1),
+    "isLinkLocalUnicast": (_asked(_link_local_unicast), 1),
     "isGlobalUnicast": (_asked(_global_unicast), 1),
-}  # fmt: skip
+}

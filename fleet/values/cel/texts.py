@@ -173,9 +173,16 @@ def join(run: Run, parts: Any, separator: Any = "") -> str:
 
 
 _ESCAPED = {
-    "\a": "\\a", "\b": "\\b", "\f": "\\f", "\n": "\\n", "\r": "\\r", "\t": "\\t", "\v": "\\v", "\\": "\\\\",
+    "\a": "\\a",
+    "\b": "\\b",
+    "\f": "\\f",
+    "\n": "\\n",
+    "\r": "\\r",
+    "\t": "\\t",
+    "\v": "\\v",
+    "\\": "\\\\",
     '"': '\\"',
-}  # fmt: skip
+}
 
 
 def quote(run: Run, text: Any) -> str:
@@ -224,8 +231,15 @@ def _clause(run: Run, clause: str, precision: int, value: Any) -> str:
     if clause in "xX" and kind in (str, bytes):
         digits = (value.encode() if kind is str else value).hex()
         return str(digits if clause == "x" else digits.upper())
-    wanted = {"d": "an integer", "f": "a number", "e": "a number", "b": "an integer or a bool", "o": "an integer",
-              "x": "an integer, a string or bytes", "X": "an integer, a string or bytes"}[clause]  # fmt: skip
+    wanted = {
+        "d": "an integer",
+        "f": "a number",
+        "e": "a number",
+        "b": "an integer or a bool",
+        "o": "an integer",
+        "x": "an integer, a string or bytes",
+        "X": "an integer, a string or bytes",
+    }[clause]
     raise Fault(f"error during formatting: %{clause} takes {wanted}, got {type_name(value)}")
 
 
@@ -250,9 +264,22 @@ def plain(run: Run, value: Any) -> str:
 
 
 TEXTS: dict[str, tuple[Callable[..., Any], int]] = {
-    "contains": (contains, 0), "startsWith": (starts_with, 0), "endsWith": (ends_with, 0), "matches": (matches, 0),
-    "find": (find, 0), "findAll": (find_all, 0), "charAt": (char_at, 1), "indexOf": (index_of, 0),
-    "lastIndexOf": (last_index_of, 0), "lowerAscii": (lower, 0), "upperAscii": (upper, 0), "trim": (trim, 0),
-    "replace": (replace, 0), "split": (split, 0), "substring": (substring, 0), "join": (join, 0),
-    "strings.quote": (quote, 0), "format": (formatted, 0),
-}  # fmt: skip
+    "contains": (contains, 0),
+    "startsWith": (starts_with, 0),
+    "endsWith": (ends_with, 0),
+    "matches": (matches, 0),
+    "find": (find, 0),
+    "findAll": (find_all, 0),
+    "charAt": (char_at, 1),
+    "indexOf": (index_of, 0),
+    "lastIndexOf": (last_index_of, 0),
+    "lowerAscii": (lower, 0),
+    "upperAscii": (upper, 0),
+    "trim": (trim, 0),
+    "replace": (replace, 0),
+    "split": (split, 0),
+    "substring": (substring, 0),
+    "join": (join, 0),
+    "strings.quote": (quote, 0),
+    "format": (formatted, 0),
+}

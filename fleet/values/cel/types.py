@@ -46,11 +46,28 @@ GROUP_CHECK = _simple("struct", "kubernetes.authorization.GroupCheck")
 RESOURCE_CHECK = _simple("struct", "kubernetes.authorization.ResourceCheck")
 DECISION = _simple("struct", "kubernetes.authorization.Decision")
 NAMED = {
-    "bool": BOOL, "bytes": BYTES, "double": DOUBLE, "int": INT, "string": STRING, "uint": UINT, "duration": DURATION,
-    "timestamp": TIMESTAMP, "null": NULL, "dyn": DYN, "IP": IP, "CIDR": CIDR, "Quantity": QUANTITY, "URL": URL,
-    "Semver": SEMVER, "Format": FORMAT, "Authorizer": AUTHORIZER, "PathCheck": PATH_CHECK, "GroupCheck": GROUP_CHECK,
-    "ResourceCheck": RESOURCE_CHECK, "Decision": DECISION,
-}  # fmt: skip
+    "bool": BOOL,
+    "bytes": BYTES,
+    "double": DOUBLE,
+    "int": INT,
+    "string": STRING,
+    "uint": UINT,
+    "duration": DURATION,
+    "timestamp": TIMESTAMP,
+    "null": NULL,
+    "dyn": DYN,
+    "IP": IP,
+    "CIDR": CIDR,
+    "Quantity": QUANTITY,
+    "URL": URL,
+    "Semver": SEMVER,
+    "Format": FORMAT,
+    "Authorizer": AUTHORIZER,
+    "PathCheck": PATH_CHECK,
+    "GroupCheck": GROUP_CHECK,
+    "ResourceCheck": RESOURCE_CHECK,
+    "Decision": DECISION,
+}
 
 
 def list_of(item: Type) -> Type:

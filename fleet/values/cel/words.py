@@ -9,10 +9,27 @@ from typing import Any
 from fleet.values.cel.tree import BadExpression, TooLarge, worded
 
 CHARACTERS_MAX = 10_240  # of one expression: reading it takes a hundredth of a second
-RESERVED = frozenset({
-    "as", "break", "const", "continue", "else", "for", "function", "if", "import", "let", "loop", "package",
-    "namespace", "return", "var", "void", "while",
-})  # fmt: skip
+RESERVED = frozenset(
+    {
+        "as",
+        "break",
+        "const",
+        "continue",
+        "else",
+        "for",
+        "function",
+        "if",
+        "import",
+        "let",
+        "loop",
+        "package",
+        "namespace",
+        "return",
+        "var",
+        "void",
+        "while",
+    }
+)
 _TOKEN = re.compile(
     r"""(?P<space>(?:[ \t\r\n\f]|//[^\n]*)+)
       |(?P<text>(?:[bB]?[rR]|[rR][bB])(?:\"\"\"(?:[^"]|\"(?!\"\"))*\"\"\"|'''(?:[^']|'(?!''))*'''|\"[^"\n\r]*\"|'[^'\n\r]*')
@@ -25,9 +42,19 @@ _TOKEN = re.compile(
 )
 _ESCAPE = re.compile(r"\\(?:[xX]([0-9a-fA-F]{2})|u([0-9a-fA-F]{4})|U([0-9a-fA-F]{8})|([0-3][0-7]{2})|(.))", re.DOTALL)
 _PLAIN = {
-    "a": "\a", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v",
-    '"': '"', "'": "'", "`": "`", "?": "?", "\\": "\\",
-}  # fmt: skip
+    "a": "\a",
+    "b": "\b",
+    "f": "\f",
+    "n": "\n",
+    "r": "\r",
+    "t": "\t",
+    "v": "\v",
+    '"': '"',
+    "'": "'",
+    "`": "`",
+    "?": "?",
+    "\\": "\\",
+}
 
 
 class UInt(int):

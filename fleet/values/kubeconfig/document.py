@@ -18,9 +18,19 @@ DEPTH_MAX = 100
 Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 # Fields of a cluster and of a user that are texts, if they are there.
 _TEXTS = (
-    "certificate-authority", "certificate-authority-data", "tls-server-name", "proxy-url", "token", "tokenFile",
-    "username", "password", "client-certificate", "client-certificate-data", "client-key", "client-key-data",
-)  # fmt: skip
+    "certificate-authority",
+    "certificate-authority-data",
+    "tls-server-name",
+    "proxy-url",
+    "token",
+    "tokenFile",
+    "username",
+    "password",
+    "client-certificate",
+    "client-certificate-data",
+    "client-key",
+    "client-key-data",
+)
 SECTIONS = {"clusters": "cluster", "users": "user", "contexts": "context"}  # and the key of an entry's mapping
 
 Config = dict[str, Any]
@@ -123,27 +133,40 @@ def inline(where: str, part: Config, name: str) -> bytes | None:
 
 
 def write(
-    server: str, *, name: str, user: str, namespace: str = "", ca: bytes | None = None, insecure: bool = False,
-    server_name: str = "", token: str = "", certificate: bytes | None = None, key: bytes | None = None, basic: str = "",
-) -> str:  # fmt: skip
+    server: str,
+    *,
+    name: str,
+    user: str,
+    namespace: str = "",
+    ca: bytes | None = None,
+    insecure: bool = False,
+    server_name: str = "",
+    token: str = "",
+    certificate: bytes | None = None,
+    key: bytes | None = None,
+    basic: str = "",
+) -> str:
     """Return a kubeconfig with one context, called `name` as its cluster is, and everything inline. `basic`: a user's
     name and password, as NAME:PASSWORD."""
     cluster = {
-        "server": server, "certificate-authority-data": _base64(ca), "insecure-skip-tls-verify": insecure,
+        "server": server,
+        "certificate-authority-data": _base64(ca),
+        "insecure-skip-tls-verify": insecure,
         "tls-server-name": server_name,
-    }  # fmt: skip
+    }
     credentials = {"token": token}
     if certificate and key:
         credentials |= {"client-certificate-data": _base64(certificate), "client-key-data": _base64(key)}
     credentials["username"], _, credentials["password"] = basic.partition(":")
     context = {"cluster": name, "user": user, "namespace": namespace}
     document = {
-        "apiVersion": "v1", "kind": "Config",
+        "apiVersion": "v1",
+        "kind": "Config",
         "clusters": [{"name": name, "cluster": _given(cluster)}],
         "users": [{"name": user, "user": _given(credentials)}],
         "contexts": [{"name": name, "context": _given(context)}],
         "current-context": name,
-    }  # fmt: skip
+    }
     return str(yaml.safe_dump(document, sort_keys=False))
 
 

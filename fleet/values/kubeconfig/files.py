@@ -73,9 +73,13 @@ def paths(explicit: str | None, environment: Mapping[str, str]) -> list[Path]:
 
 
 def load(
-    files: Sequence[Path], *, context: str | None = None, must_exist: bool = False, programs: bool = False,
+    files: Sequence[Path],
+    *,
+    context: str | None = None,
+    must_exist: bool = False,
+    programs: bool = False,
     token: str = "",
-) -> Access:  # fmt: skip
+) -> Access:
     """Return the access that the (current) context names. `programs`: its credentials may come from one; `token`: in
     place of its user's credentials. Raises BadKubeconfig."""
     merged: Config = {section: [] for section in SECTIONS}  # of entries with one name, the first is taken
@@ -147,10 +151,13 @@ def access_of(chosen: Chosen, instead: str = "") -> Access:
 
         program = program_of(f"{chosen.user_at}.exec", user["exec"], chosen.cluster)
     return replace(
-        access, token=token, certificate=_pem(chosen.user_at, user, "client-certificate"),
-        key=_pem(chosen.user_at, user, "client-key"), program=program,
+        access,
+        token=token,
+        certificate=_pem(chosen.user_at, user, "client-certificate"),
+        key=_pem(chosen.user_at, user, "client-key"),
+        program=program,
         basic=f"{user['username']}:{user.get('password') or ''}" if user.get("username") else "",
-    )  # fmt: skip
+    )
 
 
 def _pem(where: str, part: Config, name: str) -> bytes | None:

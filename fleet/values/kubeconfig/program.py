@@ -51,9 +51,13 @@ class Program:
         request = json.dumps({"apiVersion": self.version, "kind": "ExecCredential", "spec": spec})
         try:
             done = subprocess.run(
-                self.command, stdin=None if interactive else subprocess.DEVNULL, stdout=subprocess.PIPE, check=False,
-                env={**os.environ, **dict(self.environment), "KUBERNETES_EXEC_INFO": request}, timeout=WAIT_S,
-            )  # fmt: skip
+                self.command,
+                stdin=None if interactive else subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                check=False,
+                env={**os.environ, **dict(self.environment), "KUBERNETES_EXEC_INFO": request},
+                timeout=WAIT_S,
+            )
         except subprocess.TimeoutExpired:
             raise self._bad(f"{self.command[0]} has not ended within {WAIT_S:.0f} s") from None
         except (OSError, ValueError) as error:

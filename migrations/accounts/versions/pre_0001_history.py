@@ -41,9 +41,7 @@ def upgrade() -> None:
         postgresql_partition_by="RANGE (submitted)",
     )
     op.create_index("jobs_of_name", "jobs", ["namespace", "name"], schema=SCHEMA)
-    op.create_index(
-        "jobs_that_live", "jobs", ["uid"], schema=SCHEMA, postgresql_where=sa.text("ended IS NULL")
-    )  # fmt: skip
+    op.create_index("jobs_that_live", "jobs", ["uid"], schema=SCHEMA, postgresql_where=sa.text("ended IS NULL"))
     op.create_index("jobs_of_time", "jobs", ["submitted"], schema=SCHEMA)
     op.create_index("jobs_of_user", "jobs", ["user"], schema=SCHEMA)
     op.create_table(

@@ -23,19 +23,34 @@ TEXTS = st.lists(
 RULE = st.fixed_dictionaries(
     {"level": st.sampled_from(list(LEVELS))},
     optional={
-        "users": TEXTS, "userGroups": TEXTS, "verbs": TEXTS, "namespaces": TEXTS, "nonResourceURLs": TEXTS,
-        "omitStages": st.lists(st.sampled_from(STAGES), max_size=2), "omitManagedFields": st.booleans(),
-        "resources": st.lists(st.fixed_dictionaries({}, optional={"group": st.sampled_from(["", "*", "batch"]),
-                                                                  "resources": TEXTS, "resourceNames": TEXTS}),
-                              max_size=2),
+        "users": TEXTS,
+        "userGroups": TEXTS,
+        "verbs": TEXTS,
+        "namespaces": TEXTS,
+        "nonResourceURLs": TEXTS,
+        "omitStages": st.lists(st.sampled_from(STAGES), max_size=2),
+        "omitManagedFields": st.booleans(),
+        "resources": st.lists(
+            st.fixed_dictionaries(
+                {}, optional={"group": st.sampled_from(["", "*", "batch"]), "resources": TEXTS, "resourceNames": TEXTS}
+            ),
+            max_size=2,
+        ),
     },
-)  # fmt: skip
+)
 ASKED = st.builds(
-    Asked, st.sampled_from(["alice", ""]), st.none() | st.lists(st.text(max_size=4), max_size=2),
-    st.sampled_from(["get", "create", ""]), st.sampled_from(["", "batch"]), st.just("v1"),
-    st.sampled_from(["pods", "jobs", ""]), st.sampled_from(["", "scale"]), st.sampled_from(["", "default"]),
-    st.sampled_from(["", "one"]), st.sampled_from(["", "/api", "/healthz"]),
-)  # fmt: skip
+    Asked,
+    st.sampled_from(["alice", ""]),
+    st.none() | st.lists(st.text(max_size=4), max_size=2),
+    st.sampled_from(["get", "create", ""]),
+    st.sampled_from(["", "batch"]),
+    st.just("v1"),
+    st.sampled_from(["pods", "jobs", ""]),
+    st.sampled_from(["", "scale"]),
+    st.sampled_from(["", "default"]),
+    st.sampled_from(["", "one"]),
+    st.sampled_from(["", "/api", "/healthz"]),
+)
 
 
 def policy(*rules: dict[str, Any], **more: Any) -> dict[str, Any]:
@@ -51,11 +66,16 @@ def asked(**more: Any) -> Asked:
     ("rule", "found"),
     [
         ({}, True),
-        ({"users": ["alice"]}, True), ({"users": ["bob"]}, False),
-        ({"userGroups": ["x", "dev"]}, True), ({"userGroups": ["x"]}, False),
-        ({"verbs": ["create"]}, True), ({"verbs": ["get"]}, False),
-        ({"namespaces": ["team"]}, True), ({"namespaces": [""]}, False),
-        ({"resources": [{"group": "batch"}]}, True), ({"resources": [{"group": ""}]}, False),
+        ({"users": ["alice"]}, True),
+        ({"users": ["bob"]}, False),
+        ({"userGroups": ["x", "dev"]}, True),
+        ({"userGroups": ["x"]}, False),
+        ({"verbs": ["create"]}, True),
+        ({"verbs": ["get"]}, False),
+        ({"namespaces": ["team"]}, True),
+        ({"namespaces": [""]}, False),
+        ({"resources": [{"group": "batch"}]}, True),
+        ({"resources": [{"group": ""}]}, False),
         ({"resources": [{"group": "*", "resources": ["jobs"]}]}, True),
         ({"resources": [{"group": "batch", "resources": ["jobs/status"]}]}, False),
         ({"resources": [{"group": "batch", "resources": ["jobs/*"]}]}, True),
@@ -64,7 +84,7 @@ def asked(**more: Any) -> Asked:
         ({"resources": [{"group": "", "resources": ["pods"]}, {"group": "batch"}]}, True),
         ({"nonResourceURLs": ["*"]}, False),
     ],
-)  # fmt: skip
+)
 def test_a_rule_matches_by_every_field(rule: dict[str, Any], found: bool) -> None:
     chosen = read(policy({"level": "Metadata", **rule})).rule(asked())
     assert (chosen is not None) is found
@@ -96,10 +116,12 @@ def test_the_first_rule_that_matches_decides() -> None:
 def test_stages_of_the_policy_are_omitted_beside_those_of_the_rule() -> None:
     rules = read(
         policy(
-            {"level": "Request", "omitStages": ["Panic"], "omitManagedFields": False}, {"level": "Request"},
-            omitStages=["RequestReceived"], omitManagedFields=True,
+            {"level": "Request", "omitStages": ["Panic"], "omitManagedFields": False},
+            {"level": "Request"},
+            omitStages=["RequestReceived"],
+            omitManagedFields=True,
         )
-    ).rules  # fmt: skip
+    ).rules
     assert [rule.omit_stages for rule in rules] == [{"Panic", "RequestReceived"}, {"RequestReceived"}]
     assert [rule.omit_managed_fields for rule in rules] == [False, True]
 
@@ -125,13 +147,12 @@ def test_a_user_that_is_not_known_matches_no_rule_for_users() -> None:
         (policy({"level": "Metadata", "nonResourceURLs": ["/a*b"]}), "rules[0].nonResourceURLs[0]"),
         (policy({"level": "Metadata", "nonResourceURLs": ["/a"], "namespaces": ["x"]}), "rules[0].nonResourceURLs"),
         (policy({"level": "Metadata", "resources": [{"group": "batch/v1"}]}), "rules[0].resources[0].group"),
-        (policy({"level": "Metadata", "resources": [{"resourceNames": ["x"]}]}),
-         "rules[0].resources[0].resourceNames"),
+        (policy({"level": "Metadata", "resources": [{"resourceNames": ["x"]}]}), "rules[0].resources[0].resourceNames"),
         (policy({"level": "Metadata", "omitStages": ["Started"]}), "rules[0].omitStages[0]"),
         (policy({"level": "Metadata"}, omitStages=["Started"]), "omitStages[0]"),
         (policy({"level": "Metadata", "omitManagedFields": "yes"}), "rules[0].omitManagedFields"),
     ],
-)  # fmt: skip
+)
 def test_a_fault_names_its_field(document: Any, field: str) -> None:
     with pytest.raises(BadConfiguration) as bad:
         read(document)

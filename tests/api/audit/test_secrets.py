@@ -31,11 +31,15 @@ def test_values_of_credentials_are_taken_out_of_urls(uri: str, shown: str) -> No
 @pytest.mark.parametrize(
     ("group", "resource", "subresource", "secret"),
     [
-        ("", "secrets", "", True), ("", "secrets", "status", True), ("", "serviceaccounts", "token", True),
-        ("", "serviceaccounts", "", False), ("authentication.k8s.io", "tokenreviews", "", True),
-        ("", "configmaps", "", False), ("example.org", "secrets", "", False),
+        ("", "secrets", "", True),
+        ("", "secrets", "status", True),
+        ("", "serviceaccounts", "token", True),
+        ("", "serviceaccounts", "", False),
+        ("authentication.k8s.io", "tokenreviews", "", True),
+        ("", "configmaps", "", False),
+        ("example.org", "secrets", "", False),
     ],
-)  # fmt: skip
+)
 def test_some_resources_are_secrets(group: str, resource: str, subresource: str, secret: bool) -> None:
     assert is_secret(Asked("u", (), "get", group, "v1", resource, subresource)) is secret
 
@@ -43,19 +47,25 @@ def test_some_resources_are_secrets(group: str, resource: str, subresource: str,
 @pytest.mark.parametrize(
     ("body", "secret"),
     [
-        ({"kind": "Secret"}, True), ({"kind": "List", "items": [1, {"kind": "Secret"}]}, True),
-        ({"kind": "TokenRequest"}, True), ({"kind": "ConfigMap"}, False), ([], False), (None, False),
-        ({"kind": ["Secret"]}, False), ({"items": [{"kind": {}}]}, False),
+        ({"kind": "Secret"}, True),
+        ({"kind": "List", "items": [1, {"kind": "Secret"}]}, True),
+        ({"kind": "TokenRequest"}, True),
+        ({"kind": "ConfigMap"}, False),
+        ([], False),
+        (None, False),
+        ({"kind": ["Secret"]}, False),
+        ({"items": [{"kind": {}}]}, False),
     ],
-)  # fmt: skip
+)
 def test_a_body_is_a_secret_by_its_kind_too(body: Any, secret: bool) -> None:
     assert holds_secret(body) is secret
 
 
 def test_refusals_that_quote_lose_their_words() -> None:
     assert quiet({"code": 422, "message": "hush", "details": {}, "reason": "Invalid"}) == {
-        "code": 422, "reason": "Invalid",
-    }  # fmt: skip
+        "code": 422,
+        "reason": "Invalid",
+    }
     assert quiet({"code": 404, "message": "not found"}) == {"code": 404, "message": "not found"}
 
 

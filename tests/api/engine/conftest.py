@@ -5,7 +5,15 @@ from __future__ import annotations
 from api.engine.kind import Kind
 
 NAMESPACE = Kind(
-    "", "v1", "Namespace", "namespaces", "namespace", False, "NamespaceList", builtin=True, status=True,
+    "",
+    "v1",
+    "Namespace",
+    "namespaces",
+    "namespace",
+    False,
+    "NamespaceList",
+    builtin=True,
+    status=True,
     schema={
         "type": "object",
         "properties": {
@@ -13,9 +21,16 @@ NAMESPACE = Kind(
             "status": {"type": "object", "properties": {"phase": {"type": "string"}}},
         },
     },
-)  # fmt: skip
+)
 WIDGET = Kind(
-    "example.com", "v1", "Widget", "widgets", "widget", True, "WidgetList", status=True,
+    "example.com",
+    "v1",
+    "Widget",
+    "widgets",
+    "widget",
+    True,
+    "WidgetList",
+    status=True,
     aliases=("old.example.com/v1",),
     schema={
         "type": "object",
@@ -48,4 +63,4 @@ WIDGET = Kind(
             "status": {"type": "object", "x-kubernetes-preserve-unknown-fields": True},
         },
     },
-)  # fmt: skip
+)

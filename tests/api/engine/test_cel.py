@@ -39,10 +39,20 @@ SCHEMA = {
     },
 }
 VALUES: dict[str, Any] = {
-    "x": 3, "s": "abc", "n": 2, "when": "2020-01-02T03:04:05Z", "l": [1, 2, 3], "m": {"a": 1, "b": 2},
-    "times": ["2020-01-01T00:00:00Z", "2021-01-01T00:00:00+01:00"], "q": [{"n": "a", "f": 1}, {"n": "b"}],
-    "namespace": "ns", "a-b": "ab", "ios": "50%", "set": ["a", "b"], "keyed": [{"k": "a", "v": 1}, {"k": "b"}],
-}  # fmt: skip
+    "x": 3,
+    "s": "abc",
+    "n": 2,
+    "when": "2020-01-02T03:04:05Z",
+    "l": [1, 2, 3],
+    "m": {"a": 1, "b": 2},
+    "times": ["2020-01-01T00:00:00Z", "2021-01-01T00:00:00+01:00"],
+    "q": [{"n": "a", "f": 1}, {"n": "b"}],
+    "namespace": "ns",
+    "a-b": "ab",
+    "ios": "50%",
+    "set": ["a", "b"],
+    "keyed": [{"k": "a", "v": 1}, {"k": "b"}],
+}
 SELF = type_of_schema(SCHEMA)
 assert SELF is not None
 NAMES: dict[str, Type] = {"self": SELF, "d": DYN}
@@ -168,7 +178,7 @@ def test_what_is_wrong_is_said_with_its_place(text: str, place: str, problem: st
         ("self.m.exists_one(k, self.m[k] == 2)", 14),
         ("size(self.m.filter(k, self.m[k] > 1)) == 1", 26),
     ],
-)  # fmt: skip
+)
 def test_the_cost_is_that_of_kubernetes(text: str, cost: int) -> None:
     assert run(text)[1] == cost
 
@@ -196,19 +206,40 @@ def test_an_authorizer_is_asked() -> None:
 
 def test_names_of_fields_are_escaped() -> None:
     assert [escaped(name) for name in ("a", "a-b", "a.b/c", "a__b", "for", "1a", "ä")] == [
-        "a", "a__dash__b", "a__dot__b__slash__c", "a__underscores__b", "__for__", "", "",
-    ]  # fmt: skip
+        "a",
+        "a__dash__b",
+        "a__dot__b__slash__c",
+        "a__underscores__b",
+        "__for__",
+        "",
+        "",
+    ]
 
 
 @pytest.mark.parametrize(
     "text",
     [
-        "d.a + 1 == 2", "d.l.map(x, x * 2)", "d.l.filter(x, x > 1).size()", "d.l.exists_one(x, x == 2)", "d.t.size()",
-        "d.t.contains('b') && d.t.startsWith('a') && d.t.endsWith('c')", "-7 / 2", "-7 % 4", "7.0 / 2.0", "d.l[1]",
-        "d.m.all(k, d.m[k] > 0)", "'a' in d.m", "d.t < 'b'", "int('12') + int(3.9)",
-        "true ? 1 : 2", "!false || d.a == 7", "has(d.a) && !has(d.b)", "d.t.matches('^a.c$')", "[1] + [2]",
+        "d.a + 1 == 2",
+        "d.l.map(x, x * 2)",
+        "d.l.filter(x, x > 1).size()",
+        "d.l.exists_one(x, x == 2)",
+        "d.t.size()",
+        "d.t.contains('b') && d.t.startsWith('a') && d.t.endsWith('c')",
+        "-7 / 2",
+        "-7 % 4",
+        "7.0 / 2.0",
+        "d.l[1]",
+        "d.m.all(k, d.m[k] > 0)",
+        "'a' in d.m",
+        "d.t < 'b'",
+        "int('12') + int(3.9)",
+        "true ? 1 : 2",
+        "!false || d.a == 7",
+        "has(d.a) && !has(d.b)",
+        "d.t.matches('^a.c$')",
+        "[1] + [2]",
     ],
-)  # fmt: skip
+)
 def test_the_standard_means_what_a_library_means(text: str) -> None:
     values = {"d": {"a": 1, "l": [1, 2, 3], "t": "abc", "m": {"a": 1}}}
     ours = compile_expression(text, {"d": DYN}).evaluate(values, Budget(BUDGET))

@@ -74,8 +74,10 @@ def test_an_object_with_nothing_but_a_name_is_shown_for_every_kind() -> None:
 def test_the_state_of_a_job_is_its_last_condition() -> None:
     conditions = [{"type": "Queuing"}, {"type": "Created"}, {"type": "Running"}]
     assert shown("kubeflow.org", "pytorchjobs", {"status": {"conditions": conditions}}) == {
-        "Name": "a", "State": "Running", "Age": "3m44s",
-    }  # fmt: skip
+        "Name": "a",
+        "State": "Running",
+        "Age": "3m44s",
+    }
     assert shown("kubeflow.org", "pytorchjobs", {})["State"] is None
 
 
@@ -97,8 +99,12 @@ def pod(*containers: Body, spec: Body | None = None, **status: Any) -> Body:
 
 
 RUNNING = {"ready": True, "state": {"running": {}}}
-WAITING = {"ready": False, "restartCount": 3, "state": {"waiting": {"reason": "CrashLoopBackOff"}},
-           "lastState": {"terminated": {"finishedAt": "2026-01-01T00:03:00Z"}}}  # fmt: skip
+WAITING = {
+    "ready": False,
+    "restartCount": 3,
+    "state": {"waiting": {"reason": "CrashLoopBackOff"}},
+    "lastState": {"terminated": {"finishedAt": "2026-01-01T00:03:00Z"}},
+}
 DONE = {"ready": False, "state": {"terminated": {"reason": "Completed", "exitCode": 0}}}
 SIDECAR = {"initContainers": [{"name": "s", "restartPolicy": "Always"}]}
 INIT = {"initContainers": [{"name": "i"}, {"name": "k"}]}
@@ -111,21 +117,62 @@ INIT = {"initContainers": [{"name": "i"}, {"name": "k"}]}
         pytest.param(pod(RUNNING, RUNNING, phase="Running"), "2/2", "Running", "0", id="running"),
         pytest.param(pod(RUNNING, WAITING, phase="Running"), "1/2", "CrashLoopBackOff", "3 (44s ago)", id="crashing"),
         pytest.param(pod(DONE, phase="Succeeded"), "0/1", "Completed", "0", id="completed"),
-        pytest.param(pod({"state": {"terminated": {"exitCode": 3}}}, phase="Failed"), "0/1", "ExitCode:3", "0",
-                     id="failed without a reason"),
-        pytest.param(pod({"state": {"terminated": {"exitCode": 137, "signal": 9}}}, phase="Failed"), "0/1", "Signal:9",
-                     "0", id="killed"),
+        pytest.param(
+            pod({"state": {"terminated": {"exitCode": 3}}}, phase="Failed"),
+            "0/1",
+            "ExitCode:3",
+            "0",
+            id="failed without a reason",
+        ),
+        pytest.param(
+            pod({"state": {"terminated": {"exitCode": 137, "signal": 9}}}, phase="Failed"),
+            "0/1",
+            "Signal:9",
+            "0",
+            id="killed",
+        ),
         pytest.param(pod(phase="Failed", reason="Evicted"), "0/1", "Evicted", "0", id="evicted"),
-        pytest.param(pod(RUNNING, spec=SIDECAR, phase="Running", initContainerStatuses=[
-            {"name": "s", "started": True, "ready": True}]), "2/2", "Running", "0", id="with a sidecar"),
-        pytest.param(pod(spec=INIT, phase="Pending", initContainerStatuses=[
-            {"name": "i", "state": {"terminated": {"exitCode": 0}}}, {"name": "k", "state": {"running": {}}}]),
-            "0/1", "Init:1/2", "0", id="initialising"),
-        pytest.param(pod(spec=INIT, phase="Pending", initContainerStatuses=[
-            {"name": "i", "restartCount": 2, "state": {"waiting": {"reason": "ErrImagePull"}}}]),
-            "0/1", "Init:ErrImagePull", "2", id="an init container that cannot start"),
+        pytest.param(
+            pod(
+                RUNNING,
+                spec=SIDECAR,
+                phase="Running",
+                initContainerStatuses=[{"name": "s", "started": True, "ready": True}],
+            ),
+            "2/2",
+            "Running",
+            "0",
+            id="with a sidecar",
+        ),
+        pytest.param(
+            pod(
+                spec=INIT,
+                phase="Pending",
+                initContainerStatuses=[
+                    {"name": "i", "state": {"terminated": {"exitCode": 0}}},
+                    {"name": "k", "state": {"running": {}}},
+                ],
+            ),
+            "0/1",
+            "Init:1/2",
+            "0",
+            id="initialising",
+        ),
+        pytest.param(
+            pod(
+                spec=INIT,
+                phase="Pending",
+                initContainerStatuses=[
+                    {"name": "i", "restartCount": 2, "state": {"waiting": {"reason": "ErrImagePull"}}}
+                ],
+            ),
+            "0/1",
+            "Init:ErrImagePull",
+            "2",
+            id="an init container that cannot start",
+        ),
     ],
-)  # fmt: skip
+)
 def test_a_pod_is_shown_as_kubectl_shows_it(body: Body, ready: str, status: str, restarts: str) -> None:
     row = shown("", "pods", body)
     assert (row["Ready"], row["Status"], row["Restarts"]) == (ready, status, restarts)
@@ -140,18 +187,28 @@ def test_a_pod_that_goes_is_terminating() -> None:
 def test_a_nodes_status_and_roles() -> None:
     body = {
         "metadata": {**META, "labels": {"node-role.kubernetes.io/gpu": "", "node-role.kubernetes.io/control": ""}},
-        "spec": {"unschedulable": True}, "status": {"conditions": [{"type": "Ready", "status": "True"}]},
-    }  # fmt: skip
+        "spec": {"unschedulable": True},
+        "status": {"conditions": [{"type": "Ready", "status": "True"}]},
+    }
     row = shown("", "nodes", body)
     assert (row["Status"], row["Roles"]) == ("Ready,SchedulingDisabled", "control,gpu")
     assert shown("", "nodes", {})["Status"] == "Unknown"
 
 
 def test_events_of_both_groups_read_alike() -> None:
-    old = {"involvedObject": {"kind": "PyTorchJob", "name": "j"}, "lastTimestamp": CREATED, "message": "m\n",
-           "source": {"component": "default-scheduler"}}  # fmt: skip
-    new = {"regarding": {"kind": "PyTorchJob", "name": "j"}, "eventTime": CREATED, "note": "m",
-           "reportingController": "default-scheduler", "series": {"count": 4}}  # fmt: skip
+    old = {
+        "involvedObject": {"kind": "PyTorchJob", "name": "j"},
+        "lastTimestamp": CREATED,
+        "message": "m\n",
+        "source": {"component": "default-scheduler"},
+    }
+    new = {
+        "regarding": {"kind": "PyTorchJob", "name": "j"},
+        "eventTime": CREATED,
+        "note": "m",
+        "reportingController": "default-scheduler",
+        "series": {"count": 4},
+    }
     first, second = shown("", "events", old), shown("events.k8s.io", "events", new)
     for column in ("Last Seen", "Object", "Message", "Source"):
         assert first[column] == second[column], column
@@ -164,11 +221,19 @@ def test_events_of_both_groups_read_alike() -> None:
     [
         ({}, "Running", ""),
         ({"startTime": CREATED}, "Running", "3m44s"),
-        ({"startTime": CREATED, "completionTime": "2026-01-01T00:01:00Z", "succeeded": 2,
-          "conditions": [{"type": "Complete", "status": "True"}]}, "Complete", "60s"),
+        (
+            {
+                "startTime": CREATED,
+                "completionTime": "2026-01-01T00:01:00Z",
+                "succeeded": 2,
+                "conditions": [{"type": "Complete", "status": "True"}],
+            },
+            "Complete",
+            "60s",
+        ),
         ({"conditions": [{"type": "Suspended", "status": "True"}]}, "Suspended", ""),
     ],
-)  # fmt: skip
+)
 def test_a_batch_jobs_status_and_duration(status: Body, word: str, duration: str) -> None:
     row = shown("batch", "jobs", {"spec": {"completions": 2}, "status": status})
     assert (row["Status"], row["Duration"]) == (word, duration)
@@ -177,10 +242,26 @@ def test_a_batch_jobs_status_and_duration(status: Body, word: str, duration: str
 
 @pytest.mark.parametrize(
     ("seconds", "text"),
-    [(-5, "<invalid>"), (-0.5, "0s"), (0, "0s"), (119, "119s"), (120, "2m"), (224, "3m44s"), (600, "10m"),
-     (10799, "179m"), (10800, "3h"), (13000, "3h36m"), (86400, "24h"), (172800, "2d"), (180000, "2d2h"),
-     (15 * 86400, "15d"), (730 * 86400, "2y"), (800 * 86400, "2y70d"), (4000 * 86400, "10y")],
-)  # fmt: skip
+    [
+        (-5, "<invalid>"),
+        (-0.5, "0s"),
+        (0, "0s"),
+        (119, "119s"),
+        (120, "2m"),
+        (224, "3m44s"),
+        (600, "10m"),
+        (10799, "179m"),
+        (10800, "3h"),
+        (13000, "3h36m"),
+        (86400, "24h"),
+        (172800, "2d"),
+        (180000, "2d2h"),
+        (15 * 86400, "15d"),
+        (730 * 86400, "2y"),
+        (800 * 86400, "2y70d"),
+        (4000 * 86400, "10y"),
+    ],
+)
 def test_ages_are_written_as_kubectl_writes_them(seconds: float, text: str) -> None:
     assert human(seconds) == text
 
@@ -197,12 +278,21 @@ BODY = {"a": {"b.c/d": 1, "list": [{"t": "x", "n": 1}, {"t": "y", "n": 2}], "fla
 @pytest.mark.parametrize(
     ("path", "found"),
     [
-        (".a.list[-1:].n", [2]), (".a.list[0].n", [1]), (".a.list[5].n", []), (".a.list[*].n", [1, 2]),
-        ('.a.list[?(@.t=="y")].n', [2]), (".a.list[?(@.t=='z')].n", []), (".a.b\\.c/d", [1]), (".a['b.c/d']", [1]),
-        ("{.a.flag}", [True]), ("$.a.flag", [True]), (".a.none.of.it", []), (".a.list[0:1].t", ["x"]),
+        (".a.list[-1:].n", [2]),
+        (".a.list[0].n", [1]),
+        (".a.list[5].n", []),
+        (".a.list[*].n", [1, 2]),
+        ('.a.list[?(@.t=="y")].n', [2]),
+        (".a.list[?(@.t=='z')].n", []),
+        (".a.b\\.c/d", [1]),
+        (".a['b.c/d']", [1]),
+        ("{.a.flag}", [True]),
+        ("$.a.flag", [True]),
+        (".a.none.of.it", []),
+        (".a.list[0:1].t", ["x"]),
         ('.a.list[?(@.t!="y")].n', [1]),
     ],
-)  # fmt: skip
+)
 def test_a_path_leads_to_its_values(path: str, found: list[object]) -> None:
     assert find(BODY, path) == found
 

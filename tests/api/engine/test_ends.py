@@ -21,9 +21,15 @@ BEGAN = datetime(2026, 1, 1, tzinfo=UTC)
 def certificate(end: datetime) -> bytes:
     key, name = ec.generate_private_key(ec.SECP256R1()), x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "ann")])
     built = (
-        x509.CertificateBuilder().subject_name(name).issuer_name(name).public_key(key.public_key()).serial_number(1)
-        .not_valid_before(BEGAN).not_valid_after(end).sign(key, hashes.SHA256())
-    )  # fmt: skip
+        x509.CertificateBuilder()
+        .subject_name(name)
+        .issuer_name(name)
+        .public_key(key.public_key())
+        .serial_number(1)
+        .not_valid_before(BEGAN)
+        .not_valid_after(end)
+        .sign(key, hashes.SHA256())
+    )
     return built.public_bytes(serialization.Encoding.PEM)
 
 

@@ -77,8 +77,9 @@ def test_a_json_patch_that_does_not_fit_changes_nothing() -> None:
     with pytest.raises(StatusError) as caught:
         json_patch(body, patch)
     assert (caught.value.code, caught.value.message) == (
-        422, "the server rejected our request due to an error in our request",
-    )  # fmt: skip
+        422,
+        "the server rejected our request due to an error in our request",
+    )
     assert body == {"a": {"b": 1}}
     assert json_patch(body, patch[:1]) == {"a": {"b": 2}}
 
@@ -87,14 +88,15 @@ def test_a_json_patch_that_does_not_fit_changes_nothing() -> None:
     ("patch", "code", "message"),
     [
         (
-            {"a": 1}, 400,
+            {"a": 1},
+            400,
             "error decoding patch: json: cannot unmarshal object into Go value of type []handlers.jsonPatchOp",
         ),
         ([{"op": "foo", "path": "/a"}], 422, "the server rejected our request due to an error in our request"),
         ([{"op": "remove", "path": "/none"}], 422, "the server rejected our request due to an error in our request"),
         ([5], 422, "the server rejected our request due to an error in our request"),
     ],
-)  # fmt: skip
+)
 def test_a_json_patch_is_refused_with(patch: Any, code: int, message: str) -> None:
     with pytest.raises(StatusError) as caught:
         json_patch({"a": 1}, patch)
@@ -125,53 +127,73 @@ A, B = {"name": "a", "image": "1", "args": ["x"]}, {"name": "b", "image": "2"}
     ("body", "patch", "expected"),
     [
         pytest.param(
-            {"containers": [A, B]}, {"containers": [{"name": "b", "image": "3"}]},
-            {"containers": [A, {"name": "b", "image": "3"}]}, id="an item merges by its key",
+            {"containers": [A, B]},
+            {"containers": [{"name": "b", "image": "3"}]},
+            {"containers": [A, {"name": "b", "image": "3"}]},
+            id="an item merges by its key",
         ),
         pytest.param(
             {"containers": [A]},
             {"containers": [{"name": "c"}], "$setElementOrder/containers": [{"name": "a"}, {"name": "c"}]},
-            {"containers": [A, {"name": "c"}]}, id="a new item stands where the order says",
+            {"containers": [A, {"name": "c"}]},
+            id="a new item stands where the order says",
         ),
         pytest.param(
-            {"containers": [A, B]}, {"$setElementOrder/containers": [{"name": "b"}, {"name": "a"}]},
-            {"containers": [B, A]}, id="an order alone reorders",
+            {"containers": [A, B]},
+            {"$setElementOrder/containers": [{"name": "b"}, {"name": "a"}]},
+            {"containers": [B, A]},
+            id="an order alone reorders",
         ),
         pytest.param(
-            {"containers": [A, B]}, {"containers": [{"$patch": "delete", "name": "a"}]},
-            {"containers": [B]}, id="an item is deleted",
+            {"containers": [A, B]},
+            {"containers": [{"$patch": "delete", "name": "a"}]},
+            {"containers": [B]},
+            id="an item is deleted",
         ),
         pytest.param(
-            {"containers": [A, B]}, {"containers": [{"$patch": "replace"}, {"name": "c"}]},
-            {"containers": [{"name": "c"}]}, id="the list is replaced",
+            {"containers": [A, B]},
+            {"containers": [{"$patch": "replace"}, {"name": "c"}]},
+            {"containers": [{"name": "c"}]},
+            id="the list is replaced",
         ),
         pytest.param(
-            {"containers": [A]}, {"containers": [{"name": "a", "args": ["y"], "image": None}]},
-            {"containers": [{"name": "a", "args": ["y"]}]}, id="a list without a strategy is replaced, null removes",
+            {"containers": [A]},
+            {"containers": [{"name": "a", "args": ["y"], "image": None}]},
+            {"containers": [{"name": "a", "args": ["y"]}]},
+            id="a list without a strategy is replaced, null removes",
         ),
         pytest.param(
-            {"finalizers": ["a", "b"]}, {"$deleteFromPrimitiveList/finalizers": ["a"]}, {"finalizers": ["b"]},
+            {"finalizers": ["a", "b"]},
+            {"$deleteFromPrimitiveList/finalizers": ["a"]},
+            {"finalizers": ["b"]},
             id="a scalar is deleted",
         ),
         pytest.param(
-            {"finalizers": ["a"]}, {"finalizers": ["a", "c"], "$setElementOrder/finalizers": ["a", "c"]},
-            {"finalizers": ["a", "c"]}, id="scalars unite",
+            {"finalizers": ["a"]},
+            {"finalizers": ["a", "c"], "$setElementOrder/finalizers": ["a", "c"]},
+            {"finalizers": ["a", "c"]},
+            id="scalars unite",
         ),
         pytest.param(
-            {"strategy": {"type": "x", "old": 1}}, {"strategy": {"$retainKeys": ["type"], "type": "y"}},
-            {"strategy": {"type": "y"}}, id="only the retained keys stay",
+            {"strategy": {"type": "x", "old": 1}},
+            {"strategy": {"$retainKeys": ["type"], "type": "y"}},
+            {"strategy": {"type": "y"}},
+            id="only the retained keys stay",
         ),
         pytest.param(
-            {"strategy": {"type": "x", "old": 1}}, {"strategy": {"$patch": "replace", "new": 2}},
-            {"strategy": {"new": 2}}, id="a map is replaced",
+            {"strategy": {"type": "x", "old": 1}},
+            {"strategy": {"$patch": "replace", "new": 2}},
+            {"strategy": {"new": 2}},
+            id="a map is replaced",
         ),
         pytest.param(
             {"strategy": {"type": "x"}, "tolerations": [{"key": "a"}]},
             {"strategy": {"$patch": "delete"}, "tolerations": [{"key": "b"}]},
-            {"tolerations": [{"key": "b"}]}, id="a map is deleted",
+            {"tolerations": [{"key": "b"}]},
+            id="a map is deleted",
         ),
     ],
-)  # fmt: skip
+)
 def test_a_strategic_merge_patch(body: dict[str, Any], patch: dict[str, Any], expected: dict[str, Any]) -> None:
     before = copy.deepcopy(body)
     assert strategic_patch(POD, body, patch) == expected

@@ -24,9 +24,12 @@ SPEC: Body = {
     "properties": {
         "one": {"type": "object", "properties": {"word": {"type": "string"}, "other": {"type": "string"}}},
         "keyed": {
-            "type": "array", "x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["key"],
+            "type": "array",
+            "x-kubernetes-list-type": "map",
+            "x-kubernetes-list-map-keys": ["key"],
             "items": {
-                "type": "object", "required": ["key"],
+                "type": "object",
+                "required": ["key"],
                 "properties": {"key": {"type": "string"}, "word": {"type": "string"}},
             },
         },
@@ -36,11 +39,13 @@ SPEC: Body = {
             "additionalProperties": {"type": "object", "properties": {"word": {"type": "string"}}},
         },
     },
-}  # fmt: skip
+}
 STORED: Body = {
-    "one": {"word": "old"}, "keyed": [{"key": "a", "word": "old"}, {"key": "b", "word": "old"}], "atomic": ["old"],
+    "one": {"word": "old"},
+    "keyed": [{"key": "a", "word": "old"}, {"key": "b", "word": "old"}],
+    "atomic": ["old"],
     "map": {"k": {"word": "old"}},
-}  # fmt: skip
+}
 WORDS = (("one", "properties"), ("keyed", "items", "properties"), ("map", "additionalProperties", "properties"))
 
 

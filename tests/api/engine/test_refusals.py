@@ -27,7 +27,10 @@ SPEC: dict[str, Any] = {
         "when": {"type": "string", "format": "date-time"},
         "few": {"type": "array", "minItems": 1, "maxItems": 2, "items": {"type": "string"}},
         "map": {
-            "type": "object", "minProperties": 1, "maxProperties": 2, "additionalProperties": {"type": "integer"},
+            "type": "object",
+            "minProperties": 1,
+            "maxProperties": 2,
+            "additionalProperties": {"type": "integer"},
         },
         "either": {"x-kubernetes-int-or-string": True},
         "small": {"type": "integer", "format": "int32"},
@@ -37,7 +40,9 @@ SPEC: dict[str, Any] = {
             "oneOf": [{"required": ["a"]}, {"required": ["b"]}],
         },
         "embedded": {
-            "type": "object", "x-kubernetes-embedded-resource": True, "x-kubernetes-preserve-unknown-fields": True,
+            "type": "object",
+            "x-kubernetes-embedded-resource": True,
+            "x-kubernetes-preserve-unknown-fields": True,
         },
         "ports": {
             "type": "array",
@@ -51,7 +56,7 @@ SPEC: dict[str, Any] = {
         },
         "marks": {"type": "array", "x-kubernetes-list-type": "set", "items": {"type": "string"}},
     },
-}  # fmt: skip
+}
 RULED: dict[str, Any] = {
     "type": "object",
     "properties": {
@@ -103,102 +108,154 @@ def causes(error: StatusError) -> list[tuple[str, str, str]]:
             {"size": None}, "spec.size", "Required value", "FieldValueRequired", id="null stands for a missing field"
         ),
         pytest.param(
-            {"size": "x"}, "spec.size",
-            'Invalid value: "string": spec.size in body must be of type integer: "string"', "FieldValueTypeInvalid",
+            {"size": "x"},
+            "spec.size",
+            'Invalid value: "string": spec.size in body must be of type integer: "string"',
+            "FieldValueTypeInvalid",
             id="a text where a number belongs",
         ),
         pytest.param(
-            {"size": 0}, "spec.size", "Invalid value: 0: spec.size in body should be greater than or equal to 1",
-            "FieldValueInvalid", id="too small",
+            {"size": 0},
+            "spec.size",
+            "Invalid value: 0: spec.size in body should be greater than or equal to 1",
+            "FieldValueInvalid",
+            id="too small",
         ),
         pytest.param(
-            {"size": 1, "color": "green"}, "spec.color",
-            'Unsupported value: "green": supported values: "red", "blue"', "FieldValueNotSupported",
+            {"size": 1, "color": "green"},
+            "spec.color",
+            'Unsupported value: "green": supported values: "red", "blue"',
+            "FieldValueNotSupported",
             id="not in the enum",
         ),
         pytest.param(
-            {"size": 1, "short": "ABCD"}, "spec.short", "Too long: may not be more than 3 bytes", "FieldValueTooLong",
+            {"size": 1, "short": "ABCD"},
+            "spec.short",
+            "Too long: may not be more than 3 bytes",
+            "FieldValueTooLong",
             id="too long, and of its faults only the first",
         ),
         pytest.param(
-            {"size": 1, "short": "a"}, "spec.short",
-            'Invalid value: "a": spec.short in body should be at least 2 chars long', "FieldValueInvalid",
+            {"size": 1, "short": "a"},
+            "spec.short",
+            'Invalid value: "a": spec.short in body should be at least 2 chars long',
+            "FieldValueInvalid",
             id="too short",
         ),
         pytest.param(
-            {"size": 1, "short": "AB"}, "spec.short",
-            "Invalid value: \"AB\": spec.short in body should match '^[a-z]+$'", "FieldValueInvalid",
+            {"size": 1, "short": "AB"},
+            "spec.short",
+            "Invalid value: \"AB\": spec.short in body should match '^[a-z]+$'",
+            "FieldValueInvalid",
             id="not the pattern",
         ),
         pytest.param(
-            {"size": 1, "number": 5}, "spec.number", "Invalid value: 5: spec.number in body should be less than 5",
-            "FieldValueInvalid", id="an exclusive maximum",
+            {"size": 1, "number": 5},
+            "spec.number",
+            "Invalid value: 5: spec.number in body should be less than 5",
+            "FieldValueInvalid",
+            id="an exclusive maximum",
         ),
         pytest.param(
-            {"size": 1, "multiple": 4}, "spec.multiple",
-            "Invalid value: 4: spec.multiple in body should be a multiple of 3", "FieldValueInvalid", id="no multiple",
+            {"size": 1, "multiple": 4},
+            "spec.multiple",
+            "Invalid value: 4: spec.multiple in body should be a multiple of 3",
+            "FieldValueInvalid",
+            id="no multiple",
         ),
         pytest.param(
-            {"size": 1, "flag": "yes"}, "spec.flag",
-            'Invalid value: "string": spec.flag in body must be of type boolean: "string"', "FieldValueTypeInvalid",
+            {"size": 1, "flag": "yes"},
+            "spec.flag",
+            'Invalid value: "string": spec.flag in body must be of type boolean: "string"',
+            "FieldValueTypeInvalid",
             id="a text where true or false belongs",
         ),
         pytest.param(
-            {"size": 1, "when": "now"}, "spec.when",
-            'Invalid value: "now": spec.when in body must be of type date-time: "now"', "FieldValueTypeInvalid",
+            {"size": 1, "when": "now"},
+            "spec.when",
+            'Invalid value: "now": spec.when in body must be of type date-time: "now"',
+            "FieldValueTypeInvalid",
             id="not a time",
         ),
         pytest.param(
-            {"size": 1, "few": []}, "spec.few", "Invalid value: 0: spec.few in body should have at least 1 items",
-            "FieldValueInvalid", id="too few items",
+            {"size": 1, "few": []},
+            "spec.few",
+            "Invalid value: 0: spec.few in body should have at least 1 items",
+            "FieldValueInvalid",
+            id="too few items",
         ),
         pytest.param(
-            {"size": 1, "few": ["a", "b", "c"]}, "spec.few", "Too many: 3: must have at most 2 items",
-            "FieldValueTooMany", id="too many items",
+            {"size": 1, "few": ["a", "b", "c"]},
+            "spec.few",
+            "Too many: 3: must have at most 2 items",
+            "FieldValueTooMany",
+            id="too many items",
         ),
         pytest.param(
-            {"size": 1, "few": ["a", 1]}, "spec.few[1]",
-            'Invalid value: "integer": spec.few[1] in body must be of type string: "integer"', "FieldValueTypeInvalid",
+            {"size": 1, "few": ["a", 1]},
+            "spec.few[1]",
+            'Invalid value: "integer": spec.few[1] in body must be of type string: "integer"',
+            "FieldValueTypeInvalid",
             id="an item of another type",
         ),
         pytest.param(
-            {"size": 1, "map": {}}, "spec.map", "Invalid value: 0: spec.map in body should have at least 1 properties",
-            "FieldValueInvalid", id="too few entries",
+            {"size": 1, "map": {}},
+            "spec.map",
+            "Invalid value: 0: spec.map in body should have at least 1 properties",
+            "FieldValueInvalid",
+            id="too few entries",
         ),
         pytest.param(
-            {"size": 1, "map": {"a": "x"}}, "spec.map.a",
-            'Invalid value: "string": spec.map.a in body must be of type integer: "string"', "FieldValueTypeInvalid",
+            {"size": 1, "map": {"a": "x"}},
+            "spec.map.a",
+            'Invalid value: "string": spec.map.a in body must be of type integer: "string"',
+            "FieldValueTypeInvalid",
             id="an entry of another type",
         ),
         pytest.param(
-            {"size": 1, "either": True}, "spec.either",
+            {"size": 1, "either": True},
+            "spec.either",
             'Invalid value: "boolean": spec.either in body must be of type integer,string: "boolean"',
-            "FieldValueTypeInvalid", id="neither a number nor a text",
+            "FieldValueTypeInvalid",
+            id="neither a number nor a text",
         ),
         pytest.param(
-            {"size": 1, "small": 3_000_000_000}, "<nil>",
+            {"size": 1, "small": 3_000_000_000},
+            "<nil>",
             'Invalid value: "": Checked value must be of type integer with format int32 in spec.small',
-            "FieldValueInvalid", id="beyond 32 bits",
+            "FieldValueInvalid",
+            id="beyond 32 bits",
         ),
         pytest.param(
-            {"size": 1, "one": {"a": "x", "b": "y"}}, "<nil>",
+            {"size": 1, "one": {"a": "x", "b": "y"}},
+            "<nil>",
             'Invalid value: "": "spec.one" must validate one and only one schema (oneOf). Found 2 valid alternatives',
-            "FieldValueInvalid", id="both of two alternatives",
+            "FieldValueInvalid",
+            id="both of two alternatives",
         ),
         pytest.param(
-            {"size": 1, "embedded": {"kind": "X"}}, "spec.embedded.apiVersion", "Required value", "FieldValueRequired",
+            {"size": 1, "embedded": {"kind": "X"}},
+            "spec.embedded.apiVersion",
+            "Required value",
+            "FieldValueRequired",
             id="an embedded object without a version",
         ),
         pytest.param(
-            {"size": 1, "ports": [{"port": 1}, {"port": 1, "protocol": "TCP"}]}, "spec.ports[1]",
-            'Duplicate value: {"port":1,"protocol":"TCP"}', "FieldValueDuplicate", id="the same key twice, by default",
+            {"size": 1, "ports": [{"port": 1}, {"port": 1, "protocol": "TCP"}]},
+            "spec.ports[1]",
+            'Duplicate value: {"port":1,"protocol":"TCP"}',
+            "FieldValueDuplicate",
+            id="the same key twice, by default",
         ),
         pytest.param(
-            {"size": 1, "marks": ["a", "a"]}, "spec.marks[1]", 'Duplicate value: "a"', "FieldValueDuplicate",
+            {"size": 1, "marks": ["a", "a"]},
+            "spec.marks[1]",
+            'Duplicate value: "a"',
+            "FieldValueDuplicate",
             id="a set with a value twice",
         ),
     ],
-)  # fmt: skip
+)
 def test_the_schema_refuses_and_names_the_field(spec: Any, field: str, message: str, reason: str) -> None:
     error = refused(SPECIFIED, spec)
     assert (error.code, error.reason) == (422, "Invalid")
@@ -280,43 +337,57 @@ _REGEX = "regex used for validation is '([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]
     [
         pytest.param({"name": ""}, "metadata.name", "Required value: name or generateName is required", id="no name"),
         pytest.param(
-            {"name": "a_b"}, "metadata.name",
-            "Invalid value: \"a_b\": a lowercase RFC 1123 subdomain must consist of lower case alphanumeric "
+            {"name": "a_b"},
+            "metadata.name",
+            'Invalid value: "a_b": a lowercase RFC 1123 subdomain must consist of lower case alphanumeric '
             "characters, '-' or '.', and must start and end with an alphanumeric character (e.g. 'example.com', "
             r"regex used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')",
             id="a name with an underscore",
         ),
         pytest.param(
-            {"name": "x" * 254}, "metadata.name", f'Invalid value: "{"x" * 254}": must be no more than 253 characters',
+            {"name": "x" * 254},
+            "metadata.name",
+            f'Invalid value: "{"x" * 254}": must be no more than 253 characters',
             id="a name too long",
         ),
         pytest.param(
-            {"labels": {"a b": "c"}}, "metadata.labels",
+            {"labels": {"a b": "c"}},
+            "metadata.labels",
             f"Invalid value: \"a b\": name part {_PART} (e.g. 'MyName',  or 'my.name',  or '123-abc', {_REGEX}",
             id="a label key with a space",
         ),
         pytest.param(
-            {"labels": {"/b": "c"}}, "metadata.labels", 'Invalid value: "/b": prefix part must be non-empty',
+            {"labels": {"/b": "c"}},
+            "metadata.labels",
+            'Invalid value: "/b": prefix part must be non-empty',
             id="a label key without its prefix",
         ),
         pytest.param(
-            {"labels": {"a": "x" * 64}}, "metadata.labels",
-            f'Invalid value: "{"x" * 64}": must be no more than 63 bytes', id="a label value too long",
+            {"labels": {"a": "x" * 64}},
+            "metadata.labels",
+            f'Invalid value: "{"x" * 64}": must be no more than 63 bytes',
+            id="a label value too long",
         ),
         pytest.param(
-            {"annotations": {"x" * 64: ""}}, "metadata.annotations",
-            f'Invalid value: "{"x" * 64}": name part must be no more than 63 bytes', id="an annotation key too long",
+            {"annotations": {"x" * 64: ""}},
+            "metadata.annotations",
+            f'Invalid value: "{"x" * 64}": name part must be no more than 63 bytes',
+            id="an annotation key too long",
         ),
         pytest.param(
-            {"annotations": {"a": "x" * 262145}}, "metadata.annotations", "Too long: may not be more than 262144 bytes",
+            {"annotations": {"a": "x" * 262145}},
+            "metadata.annotations",
+            "Too long: may not be more than 262144 bytes",
             id="annotations too large",
         ),
         pytest.param(
             {"ownerReferences": [{"apiVersion": "v1", "kind": "A", "name": "", "uid": "x"}]},
-            "metadata.ownerReferences.name", 'Invalid value: "": must not be empty', id="an owner without a name",
+            "metadata.ownerReferences.name",
+            'Invalid value: "": must not be empty',
+            id="an owner without a name",
         ),
     ],
-)  # fmt: skip
+)
 def test_metadata_is_refused_with(metadata: dict[str, Any], field: str, message: str) -> None:
     assert [(f, m) for f, m, _ in causes(refused(SPECIFIED, {"size": 1}, **metadata))] == [(field, message)]
 
@@ -343,9 +414,15 @@ def test_built_in_types_are_refused_as_go_decodes_them() -> None:
         (secret, {"a": "!!"}, "illegal base64 data at input byte 0"),
     ):
         config = dataclasses.replace(
-            WIDGET, group="", kind="ConfigMap", resource="configmaps", builtin=True, status=False, aliases=(),
+            WIDGET,
+            group="",
+            kind="ConfigMap",
+            resource="configmaps",
+            builtin=True,
+            status=False,
+            aliases=(),
             schema={"type": "object", "properties": {"data": schema}},
-        )  # fmt: skip
+        )
         with pytest.raises(StatusError) as caught:
             prepare_create(config, "default", {"metadata": {"name": "c"}, "data": value}, ME, now=0.0, uid="u")
         assert caught.value.message == f'ConfigMap in version "v1" cannot be handled as a ConfigMap: {text}'
@@ -369,8 +446,9 @@ def test_warnings_tell_of_what_will_hurt_later() -> None:
     prepared = prepare_create(SPECIFIED, "default", body, ME, now=0.0, uid="u")
     assert prepared.body["metadata"]["ownerReferences"] == [owner]
     assert [text.split(":")[0].split(" ")[0] for text in prepared.warnings] == [
-        ".metadata.ownerReferences", "metadata.finalizers",
-    ]  # fmt: skip
+        ".metadata.ownerReferences",
+        "metadata.finalizers",
+    ]
 
 
 @pytest.mark.parametrize(

@@ -36,13 +36,30 @@ BODY: dict[str, Any] = {
 @pytest.mark.parametrize(
     ("text", "chosen"),
     [
-        ("app=x", True), ("app==x", True), ("app=y", False), ("app!=y", True), ("app!=x", False), ("none!=x", True),
-        ("app", True), ("none", False), ("!none", True), ("!app", False), ("app in (x,y)", True),
-        ("app in (y)", False), ("app notin (y)", True), ("none notin (y)", True), ("app=x,tier=front", True),
-        ("app=x,tier=back", False), ("level>6", True), ("level<6", False), ("none>1", False), ("app=", False),
-        (" app = x , tier in ( front ) ", True), ("", True),
+        ("app=x", True),
+        ("app==x", True),
+        ("app=y", False),
+        ("app!=y", True),
+        ("app!=x", False),
+        ("none!=x", True),
+        ("app", True),
+        ("none", False),
+        ("!none", True),
+        ("!app", False),
+        ("app in (x,y)", True),
+        ("app in (y)", False),
+        ("app notin (y)", True),
+        ("none notin (y)", True),
+        ("app=x,tier=front", True),
+        ("app=x,tier=back", False),
+        ("level>6", True),
+        ("level<6", False),
+        ("none>1", False),
+        ("app=", False),
+        (" app = x , tier in ( front ) ", True),
+        ("", True),
     ],
-)  # fmt: skip
+)
 def test_a_label_selector_chooses(text: str, chosen: bool) -> None:
     assert labels_test(text)(BODY) is chosen
 
@@ -74,10 +91,15 @@ def test_a_label_selector_that_does_not_parse_says_where(text: str, message: str
 @pytest.mark.parametrize(
     ("text", "chosen"),
     [
-        ("metadata.name=w", True), ("metadata.name!=w", False), ("metadata.namespace=n,metadata.name=w", True),
-        ("status.phase=Running", True), ("status.phase==Gone", False), ("status.ready=true", True), ("", True),
+        ("metadata.name=w", True),
+        ("metadata.name!=w", False),
+        ("metadata.namespace=n,metadata.name=w", True),
+        ("status.phase=Running", True),
+        ("status.phase==Gone", False),
+        ("status.ready=true", True),
+        ("", True),
     ],
-)  # fmt: skip
+)
 def test_a_field_selector_chooses(text: str, chosen: bool) -> None:
     kind = dataclasses.replace(WIDGET, selectable=("status.phase", "status.ready"))
     assert fields_test(kind, text)(BODY) is chosen

@@ -72,9 +72,15 @@ async def world(*, work: Callable[[str], Awaitable[None]] = _nothing, seats: int
         return json_response({})
 
     app = hub_app(
-        objects, store, registry, clock=clock, authenticator=StaticTokens(USERS), authorizer=AllowAll(),
-        extra_routes={("", "pods", "work"): worked}, fairness=fairness,
-    )  # fmt: skip
+        objects,
+        store,
+        registry,
+        clock=clock,
+        authenticator=StaticTokens(USERS),
+        authorizer=AllowAll(),
+        extra_routes={("", "pods", "work"): worked},
+        fairness=fairness,
+    )
     opened = World(fairness, app, work)
     await store.start()
     await app.start()
@@ -99,8 +105,12 @@ def level(name: str, shares: int = 10, **limited: Any) -> dict[str, Any]:
 
 def schema(name: str, of_level: str, user: str = "ann") -> dict[str, Any]:
     everything = {
-        "verbs": ["*"], "apiGroups": ["*"], "resources": ["*"], "namespaces": ["*"], "clusterScope": True,
-    }  # fmt: skip
+        "verbs": ["*"],
+        "apiGroups": ["*"],
+        "resources": ["*"],
+        "namespaces": ["*"],
+        "clusterScope": True,
+    }
     rule = {"subjects": [{"kind": "User", "user": {"name": user}}], "resourceRules": [everything]}
     reference = {"priorityLevelConfiguration": {"name": of_level}}
     return {"metadata": {"name": name}, "spec": {**reference, "matchingPrecedence": 100, "rules": [rule]}}

@@ -194,8 +194,9 @@ async def test_the_status_is_applied_by_itself(objects: Objects) -> None:
     body = (await objects.patch(WIDGET, "default", "a", status, APPLY, by("me"), "status")).body
     assert (body["spec"]["size"], body["status"]) == (2, {"ok": True})
     assert [(m["manager"], m.get("subresource")) for m in body["metadata"]["managedFields"]] == [
-        ("me", None), ("me", "status"),
-    ]  # fmt: skip
+        ("me", None),
+        ("me", "status"),
+    ]
     status = {**config(size=9), "status": {"better": True}}
     body = (await objects.patch(WIDGET, "default", "a", status, APPLY, by("me"), "status")).body
     assert body["status"] == {"better": True}

@@ -16,9 +16,16 @@ from .conftest import OPTIONS
 
 TEXTS = {"type": "object", "additionalProperties": {"type": "string"}}
 SECRET = Kind(
-    "", "v1", "Secret", "secrets", "secret", True, "SecretList", builtin=True,
+    "",
+    "v1",
+    "Secret",
+    "secrets",
+    "secret",
+    True,
+    "SecretList",
+    builtin=True,
     schema={"type": "object", "properties": {"data": TEXTS, "stringData": TEXTS, "type": {"type": "string"}}},
-)  # fmt: skip
+)
 
 
 def secret(**fields: Any) -> dict[str, Any]:

@@ -19,7 +19,7 @@ NUMBERS = {"type": "array", "maxItems": 300, "items": {"type": "integer"}, "x-ku
 SCHEMA = {
     "type": "object",
     "properties": {"spec": {"type": "object", "properties": {"numbers": NUMBERS, "note": {"type": "string"}}}},
-}  # fmt: skip
+}
 COSTLY = dataclasses.replace(WIDGET, schema=SCHEMA)
 
 

@@ -36,9 +36,12 @@ async def test_a_node_keeps_the_status_that_it_is_created_with(objects: Objects)
 
 async def test_a_pod_is_pending_whatever_it_says(objects: Objects) -> None:
     pod = {
-        "apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"},
-        "spec": {"containers": [{"name": "c", "image": "registry.example/x:1"}]}, "status": {"phase": "Running"},
-    }  # fmt: skip
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": "p"},
+        "spec": {"containers": [{"name": "c", "image": "registry.example/x:1"}]},
+        "status": {"phase": "Running"},
+    }
     body = await created(objects, "pods", "default", pod)
     assert body["status"] == {"phase": "Pending", "qosClass": "BestEffort"}
     assert managed(body) == {"f:spec"}

@@ -55,8 +55,10 @@ async def test_the_same_name_twice_is_refused_and_changes_nothing(objects: Objec
     await objects.create(WIDGET, "default", widget(), OPTIONS)
     error = await refused(objects.create(WIDGET, "default", widget(size=2), OPTIONS))
     assert (error.code, error.reason, error.message) == (
-        409, "AlreadyExists", 'widgets.example.com "a" already exists',
-    )  # fmt: skip
+        409,
+        "AlreadyExists",
+        'widgets.example.com "a" already exists',
+    )
     assert (await objects.get(WIDGET, "default", "a"))["spec"]["size"] == 1
 
 

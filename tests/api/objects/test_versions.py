@@ -34,18 +34,32 @@ def shape_crd(storage: str = "v1", *names: str, **more: Body) -> Body:
     """`names`: its versions; `more`: properties of the spec of a version."""
     versions = [
         {
-            "name": name, "served": True, "storage": name == storage, "selectableFields": [{"jsonPath": ".spec.size"}],
-            "schema": {"openAPIV3Schema": {"type": "object", "properties": {
-                "spec": {"type": "object", "properties": {**SHARED, **OWN[name], **more.get(name, {})}},
-            }}},
+            "name": name,
+            "served": True,
+            "storage": name == storage,
+            "selectableFields": [{"jsonPath": ".spec.size"}],
+            "schema": {
+                "openAPIV3Schema": {
+                    "type": "object",
+                    "properties": {
+                        "spec": {"type": "object", "properties": {**SHARED, **OWN[name], **more.get(name, {})}},
+                    },
+                }
+            },
         }
         for name in names or ("v1", "v2")
-    ]  # fmt: skip
+    ]
     return {
-        "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition", "metadata": {"name": NAME},
-        "spec": {"group": GROUP, "scope": "Cluster", "names": {"plural": "shapes", "kind": "Shape"},
-                 "versions": versions},
-    }  # fmt: skip
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {"name": NAME},
+        "spec": {
+            "group": GROUP,
+            "scope": "Cluster",
+            "names": {"plural": "shapes", "kind": "Shape"},
+            "versions": versions,
+        },
+    }
 
 
 def shape(version: str, name: str = "s", **spec: Any) -> Body:

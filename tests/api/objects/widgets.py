@@ -16,16 +16,25 @@ def widget_crd(**spec: Any) -> Body:
         },
     }
     version = {
-        "name": "v1", "served": True, "storage": True, "schema": {"openAPIV3Schema": schema},
+        "name": "v1",
+        "served": True,
+        "storage": True,
+        "schema": {"openAPIV3Schema": schema},
         "subresources": {"status": {}},
         "additionalPrinterColumns": [{"name": "Size", "type": "integer", "jsonPath": ".spec.size"}],
-    }  # fmt: skip
+    }
     return {
-        "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
         "metadata": {"name": "widgets.example.com"},
-        "spec": {"group": "example.com", "scope": "Namespaced", "versions": [version],
-                 "names": {"plural": "widgets", "kind": "Widget", "shortNames": ["wd"]}, **spec},
-    }  # fmt: skip
+        "spec": {
+            "group": "example.com",
+            "scope": "Namespaced",
+            "versions": [version],
+            "names": {"plural": "widgets", "kind": "Widget", "shortNames": ["wd"]},
+            **spec,
+        },
+    }
 
 
 def widget(name: str = "w", size: object = 1, **metadata: Any) -> Body:

@@ -76,14 +76,24 @@ class Issuer:
         return json.dumps({"keys": self.keys}).encode()
 
     def token(
-        self, *, key: Any = None, kid: str | None = "first", algorithm: str = "RS256",
-        head: dict[str, Any] | None = None, **claims: Any,
-    ) -> str:  # fmt: skip
+        self,
+        *,
+        key: Any = None,
+        kid: str | None = "first",
+        algorithm: str = "RS256",
+        head: dict[str, Any] | None = None,
+        **claims: Any,
+    ) -> str:
         """A token that is good for ten minutes; a claim of None is left out."""
         whole = {
-            "iss": self.url, "aud": AUDIENCE, "sub": "ann", "iat": NOW, "exp": NOW + 600, "groups": ["dev", "ops"],
+            "iss": self.url,
+            "aud": AUDIENCE,
+            "sub": "ann",
+            "iat": NOW,
+            "exp": NOW + 600,
+            "groups": ["dev", "ops"],
             **claims,
-        }  # fmt: skip
+        }
         kept = {name: value for name, value in whole.items() if value is not None}
         headers = {**({"kid": kid} if kid is not None else {}), **(head or {})}
         return PyJWS().encode(json.dumps(kept).encode(), key or signing_key(), algorithm=algorithm, headers=headers)
@@ -94,10 +104,11 @@ def entry(url: str = URL, **more: Any) -> dict[str, Any]:
     return {
         "issuer": {"url": url, "audiences": [AUDIENCE]},
         "claimMappings": {
-            "username": {"claim": "sub", "prefix": "oidc:"}, "groups": {"claim": "groups", "prefix": "oidc:"},
+            "username": {"claim": "sub", "prefix": "oidc:"},
+            "groups": {"claim": "groups", "prefix": "oidc:"},
         },
         **more,
-    }  # fmt: skip
+    }
 
 
 def configuration(*entries: dict[str, Any]) -> dict[str, Any]:

@@ -28,10 +28,13 @@ class Provider(Issuer):
     async def answer(self, request: web.Request) -> web.Response:
         if request.path.endswith("/openid-configuration"):
             document = {
-                "issuer": self.url, "jwks_uri": f"{self.url}/keys", "authorization_endpoint": f"{self.url}/authorize",
-                "token_endpoint": f"{self.url}/token", "scopes_supported": ["openid", "email", "groups"],
+                "issuer": self.url,
+                "jwks_uri": f"{self.url}/keys",
+                "authorization_endpoint": f"{self.url}/authorize",
+                "token_endpoint": f"{self.url}/token",
+                "scopes_supported": ["openid", "email", "groups"],
                 "token_endpoint_auth_methods_supported": self.methods,
-            }  # fmt: skip
+            }
             return web.json_response(document)
         if request.path == "/keys":
             return web.json_response({"keys": self.keys})

@@ -66,10 +66,12 @@ def test_an_email_is_a_name_unless_it_is_said_to_be_unverified(verified: Any, go
         ({"groups": ["system:masters"]}, username("'o:' + claims.sub", groups={"expression": "claims.groups"})),
         ({"groups": "system:masters"}, username("'o:' + claims.sub", groups={"expression": "claims.groups"})),
         ({"sub": "tem:kube-scheduler"}, {"username": {"claim": "sub", "prefix": "sys"}}),
-        ({"groups": ["tem:masters"]},
-         {"username": {"claim": "sub", "prefix": "o:"}, "groups": {"claim": "groups", "prefix": "sys"}}),
+        (
+            {"groups": ["tem:masters"]},
+            {"username": {"claim": "sub", "prefix": "o:"}, "groups": {"claim": "groups", "prefix": "sys"}},
+        ),
     ],
-)  # fmt: skip
+)
 def test_no_claim_makes_a_name_of_the_hub(claims: dict[str, Any], mappings: dict[str, Any]) -> None:
     with pytest.raises(Refused) as refused:
         mapped(claims, claimMappings=mappings)

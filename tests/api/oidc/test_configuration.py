@@ -84,16 +84,22 @@ EMAIL = {"username": {"expression": "claims.email"}}
         (mappings(extra=[{"key": "a.org/team"}]), "jwt[0].claimMappings.extra[0].valueExpression"),
         (mappings(extra=[{"key": "a.org/b", "valueExpression": "''"}] * 2), "jwt[0].claimMappings.extra[1].key"),
         (configuration(entry(claimValidationRules=[{}])), "jwt[0].claimValidationRules[0]"),
-        (configuration(entry(claimValidationRules=[{"claim": "a", "message": "b"}])),
-         "jwt[0].claimValidationRules[0].message"),
-        (configuration(entry(claimValidationRules=[{"claim": "a", "expression": "true"}])),
-         "jwt[0].claimValidationRules[0].claim"),
+        (
+            configuration(entry(claimValidationRules=[{"claim": "a", "message": "b"}])),
+            "jwt[0].claimValidationRules[0].message",
+        ),
+        (
+            configuration(entry(claimValidationRules=[{"claim": "a", "expression": "true"}])),
+            "jwt[0].claimValidationRules[0].claim",
+        ),
         (configuration(entry(claimValidationRules=[{"claim": "a"}] * 2)), "jwt[0].claimValidationRules[1].claim"),
         (configuration(entry(userValidationRules=[{"message": "x"}])), "jwt[0].userValidationRules[0].expression"),
-        (configuration(entry(userValidationRules=[{"expression": "claims.a"}])),
-         "jwt[0].userValidationRules[0].expression"),
+        (
+            configuration(entry(userValidationRules=[{"expression": "claims.a"}])),
+            "jwt[0].userValidationRules[0].expression",
+        ),
     ],
-)  # fmt: skip
+)
 def test_each_fault_names_its_field(document: Any, field: str) -> None:
     assert [fault.split(": ")[0] for fault in faults(document)] == [field]
 
@@ -105,8 +111,10 @@ def test_an_entry_that_is_no_object() -> None:
 def test_all_faults_are_named_at_once() -> None:
     found = faults(configuration(entry("http://a"), {"issuer": {"url": "https://b.example"}}))
     assert [fault.split(": ")[0] for fault in found] == [
-        "jwt[0].issuer.url", "jwt[1].issuer.audiences", "jwt[1].claimMappings.username",
-    ]  # fmt: skip
+        "jwt[0].issuer.url",
+        "jwt[1].issuer.audiences",
+        "jwt[1].claimMappings.username",
+    ]
 
 
 @pytest.mark.parametrize("version", ["v1", "v1beta1"])

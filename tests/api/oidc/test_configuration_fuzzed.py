@@ -14,26 +14,51 @@ from api.access.oidc.config import parse
 from fleet.values.sections import BadConfiguration
 from tests.api.oidc.issuer import URL, configuration, entry
 
-TEXT = st.text(max_size=8) | st.sampled_from([
-    URL, "claims.email", "claims.sub + '", "sub", "email", "", "system:", "https://[::1", "https://a:99999",
-    "example.org/x", "k8s.io/x", "claims.groups.map(g, g + claims", "{}",
-    "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----",
-])  # fmt: skip
+TEXT = st.text(max_size=8) | st.sampled_from(
+    [
+        URL,
+        "claims.email",
+        "claims.sub + '",
+        "sub",
+        "email",
+        "",
+        "system:",
+        "https://[::1",
+        "https://a:99999",
+        "example.org/x",
+        "k8s.io/x",
+        "claims.groups.map(g, g + claims",
+        "{}",
+        "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----",
+    ]
+)
 ANYTHING = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | TEXT | st.dates(),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(TEXT, inner, max_size=3),
     max_leaves=6,
 )
-FULL = configuration(entry(
-    issuer={"url": URL, "discoveryURL": "https://d.example/x", "audiences": ["a", "b"],
-            "audienceMatchPolicy": "MatchAny", "certificateAuthority": ""},
-    claimValidationRules=[{"claim": "hd", "requiredValue": "x"}, {"expression": "claims.a == 'b'", "message": "no"}],
-    claimMappings={
-        "username": {"claim": "sub", "prefix": "o:"}, "groups": {"expression": "claims.groups"}, "uid": {"claim": "u"},
-        "extra": [{"key": "example.org/x", "valueExpression": "claims.x"}],
-    },
-    userValidationRules=[{"expression": "user.username != 'root'", "message": "not root"}],
-))  # fmt: skip
+FULL = configuration(
+    entry(
+        issuer={
+            "url": URL,
+            "discoveryURL": "https://d.example/x",
+            "audiences": ["a", "b"],
+            "audienceMatchPolicy": "MatchAny",
+            "certificateAuthority": "",
+        },
+        claimValidationRules=[
+            {"claim": "hd", "requiredValue": "x"},
+            {"expression": "claims.a == 'b'", "message": "no"},
+        ],
+        claimMappings={
+            "username": {"claim": "sub", "prefix": "o:"},
+            "groups": {"expression": "claims.groups"},
+            "uid": {"claim": "u"},
+            "extra": [{"key": "example.org/x", "valueExpression": "claims.x"}],
+        },
+        userValidationRules=[{"expression": "user.username != 'root'", "message": "not root"}],
+    )
+)
 
 
 def places(value: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:

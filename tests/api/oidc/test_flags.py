@@ -23,15 +23,30 @@ FLAGS = Flags(URL, "fleet")
 
 def test_flags_mean_what_a_file_means() -> None:
     flags = replace(
-        FLAGS, username_claim="email", username_prefix="o:", groups_claim="roles", groups_prefix="g:",
-        required_claims=("hd=example.org", "x=a=b"), signing_algs=("ES256", "RS256"),
-    )  # fmt: skip
+        FLAGS,
+        username_claim="email",
+        username_prefix="o:",
+        groups_claim="roles",
+        groups_prefix="g:",
+        required_claims=("hd=example.org", "x=a=b"),
+        signing_algs=("ES256", "RS256"),
+    )
     (found,) = issuers(flags)
-    (written,) = read(configuration(entry(
-        issuer={"url": URL, "audiences": ["fleet"]},
-        claimMappings={"username": {"claim": "email", "prefix": "o:"}, "groups": {"claim": "roles", "prefix": "g:"}},
-        claimValidationRules=[{"claim": "hd", "requiredValue": "example.org"}, {"claim": "x", "requiredValue": "a=b"}],
-    )))  # fmt: skip
+    (written,) = read(
+        configuration(
+            entry(
+                issuer={"url": URL, "audiences": ["fleet"]},
+                claimMappings={
+                    "username": {"claim": "email", "prefix": "o:"},
+                    "groups": {"claim": "roles", "prefix": "g:"},
+                },
+                claimValidationRules=[
+                    {"claim": "hd", "requiredValue": "example.org"},
+                    {"claim": "x", "requiredValue": "a=b"},
+                ],
+            )
+        )
+    )
     assert found == replace(written, algorithms=frozenset({"ES256", "RS256"}))
 
 
@@ -98,8 +113,14 @@ def test_an_authority_that_cannot_be_read_is_said(tmp_path: Path, content: bytes
 def test_flags_reach_the_api_process(tmp_path: Path) -> None:
     access = Access(oidc_issuer_url=URL, oidc_client_id="fleet", oidc_required_claim=["a=b", "c=d"])
     assert access.words() == [
-        "--oidc-issuer-url", URL, "--oidc-client-id", "fleet", "--oidc-required-claim", "a=b",
-        "--oidc-required-claim", "c=d",
-    ]  # fmt: skip
+        "--oidc-issuer-url",
+        URL,
+        "--oidc-client-id",
+        "fleet",
+        "--oidc-required-claim",
+        "a=b",
+        "--oidc-required-claim",
+        "c=d",
+    ]
     assert [issuer.source.url for issuer in access.issuers()] == [URL]
     assert Access().issuers() == ()

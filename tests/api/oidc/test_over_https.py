@@ -145,6 +145,12 @@ def test_fleet_up_says_so_before_anything_starts(tmp_path: Path) -> None:
 def test_every_option_reaches_the_api_process(tmp_path: Path) -> None:
     access = Access(tmp_path / "ca", tmp_path / "config", ["10.0.0.0/8", "idp.example"])
     assert access.words() == [
-        "--client-ca-file", str(tmp_path / "ca"), "--authentication-config", str(tmp_path / "config"),
-        "--outgoing-allow", "10.0.0.0/8", "--outgoing-allow", "idp.example",
-    ]  # fmt: skip
+        "--client-ca-file",
+        str(tmp_path / "ca"),
+        "--authentication-config",
+        str(tmp_path / "config"),
+        "--outgoing-allow",
+        "10.0.0.0/8",
+        "--outgoing-allow",
+        "idp.example",
+    ]

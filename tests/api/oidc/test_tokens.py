@@ -98,10 +98,18 @@ async def test_a_token_that_is_wrong_is_nobody(world: World, issuer: Issuer, why
 
 @pytest.mark.parametrize(
     "claims",
-    [{"aud": ["x", "fleet"]}, {"nbf": NOW + LEEWAY_S}, {"kid": None}, {"algorithm": "PS512"}, {"algorithm": "RS384"},
-     {"groups": None}, {"groups": "one"}, {"iat": NOW + 9999}],
+    [
+        {"aud": ["x", "fleet"]},
+        {"nbf": NOW + LEEWAY_S},
+        {"kid": None},
+        {"algorithm": "PS512"},
+        {"algorithm": "RS384"},
+        {"groups": None},
+        {"groups": "one"},
+        {"iat": NOW + 9999},
+    ],
     ids=lambda claims: next(iter(claims)),
-)  # fmt: skip
+)
 async def test_a_token_may_differ_in_this(world: World, issuer: Issuer, claims: dict[str, Any]) -> None:
     assert await world.name(issuer.token(**claims)) == "oidc:ann"
 
@@ -146,10 +154,21 @@ async def test_a_key_of_a_curve_signs_with_its_algorithm_alone(algorithm: str) -
 
 @pytest.mark.parametrize(
     "published",
-    [{"use": "enc"}, {"alg": "RS512"}, {"alg": "HS256"}, {"alg": 5}, {"n": "AQAB"}, {"n": "!"}, {"e": None},
-     {"kty": "oct", "k": "c2VjcmV0"}, {"kty": None}, {"kid": 5}, {"d": "AQAB"}],
+    [
+        {"use": "enc"},
+        {"alg": "RS512"},
+        {"alg": "HS256"},
+        {"alg": 5},
+        {"n": "AQAB"},
+        {"n": "!"},
+        {"e": None},
+        {"kty": "oct", "k": "c2VjcmV0"},
+        {"kty": None},
+        {"kid": 5},
+        {"d": "AQAB"},
+    ],
     ids=lambda more: "-".join(more),
-)  # fmt: skip
+)
 async def test_a_published_key_that_does_not_fit_signs_nothing(published: dict[str, Any]) -> None:
     issuer = Issuer(keys=[{**jwk(signing_key(), "first"), **published}, jwk(signing_key(number=1), "good")])
     world = World(issuer)

@@ -63,9 +63,13 @@ async def echo(request: web.Request) -> web.Response:
 async def test_a_request_goes_to_an_allowed_server_and_brings_its_answer(pki: Pki, ca: str) -> None:
     async with serving(echo, pki) as port, client() as outgoing:
         answer = await outgoing.request(
-            "POST", f"https://localhost:{port}/check?timeout=5s", body=b"hello", headers={"x-mark": "m"}, ca=ca,
+            "POST",
+            f"https://localhost:{port}/check?timeout=5s",
+            body=b"hello",
+            headers={"x-mark": "m"},
+            ca=ca,
             **BOUNDS,
-        )  # fmt: skip
+        )
         assert answer.status == 200 and answer.headers["x-reply"] == "yes"
         assert answer.body == b"POST /check?timeout=5s m hello"
 
@@ -83,11 +87,29 @@ async def test_a_server_may_be_named_by_its_address_and_by_a_name_of_its_certifi
 @pytest.mark.parametrize(
     "host",
     [
-        "127.0.0.1", "localhost", "[::1]", "[::ffff:127.0.0.1]", "[::ffff:7f00:1]", "0.0.0.0", "[::]", "10.0.0.1",
-        "169.254.169.254", "[fe80::1]", "[fe80::1%25lo]", "2130706433", "0x7f000001", "017700000001", "127.1", "0x7f.1",
-        "127.0.0.1.", "0", "[64:ff9b::7f00:1]", "224.0.0.1", "①②⑦.0.0.1",
+        "127.0.0.1",
+        "localhost",
+        "[::1]",
+        "[::ffff:127.0.0.1]",
+        "[::ffff:7f00:1]",
+        "0.0.0.0",
+        "[::]",
+        "10.0.0.1",
+        "169.254.169.254",
+        "[fe80::1]",
+        "[fe80::1%25lo]",
+        "2130706433",
+        "0x7f000001",
+        "017700000001",
+        "127.1",
+        "0x7f.1",
+        "127.0.0.1.",
+        "0",
+        "[64:ff9b::7f00:1]",
+        "224.0.0.1",
+        "①②⑦.0.0.1",
     ],
-)  # fmt: skip
+)
 async def test_the_network_within_is_out_of_reach_in_any_spelling(host: str) -> None:
     async with client(Allowed()) as outgoing:
         error = await refusal(outgoing, f"https://{host}:6440/")
@@ -97,12 +119,25 @@ async def test_the_network_within_is_out_of_reach_in_any_spelling(host: str) -> 
 @pytest.mark.parametrize(
     "url",
     [
-        "http://example.com/", "ftp://example.com/", "file:///etc/passwd", "//example.com/", "example.com", "", "https://",
-        "https:///path", "https://user@example.com/", "https://user:secret@example.com/", "https://a@127.0.0.1@b/",
-        "https://example.com:0/", "https://example.com:65536/", "https://exa mple.com/", "https://example.com\\@evil/",
-        "https://example.com/\r\nx: y", "https://" + "a" * 3000,
+        "http://example.com/",
+        "ftp://example.com/",
+        "file:///etc/passwd",
+        "//example.com/",
+        "example.com",
+        "",
+        "https://",
+        "https:///path",
+        "https://user@example.com/",
+        "https://user:secret@example.com/",
+        "https://a@127.0.0.1@b/",
+        "https://example.com:0/",
+        "https://example.com:65536/",
+        "https://exa mple.com/",
+        "https://example.com\\@evil/",
+        "https://example.com/\r\nx: y",
+        "https://" + "a" * 3000,
     ],
-)  # fmt: skip
+)
 async def test_an_address_that_is_no_plain_https_url_is_refused(url: str) -> None:
     async with client() as outgoing:
         error = await refusal(outgoing, url)

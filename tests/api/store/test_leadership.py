@@ -227,9 +227,14 @@ async def test_a_leader_whose_connection_is_cut_learns_that_it_lost(postgres: Po
 async def test_a_stopped_leader_is_taken_over_and_changes_nothing_when_it_wakes(postgres: PostgresWorld) -> None:
     store = await postgres.open()
     process = await asyncio.create_subprocess_exec(
-        sys.executable, "-m", "tests.api.store.leader_process", postgres.dsn, str(postgres.key_file),
-        cwd=ROOT, stdout=asyncio.subprocess.PIPE,
-    )  # fmt: skip
+        sys.executable,
+        "-m",
+        "tests.api.store.leader_process",
+        postgres.dsn,
+        str(postgres.key_file),
+        cwd=ROOT,
+        stdout=asyncio.subprocess.PIPE,
+    )
     assert process.stdout is not None
     try:
         first = int(await asyncio.wait_for(process.stdout.readline(), PATIENCE_S))

@@ -11,9 +11,16 @@ from api.store.life import Patience, Stamps, Turning, state_of_loop
 
 @pytest.mark.parametrize(
     ("since_s", "turning"),
-    [(0, Turning.TURNS), (5, Turning.TURNS), (9.9, Turning.TURNS), (10, Turning.LATE), (29.9, Turning.LATE),
-     (30, Turning.STANDS), (3600, Turning.STANDS)],
-)  # fmt: skip
+    [
+        (0, Turning.TURNS),
+        (5, Turning.TURNS),
+        (9.9, Turning.TURNS),
+        (10, Turning.LATE),
+        (29.9, Turning.LATE),
+        (30, Turning.STANDS),
+        (3600, Turning.STANDS),
+    ],
+)
 def test_ten_seconds_are_late_and_thirty_lose_the_leadership(since_s: float, turning: Turning) -> None:
     assert state_of_loop(since_s, Patience()) is turning
 

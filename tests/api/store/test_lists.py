@@ -23,8 +23,12 @@ async def test_a_list_is_in_order_of_namespace_and_name(world: World) -> None:
         await must(store, Put(key(name, namespace=namespace), body(name, namespace=namespace)))
     page = await store.list("", "configmaps")
     assert [(item.key.namespace, item.key.name) for item in page.items] == [
-        ("", "root"), ("a", "b"), ("a", "z"), ("a-b", "y"), ("b", "x"),
-    ]  # fmt: skip
+        ("", "root"),
+        ("a", "b"),
+        ("a", "z"),
+        ("a-b", "y"),
+        ("b", "x"),
+    ]
     assert names((await store.list("", "configmaps", namespace="a")).items) == ["b", "z"]
     assert page.revision == await store.revision()
     assert [stored.key.name for stored in store.scan("", "configmaps", namespace="a")] == ["b", "z"]

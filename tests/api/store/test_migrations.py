@@ -37,9 +37,7 @@ async def test_migrations_build_the_declared_tables(empty_database: str) -> None
     def differences(connection: Connection) -> object:
         return compare_metadata(MigrationContext.configure(connection, opts={"compare_type": True}), metadata)
 
-    engine = create_async_engine(
-        "postgresql+asyncpg://", async_creator=lambda: asyncpg.connect(empty_database)
-    )  # fmt: skip
+    engine = create_async_engine("postgresql+asyncpg://", async_creator=lambda: asyncpg.connect(empty_database))
     async with engine.connect() as connection:
         assert await connection.run_sync(differences) == []
     await engine.dispose()

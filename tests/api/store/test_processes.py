@@ -37,10 +37,17 @@ class WriterProcess:
     @classmethod
     async def start(cls, world: PostgresWorld, prefix: str, count: int, concurrency: int) -> WriterProcess:
         process = await asyncio.create_subprocess_exec(
-            sys.executable, "-m", "tests.api.store.writer_process",
-            world.dsn, str(world.key_file), prefix, str(count), str(concurrency),
-            cwd=ROOT, stdout=asyncio.subprocess.PIPE,
-        )  # fmt: skip
+            sys.executable,
+            "-m",
+            "tests.api.store.writer_process",
+            world.dsn,
+            str(world.key_file),
+            prefix,
+            str(count),
+            str(concurrency),
+            cwd=ROOT,
+            stdout=asyncio.subprocess.PIPE,
+        )
         return cls(process)
 
     async def _read(self) -> None:

@@ -30,7 +30,7 @@ from fleet.values.ports import (
     Put,
     Store,
     Write,
-)  # fmt: skip
+)
 from tests.api.store.world import MemoryWorld, PostgresWorld, World, body, key
 from tests.conftest import TEMPLATE, Server
 

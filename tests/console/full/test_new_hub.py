@@ -66,10 +66,24 @@ def new(tmp_path_factory: pytest.TempPathFactory, provider: tuple[Provider, Pki]
     """A hub without a tree and without jobs, whose users come from the issuer. The group ops may do everything."""
     issuer, pki = provider
     hub = Up(
-        tmp_path_factory.mktemp("new") / "hub", "--members", "1", "--outgoing-allow", "127.0.0.0/8",
-        "--oidc-issuer-url", issuer.url, "--oidc-client-id", AUDIENCE, "--oidc-ca-file", str(pki.ca),
-        "--oidc-username-prefix", "corp:", "--oidc-groups-claim", "groups", "--oidc-groups-prefix", "corp:",
-    )  # fmt: skip
+        tmp_path_factory.mktemp("new") / "hub",
+        "--members",
+        "1",
+        "--outgoing-allow",
+        "127.0.0.0/8",
+        "--oidc-issuer-url",
+        issuer.url,
+        "--oidc-client-id",
+        AUDIENCE,
+        "--oidc-ca-file",
+        str(pki.ca),
+        "--oidc-username-prefix",
+        "corp:",
+        "--oidc-groups-claim",
+        "groups",
+        "--oidc-groups-prefix",
+        "corp:",
+    )
     try:
         hub.hub.request("POST", BINDINGS, OPS)
         yield hub

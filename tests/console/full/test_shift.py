@@ -11,9 +11,17 @@ from tests.console.browser import FIRST, SECOND, logged_in, shown, token
 pytestmark = [pytest.mark.xdist_group("console"), pytest.mark.timeout(300)]
 JOB = "jobs/default/PyTorchJob"
 PAGES = {
-    "": "The last hour", "queues": "root", "jobs": FIRST, f"{JOB}/{FIRST}": "Manifest", f"{JOB}/{SECOND}": "Manifest",
-    "decisions": "Decisions", "what-if": "What if", "members": "cfb", "usage": "Usage", "settings": "Settings",
-}  # fmt: skip
+    "": "The last hour",
+    "queues": "root",
+    "jobs": FIRST,
+    f"{JOB}/{FIRST}": "Manifest",
+    f"{JOB}/{SECOND}": "Manifest",
+    "decisions": "Decisions",
+    "what-if": "What if",
+    "members": "cfb",
+    "usage": "Usage",
+    "settings": "Settings",
+}
 CALM_MS = 1000  # after the page's text stands, for what comes late
 MOST = 0.05  # half of what web.dev/cls calls good
 RECORD = """

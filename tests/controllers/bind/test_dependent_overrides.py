@@ -12,11 +12,13 @@ from tests.controllers.world import World, cluster_policy, hub, member, policy, 
 
 def override(name: str, *, cluster_wide: bool = False) -> Body:
     return {
-        "apiVersion": f"{POLICY}/v1alpha1", "kind": "ClusterOverridePolicy" if cluster_wide else "OverridePolicy",
+        "apiVersion": f"{POLICY}/v1alpha1",
+        "kind": "ClusterOverridePolicy" if cluster_wide else "OverridePolicy",
         "metadata": {"name": name, **({} if cluster_wide else {"namespace": "default"})},
-        "spec": {"overrideRules": [{"overriders": {
-            "labelsOverrider": [{"operator": "add", "value": {"site": "near"}}]}}]},
-    }  # fmt: skip
+        "spec": {
+            "overrideRules": [{"overriders": {"labelsOverrider": [{"operator": "add", "value": {"site": "near"}}]}}]
+        },
+    }
 
 
 def pending(world: World, name: str = "one") -> dict[str, Any]:

@@ -66,8 +66,11 @@ async def test_a_new_job_of_the_name_says_what_is_in_its_way_and_takes_it_over_w
         assert "kubectl delete rb one-pytorchjob -n default" in pending["message"]
         [event] = world.events("one", "NameTaken")
         assert event["message"] == pending["message"]
-        await world.edit("PyTorchJob", "one", lambda job: job["metadata"].setdefault("annotations", {}).update(
-            {"fleet.io/takes-over": "true"}))  # fmt: skip
+        await world.edit(
+            "PyTorchJob",
+            "one",
+            lambda job: job["metadata"].setdefault("annotations", {}).update({"fleet.io/takes-over": "true"}),
+        )
         assert await world.running("one") == "cfa"
         now = binding(world, "one")["metadata"]
         assert (now["uid"], is_ownerless({"metadata": now})) == (uid, False)

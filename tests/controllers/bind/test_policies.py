@@ -14,10 +14,11 @@ from tests.controllers.world import cluster, hub, member, passing, policy, pytor
 
 def everywhere(kind: str, api_version: str = "v1", **spec: Any) -> Body:
     return {
-        "apiVersion": f"{POLICY}/v1alpha1", "kind": "ClusterPropagationPolicy",
+        "apiVersion": f"{POLICY}/v1alpha1",
+        "kind": "ClusterPropagationPolicy",
         "metadata": {"name": f"all-{kind.lower()}"},
         "spec": {"resourceSelectors": [{"apiVersion": api_version, "kind": kind}], "placement": {}, **spec},
-    }  # fmt: skip
+    }
 
 
 def to(*names: str) -> dict[str, Any]:
@@ -155,17 +156,26 @@ async def test_nothing_of_system_namespaces_ever_travels() -> None:
 async def test_overrides_change_what_one_member_gets() -> None:
     async with hub(member("cfa")) as world:
         override = {
-            "apiVersion": f"{POLICY}/v1alpha1", "kind": "ClusterOverridePolicy",
+            "apiVersion": f"{POLICY}/v1alpha1",
+            "kind": "ClusterOverridePolicy",
             "metadata": {"name": "o"},
-            "spec": {"overrideRules": [{
-                "targetCluster": {"clusterNames": ["cfa"]},
-                "overriders": {
-                    "imageOverrider": [{"component": "Registry", "operator": "replace", "value": "mirror.example"}],
-                    "labelsOverrider": [{"operator": "add", "value": {"zone": "a"}}],
-                    "plaintext": [{"path": "/spec/runPolicy", "operator": "add", "value": {"cleanPodPolicy": "None"}}],
-                },
-            }]},
-        }  # fmt: skip
+            "spec": {
+                "overrideRules": [
+                    {
+                        "targetCluster": {"clusterNames": ["cfa"]},
+                        "overriders": {
+                            "imageOverrider": [
+                                {"component": "Registry", "operator": "replace", "value": "mirror.example"}
+                            ],
+                            "labelsOverrider": [{"operator": "add", "value": {"zone": "a"}}],
+                            "plaintext": [
+                                {"path": "/spec/runPolicy", "operator": "add", "value": {"cleanPodPolicy": "None"}}
+                            ],
+                        },
+                    }
+                ]
+            },
+        }
         await world.apply(override, policy(), pytorchjob("one"))
         await world.running("one")
         copy = world.members.job("cfa", "default", "one") or {}
@@ -181,10 +191,11 @@ async def test_an_override_that_does_not_fit_is_told_and_stops_nothing_that_runs
         await world.running("one")
         patch = {"path": "/spec/no/where", "operator": "replace", "value": 1}
         bad = {
-            "apiVersion": f"{POLICY}/v1alpha1", "kind": "ClusterOverridePolicy",
+            "apiVersion": f"{POLICY}/v1alpha1",
+            "kind": "ClusterOverridePolicy",
             "metadata": {"name": "bad"},
             "spec": {"overrideRules": [{"overriders": {"plaintext": [patch]}}]},
-        }  # fmt: skip
+        }
         await world.apply(bad)
         await eventually(lambda: world.events("one", "SyncFailed"))
         why = "override policy bad: replace /spec/no/where does not fit the manifest"
@@ -200,9 +211,11 @@ async def test_an_override_that_does_not_fit_is_told_and_stops_nothing_that_runs
 def plaintext(name: str, path: str, value: Any) -> Body:
     entry = {"path": path, "operator": "add", "value": value}
     return {
-        "apiVersion": f"{POLICY}/v1alpha1", "kind": "ClusterOverridePolicy", "metadata": {"name": name},
+        "apiVersion": f"{POLICY}/v1alpha1",
+        "kind": "ClusterOverridePolicy",
+        "metadata": {"name": name},
         "spec": {"overrideRules": [{"overriders": {"plaintext": [entry]}}]},
-    }  # fmt: skip
+    }
 
 
 WORKER = "/spec/pytorchReplicaSpecs/Worker"

@@ -12,26 +12,44 @@ from tests.controllers.fastloop import eventually, settle
 from tests.controllers.world import World, cluster, hub, member, policy, pytorchjob
 
 RAY = {
-    "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+    "apiVersion": "apiextensions.k8s.io/v1",
+    "kind": "CustomResourceDefinition",
     "metadata": {"name": "rayservices.ray.io"},
     "spec": {
-        "group": "ray.io", "scope": "Namespaced",
-        "names": {"plural": "rayservices", "singular": "rayservice", "kind": "RayService",
-                  "listKind": "RayServiceList"},
-        "versions": [{"name": "v1", "served": True, "storage": True, "schema": {"openAPIV3Schema": {
-            "type": "object", "x-kubernetes-preserve-unknown-fields": True,
-        }}}],
+        "group": "ray.io",
+        "scope": "Namespaced",
+        "names": {
+            "plural": "rayservices",
+            "singular": "rayservice",
+            "kind": "RayService",
+            "listKind": "RayServiceList",
+        },
+        "versions": [
+            {
+                "name": "v1",
+                "served": True,
+                "storage": True,
+                "schema": {
+                    "openAPIV3Schema": {
+                        "type": "object",
+                        "x-kubernetes-preserve-unknown-fields": True,
+                    }
+                },
+            }
+        ],
     },
-}  # fmt: skip
+}
 TEMPLATE = {"spec": {"containers": [{"name": "ray", "image": "ray:1"}]}}
 
 
 def rayjob(name: str = "ray", **spec: Any) -> Body:
     groups = {"rayClusterSpec": {"workerGroupSpecs": [{"template": TEMPLATE}]}}
     return {
-        "apiVersion": "ray.io/v1", "kind": "RayService", "metadata": {"name": name, "namespace": "default"},
+        "apiVersion": "ray.io/v1",
+        "kind": "RayService",
+        "metadata": {"name": name, "namespace": "default"},
         "spec": {**groups, **spec},
-    }  # fmt: skip
+    }
 
 
 def pod(name: str = "lonely") -> Body:

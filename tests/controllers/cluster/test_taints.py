@@ -68,17 +68,25 @@ async def test_a_job_leaves_a_member_with_a_noexecute_taint_and_keeps_its_place(
         assert world.members.where("one") == [other]
         assert (world.binding("one") or {})["metadata"]["annotations"]["fleet.io/enqueued-at"] == enqueued
         [event] = world.events("one", "EvictWorkloadFromClusterSucceed")
-        assert event["message"].endswith(f"member {first} has a taint that the job does not tolerate, or no longer: "
-                                         "fix=disk:NoExecute")  # fmt: skip
+        assert event["message"].endswith(
+            f"member {first} has a taint that the job does not tolerate, or no longer: fix=disk:NoExecute"
+        )
         assert "fix=disk:NoExecute" in world.condition(world.unit("one"), "Evicted")["message"]
 
 
 async def test_a_job_that_tolerates_it_for_a_while_leaves_after_that_and_does_not_come_back() -> None:
     async with hub(member("cfa")) as world:
-        await world.apply(tree(), policy(queue=True, placement={
-            "clusterTolerations": [FOR_A_WHILE],
-            "replicaScheduling": {"replicaSchedulingType": "Divided", "customSchedulingType": "Gang"},
-        }), pytorchjob("one"))  # fmt: skip
+        await world.apply(
+            tree(),
+            policy(
+                queue=True,
+                placement={
+                    "clusterTolerations": [FOR_A_WHILE],
+                    "replicaScheduling": {"replicaSchedulingType": "Divided", "customSchedulingType": "Gang"},
+                },
+            ),
+            pytorchjob("one"),
+        )
         await world.running("one")
         at = world.clock.now()
         await taint(world, "cfa", BARE)

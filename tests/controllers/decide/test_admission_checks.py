@@ -228,9 +228,11 @@ async def test_a_reserved_job_that_borrows_makes_room_for_an_owner_and_nothing_o
     room = {"nvidia.com/gpu": 16}
     body = tree()
     body["spec"]["root"] = {
-        "name": "root", "min": room, "max": room,
+        "name": "root",
+        "min": room,
+        "max": room,
         "children": [{"name": "child-2", "namespaces": ["default"]}, {"name": "owner", "min": room}],
-    }  # fmt: skip
+    }
     async with hub(member("cfa"), config=ControllerConfig(protection_s=30.0)) as world:
         await world.apply(body, policy(queue=True))
         await asks(world, "budget")

@@ -36,14 +36,24 @@ QUICK = ControllerConfig(protection_s=30.0, claim_s=120.0)
 def crd(group: str, version: str, kind: str, plural: str) -> Body:
     schema = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
     return {
-        "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
         "metadata": {"name": f"{plural}.{group}"},
         "spec": {
-            "group": group, "scope": "Namespaced", "names": {"plural": plural, "kind": kind},
-            "versions": [{"name": version, "served": True, "storage": True, "schema": {"openAPIV3Schema": schema},
-                          "subresources": {"status": {}}}],
+            "group": group,
+            "scope": "Namespaced",
+            "names": {"plural": plural, "kind": kind},
+            "versions": [
+                {
+                    "name": version,
+                    "served": True,
+                    "storage": True,
+                    "schema": {"openAPIV3Schema": schema},
+                    "subresources": {"status": {}},
+                }
+            ],
         },
-    }  # fmt: skip
+    }
 
 
 @asynccontextmanager

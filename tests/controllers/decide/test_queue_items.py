@@ -39,8 +39,11 @@ async def test_a_queue_shows_who_waits_at_which_place_and_an_empty_list_when_nob
         await eventually(lambda: shown(world) == [("three", 1), ("one", 2)], within_s=40)
         queue = world.see("Queue", world.queues()["root/child-2"], "kube-queue") or {}
         assert queue["status"]["queueItemDetails"]["active"][0] == {
-            "name": "three-pytorchjob-rb-qu", "namespace": "default", "priority": 7, "position": 1,
-        }  # fmt: skip
+            "name": "three-pytorchjob-rb-qu",
+            "namespace": "default",
+            "priority": 7,
+            "position": 1,
+        }
         assert shown(world, "root") is None
         await world.apply(tree(max_jobs=2))
         await eventually(lambda: shown(world) == [], within_s=40)
@@ -60,9 +63,11 @@ async def test_the_list_is_left_as_it_is_where_an_annotation_says_so() -> None:
         await waiting(world, "one")
         await eventually(lambda: shown(world) == [("one", 1)], within_s=40)
         await world.edit(
-            "Queue", world.queues()["root/child-2"], namespace="kube-queue",
+            "Queue",
+            world.queues()["root/child-2"],
+            namespace="kube-queue",
             change=lambda queue: queue["metadata"]["annotations"].update({"kube-queue/disable-show-queue-items": ""}),
-        )  # fmt: skip
+        )
         await waiting(world, "two")
         await settle(40)
         assert shown(world) == [("one", 1)]

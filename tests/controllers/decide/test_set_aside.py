@@ -46,8 +46,9 @@ async def test_a_waiting_gang_beyond_a_bound_is_set_aside_and_others_start() -> 
         assert len(part["requests"]) == 64
         waiting = SnapshotBuilder(world.store, world.members).build().waiting
         assert {unit.name: [set(group.members) for group in unit.affinity_groups] for unit in waiting} == {
-            "default/wide": [set()], "default/choosy": [set()],
-        }  # fmt: skip
+            "default/wide": [set()],
+            "default/choosy": [set()],
+        }
 
 
 async def test_a_policy_beyond_a_bound_holds_its_jobs_until_it_is_changed() -> None:

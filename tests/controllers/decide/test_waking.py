@@ -33,23 +33,32 @@ STORIES: dict[str, tuple[list[UnitBuilder], Config, Reason, float | None]] = {
     "its room is claimed": ([unit("w"), RUNS], RECLAIM, Reason(Code.ROOM_CLAIMED, {"tier": "Share"}), None),
     "it has waited long enough to become a head": ([unit("w")], HEADS, HUNGRY, 31),
     "what borrows may become one, if it is the first": (
-        [unit("w")], HEADS, Reason(Code.NO_MEMBER_FITS, {"tier": "Borrowed"}), 31,
+        [unit("w")],
+        HEADS,
+        Reason(Code.NO_MEMBER_FITS, {"tier": "Borrowed"}),
+        31,
     ),
     "what never starts becomes no head": ([unit("w")], HEADS, Reason(Code.TOO_LARGE), None),
     "its leaf has a head already": ([unit("w"), HEAD], Config(head_after_s=90, guarantee_delay_s=0), HUNGRY, None),
     "it is before the head of its leaf": ([unit("w").priority(1), HEAD], HEADS, HUNGRY, 31),
     "what crosses its leaf's share may evict once it is a head": (
-        [unit("w"), RUNS], replace(HEADS, reclaim=True), Reason(Code.NO_MEMBER_FITS, {"tier": "Crossing"}), 31,
+        [unit("w"), RUNS],
+        replace(HEADS, reclaim=True),
+        Reason(Code.NO_MEMBER_FITS, {"tier": "Crossing"}),
+        31,
     ),
     "a head that waits for a gang's protection to end": (
-        [OLD, RUNS], replace(OVERDUE, reclaim=True, protection_s=11), HUNGRY, 2,
+        [OLD, RUNS],
+        replace(OVERDUE, reclaim=True, protection_s=11),
+        HUNGRY,
+        2,
     ),
     "guaranteed work begins to wait for a head": ([OLD], OVERDUE, HUNGRY, 6),
     "guaranteed work has waited for a head long enough": ([HEAD.since(180)], OVERDUE, HUNGRY, 41),
     "guaranteed work passed a head for one bound": ([HEAD.since(220)], OVERDUE, HUNGRY, 91),
     "guaranteed work waits for no head": ([OLD], replace(OVERDUE, guarantee_delay_s=0), HUNGRY, None),
     "it may not be evicted": ([unit("w"), RUNS.having(preemptible=False)], RECLAIM, HUNGRY, None),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("story", STORIES)

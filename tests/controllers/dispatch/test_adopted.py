@@ -238,9 +238,11 @@ def test_the_job_of_a_copy_has_no_marks_and_no_topology_that_the_hub_wrote(sched
     labels = {LABEL_HUB: "hub", LABEL_BINDING: "u", "fleet.io/attempt": "2"}
     job = pytorchjob("a")
     job["metadata"] |= {
-        "labels": {**labels, "team": "a"}, "uid": "m", "resourceVersion": "9",
+        "labels": {**labels, "team": "a"},
+        "uid": "m",
+        "resourceVersion": "9",
         "annotations": {ANNOTATION_JOB: "default/a", "fleet.io/required-topology": "rack", "note": "n"},
-    }  # fmt: skip
+    }
     template = next(iter(job["spec"]["pytorchReplicaSpecs"].values()))["template"]
     plain = interpreter_of(job["apiVersion"], job["kind"])
     assert plain is not None
@@ -248,8 +250,10 @@ def test_the_job_of_a_copy_has_no_marks_and_no_topology_that_the_hub_wrote(sched
     sent = marked(gated(sent, plain.templates(sent)), plain.templates(sent), scheduler, "a-pytorchjob")
     found, way = job_of({**sent, "status": {}}, plain)
     assert way == ("r1", "Placeholders", scheduler) and found["metadata"] == {
-        "name": "a", "namespace": "default", "labels": {"team": "a"},
+        "name": "a",
+        "namespace": "default",
+        "labels": {"team": "a"},
         "annotations": {"fleet.io/required-topology": "rack", "note": "n"},
-    }  # fmt: skip
+    }
     back = next(iter(found["spec"]["pytorchReplicaSpecs"].values()))["template"]
     assert back["spec"] == template["spec"] and not back["metadata"]["labels"] and "status" not in found

@@ -12,9 +12,10 @@ NEW: dict[str, dict[str, Any]] = {
     "Service": {"apiVersion": "v1", "spec": {"selector": {"app": "a"}, "ports": [{"port": 80}]}},
     "NetworkPolicy": {"apiVersion": "networking.k8s.io/v1", "spec": {"podSelector": {}}},
     "PodDisruptionBudget": {
-        "apiVersion": "policy/v1", "spec": {"minAvailable": 1, "selector": {"matchLabels": {"app": "a"}}},
+        "apiVersion": "policy/v1",
+        "spec": {"minAvailable": 1, "selector": {"matchLabels": {"app": "a"}}},
     },
-}  # fmt: skip
+}
 SELECTORS = [{"apiVersion": body["apiVersion"], "kind": kind} for kind, body in NEW.items()]
 SERVICE = Key("", "services", "default", "one")
 

@@ -18,14 +18,17 @@ def claim(size: str = "10Gi") -> Body:
         "apiVersion": "v1",
         "kind": "PersistentVolumeClaim",
         "metadata": {
-            "name": "scratch", "namespace": "default",
+            "name": "scratch",
+            "namespace": "default",
             "annotations": {"pv.kubernetes.io/bind-completed": "yes", "team": "a"},
         },
         "spec": {
-            "accessModes": ["ReadWriteMany"], "storageClassName": "fast", "volumeName": "pv-of-the-hub",
+            "accessModes": ["ReadWriteMany"],
+            "storageClassName": "fast",
+            "volumeName": "pv-of-the-hub",
             "resources": {"requests": {"storage": size}},
         },
-    }  # fmt: skip
+    }
 
 
 def with_claim(name: str, **pod: Any) -> Body:
@@ -43,9 +46,11 @@ async def test_a_claim_travels_without_its_volume() -> None:
         copy = there(world)
         assert copy is not None and "status" not in copy
         assert copy["spec"] == {
-            "accessModes": ["ReadWriteMany"], "storageClassName": "fast",
-            "resources": {"requests": {"storage": "10Gi"}}, "volumeMode": "Filesystem",
-        }  # fmt: skip
+            "accessModes": ["ReadWriteMany"],
+            "storageClassName": "fast",
+            "resources": {"requests": {"storage": "10Gi"}},
+            "volumeMode": "Filesystem",
+        }
         assert "pv.kubernetes.io/bind-completed" not in copy["metadata"]["annotations"]
         assert copy["metadata"]["annotations"]["team"] == "a"
 
@@ -158,9 +163,12 @@ async def test_a_service_account_travels_with_its_pull_secrets_and_leaves_with_i
     async with hub(member("cfa")) as world:
         meta = {"name": "trainer", "namespace": "default"}
         account = {
-            "apiVersion": "v1", "kind": "ServiceAccount", "metadata": meta,
-            "secrets": [{"name": "trainer-token"}], "imagePullSecrets": [{"name": "registry"}],
-        }  # fmt: skip
+            "apiVersion": "v1",
+            "kind": "ServiceAccount",
+            "metadata": meta,
+            "secrets": [{"name": "trainer-token"}],
+            "imagePullSecrets": [{"name": "registry"}],
+        }
         secret = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "registry", "namespace": "default"}}
         await world.apply(account, secret, policy(), pytorchjob("one", serviceAccountName="trainer"))
         await world.running("one")
@@ -175,9 +183,11 @@ async def test_a_service_account_travels_with_its_pull_secrets_and_leaves_with_i
 async def test_a_service_account_brings_the_secrets_that_it_names_but_no_tokens() -> None:
     async with hub(member("cfa")) as world:
         account = {
-            "apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "trainer", "namespace": "default"},
+            "apiVersion": "v1",
+            "kind": "ServiceAccount",
+            "metadata": {"name": "trainer", "namespace": "default"},
             "secrets": [{"name": "bucket"}, {"name": "old-token"}, {"name": "gone"}],
-        }  # fmt: skip
+        }
         await world.apply(account, policy(), secret("bucket"))
         await world.apply(secret("old-token", type="kubernetes.io/service-account-token"))
         await world.apply(pytorchjob("one", serviceAccountName="trainer"))
@@ -196,9 +206,11 @@ SERVICE = Key("", "services", "default", "ring")
 
 def service(**spec: Any) -> Body:
     return {
-        "apiVersion": "v1", "kind": "Service", "metadata": {"name": "ring", "namespace": "default"},
+        "apiVersion": "v1",
+        "kind": "Service",
+        "metadata": {"name": "ring", "namespace": "default"},
         "spec": {"selector": {"app": "ring"}, "ports": [{"name": "rdzv", "port": 29500}], **spec},
-    }  # fmt: skip
+    }
 
 
 async def test_the_headless_service_of_a_subdomain_travels_narrowed_and_leaves_with_its_last_job() -> None:
@@ -209,10 +221,11 @@ async def test_the_headless_service_of_a_subdomain_travels_narrowed_and_leaves_w
         await world.running("two")
         objects = world.members.by_name["cfa"].objects
         assert objects[SERVICE]["spec"] == {
-            "clusterIP": "None", "selector": {"app": "ring"},
+            "clusterIP": "None",
+            "selector": {"app": "ring"},
             "ports": [{"name": "rdzv", "port": 29500, "protocol": "TCP", "targetPort": 29500}],
             "publishNotReadyAddresses": True,
-        }  # fmt: skip
+        }
         assert len(users_of(objects[SERVICE])) == 2
         await world.delete("PyTorchJob", "one")
         await eventually(lambda: len(users_of(objects[SERVICE])) == 1)

@@ -92,9 +92,10 @@ async def test_a_policy_that_overwrites_takes_the_foreign_object_over() -> None:
     async with hub(member("cfa")) as world:
         world.members.put_foreign("cfa", settings(a="member"))
         await world.apply(
-            cluster_policy(conflictResolution="Overwrite"), settings(a="hub"),
+            cluster_policy(conflictResolution="Overwrite"),
+            settings(a="hub"),
             reading("one", {"configMapRef": {"name": "settings"}}),
-        )  # fmt: skip
+        )
         await world.running("one")
         await eventually(lambda: sent(world, "one").get("status") == "True")
         assert world.members.by_name["cfa"].objects[SETTINGS]["data"] == {"a": "hub"}
@@ -104,9 +105,10 @@ async def test_the_policy_of_a_tenant_overwrites_nothing() -> None:
     async with hub(member("cfa")) as world:
         world.members.put_foreign("cfa", settings(a="member"))
         await world.apply(
-            policy(conflictResolution="Overwrite"), settings(a="hub"),
+            policy(conflictResolution="Overwrite"),
+            settings(a="hub"),
             reading("one", {"configMapRef": {"name": "settings"}}),
-        )  # fmt: skip
+        )
         await world.running("one")
         await settle(5)
         assert world.members.by_name["cfa"].objects[SETTINGS]["data"] == {"a": "member"}

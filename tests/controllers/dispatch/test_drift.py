@@ -27,23 +27,32 @@ def deployment(replicas: int) -> Body:
     limits = {"limits": {"nvidia.com/gpu": "1"}}
     spec = {"containers": [{"name": "m", "image": "x", "resources": limits}]}
     return {
-        "apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "scaled", "namespace": "default"},
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": {"name": "scaled", "namespace": "default"},
         "spec": {
-            "replicas": replicas, "selector": {"matchLabels": {"app": "s"}},
+            "replicas": replicas,
+            "selector": {"matchLabels": {"app": "s"}},
             "template": {"metadata": {"labels": {"app": "s"}}, "spec": spec},
         },
-    }  # fmt: skip
+    }
 
 
 def raycluster(replicas: int, *, hosts: int = 1, least: int = 1, most: int = 6) -> Body:
     group = {
-        "groupName": "gpu", "replicas": replicas, "minReplicas": least, "maxReplicas": most, "numOfHosts": hosts,
+        "groupName": "gpu",
+        "replicas": replicas,
+        "minReplicas": least,
+        "maxReplicas": most,
+        "numOfHosts": hosts,
         "template": TEMPLATE,
-    }  # fmt: skip
+    }
     return {
-        "apiVersion": "ray.io/v1", "kind": "RayCluster", "metadata": {"name": "scaled"},
+        "apiVersion": "ray.io/v1",
+        "kind": "RayCluster",
+        "metadata": {"name": "scaled"},
         "spec": {"enableInTreeAutoscaling": True, "headGroupSpec": {"template": TEMPLATE}, "workerGroupSpecs": [group]},
-    }  # fmt: skip
+    }
 
 
 def elastic(workers: int, *, least: int = 1, most: int = 6) -> Body:
@@ -113,9 +122,10 @@ def test_of_a_copy_of_an_older_release_the_number_stays_while_the_hub_sends_noth
 Leaves = st.one_of(st.none(), st.booleans(), st.integers(-3, 3), st.sampled_from(["", "a", "1", "500m", "0.5"]))
 Names = st.sampled_from(["name", "a", "b", "c"])
 Bodies = st.dictionaries(
-    Names, st.recursive(Leaves, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(Names, inner, max_size=3)),
+    Names,
+    st.recursive(Leaves, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(Names, inner, max_size=3)),
     max_size=4,
-)  # fmt: skip
+)
 
 
 def filled_in(body: Any) -> Any:

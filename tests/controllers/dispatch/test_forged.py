@@ -113,9 +113,20 @@ PLACES = ("cfa", "cfb", "cfc")
 
 def pod(number: int, where: str, phase: str, terminating: bool) -> PodView:
     return PodView(
-        where, "default", f"p-{number}", f"u-{number}", "n0", phase, True, terminating, "b", "worker", 1,
-        Amounts.of({"nvidia.com/gpu": 1}), checkpoint_at=float(number),
-    )  # fmt: skip
+        where,
+        "default",
+        f"p-{number}",
+        f"u-{number}",
+        "n0",
+        phase,
+        True,
+        terminating,
+        "b",
+        "worker",
+        1,
+        Amounts.of({"nvidia.com/gpu": 1}),
+        checkpoint_at=float(number),
+    )
 
 
 Pods = st.lists(
@@ -123,7 +134,7 @@ Pods = st.lists(
         pod, st.integers(1, 9), st.sampled_from(PLACES), st.sampled_from(["Running", "Succeeded"]), st.booleans()
     ),
     max_size=6,
-)  # fmt: skip
+)
 Where = st.lists(st.sampled_from(PLACES), unique=True, max_size=1)
 
 
@@ -134,13 +145,14 @@ def test_a_unit_is_what_its_own_members_show(
     binding: Body = {
         "metadata": {"name": "b", "namespace": "default", "uid": "b", "creationTimestamp": "2026-01-01T00:00:00Z"},
         "spec": {
-            "gang": True, "resource": {"apiVersion": "batch/v1", "kind": "Job", "namespace": "default", "name": "b"},
+            "gang": True,
+            "resource": {"apiVersion": "batch/v1", "kind": "Job", "namespace": "default", "name": "b"},
             "components": [{"name": "worker", "replicas": 1, "replicaRequirements": {"resourceRequest": {}}}],
             "clusters": [{"name": name} for name in placed],
             "gracefulEvictionTasks": [{"fromCluster": name} for name in leaving],
         },
         "status": {"conditions": [{"type": "Finished", "status": "True", "reason": "Succeeded"}] if finished else []},
-    }  # fmt: skip
+    }
     if deleting:
         binding["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
     places = b.places_of(binding)

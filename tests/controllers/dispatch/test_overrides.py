@@ -75,9 +75,7 @@ def test_dates_and_numbered_keys_of_yaml_keep_their_sense() -> None:
     source = configmap(conf="day: 2024-01-02\nports:\n  8080: far\nname: ünder\n")
     found = sent(source, policy(inside("yaml", ("replace", "/ports/8080", "near"))))["data"]["conf"]
     assert "ünder" in found
-    assert yaml.load(found, Loader=yaml.BaseLoader) == {
-        "day": "2024-01-02", "ports": {"8080": "near"}, "name": "ünder"
-    }  # fmt: skip
+    assert yaml.load(found, Loader=yaml.BaseLoader) == {"day": "2024-01-02", "ports": {"8080": "near"}, "name": "ünder"}
 
 
 BOMB = "a: &a [x, x]\n" + "".join(f"{b}: &{b} [*{a}, *{a}]\n" for a, b in zip("abcdefgh", "bcdefghi", strict=True))
@@ -134,9 +132,12 @@ def test_fields_change_after_annotations_and_before_plain_patches() -> None:
 
 def test_the_closer_selector_has_the_last_word_among_policies_of_one_kind() -> None:
     names = [
-        ("a-name", "", {"name": "settings"}), ("b-labels", "", {"labelSelector": {"matchLabels": {"app": "train"}}}),
-        ("d-kind", "", {}), ("c-all", "", None), ("a-of-namespace", "default", {}),
-    ]  # fmt: skip
+        ("a-name", "", {"name": "settings"}),
+        ("b-labels", "", {"labelSelector": {"matchLabels": {"app": "train"}}}),
+        ("d-kind", "", {}),
+        ("c-all", "", None),
+        ("a-of-namespace", "default", {}),
+    ]
     policies = [policy({}, name, namespace=namespace, selector=how) for name, namespace, how in names]
     ordered = [found["metadata"]["name"] for found in in_order(policies, configmap())]
     assert ordered == ["c-all", "d-kind", "b-labels", "a-name", "a-of-namespace"]

@@ -29,8 +29,12 @@ async def test_a_circle_of_owners_ends_in_the_foreground() -> None:
         uids[name] = made.body["metadata"]["uid"]
     for name, owner in zip(RING, (RING[-1], *RING), strict=False):
         reference = {
-            "apiVersion": "v1", "kind": "ConfigMap", "name": owner, "uid": uids[owner], "blockOwnerDeletion": True,
-        }  # fmt: skip
+            "apiVersion": "v1",
+            "kind": "ConfigMap",
+            "name": owner,
+            "uid": uids[owner],
+            "blockOwnerDeletion": True,
+        }
 
         def own(body: Any, reference: Any = reference) -> Any:
             body["metadata"]["ownerReferences"] = [reference]

@@ -46,10 +46,14 @@ def left(world: World) -> list[str]:
 @pytest.mark.parametrize(
     ("value", "read"),
     [
-        ("30-per-minute", (30, False)), ("30-per-minute-force", (30, True)), ("", (60, False)), ("0", (60, False)),
-        ("9999-per-minute", (6000, False)), ("0-per-minute", (60, False)),
+        ("30-per-minute", (30, False)),
+        ("30-per-minute-force", (30, True)),
+        ("", (60, False)),
+        ("0", (60, False)),
+        ("9999-per-minute", (6000, False)),
+        ("0-per-minute", (60, False)),
     ],
-)  # fmt: skip
+)
 def test_a_drain_is_read_from_its_taint_whatever_a_person_wrote_there(value: str, read: tuple[int, bool]) -> None:
     drain = drain_of({"spec": {"taints": [{"key": "fleet.io/drain", "value": value, "effect": "NoExecute"}]}})
     assert drain is not None and (drain.per_minute, drain.force) == read

@@ -9,10 +9,15 @@ from tests.controllers.world import World, hub, member, policy, pytorchjob, tree
 
 TEMPLATE = {"spec": {"containers": [{"name": "c", "image": "i", "resources": {"limits": {"nvidia.com/gpu": 1}}}]}}
 DEPLOYMENT: Body = {
-    "apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "web", "namespace": "default"},
-    "spec": {"replicas": 1, "selector": {"matchLabels": {"app": "web"}},
-             "template": {"metadata": {"labels": {"app": "web"}}, **TEMPLATE}},
-}  # fmt: skip
+    "apiVersion": "apps/v1",
+    "kind": "Deployment",
+    "metadata": {"name": "web", "namespace": "default"},
+    "spec": {
+        "replicas": 1,
+        "selector": {"matchLabels": {"app": "web"}},
+        "template": {"metadata": {"labels": {"app": "web"}}, **TEMPLATE},
+    },
+}
 RESTARTS = {"application": {"decisionConditions": {"tolerationSeconds": 1}, "purgeMode": "Immediately"}}
 
 

@@ -22,10 +22,11 @@ def leaves(**max_jobs: int) -> Body:
         for name, jobs in max_jobs.items()
     ]
     return {
-        "apiVersion": f"{QUOTA}/v1beta1", "kind": "ElasticQuotaTree",
+        "apiVersion": f"{QUOTA}/v1beta1",
+        "kind": "ElasticQuotaTree",
         "metadata": {"name": "elasticquotatree", "namespace": TREE_NAMESPACE},
         "spec": {"root": {"name": "root", "children": children}},
-    }  # fmt: skip
+    }
 
 
 def labelled(name: str, value: str | None) -> Any:

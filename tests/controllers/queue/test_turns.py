@@ -29,9 +29,11 @@ async def tune(world: World, policy_name: str = "Priority", **annotations: str) 
 async def stop(world: World, policy_name: str) -> None:
     """`fleet hold queue/…`, and `fleet release`."""
     await world.edit(
-        "Queue", world.queues()[LEAF], lambda queue: queue["spec"].update(stopPolicy=policy_name),
+        "Queue",
+        world.queues()[LEAF],
+        lambda queue: queue["spec"].update(stopPolicy=policy_name),
         namespace="kube-queue",
-    )  # fmt: skip
+    )
 
 
 def priority_class(name: str, value: int) -> Body:
@@ -63,10 +65,12 @@ def test_what_a_queue_asks_for(annotations: dict[str, str], turns: Turns | None)
 @pytest.mark.parametrize(
     ("annotations", "threshold"),
     [
-        ({}, None), ({"kube-queue/priority-threshold": "7"}, 7), ({"koord-queue/priority-threshold": "-3"}, -3),
+        ({}, None),
+        ({"kube-queue/priority-threshold": "7"}, 7),
+        ({"koord-queue/priority-threshold": "-3"}, -3),
         ({"kube-queue/priority-threshold": "high"}, None),
     ],
-)  # fmt: skip
+)
 def test_the_threshold_that_a_queue_gives(annotations: dict[str, str], threshold: int | None) -> None:
     assert threshold_of({"metadata": {"annotations": annotations}}) == threshold
 

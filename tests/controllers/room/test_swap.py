@@ -18,10 +18,21 @@ from fleet.wellknown import ATTEMPT, LABEL_BINDING, LABEL_COMPONENT, LABEL_HUB
 
 def pod(name: str, node: str = "", *, component: str = "worker", placeholder: bool = False, **how: object) -> PodView:
     view = PodView(
-        member="cfa", namespace="default", name=name, uid=name, node=node, phase="Pending", ready=False,
-        terminating=False, binding="b1", component=component, attempt=1, requests=Amounts.of({"pods": 1}),
-        placeholder=placeholder, gated=not placeholder,
-    )  # fmt: skip
+        member="cfa",
+        namespace="default",
+        name=name,
+        uid=name,
+        node=node,
+        phase="Pending",
+        ready=False,
+        terminating=False,
+        binding="b1",
+        component=component,
+        attempt=1,
+        requests=Amounts.of({"pods": 1}),
+        placeholder=placeholder,
+        gated=not placeholder,
+    )
     return replace(view, **how)  # type: ignore[arg-type]
 
 
@@ -99,10 +110,11 @@ def test_a_placeholder_has_a_name_that_a_pod_may_have(group: str, part: str) -> 
     template = {"spec": {"containers": [{"name": "ray", "image": "x"}]}}
     groups = [{"groupName": group, "replicas": 1, "template": template}]
     job = {
-        "apiVersion": "ray.io/v1", "kind": "RayCluster",
+        "apiVersion": "ray.io/v1",
+        "kind": "RayCluster",
         "metadata": {"name": "r", "namespace": "default", "labels": {}},
         "spec": {"headGroupSpec": {"template": template}, "workerGroupSpecs": groups},
-    }  # fmt: skip
+    }
     marks = {LABEL_HUB: "hub", LABEL_BINDING: "0123456789", ATTEMPT: "1"}
     pods = placeholders(interpreter.stamp(job, marks, {}), interpreter, 60, "pause")
     assert [pod["metadata"]["name"] for pod in pods] == ["fleet-01234567-1-head-0", f"fleet-01234567-1-{part}-0"]

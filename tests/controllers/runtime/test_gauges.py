@@ -39,14 +39,16 @@ def test_quota_of_a_queue_is_used_promised_shared_and_limited() -> None:
     found = quota(
         snapshot(
             tree(
-                ml={"min": {GPU: 4}, "max": {GPU: 16, "cpu": 32_500}}, web={"max": {GPU: 16}}, idle={},
+                ml={"min": {GPU: 4}, "max": {GPU: 16, "cpu": 32_500}},
+                web={"max": {GPU: 16}},
+                idle={},
             ),
             member("cfa").nodes(2, gpu=8, cpu=64),
             unit("runs").gpus(6).queue("root/ml").runs_in("cfa"),
             unit("waits").gpus(16).queue("root/web"),
             unit("held").gpus(8).queue("root/idle").having(held=True),
         )
-    )  # fmt: skip
+    )
     assert (found["used"]["root/ml", GPU], found["used"]["root", GPU], found["used"]["root/web", GPU]) == (6, 6, 0)
     assert found["min"] == {("root/ml", GPU): 4}
     assert found["max"] == {("root/ml", GPU): 16, ("root/ml", "cpu"): 32.5, ("root/web", GPU): 16}
@@ -73,16 +75,19 @@ def test_gpus_are_free_on_whole_nodes_or_fragmented() -> None:
     states, fragmented = gpus(found, {})
     model = "H100"
     assert states == {
-        ("cfa", model, "allocated"): 5, ("cfa", model, "free"): 11, ("cfa", model, "cordoned"): 0,
-    }  # fmt: skip
+        ("cfa", model, "allocated"): 5,
+        ("cfa", model, "free"): 11,
+        ("cfa", model, "cordoned"): 0,
+    }
     assert fragmented == {("cfa", model): 3}
 
 
 def node(name: str, **spec: Any) -> dict[str, Any]:
     return {
-        "metadata": {"name": name, "labels": H100}, "spec": spec,
+        "metadata": {"name": name, "labels": H100},
+        "spec": spec,
         "status": {"allocatable": {GPU: "8"}, "conditions": [{"type": "Ready", "status": "True"}]},
-    }  # fmt: skip
+    }
 
 
 def test_nodes_that_take_no_pods_are_cordoned_until_they_take_some_again() -> None:
@@ -106,8 +111,17 @@ def test_nodes_that_take_no_pods_are_cordoned_until_they_take_some_again() -> No
 
 def test_classes_of_sizes_leave_no_gap() -> None:
     assert [size_of(count) for count in (0, 1, 2, 8, 9, 64, 65, 512, 513, 100_000)] == [
-        "0", "1", "2-8", "2-8", "9-64", "9-64", "65-512", "65-512", "513+", "513+",
-    ]  # fmt: skip
+        "0",
+        "1",
+        "2-8",
+        "2-8",
+        "9-64",
+        "9-64",
+        "65-512",
+        "65-512",
+        "513+",
+        "513+",
+    ]
 
 
 def test_a_bounded_label_keeps_its_first_values() -> None:

@@ -18,9 +18,25 @@ TYPES = ("counter", "gauge", "histogram", "summary")
 RESERVED = ("_total", "_sum", "_count", "_bucket", "_created", "_info")
 INFO = "fleet_build_info"  # its name is a convention of its own, and its type in the text format is gauge
 NO_BASE_UNITS = {
-    "ms", "milliseconds", "us", "microseconds", "minutes", "hours", "days", "kb", "mb", "gb", "kilobytes", "megabytes",
-    "percent", "millicores", "mib", "gib", "secs", "sec",
-}  # fmt: skip
+    "ms",
+    "milliseconds",
+    "us",
+    "microseconds",
+    "minutes",
+    "hours",
+    "days",
+    "kb",
+    "mb",
+    "gb",
+    "kilobytes",
+    "megabytes",
+    "percent",
+    "millicores",
+    "mib",
+    "gib",
+    "secs",
+    "sec",
+}
 TIMES = re.compile(r"_(seconds|ratio|bytes)$")
 
 

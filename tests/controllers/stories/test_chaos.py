@@ -27,9 +27,10 @@ async def watch_invariants(world: World) -> None:
         for binding in world.all("ResourceBinding"):
             assert len(binding["spec"].get("clusters") or ()) <= 1, binding["metadata"]["name"]
             live = [
-                name for name, body in world.members.copies(binding["metadata"]["uid"])
+                name
+                for name, body in world.members.copies(binding["metadata"]["uid"])
                 if "deletionTimestamp" not in body["metadata"]
-            ]  # fmt: skip
+            ]
             assert len(live) <= 1, (binding["metadata"]["name"], live)
         running = [b for b in world.all("QueueUnit") if b["status"].get("phase") == "Running"]
         assert len(running) <= 4

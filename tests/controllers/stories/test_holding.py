@@ -49,9 +49,11 @@ async def test_a_batch_job_can_be_suspended_too() -> None:
     async with hub(member("cfa")) as world:
         container = {"name": "c", "image": "registry.example/x:1", "resources": {"limits": {"nvidia.com/gpu": "1"}}}
         job = {
-            "apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "one", "namespace": "default"},
+            "apiVersion": "batch/v1",
+            "kind": "Job",
+            "metadata": {"name": "one", "namespace": "default"},
             "spec": {"suspend": True, "template": {"spec": {"restartPolicy": "Never", "containers": [container]}}},
-        }  # fmt: skip
+        }
         await world.apply(policy(resourceSelectors=[{"apiVersion": "batch/v1", "kind": "Job"}]), job)
         await eventually(lambda: world.condition(world.binding("one", "job"), "Scheduled").get("reason") == "Suspended")
         await world.edit("Job", "one", lambda body: body["spec"].update(suspend=False))

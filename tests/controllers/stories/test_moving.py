@@ -62,8 +62,9 @@ async def test_a_waiting_job_starts_in_the_member_that_is_named_and_nowhere_else
 
 async def test_a_job_that_may_not_go_there_runs_on_and_an_event_says_why() -> None:
     placement = {
-        **policy()["spec"]["placement"], "clusterAffinity": {"exclude": ["cfc"]},
-    }  # fmt: skip
+        **policy()["spec"]["placement"],
+        "clusterAffinity": {"exclude": ["cfc"]},
+    }
     async with hub(member("cfa"), member("cfb"), member("cfc")) as world:
         await world.apply(policy(placement=placement), pytorchjob("one"))
         here = await world.running("one")
@@ -71,8 +72,10 @@ async def test_a_job_that_may_not_go_there_runs_on_and_an_event_says_why() -> No
         taint = [{"key": "cluster.karmada.io/unschedulable", "effect": "NoSchedule"}]
         await world.edit("Cluster", other, lambda body: body["spec"].update(taints=taint))
         for target, why in (
-            ("nowhere", "no member nowhere"), ("cfc", "its policy excludes member cfc"), (other, "has a taint"),
-        ):  # fmt: skip
+            ("nowhere", "no member nowhere"),
+            ("cfc", "its policy excludes member cfc"),
+            (other, "has a taint"),
+        ):
             await move(world, "one", target)
             await eventually(lambda why=why: any(why in e["message"] for e in world.events("one")), what=why)
             await eventually(lambda: not marked(world, "one"))

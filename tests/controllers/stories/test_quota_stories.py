@@ -23,10 +23,11 @@ JOBS = "kube-queue/max-jobs"
 
 def leaves(*nodes: Body) -> Body:
     return {
-        "apiVersion": f"{QUOTA}/v1beta1", "kind": "ElasticQuotaTree",
+        "apiVersion": f"{QUOTA}/v1beta1",
+        "kind": "ElasticQuotaTree",
         "metadata": {"name": "elasticquotatree", "namespace": TREE_NAMESPACE},
         "spec": {"root": {"name": "root", "children": list(nodes)}},
-    }  # fmt: skip
+    }
 
 
 def leaf(name: str, *namespaces: str, **more: Any) -> Body:

@@ -326,8 +326,10 @@ async def test_a_growth_that_was_judged_by_another_tree_or_another_size_is_not_c
         await runs(world, "one", workers=2)
         await world.kill()
         world.objects.rules = {}
-        for change in (lambda: world.edit("ElasticQuotaTree", "elasticquotatree", _tight, "kube-system"),
-                       lambda: world.edit("ResourceBinding", "one-pytorchjob", _asks_for_less)):  # fmt: skip
+        for change in (
+            lambda: world.edit("ElasticQuotaTree", "elasticquotatree", _tight, "kube-system"),
+            lambda: world.edit("ResourceBinding", "one-pytorchjob", _asks_for_less),
+        ):
             await world.edit("ResourceBinding", "one-pytorchjob", _asks_for_more)
             picture = SnapshotBuilder(world.store, world.members).build(world.clock.now())
             await change()

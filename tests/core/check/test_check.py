@@ -237,8 +237,10 @@ def test_the_packer_agrees_with_trying_everything_where_gangs_name_their_nodes(
     rows = [(gpu, cpu, 9 * (zone == "a"), 9 * (zone == "b")) for (gpu, cpu), zone in nodes]
     pods = [
         (gpu, cpu, int(claim is SELECTORS[1]), int(claim is SELECTORS[2]))
-        for parts in gangs for count, gpu, cpu, claim in parts for _ in range(count)
-    ]  # fmt: skip
+        for parts in gangs
+        for count, gpu, cpu, claim in parts
+        for _ in range(count)
+    ]
     assert (not first_unpackable(replace(member("x").value, pools=pools), [], made)) == _tried(rows, pods)
 
 
@@ -286,9 +288,11 @@ def test_a_head_waits_may_start_where_it_collects_and_is_the_only_one_of_its_lea
         unit("u").queue("root/a").since(5000).having(**change),
         unit("v").queue("root/a").since(5000),
         unit("w").queue("root/b").since(5000),
-        member("x").nodes(1), member("y").nodes(1), member("away").nodes(1).not_ready(),
+        member("x").nodes(1),
+        member("y").nodes(1),
+        member("away").nodes(1).not_ready(),
         tree(a={}, b={}),
-    )  # fmt: skip
+    )
     waiting = [key for key, one in world.units.items() if one.phase is Phase.WAITING]
     plan = Plan((), {key: Reason(Code.HELD) for key in waiting}, heads=heads)
     found = [(violation.rule, violation.unit) for violation in check(world, plan, now=NOW)]

@@ -124,10 +124,14 @@ def test_nothing_starts_in_quota_that_is_claimed() -> None:
     """Eight of sixteen GPUs are claimed and four are used: eight more have room and quota now, and not beside it."""
     world = snapshot(
         reclaims.waits("claimant", "a").having(claim=Claim("x", NOW + 99)),
-        reclaims.waits("late", "c"), reclaims.waits("small", "c", 4), reclaims.runs("r", "c", 4, where="y"),
-        member("x").nodes(1), member("y").nodes(2),
-        tree(a={}, c={}, d={}), reclaims.RECLAIM,
-    )  # fmt: skip
+        reclaims.waits("late", "c"),
+        reclaims.waits("small", "c", 4),
+        reclaims.runs("r", "c", 4, where="y"),
+        member("x").nodes(1),
+        member("y").nodes(2),
+        tree(a={}, c={}, d={}),
+        reclaims.RECLAIM,
+    )
     quota = replace(world.tree, nodes={**world.tree.nodes, "root": replace(world.tree.nodes["root"], max={GPU: 16})})
     world = world.apply(of(quota))
     for name, expected in (("small", []), ("late", [(Rule.CLAIM_TAKEN, "late")])):
@@ -141,10 +145,12 @@ def test_a_claim_holds_though_a_unit_ahead_stops_its_queue(starts: str) -> None:
     """Neither another leaf nor the unit ahead gets its room."""
     world = snapshot(
         reclaims.waits("claimant", "a").having(claim=Claim("x", NOW + 99)),
-        reclaims.waits("urgent", "a").priority(5), reclaims.waits("other", "c"),
+        reclaims.waits("urgent", "a").priority(5),
+        reclaims.waits("other", "c"),
         member("x").nodes(1),
-        tree(a={"policy": "Intelligent"}, c={}), reclaims.RECLAIM,
-    )  # fmt: skip
+        tree(a={"policy": "Intelligent"}, c={}),
+        reclaims.RECLAIM,
+    )
     reasons = {key: Reason(Code.HELD) for key in {"claimant", "urgent", "other"} - {starts}}
     found = check(world, Plan((Placement(starts, "x"),), reasons), now=NOW)
     assert [violation.rule for violation in found] == [Rule.CLAIM_TAKEN]
@@ -166,8 +172,12 @@ def test_a_unit_that_takes_its_leaf_past_its_share_evicts_only_as_a_head(
     owner = unit("owner").gpus(8, pods=pods).queue("root/a").having(**changes)
     works = [reclaims.runs(f"r{number}", "c", since=reclaims.LONG + number) for number in range(3)]
     world = snapshot(
-        owner, *works, member("x").nodes(3, free_gpu=0), tree(a={}, c={}), reclaims.RECLAIM,
-    )  # fmt: skip
+        owner,
+        *works,
+        member("x").nodes(3, free_gpu=0),
+        tree(a={}, c={}),
+        reclaims.RECLAIM,
+    )
     claim = RoomClaim("owner", "x", owner.value.total, NOW + 900)
     plan = Plan((), {"owner": Reason(Code.HELD)}, evictions=(Eviction("r2", "x", "owner"),), claims=(claim,))
     rules = [violation.rule for violation in check(world, plan, now=NOW)]

@@ -86,9 +86,12 @@ def with_all_features(found: Found, number: int, first: int) -> None:
 
     @seed(first)
     @settings(
-        max_examples=number, deadline=None, database=None, phases=[Phase.generate],
+        max_examples=number,
+        deadline=None,
+        database=None,
+        phases=[Phase.generate],
         suppress_health_check=list(HealthCheck),
-    )  # fmt: skip
+    )
     @given(worlds())
     def one(world: Snapshot) -> None:
         index = next(turn, 0)

@@ -21,19 +21,27 @@ def waited(world: Snapshot, name: str = "w") -> tuple[Code, list[tuple[str, Part
 
 def test_where_quota_is_used_up_the_largest_of_its_jobs_come_first() -> None:
     world = snapshot(
-        running("small").queue("root/a"), running("large", pods=2).queue("root/a"), running("other").queue("root/b"),
-        unit("w").gpus(8).queue("root/a"), member("x").nodes(9), tree(a={"max": {GPU: 24}}, b={}),
-    )  # fmt: skip
+        running("small").queue("root/a"),
+        running("large", pods=2).queue("root/a"),
+        running("other").queue("root/b"),
+        unit("w").gpus(8).queue("root/a"),
+        member("x").nodes(9),
+        tree(a={"max": {GPU: 24}}, b={}),
+    )
     assert waited(world) == (
-        Code.QUOTA_EXHAUSTED, [("large", Part.HOLDS, {GPU: 16}), ("small", Part.HOLDS, {GPU: 8})],
-    )  # fmt: skip
+        Code.QUOTA_EXHAUSTED,
+        [("large", Part.HOLDS, {GPU: 16}), ("small", Part.HOLDS, {GPU: 8})],
+    )
 
 
 def test_where_room_is_short_the_jobs_of_the_closest_member_are_waited_for() -> None:
     world = snapshot(
-        running("near"), unit("far").gpus(8, pods=3).runs_in("y", visible=0), unit("w").gpus(8, pods=2),
-        member("x").nodes(2), member("y").nodes(3),
-    )  # fmt: skip
+        running("near"),
+        unit("far").gpus(8, pods=3).runs_in("y", visible=0),
+        unit("w").gpus(8, pods=2),
+        member("x").nodes(2),
+        member("y").nodes(3),
+    )
     assert waited(world) == (Code.NO_MEMBER_FITS, [("near", Part.HOLDS, {GPU: 8})])
 
 
@@ -47,9 +55,12 @@ def test_a_job_that_takes_the_room_now_is_named_first() -> None:
 
 def test_in_a_strict_queue_the_job_at_its_front_is_waited_for() -> None:
     world = snapshot(
-        running("r").queue("root/q"), unit("front").gpus(8, pods=2).queue("root/q").since(99),
-        unit("w").gpus(8).queue("root/q").since(9), member("x").nodes(2), tree(q={"policy": "Block"}),
-    )  # fmt: skip
+        running("r").queue("root/q"),
+        unit("front").gpus(8, pods=2).queue("root/q").since(99),
+        unit("w").gpus(8).queue("root/q").since(9),
+        member("x").nodes(2),
+        tree(q={"policy": "Block"}),
+    )
     assert waited(world) == (Code.BEHIND_IN_QUEUE, [("front", Part.AHEAD, {})])
 
 
@@ -65,12 +76,14 @@ def test_a_job_that_leaves_is_told_apart() -> None:
         snapshot(running("r"), unit("w").gpus(16), member("x").nodes(1)),
         snapshot(running("r"), unit("w").having(backoff_until=NOW + 60), member("x").nodes(1)),
         snapshot(
-            running("r").queue("root/q"), unit("w").gpus(8, pods=9).queue("root/q"), member("x").nodes(9),
+            running("r").queue("root/q"),
+            unit("w").gpus(8, pods=9).queue("root/q"),
+            member("x").nodes(9),
             tree(q={"max": {GPU: 16}}),
         ),
     ],
     ids=["held by a person", "larger than any node", "backs off", "larger than its quota"],
-)  # fmt: skip
+)
 def test_nobody_is_waited_for_where_no_end_of_a_job_helps(world: Snapshot) -> None:
     assert waited(world)[1] == []
 
@@ -106,8 +119,11 @@ def test_of_many_jobs_the_first_are_named_and_all_are_counted() -> None:
 
 def test_a_job_whose_turn_has_not_come_waits_for_the_first_of_its_queue() -> None:
     world = snapshot(
-        running("r").queue("root/q"), unit("front").gpus(8).queue("root/q").since(99),
+        running("r").queue("root/q"),
+        unit("front").gpus(8).queue("root/q").since(99),
         unit("w").queue("root/q").having(held=True, waits_turn=True, held_why="one at a time"),
-        member("x").nodes(1), tree(q={}), Config(),
-    )  # fmt: skip
+        member("x").nodes(1),
+        tree(q={}),
+        Config(),
+    )
     assert waited(world) == (Code.NOT_ITS_TURN, [("front", Part.AHEAD, {})])

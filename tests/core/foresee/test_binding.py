@@ -15,9 +15,13 @@ from tests.core.foresee.test_whatif import asked, running
 
 QUEUES = tree(a={}, b={"max": {GPU: 8}})
 FULL = snapshot(
-    running("a1").queue("root/a"), running("a2").queue("root/a"), running("b1").queue("root/b"), running("free"),
-    member("x").nodes(4), QUEUES,
-)  # fmt: skip
+    running("a1").queue("root/a"),
+    running("a2").queue("root/a"),
+    running("b1").queue("root/b"),
+    running("free"),
+    member("x").nodes(4),
+    QUEUES,
+)
 """Member x is full: two jobs of queue a, one of b, and one outside quota, 8 GPUs each."""
 
 
@@ -25,8 +29,10 @@ def test_holders_of_a_full_fleet_are_told_by_queue_with_what_would_start_the_job
     [bound] = asked(FULL, Submit(unit("new").gpus(8).queue("root/a").value)).bound
     assert (bound.unit.id, bound.reason.code, bound.where) == ("new", Code.NO_MEMBER_FITS, ("x",))
     assert bound.holders == (
-        Holder("root/a", 2, ((GPU, 16),)), Holder("", 1, ((GPU, 8),)), Holder("root/b", 1, ((GPU, 8),)),
-    )  # fmt: skip
+        Holder("root/a", 2, ((GPU, 16),)),
+        Holder("", 1, ((GPU, 8),)),
+        Holder("root/b", 1, ((GPU, 8),)),
+    )
     assert Kind.NODES in {KINDS[type(change)] for change in bound.answer.changes}
 
 
@@ -39,9 +45,10 @@ def test_where_quota_refuses_only_who_is_charged_there_is_told() -> None:
 def test_only_what_is_short_is_summed() -> None:
     """GPUs are free, memory is not."""
     world = snapshot(
-        unit("r").gang(1, gpu=1, memory=700).runs_in("x", visible=0), unit("s").gpus(1).runs_in("x", visible=0),
+        unit("r").gang(1, gpu=1, memory=700).runs_in("x", visible=0),
+        unit("s").gpus(1).runs_in("x", visible=0),
         member("x").nodes(1),
-    )  # fmt: skip
+    )
     [bound] = asked(world, Submit(unit("new").gang(1, gpu=1, memory=512).value)).bound
     assert bound.holders == (Holder("", 1, (("memory", 700 * GIB),)),)
 
@@ -73,13 +80,16 @@ WAITS = snapshot(unit("w").gpus(8), running("r"), member("x").nodes(1))
         (WAITS, Hold("w", held=False), ["w"]),
         (WAITS, Hold("w"), []),
         (WAITS, Remove("w"), []),
-        (snapshot(unit("w").gpus(8).queue("root/a"), running("r"), member("x").nodes(1), QUEUES),
-         MoveTo("w", "root/b"), ["w"]),
+        (
+            snapshot(unit("w").gpus(8).queue("root/a"), running("r"), member("x").nodes(1), QUEUES),
+            MoveTo("w", "root/b"),
+            ["w"],
+        ),
         (snapshot(unit("w").gpus(8, pods=3), running("r"), member("x").nodes(2)), Resize("w", "worker", 2), ["w"]),
         (snapshot(unit("w").gpus(8), member("x").nodes(1)), Prioritize("w", 9), []),
     ],
     ids=["another priority", "released", "held", "removed", "moved to another queue", "made smaller", "it starts"],
-)  # fmt: skip
+)
 def test_those_are_told_that_an_edit_is_to_start(world: Snapshot, edit: Prioritize, bound: list[str]) -> None:
     assert [one.unit.id for one in asked(world, edit).bound] == bound
 

@@ -103,9 +103,11 @@ def test_the_decider_sees_seats_and_the_same_run_twice_is_the_same() -> None:
     def runs() -> Forward:
         world = [unit(f"u{n}").gpus(1 + n % 4).having(walltime_s=10.0 + n) for n in range(20)]
         run = Forward(
-            snapshot(one_node(), *world), now=NOW, decider=lambda r: (seen.append(r.snapshot()), core(3)(r))[1],
+            snapshot(one_node(), *world),
+            now=NOW,
+            decider=lambda r: (seen.append(r.snapshot()), core(3)(r))[1],
             runs_s=by_walltime(1.0),
-        )  # fmt: skip
+        )
         assert run.run(most_events=1000, until=FOREVER) is Stop.DONE
         return run
 

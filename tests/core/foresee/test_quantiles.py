@@ -28,12 +28,13 @@ LAWS: dict[str, tuple[Draw, Below]] = {  # a value drawn, and the share of value
     "normal": (lambda rng: rng.gauss(0.0, 1.0), _NORMAL.cdf),
     "even": (Random.random, lambda at: min(1.0, max(0.0, at))),
     "logarithm of exponential waits": (
-        lambda rng: math.log(rng.expovariate(1.0)), lambda at: 1.0 - math.exp(-math.exp(min(at, 50.0)))
+        lambda rng: math.log(rng.expovariate(1.0)),
+        lambda at: 1.0 - math.exp(-math.exp(min(at, 50.0))),
     ),
     "skewed": (lambda rng: rng.expovariate(1.0), lambda at: 1.0 - math.exp(-max(0.0, at))),
     "heavy on both sides": (_heavy, lambda at: 0.5 + math.copysign(0.5 * (1.0 - (1.0 + abs(at)) ** -2), at)),
     "of two kinds": (_two_kinds, lambda at: 0.6 * _NORMAL.cdf(at) + 0.4 * _NORMAL.cdf(at - 5.0)),
-}  # fmt: skip
+}
 
 
 def held(law: str, many: int, samples: int = 1000) -> tuple[float, float]:

@@ -337,8 +337,9 @@ def test_min_is_raised_at_every_node_where_it_is_used_up() -> None:
     [change] = of_kind(answer, MoreQuota)
     assert isinstance(change, MoreQuota)
     assert {(r.node, r.limit, r.by, r.to) for r in change.raises} == {
-        ("root/a", Limit.MIN, 8, 8), ("root", Limit.MIN, 16, 16),
-    }  # fmt: skip
+        ("root/a", Limit.MIN, 8, 8),
+        ("root", Limit.MIN, 16, 16),
+    }
     assert answer.decisions <= 24 + 24
 
 

@@ -72,16 +72,21 @@ def test_another_member_starts_who_waited_for_room() -> None:
 def test_the_jobs_of_a_drained_member_start_elsewhere_or_wait() -> None:
     found = asked(FULL, AddMember(member("y").nodes(1).value), DrainMember("x"))
     assert {row.unit.id: row.verdict for row in found.rows} == {
-        "a": Verdict.MOVES, "b": Verdict.STOPS, "big": Verdict.LATER,
-    }  # fmt: skip
+        "a": Verdict.MOVES,
+        "b": Verdict.STOPS,
+        "big": Verdict.LATER,
+    }
     assert all(unit.member is None for unit in found.snapshot.units.values())
 
 
 def test_the_jobs_of_a_lost_member_stay_where_they_are_and_keep_their_quota() -> None:
     world = snapshot(
-        running("a").queue("root/q"), unit("next").gpus(8).queue("root/q"), member("x").nodes(1), member("y").nodes(1),
+        running("a").queue("root/q"),
+        unit("next").gpus(8).queue("root/q"),
+        member("x").nodes(1),
+        member("y").nodes(1),
         tree(q={"max": {GPU: 8}}),
-    )  # fmt: skip
+    )
     found = asked(world, LoseMember("x"))
     by_id = {row.unit.id: row for row in found.rows}
     assert by_id["a"].verdict is Verdict.UNREACHABLE
@@ -118,9 +123,12 @@ def test_a_submitted_job_comes_first_in_the_answer_with_who_it_displaces() -> No
 
 def test_reclaim_is_foreseen_with_who_leaves_and_when_it_starts_again() -> None:
     world = snapshot(
-        running("a1").queue("root/a"), running("a2").queue("root/a"), member("x").nodes(2),
-        tree(a={"min": {GPU: 8}}, b={"min": {GPU: 8}}), Config(reclaim=True, protection_s=0),
-    )  # fmt: skip
+        running("a1").queue("root/a"),
+        running("a2").queue("root/a"),
+        member("x").nodes(2),
+        tree(a={"min": {GPU: 8}}, b={"min": {GPU: 8}}),
+        Config(reclaim=True, protection_s=0),
+    )
     mine = unit("b").gpus(8).queue("root/b").having(walltime_s=60.0)
     found = asked(world, Submit(mine.value))
     leaving = next(row for row in found.rows if row.verdict is Verdict.LEAVES)
@@ -218,9 +226,7 @@ def test_who_waits_for_work_without_a_walltime_has_no_time() -> None:
 
 
 def test_times_drawn_from_a_past_are_ranges() -> None:
-    past = [
-        Past(unit(f"p{n}").gpus(8).value, NOW - 9000, NOW - 9000, NOW - 9000 + 700 + 100 * n) for n in range(30)
-    ]  # fmt: skip
+    past = [Past(unit(f"p{n}").gpus(8).value, NOW - 9000, NOW - 9000, NOW - 9000 + 700 + 100 * n) for n in range(30)]
     world = snapshot(running("a").having(walltime_s=None), member("x").nodes(1))
     runs = [drawn(History(past, NOW), 1, number) for number in range(9)]
     [row] = asked(world, Submit(unit("b").gpus(8).value), runs=runs).rows
@@ -289,14 +295,18 @@ def questions(draw: st.DrawFn) -> tuple[Snapshot, list[Edit]]:
     nodes = st.sampled_from([*(world.tree.nodes if world.tree is not None else ()), "root/none"])
     amount = st.sampled_from((None, 0, 4, 16))
     one: st.SearchStrategy[Edit] = st.one_of(
-        st.builds(DrainMember, names), st.builds(LoseMember, names, st.sampled_from((frozenset(), None))),
+        st.builds(DrainMember, names),
+        st.builds(LoseMember, names, st.sampled_from((frozenset(), None))),
         st.just(AddMember(member("new").nodes(2).value)),
         st.builds(Scale, names, st.integers(0, 2), st.integers(-2, 3)),
         st.builds(SetLimit, nodes, st.sampled_from(("min", "max")), st.sampled_from((GPU, "cpu")), amount),
-        st.builds(Remove, jobs), st.builds(Hold, jobs, st.booleans()), st.builds(Prioritize, jobs, st.integers(-1, 9)),
-        st.builds(MoveTo, jobs, nodes), st.builds(Resize, jobs, st.just("worker"), st.integers(0, 3)),
+        st.builds(Remove, jobs),
+        st.builds(Hold, jobs, st.booleans()),
+        st.builds(Prioritize, jobs, st.integers(-1, 9)),
+        st.builds(MoveTo, jobs, nodes),
+        st.builds(Resize, jobs, st.just("worker"), st.integers(0, 3)),
         st.just(Submit(unit("new").gpus(4, pods=2).value)),
-    )  # fmt: skip
+    )
     return world, draw(st.lists(one, min_size=1, max_size=4))
 
 

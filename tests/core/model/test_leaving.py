@@ -21,16 +21,18 @@ RUNS = unit("r").gang(2, gpu=4).runs_in("x")
         pytest.param(RUNS.having(visible=(("worker", 1),)), [(0, 1)], id="for pods that the inventory shows"),
         pytest.param(RUNS.having(visible=()), [], id="nothing where no pod is shown"),
         pytest.param(
-            unit("a").gang(1, gpu=4, claim=NodeClaim(node_selector=(("model", "A"),))).runs_in("x"), [(1, 1)],
+            unit("a").gang(1, gpu=4, claim=NodeClaim(node_selector=(("model", "A"),))).runs_in("x"),
+            [(1, 1)],
             id="in a pool that its node selector names",
         ),
         pytest.param(
-            unit("b").gang(1, gpu=4, claim=NodeClaim(node_selector=(("model", "B"),))).runs_in("x"), [],
+            unit("b").gang(1, gpu=4, claim=NodeClaim(node_selector=(("model", "B"),))).runs_in("x"),
+            [],
             id="nothing where no pool takes it any more",
         ),
         pytest.param(RUNS.having(seats=(Seat("n", 0, FREE, ONE),)), [], id="nothing where its seats are known"),
     ],
-)  # fmt: skip
+)
 def test_pods_without_known_seats_leave_places_of_their_own_size(
     leaving: UnitBuilder, places: list[tuple[int, int]]
 ) -> None:

@@ -86,11 +86,17 @@ def test_a_reason_from_an_older_record_still_has_a_text() -> None:
 @pytest.mark.parametrize(
     ("amount", "resource", "text"),
     [
-        (1500, "cpu", "1.5"), (96000, "cpu", "96"), (5, "cpu", "5m"), (1 << 36, "memory", "64 GiB"),
-        (1023, "memory", "1023 B"), ((1 << 30) + 1, "memory", "1 GiB"), (8, "nvidia.com/gpu", "8"), (0, "cpu", "0"),
+        (1500, "cpu", "1.5"),
+        (96000, "cpu", "96"),
+        (5, "cpu", "5m"),
+        (1 << 36, "memory", "64 GiB"),
+        (1023, "memory", "1023 B"),
+        ((1 << 30) + 1, "memory", "1 GiB"),
+        (8, "nvidia.com/gpu", "8"),
+        (0, "cpu", "0"),
         (-2500, "cpu", "-2.5"),
     ],
-)  # fmt: skip
+)
 def test_amounts_for_people(amount: int, resource: str, text: str) -> None:
     assert human(amount, resource) == text
 

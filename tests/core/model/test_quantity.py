@@ -12,11 +12,19 @@ from fleet.values.quantity import LARGEST, BadQuantity, quantity, text_of, texts
 @pytest.mark.parametrize(
     ("text", "resource", "value"),
     [
-        ("500m", "cpu", 500), (2, "cpu", 2000), ("1Gi", "memory", 1 << 30), ("400000Gi", "memory", 400000 << 30),
-        (10000000000, "kube-queue/max-jobs", 10**10), ("1.5Gi", "memory", 3 << 29), ("0.1", "nvidia.com/gpu", 1),
-        ("1e3", "memory", 1000), ("9E", "memory", 9 * 10**18), ("100u", "cpu", 1), (0.5, "cpu", 500),
+        ("500m", "cpu", 500),
+        (2, "cpu", 2000),
+        ("1Gi", "memory", 1 << 30),
+        ("400000Gi", "memory", 400000 << 30),
+        (10000000000, "kube-queue/max-jobs", 10**10),
+        ("1.5Gi", "memory", 3 << 29),
+        ("0.1", "nvidia.com/gpu", 1),
+        ("1e3", "memory", 1000),
+        ("9E", "memory", 9 * 10**18),
+        ("100u", "cpu", 1),
+        (0.5, "cpu", 500),
     ],
-)  # fmt: skip
+)
 def test_quantities_are_read_exactly_and_rounded_up(text: object, resource: str, value: int) -> None:
     assert quantity(text, resource) == value
 

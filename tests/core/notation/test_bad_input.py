@@ -74,11 +74,14 @@ def test_a_snapshot_without_anything_is_decided() -> None:
 @pytest.mark.parametrize("now", [0.0, -1e12, NOW, 1e18])
 def test_clocks_that_go_backwards_or_far_ahead_change_no_rule(now: float) -> None:
     world = snapshot(
-        unit("a").gpus(8).queue("root/q").since(-5000), unit("b").gpus(8).queue("root/p"),
+        unit("a").gpus(8).queue("root/q").since(-5000),
+        unit("b").gpus(8).queue("root/p"),
         unit("r").gpus(8).queue("root/q").runs_in("x").having(placed_at=NOW + 9999, walltime_s=5.0),
-        unit("c").gpus(8).queue("root/p").having(backoff_until=NOW + 1), member("x").nodes(1),
-        tree(p={"min": {GPU: 8}}, q={}), Config(reclaim=True),
-    )  # fmt: skip
+        unit("c").gpus(8).queue("root/p").having(backoff_until=NOW + 1),
+        member("x").nodes(1),
+        tree(p={"min": {GPU: 8}}, q={}),
+        Config(reclaim=True),
+    )
     plan = decide(world, now=now, seed=1, solver=CpSat())
     assert check(world, plan, now=now) == ()
     assert all(reason.text for reason in plan.reasons.values())
@@ -128,9 +131,14 @@ def test_who_reclaims_without_any_time_to_keep_room_contradicts_itself() -> None
 
 @pytest.mark.parametrize(
     ("name", "text"),
-    [("shared-weight", "0"), ("preempt-policy", "never"), ("alibabacloud.com/lendlimit", "4"),
-     ("fleet.io/oversell-rate", "0.5"), ("fleet.io/user-max", '{"cpu": "x"}')],
-)  # fmt: skip
+    [
+        ("shared-weight", "0"),
+        ("preempt-policy", "never"),
+        ("alibabacloud.com/lendlimit", "4"),
+        ("fleet.io/oversell-rate", "0.5"),
+        ("fleet.io/user-max", '{"cpu": "x"}'),
+    ],
+)
 def test_an_attribute_of_a_tree_by_hand_that_means_nothing_is_named(name: str, text: str) -> None:
     assert refused_of({"tree": {"root/a": {"attributes": {name: text}}}}) == [f"tree[root/a].attributes[{name}]"]
 

@@ -170,10 +170,14 @@ def test_changes_leave_the_old_snapshot_alone() -> None:
     before = snapshot(unit("a"), unit("b"), member("x"))
     after = before.apply(
         Changes(
-            put_units=(unit("c").value, unit("a").priority(3).value), removed_units=("b", "nobody"),
-            put_members=(member("y").value,), removed_members=("x",), tree=tree(ml={}), new_tree=True,
+            put_units=(unit("c").value, unit("a").priority(3).value),
+            removed_units=("b", "nobody"),
+            put_members=(member("y").value,),
+            removed_members=("x",),
+            tree=tree(ml={}),
+            new_tree=True,
         )
-    )  # fmt: skip
+    )
     assert (sorted(after.units), after.units["a"].priority, list(after.members)) == (["a", "c"], 3, ["y"])
     assert (sorted(before.units), before.units["a"].priority, list(before.members)) == (["a", "b"], 0, ["x"])
     assert (before.tree, after.tree) == (None, tree(ml={}))

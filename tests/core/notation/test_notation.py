@@ -145,7 +145,7 @@ UNIT: dict[str, Any] = {"id": "a", "gang": "1x1"}
         ({"tree": {"a": {"parent": "b"}, "b": {"parent": "a"}}}, "tree[a].parent"),
         ({"tree": {"/".join("abcdefghijklmnopqrst"): {}}}, "tree[a/b/c/d/e/f/g/h/i/j/k/l/m/n/o/p/q/r/s/t].parent"),
     ],
-)  # fmt: skip
+)
 def test_a_short_form_that_is_wrong_is_refused_with_what_was_written(parts: dict[str, Any], field: str) -> None:
     with pytest.raises(BadSnapshot) as refused:
         written(**parts)
@@ -214,11 +214,23 @@ def test_the_gap_of_a_stage_is_what_it_may_lack() -> None:
 
 def test_edits_come_back_from_json() -> None:
     edits: list[Edit] = [
-        AddMember(member("n").nodes(2).value), DrainMember("x"), LoseMember("x"), LoseMember("x", None),
-        LoseMember("x", frozenset({"a"})), Scale("x", 0, -1), SetLimit("root/q", "max", GPU, None),
-        SetLimit("root/q", "min", GPU, 4), ReplaceTree(None), ReplaceTree(tree(a__b={"max": {GPU: 8}})),
-        Submit(unit("a").gpus(3).queue("root/q").value), Remove("a"), Hold("a"), Hold("a", False),
-        Prioritize("a", 5), MoveTo("a", "root/q"), Resize("a", "worker", 2),
-    ]  # fmt: skip
+        AddMember(member("n").nodes(2).value),
+        DrainMember("x"),
+        LoseMember("x"),
+        LoseMember("x", None),
+        LoseMember("x", frozenset({"a"})),
+        Scale("x", 0, -1),
+        SetLimit("root/q", "max", GPU, None),
+        SetLimit("root/q", "min", GPU, 4),
+        ReplaceTree(None),
+        ReplaceTree(tree(a__b={"max": {GPU: 8}})),
+        Submit(unit("a").gpus(3).queue("root/q").value),
+        Remove("a"),
+        Hold("a"),
+        Hold("a", False),
+        Prioritize("a", 5),
+        MoveTo("a", "root/q"),
+        Resize("a", "worker", 2),
+    ]
     assert {type(edit) for edit in edits} == set(get_args(Edit))
     assert decode_edits(json.loads(json.dumps(encode_edits(edits)))) == edits

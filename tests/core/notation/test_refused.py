@@ -31,11 +31,12 @@ def refused_of(**document: Any) -> list[tuple[str, str]]:
         ({"root/a": {"max": {"kube-queue/max-jobs": -1}}}, "tree[root/a].max[kube-queue/max-jobs]", "-1 is below zero"),
         (
             {"root": "root", "nodes": {"root": {}, "root/a": {"parent": "root", "max": {GPU: -1}}}},
-            f"tree.nodes[root/a].max[{GPU}]", "-1 is below zero",
+            f"tree.nodes[root/a].max[{GPU}]",
+            "-1 is below zero",
         ),
     ],
     ids=["a max below zero", "a min below zero", "a min above max", "a number of jobs", "as programs write it"],
-)  # fmt: skip
+)
 def test_a_tree_with_limits_that_cannot_be_meant_is_refused(tree: Any, field: str, problem: str) -> None:
     assert refused_of(tree=tree) == [(field, problem)]
 

@@ -39,9 +39,7 @@ def test_less_or_the_same_lacks_nothing_even_above_max() -> None:
 
 def test_quota_along_the_path_refuses_with_numbers() -> None:
     world = snapshot(runs(), member("cfa").nodes(4), tree(ml={"max": {GPU: 20}}))
-    assert asked(world, workers(3)) == Lack(
-        QUOTA, "asks for 8 more nvidia.com/gpu; root/ml has 4 of its max 20 left"
-    )  # fmt: skip
+    assert asked(world, workers(3)) == Lack(QUOTA, "asks for 8 more nvidia.com/gpu; root/ml has 4 of its max 20 left")
 
 
 def test_a_job_that_is_not_preemptible_grows_within_min_alone() -> None:
@@ -126,9 +124,7 @@ def seated(pods: int, gpu: int, node_gpus: int = 8) -> Snapshot:
     """Its pods each on a node of their own, of which nothing else holds anything."""
     free, holds = amounts(gpu=node_gpus - gpu, cpu=96, memory=768, pods=110), amounts(gpu=gpu, pods=1)
     seats = tuple(Seat(f"n{number}", 0, free, holds) for number in range(pods))
-    return snapshot(
-        runs(pods, gpu, seats=seats), member("cfa").nodes(pods, free_gpu=node_gpus - gpu), tree(ml={})
-    )  # fmt: skip
+    return snapshot(runs(pods, gpu, seats=seats), member("cfa").nodes(pods, free_gpu=node_gpus - gpu), tree(ml={}))
 
 
 def test_pods_that_ask_for_more_come_in_the_place_of_the_old_ones() -> None:

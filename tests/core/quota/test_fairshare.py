@@ -54,8 +54,13 @@ def test_a_tree_divides_between_its_branches_first() -> None:
     total = {GPU: 20}
     found = shares(nodes, guarantees(nodes, total), total, demand)
     assert {path: found[path][GPU] for path in found} == {
-        "root": 20, "root/one": 8, "root/one/a": 4, "root/one/b": 4, "root/two": 12, "root/two/c": 12,
-    }  # fmt: skip
+        "root": 20,
+        "root/one": 8,
+        "root/one/a": 4,
+        "root/one/b": 4,
+        "root/two": 12,
+        "root/two/c": 12,
+    }
 
 
 def test_a_max_on_the_way_up_caps_what_a_branch_counts_for() -> None:

@@ -31,8 +31,12 @@ def test_a_leaf_counts_on_its_min_then_on_its_share_then_crosses_once_and_borrow
     tiers = tiers_of(snapshot(*units, *others, member("x").nodes(3), PROMISED))
     # 24 GPUs: 8 and 8 are promised, and the other 8 are divided in three: the share of a is 11, that of c is 2
     assert [tiers[f"a{i}"] for i in range(8)] == [
-        *[Tier.GUARANTEED] * 4, Tier.SHARE, Tier.CROSSING, Tier.BORROWED, Tier.BORROWED,
-    ]  # fmt: skip
+        *[Tier.GUARANTEED] * 4,
+        Tier.SHARE,
+        Tier.CROSSING,
+        Tier.BORROWED,
+        Tier.BORROWED,
+    ]
     assert [tiers[f"c{i}"] for i in range(3)] == [Tier.SHARE, Tier.BORROWED, Tier.BORROWED]
 
 
@@ -44,8 +48,11 @@ def test_running_work_ranks_first_by_priority_then_start() -> None:
     rivals = [waits(f"b{i}", "b") for i in range(6)]
     tiers = tiers_of(snapshot(late, early, high, higher, *rivals, member("x").nodes(2), PROMISED))
     assert [tiers[name] for name in ("high", "early", "late", "higher")] == [
-        Tier.GUARANTEED, Tier.GUARANTEED, Tier.BORROWED, Tier.BORROWED,
-    ]  # fmt: skip
+        Tier.GUARANTEED,
+        Tier.GUARANTEED,
+        Tier.BORROWED,
+        Tier.BORROWED,
+    ]
 
 
 def test_a_unit_that_takes_its_leaf_from_below_its_share_to_above_it_crosses() -> None:
@@ -59,12 +66,16 @@ def test_a_unit_too_large_for_what_is_left_of_the_share_leaves_it_to_a_smaller_o
     line = [waits("large", "a", 16).since(90), waits("small", "a", 4).since(60), waits("smaller", "a", 2).since(30)]
     world = snapshot(*line, *rivals, member("x").nodes(2), tree(a={}, c={}))  # the share of a is 8
     assert [tiers_of(world)[name] for name in ("large", "small", "smaller")] == [
-        Tier.CROSSING, Tier.SHARE, Tier.SHARE,
-    ]  # fmt: skip
+        Tier.CROSSING,
+        Tier.SHARE,
+        Tier.SHARE,
+    ]
     behind_a_block = tiers_of(world, block=True)
     assert [behind_a_block[name] for name in ("large", "small", "smaller")] == [
-        Tier.CROSSING, Tier.BORROWED, Tier.BORROWED,
-    ]  # fmt: skip
+        Tier.CROSSING,
+        Tier.BORROWED,
+        Tier.BORROWED,
+    ]
 
 
 @pytest.mark.parametrize(

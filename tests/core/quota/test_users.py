@@ -32,10 +32,15 @@ def test_attributes_are_limits_for_each_user_and_for_some_by_name() -> None:
 @pytest.mark.parametrize(
     "attributes",
     [
-        {USER_MAX: "8"}, {USER_MAX: "["}, {USER_MAX: '{"cpu": "many"}'}, {USER_MAX: '{"cpu": -1}'},
-        {USER_MAX_BY_NAME: '{"alice": 8}'}, {USER_MAX_BY_NAME: '{"": {}}'}, {USER_MAX_BY_NAME: '{"a": {"cpu": []}}'},
+        {USER_MAX: "8"},
+        {USER_MAX: "["},
+        {USER_MAX: '{"cpu": "many"}'},
+        {USER_MAX: '{"cpu": -1}'},
+        {USER_MAX_BY_NAME: '{"alice": 8}'},
+        {USER_MAX_BY_NAME: '{"": {}}'},
+        {USER_MAX_BY_NAME: '{"a": {"cpu": []}}'},
     ],
-)  # fmt: skip
+)
 def test_bad_limits_name_their_attribute(attributes: dict[str, str]) -> None:
     (name,) = attributes
     with pytest.raises(BadQuantity, match=name):

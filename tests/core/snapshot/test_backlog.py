@@ -72,21 +72,42 @@ def test_units_alike_wait_by_turn_whenever_they_came() -> None:
 
 
 ALIKE: dict[str, Any] = {  # another value for each field that a decision asks a waiting unit about
-    "components": (Component("worker", 2, Amounts.of({"cpu": 1})),), "leaf": "root/b", "priority": 3,
+    "components": (Component("worker", 2, Amounts.of({"cpu": 1})),),
+    "leaf": "root/b",
+    "priority": 3,
     "preemptible": False,
-    "affinity_groups": (AffinityGroup("g", frozenset({"x"})),), "tolerations": (Toleration("k"),), "needs_kind": "g/K",
-    "excluded": frozenset({"x"}), "avoid": frozenset({"y"}), "preferences": (("x", 1),),
-    "topology": "rack", "held": True, "suspended": True,
-}  # fmt: skip
+    "affinity_groups": (AffinityGroup("g", frozenset({"x"})),),
+    "tolerations": (Toleration("k"),),
+    "needs_kind": "g/K",
+    "excluded": frozenset({"x"}),
+    "avoid": frozenset({"y"}),
+    "preferences": (("x", 1),),
+    "topology": "rack",
+    "held": True,
+    "suspended": True,
+}
 ODD: dict[str, Any] = {
-    "backoff_until": 1.0, "claim": Claim("x", 1.0), "head": Nomination("x", 1.0, 2.0),
-}  # fmt: skip
+    "backoff_until": 1.0,
+    "claim": Claim("x", 1.0),
+    "head": Nomination("x", 1.0, 2.0),
+}
 TURN = {"id", "name", "enqueued_at"}
 OF_THE_HELD = {"held_why", "waits_turn", "release_helps"}
 NOT_ASKED = {  # of a waiting unit that is not odd
-    "created_at", "member", "placed_at", "share_until", "visible", "failed_why", "attempts", "seats", "checkpoint_at",
-    "generation", "phase", "leaving_at", "leaving_s",
-}  # fmt: skip
+    "created_at",
+    "member",
+    "placed_at",
+    "share_until",
+    "visible",
+    "failed_why",
+    "attempts",
+    "seats",
+    "checkpoint_at",
+    "generation",
+    "phase",
+    "leaving_at",
+    "leaving_s",
+}
 EACH_IS_ASKED = {"user", "walltime_s"}
 
 

@@ -133,10 +133,15 @@ def batch_job(parallelism: int) -> Body:
     limits = {"nvidia.com/gpu": "1"}
     container = {"name": "c", "image": "i", "resources": {"limits": limits}}
     return {
-        "apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "one", "namespace": "default"},
-        "spec": {"parallelism": parallelism, "completions": 50,
-                 "template": {"spec": {"restartPolicy": "Never", "containers": [container]}}},
-    }  # fmt: skip
+        "apiVersion": "batch/v1",
+        "kind": "Job",
+        "metadata": {"name": "one", "namespace": "default"},
+        "spec": {
+            "parallelism": parallelism,
+            "completions": 50,
+            "template": {"spec": {"restartPolicy": "Never", "containers": [container]}},
+        },
+    }
 
 
 async def test_a_batch_job_says_that_it_left_its_queue_and_is_not_made_larger(hub: Hub) -> None:

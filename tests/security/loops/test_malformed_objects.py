@@ -24,12 +24,22 @@ from tests.security.loops.malformed import mutants
 AT_ONCE = 40
 SAMPLE = int(os.environ.get("FLEET_MUTANTS", "120"))  # of a kind; of more a sample, always the same
 ANNOTATIONS = {
-    "fleet.io/users": "5", "fleet.io/hold": "x", "fleet.io/attempt": "9" * 400, "fleet.io/retries": "[5, {}]",
-    "fleet.io/backoff-limit": "-", "fleet.io/enqueued-at": "yesterday", "fleet.io/checkpoint-at": "9" * 30,
-    "fleet.io/required-topology": "a b", "fleet.io/force-removal": "1", "fleet.io/potential-nodes": "{",
-    "kube-queue/quota-fullname": "root/none", "kube-queue/max-depth": "9" * 400, "fleet.io/policy": "Foo x/y/z",
-    "fleet.io/policy-generation": "x", "fleet.io/domain": "x",
-}  # fmt: skip
+    "fleet.io/users": "5",
+    "fleet.io/hold": "x",
+    "fleet.io/attempt": "9" * 400,
+    "fleet.io/retries": "[5, {}]",
+    "fleet.io/backoff-limit": "-",
+    "fleet.io/enqueued-at": "yesterday",
+    "fleet.io/checkpoint-at": "9" * 30,
+    "fleet.io/required-topology": "a b",
+    "fleet.io/force-removal": "1",
+    "fleet.io/potential-nodes": "{",
+    "kube-queue/quota-fullname": "root/none",
+    "kube-queue/max-depth": "9" * 400,
+    "fleet.io/policy": "Foo x/y/z",
+    "fleet.io/policy-generation": "x",
+    "fleet.io/domain": "x",
+}
 
 
 def kind_of(world: World, body: Body) -> Any:
@@ -75,7 +85,8 @@ async def good_world(world: World) -> None:
     await world.apply(
         {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "good", "namespace": "default"}, "data": {}},
         {
-            "apiVersion": "policy.one.alibabacloud.com/v1alpha1", "kind": "OverridePolicy",
+            "apiVersion": "policy.one.alibabacloud.com/v1alpha1",
+            "kind": "OverridePolicy",
             "metadata": {"name": "good", "namespace": "kube-system"},
             "spec": {
                 "resourceSelectors": [{"apiVersion": "kubeflow.org/v1", "kind": "PyTorchJob", "name": "nobody"}],
@@ -85,10 +96,13 @@ async def good_world(world: World) -> None:
             },
         },
         {
-            "apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": "good"}, "value": 3,
+            "apiVersion": "scheduling.k8s.io/v1",
+            "kind": "PriorityClass",
+            "metadata": {"name": "good"},
+            "value": 3,
             "globalDefault": False,
         },
-    )  # fmt: skip
+    )
     await world.apply(pytorchjob("good"), pytorchjob("good", namespace="team-b"))
     await world.running("good")
 
@@ -125,9 +139,19 @@ def everybody_tells(world: World) -> None:
 
 
 KINDS = (
-    "PyTorchJob", "ResourceBinding", "QueueUnit", "Queue", "PropagationPolicy", "OverridePolicy", "Cluster",
-    "ConfigMap", "PriorityClass", "Event", "Namespace", "CustomResourceDefinition",
-)  # fmt: skip
+    "PyTorchJob",
+    "ResourceBinding",
+    "QueueUnit",
+    "Queue",
+    "PropagationPolicy",
+    "OverridePolicy",
+    "Cluster",
+    "ConfigMap",
+    "PriorityClass",
+    "Event",
+    "Namespace",
+    "CustomResourceDefinition",
+)
 
 
 async def stands_beside(kind: str, only: list[tuple[str, Body]] | None = None) -> None:

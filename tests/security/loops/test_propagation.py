@@ -95,14 +95,25 @@ async def test_a_binding_that_somebody_forged_copies_no_credentials() -> None:
         assert secret is not None
         for namespace in ("default", "fleet-system"):
             forged = thing(
-                "work.karmada.io/v1alpha2", "ResourceBinding", "member-cfa-secret", namespace,
-                spec={"clusters": [{"name": "cfb"}], "resource": {
-                    "apiVersion": "v1", "kind": "Secret", "name": "member-cfa", "namespace": "fleet-system",
-                    "uid": secret["metadata"]["uid"]}},
-            )  # fmt: skip
+                "work.karmada.io/v1alpha2",
+                "ResourceBinding",
+                "member-cfa-secret",
+                namespace,
+                spec={
+                    "clusters": [{"name": "cfb"}],
+                    "resource": {
+                        "apiVersion": "v1",
+                        "kind": "Secret",
+                        "name": "member-cfa",
+                        "namespace": "fleet-system",
+                        "uid": secret["metadata"]["uid"],
+                    },
+                },
+            )
             forged["metadata"]["annotations"] = {
-                "fleet.io/policy": "ClusterPropagationPolicy x", "fleet.io/attempt": "1",
-            }  # fmt: skip
+                "fleet.io/policy": "ClusterPropagationPolicy x",
+                "fleet.io/attempt": "1",
+            }
             await world.apply(forged)
         await settle(10)
         assert not world.members.by_name["cfb"].objects

@@ -88,18 +88,32 @@ def add_hooks(place: Place, body: Body) -> None:
 
 def _jobset(place: Place) -> None:
     config = place.file(_own_certificates(place, "config.jobset.x-k8s.io/v1alpha1"))
-    place.run("jobset", [
-        f"--kubeconfig={place.member.kubeconfig}", f"--config={config}", "--metrics-bind-address=0",
-        f"--health-probe-bind-address=127.0.0.1:{place.health}", "--leader-elect=false",
-    ], ready=place.hook("/validate--v1-pod"))  # fmt: skip
+    place.run(
+        "jobset",
+        [
+            f"--kubeconfig={place.member.kubeconfig}",
+            f"--config={config}",
+            "--metrics-bind-address=0",
+            f"--health-probe-bind-address=127.0.0.1:{place.health}",
+            "--leader-elect=false",
+        ],
+        ready=place.hook("/validate--v1-pod"),
+    )
 
 
 def _lws(place: Place) -> None:
     config = place.file(_own_certificates(place, "config.lws.x-k8s.io/v1alpha1"))
-    place.run("cmd", [
-        f"--kubeconfig={place.member.kubeconfig}", f"--config={config}", "--metrics-bind-address=0",
-        f"--health-probe-bind-address=127.0.0.1:{place.health}", "--leader-elect=false",
-    ], ready=place.hook("/validate--v1-pod"))  # fmt: skip
+    place.run(
+        "cmd",
+        [
+            f"--kubeconfig={place.member.kubeconfig}",
+            f"--config={config}",
+            "--metrics-bind-address=0",
+            f"--health-probe-bind-address=127.0.0.1:{place.health}",
+            "--leader-elect=false",
+        ],
+        ready=place.hook("/validate--v1-pod"),
+    )
 
 
 def _own_certificates(place: Place, group: str) -> Body:
@@ -116,10 +130,16 @@ def _mpi(place: Place) -> None:
     a time, and a second test run waits here for the first."""
     place.member.add_namespace("mpi-operator")
     claim_port(MPI_HEALTH)
-    place.run("mpi-operator", [
-        f"--kubeConfig={place.member.kubeconfig}", "--lock-namespace=mpi-operator",
-        "--kube-api-qps=500", "--kube-api-burst=1000",
-    ], ready=f"http://127.0.0.1:{MPI_HEALTH}/healthz")  # fmt: skip
+    place.run(
+        "mpi-operator",
+        [
+            f"--kubeConfig={place.member.kubeconfig}",
+            "--lock-namespace=mpi-operator",
+            "--kube-api-qps=500",
+            "--kube-api-burst=1000",
+        ],
+        ready=f"http://127.0.0.1:{MPI_HEALTH}/healthz",
+    )
 
 
 def _kuberay(place: Place) -> None:
@@ -128,10 +148,19 @@ def _kuberay(place: Place) -> None:
     dashboards = f"http://127.0.0.1:{place.webhook}"
     command = [sys.executable, "-m", "tests.testbed.operators.ray_dashboard", member.kubeconfig, place.webhook]
     member.run("ray-dashboards", command, {"PYTHONPATH": str(REPOSITORY)}, ready=dashboards)
-    place.run("ray-operator", [
-        f"--kubeconfig={member.kubeconfig}", "--metrics-addr=0", "--enable-leader-election=false",
-        f"--health-probe-bind-address=127.0.0.1:{place.health}", "--qps=500", "--burst=1000",
-    ], environment={"HTTP_PROXY": dashboards}, ready=f"http://127.0.0.1:{place.health}/readyz")  # fmt: skip
+    place.run(
+        "ray-operator",
+        [
+            f"--kubeconfig={member.kubeconfig}",
+            "--metrics-addr=0",
+            "--enable-leader-election=false",
+            f"--health-probe-bind-address=127.0.0.1:{place.health}",
+            "--qps=500",
+            "--burst=1000",
+        ],
+        environment={"HTTP_PROXY": dashboards},
+        ready=f"http://127.0.0.1:{place.health}/readyz",
+    )
 
 
 def _trainer(place: Place) -> None:
@@ -140,11 +169,16 @@ def _trainer(place: Place) -> None:
     member = place.member
     member.add_namespace("kubeflow-system")
     member.add_certificates("kubeflow-system", "kubeflow-trainer-webhook-cert", Path("/tmp"))
-    place.run("trainer-controller-manager", [
-        f"--kubeconfig={member.kubeconfig}", f"--health-probe-bind-address=127.0.0.1:{place.health}",
-        f"--webhook-server-port={place.webhook}",
-    ], environment={"TMPDIR": str(member.folder)},
-        ready=place.hook("/validate-trainer-kubeflow-org-v1alpha1-trainjob"))  # fmt: skip
+    place.run(
+        "trainer-controller-manager",
+        [
+            f"--kubeconfig={member.kubeconfig}",
+            f"--health-probe-bind-address=127.0.0.1:{place.health}",
+            f"--webhook-server-port={place.webhook}",
+        ],
+        environment={"TMPDIR": str(member.folder)},
+        ready=place.hook("/validate-trainer-kubeflow-org-v1alpha1-trainjob"),
+    )
 
 
 OPERATORS: dict[str, Callable[[Place], None]] = {

@@ -18,17 +18,21 @@ LEFT_BEHIND = "5s"  # instead of 5 min: a gang that gets room in the middle of a
 KUEUE_CONVERTED = ("localqueues", "clusterqueues", "workloads", "cohorts", "multikueueclusters")
 # What a kubelet does and kwok does not: a pod ends before it goes. Kueue counts the pods of a group that have ended.
 ENDS_BEFORE_IT_GOES = {
-    "apiVersion": "kwok.x-k8s.io/v1alpha1", "kind": "Stage", "metadata": {"name": "pod-ends-before-it-goes"},
+    "apiVersion": "kwok.x-k8s.io/v1alpha1",
+    "kind": "Stage",
+    "metadata": {"name": "pod-ends-before-it-goes"},
     "spec": {
         "resourceRef": {"apiGroup": "v1", "kind": "Pod"},
-        "selector": {"matchExpressions": [
-            {"key": ".metadata.deletionTimestamp", "operator": "Exists"},
-            {"key": ".status.phase", "operator": "In", "values": ["Pending", "Running"]},
-        ]},
+        "selector": {
+            "matchExpressions": [
+                {"key": ".metadata.deletionTimestamp", "operator": "Exists"},
+                {"key": ".status.phase", "operator": "In", "values": ["Pending", "Running"]},
+            ]
+        },
         "weight": 1,  # of the stages that match, this one
         "next": {"statusTemplate": "phase: Failed\n"},
     },
-}  # fmt: skip
+}
 
 
 def start_koordinator(member: RealMember) -> None:
@@ -41,11 +45,20 @@ def start_koordinator(member: RealMember) -> None:
     path = member.folder / "koordinator.json"
     path.write_text(json.dumps(_koordinator(config, str(member.kubeconfig))))
     port = free_port()
-    member.run("scheduler", [
-        built("koordinator").binary("koord-scheduler"), f"--config={path}", "--address=127.0.0.1", f"--port={port}",
-        "--bind-address=127.0.0.1", f"--secure-port={free_port()}", "--authentication-skip-lookup=true",
-        f"--pod-max-in-unschedulable-pods-duration={LEFT_BEHIND}",
-    ], ready=f"http://127.0.0.1:{port}/healthz")  # fmt: skip
+    member.run(
+        "scheduler",
+        [
+            built("koordinator").binary("koord-scheduler"),
+            f"--config={path}",
+            "--address=127.0.0.1",
+            f"--port={port}",
+            "--bind-address=127.0.0.1",
+            f"--secure-port={free_port()}",
+            "--authentication-skip-lookup=true",
+            f"--pod-max-in-unschedulable-pods-duration={LEFT_BEHIND}",
+        ],
+        ready=f"http://127.0.0.1:{port}/healthz",
+    )
 
 
 def start_coscheduling(member: RealMember) -> None:
@@ -57,11 +70,18 @@ def start_coscheduling(member: RealMember) -> None:
     config["clientConnection"] = {"kubeconfig": str(member.kubeconfig), "qps": 1000, "burst": 2000}
     path, port = member.folder / "coscheduling.json", free_port()
     path.write_text(json.dumps(config))
-    member.run("scheduler", [
-        built("coscheduling").binary("scheduler"), f"--config={path}", "--bind-address=127.0.0.1",
-        f"--secure-port={port}", "--authentication-skip-lookup=true",
-        f"--pod-max-in-unschedulable-pods-duration={LEFT_BEHIND}",
-    ], ready=f"https://127.0.0.1:{port}/readyz")  # fmt: skip
+    member.run(
+        "scheduler",
+        [
+            built("coscheduling").binary("scheduler"),
+            f"--config={path}",
+            "--bind-address=127.0.0.1",
+            f"--secure-port={port}",
+            "--authentication-skip-lookup=true",
+            f"--pod-max-in-unschedulable-pods-duration={LEFT_BEHIND}",
+        ],
+        ready=f"https://127.0.0.1:{port}/readyz",
+    )
 
 
 def start_volcano(member: RealMember) -> None:
@@ -72,10 +92,17 @@ def start_volcano(member: RealMember) -> None:
     member.add_namespace("volcano-system")
     for part in ("scheduler", "controller-manager"):
         port = free_port()
-        member.run(f"volcano-{part}", [
-            built("volcano").binary(part), f"--kubeconfig={member.kubeconfig}", "--leader-elect=false",
-            "--enable-healthz=true", f"--healthz-address=127.0.0.1:{port}",
-        ], ready=f"http://127.0.0.1:{port}/healthz")  # fmt: skip
+        member.run(
+            f"volcano-{part}",
+            [
+                built("volcano").binary(part),
+                f"--kubeconfig={member.kubeconfig}",
+                "--leader-elect=false",
+                "--enable-healthz=true",
+                f"--healthz-address=127.0.0.1:{port}",
+            ],
+            ready=f"http://127.0.0.1:{port}/healthz",
+        )
 
 
 def start_kueue(member: RealMember) -> None:
@@ -105,8 +132,11 @@ def start_kueue(member: RealMember) -> None:
     stage = member.folder / "pod-ends-before-it-goes.json"
     stage.write_text(json.dumps(ENDS_BEFORE_IT_GOES))
     member.stages.append(stage)
-    place.run("kueue", [f"--kubeconfig={member.kubeconfig}", f"--config={place.file(settings)}"],
-              ready=f"http://127.0.0.1:{place.health}/readyz")  # fmt: skip
+    place.run(
+        "kueue",
+        [f"--kubeconfig={member.kubeconfig}", f"--config={place.file(settings)}"],
+        ready=f"http://127.0.0.1:{place.health}/readyz",
+    )
 
 
 def _definitions(bodies: Sequence[Body]) -> list[Body]:

@@ -32,14 +32,18 @@ def files(tmp_path: Path) -> list[Path]:
     (tmp_path / "one").mkdir()
     (tmp_path / "one" / "token").write_text("from-a-file\n")
     first = written(
-        tmp_path / "one" / "config", clusters={"c": {"server": "https://first:1"}},
-        users={"u": {"tokenFile": "token"}}, contexts={"a": {"cluster": "c", "user": "u", "namespace": "team"}},
-    )  # fmt: skip
+        tmp_path / "one" / "config",
+        clusters={"c": {"server": "https://first:1"}},
+        users={"u": {"tokenFile": "token"}},
+        contexts={"a": {"cluster": "c", "user": "u", "namespace": "team"}},
+    )
     second = written(
-        tmp_path / "two" / "config", "b", clusters={"c": {"server": "https://second:2"}, "d": {"server": "https://d:3"}},
+        tmp_path / "two" / "config",
+        "b",
+        clusters={"c": {"server": "https://second:2"}, "d": {"server": "https://d:3"}},
         users={"u": {"token": "second"}, "v": {"username": "ann", "password": "se:cret"}},
         contexts={"a": {"cluster": "d", "user": "v"}, "b": {"cluster": "d", "user": "v"}},
-    )  # fmt: skip
+    )
     return [first, tmp_path / "none", second]
 
 
@@ -47,9 +51,13 @@ def files(tmp_path: Path) -> list[Path]:
 def test_several_files_mean_what_kubectl_takes_them_for(files: list[Path], context: str | None) -> None:
     chosen = ["--context", context] if context else []
     done = subprocess.run(
-        ["kubectl", "config", "view", "--minify", "--raw", "-o", "json", *chosen], capture_output=True, text=True,
-        check=True, timeout=60, env={**os.environ, "KUBECONFIG": os.pathsep.join(map(str, files))},
-    )  # fmt: skip
+        ["kubectl", "config", "view", "--minify", "--raw", "-o", "json", *chosen],
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=60,
+        env={**os.environ, "KUBECONFIG": os.pathsep.join(map(str, files))},
+    )
     said = json.loads(done.stdout)
     user = said["users"][0]["user"]
     found = load(files, context=context)
@@ -69,9 +77,12 @@ def test_a_name_with_a_password_is_basic_and_a_token_counts_more(files: list[Pat
 def test_every_field_of_a_cluster_is_a_value(tmp_path: Path) -> None:
     (tmp_path / "ca.crt").write_bytes(b"authority")
     cluster = {
-        "server": "https://x/", "certificate-authority": "ca.crt", "tls-server-name": "y",
-        "insecure-skip-tls-verify": True, "proxy-url": "http://proxy:3128",
-    }  # fmt: skip
+        "server": "https://x/",
+        "certificate-authority": "ca.crt",
+        "tls-server-name": "y",
+        "insecure-skip-tls-verify": True,
+        "proxy-url": "http://proxy:3128",
+    }
     path = written(tmp_path / "config", "a", clusters={"c": cluster}, contexts={"a": {"cluster": "c"}})
     assert load([path]) == Access(
         "https://x", ca=b"authority", insecure=True, server_name="y", proxy="http://proxy:3128", context="a"
@@ -90,15 +101,18 @@ def test_every_field_of_a_cluster_is_a_value(tmp_path: Path) -> None:
         ({}, {"tokenFile": "\x00"}, "users[0].user.tokenFile"),
         ({}, {"username": True}, "users[0].user.username"),
     ],
-)  # fmt: skip
+)
 def test_a_value_of_another_type_is_refused_with_its_field(
     tmp_path: Path, cluster: dict[str, Any], user: dict[str, Any], field: str
 ) -> None:
     (tmp_path / "bytes").write_bytes(b"\xff\xfe")
     path = written(
-        tmp_path / "config", "a", clusters={"c": {"server": "https://x", **cluster}}, users={"u": user},
+        tmp_path / "config",
+        "a",
+        clusters={"c": {"server": "https://x", **cluster}},
+        users={"u": user},
         contexts={"a": {"cluster": "c", "user": "u"}},
-    )  # fmt: skip
+    )
     with pytest.raises(BadKubeconfig) as refused:
         load([path])
     assert refused.value.field == field

@@ -59,9 +59,18 @@ class Group:
         unit = candidate.unit
         rank = Rank(*(int(candidate.tier <= bound) for bound in (Tier.GUARANTEED, Tier.SHARE, Tier.CROSSING)))
         return Group(
-            (unit,), (unit.id,), candidate.shape, candidate.eligibility, candidate.request, candidate.block, unit.leaf,
-            unit.priority, unit.preemptible, rank, candidate.account != unit.leaf,
-        )  # fmt: skip
+            (unit,),
+            (unit.id,),
+            candidate.shape,
+            candidate.eligibility,
+            candidate.request,
+            candidate.block,
+            unit.leaf,
+            unit.priority,
+            unit.preemptible,
+            rank,
+            candidate.account != unit.leaf,
+        )
 
     @cached_property
     def timed(self) -> bool:
@@ -99,7 +108,7 @@ class Group:
         tier = Tier.SHARE if self.leaf is None else self.rank.tier(index)
         return Candidate(
             self.units[index], self.shape, self.eligibility, self.request, self.block, tier, self.account(index)
-        )  # fmt: skip
+        )
 
     def next(self, start: int, end: int, skip: Container[str]) -> int:
         """The first index from `start` on, below `end`, whose unit is not to skip; else `end`."""

@@ -54,8 +54,13 @@ class Policies:
 
     def of(self, unit: Unit) -> Eligibility:
         key = (
-            unit.affinity_groups, unit.tolerations, unit.needs_kind, unit.excluded, unit.avoid, unit.preferences,
-        )  # fmt: skip
+            unit.affinity_groups,
+            unit.tolerations,
+            unit.needs_kind,
+            unit.excluded,
+            unit.avoid,
+            unit.preferences,
+        )
         found = self._found.get(key)
         if found is None:
             found = self._found[key] = self._make(unit)

@@ -266,9 +266,13 @@ def quota_reason(refusal: Refusal) -> Reason:
     else:
         code = Code.MAX_JOBS if refusal.resource == MAX_JOBS else Code.QUOTA_EXHAUSTED
     numbers: dict[str, str | int] = {
-        "node": refusal.node, "resource": refusal.resource.removeprefix(FIRM), "request": refusal.request,
-        "used": refusal.used - refusal.kept, "max": refusal.max, "short": refusal.short,
-    }  # fmt: skip
+        "node": refusal.node,
+        "resource": refusal.resource.removeprefix(FIRM),
+        "request": refusal.request,
+        "used": refusal.used - refusal.kept,
+        "max": refusal.max,
+        "short": refusal.short,
+    }
     if refusal.user:
         numbers["user"] = refusal.user
     if refusal.fleet:

@@ -67,9 +67,12 @@ class _Serving:
     bound."""
 
     def __init__(
-        self, profile: Profile, started: Container[str], barred: Container[str],
+        self,
+        profile: Profile,
+        started: Container[str],
+        barred: Container[str],
         spans: Callable[[Sequence[tuple[Candidate, str]]], Sequence[Span]] | None,
-    ) -> None:  # fmt: skip
+    ) -> None:
         self._spans = spans
         self.done = Pass()
         self._profile = profile
@@ -223,9 +226,13 @@ def settle(
         started = {candidate.unit.id for candidate, _ in placed} | situation.new
         before = tuple(placed)
         done = place(
-            profile, situation.groups, situation.chosen.heads, started, out,
+            profile,
+            situation.groups,
+            situation.chosen.heads,
+            started,
+            out,
             lambda new, before=before: situation.spans((*before, *new)),  # type: ignore[misc]
-        )  # fmt: skip
+        )
         placed += done.placed
         if not placed or (laid_out and not done.placed):
             break

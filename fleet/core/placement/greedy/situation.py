@@ -167,9 +167,19 @@ def sort(snapshot: Snapshot, now: float) -> Situation:
     layout = lay_out(free, coming, space)
     lost = frozenset(unit for units in layout.lost.values() for unit in units)
     return Situation(
-        snapshot, now, space, found.nevers, found.groups, found.reasons, free, coming, lost, layout.rooms, found.usage,
+        snapshot,
+        now,
+        space,
+        found.nevers,
+        found.groups,
+        found.reasons,
+        free,
+        coming,
+        lost,
+        layout.rooms,
+        found.usage,
         found.entitled,
-    )  # fmt: skip
+    )
 
 
 def with_claims(situation: Situation) -> Situation:

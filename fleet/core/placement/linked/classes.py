@@ -112,10 +112,17 @@ class Classes:
             return None
         beside = self._beside(unit, candidate.tier)
         return Key(
-            unit.leaf, self._account(candidate.account), band, age_bucket(unit, self._now), candidate.shape,
-            candidate.eligibility.number, self._links.get(unit.id, 0), unit.preemptible, beside,
+            unit.leaf,
+            self._account(candidate.account),
+            band,
+            age_bucket(unit, self._now),
+            candidate.shape,
+            candidate.eligibility.number,
+            self._links.get(unit.id, 0),
+            unit.preemptible,
+            beside,
             unit.id if unit.id in self._heads else "",
-        )  # fmt: skip
+        )
 
     def _beside(self, unit: Unit, tier: Tier) -> Beside:
         profile, waiting = self._profile, self._waiting

@@ -40,9 +40,14 @@ Charged = tuple[str | None, Amounts]  # an account, and the request of one gang
 
 
 def quota_rows(
-    classes: Sequence[GangClass], charged: Iterable[tuple[int, Charged]], usage: Usage,
-    room: Callable[[str, str], int | None], known: Sequence[int] = (), about: str = "", head: int = -1,
-) -> list[Row]:  # fmt: skip
+    classes: Sequence[GangClass],
+    charged: Iterable[tuple[int, Charged]],
+    usage: Usage,
+    room: Callable[[str, str], int | None],
+    known: Sequence[int] = (),
+    about: str = "",
+    head: int = -1,
+) -> list[Row]:
     """A row for each node and resource of which the classes in `charged`, by number, could exceed the `room` (None: no
     limit). No row forbids the `known` answer."""
     terms: dict[tuple[str, str], list[tuple[int, int]]] = {}

@@ -127,9 +127,13 @@ class Reclaim:
         cut = ""
         for number, candidate in enumerate(preemptors):
             alike = (
-                candidate.account, candidate.tier, candidate.unit.priority, candidate.shape,
-                candidate.eligibility.number, candidate.unit.preemptible,
-            )  # fmt: skip
+                candidate.account,
+                candidate.tier,
+                candidate.unit.priority,
+                candidate.shape,
+                candidate.eligibility.number,
+                candidate.unit.preemptible,
+            )
             cut = self._spent(number, 0 if alike in hopeless else len(hopeless))
             if cut:
                 break
@@ -248,9 +252,14 @@ def _with_claims(situation: Situation, found: Found) -> Situation:
     groups, behind = behind_claims(situation.groups, claims)
     heads = tuple(head for head in situation.chosen.heads if head.candidate.unit.id not in new)
     return replace(
-        situation, usage=usage, groups=groups, behind=[*situation.behind, *behind], claims=(*situation.claims, *claims),
-        new=new, chosen=replace(situation.chosen, heads=heads),
-    ).reserving_beside([eviction.unit for eviction in found.evictions])  # fmt: skip
+        situation,
+        usage=usage,
+        groups=groups,
+        behind=[*situation.behind, *behind],
+        claims=(*situation.claims, *claims),
+        new=new,
+        chosen=replace(situation.chosen, heads=heads),
+    ).reserving_beside([eviction.unit for eviction in found.evictions])
 
 
 def _preemptors(

@@ -66,8 +66,10 @@ class Site:
         free = [pool.counts for pool in self._member.pools]
         found = [*self._nodes(free), *self._loose()]
         groups: Counter[tuple[tuple[bool, ...], str, bool, Vector]] = Counter()
-        sides = (*((pool, left, False) for pool, left in zip(self._member.pools, free, strict=True)),
-                 *((pool, pool.counts, True) for pool in self._member.potential))  # fmt: skip
+        sides = (
+            *((pool, left, False) for pool, left in zip(self._member.pools, free, strict=True)),
+            *((pool, pool.counts, True) for pool in self._member.potential),
+        )
         for pool, left, potential in sides:
             takes, domain = self._of(pool)
             for amounts, nodes in left.items():
@@ -239,11 +241,16 @@ def _question_about(
             state.space.reached.add("cells")
             return [], None
     return works, VictimProblem(
-        tuple(victims), tuple(sites), tuple(rows), tuple(places), tuple(demands), tuple(gangs),
+        tuple(victims),
+        tuple(sites),
+        tuple(rows),
+        tuple(places),
+        tuple(demands),
+        tuple(gangs),
         tuple(len(alike.candidates) for alike in wanting),
         tuple(sorted({gang for gang, part in parts if part.topology})),
         hint=tuple(number for number, work in enumerate(works) if work.unit.id in needed),
-    )  # fmt: skip
+    )
 
 
 def _lacking(state: State, candidates: Sequence[Candidate]) -> Lacking:

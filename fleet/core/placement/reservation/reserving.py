@@ -91,9 +91,16 @@ class Releases:
     which room is kept, with their members: such a unit counts as running from now on."""
 
     def __init__(
-        self, snapshot: Snapshot, space: Space, usage: Usage | None, now: float, claims: Pairs,
-        leaving: Iterable[str] = (), users: Iterable[str] = (), holding: Sequence[Release] | None = None,
-    ) -> None:  # fmt: skip
+        self,
+        snapshot: Snapshot,
+        space: Space,
+        usage: Usage | None,
+        now: float,
+        claims: Pairs,
+        leaving: Iterable[str] = (),
+        users: Iterable[str] = (),
+        holding: Sequence[Release] | None = None,
+    ) -> None:
         """`leaving`: units that this plan evicts, which end now. `users`: users whose caps matter; work of all others
         is added up by leaf. `holding`: all units that hold room or quota; None: not read yet."""
         self._snapshot = snapshot
@@ -275,9 +282,15 @@ class Reserving:
         return [self._now, *(sorted([*self.releases.ends, *more]) if more else self.releases.ends)]
 
     def _at(
-        self, head: Head, member: str, at: float, before: float, since: float, new: Sequence[Release],
+        self,
+        head: Head,
+        member: str,
+        at: float,
+        before: float,
+        since: float,
+        new: Sequence[Release],
         ahead: Sequence[Span],
-    ) -> Span | None:  # fmt: skip
+    ) -> Span | None:
         """The reservation at a time; None without room or quota for it then."""
         mine, candidate, releases = self._space.shapes[head.candidate.shape], head.candidate, self.releases
         stay = [release for release in new if release.end > at]

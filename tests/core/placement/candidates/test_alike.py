@@ -34,9 +34,7 @@ def crowds(draw: st.DrawFn) -> Snapshot:
             name = f"u{kind}-{number}"
             waited = draw(st.sampled_from((-9, 0, 1, 60, 900, 9000, 30_000)))
             user, walltime = draw(st.sampled_from(("", "ann", "bob"))), draw(st.sampled_from((None, 300.0, 900.0)))
-            found[name] = replace(
-                first, id=name, name=name, enqueued_at=NOW - waited, user=user, walltime_s=walltime
-            )  # fmt: skip
+            found[name] = replace(first, id=name, name=name, enqueued_at=NOW - waited, user=user, walltime_s=walltime)
     there = {made.value.name: made.value for made in (draw(members(name)) for name in MEMBERS)}
     return Snapshot(draw(st.one_of(st.none(), trees())), found, there)
 

@@ -154,8 +154,9 @@ def test_behind_one_that_finds_no_place_in_a_strict_queue_the_others_are_asked_f
         unit("third").gang(1, gpu=2, cpu=4).queue("root/a").since(61),
         unit("other").gang(2, gpu=2, cpu=4).queue("root/b").since(64),
         unit("wide").gang(2, gpu=2, cpu=12).queue("root/b").since(62.5),
-        x, tree(a={"policy": "Block"}, b={}),
-    )  # fmt: skip
+        x,
+        tree(a={"policy": "Block"}, b={}),
+    )
     plan = decide(snapshot, now=NOW, seed=1, solver=CpSat())
     assert check(snapshot, plan, now=NOW) == ()
     assert len(plan.placements) == 5

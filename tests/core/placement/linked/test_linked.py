@@ -42,9 +42,17 @@ def profile_of(units: list[UnitBuilder], members: list[MemberBuilder]) -> tuple[
     for lot in Backlog.of(None, {made.value.id: made.value for made in units}).lots.values():
         first = lot.units[0]
         group = Group(
-            lot.units, lot.ids, space.number(first.components), policies.of(first), request_of(first), False,
-            first.leaf, first.priority, first.preemptible, Rank(0, len(lot.units), len(lot.units)),
-        )  # fmt: skip
+            lot.units,
+            lot.ids,
+            space.number(first.components),
+            policies.of(first),
+            request_of(first),
+            False,
+            first.leaf,
+            first.priority,
+            first.preemptible,
+            Rank(0, len(lot.units), len(lot.units)),
+        )
         groups.append(group)
     return Profile(free, quota, space), groups
 
@@ -110,8 +118,10 @@ def test_assumed_room_does_not_depend_on_the_order_of_units() -> None:
 
 @given(
     st.lists(st.tuples(st.integers(0, 8), st.integers(0, 3), st.sampled_from("ab"), st.integers(1, 3)), max_size=5),
-    st.integers(1, 5), st.integers(1, 3), st.integers(1, 6),
-)  # fmt: skip
+    st.integers(1, 5),
+    st.integers(1, 3),
+    st.integers(1, 6),
+)
 @settings(max_examples=100, deadline=None, derandomize=True)
 def test_gangs_alike_lie_the_same_laid_out_at_once_or_one_by_one(
     nodes: list[tuple[int, int, str, int]], gpus: int, pods: int, times: int

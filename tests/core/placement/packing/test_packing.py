@@ -32,8 +32,9 @@ Node = tuple[Vector, tuple[bool, ...]]
 KINDS = st.lists(st.tuples(st.tuples(st.integers(0, 5), st.integers(0, 4)), st.integers(0, 3)), min_size=1, max_size=3)
 NODES = st.lists(
     st.tuples(st.tuples(st.integers(-1, 8), st.integers(0, 6)), st.lists(st.booleans(), min_size=3, max_size=3)),
-    min_size=1, max_size=4,
-)  # fmt: skip
+    min_size=1,
+    max_size=4,
+)
 
 
 @settings(max_examples=300, deadline=None)

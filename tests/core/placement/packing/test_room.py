@@ -151,8 +151,12 @@ def test_the_checkers_packer_agrees_with_trying_everything(
 def test_gangs_that_the_checker_accepts_together_do_fit_together(free: list[int], gangs: list[tuple[int, int]]) -> None:
     wanted = [Gang(str(i), ((pods, amounts(gpu=gpus, pods=1), NodeClaim()),)) for i, (pods, gpus) in enumerate(gangs)]
     refused = set(first_unpackable(Member("x", pools=(pool(*free),)), [], wanted))
-    pods = [((gpus,), (True,) * len(free)) for i, (count, gpus) in enumerate(gangs) if str(i) not in refused
-            for _ in range(count)]  # fmt: skip
+    pods = [
+        ((gpus,), (True,) * len(free))
+        for i, (count, gpus) in enumerate(gangs)
+        if str(i) not in refused
+        for _ in range(count)
+    ]
     assert packs(tuple((gpus,) for gpus in free), tuple(sorted(pods, reverse=True)))
 
 

@@ -69,10 +69,11 @@ def cheapest(world: Snapshot, owner: Unit) -> Cost | None:
     assert world.tree is not None and owner.leaf is not None
     tiers = tiers_of(world, NOW)
     able = [
-        u for u in world.units.values()
+        u
+        for u in world.units.values()
         if u.phase is Phase.PLACED
         and may_not_leave(world, Eviction(u.id, u.member or "", owner.id), (), tiers, NOW) is None
-    ]  # fmt: skip
+    ]
     gang = Gang(owner.id, tuple((part.replicas, part.requests, part.claim) for part in owner.components))
     best: Cost | None = None
     for size in range(len(able) + 1):

@@ -127,10 +127,12 @@ def random_world(rng: random.Random) -> Snapshot:
     All pods have 4 or 8 GPUs, and nodes whole or half: any packer packs them as well as can be."""
     units, members = crowded(rng, leaves="bccd", gpus=(4, 4, 8), pods=3, others=(0, 4, 8))
     owners = [
-        unit(f"owner{number}").gpus(rng.choice((4, 8)), pods=rng.randint(1, 2)).queue(f"root/{rng.choice('aab')}")
+        unit(f"owner{number}")
+        .gpus(rng.choice((4, 8)), pods=rng.randint(1, 2))
+        .queue(f"root/{rng.choice('aab')}")
         .since(9 - number)
         for number in range(rng.randint(2, 3))
-    ]  # fmt: skip
+    ]
     quota = tree(
         a={"min": {GPU: 24}}, b={"min": {GPU: rng.choice((0, 16))}}, c={}, d={"min": {GPU: rng.choice((0, 4))}}
     )

@@ -52,10 +52,18 @@ class Stream:
     in the inventory one cycle after they start. `seats`: the inventory says who shares a node."""
 
     def __init__(
-        self, members: dict[str, int], quota: QuotaTree | None, config: Config, small: Sequence[Small], *,
-        scheduler: Callable[[Sequence[tuple[int, str]], random.Random], str] = spread, seed: int = 0,
-        solver: Solver | None = None, seen_late: bool = False, seats: bool = True,
-    ) -> None:  # fmt: skip
+        self,
+        members: dict[str, int],
+        quota: QuotaTree | None,
+        config: Config,
+        small: Sequence[Small],
+        *,
+        scheduler: Callable[[Sequence[tuple[int, str]], random.Random], str] = spread,
+        seed: int = 0,
+        solver: Solver | None = None,
+        seen_late: bool = False,
+        seats: bool = True,
+    ) -> None:
         self.nodes = {f"{name}/{i}": WHOLE for name, count in members.items() for i in range(count)}
         self.units: dict[str, Unit] = {}
         self.ends: dict[str, float] = {}

@@ -230,8 +230,10 @@ def test_the_bound_holds_whatever_comes(data: st.DataObject) -> None:
     quota = data.draw(st.sampled_from((EVEN, tree(a={"max": {GPU: gpus * pods}}, b={}))))
     how: dict[str, Any] = {
         "scheduler": data.draw(st.sampled_from((spread, pack, anywhere))),
-        "seen_late": data.draw(st.booleans()), "seats": data.draw(st.booleans()), "seed": data.draw(st.integers(0, 99)),
-    }  # fmt: skip
+        "seen_late": data.draw(st.booleans()),
+        "seats": data.draw(st.booleans()),
+        "seed": data.draw(st.integers(0, 99)),
+    }
     config = Config(guarantee_delay_s=runs[1] + 4 * CYCLE_S)
     stream = Stream(members, quota, config, small, **how)
     for _ in range(data.draw(st.integers(1, 12))):

@@ -19,9 +19,17 @@ LATE = 1000.0  # how long who has waited past the bound has waited
 
 
 def runs(
-    name: str, gpus: int, node: str, free: int, *, where: str = "x", leaf: str | None = "root/b",
-    left_s: float | None = None, since: float = NOW - 500, pool: int = 0,
-) -> UnitBuilder:  # fmt: skip
+    name: str,
+    gpus: int,
+    node: str,
+    free: int,
+    *,
+    where: str = "x",
+    leaf: str | None = "root/b",
+    left_s: float | None = None,
+    since: float = NOW - 500,
+    pool: int = 0,
+) -> UnitBuilder:
     """Runs on a node where `free` GPUs are free beside it, for `left_s` more at most."""
     made = unit(name).gpus(gpus).queue(leaf).runs_in(where)
     seat = Seat(node, pool, amounts(gpu=free, cpu=96, memory=768, pods=110), amounts(gpu=gpus, pods=1))
