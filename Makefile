@@ -12,9 +12,9 @@ UNREACHED := Connection (refused|reset)|Name or service not known|Temporary fail
 DATA_DIR ?= build/up
 MEMBERS ?= 3
 LISTEN ?= 127.0.0.1:6440
-# Workers for the tests, which mostly wait for other processes: four keep two cores busy four fifths of the time. Tests that
-# share one set of real clusters stay together on one worker.
-PYTEST_WORKERS ?= 4
+# Workers for the tests, which mostly wait for other processes: six keep two cores busy. tests/README.md says which tests
+# stay together.
+PYTEST_WORKERS ?= 6
 PYTEST_ARGS ?=
 TESTS := not slow
 FROM ?= v0.1.0
@@ -52,7 +52,11 @@ test: $(CONSOLE) chromium shells ## Run the tests (builds real Kubernetes cluste
 	@$(BIN)/python -m tests.testbed.build
 	@$(BIN)/python -m tests.testbed.e2e.build
 	@$(BIN)/python -m tests.testbed.prometheus
-	@$(BIN)/python -m pytest -n $(PYTEST_WORKERS) --dist loadgroup -m "$(TESTS)" $(PYTEST_ARGS)
+	@$(BIN)/python -m pytest -n $(PYTEST_WORKERS) --dist loadgroup --no-loadscope-reorder -m "$(TESTS)" $(PYTEST_ARGS)
+
+.PHONY: durations
+durations: ## Run the tests, and write down how long each group took: the next run begins with the longest
+	@$(MAKE) test PYTEST_ARGS="--write-durations $(PYTEST_ARGS)"
 
 .PHONY: slow
 slow: ## Run the tests that `make test` leaves out: every kind, page, kubectl and damage where it takes one or two

@@ -20,10 +20,10 @@ from typing import Any
 
 import asyncpg
 import pytest
-from _pytest.nodeid import coerce_node_id
 
 from api.store.embedded import EmbeddedPostgres
 from api.store.migrate import migrate
+from tests import order
 
 TEMPLATE = "fleet_template"
 
@@ -31,8 +31,12 @@ TEMPLATE = "fleet_template"
 def pytest_configure(config: pytest.Config) -> None:
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, signal.default_int_handler)
-    if not hasattr(config, "workerinput") and config.option.verbose < 1:
+    if hasattr(config, "workerinput"):
+        return
+    if config.option.verbose < 1:
         config.pluginmanager.register(_NamedFailures(config))
+    if config.option.write_durations:
+        config.pluginmanager.register(order.Durations())
 
 
 class _NamedFailures:
@@ -47,23 +51,13 @@ class _NamedFailures:
             reporter.write_line(f"\n{report.nodeid} fails ({report.when}, {report.duration:.0f} s)")
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--write-durations", action="store_true", help=f"write {order.DURATIONS.name} anew")
+
+
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Tests of one xdist_group stay together on one worker, and so do those that share a running hub. xdist 3.8 writes
-    the group where pytest 9.2 no longer reads it, so that every group's clusters were started on every worker."""
-    if not config.getoption("loadgroup", False):
-        return
-    for item in items:
-        mark = item.get_closest_marker("xdist_group")
-        group = mark.args[0] if mark is not None else _hub_of(item)
-        if group and not item.nodeid.endswith(f"@{group}"):
-            item._id = coerce_node_id(f"{item.nodeid}@{group}")  # type: ignore[attr-defined]
-
-
-def _hub_of(item: pytest.Item) -> str:
-    """What names the running hub (the fixture `up`) that a test shares with others; "" for none."""
-    found = item._fixtureinfo.name2fixturedefs.get("up") if isinstance(item, pytest.Function) else None
-    where = {"module": item.path, "package": item.path.parent}
-    return str(where.get(found[-1].scope, "")) if found else ""
+    if config.getoption("loadgroup", False):
+        order.put_in_order(items, order.stored())
 
 
 @dataclass(frozen=True)

@@ -61,6 +61,7 @@ def test_a_leader_that_was_stopped_is_replaced_and_changes_nothing_when_it_wakes
     assert standby[0].poll() is None, log.read_text()
 
 
+@pytest.mark.slow  # the lease fences it as it fences the leader that was stopped
 def test_a_leader_whose_event_loop_is_held_is_replaced_and_changes_nothing_when_it_turns(
     start_hub: StartHub, standby: list[subprocess.Popen[bytes]], tmp_path: Path
 ) -> None:

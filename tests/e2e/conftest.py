@@ -48,12 +48,13 @@ def join(hub: Hub, name: str, kubeconfig: Path) -> None:
     assert done.returncode == 0, f"{done.stdout}\n{done.stderr}\n{hub.log()}"
 
 
-@pytest.fixture(
-    params=[
-        pytest.param("simulated", id="simulated", marks=pytest.mark.xdist_group("e2e-simulated")),
-        pytest.param("real", id="real", marks=pytest.mark.xdist_group("e2e-real")),
-    ]
-)
+REAL = pytest.param("real", id="real", marks=pytest.mark.xdist_group("e2e-real"))
+SIMULATED = pytest.param("simulated", id="simulated", marks=pytest.mark.xdist_group("e2e-simulated"))
+
+
+# That simulated members answer as real ones do is shown by the contract suite of tests/members, and the life of each
+# kind of job in them by tests/simulate/test_lives.py: `make test` runs the walk-through on both, the rest on real ones.
+@pytest.fixture(params=[REAL, pytest.param("simulated", id="simulated", marks=[*SIMULATED.marks, pytest.mark.slow])])
 def world(request: pytest.FixtureRequest) -> World:
     chosen: World = request.getfixturevalue(request.param)
     return chosen

@@ -8,10 +8,17 @@ from pathlib import Path
 
 import pytest
 
+from tests.e2e.conftest import REAL, SIMULATED
 from tests.e2e.hub import World
 
 EXAMPLES = Path(__file__).parents[2] / "examples" / "walkthrough"
 AGE = r"(?:\d+[smhd]){1,2}"
+
+
+@pytest.fixture(params=[SIMULATED, REAL])
+def world(request: pytest.FixtureRequest) -> World:
+    chosen: World = request.getfixturevalue(request.param)
+    return chosen
 
 
 @pytest.fixture

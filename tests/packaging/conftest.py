@@ -31,7 +31,7 @@ def made(hook: str, source: Path, into: Path) -> Path:
     return into / done.stdout.splitlines()[-1]
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def wheels(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
     """The light wheel and the hub's. They are built from the sdist of what is under version control, or is new, and of
     the built console."""
@@ -49,7 +49,7 @@ def wheels(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
     return made("build_wheel", root, out), made("build_wheel", root / "hub", out)
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def environment(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Path]:
     """Makes an environment with these wheels and what they need, as pip would install it, and nothing else; returns its
     folder. The packages that they need are links to those of this environment, whose versions the lock names."""
@@ -109,13 +109,13 @@ def needed_by(installed: list[PathDistribution]) -> Iterator[Distribution]:
             yield found
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def light(wheels: tuple[Path, Path], environment: Callable[..., Path]) -> Path:
     """An environment with the light distribution alone."""
     return environment(wheels[0])
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def whole(wheels: tuple[Path, Path], environment: Callable[..., Path]) -> Path:
     """An environment with the hub."""
     return environment(*wheels)

@@ -52,7 +52,7 @@ def alembic(python: Path, folder: Path, name: str, *words: str, **variables: str
 
 
 @pytest.mark.parametrize("name", HEADS)
-@pytest.mark.parametrize("place", ["checkout", "wheel"])
+@pytest.mark.parametrize("place", ["checkout", pytest.param("wheel", marks=pytest.mark.xdist_group("tests/packaging"))])
 def test_alembic_migrates_a_database_as_a_hub_does(
     place: str, name: str, empty_database_url: str, request: pytest.FixtureRequest
 ) -> None:
