@@ -14,8 +14,10 @@ from typing import Any
 
 import psutil
 import pytest
+import yaml
 
 from tests.cli.hub import Up, fleet, processes_of, refusal, until
+from tests.e2e.manifests import pytorchjob
 
 EXAMPLES = Path(__file__).parents[2] / "examples" / "walkthrough"
 PODS_IN_CFA = "/apis/cluster.karmada.io/v1alpha1/clusters/cfa/proxy/api/v1/namespaces/default/pods"
@@ -57,8 +59,10 @@ def test_the_first_start_makes_everything_and_the_second_keeps_it(tmp_path: Path
 def test_a_job_in_a_simulated_member_runs_on_after_a_restart(tmp_path: Path) -> None:
     folder = tmp_path / "hub"
     first = Up(folder, "--members", "1")
-    files = (str(EXAMPLES / f"{name}.yaml") for name in ("quota-tree", "policy-gang-queue", "pytorchjob"))
-    done = fleet("submit", *files, "--data-dir", str(folder))
+    files = [str(EXAMPLES / f"{name}.yaml") for name in ("quota-tree", "policy-gang-queue")]
+    endless = tmp_path / "job.yaml"  # that of the examples ends after half a minute
+    endless.write_text(yaml.safe_dump(pytorchjob("endless")))
+    done = fleet("submit", *files, str(endless), "--data-dir", str(folder))
     assert done.returncode == 0, done.stderr
 
     def job() -> dict[str, Any]:
