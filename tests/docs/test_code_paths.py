@@ -12,6 +12,7 @@ import pytest
 from tests.docs.test_docs import DOCS, ROOT, pages, relative
 from tests.docs.test_glossary import rows
 
+READMES = [page for page in pages() if page.name == "README.md"]
 READS = DOCS / "how-the-code-reads.md"
 NAMED = re.compile(r"`([A-Za-z_][\w.]*)`(?: and `([A-Za-z_]\w*)`)? in `([\w/]+\.py)`")
 PATH = re.compile(r"`((?:api|fleet|tests|docs|migrations|deploy|hub|console)/[\w./*-]*)`")
@@ -63,7 +64,14 @@ def test_every_path_in_code_marks_exists(page: Path) -> None:
     assert [name for name in names if not there(name, ROOT, page.parent)] == []
 
 
-@pytest.mark.parametrize("page", [page for page in pages() if page.name == "README.md"], ids=relative)
+@pytest.mark.parametrize("page", READMES, ids=relative)
 def test_every_file_in_the_table_of_a_package_exists(page: Path) -> None:
     names = [name for cell in FIRST_CELL.findall(page.read_text()) for name in FILE.findall(cell)]
     assert [name for name in names if not there(name, page.parent, ROOT)] == []
+
+
+@pytest.mark.parametrize("page", [p for p in READMES if relative(p).startswith(("api/", "fleet/"))], ids=relative)
+def test_a_package_names_each_of_its_files(page: Path) -> None:
+    named = re.findall(r"`([\w./*-]+\.py)`", page.read_text())
+    files = [path for path in page.parent.glob("*.py") if not path.name.startswith("__")]
+    assert [path.name for path in files if not any(path.match(name) for name in named)] == []
