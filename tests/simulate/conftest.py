@@ -52,13 +52,16 @@ class Member:
 
     async def until(self, look: Callable[[], Any], expected: Any = None, *, within_s: float = 15.0) -> Any:
         """What awaiting `look()` gives, once it is `expected` (or, without one, true)."""
-        deadline = asyncio.get_running_loop().time() + within_s
+        time = asyncio.get_running_loop().time
+        deadline = time() + within_s
         while True:
+            began = time()
             seen = await look()
+            took = time() - began
             if (seen == expected) if expected is not None else seen:
                 return seen
-            assert asyncio.get_running_loop().time() < deadline, f"after {within_s} s: {seen!r}, not {expected!r}"
-            await asyncio.sleep(0.02)
+            assert time() < deadline, f"after {within_s} s: {seen!r}, not {expected!r}"
+            await asyncio.sleep(max(0.02, 4 * took))  # a look at many pods must not be what they wait for
 
 
 @pytest_asyncio.fixture
