@@ -245,38 +245,38 @@ class _Reader:
 
     # -- parts
 
-    def _component(self, where: str, said: Mapping[str, Any]) -> ComponentRule:
-        each = self._place(f"{where}.forEach", said.get("forEach"), _OBJECT)
+    def _component(self, where: str, entry: Mapping[str, Any]) -> ComponentRule:
+        each = self._place(f"{where}.forEach", entry.get("forEach"), _OBJECT)
         roots = _FIXED if each is None else _RANGE
-        name_from = self._expression(f"{where}.nameFrom", said.get("nameFrom"), roots)
+        name_from = self._expression(f"{where}.nameFrom", entry.get("nameFrom"), roots)
         if name_from is not None and each is None:
             self._flaw(f"{where}.nameFrom", name_from.text, "needs forEach; a single component has its name")
-        template = self._place(f"{where}.template", said.get("template"), roots)
-        pods = self._pods(f"{where}.pods", mapping(said["pods"]), roots) if said.get("pods") is not None else None
-        if (said.get("template") is None) == (said.get("pods") is None):
-            self._flaw(where, text(said.get("name")), "needs either template or pods, and not both")
-        replicas = self._expression(f"{where}.replicas", said.get("replicas"), roots)
-        minimum = self._expression(f"{where}.minimum", said.get("minimum"), roots)
-        maximum = self._expression(f"{where}.maximum", said.get("maximum"), roots)
-        count = self._count(f"{where}.replicasPath", said, roots)
+        template = self._place(f"{where}.template", entry.get("template"), roots)
+        pods = self._pods(f"{where}.pods", mapping(entry["pods"]), roots) if entry.get("pods") is not None else None
+        if (entry.get("template") is None) == (entry.get("pods") is None):
+            self._flaw(where, text(entry.get("name")), "needs either template or pods, and not both")
+        replicas = self._expression(f"{where}.replicas", entry.get("replicas"), roots)
+        minimum = self._expression(f"{where}.minimum", entry.get("minimum"), roots)
+        maximum = self._expression(f"{where}.maximum", entry.get("maximum"), roots)
+        count = self._count(f"{where}.replicasPath", entry, roots)
         for name, bound in (("minimum", minimum), ("maximum", maximum)):
             if bound is not None and count is None:
                 self._flaw(f"{where}.{name}", bound.text, "needs replicasPath, the field for its replicas")
-        together = said.get("atOnce") is not False
+        together = entry.get("atOnce") is not False
         if not together and each is not None:
             self._flaw(f"{where}.atOnce", "false", "is for a component without forEach")
         return ComponentRule(
-            name=text(said.get("name")).lower(),
+            name=text(entry.get("name")).lower(),
             each=each,
             name_from=name_from,
-            order={name.lower(): position for position, name in enumerate(texts(said.get("order")))},
-            when=self._expression(f"{where}.when", said.get("when"), roots),
+            order={name.lower(): position for position, name in enumerate(texts(entry.get("order")))},
+            when=self._expression(f"{where}.when", entry.get("when"), roots),
             replicas=replicas,
-            at_most=self._expression(f"{where}.atMost", said.get("atMost"), roots),
+            at_most=self._expression(f"{where}.atMost", entry.get("atMost"), roots),
             minimum=minimum,
             maximum=maximum,
             count=count,
-            per=self._expression(f"{where}.podsPerReplica", said.get("podsPerReplica"), roots),
+            per=self._expression(f"{where}.podsPerReplica", entry.get("podsPerReplica"), roots),
             template=template,
             pods=pods,
             together=together,
@@ -289,27 +289,27 @@ class _Reader:
         root, steps = parsed(plain) if is_path(plain := text(said.get("replicas"))) else ("", ())
         return Place(root, steps) if root in ("object", "item") and steps else None
 
-    def _pods(self, where: str, said: Mapping[str, Any], roots: Keys) -> PodsFrom:
-        found: dict[str, list[tuple[str, Expression]]] = {"requests": [], "fields": []}
-        for group, entries in found.items():
-            for name, source in mapping(said.get(group)).items():
+    def _pods(self, where: str, entry: Mapping[str, Any], roots: Keys) -> PodsFrom:
+        expressions: dict[str, list[tuple[str, Expression]]] = {"requests": [], "fields": []}
+        for group, entries in expressions.items():
+            for name, source in mapping(entry.get(group)).items():
                 expression = self._expression(f"{where}.{group}[{name}]", source, roots)
                 if expression is not None:
                     entries.append((name, expression))
-        resources = self._expression(f"{where}.resources", said.get("resources"), roots)
-        sized = said.get("sizeAnnotation") is True
-        if resources is None and not found["requests"] and not sized:
+        resources = self._expression(f"{where}.resources", entry.get("resources"), roots)
+        sized = entry.get("sizeAnnotation") is True
+        if resources is None and not expressions["requests"] and not sized:
             self._flaw(where, "", "says no size: it needs resources, requests or sizeAnnotation")
-        labels = self._place(f"{where}.labels", said.get("labels"), roots)
-        return PodsFrom(labels, resources, tuple(found["requests"]), tuple(found["fields"]), sized)
+        labels = self._place(f"{where}.labels", entry.get("labels"), roots)
+        return PodsFrom(labels, resources, tuple(expressions["requests"]), tuple(expressions["fields"]), sized)
 
-    def _state(self, where: str, said: Mapping[str, Any]) -> StateRule | None:
-        when = self._expression(f"{where}.when", said.get("when"), _STATUS)
-        message = self._expression(f"{where}.message", said.get("message"), _STATUS)
-        if text(said.get("state")) not in STATES:
-            self._flaw(f"{where}.state", text(said.get("state")), f"must be one of {', '.join(STATES)}")
+    def _state(self, where: str, entry: Mapping[str, Any]) -> StateRule | None:
+        when = self._expression(f"{where}.when", entry.get("when"), _STATUS)
+        message = self._expression(f"{where}.message", entry.get("message"), _STATUS)
+        if text(entry.get("state")) not in STATES:
+            self._flaw(f"{where}.state", text(entry.get("state")), f"must be one of {', '.join(STATES)}")
             return None
-        return StateRule(State(said["state"]), when, message) if when is not None else None
+        return StateRule(State(entry["state"]), when, message) if when is not None else None
 
     def _dependency(self, where: str, said: Mapping[str, Any]) -> DependencyRule | None:
         kind, name = text(said.get("kind")), self._expression(f"{where}.name", said.get("name"), _OBJECT)
@@ -322,13 +322,13 @@ class _Reader:
         when = self._expression(f"{where}.when", said.get("when"), ("object", "status"))
         return TimeToLive(self._steps(f"{where}.path", said.get("path")), when, said.get("stays") is True)
 
-    def _rule(self, where: str, said: Mapping[str, Any]) -> JobRule | None:
-        each = self._place(f"{where}.forEach", said.get("forEach"), _OBJECT)
+    def _rule(self, where: str, entry: Mapping[str, Any]) -> JobRule | None:
+        each = self._place(f"{where}.forEach", entry.get("forEach"), _OBJECT)
         roots = _OBJECT if each is None else _RANGE
-        rule = self._expression(f"{where}.rule", said.get("rule"), roots, once=True)
+        rule = self._expression(f"{where}.rule", entry.get("rule"), roots, once=True)
         if rule is None:
             return None
-        return JobRule(text(said.get("field")), rule, text(said.get("message")), each, said.get("warns") is True)
+        return JobRule(text(entry.get("field")), rule, text(entry.get("message")), each, entry.get("warns") is True)
 
     def _default(self, where: str, said: Mapping[str, Any]) -> JobDefault | None:
         each = self._place(f"{where}.forEach", said.get("forEach"), _OBJECT)
@@ -337,13 +337,13 @@ class _Reader:
         return JobDefault(place, value, each) if place is not None and value is not None else None
 
     def _names_differ(self, components: tuple[ComponentRule, ...]) -> None:
-        seen: set[str] = set()
+        names: set[str] = set()
         for index, component in enumerate(components):
             if not component.name:
                 self._flaw(f"spec.components[{index}].name", "", "must not be empty")
-            elif component.name in seen:
+            elif component.name in names:
                 self._flaw(f"spec.components[{index}].name", component.name, "another component has this name")
-            seen.add(component.name)
+            names.add(component.name)
         if not components:
             self._flaw("spec.components", "", "a job has at least one component")
 
@@ -352,17 +352,17 @@ class _Reader:
     def _expression(self, where: str, source: object, roots: Keys, *, once: bool = False) -> Expression | None:
         if source is None:
             return None
-        said = str(source).lower() if isinstance(source, bool) else str(source)
+        code = str(source).lower() if isinstance(source, bool) else str(source)
         try:
-            expression = Expression(said, once=once)
+            expression = Expression(code, once=once)
             if self._compiles:
                 expression.checked()
         except BadExpression as problem:
-            self._flaw(where, said, str(problem))
+            self._flaw(where, code, str(problem))
             return None
         unknown = sorted({root for root, _ in expression.places} - set(roots))
         if unknown:
-            self._flaw(where, said, f"knows {', '.join(roots)} here, and not {', '.join(unknown)}")
+            self._flaw(where, code, f"knows {', '.join(roots)} here, and not {', '.join(unknown)}")
         return expression
 
     def _place(self, where: str, source: object, roots: Keys) -> Place | None:

@@ -84,16 +84,16 @@ class DeclaredKind:
 
     def state(self, status: Body | None) -> Standing:
         values = {"status": mapping(status)}
-        told: dict[Any, Body] | None = None
+        conditions: dict[Any, Body] | None = None
         for rule in self.declaration.states:
             condition: Body = {}
             if rule.when.condition:
-                if told is None:
+                if conditions is None:
                     said = rows(values["status"].get("conditions"))
-                    told = {text(entry.get("type")): entry for entry in said if entry.get("status") == "True"}
-                if rule.when.condition not in told:
+                    conditions = {text(entry.get("type")): entry for entry in said if entry.get("status") == "True"}
+                if rule.when.condition not in conditions:
                     continue
-                condition = told[rule.when.condition]
+                condition = conditions[rule.when.condition]
             elif rule.when.read(values) is not True:
                 continue
             message = rule.message.read(values) if rule.message is not None else condition.get("message")
@@ -120,16 +120,16 @@ class DeclaredKind:
         if len({part.name for part in parts}) < len(parts):
             return {}  # components of one name cannot be told apart
         sizes = {part.name: part.pods for part in parts}
-        found = {part.name: part.range for part in parts if part.range is not None}
+        ranges = {part.name: part.range for part in parts if part.range is not None}
         rule = self.declaration.minimum
-        least = whole(rule.read({"object": body})) if rule is not None and found else 0
-        short = least - sum(found[name].least if name in found else pods for name, pods in sizes.items())
+        least = whole(rule.read({"object": body})) if rule is not None and ranges else 0
+        short = least - sum(ranges[name].least if name in ranges else pods for name, pods in sizes.items())
         for part in parts:
-            if short > 0 and part.name in found:
-                kept, step = found[part.name]
+            if short > 0 and part.name in ranges:
+                kept, step = ranges[part.name]
                 more = min(-(-short // step) * step, part.pods - kept)
-                found[part.name], short = Range(kept + more, step), short - more
-        return {name: range_ for name, range_ in found.items() if range_.least < sizes[name]}
+                ranges[part.name], short = Range(kept + more, step), short - more
+        return {name: range_ for name, range_ in ranges.items() if range_.least < sizes[name]}
 
     def sized(self, body: Body, most: Mapping[str, int]) -> Body:
         for part in self._countable(body):
@@ -200,7 +200,7 @@ class DeclaredKind:
 
     def dependencies(self, body: Body, *, optional: bool = True) -> frozenset[Dependency]:
         namespace = body["metadata"].get("namespace", "")
-        found = {
+        dependencies = {
             dependency
             for template in self.templates(body)
             for dependency in pods.dependencies(namespace, mapping(template.template.get("spec")), optional=optional)
@@ -211,8 +211,8 @@ class DeclaredKind:
             where = text(rule.namespace.read(values)) if rule.namespace is not None else ""
             for name in said if isinstance(said, list) else [said]:
                 if text(name):
-                    found.add((rule.kind, where or namespace, text(name)))
-        return frozenset(found)
+                    dependencies.add((rule.kind, where or namespace, text(name)))
+        return frozenset(dependencies)
 
     def stamp(
         self,
@@ -220,7 +220,7 @@ class DeclaredKind:
         labels: Mapping[str, str],
         annotations: Mapping[str, str],
         component_labels: Mapping[str, Mapping[str, str]] | None = None,
-        there: Body | None = None,
+        member_copy: Body | None = None,
     ) -> Body:
         manifest = dict(body)
         manifest.pop("status", None)
@@ -240,7 +240,7 @@ class DeclaredKind:
             stamped = pods.stamped_template(template, name, labels, more)
             put(manifest, steps, stamped if own else stamped["metadata"]["labels"], fresh)
         for read, rule in self._lives:
-            if rule.stays and (said := read({"object": there})) is not None:
+            if rule.stays and (said := read({"object": member_copy})) is not None:
                 put(manifest, rule.steps, said, fresh)
         return manifest
 

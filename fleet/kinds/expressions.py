@@ -122,36 +122,36 @@ def _shaped(source: str) -> Read | None:
     if re.fullmatch(_LITERAL, source):
         fixed = _literal(source)
         return lambda values: fixed
-    if (found := _COMPARED.fullmatch(source)) and is_path(found["path"]):
-        return _compared(getter(*parsed(found["path"])), found["sign"], _literal(found["literal"]))
-    if (found := _AMONG.fullmatch(source)) and is_path(found["path"]):
-        read_ = getter(*parsed(found["path"]))
-        wanted = tuple(_literal(one) for one in re.findall(_LITERAL, found["literals"]))
+    if (match := _COMPARED.fullmatch(source)) and is_path(match["path"]):
+        return _compared(getter(*parsed(match["path"])), match["sign"], _literal(match["literal"]))
+    if (match := _AMONG.fullmatch(source)) and is_path(match["path"]):
+        read_ = getter(*parsed(match["path"]))
+        wanted = tuple(_literal(one) for one in re.findall(_LITERAL, match["literals"]))
         return lambda values: any(_same(read_(values), one) for one in wanted)
-    if (found := _HAS.fullmatch(source)) and is_path(found["path"]):
-        read_ = getter(*parsed(found["path"]))
+    if (match := _HAS.fullmatch(source)) and is_path(match["path"]):
+        read_ = getter(*parsed(match["path"]))
         return lambda values: read_(values) is not None
     return None
 
 
 def _example(source: str) -> tuple[tuple[str, ...], Any] | None:
-    if (found := _COMPARED.fullmatch(source)) and is_path(found["path"]):
-        wanted = _literal(found["literal"])
-        return parsed(found["path"])[1], wanted + 1 if found["sign"] == ">" and wanted.__class__ is int else wanted
-    if (found := _AMONG.fullmatch(source)) and is_path(found["path"]):
-        return parsed(found["path"])[1], _literal(re.findall(_LITERAL, found["literals"])[0])
+    if (match := _COMPARED.fullmatch(source)) and is_path(match["path"]):
+        wanted = _literal(match["literal"])
+        return parsed(match["path"])[1], wanted + 1 if match["sign"] == ">" and wanted.__class__ is int else wanted
+    if (match := _AMONG.fullmatch(source)) and is_path(match["path"]):
+        return parsed(match["path"])[1], _literal(re.findall(_LITERAL, match["literals"])[0])
     return None
 
 
-def _compared(read_: Read, sign: str, wanted: Any) -> Read:
+def _compared(read_: Read, sign: str, literal: Any) -> Read:
     if sign == "==":
-        return lambda values: _same(read_(values), wanted)
-    if wanted.__class__ is not int:
+        return lambda values: _same(read_(values), literal)
+    if literal.__class__ is not int:
         return lambda values: None
 
     def more(values: Values) -> bool:
         value = read_(values)
-        return value.__class__ in (int, float) and bool(value > wanted)
+        return value.__class__ in (int, float) and bool(value > literal)
 
     return more
 
@@ -175,13 +175,13 @@ def _places(tree: Node) -> frozenset[tuple[str, tuple[str, ...]]]:
     return frozenset(found)
 
 
-def _collect(node: Node, bound: frozenset[str], found: set[tuple[str, tuple[str, ...]]]) -> None:
+def _collect(node: Node, bound: frozenset[str], paths: set[tuple[str, tuple[str, ...]]]) -> None:
     what = node[0]
     if what == "value":
         return
     if what == "name":
         if node[1] not in bound and node[1] not in ("true", "false", "null"):
-            found.add((node[1], ()))
+            paths.add((node[1], ()))
     elif what == "path":
         base, steps = node[1], node[2]
         names: list[str] = []
@@ -190,24 +190,24 @@ def _collect(node: Node, bound: frozenset[str], found: set[tuple[str, tuple[str,
                 break
             names.append(name)
         if base[0] == "name" and base[1] not in bound:
-            found.add((base[1], tuple(names)))
+            paths.add((base[1], tuple(names)))
         else:
-            _collect(base, bound, found)
+            _collect(base, bound, paths)
         for step, inner in steps:
             if step != ".":
-                _collect(inner, bound, found)
+                _collect(inner, bound, paths)
     elif what == "loop":
         _, _, over, name, bodies = node
-        _collect(over, bound, found)
+        _collect(over, bound, paths)
         inside = bound | {name}
         for index, body in enumerate(bodies):
             if index == 0 and len(bodies) > 1 and body[0] == "name":
                 inside |= {body[1]}  # the second variable of a loop over a map
                 continue
-            _collect(body, inside, found)
+            _collect(body, inside, paths)
     else:
         for part in node[2] if what == "call" else node[1]:
-            _collect(part, bound, found)
+            _collect(part, bound, paths)
 
 
 class _Library:
@@ -270,13 +270,13 @@ def _project(value: Any, tree: Mapping[str, Any]) -> Any:
     }
 
 
-def jvm_bytes(said: Any) -> int:
+def jvm_bytes(amount: Any) -> int:
     """The bytes of an amount of memory as a Java virtual machine writes it: "512m" is 512 MiB, "2g" 2 GiB; Spark
     takes a bare number for MiB. Raises
     ValueError."""
-    match = re.fullmatch(r"(\d{1,12})([kmgtp]?)b?", text(said).strip().lower())
+    match = re.fullmatch(r"(\d{1,12})([kmgtp]?)b?", text(amount).strip().lower())
     if match is None:
-        raise ValueError(f"{str(said)[:40]!r} is no amount of memory")
+        raise ValueError(f"{str(amount)[:40]!r} is no amount of memory")
     return int(match[1]) * _JVM_UNITS[match[2]]
 
 

@@ -229,11 +229,11 @@ class Interpreter(Protocol):
         labels: Mapping[str, str],
         annotations: Mapping[str, str],
         component_labels: Mapping[str, Mapping[str, str]] | None = None,
-        there: Body | None = None,
+        member_copy: Body | None = None,
     ) -> Body:
         """The manifest for a member: labels on the job and on its pods (with LABEL_COMPONENT), annotations on the job,
         and nothing left that only the hub means (status, uid, owners, managed fields, times to live, another manager).
-        `there`: the copy that the member has."""
+        `member_copy`: the copy that the member has."""
         ...
 
     def suspend(self, body: Body, suspended: bool) -> Body:

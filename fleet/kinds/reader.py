@@ -116,11 +116,11 @@ class Reader:
         return Template(name, replicas, template, entry + self._tail, (*self._base, at, *self._steps))
 
     def _made(
-        self, body: Body, name: str, values: Mapping[str, Any], made: PodsFrom, step: tuple[Step, ...]
+        self, body: Body, name: str, values: Mapping[str, Any], source: PodsFrom, step: tuple[Step, ...]
     ) -> Template:
         """The template of pods that the kind describes otherwise."""
-        replicas, resources = self._replicas(values), _resources(made, values)
-        if made.sized:
+        replicas, resources = self._replicas(values), _resources(source, values)
+        if source.sized:
             try:
                 size = declared_size(body)
             except BadQuantity:  # which the amounts of `components` raise again
@@ -129,7 +129,7 @@ class Reader:
                 replicas, resources = size[0], {"requests": size[1]}
             elif not resources.get("requests") and not resources.get("limits"):
                 replicas = 0  # the job says no size at all
-        spec = {name: value for name, one in made.fields if (value := one.read(values)) is not None}
+        spec = {name: value for name, one in source.fields if (value := one.read(values)) is not None}
         template: Body = {"spec": {"containers": [{"name": name, "resources": resources}], **spec}}
         labels = (*self._base, *step, *self._steps) if self._below else self._steps
         if labels and self._read is not None:

@@ -85,14 +85,14 @@ def pod_requests(spec: Mapping[str, Any]) -> Amounts:
     sidecars: dict[str, int] = {}
     starting: dict[str, int] = {}
     for container in rows(spec.get("initContainers")):
-        asked = _requested(container)
+        requests = _requested(container)
         if container.get("restartPolicy") == "Always":
-            _add(running, asked)
-            _add(sidecars, asked)
+            _add(running, requests)
+            _add(sidecars, requests)
             _raise_to(starting, sidecars)
         else:
             at_once = dict(sidecars)
-            _add(at_once, asked)
+            _add(at_once, requests)
             _raise_to(starting, at_once)
     _raise_to(running, starting)
     running.update(_of_the_pod(spec.get("resources"), running))

@@ -16,17 +16,17 @@ if TYPE_CHECKING:
 Entry = tuple[dict[str, Any], Step]
 
 
-def entries_of(body: Body, found: Any, rank: Callable[[str], Any] | None = None) -> list[Entry]:
+def entries_of(body: Body, value: Any, rank: Callable[[str], Any] | None = None) -> list[Entry]:
     """The entries of a list or map, each as the values that expressions see, with its key or position."""
-    if found.__class__ is dict:
-        keys = sorted(found, key=rank) if len(found) > 1 else found
+    if value.__class__ is dict:
+        keys = sorted(value, key=rank) if len(value) > 1 else value
         return [
-            ({"object": body, "item": mapping(found[key]), "key": key, "index": i}, key) for i, key in enumerate(keys)
+            ({"object": body, "item": mapping(value[key]), "key": key, "index": i}, key) for i, key in enumerate(keys)
         ]
-    if found.__class__ is list:
+    if value.__class__ is list:
         return [
             ({"object": body, "item": entry, "key": str(i), "index": i}, i)
-            for i, entry in enumerate(found)
+            for i, entry in enumerate(value)
             if entry.__class__ is dict
         ]
     return []

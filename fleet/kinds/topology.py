@@ -24,29 +24,29 @@ _PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
 def topologies(body: Body, templates: Iterable[Template]) -> dict[str, str]:
     """The labels that a job names, each with the field that does, first of all the job's own. One label is enough, and
     more than one is a mistake."""
-    found: dict[str, str] = {}
+    fields: dict[str, str] = {}
     places = [("metadata", body["metadata"])]
     places += [(f"{template.path}.metadata", mapping(template.template.get("metadata"))) for template in templates]
     for where, metadata in places:
         for name in _NAMES:
             key = mapping(metadata.get("annotations")).get(name)
             if key:
-                found.setdefault(str(key), f"{where}.annotations[{name}]")
-    return found
+                fields.setdefault(str(key), f"{where}.annotations[{name}]")
+    return fields
 
 
 def within(body: Body, templates: Iterable[Template], topology: str, domain: str, labels: Mapping[str, str]) -> Body:
     """The body with pods that lie in one value of `topology`; `labels` are those that all pods of the gang, and no
     others, carry; `domain` is the value to prefer, or ""."""
     together = {"labelSelector": {"matchLabels": dict(labels)}, "topologyKey": topology}
-    there = {"matchExpressions": [{"key": topology, "operator": "In", "values": [domain]}]}
+    term = {"matchExpressions": [{"key": topology, "operator": "In", "values": [domain]}]}
     for template in templates:
         if not template.own:
             continue  # admission lets no job of such a kind ask for it
         affinity = (*template.steps, "spec", "affinity")
         body = added_at(body, (*affinity, "podAffinity", _REQUIRED), together)
         if domain:
-            preference = {"weight": 100, "preference": there}
+            preference = {"weight": 100, "preference": term}
             body = added_at(body, (*affinity, "nodeAffinity", _PREFERRED), preference)
     return body
 

@@ -61,7 +61,7 @@ def test_no_member_gets_a_time_to_live(case: Case, field: str) -> None:
 @pytest.mark.parametrize(("case", "field"), TIMES, ids=named)
 def test_a_copy_that_runs_at_an_upgrade_loses_the_field_where_its_controller_bears_that(case: Case, field: str) -> None:
     there = with_field(case, field, 30)
-    manifest = reader(case).stamp(with_field(case, field, 60), {}, {}, there=there)
+    manifest = reader(case).stamp(with_field(case, field, 60), {}, {}, member_copy=there)
     assert at(manifest, *field.split(".")) == (30 if target(case) in STAYS else None)
 
 

@@ -111,7 +111,7 @@ def _manifest(
         annotations |= {ANNOTATION_AVOIDED: ",".join(avoided)} if avoided else {}
         told = preserved.labels(state)
         annotations = {**{key: value for key, value in state.items() if key not in told}, **annotations}
-        stamped = interpreter.stamp(changed, {**told, **labels}, annotations, there=there)
+        stamped = interpreter.stamp(changed, {**told, **labels}, annotations, member_copy=there)
         if gang := b.annotation(binding, ANNOTATION_GANG):
             stamped = marked(stamped, at_once(interpreter, stamped), gang, gang_name(binding))
         return hashed(checked(stamped, source, labels, charged))
