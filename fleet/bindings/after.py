@@ -96,20 +96,20 @@ class Obstacle:
         return Reason(Code.NEVER_AFTER, {"why": self.text}) if self.never else Reason(Code.AFTER, {"jobs": self.text})
 
 
-def read(said: str) -> tuple[After, ...]:
+def read(value: str) -> tuple[After, ...]:
     """The jobs that the annotation names. Raises ValueError, which says the fault."""
-    found: dict[str, After] = {}
-    for entry in filter(None, (part.strip() for part in said.split(","))):
+    afters: dict[str, After] = {}
+    for entry in filter(None, (part.strip() for part in value.split(","))):
         job, colon, outcome = entry.partition(":")
         one = After(job, outcome if colon else OK)
         if not one.name or one.outcome not in _WORDS or job.count("/") > 1 or (job.startswith("/")):
             raise ValueError(f'"{entry}" is not of the form NAME, NAME:ok, NAME:any or KIND/NAME')
-        found[str(one)] = one
-    if not found:
+        afters[str(one)] = one
+    if not afters:
         raise ValueError("names no job")
-    if len(found) > MOST:
-        raise ValueError(f"names {len(found)} jobs, and {MOST} are the most")
-    return tuple(found.values())
+    if len(afters) > MOST:
+        raise ValueError(f"names {len(afters)} jobs, and {MOST} are the most")
+    return tuple(afters.values())
 
 
 def asked(binding: Body) -> tuple[After, ...]:

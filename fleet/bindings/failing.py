@@ -52,20 +52,20 @@ def failures_at(binding: Body) -> list[tuple[str, str, float]]:
 
 def failing_nodes(member: str, bindings: Iterable[Body], now: float) -> list[Failing]:
     """The nodes of the member to avoid now, by name."""
-    seen: dict[str, list[tuple[str, float]]] = {}
+    failures_by_node: dict[str, list[tuple[str, float]]] = {}
     for binding in bindings:
         for name, node, at in failures_at(binding):
             if name == member and at > now - max(WITHIN_S, AVOIDED_S):
-                seen.setdefault(node, []).append((binding["metadata"]["uid"], at))
-    found: list[Failing] = []
-    for node, failures in seen.items():
+                failures_by_node.setdefault(node, []).append((binding["metadata"]["uid"], at))
+    failing: list[Failing] = []
+    for node, failures in failures_by_node.items():
         last = max(at for _, at in failures)
         counted = [(job, at) for job, at in failures if at > last - WITHIN_S]
         jobs = {job for job, _ in counted}
         if len(counted) >= FAILURES_MIN and len(jobs) >= JOBS_MIN and last + AVOIDED_S > now:
-            found.append(Failing(node, len(counted), len(jobs), last + AVOIDED_S))
-    found.sort(key=lambda one: (-one.until, one.node))
-    return sorted(found[:NODES_MAX], key=lambda one: one.node)
+            failing.append(Failing(node, len(counted), len(jobs), last + AVOIDED_S))
+    failing.sort(key=lambda one: (-one.until, one.node))
+    return sorted(failing[:NODES_MAX], key=lambda one: one.node)
 
 
 def still_avoided(cluster: Body, now: float) -> list[Failing]:

@@ -41,8 +41,8 @@ class Failure:
 
 def failures_of(binding: Body) -> tuple[Failure, ...]:
     """Newest last; text that does not parse counts as no failures (a person may edit the annotation)."""
-    said = b.annotation(binding, ANNOTATION_RETRIES)
-    if not said:
+    text = b.annotation(binding, ANNOTATION_RETRIES)
+    if not text:
         return ()
     try:
         return tuple(
@@ -59,7 +59,7 @@ def failures_of(binding: Body) -> tuple[Failure, ...]:
                 int(entry.get("users", 0)),
                 int(entry.get("others", 0)),
             )
-            for entry in orjson.loads(said)
+            for entry in orjson.loads(text)
         )
     except (ValueError, AttributeError, TypeError, OverflowError):
         return ()

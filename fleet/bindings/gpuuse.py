@@ -36,13 +36,13 @@ class IdleJob:
 @dataclass(frozen=True, slots=True)
 class Seen:
     """`at`: epoch seconds. `members`: `gpus`, `utilization`, `used_bytes`, `memory_bytes`, `power_watts`, `idle` and
-    `silent` of each that names a source. `left`: jobs beyond the most of a row."""
+    `silent` of each that names a source. `more_jobs`: jobs beyond the most of a row."""
 
     id: int
     at: float
     members: Mapping[str, Mapping[str, Any]]
     jobs: tuple[IdleJob, ...]
-    left: int
+    more_jobs: int
 
 
 class LatestGpuUse:
@@ -67,15 +67,15 @@ class LatestGpuUse:
             return self._kept
 
 
-def _job(said: Mapping[str, Any]) -> IdleJob:
+def _job(row: Mapping[str, Any]) -> IdleJob:
     return IdleJob(
-        text(said.get("unit")),
-        text(said.get("kind")),
-        text(said.get("name")),
-        text(said.get("leaf")),
-        text(said.get("user")),
-        text(said.get("member")),
-        int(said["gpus"]),
-        float(said["use"]),
-        {int(level): float(at) for level, at in mapping(said.get("since")).items()},
+        text(row.get("unit")),
+        text(row.get("kind")),
+        text(row.get("name")),
+        text(row.get("leaf")),
+        text(row.get("user")),
+        text(row.get("member")),
+        int(row["gpus"]),
+        float(row["use"]),
+        {int(level): float(at) for level, at in mapping(row.get("since")).items()},
     )

@@ -20,13 +20,13 @@ HEAD = "head"  # in status: {member, since, startsAt, certain, turn}
 
 def head_of(unit: Body | None) -> Nomination | None:
     """The nomination of the unit; None for none, and for text that does not parse."""
-    said: Any = mapping((unit or {}).get("status")).get(HEAD)
-    if not isinstance(said, Mapping) or not isinstance(said.get("member"), str):
+    entry: Any = mapping((unit or {}).get("status")).get(HEAD)
+    if not isinstance(entry, Mapping) or not isinstance(entry.get("member"), str):
         return None
-    since, at = seconds(said.get("since") or ""), seconds(said.get("startsAt") or "")
+    since, at = seconds(entry.get("since") or ""), seconds(entry.get("startsAt") or "")
     if since is None or at is None:
         return None
-    return Nomination(said["member"], since, at, said.get("certain") is True, seconds(said.get("turn") or ""))
+    return Nomination(entry["member"], since, at, entry.get("certain") is True, seconds(entry.get("turn") or ""))
 
 
 def nominate(unit: Body, nomination: Nomination | None) -> bool:
@@ -34,15 +34,15 @@ def nominate(unit: Body, nomination: Nomination | None) -> bool:
     status = unit.setdefault("status", {})
     if nomination is None:
         return status.pop(HEAD, None) is not None
-    said: dict[str, str | bool] = {
+    entry: dict[str, str | bool] = {
         "member": nomination.member,
         "since": rfc3339(nomination.since),
         "startsAt": rfc3339(nomination.at),
         "certain": nomination.certain,
     }
     if nomination.turn is not None:
-        said["turn"] = rfc3339(nomination.turn)
-    if status.get(HEAD) == said:
+        entry["turn"] = rfc3339(nomination.turn)
+    if status.get(HEAD) == entry:
         return False
-    status[HEAD] = said
+    status[HEAD] = entry
     return True

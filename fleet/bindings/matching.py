@@ -106,13 +106,13 @@ def toleration(entry: Mapping[str, Any]) -> Toleration:
 def cluster_tolerations(placement: Mapping[str, Any] | None) -> tuple[Toleration, ...]:
     """The tolerations that let newcomers in. A toleration that ends after `tolerationSeconds` lets present work stay
     for a while, and no newcomer past a NoExecute taint."""
-    found: list[Toleration] = []
+    tolerations: list[Toleration] = []
     for entry in (placement or {}).get("clusterTolerations") or ():
         if entry.get("tolerationSeconds") is None:
-            found.append(toleration(entry))
+            tolerations.append(toleration(entry))
         elif not entry.get("effect"):
-            found.append(replace(toleration(entry), effect="NoSchedule"))
-    return tuple(found)
+            tolerations.append(replace(toleration(entry), effect="NoSchedule"))
+    return tuple(tolerations)
 
 
 def tolerated(taint: Mapping[str, Any], tolerations: Iterable[Toleration]) -> bool:

@@ -33,18 +33,18 @@ class Nomination:
 
 def nomination_of(unit: Body | None) -> Nomination | None:
     """None for a unit that is not Reserved, and for one whose nomination does not parse."""
-    said = b.status_of(unit).get(NOMINATION)
-    if phase_of(unit) != RESERVED or not isinstance(said, dict) or not said.get("member"):
+    entry = b.status_of(unit).get(NOMINATION)
+    if phase_of(unit) != RESERVED or not isinstance(entry, dict) or not entry.get("member"):
         return None
-    since, until = (seconds(said.get(name) or "") for name in ("since", "until"))
-    generation = said.get("bindingGeneration")
+    since, until = (seconds(entry.get(name) or "") for name in ("since", "until"))
+    generation = entry.get("bindingGeneration")
     if since is None or until is None or not isinstance(generation, int):
         return None
-    where, domain = (str(said.get(name) or "") for name in ("queue", "domain"))
-    share_until = seconds(said.get("shareUntil") or "")
-    replicas = tuple((str(name), whole(count)) for name, count in mapping(said.get("replicas")).items())
-    grows = said.get("grows") is True
-    return Nomination(str(said["member"]), since, until, generation, where, domain, share_until, replicas, grows)
+    where, domain = (str(entry.get(name) or "") for name in ("queue", "domain"))
+    share_until = seconds(entry.get("shareUntil") or "")
+    replicas = tuple((str(name), whole(count)) for name, count in mapping(entry.get("replicas")).items())
+    grows = entry.get("grows") is True
+    return Nomination(str(entry["member"]), since, until, generation, where, domain, share_until, replicas, grows)
 
 
 def to_body(nomination: Nomination) -> Body:

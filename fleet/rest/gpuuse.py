@@ -61,7 +61,7 @@ def router(hub: Hub) -> APIRouter:
                 "at": rfc3339(found.at),
                 "members": members if members_seen else None,
                 "jobs": [_job(job, level) for job in jobs[: query.limit]],
-                "left": max(0, len(jobs) - query.limit) + found.left,
+                "left": max(0, len(jobs) - query.limit) + found.more_jobs,
             }
         )
 
