@@ -78,28 +78,28 @@ def asked_of_job(body: Body) -> Sequence[Cause]:
 
 def _told(body: Body) -> Sequence[Cause]:
     """The faults of the list of receivers that are told of the job."""
-    said = mapping(body["metadata"].get("annotations")).get(ANNOTATION_NOTIFY)
-    if said is None:
+    value = mapping(body["metadata"].get("annotations")).get(ANNOTATION_NOTIFY)
+    if value is None:
         return ()
     try:
-        named(text(said))
+        named(text(value))
     except ValueError as error:
-        return [invalid(f"metadata.annotations[{ANNOTATION_NOTIFY}]", said, str(error))]
+        return [invalid(f"metadata.annotations[{ANNOTATION_NOTIFY}]", value, str(error))]
     return ()
 
 
 def _behind(body: Body) -> Sequence[Cause]:
     """The faults of the list of jobs after which this one starts."""
-    said = mapping(body["metadata"].get("annotations")).get(ANNOTATION_AFTER)
-    if said is None:
+    value = mapping(body["metadata"].get("annotations")).get(ANNOTATION_AFTER)
+    if value is None:
         return ()
     me = {text(body["metadata"].get("name")), f"{body['kind']}/{body['metadata'].get('name')}"}
     try:
-        mine = [one.job for one in after.read(text(said)) if one.job in me]
+        mine = [one.job for one in after.read(text(value)) if one.job in me]
         why = "a job cannot start after itself" if mine else ""
     except ValueError as error:
         why = str(error)
-    return [invalid(f"metadata.annotations[{ANNOTATION_AFTER}]", said, why)] if why else []
+    return [invalid(f"metadata.annotations[{ANNOTATION_AFTER}]", value, why)] if why else []
 
 
 def _wrong(body: Body, where: str, wanted: _Wanted) -> list[Cause]:

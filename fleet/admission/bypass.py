@@ -99,13 +99,13 @@ class BypassRule:
     def _needed(self, review: Review, kinds: Sequence[str], lacking: Sequence[str]) -> str:
         tree = self._leaves.tree()
         assert tree is not None, "without a tree there are no leaves"
-        shown = [
+        queues = [
             f"{self._leaves.queue_of(leaf) or leaf} (leaf {leaf} of {_of(tree.nodes[leaf].namespaces)})"
             for leaf in lacking[:_NAMED_MAX]
         ]
         more = [f"{len(lacking) - _NAMED_MAX} more"] if len(lacking) > _NAMED_MAX else []
         return (
-            f'user "{review.user.name}" needs the verb "{VERB}" on queues.{QUEUE} {", ".join([*shown, *more])} in'
+            f'user "{review.user.name}" needs the verb "{VERB}" on queues.{QUEUE} {", ".join([*queues, *more])} in'
             f" namespace {QUEUE_NAMESPACE}, since the policy takes {', '.join(kinds)} past these queues;"
             " with spec.suspension.scheduling: true they wait there, and no right is needed"
         )

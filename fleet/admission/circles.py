@@ -27,13 +27,13 @@ async def starts_after_itself(review: Review, objects: Objects) -> Sequence[Caus
     """The check of an object of any kind that has an interpreter now, where its annotation is new."""
     if interpreter_for(review.kind) is None or review.new is None or review.subresource:
         return ()
-    said = _said(review.new)
-    if not said or (review.old is not None and _said(review.old) == said):
+    value = _said(review.new)
+    if not value or (review.old is not None and _said(review.old) == value):
         return ()
     me = review.kind.group, review.kind.kind, text(review.new["metadata"].get("name"))
 
     def after(job: _Job) -> Iterator[_Job]:
-        entries = read(said) if job == me else _left(objects, review.namespace, job)
+        entries = read(value) if job == me else _left(objects, review.namespace, job)
         for one in entries:
             yield from ((*target, one.name) for target in sorted(INTERPRETERS) if one.takes(*target))
 
@@ -42,7 +42,7 @@ async def starts_after_itself(review: Review, objects: Objects) -> Sequence[Caus
         return ()
     named = [(kind_word(group, kind), name) for group, kind, name in found]
     why = f"the job would never start: {waits_for_itself(named)}"
-    return [invalid(f"metadata.annotations[{ANNOTATION_AFTER}]", said, why)]
+    return [invalid(f"metadata.annotations[{ANNOTATION_AFTER}]", value, why)]
 
 
 def _said(job: Body) -> str:

@@ -55,13 +55,13 @@ def _used(review: Review) -> Sequence[Cause]:
 
 def live_gangs(store: Store, target: Target) -> int:
     """How many jobs of a kind have a binding as a gang, and are not over."""
-    found = 0
+    count = 0
     for stored in store.scan(WORK, "resourcebindings"):
         resource = b.resource_of(stored.body)
         if text(resource.get("kind")) != target[1] or text(resource.get("apiVersion")).rpartition("/")[0] != target[0]:
             continue
-        found += b.is_gang(stored.body) and not b.finished(stored.body)
-    return found
+        count += b.is_gang(stored.body) and not b.finished(stored.body)
+    return count
 
 
 async def _one_of_a_kind(review: Review, objects: Objects) -> Sequence[Cause]:

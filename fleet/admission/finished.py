@@ -63,16 +63,16 @@ def _ended(job: Body, state: State) -> str:
 
 def _changed(new: Mapping[str, Any], old: Mapping[str, Any], lives: Sequence[str], where: str = "spec") -> list[str]:
     """The fields that differ and mean something to a job that is to run; `lives` mean something after its end."""
-    found = []
+    fields = []
     for name in sorted({*new, *old}):
         before, now = old.get(name), new.get(name)
         if before == now or name in _AFTER_THE_END or (name == "suspend" and not before and not now):
             continue  # false is the default of suspend, and is filled in beside other fields
         if name == _NESTED:
-            found += _changed(mapping(now), mapping(before), lives, f"{where}.{name}")
+            fields += _changed(mapping(now), mapping(before), lives, f"{where}.{name}")
         elif not any(f"{path}.".startswith(f"{where}.{name}.") for path in lives):
-            found.append(f"{where}.{name}")
-    return found
+            fields.append(f"{where}.{name}")
+    return fields
 
 
 def _asks(new: Body, old: Body) -> bool:

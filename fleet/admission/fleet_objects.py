@@ -135,14 +135,14 @@ def queue(body: Body) -> Sequence[Cause]:
         text = annotations.get(name)
         if text is not None and not pattern.fullmatch(str(text)):
             causes.append(invalid(f"metadata.annotations[{name}]", text, why))
-    seen: set[str] = set()
+    names: set[str] = set()
     for index, check in enumerate((body.get("spec") or {}).get("admissionChecks") or ()):
         where = f"spec.admissionChecks[{index}].name"
         if not check.get("name"):
             causes.append(required(where, "every check has a name"))
-        elif check["name"] in seen:
+        elif check["name"] in names:
             causes.append(duplicate(where, check["name"]))
-        seen.add(check.get("name"))
+        names.add(check.get("name"))
     return causes
 
 

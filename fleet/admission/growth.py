@@ -85,7 +85,7 @@ class _Desk:
         self._turn = asyncio.Lock()
         self._waiting = 0
 
-    async def why_not(self, review: Review, asked: Sequence[Component], clock: Clock) -> str:
+    async def why_not(self, review: Review, components: Sequence[Component], clock: Clock) -> str:
         """The obstacle to these components; "" where there is none. StatusError 429 when too many ask."""
         now = clock.now()
         kind = review.kind
@@ -101,7 +101,7 @@ class _Desk:
         try:
             for _ in range(LOOKS):
                 async with self._turn:
-                    answer = await self._answer(stored, asked, clock.now())
+                    answer = await self._answer(stored, components, clock.now())
                 if answer is not None:
                     return answer
                 await clock.sleep(LOOK_S)
@@ -109,31 +109,31 @@ class _Desk:
             self._waiting -= 1
         return "it is not made larger now: the decider has not seen it run yet; try again in a moment"
 
-    async def _answer(self, stored: Stored, asked: Sequence[Component], now: float) -> str | None:
+    async def _answer(self, stored: Stored, components: Sequence[Component], now: float) -> str | None:
         """None while the newest snapshot does not show the job in its member."""
         try:
             latest = await self._snapshots.latest()
         except StatusError as error:
             return f"it is not made larger now: {error.message}"
         bindings = self._store.scan(WORK, "resourcebindings")
-        return await asyncio.to_thread(_obstacle, latest, bindings, stored, asked, now)
+        return await asyncio.to_thread(_obstacle, latest, bindings, stored, components, now)
 
 
 _desk_of = once_per_store(_Desk)
 
 
 def _obstacle(
-    latest: Latest, bindings: Sequence[Stored], mine: Stored, asked: Sequence[Component], now: float
+    latest: Latest, bindings: Sequence[Stored], binding: Stored, components: Sequence[Component], now: float
 ) -> str | None:
-    snapshot = _since(latest.snapshot, bindings, mine)
-    unit = snapshot.units.get(mine.uid)
+    snapshot = _since(latest.snapshot, bindings, binding)
+    unit = snapshot.units.get(binding.uid)
     if unit is None or unit.phase is not Phase.PLACED:
         return None
-    lack = lacks(snapshot, mine.uid, asked, max(now, latest.now))
+    lack = lacks(snapshot, binding.uid, components, max(now, latest.now))
     return lack.text if lack is not None else ""
 
 
-def _since(snapshot: Snapshot, bindings: Sequence[Stored], mine: Stored) -> Snapshot:
+def _since(snapshot: Snapshot, bindings: Sequence[Stored], binding: Stored) -> Snapshot:
     """The snapshot with the units that were placed since, and with the amounts that others have asked for."""
     units: dict[str, Unit] = {}
     for stored in bindings:
@@ -153,7 +153,7 @@ def _since(snapshot: Snapshot, bindings: Sequence[Stored], mine: Stored) -> Snap
                     head=None,
                     backoff_until=None,
                 )
-            if stored.uid != mine.uid and b.spec_of(stored.body).get(WANTED):
+            if stored.uid != binding.uid and b.spec_of(stored.body).get(WANTED):
                 unit = replace(unit, components=larger(unit.components, wanted_of(stored.body)))
         except BadQuantity:
             continue

@@ -49,13 +49,13 @@ class Loader:
             await watch.aclose()
 
     def _put(self, items: Iterable[Stored]) -> None:
-        there = {stored.key.name: stored for stored in items}
-        revisions = {name: stored.revision for name, stored in there.items()}
+        objects = {stored.key.name: stored for stored in items}
+        revisions = {name: stored.revision for name, stored in objects.items()}
         if revisions == {name: revision for name, (revision, _) in self._known.items()}:
             return
-        for name in self._known.keys() - there.keys():
+        for name in self._known.keys() - objects.keys():
             del self._known[name]
-        for name, stored in there.items():
+        for name, stored in objects.items():
             if self._known.get(name, (None,))[0] != stored.revision:
                 self._known[name] = (stored.revision, _interpreter(stored))
         found = (self._known[name][1] for name in sorted(self._known))

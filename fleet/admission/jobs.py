@@ -169,15 +169,17 @@ def _no_pods(interpreter: Interpreter, field: str, body: Body, *, sized: bool) -
 
 def _topology(body: Body, templates: Sequence[Template]) -> Iterator[Cause]:
     """A gang lies within one value of one label, if it names any."""
-    found = topologies(body, templates)
-    for number, (key, field) in enumerate(found.items()):
+    fields = topologies(body, templates)
+    for number, (key, field) in enumerate(fields.items()):
         if not all(template.own for template in templates):
             yield invalid(field, key, "the pods of this kind have no template that could keep them together")
         problems = qualified_name_problems(key)
         if problems:
             yield invalid(field, key, "; ".join(problems))
         elif number:
-            yield invalid(field, key, f"a job has one topology for all its pods, and names {next(iter(found))} already")
+            yield invalid(
+                field, key, f"a job has one topology for all its pods, and names {next(iter(fields))} already"
+            )
 
 
 def _template(template: Template) -> Iterator[Cause]:

@@ -41,7 +41,7 @@ async def of_tree(review: Review, objects: Objects) -> Sequence[Cause]:
     return _warn(review, lambda body: _in_tree(body, objects))
 
 
-def of_requests(store: Store, asked: Iterable[str]) -> Iterator[str]:
+def of_requests(store: Store, resources: Iterable[str]) -> Iterator[str]:
     """A text about each resource that no member has, of those that a job asks for; none while a member has not told
     what it has."""
     members = store.scan(CLUSTER, "clusters")
@@ -50,7 +50,7 @@ def of_requests(store: Store, asked: Iterable[str]) -> Iterator[str]:
         return
     there = {name for summary in summaries for name in summary}
     potential = " ".join(text(at(m.body, "metadata", "annotations", ANNOTATION_POTENTIAL)) for m in members)
-    for name in asked:
+    for name in resources:
         if "/" in name and name not in there and name not in potential:
             yield f"no member has {name}, which the job asks for{_near(name, there)}"
 

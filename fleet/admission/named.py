@@ -69,7 +69,7 @@ def used_by_pods(interpreter: Interpreter) -> Callable[[Review], Sequence[Cause]
     def check(review: Review) -> Sequence[Cause]:
         if review.new is None or review.store is None or not asked_anew(review):
             return ()
-        named = {
+        dependencies = {
             (kind, name)
             for template in interpreter.templates(review.new)
             for kind, _, name in pods.dependencies(
@@ -77,7 +77,9 @@ def used_by_pods(interpreter: Interpreter) -> Callable[[Review], Sequence[Cause]
             )
         }
         peek = review.store.peek
-        missing = sorted(one for one in named if peek(Key("", RESOURCES[one[0]], review.namespace, one[1])) is None)
+        missing = sorted(
+            one for one in dependencies if peek(Key("", RESOURCES[one[0]], review.namespace, one[1])) is None
+        )
         review.warnings.extend(
             f"{kind} {review.namespace}/{name} is not on the hub: its pods start where the member has one"
             for kind, name in missing[:NAMED_MAX]

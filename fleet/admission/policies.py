@@ -141,13 +141,13 @@ def _placement(placement: Mapping[str, Any]) -> Iterator[Cause]:
     groups = placement.get("clusterAffinities") or []
     if groups and placement.get("clusterAffinity") is not None:
         yield forbidden("spec.placement.clusterAffinities", "give either this or spec.placement.clusterAffinity")
-    seen: set[str] = set()
+    names: set[str] = set()
     for index, group in enumerate(groups):
         where = f"spec.placement.clusterAffinities[{index}]"
         name = str(group.get("affinityName") or "")
-        if name in seen:
+        if name in names:
             yield duplicate(f"{where}.affinityName", name)
-        seen.add(name)
+        names.add(name)
         yield from _affinity(where, group)
     yield from _affinity("spec.placement.clusterAffinity", placement.get("clusterAffinity") or {})
     for index, constraint in enumerate(placement.get("spreadConstraints") or []):

@@ -47,11 +47,11 @@ class QueueUse:
             return []
         if interpreter_for(review.kind) is None:
             return []
-        wanted, before = _quota_names(review.new), _quota_names(review.old)
-        if not wanted or wanted == before or self._may_use(review, ""):
+        labels, before = _quota_names(review.new), _quota_names(review.old)
+        if not labels or labels == before or self._may_use(review, ""):
             return []
         tree = self._leaves.tree()
-        leaf = leaf_for(tree, review.namespace, wanted)
+        leaf = leaf_for(tree, review.namespace, labels)
         node = tree.nodes.get(leaf) if tree is not None else None
         if node is None or not node.namespaces or review.namespace in node.namespaces:
             return []
@@ -62,7 +62,7 @@ class QueueUse:
             f'Forbidden: {leaf} is the leaf of other namespaces; user "{review.user.name}" needs the verb "use" on'
             f" queues.{QUEUE} {queue or leaf} in namespace {QUEUE_NAMESPACE}"
         )
-        return [Cause(f"metadata.labels[{next(iter(wanted))}]", why, "FieldValueForbidden")]
+        return [Cause(f"metadata.labels[{next(iter(labels))}]", why, "FieldValueForbidden")]
 
     def _may_use(self, review: Review, queue: str) -> bool:
         wanted = Attributes("use", QUEUE, "queues", "", QUEUE_NAMESPACE, queue)

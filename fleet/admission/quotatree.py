@@ -82,8 +82,8 @@ def _turn(guard: Key, last: Stored | None, tree: str, objects: Objects) -> Put:
 async def _kept_leaves(review: Review, objects: Objects) -> Sequence[Cause]:
     """A leaf may go, or become an inner node, when nothing waits or runs there."""
     before = leaf_fields((review.old or {}).get("spec"))
-    gone = {path: before[path] for path in before.keys() - leaf_fields((review.new or {}).get("spec")).keys()}
-    if not gone:
+    removed = {path: before[path] for path in before.keys() - leaf_fields((review.new or {}).get("spec")).keys()}
+    if not removed:
         return ()
     units, queues = objects.registry.resource(QUEUE, "queueunits"), objects.registry.resource(QUEUE, "queues")
     if units is None or queues is None:
@@ -95,14 +95,14 @@ async def _kept_leaves(review: Review, objects: Objects) -> Sequence[Cause]:
     work: dict[str, list[str]] = {}
     for unit in await objects.list(units):
         leaf = leaf_of.get(queue_of(unit))
-        if leaf in gone and phase_of(unit) not in (SUCCEEDED, FAILED):
+        if leaf in removed and phase_of(unit) not in (SUCCEEDED, FAILED):
             metadata = unit["metadata"]
             work.setdefault(leaf, []).append(f"{metadata['namespace']}/{metadata['name']}")
     causes = []
     for leaf, names in sorted(work.items()):
         shown = ", ".join(sorted(names)[:_NAMED_MAX]) + (", …" if len(names) > _NAMED_MAX else "")
         why = f"Forbidden: leaf {leaf} cannot go while work waits or runs there: {len(names)} ({shown})"
-        causes.append(Cause(gone[leaf], why, "FieldValueForbidden"))
+        causes.append(Cause(removed[leaf], why, "FieldValueForbidden"))
     return causes
 
 

@@ -109,19 +109,21 @@ class _Desk:
             await self._follow(kinds)
             return next((limit.text(count) for limit in limits if (count := self._waiting(limit)) >= limit.most), "")
 
-    def _limits_of(self, mine: _Owner, tree: QuotaTree | None, limits: Mapping[str, WaitingLimits]) -> Iterator[_Limit]:
+    def _limits_of(
+        self, owner: _Owner, tree: QuotaTree | None, limits: Mapping[str, WaitingLimits]
+    ) -> Iterator[_Limit]:
         if tree is not None:
-            for node in tree.ancestors(self._leaf(mine)):
+            for node in tree.ancestors(self._leaf(owner)):
                 of_node = limits.get(node, WaitingLimits())
                 if of_node.all is not None:
                     yield _Limit(of_node.all, node, "")
-                if (most := of_node.of(mine.user)) is not None:
-                    yield _Limit(most, node, mine.user)
+                if (most := of_node.of(owner.user)) is not None:
+                    yield _Limit(most, node, owner.user)
         stored = self._store.peek(_CONFIG)
         configured = digits(at(stored.body, "data", MAX_WAITING_BY_USER)) if stored is not None else None
         most = DEFAULT_BY_USER if configured is None else configured
-        if most and mine.user:
-            yield _Limit(most, "", mine.user)
+        if most and owner.user:
+            yield _Limit(most, "", owner.user)
 
     async def _limits_now(self) -> Mapping[str, WaitingLimits]:
         stored = tree_object(self._store)

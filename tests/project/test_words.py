@@ -42,6 +42,7 @@ WORDS = {
 LINES = 5
 # The packages that have no such name. The list only grows.
 CLEAN = (
+    "fleet/admission",
     "fleet/bindings",
     "fleet/kinds",
     "fleet/wellknown",
