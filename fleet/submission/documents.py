@@ -10,16 +10,16 @@ _SPACE = re.compile(r"\s*")
 
 def json_objects(text: str) -> list[str]:
     """The JSON objects of a text that has several and nothing else; the text itself in all other cases."""
-    decoder, found = json.JSONDecoder(), list[str]()
+    decoder, objects = json.JSONDecoder(), list[str]()
     at = _after_space(text, 0)
     try:
         while text.startswith("{", at):
             _, end = decoder.raw_decode(text, at)
-            found.append(text[at:end])
+            objects.append(text[at:end])
             at = _after_space(text, end)
     except (ValueError, RecursionError):
         return [text]
-    return found if len(found) > 1 and at == len(text) else [text]
+    return objects if len(objects) > 1 and at == len(text) else [text]
 
 
 def _after_space(text: str, at: int) -> int:

@@ -115,10 +115,10 @@ def _check_paths(request: Request) -> None:
         paths.insert(0, ("code", request.code.path))
         if len(request.code.archive) > CODE_MOST_BYTES:
             raise Wrong("code", f"{len(request.code.archive)} bytes, of at most {CODE_MOST_BYTES}")
-    seen = set()
+    folders = set()
     for part, path in paths:
         if not path.startswith("/") or path == "/" or ":" in path:
             raise Wrong(part, f'"{path}" is no absolute path below /')
-        if path.rstrip("/") in seen:
+        if path.rstrip("/") in folders:
             raise Wrong(part, f"something else is at {path} already")
-        seen.add(path.rstrip("/"))
+        folders.add(path.rstrip("/"))

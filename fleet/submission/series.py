@@ -80,13 +80,13 @@ def product(texts: Sequence[str]) -> Iterator[dict[str, str]]:
     """Each combination of the values of some parameters. Raises Wrong."""
     values: dict[str, list[str]] = {}
     total = 1
-    for said in texts:
-        name, equals, listed = said.partition("=")
+    for line in texts:
+        name, equals, listed = line.partition("=")
         if not equals or not _NAME.fullmatch(name):
-            raise Wrong("sweep", f"{said}: is not of the form lr=0.1,0.01 or seed=1..5")
+            raise Wrong("sweep", f"{line}: is not of the form lr=0.1,0.01 or seed=1..5")
         if name in values:
             raise Wrong("sweep", f"{name}: is given twice")
-        values[name] = list(dict.fromkeys(_values(said, listed)))
+        values[name] = list(dict.fromkeys(_values(line, listed)))
         total *= len(values[name])
         if total > MOST:
             raise Wrong("sweep", f"makes more than {MOST} jobs")
@@ -107,17 +107,17 @@ def _values(said: str, listed: str) -> Iterator[str]:
         yield from map(str, range(first, last + 1))
 
 
-def array(said: str) -> tuple[list[dict[str, str]], int | None]:
+def array(text: str) -> tuple[list[dict[str, str]], int | None]:
     """The numbers of 0-9 or 1,4,7, and how many run at once where %4 stands behind them. Raises Wrong."""
-    listed, percent, most = said.partition("%")
+    listed, percent, most = text.partition("%")
     if percent and not (most.isdigit() and int(most)):
-        raise Wrong("array", f"{said}: %{most} is no number of jobs at once")
+        raise Wrong("array", f"{text}: %{most} is no number of jobs at once")
     numbers: dict[int, None] = {}
     for part in listed.split(","):
         found = _NUMBERS.fullmatch(part)
         first, last = (int(found[1]), int(found[2] or found[1])) if found else (1, 0)
         if first > last:
-            raise Wrong("array", f"{said}: is not of the form 0-9, 1,4,7 or 0-99%4")
+            raise Wrong("array", f"{text}: is not of the form 0-9, 1,4,7 or 0-99%4")
         if last - first >= MOST or len(numbers) + last - first >= MOST:
             raise Wrong("array", f"makes more than {MOST} jobs")
         numbers.update(dict.fromkeys(range(first, last + 1)))
@@ -141,13 +141,13 @@ def _at(job: Body, suffix: str, point: Mapping[str, str], variables: Mapping[str
     annotations[ANNOTATION_SWEEP_VALUES] = json.dumps(point)
     if most is not None:
         annotations[ANNOTATION_AT_MOST] = str(most)
-    told = {variables[name]: value for name, value in point.items()}
+    values = {variables[name]: value for name, value in point.items()}
     for container in _containers(body.get("spec")):
         for field in ("command", "args"):
             if isinstance(container.get(field), list):
                 container[field] = [_filled(word, point) for word in container[field]]
-        kept = [one for one in container.get("env") or () if one.get("name") not in told]
-        container["env"] = [*kept, *({"name": name, "value": value} for name, value in told.items())]
+        kept = [one for one in container.get("env") or () if one.get("name") not in values]
+        container["env"] = [*kept, *({"name": name, "value": value} for name, value in values.items())]
     return body
 
 

@@ -45,6 +45,7 @@ CLEAN = (
     "fleet/admission",
     "fleet/bindings",
     "fleet/kinds",
+    "fleet/submission",
     "fleet/wellknown",
 )
 # Fields that readers outside of Fleet know by their names, by file.
