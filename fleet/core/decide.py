@@ -58,10 +58,10 @@ def decide(
     outcome, certificate = improve(situation, greedy, solver, seed)  # 5: CP-SAT on the linked model
     mark("reclaim")
     asking = Asking(solver, seed, snapshot.config.solve_limit_s * VICTIMS_PART)
-    situation, outcome, found = preempt(situation, outcome, asking)  # 6: victims leave, and their room is claimed
-    certificate = replace(certificate, victims=found.searches, reclaim=found.cut)
+    situation, outcome, preemption = preempt(situation, outcome, asking)  # 6: victims leave, and their room is claimed
+    certificate = replace(certificate, victims=preemption.searches, reclaim=preemption.cut)
     mark("reasons")
-    plan = _plan(situation, outcome, certificate, found)  # 7: one reason for each unit that waits
+    plan = _plan(situation, outcome, certificate, preemption)  # 7: one reason for each unit that waits
     certificate = replace(certificate, bounds=tuple(sorted(situation.space.reached)))
     plan = replace(plan, certificate=certificate)
     mark("check")
@@ -71,14 +71,14 @@ def decide(
         return plan
     certificate = replace(certificate, bounds=tuple(sorted(bounds)))
     plan = replace(plan, certificate=certificate)
-    outcome, plan = _repaired(situation, outcome, plan, violations, found)  # 9: without what the checker refuses
+    outcome, plan = _repaired(situation, outcome, plan, violations, preemption)  # 9: without what the checker refuses
     if certificate.shipped == "greedy" or worth(situation, outcome) > worth(situation, greedy):
         return plan
     certificate = replace(certificate, shipped="greedy", why="the checker refused cp-sat's plan")
     return replace(decide(snapshot, now=now, seed=seed, solver=None), certificate=certificate)
 
 
-def _plan(situation: Situation, outcome: Outcome, certificate: Certificate, found: Found) -> Plan:
+def _plan(situation: Situation, outcome: Outcome, certificate: Certificate, preemption: Found) -> Plan:
     placed = [*situation.first, *outcome.placed]
     crossing = {head.candidate.unit.id for head in situation.chosen.heads if head.crossing}
     crossing |= {candidate.unit.id for candidate, _ in situation.first if candidate.tier > Tier.SHARE}
@@ -88,9 +88,9 @@ def _plan(situation: Situation, outcome: Outcome, certificate: Certificate, foun
         for unit, member in ((candidate.unit, member) for candidate, member in placed)
     )
     started = {candidate.unit.id for candidate, _ in placed} | situation.new
-    said = reasons(situation, outcome, {claim.unit: claim for claim in found.claims})
+    said = reasons(situation, outcome, {claim.unit: claim for claim in preemption.claims})
     named = situation.chosen.named(outcome.profile.spans, started, situation.now)
-    return Plan(placements, said, certificate, found.evictions, found.claims, named)
+    return Plan(placements, said, certificate, preemption.evictions, preemption.claims, named)
 
 
 def _share_until(situation: Situation, unit: Unit) -> float:
@@ -101,7 +101,7 @@ def _share_until(situation: Situation, unit: Unit) -> float:
 
 
 def _repaired(
-    situation: Situation, outcome: Outcome, plan: Plan, violations: Sequence[Violation], found: Found
+    situation: Situation, outcome: Outcome, plan: Plan, violations: Sequence[Violation], preemption: Found
 ) -> tuple[Outcome, Plan]:
     """The plan without the starts that the checker refuses: filled up once, and checked; later refusals are dropped for
     good. In the end, a plan that starts and evicts nothing."""
@@ -109,21 +109,23 @@ def _repaired(
     refused: dict[str, str] = {}
     certificate = plan.certificate
     for fill in (True, False):
-        if any(violation.unit not in _starts(situation, outcome) for violation in violations) and found.claims:
-            situation, found = _without_evictions(situation), NOTHING_FOUND
+        if any(violation.unit not in _starts(situation, outcome) for violation in violations) and preemption.claims:
+            situation, preemption = _without_evictions(situation), NOTHING_FOUND
         starts = _starts(situation, outcome)
         refused |= {violation.unit: starts[violation.unit] for violation in violations if violation.unit in starts}
-        left = [pair for pair in outcome.placed if pair[0].unit.id not in refused]
+        pairs = [pair for pair in outcome.placed if pair[0].unit.id not in refused]
         first = [pair for pair in situation.first if pair[0].unit.id not in refused]
         waiting = [pair for pair in situation.first if pair[0].unit.id in refused]
         situation = replace(situation, first=first, claims=(*situation.claims, *claims_of(waiting, now)))
         chosen = situation.chosen.without({violation.unit for violation in violations})
         situation = replace(situation, chosen=chosen)
-        profile = situation.after(left)
-        outcome = settle(situation, profile, left, refused) if fill else replace(outcome, placed=left, profile=profile)
+        profile = situation.after(pairs)
+        outcome = (
+            settle(situation, profile, pairs, refused) if fill else replace(outcome, placed=pairs, profile=profile)
+        )
         outcome = replace(outcome, out={**outcome.out, **refused})
         why = f"the checker dropped {len(refused)}: {violations[0].text}"
-        plan = _plan(situation, outcome, replace(certificate, why=why), found)
+        plan = _plan(situation, outcome, replace(certificate, why=why), preemption)
         bounds = set(certificate.bounds)
         violations = check(snapshot, plan, now=now, reached=bounds)
         if not violations:

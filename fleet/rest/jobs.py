@@ -238,7 +238,7 @@ class Jobs:
             )
         now = self._hub.objects.clock.now()
         found = await self._explanations.of(str(job.binding["metadata"]["uid"]), now, user_of(request).name)
-        told = document(found, named_kind, reader=namespace, seen=jobs_seen(self._hub, request))
+        told = document(found, named_kind, reader=namespace, may_see=jobs_seen(self._hub, request))
         told = _behind(told, after.obstacle(job.binding))
         return answer({**told, "notice": self._notice()})
 

@@ -207,7 +207,7 @@ def measure(
             now=points[0].at,
             seed=seed,
             samples=samples,
-            made=runs.append,
+            on_run=runs.append,
         )
         took.append(time.process_time() - begun)
         asked.append(Asked(points, said, runs))

@@ -80,7 +80,7 @@ class Packer:
     def pack(self, snapshot: Snapshot, plan: Plan, now: float, seed: int) -> dict[str, Any]:
         """One row: the whole record compressed (zlib, base64)."""
         with self._one_at_a_time:
-            document = orjson.dumps(encode_record(snapshot, plan, now=now, seed=seed, one=self._encoder()))
+            document = orjson.dumps(encode_record(snapshot, plan, now=now, seed=seed, encoder=self._encoder()))
         return {"record": _packed(document)}
 
     def pack_snapshot(self, snapshot: Snapshot, now: float) -> dict[str, Any]:

@@ -112,7 +112,7 @@ def of_quota(snapshot: Snapshot, shares: Shares) -> Iterator[Metric]:
     left_out = 0
     if tree is not None and not tree.problems():
         usage, fair = Usage(tree), shares.of(snapshot, tree)
-        for held in snapshot.backlog.held.values():
+        for held in snapshot.backlog.holders.values():
             if held.account is not None:
                 usage.charge(held.account, request_of(held.unit), held.count)
         resources = _resources(tree)

@@ -29,47 +29,47 @@ def check(snapshot: Snapshot, plan: Plan, *, now: float, reached: set[str] | Non
     break a limit, the units later in the plan are named. `reached` gets the names of bounds that ended the search for a
     gang which is refused."""
     effort = Effort(reached)
-    starts, found = _starts(snapshot, plan, now)
+    starts, violations = _starts(snapshot, plan, now)
     sums = Sums(snapshot)
     charged: dict[str, str] = {}
     for key, member in starts.items():
         broken = sums.start(snapshot.units[key])
         if broken is not None:
-            found.append(broken)
+            violations.append(broken)
         else:
             charged[key] = member
-    found += _block_order(snapshot, starts, now)
-    found += _room(snapshot, starts, effort)
+    violations += _block_order(snapshot, starts, now)
+    violations += _room(snapshot, starts, effort)
     claims, unsound = claims_of(snapshot, plan, charged, now)
     victims, kept = evictions(snapshot, plan, {claim.unit for claim in plan.claims}, now)
-    found += [*unsound, *kept]
+    violations += [*unsound, *kept]
     if claims.members:
-        gone = going(snapshot, victims, now)
-        found += room_broken(snapshot, claims, gone, effort)
-        found += quota_broken(snapshot, claims, gone, sums)
-    found += _heads(snapshot, plan, starts, now)
-    found += _reasons(snapshot, plan)
-    return tuple(found)
+        leaving = going(snapshot, victims, now)
+        violations += room_broken(snapshot, claims, leaving, effort)
+        violations += quota_broken(snapshot, claims, leaving, sums)
+    violations += _heads(snapshot, plan, starts, now)
+    violations += _reasons(snapshot, plan)
+    return tuple(violations)
 
 
 def _starts(snapshot: Snapshot, plan: Plan, now: float) -> tuple[dict[str, str], list[Violation]]:
     """The waiting units that the plan starts, with their members, and the rules that a unit breaks by itself."""
     starts: dict[str, str] = {}
-    found: list[Violation] = []
+    violations: list[Violation] = []
     for placement in plan.placements:
         unit = snapshot.units.get(placement.unit)
         if unit is None:
-            found.append(Violation(Rule.UNKNOWN_UNIT, placement.unit, f"no unit {placement.unit}"))
+            violations.append(Violation(Rule.UNKNOWN_UNIT, placement.unit, f"no unit {placement.unit}"))
         elif placement.unit in starts:
-            found.append(Violation(Rule.TWICE, unit.id, f"{unit.name} is placed twice"))
+            violations.append(Violation(Rule.TWICE, unit.id, f"{unit.name} is placed twice"))
         elif placement.member not in snapshot.members:
-            found.append(Violation(Rule.UNKNOWN_MEMBER, unit.id, f"no member {placement.member}"))
+            violations.append(Violation(Rule.UNKNOWN_MEMBER, unit.id, f"no member {placement.member}"))
         elif unit.phase is not Phase.WAITING:
-            found.append(Violation(Rule.NOT_WAITING, unit.id, f"{unit.name} is {unit.phase} already"))
+            violations.append(Violation(Rule.NOT_WAITING, unit.id, f"{unit.name} is {unit.phase} already"))
         else:
             starts[placement.unit] = placement.member
-            found += _alone(snapshot, unit, placement.member, now)
-    return starts, found
+            violations += _alone(snapshot, unit, placement.member, now)
+    return starts, violations
 
 
 def _alone(snapshot: Snapshot, unit: Unit, name: str, now: float) -> Iterable[Violation]:

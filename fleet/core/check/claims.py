@@ -26,12 +26,13 @@ from fleet.core.snapshot import Snapshot
 @dataclass(frozen=True, slots=True)
 class Claims:
     """The claims of a snapshot and a plan, each by unit with its member. `live`: earlier claims of units that wait on;
-    `new`: sound claims of the plan; `used`: claims whose units start in them. `others`: all other units that start."""
+    `new`: sound claims of the plan; `used`: claims whose units start in them. `unclaimed`: the other units that
+    start."""
 
     live: Mapping[str, str]
     new: Mapping[str, str]
     used: Mapping[str, str]
-    others: Mapping[str, str]
+    unclaimed: Mapping[str, str]
 
     @property
     def members(self) -> list[str]:
@@ -40,13 +41,14 @@ class Claims:
 
 @dataclass(frozen=True, slots=True)
 class ClaimedMember:
-    """A member where room is claimed. `gone`: units that leave it; `first`: gangs on their way, and gangs that start in
-    claimed room of their own; `others` start beside them; `claimed`: gangs of live claims, then of new claims."""
+    """A member where room is claimed. `leaving`: units that leave it; `first`: gangs on their way, and gangs that
+    start in claimed room of their own; `beside` start beside them; `claimed`: gangs of live claims, then of new
+    claims."""
 
     member: Member
-    gone: Sequence[Unit]
+    leaving: Sequence[Unit]
     first: Sequence[Gang]
-    others: Sequence[Gang]
+    beside: Sequence[Gang]
     claimed: Sequence[Gang]
 
 
@@ -59,7 +61,7 @@ def claims_of(snapshot: Snapshot, plan: Plan, starts: Mapping[str, str], now: fl
         live={key: member for key, member in live.items() if key not in starts and key not in made},
         new={key: member for key, member in made.items() if key not in unsound},
         used={key: member for key, member in starts.items() if live.get(key) == member},
-        others={key: member for key, member in starts.items() if live.get(key) != member},
+        unclaimed={key: member for key, member in starts.items() if live.get(key) != member},
     ), list(unsound.values())
 
 
@@ -69,41 +71,42 @@ def going(snapshot: Snapshot, victims: Iterable[Unit], now: float) -> list[Unit]
     return [*victims, *(unit for unit in snapshot.backlog.holding.values() if leaves(unit, now, patience))]
 
 
-def claimed_members(snapshot: Snapshot, claims: Claims, gone: Sequence[Unit]) -> Iterable[ClaimedMember]:
-    """Each member where room is claimed. `gone`: all units that leave any member."""
+def claimed_members(snapshot: Snapshot, claims: Claims, units: Sequence[Unit]) -> Iterable[ClaimedMember]:
+    """Each member where room is claimed. `units`: all units that leave any member."""
     live = dict(sorted(claims.live.items()))
-    gangs = [gangs_in(snapshot, where) for where in (claims.used, claims.others, live, claims.new)]
-    arriving = coming(snapshot, claims.members, {unit.id for unit in gone})
+    gangs = [gangs_in(snapshot, where) for where in (claims.used, claims.unclaimed, live, claims.new)]
+    arriving = coming(snapshot, claims.members, {unit.id for unit in units})
     for name in claims.members:
-        leaving = [unit for unit in gone if unit.member == name]
+        leaving = [unit for unit in units if unit.member == name]
         used, others, old, new = (by_member.get(name, []) for by_member in gangs)
         yield ClaimedMember(snapshot.members[name], leaving, [*arriving.get(name, ()), *used], others, [*old, *new])
 
 
-def room_broken(snapshot: Snapshot, claims: Claims, gone: Sequence[Unit], effort: Effort) -> Iterable[Violation]:
-    """New claims that have no room once `gone` have left, and starts in claimed room. Of two
+def room_broken(snapshot: Snapshot, claims: Claims, leaving: Sequence[Unit], effort: Effort) -> Iterable[Violation]:
+    """New claims that have no room once `leaving` have left, and starts in claimed room. Of two
     earlier claims that no longer fit beside each other, one counts for nothing."""
     names = resources_of(snapshot)
-    for at in claimed_members(snapshot, claims, gone):
-        there = vacated(at.member, at.gone)
+    for at in claimed_members(snapshot, claims, leaving):
+        there = vacated(at.member, at.leaving)
         lost = set(first_unpackable(there, at.first, at.claimed, names, effort))
         for key in (gang.unit for gang in at.claimed if gang.unit in lost & claims.new.keys()):
             yield Violation(Rule.CLAIM_TOO_SMALL, key, f"{key} claims room that {at.member.name} will not have")
         spans = [gang for gang in at.claimed if gang.unit not in lost]
-        for key in first_unpackable(there, [*at.first, *spans], at.others, names, effort):
+        for key in first_unpackable(there, [*at.first, *spans], at.beside, names, effort):
             yield Violation(Rule.CLAIM_TAKEN, key, f"{key} takes room in {at.member.name} that is claimed")
 
 
-def quota_broken(snapshot: Snapshot, claims: Claims, gone: Iterable[Unit], sums: Sums) -> Iterable[Violation]:
-    """The same for quota. `sums` counts the units that hold room or start; afterwards, the claims instead of `gone`."""
+def quota_broken(snapshot: Snapshot, claims: Claims, leaving: Iterable[Unit], sums: Sums) -> Iterable[Violation]:
+    """The same for quota. `sums` counts the units that hold room or start; afterwards, the claims instead of
+    `leaving`."""
     units = snapshot.units
-    for unit in gone:
+    for unit in leaving:
         sums.charge(unit, -1)
-    for key in claims.others:
+    for key in claims.unclaimed:
         sums.charge(units[key], -1)
     for key in sorted(claims.live):
         sums.start(units[key])
-    others = ((Rule.CLAIM_TAKEN, key, "takes quota that is claimed") for key in claims.others)
+    others = ((Rule.CLAIM_TAKEN, key, "takes quota that is claimed") for key in claims.unclaimed)
     new = ((Rule.CLAIM_TOO_SMALL, key, "claims room without quota for it") for key in claims.new)
     for rule, key, text in (*others, *new):
         broken = sums.broken(units[key])
@@ -125,7 +128,7 @@ def _live(snapshot: Snapshot, now: float) -> dict[str, str]:
 def _unsound(
     snapshot: Snapshot, plan: Plan, starts: Mapping[str, str], live: Mapping[str, str], now: float
 ) -> Iterable[Violation]:
-    seen: set[str] = set()
+    claimants: set[str] = set()
     passed = {*starts, *live, *(claim.unit for claim in plan.claims)}
     queues = {unit.leaf for claim in plan.claims if (unit := snapshot.units.get(claim.unit)) is not None}
     ahead = in_the_way(snapshot, queues, passed, now) if queues else {}
@@ -134,7 +137,7 @@ def _unsound(
         problem = ""
         if unit is None or not may_start(snapshot, unit, now):
             problem = "claims room, but could not start"
-        elif claim.unit in starts or claim.unit in seen:
+        elif claim.unit in starts or claim.unit in claimants:
             problem = "claims room, but starts or has claimed already"
         elif not may_go(snapshot, unit, claim.member):
             problem = f"claims room in {claim.member}, where it may not go"
@@ -142,7 +145,7 @@ def _unsound(
             problem = "claims room, but a unit ahead stops its queue"
         elif claim.until <= now or claim.room != unit.total:
             problem = "claims room that is not its own, or for no time"
-        seen.add(claim.unit)
+        claimants.add(claim.unit)
         if problem:
             yield Violation(Rule.CLAIM_UNSOUND, claim.unit, f"{claim.unit} {problem}")
 
@@ -152,7 +155,7 @@ def evictions(
 ) -> tuple[list[Unit], list[Violation]]:
     """The victims of a plan, and every rule on victims that it breaks. `claiming`: units that claim room by it."""
     victims: dict[str, Unit] = {}
-    found: list[Violation] = []
+    violations: list[Violation] = []
     preemptors = {eviction.preemptor for eviction in plan.evictions} & snapshot.units.keys()
     tiers = tiers_of(snapshot, now, {snapshot.units[key].leaf for key in preemptors}) if plan.evictions else {}
     for eviction in plan.evictions:
@@ -162,20 +165,20 @@ def evictions(
         if broken is None:
             victims[eviction.unit] = snapshot.units[eviction.unit]
         else:
-            found.append(broken)
-    return list(victims.values()), found
+            violations.append(broken)
+    return list(victims.values()), violations
 
 
 def may_not_leave(
     snapshot: Snapshot,
     eviction: Eviction,
-    gone: Container[str],
+    victims: Container[str],
     tiers: Mapping[str, Tier],
     now: float,
 ) -> Violation | None:
-    """Why a unit must not be evicted; None where it may. `gone`: units that leave by evictions before this one."""
+    """Why a unit must not be evicted; None where it may. `victims`: units that leave by evictions before this one."""
     unit = snapshot.units.get(eviction.unit)
-    if unit is None or unit.phase is not Phase.PLACED or unit.member != eviction.member or eviction.unit in gone:
+    if unit is None or unit.phase is not Phase.PLACED or unit.member != eviction.member or eviction.unit in victims:
         return Violation(Rule.EVICTS_NOBODY, eviction.unit, f"{eviction.unit} does not run in {eviction.member}")
     young = unit.placed_at is not None and now - unit.placed_at < snapshot.config.protection_s
     where = snapshot.members.get(eviction.member)

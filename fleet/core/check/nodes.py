@@ -43,10 +43,10 @@ class Nodes:
     """One row of free amounts for each node of some pools."""
 
     def __init__(
-        self, pools: Mapping[int, Pool], there: int, resources: Sequence[str], most: int, effort: Effort
+        self, pools: Mapping[int, Pool], first_potential: int, resources: Sequence[str], most: int, effort: Effort
     ) -> None:
-        """`pools` by number: the pools from `there` on could be added. `most`: the number of pods to put, which is also
-        the number of nodes alike that can be of use. `effort`: of all searches of this check."""
+        """`pools` by number: the pools from `first_potential` on could be added. `most`: the number of pods to
+        put, which is also the number of nodes alike that can be of use. `effort`: of all searches of this check."""
         rows: list[list[int]] = []
         numbers: list[int] = []
         for number, pool in pools.items():
@@ -57,7 +57,7 @@ class Nodes:
                 numbers += [number] * count
         self.free: Ints = np.array(rows, dtype=np.int64).reshape(len(rows), len(resources))
         self._pool: Ints = np.array(numbers, dtype=np.int64)
-        self._later: Mask = self._pool >= there
+        self._later: Mask = self._pool >= first_potential
         self.effort = effort
         self.reached: set[str] = set()  # the names of bounds that ended a search here, or in a copy
         self._pools = pools
@@ -114,7 +114,7 @@ class Nodes:
         """Put all of the pods as a proposal says, (node, pods of each kind), if it holds; else change nothing. Each pod
         must be on a node that takes it, and each node have room for all that is put onto it."""
         able = [self.usable(kind.pools, among) for kind in pods]
-        left = [kind.count for kind in pods]
+        counts_left = [kind.count for kind in pods]
         after = self.free.copy()
         for node, counts in uses:
             if any(count < 0 or (count and not mask[node]) for count, mask in zip(counts, able, strict=True)):
@@ -124,8 +124,8 @@ class Nodes:
                 if asked > max(0, have):
                     return False
                 after[node, index] -= asked
-            left = [had - count for had, count in zip(left, counts, strict=True)]
-        if any(left):
+            counts_left = [had - count for had, count in zip(counts_left, counts, strict=True)]
+        if any(counts_left):
             return False
         self.free = after
         return True
@@ -167,14 +167,14 @@ class Nodes:
             takes = tuple([room > 0 for room in rooms[:, node].tolist()])
             alike.setdefault((tuple(self.free[node].tolist()), takes), []).append(node)
         needs = [tuple((index, amount) for index, amount in enumerate(kind.size) if amount > 0) for kind in pods]
-        wanted = [(need, kind.count) for need, kind in zip(needs, pods, strict=True)]
+        demand = [(need, kind.count) for need, kind in zip(needs, pods, strict=True)]
         homes = [Home(free, len(nodes), takes) for (free, takes), nodes in alike.items()]
         nodes = list(alike.values())
-        kind = tuple(wanted)
+        kind = tuple(demand)
         left = self.effort.left(kind)
         if not left:
             return False
-        found = refine(wanted, homes, BOUNDS.check_steps, left)
+        found = refine(demand, homes, BOUNDS.check_steps, left)
         self.effort.spend(kind, found.effort)
         if found.outcome is Outcome.GAVE_UP:
             self.reached.add("check_steps")

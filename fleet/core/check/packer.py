@@ -163,7 +163,7 @@ def _refused(nodes: Nodes, coming: Sequence[_Sized], gangs: Sequence[_Sized]) ->
     """Units of gangs that are not packed onto the nodes; `nodes` stays as it is."""
     if _packed(nodes, coming, gangs) is not None:
         return
-    now, kept, tries = _with(nodes, coming), list[_Sized](), BOUNDS.check_tries
+    now, fitting, tries = _with(nodes, coming), list[_Sized](), BOUNDS.check_tries
     for gang in gangs:
         if not now.put_gang(gang.pods, gang.topology):
             other = None
@@ -172,12 +172,12 @@ def _refused(nodes: Nodes, coming: Sequence[_Sized], gangs: Sequence[_Sized]) ->
                 nodes.reached.add("check_tries")
             elif able:
                 tries -= 1
-                other = _packed(nodes, coming, [*kept, gang])
+                other = _packed(nodes, coming, [*fitting, gang])
             if other is None:
                 yield gang.unit
                 continue
             now = other
-        kept.append(gang)
+        fitting.append(gang)
 
 
 def _packed(nodes: Nodes, coming: Sequence[_Sized], gangs: Sequence[_Sized]) -> Nodes | None:

@@ -17,13 +17,13 @@ def needless(snapshot: Snapshot, plan: Plan, *, now: float) -> tuple[str, ...]:
     victims = [snapshot.units[eviction.unit] for eviction in plan.evictions]
     starts = {placement.unit: placement.member for placement in plan.placements}
     claims, _ = claims_of(snapshot, plan, starts, now)
-    gone = going(snapshot, victims, now)
+    leavers = going(snapshot, victims, now)
     names = resources_of(snapshot)
-    rooms = {at.member.name: at for at in claimed_members(snapshot, claims, gone)}
+    rooms = {at.member.name: at for at in claimed_members(snapshot, claims, leavers)}
     # Pods that come now use room that is free now. The room of victims becomes free later.
-    now_free = {name: Packer(at.member, names).beside([*at.first, *at.others]) for name, at in rooms.items()}
+    now_free = {name: Packer(at.member, names).beside([*at.first, *at.beside]) for name, at in rooms.items()}
     sums = Sums(snapshot)
-    for unit in gone:
+    for unit in leavers:
         sums.charge(unit, -1)
     for key in (*starts, *claims.live, *claims.new):
         sums.charge(snapshot.units[key])
@@ -35,7 +35,7 @@ def needless(snapshot: Snapshot, plan: Plan, *, now: float) -> tuple[str, ...]:
         sums.charge(victim)
         able = all(sums.allow(snapshot.units[key]) for key in claims.new)
         if able and at is not None:
-            leaving = [unit for unit in at.gone if unit.id not in {*stay, victim.id}]
+            leaving = [unit for unit in at.leaving if unit.id not in {*stay, victim.id}]
             able = member is not None and not first_unpackable(vacated(member, leaving), [], at.claimed, names)
         if able:
             stay.append(victim.id)

@@ -42,13 +42,13 @@ class Sums:
         self._limits = cache(self._limits_of)
         self._accounts = cache(self._accounts_of)
         outside: Counter[str] = Counter()
-        for held in snapshot.backlog.held.values():
+        for held in snapshot.backlog.holders.values():
             self.charge(held.unit, held.count)
             if held.unit.leaf is None:
                 outside.update({name: n * held.count for name, n in _counted(held.unit).items()})
         total = capacity(snapshot.members, snapshot.backlog.holding.values())
         self._promises = guarantees(tree, with_potential(total, snapshot.members), outside)
-        self._keeping = {above for path in self._promises.kept for above in tree.ancestors(path)}
+        self._keeping = {above for path in self._promises.reserves for above in tree.ancestors(path)}
 
     def charge(self, unit: Unit, times: int = 1) -> None:
         """Count a unit at its leaf and every node above it; a unit outside quota counts nowhere."""
@@ -114,17 +114,17 @@ class Sums:
     def _unlent(self, unit: Unit) -> Violation | None:
         """As `broken`, where amounts that nodes do not lend count as used by them."""
         amounts = _counted(unit)
-        asked: list[tuple[str, str, int]] = []
+        limits_of_line: list[tuple[str, str, int]] = []
         for node in self._line(unit.leaf):
             limits = dict(self._tree.nodes[node].max) if node in self._keeping else {}
             if node == self._tree.root:
                 limits |= {name: min(n, limits.get(name, n)) for name, n in self._promises.fleet.items()}
-            asked += [(node, name, limit) for name, limit in limits.items() if amounts.get(name)]
-        before = [self._taken(node, name) for node, name, _ in asked]
+            limits_of_line += [(node, name, limit) for name, limit in limits.items() if amounts.get(name)]
+        before = [self._taken(node, name) for node, name, _ in limits_of_line]
         self.charge(unit)
-        after = [self._taken(node, name) for node, name, _ in asked]
+        after = [self._taken(node, name) for node, name, _ in limits_of_line]
         self.charge(unit, -1)
-        for (node, name, limit), had, has in zip(asked, before, after, strict=True):
+        for (node, name, limit), had, has in zip(limits_of_line, before, after, strict=True):
             if has > max(limit, had):
                 return Violation(Rule.LENT, unit.id, f"{unit.name} uses {name} that others below {node} do not lend")
         return None
@@ -136,7 +136,7 @@ class Sums:
             return used
         children = self._tree.nodes[node].children
         idle = sum(self._taken(child, name) - self._used[_Account(Rule.MAX, child)][name] for child in children)
-        return max(self._promises.kept.get(node, {}).get(name, 0), used + idle)
+        return max(self._promises.reserves.get(node, {}).get(name, 0), used + idle)
 
 
 def _counted(unit: Unit) -> dict[str, int]:

@@ -49,14 +49,14 @@ def in_the_way(
     snapshot: Snapshot, leaves: Container[str | None], passed: Container[str], now: float
 ) -> dict[str | None, Unit]:
     """By leaf, of `leaves`: the first unit of a strict queue that stops it, may start and is not among `passed`."""
-    found: dict[str | None, Unit] = {}
+    firsts: dict[str | None, Unit] = {}
     for alike in waiting_alike(snapshot):
         leaf, first = alike[0].leaf, alike[0]
         if leaf in leaves and _stops_leaf(snapshot, first) and may_start(snapshot, first, now):
             ahead = next((unit for unit in alike if unit.id not in passed), None)
             if ahead is not None:
-                found[leaf] = min(ahead, found.get(leaf, ahead), key=queue_order)
-    return found
+                firsts[leaf] = min(ahead, firsts.get(leaf, ahead), key=queue_order)
+    return firsts
 
 
 def waits_behind(unit: Unit, ahead: Mapping[str | None, Unit]) -> bool:
@@ -77,7 +77,7 @@ def waiting_alike(snapshot: Snapshot) -> Iterable[Sequence[Unit]]:
 def resources_of(snapshot: Snapshot) -> set[str]:
     """All resources that any unit asks for."""
     kinds = [alike[0] for alike in waiting_alike(snapshot)]
-    kinds += [held.unit for held in snapshot.backlog.held.values()]
+    kinds += [held.unit for held in snapshot.backlog.holders.values()]
     return {name for unit in kinds for part in unit.components for name, _ in part.requests.items_}
 
 
@@ -110,7 +110,7 @@ def tiers_of(snapshot: Snapshot, now: float, leaves: Container[str | None] | Non
     if snapshot.tree is None:
         return {}
     waiting, later = _demand(snapshot, now)
-    charged = [(held.unit.leaf, request_of(held.unit), held.count) for held in snapshot.backlog.held.values()]
+    charged = [(held.unit.leaf, request_of(held.unit), held.count) for held in snapshot.backlog.holders.values()]
     holding = list(snapshot.backlog.holding.values())
     return entitlement(snapshot.tree, snapshot.members, holding, waiting, later, charged, now=now).tiers(leaves)
 

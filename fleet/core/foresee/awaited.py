@@ -68,19 +68,19 @@ def holding(snapshot: Snapshot, plan: Plan, unit: Unit, reason: Reason, member: 
     if reason.code in OF_QUOTA:
         node, user = str(reason.numbers.get("node")), str(reason.numbers.get("user", ""))
         firm = reason.code is Code.MIN_EXHAUSTED  # only units that may not be preempted use min up
-        there = tuple(
+        units = tuple(
             u
             for u, _ in _there(snapshot, plan)
             if _below(u.leaf, node) and user in ("", u.user) and not (firm and u.preemptible)
         )
-        return Holding((node,), there, (str(reason.numbers.get("resource")),))
+        return Holding((node,), units, (str(reason.numbers.get("resource")),))
     if reason.severity is not Severity.INFO or unit.held or unit.suspended:
         return Holding()
     allowed = {m.name for m in snapshot.members.values() if m.ready and not member_bars(unit, m)}
     members = sorted(allowed & {member} if member else allowed)
     lacks = str(reason.numbers.get("lacks", ""))
-    there = tuple(u for u, at in _there(snapshot, plan) if at in members)
-    return Holding(tuple(members), there, tuple(lacks.split(", ")) if lacks else _asked(unit))
+    units = tuple(u for u, at in _there(snapshot, plan) if at in members)
+    return Holding(tuple(members), units, tuple(lacks.split(", ")) if lacks else _asked(unit))
 
 
 def held(unit: Unit, resources: tuple[str, ...]) -> dict[str, int]:
@@ -93,35 +93,37 @@ def awaited(snapshot: Snapshot, plan: Plan, unit: Unit, reason: Reason | None) -
     """The jobs that the unit waits for by its reason of this plan."""
     if reason is None or reason.beyond_limit:
         return Awaited()
-    named = {job.unit.id: job for job in _named(snapshot, plan, unit, reason)}
+    causes = {job.unit.id: job for job in _named(snapshot, plan, unit, reason)}
     if reason.code not in (*OF_QUOTA, *_OF_ROOM):
-        return Awaited(tuple(named.values()))
+        return Awaited(tuple(causes.values()))
     found = holding(snapshot, plan, unit, reason, str(reason.numbers.get("member", "")))
     places = {placement.unit: placement.member for placement in plan.placements}
     jobs = [
         Job(u, Part.LEAVES if u.phase is Phase.EVICTING else Part.HOLDS, u.member or places.get(u.id, ""), amounts)
         for u in found.units
-        if u.id not in named and (amounts := tuple(held(u, found.resources).items()))
+        if u.id not in causes and (amounts := tuple(held(u, found.resources).items()))
     ]
     if reason.code is Code.ROOM_CLAIMED:
         jobs = [job for job in jobs if job.part is Part.LEAVES]
     jobs.sort(key=lambda job: ([-amount for _, amount in job.amounts], job.unit.name, job.unit.id))
-    return Awaited((*named.values(), *jobs[:MOST]), max(0, len(jobs) - MOST))
+    return Awaited((*causes.values(), *jobs[:MOST]), max(0, len(jobs) - MOST))
 
 
-def kind_of(unit: Unit, named: KindName) -> str | None:
+def kind_of(unit: Unit, kind_name: KindName) -> str | None:
     """The kind of its job; None where nothing says it, as in files written by hand."""
-    return named(unit.needs_kind) or None
+    return kind_name(unit.needs_kind) or None
 
 
-def document(found: Awaited, named: KindName, seen: Callable[[Unit], bool] | None = None) -> dict[str, Any] | None:
+def document(
+    awaited: Awaited, kind_name: KindName, may_see: Callable[[Unit], bool] | None = None
+) -> dict[str, Any] | None:
     """As JSON, for a reader who may see only these jobs (None: all); the others are counted. None: nobody is waited
     for."""
-    if not found.jobs:
+    if not awaited.jobs:
         return None
-    known = [job for job in found.jobs if seen is None or seen(job.unit)]
-    hidden, unnamed = len(found.jobs) - len(known), max(0, len(known) - NAMED) + found.more
-    parts = [_text(job) for job in known[:NAMED]]
+    visible = [job for job in awaited.jobs if may_see is None or may_see(job.unit)]
+    hidden, unnamed = len(awaited.jobs) - len(visible), max(0, len(visible) - NAMED) + awaited.more
+    parts = [_text(job) for job in visible[:NAMED]]
     parts += [f"{unnamed} more"] if unnamed else []
     parts += [f"{hidden} job{'s' if hidden > 1 else ''} that you may not see"] if hidden else []
     return {
@@ -129,15 +131,15 @@ def document(found: Awaited, named: KindName, seen: Callable[[Unit], bool] | Non
         "jobs": [
             {
                 "job": job.unit.name,
-                "kind": kind_of(job.unit, named),
+                "kind": kind_of(job.unit, kind_name),
                 "part": job.part.value,
                 "queue": job.unit.leaf,
                 "member": job.member or None,
                 "amounts": _amounts(job),
             }
-            for job in known[:LISTED]
+            for job in visible[:LISTED]
         ],
-        "more": max(0, len(known) - LISTED) + found.more,
+        "more": max(0, len(visible) - LISTED) + awaited.more,
         "hidden": hidden,
     }
 

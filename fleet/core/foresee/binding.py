@@ -50,14 +50,14 @@ class Bound:
 
 def named_by(edits: Iterable[Edit]) -> list[str]:
     """The ids of the units that an edit submits, or changes so that they start."""
-    found: dict[str, None] = {}
+    ids: dict[str, None] = {}
     for edit in edits:
         match edit:
             case Submit():
-                found[edit.unit.id] = None
+                ids[edit.unit.id] = None
             case Hold(held=False) | Prioritize() | MoveTo() | Resize():
-                found[edit.unit] = None
-    return list(found)
+                ids[edit.unit] = None
+    return list(ids)
 
 
 def waiting(snapshot: Snapshot, plan: Plan, units: Iterable[str]) -> list[str]:
@@ -76,28 +76,28 @@ def what_binds(
     solver: Solver | None = None,
 ) -> tuple[Bound, ...]:
     """The obstacles of the first few of `units`, which wait by `plan`. `enough`, `solver`: as `smallest` takes them."""
-    found: list[Bound] = []
+    bounds: list[Bound] = []
     for key in islice(units, MOST_JOBS):
         unit = snapshot.units[key]
         held_by = holding(snapshot, plan, unit, plan.reasons[key])
         holders = _by_queue(held_by.units, held_by.resources)
         greedy = plan if plan.certificate.shipped == "greedy" else None
         answer = smallest(snapshot, key, now=now, seed=seed, plan=greedy, enough=enough, solver=solver)
-        found.append(Bound(unit, plan.reasons[key], held_by.where, holders, answer))
-    return tuple(found)
+        bounds.append(Bound(unit, plan.reasons[key], held_by.where, holders, answer))
+    return tuple(bounds)
 
 
 def _by_queue(units: Iterable[Unit], resources: tuple[str, ...]) -> tuple[Holder, ...]:
-    found: dict[str, tuple[int, dict[str, int]]] = {}
+    totals: dict[str, tuple[int, dict[str, int]]] = {}
     for unit in units:
         mine = held(unit, resources)
         if mine:
-            jobs, amounts = found.setdefault(unit.leaf or "", (0, {}))
-            found[unit.leaf or ""] = (jobs + 1, amounts)
+            jobs, amounts = totals.setdefault(unit.leaf or "", (0, {}))
+            totals[unit.leaf or ""] = (jobs + 1, amounts)
             for name, amount in mine.items():
                 amounts[name] = amounts.get(name, 0) + amount
     holders = (
         Holder(queue, jobs, tuple((name, amounts[name]) for name in resources if name in amounts and name != MAX_JOBS))
-        for queue, (jobs, amounts) in found.items()
+        for queue, (jobs, amounts) in totals.items()
     )
     return tuple(sorted(holders, key=lambda h: ([-amount for _, amount in h.amounts], -h.jobs, h.queue)))

@@ -148,28 +148,28 @@ def step(resource: str) -> int:
 
 def applied(snapshot: Snapshot, unit: str, change: Change, now: float) -> tuple[Snapshot, float]:
     """The snapshot after the change, and the time at which it is: later for a Wait only."""
-    mine = snapshot.units[unit]
+    job = snapshot.units[unit]
     match change:
         case Wait():
             return snapshot, max(now, change.until)
         case Release():
-            mine = replace(mine, suspended=False)
-            if mine.release_helps:
-                mine = replace(mine, held=False, held_why="")
+            job = replace(job, suspended=False)
+            if job.release_helps:
+                job = replace(job, held=False, held_why="")
         case FewerReplicas():
-            parts = list(mine.components)
+            parts = list(job.components)
             parts[change.component] = replace(parts[change.component], replicas=change.replicas)
-            mine = replace(mine, components=tuple(parts))
+            job = replace(job, components=tuple(parts))
         case HigherPriority():
-            mine = replace(mine, priority=change.priority)
+            job = replace(job, priority=change.priority)
         case AnotherMember():
-            return _opened(snapshot, mine, change), now
+            return _opened(snapshot, job, change), now
         case MoreQuota():
             tree = raised_tree(snapshot.tree, change) if snapshot.tree is not None else None
             return snapshot.apply(Changes(tree=tree, new_tree=True)), now
         case MoreNodes():
             return snapshot.apply(Changes(put_members=(_grown(snapshot.members[change.member], change),))), now
-    return snapshot.apply(Changes(put_units=(mine,))), now
+    return snapshot.apply(Changes(put_units=(job,))), now
 
 
 def less(change: Change, tree: QuotaTree | None = None) -> tuple[Change, ...]:
@@ -183,14 +183,14 @@ def less(change: Change, tree: QuotaTree | None = None) -> tuple[Change, ...]:
         case MoreNodes():
             return () if change.nodes <= 1 else (replace(change, nodes=change.nodes - 1),)
         case MoreQuota() if tree is not None:
-            found: list[Change] = []
-            for number, given in enumerate(change.raises):
-                by = given.by - step(given.resource)
-                rest = [replace(given, by=by, to=given.to - step(given.resource))] if by > 0 else []
+            changes: list[Change] = []
+            for number, increase in enumerate(change.raises):
+                by = increase.by - step(increase.resource)
+                rest = [replace(increase, by=by, to=increase.to - step(increase.resource))] if by > 0 else []
                 others = (*change.raises[:number], *rest, *change.raises[number + 1 :])
                 if others:
-                    found.append(more_quota(tree, others))
-            return tuple(found)
+                    changes.append(more_quota(tree, others))
+            return tuple(changes)
         case _:
             return ()
 
@@ -210,7 +210,9 @@ def cost(change: Change, unit: Unit) -> float:
             return (change.of - change.replicas) / max(1, unit.pods)
         case MoreQuota():
             asked = unit.total
-            return sum(given.by / max(step(given.resource), asked[given.resource], 1) for given in change.raises)
+            return sum(
+                increase.by / max(step(increase.resource), asked[increase.resource], 1) for increase in change.raises
+            )
         case MoreNodes():
             devices = [name for name in unit.total if "/" in name] or list(unit.total)
             each = [change.each[name] * change.nodes / unit.total[name] for name in devices if unit.total[name] > 0]
@@ -233,8 +235,8 @@ def text(change: Change) -> str:
                 return f"member {change.member} ready again"
             return f"let it go to member {change.member}: {', '.join(_LIFTED[lift] for lift in change.lifts)}"
         case MoreQuota():
-            clauses = [_raise_text(given) for given in change.raises]
-            follows = [_raise_text(given) for given in change.follows]
+            clauses = [_raise_text(increase) for increase in change.raises]
+            follows = [_raise_text(increase) for increase in change.follows]
             return " and ".join(clauses) + (f" (which takes: {'; '.join(follows)})" if follows else "")
         case MoreNodes():
             what = ", ".join(f"{human(n, name)} {name}" for name, n in change.each.items_ if name != "pods")
@@ -252,15 +254,15 @@ _LIFTED = {
 }
 
 
-def _raise_text(given: Raise) -> str:
-    where = f"max of user {given.user} at" if given.limit is Limit.USER else f"{given.limit} of"
-    if given.resource == MAX_JOBS:
-        return f"raise {where} {given.node} by {given.by} job{'s' if given.by != 1 else ''}, to {given.to}"
-    by, to = human(given.by, given.resource), human(given.to, given.resource)
-    said = f"raise {where} {given.node} by {by} {_UNITS.get(given.resource, given.resource)}, to {to}"
-    if given.scaled is None:
+def _raise_text(increase: Raise) -> str:
+    where = f"max of user {increase.user} at" if increase.limit is Limit.USER else f"{increase.limit} of"
+    if increase.resource == MAX_JOBS:
+        return f"raise {where} {increase.node} by {increase.by} job{'s' if increase.by != 1 else ''}, to {increase.to}"
+    by, to = human(increase.by, increase.resource), human(increase.to, increase.resource)
+    said = f"raise {where} {increase.node} by {by} {_UNITS.get(increase.resource, increase.resource)}, to {to}"
+    if increase.scaled is None:
         return said
-    before, after, promised, there = (human(amount, given.resource) for amount in given.scaled)
+    before, after, promised, there = (human(amount, increase.resource) for amount in increase.scaled)
     return f"{said} ({after} of which hold, {before} now: {promised} are promised in all, and {there} are there)"
 
 
@@ -268,27 +270,27 @@ def more_quota(tree: QuotaTree, raises: tuple[Raise, ...]) -> MoreQuota:
     """The raises, and their consequences: min is at most max, parents promise at least the sum of their children, and a
     root whose min is its max stays so."""
     after = tree
-    for given in raises:
-        after = _raised(after, given)
+    for increase in raises:
+        after = _raised(after, increase)
     follows: list[Raise] = []
 
     def grow(path: str, limit: Limit, resource: str, to: int) -> None:
         nonlocal after
         amounts = after.nodes[path].max if limit is Limit.MAX else after.nodes[path].min
-        given = Raise(path, limit, resource, to - amounts.get(resource, 0), to)
-        follows.append(given)
-        after = _raised(after, given)
+        increase = Raise(path, limit, resource, to - amounts.get(resource, 0), to)
+        follows.append(increase)
+        after = _raised(after, increase)
 
-    for given in raises:
-        for path in tree.ancestors(given.node):
-            if given.limit is Limit.USER:
+    for increase in raises:
+        for path in tree.ancestors(increase.node):
+            if increase.limit is Limit.USER:
                 break
-            node, resource = after.nodes[path], given.resource
+            node, resource = after.nodes[path], increase.resource
             below = sum(after.nodes[child].min.get(resource, 0) for child in node.children)
-            if given.limit is Limit.MIN and path != given.node and node.min.get(resource, 0) < below:
+            if increase.limit is Limit.MIN and path != increase.node and node.min.get(resource, 0) < below:
                 grow(path, Limit.MIN, resource, below)
             promised = after.nodes[path].min.get(resource, 0)
-            if given.limit is Limit.MIN and resource in node.max and node.max[resource] < promised:
+            if increase.limit is Limit.MIN and resource in node.max and node.max[resource] < promised:
                 grow(path, Limit.MAX, resource, promised)
             before = tree.nodes[path]
             if path == tree.root and resource in before.min and before.min[resource] == before.max.get(resource):
@@ -302,8 +304,8 @@ def more_quota(tree: QuotaTree, raises: tuple[Raise, ...]) -> MoreQuota:
 
 def raised_tree(tree: QuotaTree, change: MoreQuota) -> QuotaTree:
     """The tree after the change."""
-    for given in (*change.raises, *change.follows):
-        tree = _raised(tree, given)
+    for increase in (*change.raises, *change.follows):
+        tree = _raised(tree, increase)
     return tree
 
 
@@ -320,23 +322,23 @@ def limit_at(tree: QuotaTree, node: str, limit: Limit, resource: str, user: str 
             return caps.of(user).get(resource) if caps is not None else None
 
 
-def _raised(tree: QuotaTree, given: Raise) -> QuotaTree:
-    node = tree.nodes[given.node]
-    match given.limit:
+def _raised(tree: QuotaTree, increase: Raise) -> QuotaTree:
+    node = tree.nodes[increase.node]
+    match increase.limit:
         case Limit.MAX:
-            node = replace(node, max={**node.max, given.resource: given.to})
+            node = replace(node, max={**node.max, increase.resource: increase.to})
         case Limit.MIN:
-            node = replace(node, min={**node.min, given.resource: given.to})
+            node = replace(node, min={**node.min, increase.resource: increase.to})
         case Limit.USER:
-            node = _user_raised(node, given)
-    return QuotaTree(tree.root, {**tree.nodes, given.node: node})
+            node = _user_raised(node, increase)
+    return QuotaTree(tree.root, {**tree.nodes, increase.node: node})
 
 
-def _user_raised(node: QuotaNode, given: Raise) -> QuotaNode:
+def _user_raised(node: QuotaNode, increase: Raise) -> QuotaNode:
     caps = user_caps(node.attributes)
-    mine = {**(caps.of(given.user) if caps is not None else {}), given.resource: given.to}
+    mine = {**(caps.of(increase.user) if caps is not None else {}), increase.resource: increase.to}
     exact = {name: f"{amount}m" if name == "cpu" else amount for name, amount in mine.items()}
-    named = {**json.loads(node.attributes.get(USER_MAX_BY_NAME, "{}")), given.user: exact}
+    named = {**json.loads(node.attributes.get(USER_MAX_BY_NAME, "{}")), increase.user: exact}
     return replace(node, attributes={**node.attributes, USER_MAX_BY_NAME: json.dumps(named)})
 
 

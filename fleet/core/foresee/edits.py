@@ -166,11 +166,11 @@ def _changes(snapshot: Snapshot, edit: Edit) -> Changes:
                 raise BadEdit("a member needs a name", "member.name")
             return Changes(put_members=(edit.member,))
         case DrainMember():
-            there = _member(snapshot, edit.member)
+            member = _member(snapshot, edit.member)
             leaving = tuple(_waiting_again(unit) for unit in _placed_in(snapshot, edit.member))
-            return Changes(put_units=leaving, put_members=(replace(there, ready=False, not_ready_reason=DRAINED),))
+            return Changes(put_units=leaving, put_members=(replace(member, ready=False, not_ready_reason=DRAINED),))
         case LoseMember():
-            there = _member(snapshot, edit.member)
+            member = _member(snapshot, edit.member)
             for key in sorted(edit.failover or ()):
                 _unit(snapshot, key, "failover")
             moving = tuple(
@@ -178,11 +178,11 @@ def _changes(snapshot: Snapshot, edit: Edit) -> Changes:
                 for unit in _placed_in(snapshot, edit.member)
                 if edit.failover is None or unit.id in edit.failover
             )
-            return Changes(put_units=moving, put_members=(replace(there, ready=False, not_ready_reason=LOST),))
+            return Changes(put_units=moving, put_members=(replace(member, ready=False, not_ready_reason=LOST),))
         case Scale():
-            there = _member(snapshot, edit.member)
-            scaled = _scaled(there, edit)
-            left = _unseated(snapshot, scaled) - _unseated(snapshot, there) if edit.by < 0 else set()
+            member = _member(snapshot, edit.member)
+            scaled = _scaled(member, edit)
+            left = _unseated(snapshot, scaled) - _unseated(snapshot, member) if edit.by < 0 else set()
             if left:
                 raise BadEdit(f"member {edit.member} needs these nodes for {', '.join(sorted(left)[:3])}", "by")
             return Changes(put_members=(scaled,))

@@ -127,54 +127,54 @@ def estimates(
     horizon_s: float = HORIZON_S,
     plan: Plan | None = None,
     enough: Callable[[], bool] = lambda: False,
-    made: Callable[[Mapping[str, float]], None] = lambda run: None,
+    on_run: Callable[[Mapping[str, float]], None] = lambda run: None,
 ) -> dict[str, Outcome]:
     """For waiting units, by id, from the same runs. `plan`: the greedy plan of the snapshot, when the caller has it.
     `enough` is asked after every run and decision. When it says True, the runs so far are the answer, if there are five
-    at least. `made` is told of every run: when units started in it. Raises KeyError for a unit that is not there or
+    at least. `on_run` is told of every run: when units started in it. Raises KeyError for a unit that is not there or
     does not wait, and BadSnapshot as `decide` does."""
     for unit in units:
         if snapshot.units[unit].phase is not Phase.WAITING:
             raise KeyError(unit)
     if plan is None:
         plan = decide(snapshot, now=now, seed=seed, solver=None)
-    said: dict[str, Outcome] = {}
+    outcomes: dict[str, Outcome] = {}
     for unit in units:
         reason = plan.reasons.get(unit)
         if reason is None:
-            said[unit] = Estimate(now, now, now, 1)
+            outcomes[unit] = Estimate(now, now, now, 1)
         elif not starts(plan, unit) and never(reason):
-            said[unit] = NeverStarts(reason)
-    left = [unit for unit in units if unit not in said]
-    world = _near(snapshot, plan, left) if left else snapshot
+            outcomes[unit] = NeverStarts(reason)
+    pending = [unit for unit in units if unit not in outcomes]
+    world = _near(snapshot, plan, pending) if pending else snapshot
     if world is None:
-        return said | dict.fromkeys(left, NotEstimated(f"more than {_AHEAD_MOST} jobs are ahead of it"))
+        return outcomes | dict.fromkeys(pending, NotEstimated(f"more than {_AHEAD_MOST} jobs are ahead of it"))
     runs: list[_Ran] = []
     for sample in range(samples):
-        if not left:
+        if not pending:
             break
         pace = Pace(Random(f"{seed}/pace/{sample}"), sample)
-        run = _run(world, left, history, now, Random(f"{seed}/{sample}"), pace, seed, horizon_s, enough)
+        run = _run(world, pending, history, now, Random(f"{seed}/{sample}"), pace, seed, horizon_s, enough)
         if run is None:
             break
         runs.append(run)
-        made(run.started)
-        if sample == 0 and (late := [unit for unit in left if unit not in run.started]):
+        on_run(run.started)
+        if sample == 0 and (late := [unit for unit in pending if unit not in run.started]):
             rng = Random(f"{seed}/alone")
             alone = _run(world, late, history, now, rng, Pace(rng, 0), seed, horizon_s, enough, alone=True)
             if alone is not None and alone.stuck:
-                said |= {unit: NeverStarts(plan.reasons[unit]) for unit in late if unit not in alone.started}
-            left = [unit for unit in left if unit not in said]
-    for unit in left:
+                outcomes |= {unit: NeverStarts(plan.reasons[unit]) for unit in late if unit not in alone.started}
+            pending = [unit for unit in pending if unit not in outcomes]
+    for unit in pending:
         if len(runs) < min(samples, SAMPLES_LEAST):
-            said[unit] = NotEstimated("it would take too long to run the queue forward")
+            outcomes[unit] = NotEstimated("it would take too long to run the queue forward")
         else:
             outcome = of_runs((run.started.get(unit, math.inf) for run in runs), now, horizon_s)
             if isinstance(outcome, BeyondHorizon):
                 looked = min(run.until for run in runs if unit not in run.started)
                 outcome = replace(outcome, horizon=min(outcome.horizon, looked))
-            said[unit] = outcome
-    return said
+            outcomes[unit] = outcome
+    return outcomes
 
 
 def of_runs(found: Iterable[float], now: float, horizon_s: float = HORIZON_S) -> Estimate | BeyondHorizon:
@@ -325,7 +325,7 @@ def _run(
 class Scored:
     """The range that was told at the epoch second `at`, and the time when the unit started."""
 
-    said: Estimate
+    estimate: Estimate
     at: float
     started: float
 
@@ -333,9 +333,9 @@ class Scored:
     def score(self) -> float:
         """The distance of the start from the median, in lengths of the half of the range that the start lies in:
         between -1 and 1 inside the range."""
-        middle = _log(self.said.p50 - self.at)
+        middle = _log(self.estimate.p50 - self.at)
         off = _log(self.started - self.at) - middle
-        half = middle - _log(self.said.p10 - self.at) if off < 0 else _upper(self.said, self.at) - middle
+        half = middle - _log(self.estimate.p10 - self.at) if off < 0 else _upper(self.estimate, self.at) - middle
         return off / max(half, _NARROWEST)
 
 
@@ -345,21 +345,21 @@ _AS_SAID = [NormalDist().inv_cdf(n / 21) / NormalDist().inv_cdf(0.9) for n in ra
 _NARROWEST = 0.05  # of half a range, in the logarithm of the wait: five per cent
 
 
-def stretched(said: Estimate, at: float, scores: Sequence[float]) -> Estimate:
+def stretched(estimate: Estimate, at: float, scores: Sequence[float]) -> Estimate:
     """The estimate with both ends moved to where they would have held four fifths of the earlier starts: `scores` of
     earlier estimates, oldest first. Unchanged while there are too few; a few move it little, since estimates of one
     time share their luck."""
     if len(scores) < _SCORES_LEAST:
-        return said
+        return estimate
     newest = sorted([*scores[-_SCORES_MOST:], *_AS_SAID])
     low, high = min(0.0, quantile(newest, 0.1)), max(0.0, quantile(newest, 0.9))
-    middle = _log(said.p50 - at)
-    below = max(middle - _log(said.p10 - at), _NARROWEST)
-    above = max(_upper(said, at) - middle, _NARROWEST)
+    middle = _log(estimate.p50 - at)
+    below = max(middle - _log(estimate.p10 - at), _NARROWEST)
+    above = max(_upper(estimate, at) - middle, _NARROWEST)
     p10 = at + _seconds(middle + low * below)
     p90 = at + _seconds(middle + high * above)
-    late = said.p90 is None or p90 > at + HORIZON_S
-    return replace(said, p10=min(p10, said.p50), p90=None if late else max(p90, said.p50))
+    late = estimate.p90 is None or p90 > at + HORIZON_S
+    return replace(estimate, p10=min(p10, estimate.p50), p90=None if late else max(p90, estimate.p50))
 
 
 def _upper(said: Estimate, at: float) -> float:

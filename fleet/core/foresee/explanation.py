@@ -74,12 +74,12 @@ def explain(
 
 def document(
     explanation: Explanation,
-    named: waited.KindName,
+    kind_name: waited.KindName,
     reader: str | None = None,
-    seen: Callable[[Unit], bool] | None = None,
+    may_see: Callable[[Unit], bool] | None = None,
 ) -> dict[str, Any]:
-    """As JSON; times are RFC 3339 in UTC. `named`: the words of kinds. `reader`: the namespace whose jobs reasons may
-    name; `seen`: whether a job that is waited for may be named; None: all."""
+    """As JSON; times are RFC 3339 in UTC. `kind_name`: the words of kinds. `reader`: the namespace whose jobs reasons
+    may name; `may_see`: whether a job that is waited for may be named; None: all."""
     answer, place = explanation.answer, explanation.position
     return {
         "job": explanation.unit.name,
@@ -91,7 +91,7 @@ def document(
         "certain": None in answer.certain,
         "reason": _reason(answer.reason, reader),
         "then": _reason(answer.then, reader),
-        "waitsFor": waited.document(explanation.awaited, named, seen),
+        "waitsFor": waited.document(explanation.awaited, kind_name, may_see),
         "position": None if place is None else asdict(place),
         "estimate": _outcome(explanation.outcome),
         **changes(answer, explanation.unit),

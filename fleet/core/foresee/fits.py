@@ -17,15 +17,15 @@ def fits(
     """By member the reason why a waiting unit does not start there; None where it does. Members that are not looked at
     before `enough` says True are left out. Raises BadSnapshot as `decide` does."""
     free = replace(unit, leaf=None, held=False, held_why="", waits_turn=False, suspended=False, backoff_until=None)
-    there: dict[str, dict[str, Unit]] = {name: {} for name in snapshot.members}
+    occupants: dict[str, dict[str, Unit]] = {name: {} for name in snapshot.members}
     for other in snapshot.units.values():
-        if other.phase is not Phase.WAITING and other.member in there:
-            there[other.member][other.id] = replace(other, leaf=None)
-    found: dict[str, Reason | None] = {}
+        if other.phase is not Phase.WAITING and other.member in occupants:
+            occupants[other.member][other.id] = replace(other, leaf=None)
+    reasons: dict[str, Reason | None] = {}
     for name in sorted(snapshot.members):
-        if found and enough():
+        if reasons and enough():
             break
-        units = {**there[name], free.id: free}
+        units = {**occupants[name], free.id: free}
         alone = Snapshot(None, units, {name: snapshot.members[name]}, snapshot.config)
-        found[name] = decide(alone, now=now, seed=seed, solver=None).reasons.get(free.id)
-    return found
+        reasons[name] = decide(alone, now=now, seed=seed, solver=None).reasons.get(free.id)
+    return reasons

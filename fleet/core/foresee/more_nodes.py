@@ -36,18 +36,18 @@ def pools_that_help(snapshot: Snapshot, unit: Unit, most: int) -> list[tuple[int
     """One more node of each kind of pool that helps at all, with the least number that the gang needs."""
     space = Space([unit.components], [unit.topology])
     shape = space.shape(unit.components, unit.topology)
-    found: list[tuple[int, int, str, MoreNodes]] = []
+    options: list[tuple[int, int, str, MoreNodes]] = []
     for name in sorted(snapshot.members):
         at = snapshot.members[name]
         if lifts_for(unit, at) != ():
             continue
-        seen: set[object] = set()
+        kinds: set[object] = set()
         for number, pool in enumerate(at.pools):
             each = empty_node(pool)
             alike = (each, pool.labels, pool.taints)
-            if not each.items_ or alike in seen:
+            if not each.items_ or alike in kinds:
                 continue
-            seen.add(alike)
+            kinds.add(alike)
             change = MoreNodes(name, number, 1, each)
 
             def fits(nodes: int, at: Member = at, number: int = number, each: Amounts = each) -> bool:
@@ -56,8 +56,8 @@ def pools_that_help(snapshot: Snapshot, unit: Unit, most: int) -> list[tuple[int
                 return room.fit(shape, space.devices, potential=True) is not None
 
             if fits(1):
-                found.append((1, at.price, name, change))
+                options.append((1, at.price, name, change))
             elif fits(max(1, unit.pods)):
-                found.append((least(1, unit.pods, fits, []), at.price, name, change))
-    found.sort(key=lambda entry: (entry[0], entry[1], entry[2], entry[3].pool))
-    return [(nodes, change) for nodes, _, _, change in found[:most]]
+                options.append((least(1, unit.pods, fits, []), at.price, name, change))
+    options.sort(key=lambda entry: (entry[0], entry[1], entry[2], entry[3].pool))
+    return [(nodes, change) for nodes, _, _, change in options[:most]]

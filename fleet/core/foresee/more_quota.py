@@ -50,19 +50,23 @@ def promised(
     """The `min` of the unit's leaf, raised over all that runs or waits in the leaf, so that the unit is within it. The
     resources are those of the unit that the tree promises anywhere, or, with `every`, all of the unit's; `behind`:
     those of the units that wait in the leaf, too."""
-    named = {name for node in tree.nodes.values() for name in node.min if name != MAX_JOBS}
-    mine = dict.fromkeys(name for name in unit.total if name != "pods")
+    promised_names = {name for node in tree.nodes.values() for name in node.min if name != MAX_JOBS}
+    resources = dict.fromkeys(name for name in unit.total if name != "pods")
     total: dict[str, int] = {}
     for other in snapshot.units.values():
         if other.leaf == leaf:
             for name, amount in other.total.items_:
                 total[name] = total.get(name, 0) + amount
                 if behind and other.phase is Phase.WAITING and name != "pods":
-                    mine[name] = None
-    devices = [name for name in mine if "/" in name]
-    asked = list(mine) if every else [name for name in mine if name in named] or devices or list(mine)
+                    resources[name] = None
+    devices = [name for name in resources if "/" in name]
+    names = (
+        list(resources)
+        if every
+        else [name for name in resources if name in promised_names] or devices or list(resources)
+    )
     raises: list[Raise] = []
-    for name in asked:
+    for name in names:
         now = tree.nodes[leaf].min.get(name, 0)
         by = _whole(max(0, total.get(name, 0) - now), name)
         if by > 0:
@@ -96,30 +100,30 @@ def refused(
     return Raise(node, limit, resource, by, now + by, user)
 
 
-def missing(given: Raise, reason: Reason | None) -> int:
+def missing(increase: Raise, reason: Reason | None) -> int:
     """The number of steps by which the limit of this raise is short, if that is the unit's obstacle without it; else
     0."""
     numbers = reason.numbers if reason is not None and reason.code in OF_QUOTA else {}
     short = numbers.get("short")
     mine = (numbers.get("node"), numbers.get("resource"), str(numbers.get("user", "")))
-    if not isinstance(short, int) or mine != (given.node, given.resource, given.user):
+    if not isinstance(short, int) or mine != (increase.node, increase.resource, increase.user):
         return 0
-    return -(-short // step(given.resource))
+    return -(-short // step(increase.resource))
 
 
 def _promise_for(snapshot: Snapshot, tree: QuotaTree, node: str, resource: str, short: int) -> int | None:
     """The `min` of a node that holds `short` more than the tree's promise there. The promises to its children count,
     set or not; and where all promises are scaled down, more of it is needed. None where nothing suffices."""
-    given = guarantees(tree, {name: _AMOUNT_MOST for at in tree.nodes.values() for name in at.min}).min
-    mine, all_of_it = (given.get(at, {}).get(resource, 0) for at in (node, tree.root))
+    promises = guarantees(tree, {name: _AMOUNT_MOST for at in tree.nodes.values() for name in at.min}).min
+    promise, all_of_it = (promises.get(at, {}).get(resource, 0) for at in (node, tree.root))
     there = _there(snapshot)
-    left = there.get(resource, 0)
-    if all_of_it + short <= left:
-        return mine + short
+    capacity_there = there.get(resource, 0)
+    if all_of_it + short <= capacity_there:
+        return promise + short
     holds = guarantees(tree, there).min.get(node, {}).get(resource, 0) + short
-    if holds >= left:
+    if holds >= capacity_there:
         return None
-    return mine + max(short, -(-(holds * all_of_it - mine * left) // (left - holds)))
+    return promise + max(short, -(-(holds * all_of_it - promise * capacity_there) // (capacity_there - holds)))
 
 
 def _there(snapshot: Snapshot) -> Mapping[str, int]:
@@ -132,21 +136,21 @@ def explained(snapshot: Snapshot, tree: QuotaTree, change: MoreQuota) -> MoreQuo
     there = _there(snapshot)
     before, after = guarantees(tree, there), guarantees(raised_tree(tree, change), there)
     raises: list[Raise] = []
-    for given in change.raises:
-        name = given.resource
-        if given.limit is Limit.MIN and name in after.short:
-            held, holds = (found.min.get(given.node, {}).get(name, 0) for found in (before, after))
+    for increase in change.raises:
+        name = increase.resource
+        if increase.limit is Limit.MIN and name in after.short:
+            held, holds = (found.min.get(increase.node, {}).get(name, 0) for found in (before, after))
             left, all_of_it = after.short[name]
-            given = replace(given, scaled=(held, holds, all_of_it, left))
-        raises.append(given)
+            increase = replace(increase, scaled=(held, holds, all_of_it, left))
+        raises.append(increase)
     return replace(change, raises=tuple(raises))
 
 
-def with_steps(tree: QuotaTree, change: MoreQuota, given: Raise, steps: int) -> MoreQuota:
+def with_steps(tree: QuotaTree, change: MoreQuota, increase: Raise, steps: int) -> MoreQuota:
     """The change where one of its raises is so many steps, or is absent for 0."""
-    by = steps * step(given.resource)
-    at = change.raises.index(given)
-    smaller = (replace(given, by=by, to=given.to - given.by + by),) if steps else ()
+    by = steps * step(increase.resource)
+    at = change.raises.index(increase)
+    smaller = (replace(increase, by=by, to=increase.to - increase.by + by),) if steps else ()
     return more_quota(tree, (*change.raises[:at], *smaller, *change.raises[at + 1 :]))
 
 

@@ -56,19 +56,19 @@ class Nodes:
         self._build(member, [u for u in units if u.member == member.name and u.phase is not Phase.WAITING])
 
     def _build(self, member: Member, sitting: Sequence[Unit]) -> None:
-        left = [{self._vector(free): n for free, n in pool.counts.items() if n > 0} for pool in member.pools]
+        spare = [{self._vector(free): n for free, n in pool.counts.items() if n > 0} for pool in member.pools]
         for unit in sitting:
             if any(pods > 0 for _, pods in unit.visible) and not unit.seats:
                 self._loose.add(unit.id)
             for seat in unit.seats:
                 free = self._vector(seat.free)
-                if seat.node not in self._at and 0 <= seat.pool < len(left) and left[seat.pool].get(free, 0) > 0:
-                    left[seat.pool][free] -= 1
+                if seat.node not in self._at and 0 <= seat.pool < len(spare) and spare[seat.pool].get(free, 0) > 0:
+                    spare[seat.pool][free] -= 1
                     self._put(seat.node, seat.pool, free)
                 holds = self._vector(seat.holds)
                 self._on.setdefault(seat.node, {})[unit.id] = holds
                 self._held.setdefault(unit.id, {})[seat.node] = holds
-        for number, counts in enumerate(left):
+        for number, counts in enumerate(spare):
             for free, nodes in counts.items():
                 for _ in range(nodes):
                     self._put(self._name(), number, free)
@@ -268,7 +268,7 @@ class Nodes:
         pods: int,
         within: frozenset[int] | None,
         moves: list[tuple[str, Vector]],
-        taken: list[tuple[str, Vector]],
+        uses: list[tuple[str, Vector]],
     ) -> bool:
         """Put the pods onto the fullest nodes that take them. `moves` tells how to undo it."""
         pools = [pool for pool in self._pools(claim) if within is None or pool in within]
@@ -286,7 +286,7 @@ class Nodes:
                 node = next(reversed(self._homes[pool][vector]))
                 count = min(each, pods)
                 moves.append((node, vector))
-                taken.append((node, tuple(amount * count for amount in need)))
+                uses.append((node, tuple(amount * count for amount in need)))
                 self._move(node, tuple(free - amount * count for free, amount in zip(vector, need, strict=True)))
                 pods -= count
             if not pods:

@@ -63,15 +63,15 @@ def rank_of(tier: str | None, in_quota: bool) -> int:
 def position(snapshot: Snapshot, plan: Plan, unit: str) -> Position | None:
     """The position after the plan; None for a unit that is not in line (it starts, is held, suspended, backs off, has
     no queue)."""
-    mine = snapshot.units.get(unit)
-    if mine is None or not _in_line(plan.reasons, mine):
+    job = snapshot.units.get(unit)
+    if job is None or not _in_line(plan.reasons, job):
         return None
-    rank = standing(plan.reasons, mine)
+    rank = standing(plan.reasons, job)
     place, of, ahead = 1, 0, 0
     for other in snapshot.units.values():
         if other.phase is not Phase.WAITING or not _in_line(plan.reasons, other):
             continue
-        same = other.leaf == mine.leaf
+        same = other.leaf == job.leaf
         before = other.id != unit and standing(plan.reasons, other) < rank
         of += same
         ahead += before

@@ -111,7 +111,7 @@ def smallest(
     search = _Search(snapshot, unit, now, seed, decisions, enough)
     answer = search.run(plan)
     certain = search.certain((None,) if answer.starts else answer.changes, solver)
-    return replace(answer, certain=certain, decisions=search.asked)
+    return replace(answer, certain=certain, decisions=search.decisions)
 
 
 _Raises = dict[tuple[str, Limit, str, str], Raise]
@@ -130,22 +130,22 @@ class _Search:
         self.now = now
         self.seed = seed
         self.enough = enough
-        self.asked = 0
+        self.decisions = 0
         self.most = decisions
         self.until = decisions
         self.reason: Reason | None = None
         self.then: Reason | None = None
-        self.known: dict[Change, Reason | None] = {}
+        self.reasons: dict[Change, Reason | None] = {}
         self.met: dict[Change | None, Reason | None] = {}  # the obstacle after a change: see `_in_the_way`
 
     def run(self, plan: Plan | None) -> Answer:
         if plan is None:
             plan = decide(self.snapshot, now=self.now, seed=self.seed, solver=None)
-            self.asked = 1
+            self.decisions = 1
         self.reason = plan.reasons.get(self.unit.id)
         self.met[None] = self._in_the_way(plan)
         if self.reason is None or starts(plan, self.unit.id):
-            return Answer(True, self.reason, decisions=self.asked)
+            return Answer(True, self.reason, decisions=self.decisions)
         searches = {
             Kind.WAIT: self.wait,
             Kind.RELEASE: self.release,
@@ -155,10 +155,10 @@ class _Search:
             Kind.MEMBER: self.member,
             Kind.NODES: self.nodes,
         }
-        found: list[Change] = []
+        changes: list[Change] = []
         without: list[tuple[Kind, Why]] = []
         for kind in _ASKED.get(self.reason.code, _EVERY):
-            self.until = min(self.most, self.asked + _OF_A_KIND)
+            self.until = min(self.most, self.decisions + _OF_A_KIND)
             try:
                 change = searches[kind]()
             except _Spent:
@@ -167,36 +167,36 @@ class _Search:
             if change is None:
                 without.append((kind, Why.NONE))
             else:
-                found.append(change)
+                changes.append(change)
         order = list(Kind)
-        found.sort(key=lambda change: (cost(change, self.unit), order.index(KINDS[type(change)])))
-        return Answer(False, self.reason, tuple(found), tuple(without), self.then, self.asked)
+        changes.sort(key=lambda change: (cost(change, self.unit), order.index(KINDS[type(change)])))
+        return Answer(False, self.reason, tuple(changes), tuple(without), self.then, self.decisions)
 
     def certain(self, changes: Iterable[Change | None], solver: Solver | None) -> frozenset[Change | None]:
         """The changes after which the solver's plan starts the unit, as far as decisions and time allow to try them."""
-        found: set[Change | None] = set()
+        solutions: set[Change | None] = set()
         for change in changes:
-            if self.asked >= self.most or self.enough():
+            if self.decisions >= self.most or self.enough():
                 break
-            self.asked += 1
+            self.decisions += 1
             world, now = self.snapshot, self.now
             if change is not None:
                 world, now = applied(world, self.unit.id, change, now)
             if is_certain(world, self.unit.id, now=now, seed=self.seed, solver=solver):
-                found.add(change)
-        return frozenset(found)
+                solutions.add(change)
+        return frozenset(solutions)
 
     def left(self, change: Change) -> Reason | None:
         """The reason of the unit after the change; None: it starts. Raises _Spent."""
-        if change not in self.known:
-            if self.asked >= self.until or self.enough():
+        if change not in self.reasons:
+            if self.decisions >= self.until or self.enough():
                 raise _Spent
-            self.asked += 1
+            self.decisions += 1
             world, now = applied(self.snapshot, self.unit.id, change, self.now)
             plan = decide(world, now=now, seed=self.seed, solver=None)
-            self.known[change] = None if starts(plan, self.unit.id) else plan.reasons[self.unit.id]
+            self.reasons[change] = None if starts(plan, self.unit.id) else plan.reasons[self.unit.id]
             self.met[change] = self._in_the_way(plan)
-        return self.known[change]
+        return self.reasons[change]
 
     def _in_the_way(self, plan: Plan) -> Reason | None:
         """The reason of the unit, or, where it waits for the first of its queue, the reason of that unit."""
@@ -241,15 +241,15 @@ class _Search:
 
     def priority(self) -> Change | None:
         """Only where another's priority is reached or passed can the order change."""
-        mine = self.unit.priority
+        priority = self.unit.priority
         others = {unit.priority for unit in self.snapshot.units.values()}
         if self.snapshot.tree is not None:
             others |= {node.threshold for node in self.snapshot.tree.nodes.values()}
-        steps = sorted({at for other in others for at in (other, other + 1) if mine < at <= MOST_PRIORITY})
-        if not steps or not self.works(HigherPriority(steps[-1], mine)):
+        steps = sorted({at for other in others for at in (other, other + 1) if priority < at <= MOST_PRIORITY})
+        if not steps or not self.works(HigherPriority(steps[-1], priority)):
             return None
-        number = self._least(-1, len(steps) - 1, lambda number: HigherPriority(steps[number], mine), [])
-        return self._tight(HigherPriority(steps[number], mine))
+        number = self._least(-1, len(steps) - 1, lambda number: HigherPriority(steps[number], priority), [])
+        return self._tight(HigherPriority(steps[number], priority))
 
     def member(self) -> Change | None:
         """The member that takes the fewest words to change, of those that may have room: first members that have it,
@@ -294,16 +294,16 @@ class _Search:
         more = more if set(more) != set(promises) else ()
         met = _Raises()
         enough = self._met(tree, met, self.met[None], _ROUNDS)
-        for given in (limits, promises, more) if enough is None else ():
-            enough = self._all(tree, given)
-            if enough is None and given and given is not limits:
-                also = met | _by_limit(given)
+        for raises in (limits, promises, more) if enough is None else ():
+            enough = self._all(tree, raises)
+            if enough is None and raises and raises is not limits:
+                also = met | _by_limit(raises)
                 start = more_quota(tree, tuple(also.values()))
                 enough = start if self.works(start) else self._met(tree, also, self.met[start], _ROUNDS_MORE)
             if enough is not None:
                 break
-        for given in (promises, more) if enough is None and limits else ():
-            enough = enough or self._all(tree, (*limits, *given) if given else ())
+        for raises in (promises, more) if enough is None and limits else ():
+            enough = enough or self._all(tree, (*limits, *raises) if raises else ())
         if enough is None:
             return None
         tight = self._tight(self._lowered(tree, enough))
@@ -331,16 +331,18 @@ class _Search:
 
     def _lowered(self, tree: QuotaTree, change: MoreQuota) -> MoreQuota:
         """Each raise as small as the others let it be, from the root down; needless raises fall away."""
-        for given in sorted(change.raises, key=lambda given: (given.node.count("/"), given.node, given.resource)):
-            one = step(given.resource)
-            without = with_steps(tree, change, given, 0) if len(change.raises) > 1 else None
+        for increase in sorted(
+            change.raises, key=lambda increase: (increase.node.count("/"), increase.node, increase.resource)
+        ):
+            size = step(increase.resource)
+            without = with_steps(tree, change, increase, 0) if len(change.raises) > 1 else None
             if without is not None and self.works(without):
                 change = without
                 continue
-            most = given.by // one
-            lowered = partial(with_steps, tree, change, given)
-            asked = -(-self.unit.total[given.resource] // one)
-            short = missing(given, self.met[without])
+            most = increase.by // size
+            lowered = partial(with_steps, tree, change, increase)
+            asked = -(-self.unit.total[increase.resource] // size)
+            short = missing(increase, self.met[without])
             hints = [most - 1, *((short, short - 1) if short else ()), asked, asked - 1]
             change = lowered(self._least(0, most, lowered, hints))
         return change
@@ -380,7 +382,7 @@ class _Search:
 
 
 def _by_limit(raises: Iterable[Raise]) -> _Raises:
-    return {(given.node, given.limit, given.resource, given.user): given for given in raises}
+    return {(increase.node, increase.limit, increase.resource, increase.user): increase for increase in raises}
 
 
 def _without_pods(number: int, part: Component, pods: int) -> FewerReplicas:

@@ -161,17 +161,17 @@ def _times(
     waiting = max(sum(unit.phase is Phase.WAITING for unit in world.units.values()) for world in worlds)
     if waiting > MOST_WAITING:
         return _Times({}, {}, now, f"{waiting} jobs wait, more than the {MOST_WAITING} that are run forward")
-    found: tuple[dict[str, list[float]], dict[str, list[float]]] = ({}, {})
-    until, made = math.inf, 0
+    times: tuple[dict[str, list[float]], dict[str, list[float]]] = ({}, {})
+    until, count = math.inf, 0
     for runs_s in runs:
         pair, cut = _pair(worlds, runs_s, now, seed, horizon_s, enough)
-        if made and cut < now + horizon_s:
+        if count and cut < now + horizon_s:
             break  # runs to the end say more than this one
-        until, made = min(until, cut), made + 1
-        for starts, one in zip(found, pair, strict=True):
+        until, count = min(until, cut), count + 1
+        for starts, one in zip(times, pair, strict=True):
             for key, at in one.items():
                 starts.setdefault(key, []).append(at)
-    before, after = ({key: _when(at, made) for key, at in starts.items()} for starts in found)
+    before, after = ({key: _when(at, count) for key, at in starts.items()} for starts in times)
     return _Times(before, after, until)
 
 
@@ -194,16 +194,16 @@ def _pair(
     equally far."""
     runs = [_run(world, runs_s, now, seed) for world in worlds]
     steps = [run.steps(most_events=_MOST_EVENTS, until=now + horizon_s) for run in runs]
-    going, taken = [0, 1], [0, 0]
+    going, decisions = [0, 1], [0, 0]
     until = now + horizon_s
     while going:
-        behind = min(going, key=lambda number: (runs[number].now, taken[number]))
-        taken[behind] += 1
+        behind = min(going, key=lambda number: (runs[number].now, decisions[number]))
+        decisions[behind] += 1
         if next(steps[behind], None) is None:
             going.remove(behind)
             if runs[behind].stopped is Stop.EVENTS:
                 until = min(until, runs[behind].now)
-        elif all(taken) and enough():  # each has made the decision of this moment at least
+        elif all(decisions) and enough():  # each has made the decision of this moment at least
             until = min(runs[number].now for number in going)
             break
     return tuple(_starts(world, run, until) for world, run in zip(worlds, runs, strict=True)), until
@@ -221,37 +221,37 @@ def _run(world: Snapshot, runs_s: RunsS, now: float, seed: int) -> Forward:
 
 def _starts(world: Snapshot, run: Forward, until: float) -> dict[str, float]:
     may_start = {key for key, unit in world.units.items() if unit.phase is not Phase.PLACED}
-    found: dict[str, float] = {}
+    starts: dict[str, float] = {}
     for event in run.log:
         if event.what is What.LEFT:
             may_start.add(event.unit)
         elif event.what is What.STARTED and event.unit in may_start and event.at <= until:
-            found.setdefault(event.unit, event.at)
-    return found
+            starts.setdefault(event.unit, event.at)
+    return starts
 
 
 def _standings(snapshot: Snapshot, plan: Plan, times: Mapping[str, When]) -> dict[str, Standing]:
     starting = {placement.unit: placement.member for placement in plan.placements}
     leaving = {eviction.unit for eviction in plan.evictions}
-    found: dict[str, Standing] = {}
+    standings: dict[str, Standing] = {}
     for key, unit in snapshot.units.items():
         when = times.get(key)
         if unit.phase is Phase.WAITING:
             if key in starting:
-                found[key] = Standing(State.STARTS, starting[key], when=when)
+                standings[key] = Standing(State.STARTS, starting[key], when=when)
             else:
-                found[key] = Standing(State.WAITS, reason=plan.reasons[key], when=when)
+                standings[key] = Standing(State.WAITS, reason=plan.reasons[key], when=when)
             continue
         name = unit.member or ""
         member = snapshot.members.get(name)
         if member is None or not member.ready:
             reason = Reason(Code.MEMBER_UNREACHABLE, {"member": name})
-            found[key] = Standing(State.UNREACHABLE, name, reason)
+            standings[key] = Standing(State.UNREACHABLE, name, reason)
         elif key in leaving or unit.phase is Phase.EVICTING:
-            found[key] = Standing(State.LEAVES, name, when=when)
+            standings[key] = Standing(State.LEAVES, name, when=when)
         else:
-            found[key] = Standing(State.RUNS, name)
-    return found
+            standings[key] = Standing(State.RUNS, name)
+    return standings
 
 
 _PAIRS: Mapping[tuple[State, State], Verdict] = {

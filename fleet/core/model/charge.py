@@ -25,17 +25,17 @@ class Excess:
 def beyond(asked: Iterable[Component], charged: Iterable[Component]) -> list[Excess]:
     """Every component that has more replicas, or asks for more of a resource by replica, than is charged."""
     known = {component.name.lower(): component for component in charged}
-    found: list[Excess] = []
+    excesses: list[Excess] = []
     for component in asked:
         admitted = known.get(component.name.lower())
         if admitted is None:
-            found.append(Excess(component.name, f"{component.name} was not admitted"))
+            excesses.append(Excess(component.name, f"{component.name} was not admitted"))
         elif component.replicas > admitted.replicas:
             text = f"{component.replicas} replicas of {component.name}, {admitted.replicas} admitted"
-            found.append(Excess(component.name, text))
+            excesses.append(Excess(component.name, text))
         else:
-            found.extend(_more_by_replica(component, admitted))
-    return found
+            excesses.extend(_more_by_replica(component, admitted))
+    return excesses
 
 
 def _more_by_replica(component: Component, admitted: Component) -> list[Excess]:

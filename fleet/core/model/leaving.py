@@ -22,13 +22,13 @@ def left_behind(unit: Unit, member: Member) -> Sequence[Places]:
     """The places that a unit's visible pods leave in its member where their seats are not known: each pod one of its
     own size, in the first pool that takes it. The true room is that or larger. Nothing for a unit with known seats."""
     seen = dict(unit.visible)
-    found: list[Places] = []
+    places: list[Places] = []
     for part in unit.components if not unit.seats else ():
         pods = min(part.replicas, max(0, seen.get(part.name, 0)))
         home = next((number for number, pool in enumerate(member.pools) if pool_takes(pool, part.claim)), None)
         if pods and home is not None:
-            found.append((home, part.requests, pods))
-    return found
+            places.append((home, part.requests, pods))
+    return places
 
 
 def vacated(member: Member, leaving: Iterable[Unit]) -> Member:
@@ -49,14 +49,14 @@ def vacated(member: Member, leaving: Iterable[Unit]) -> Member:
         first = nodes[name][0]
         if not 0 <= first.pool < len(pools):
             continue
-        held = NOTHING
+        amounts = NOTHING
         for seat in nodes[name]:
-            held = held.plus(seat.holds)
+            amounts = amounts.plus(seat.holds)
         if pools[first.pool].get(first.free, 0) > 0:
             _put(pools[first.pool], first.free, -1)
-            held = held.plus(first.free)
+            amounts = amounts.plus(first.free)
         # Where the inventory has moved on, the leaving pods are there all the same: a node by itself.
-        _put(pools[first.pool], held, 1)
+        _put(pools[first.pool], amounts, 1)
     for home, vector, count in places:
         _put(pools[home], vector, count)
     changed = (replace(pool, free=tuple(free.items())) for pool, free in zip(member.pools, pools, strict=True))

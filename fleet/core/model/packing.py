@@ -92,22 +92,22 @@ class _Search:
         used: dict[int, Counts] = {}
         failed: set[tuple[int, Counts]] = set()
 
-        def descend(at: int, left: Counts) -> bool:
-            if not any(left):
+        def descend(at: int, counts: Counts) -> bool:
+            if not any(counts):
                 return True
-            if (at, left) in failed or any(count > fit for count, fit in zip(left, room[at], strict=True)):
+            if (at, counts) in failed or any(count > fit for count, fit in zip(counts, room[at], strict=True)):
                 return False
-            if any(need > have for need, have in zip(self._need(left), free[at], strict=True)):
+            if any(need > have for need, have in zip(self._need(counts), free[at], strict=True)):
                 return False
-            for chosen in self._sets(turn[at], left):
+            for chosen in self._sets(turn[at], counts):
                 if self._steps > most_steps:
                     self.cut = True
                     return False
                 self._steps += 1
-                if descend(at + 1, tuple([count - gone for count, gone in zip(left, chosen, strict=True)])):
+                if descend(at + 1, tuple([count - gone for count, gone in zip(counts, chosen, strict=True)])):
                     used[turn[at]] = chosen
                     return True
-            failed.add((at, left))
+            failed.add((at, counts))
             return False
 
         if not descend(0, self._wanted):
@@ -118,33 +118,33 @@ class _Search:
                 answer[node][kind] = count
         return [tuple(counts) for counts in answer]
 
-    def _need(self, left: Counts) -> list[int]:
+    def _need(self, counts: Counts) -> list[int]:
         need = [0] * len(self.scarcest)
-        for count, size in zip(left, self._sizes, strict=True):
+        for count, size in zip(counts, self._sizes, strict=True):
             for index, amount in size:
                 need[index] += amount * count
         return need
 
-    def _sets(self, node: int, left: Counts) -> list[Counts]:
+    def _sets(self, node: int, pods: Counts) -> list[Counts]:
         """Sets of the pods left beside which no other pod fits the node; the set that leaves least comes first."""
         free, room = list(self._free[node]), self._room[node]
-        able = [(kind, self._sizes[kind], count) for kind, count in enumerate(left) if count and room[kind]]
-        chosen = [0] * len(left)
-        found: list[tuple[list[int], Counts]] = []
+        able = [(kind, self._sizes[kind], count) for kind, count in enumerate(pods) if count and room[kind]]
+        chosen = [0] * len(pods)
+        sets: list[tuple[list[int], Counts]] = []
 
         def choose(index: int) -> None:
             self._steps += 1
             if index == len(able):
                 others = (size for kind, size, count in able if chosen[kind] < count)
                 if not any(all(free[i] >= amount for i, amount in size) for size in others):
-                    found.append((list(free), tuple(chosen)))
+                    sets.append((list(free), tuple(chosen)))
                 return
             kind, size, most = able[index]
             for i, amount in size:
                 most = min(most, free[i] // amount)
             least = most if index == len(able) - 1 else 0
             for count in range(most, least - 1, -1):
-                if len(found) >= BOUNDS.node_sets or self._steps > self._most_steps:
+                if len(sets) >= BOUNDS.node_sets or self._steps > self._most_steps:
                     self.cut = True
                     break
                 for i, amount in size:
@@ -156,5 +156,5 @@ class _Search:
             chosen[kind] = 0
 
         choose(0)
-        found.sort(key=lambda item: item[0])
-        return [counts for _, counts in found]
+        sets.sort(key=lambda item: item[0])
+        return [counts for _, counts in sets]

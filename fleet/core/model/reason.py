@@ -307,18 +307,18 @@ class Reason:
     @property
     def text(self) -> str:
         """One sentence for people, with the numbers and a way to help."""
-        shown = dict.fromkeys(TABLE[self.code].numbers, "?") | {k: str(v) for k, v in self.numbers.items()}
+        values = dict.fromkeys(TABLE[self.code].numbers, "?") | {k: str(v) for k, v in self.numbers.items()}
         resource = str(self.numbers.get("resource", ""))
         for name in _AMOUNTS:
             amount = self.numbers.get(name)
             if isinstance(amount, int) and resource:
-                shown[name] = human(amount, resource)
-        text = self._template().format_map(shown)
-        if "leaving" in shown:
-            told = _STILL_LEAVING.format_map(shown)
+                values[name] = human(amount, resource)
+        text = self._template().format_map(values)
+        if "leaving" in values:
+            told = _STILL_LEAVING.format_map(values)
             text += f" {told}." if text.endswith(".") else f"; {told}"
-        if LEAST in shown:
-            told = _ELASTIC.format_map(shown)
+        if LEAST in values:
+            told = _ELASTIC.format_map(values)
             text += f" {told}." if text.endswith(".") else f"; {told}"
         return text + _WAITS_AS.get(str(self.numbers.get("tier")), "") if self.code in _OF_ROOM else text
 

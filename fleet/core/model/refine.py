@@ -72,7 +72,7 @@ def refine(
     of the steps as `Refined` counts them."""
     order = sorted(range(len(parts)), key=lambda index: (parts[index][1], index))
     needs = [parts[index][0] for index in order]
-    wanted = [parts[index][1] for index in order]
+    counts = [parts[index][1] for index in order]
     room = [
         [slots(home.vector, need) if home.takes[index] else 0 for index, need in zip(order, needs, strict=True)]
         for home in homes
@@ -81,14 +81,14 @@ def refine(
     for home, each in zip(reversed(homes), reversed(room), strict=True):
         ahead.append([had + more * home.nodes for had, more in zip(ahead[-1], each, strict=True)])
     ahead.reverse()
-    if any(have < want for have, want in zip(ahead[0], wanted, strict=True)):
+    if any(have < want for have, want in zip(ahead[0], counts, strict=True)):
         return Refined(Outcome.IMPOSSIBLE)
-    goal, pods = tuple(wanted[:-1]), sum(wanted)
+    goal, pods = tuple(counts[:-1]), sum(counts)
     reached: dict[State, int] = {(0,) * len(goal): 0}
     layers: list[tuple[int, dict[State, _Step]]] = []
     steps = effort = 0
     for number, home in enumerate(homes):
-        patterns, tried = _patterns(home.vector, needs, room[number], wanted, most_effort - effort)
+        patterns, tried = _patterns(home.vector, needs, room[number], counts, most_effort - effort)
         effort += tried
         if patterns is None:
             return Refined(Outcome.GAVE_UP, effort=effort)
@@ -107,12 +107,12 @@ def refine(
             for state, count in reached.items():
                 for took, last in patterns:
                     after = tuple(a + b for a, b in zip(state, took, strict=True))
-                    total = min(wanted[-1], count + last)
+                    total = min(counts[-1], count + last)
                     if (
                         total <= better.get(after, -1)
-                        or total + rest[-1] < wanted[-1]
+                        or total + rest[-1] < counts[-1]
                         or any(
-                            not want - more <= has <= want for has, want, more in zip(after, wanted, rest, strict=False)
+                            not want - more <= has <= want for has, want, more in zip(after, counts, rest, strict=False)
                         )
                     ):
                         continue
@@ -122,7 +122,7 @@ def refine(
                 break  # another node of this kind changes nothing
             reached = better
             layers.append((number, layer))
-            if reached.get(goal) == wanted[-1]:
+            if reached.get(goal) == counts[-1]:
                 return Refined(Outcome.PACKED, _uses(layers, goal, order), effort)
             if not reached:
                 return Refined(Outcome.IMPOSSIBLE, effort=effort)
@@ -130,30 +130,30 @@ def refine(
 
 
 def _patterns(
-    vector: Vector, needs: Sequence[Need], room: Sequence[int], wanted: Sequence[int], most: int
+    vector: Vector, needs: Sequence[Need], room: Sequence[int], counts: Sequence[int], most: int
 ) -> tuple[list[tuple[State, int]] | None, int]:
     """The ways to use one node, and the steps that it took to list them: pods of every part but the last, and the most
     of the last beside them. None: there are too many, or it takes more than `most` steps."""
-    found: list[tuple[State, int]] = []
+    patterns: list[tuple[State, int]] = []
     open_: list[tuple[State, Vector]] = [((), vector)]
     steps = 0
     while open_:
-        took, left = open_.pop()
+        took, vacant = open_.pop()
         steps += 1
         if steps > most:
             return None, steps
         part = len(took)
         if part == len(needs) - 1:
-            found.append((took, min(wanted[part], slots(left, needs[part])) if room[part] else 0))
-            if len(found) > BOUNDS.patterns:
+            patterns.append((took, min(counts[part], slots(vacant, needs[part])) if room[part] else 0))
+            if len(patterns) > BOUNDS.patterns:
                 return None, steps
             continue
-        for pods in range(min(room[part], wanted[part], slots(left, needs[part])) + 1):
-            rest = list(left)
+        for pods in range(min(room[part], counts[part], slots(vacant, needs[part])) + 1):
+            rest = list(vacant)
             for index, amount in needs[part]:
                 rest[index] -= amount * pods
             open_.append(((*took, pods), tuple(rest)))
-    return found, steps
+    return patterns, steps
 
 
 def _uses(

@@ -20,7 +20,7 @@ class Told(StrEnum):
 def named(annotation: str) -> dict[str, frozenset[Told] | None]:
     """The receivers that a job names, and the events that it asks for (None: those of the receiver), as in
     `chat=Started+Failed,mail`. ValueError says what is wrong."""
-    found: dict[str, frozenset[Told] | None] = {}
+    receivers: dict[str, frozenset[Told] | None] = {}
     for entry in annotation.split(","):
         parsed = _ENTRY.fullmatch(entry)
         if parsed is None:
@@ -29,7 +29,7 @@ def named(annotation: str) -> dict[str, frozenset[Told] | None]:
         wrong = next((event for event in events if event not in tuple(Told)), None)
         if wrong is not None:
             raise ValueError(f'"{wrong[:100]}" is none of {", ".join(Told)}')
-        found[parsed[1]] = frozenset(map(Told, events)) or None
-    if len(found) > NAMED_MAX:
-        raise ValueError(f"{len(found)} receivers, at most {NAMED_MAX}")
-    return found
+        receivers[parsed[1]] = frozenset(map(Told, events)) or None
+    if len(receivers) > NAMED_MAX:
+        raise ValueError(f"{len(receivers)} receivers, at most {NAMED_MAX}")
+    return receivers

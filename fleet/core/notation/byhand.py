@@ -88,7 +88,7 @@ def pool(data: object, where: str) -> Json:
 
 def units(data: object, place: str = "units") -> Iterator[tuple[object, str]]:
     """Units in long form, each with the place that errors name."""
-    made = 0
+    total = 0
     for index, item in enumerate(listed(data, place)):
         where = f"{place}[{index}]"
         if not isinstance(item, Mapping):
@@ -101,8 +101,8 @@ def units(data: object, place: str = "units") -> Iterator[tuple[object, str]]:
         if count is None:
             yield _named(item), where
             continue
-        made += count
-        if not 0 <= count <= MOST_COUNT or made > MOST_COUNT:
+        total += count
+        if not 0 <= count <= MOST_COUNT or total > MOST_COUNT:
             raise BadSnapshot([(f"{where}.count", f"{count} is not between 0 and {MOST_COUNT}, or makes more units")])
         if "id" not in item:
             raise BadSnapshot([(f"{where}.id", "is missing")])
@@ -114,14 +114,14 @@ def units(data: object, place: str = "units") -> Iterator[tuple[object, str]]:
 
 def _gang(item: Mapping[str, Any], where: str) -> Mapping[str, Any]:
     """With the components that `gang`, or `requests` and `replicas`, stand for."""
-    given = [name for name in _NOTATIONS if name in item]
-    if len(given) > 1:
-        raise BadSnapshot([(f"{where}.{given[1]}", f"says what {given[0]} says: give one of them")])
-    if "replicas" in item and given != ["requests"]:
+    notations = [name for name in _NOTATIONS if name in item]
+    if len(notations) > 1:
+        raise BadSnapshot([(f"{where}.{notations[1]}", f"says what {notations[0]} says: give one of them")])
+    if "replicas" in item and notations != ["requests"]:
         raise BadSnapshot([(f"{where}.replicas", "goes with requests")])
-    if not given or given == ["components"]:
+    if not notations or notations == ["components"]:
         return item
-    if given == ["gang"]:
+    if notations == ["gang"]:
         text = item["gang"]
         if not isinstance(text, str) or not re.fullmatch(GANG, text) or len(text) > 40:
             raise BadSnapshot([(f"{where}.gang", f'{text!r} is not pods x GPUs of each, as in "4x8"')])
@@ -131,7 +131,7 @@ def _gang(item: Mapping[str, Any], where: str) -> Mapping[str, Any]:
         replicas = decode_value(int, item.get("replicas", 1), f"{where}.replicas")
         requests = amounts_of(item["requests"], f"{where}.requests")
     component = {"name": "worker", "replicas": replicas, "requests": {"pods": 1, **requests}}
-    kept = {key: value for key, value in item.items() if key not in (*given, "replicas")}
+    kept = {key: value for key, value in item.items() if key not in (*notations, "replicas")}
     return {**kept, "components": [component]}
 
 
@@ -185,27 +185,29 @@ def _as_meant(written: QuotaTree, where: str) -> QuotaTree:
 
 def _by_path(data: Mapping[str, Any], where: str, root: str) -> QuotaTree:
     """Names, parents, children, and nodes that are only named as part of a path below them, follow from the paths."""
-    given: dict[str, Json] = {}
+    entries: dict[str, Json] = {}
     for path, node in data.items():
         if not isinstance(node, Mapping):
             raise BadSnapshot([(f"{where}[{path}]", "is not an object")])
         above, _, name = path.rpartition("/")
-        given[path] = {"path": path, "name": name, "parent": above or None, **node}
-        while above and above not in data and above not in given and "parent" not in node and len(given) <= NODES_MAX:
+        entries[path] = {"path": path, "name": name, "parent": above or None, **node}
+        while (
+            above and above not in data and above not in entries and "parent" not in node and len(entries) <= NODES_MAX
+        ):
             over, _, name = above.rpartition("/")
-            given[above] = {"path": above, "name": name, "parent": over or None}
+            entries[above] = {"path": above, "name": name, "parent": over or None}
             above = over
-    _bounded(given, where)
+    _bounded(entries, where)
     below: dict[object, list[str]] = {}
-    for path, node in given.items():
+    for path, node in entries.items():
         below.setdefault(node["parent"] if isinstance(node["parent"], str) else None, []).append(path)
-    for path, node in given.items():
+    for path, node in entries.items():
         node.setdefault("children", sorted(below.get(path, [])))
-    nodes: dict[str, QuotaNode] = {path: decode(QuotaNode, node, f"{where}[{path}]") for path, node in given.items()}
+    nodes: dict[str, QuotaNode] = {path: decode(QuotaNode, node, f"{where}[{path}]") for path, node in entries.items()}
     wrong = [(f"{where}[{path}].{field}", why) for path, node in nodes.items() for field, why in _limits_of(node)]
     if wrong:
         raise BadSnapshot(wrong)
-    return QuotaTree(root or min(given, key=len, default=""), nodes)
+    return QuotaTree(root or min(entries, key=len, default=""), nodes)
 
 
 def _limits_of(node: QuotaNode) -> Iterator[tuple[str, str]]:
@@ -219,16 +221,16 @@ def _limits_of(node: QuotaNode) -> Iterator[tuple[str, str]]:
             yield f"min[{name}]", f"{amount} is above max, which is {node.max[name]}"
 
 
-def _bounded(given: Mapping[str, Json], where: str) -> None:
+def _bounded(entries: Mapping[str, Json], where: str) -> None:
     """As large and as deep as a tree may be; everything that climbs one counts on it."""
-    if len(given) > NODES_MAX:
-        raise BadSnapshot([(where, f"has {len(given)} nodes; a tree has at most {NODES_MAX}")])
-    for path in given:
+    if len(entries) > NODES_MAX:
+        raise BadSnapshot([(where, f"has {len(entries)} nodes; a tree has at most {NODES_MAX}")])
+    for path in entries:
         at: object = path
         for _ in range(DEPTH_MAX + 1):
-            if not isinstance(at, str) or at not in given:
+            if not isinstance(at, str) or at not in entries:
                 break
-            at = given[at]["parent"]
+            at = entries[at]["parent"]
         else:
             said = f"leads up through more than {DEPTH_MAX} levels, or round in a circle"
             raise BadSnapshot([(f"{where}[{path}].parent", said)])

@@ -32,13 +32,13 @@ def encode(value: Any) -> Any:
     if isinstance(value, Enum):
         return value.value
     if dataclasses.is_dataclass(value):
-        shown: Json = {}
+        document: Json = {}
         for field in dataclasses.fields(value):
             if field.init:
                 item = getattr(value, field.name)
                 if item != _default(field):
-                    shown[field.name] = encode(item)
-        return shown
+                    document[field.name] = encode(item)
+        return document
     if isinstance(value, Mapping):
         return {key: encode(item) for key, item in value.items()}
     if isinstance(value, frozenset):
@@ -141,20 +141,20 @@ def amounts_of(value: object, where: str) -> dict[str, int]:
     """Integers are base units, text is a quantity."""
     if not isinstance(value, Mapping):
         raise BadSnapshot([(where, "is not an object")])
-    found: dict[str, int] = {}
+    amounts: dict[str, int] = {}
     for name, amount in value.items():
         if isinstance(amount, str):
             try:
-                found[name] = quantity(amount, name)
+                amounts[name] = quantity(amount, name)
                 if "/" in name and quantity(amount, "cpu") % 1000:  # thousandths of it
                     raise BadQuantity("is counted in whole ones, as every device is")
             except BadQuantity as error:
                 raise BadSnapshot([(f"{where}[{name}]", str(error))]) from None
         elif isinstance(amount, int) and not isinstance(amount, bool):
-            found[name] = amount
+            amounts[name] = amount
         else:
             raise BadSnapshot([(f"{where}[{name}]", f"{amount!r} is neither an integer nor a quantity")])
-    return found
+    return amounts
 
 
 def readable(document: object, where: str = "") -> None:

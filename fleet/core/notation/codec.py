@@ -31,14 +31,14 @@ PLAN = ("placements", "reasons", "certificate", "evictions", "claims", "heads")
 DECISION = ("now", "seed", "snapshot", "plan")
 
 
-def encode_snapshot(snapshot: Snapshot, one: Callable[[Unit | Member], Any] | None = None) -> Json:
-    """`one` encodes a unit or a member, for a caller that keeps earlier results; `encode_one` unless given."""
-    one = one or encode_one
+def encode_snapshot(snapshot: Snapshot, encoder: Callable[[Unit | Member], Any] | None = None) -> Json:
+    """`encoder` encodes a unit or a member, for a caller that keeps earlier results; `encode_one` unless given."""
+    encoder = encoder or encode_one
     document: Json = {
         "version": VERSION,
         "kind": "Snapshot",
-        "members": [one(snapshot.members[name]) for name in sorted(snapshot.members)],
-        "units": [one(snapshot.units[key]) for key in sorted(snapshot.units)],
+        "members": [encoder(snapshot.members[name]) for name in sorted(snapshot.members)],
+        "units": [encoder(snapshot.units[key]) for key in sorted(snapshot.units)],
     }
     if snapshot.tree is not None:
         nodes = {path: encode(snapshot.tree.nodes[path]) for path in sorted(snapshot.tree.nodes)}
@@ -69,17 +69,17 @@ def decode_snapshot(document: object) -> Snapshot:
 
 
 def _members(data: object) -> dict[str, Member]:
-    found: dict[str, Member] = {}
+    members: dict[str, Member] = {}
     for item, where in byhand.members(data):
         member = byhand.member(item, where)
-        if member.name in found:
+        if member.name in members:
             raise BadSnapshot([("members", f"{member.name!r} is there twice")])
-        found[member.name] = member
-    return found
+        members[member.name] = member
+    return members
 
 
 def _units(data: object) -> dict[str, Unit]:
-    found: dict[str, Unit] = {}
+    units: dict[str, Unit] = {}
     for item, where in byhand.units(data):
         unit: Unit = decode(Unit, item, where)
         if not LEAST_PRIORITY <= unit.priority <= MOST_PRIORITY:
@@ -87,10 +87,10 @@ def _units(data: object) -> dict[str, Unit]:
             raise BadSnapshot([(f"{where}.priority", problem)])
         if unit.walltime_s is not None and unit.walltime_s < 0:
             raise BadSnapshot([(f"{where}.walltime_s", f"{unit.walltime_s:g} is below zero")])
-        if unit.id in found:
+        if unit.id in units:
             raise BadSnapshot([("units", f"{unit.id!r} is there twice")])
-        found[unit.id] = unit
-    return found
+        units[unit.id] = unit
+    return units
 
 
 def now_of(document: object, snapshot: Snapshot) -> float:
@@ -145,15 +145,15 @@ def _without_text(reason: object) -> object:
 
 
 def encode_record(
-    snapshot: Snapshot, plan: Plan, *, now: float, seed: int, one: Callable[[Unit | Member], Any] | None = None
+    snapshot: Snapshot, plan: Plan, *, now: float, seed: int, encoder: Callable[[Unit | Member], Any] | None = None
 ) -> Json:
-    """All inputs of `decide`, and its result. `one` as for `encode_snapshot`."""
+    """All inputs of `decide`, and its result. `encoder` as for `encode_snapshot`."""
     return {
         "version": VERSION,
         "kind": "Decision",
         "now": now,
         "seed": seed,
-        "snapshot": encode_snapshot(snapshot, one),
+        "snapshot": encode_snapshot(snapshot, encoder),
         "plan": encode_plan(plan),
     }
 

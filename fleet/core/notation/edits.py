@@ -42,23 +42,23 @@ def count_edits(data: object, where: str = "edits") -> None:
 def _edit(item: object, where: str) -> Edit:
     if not isinstance(item, Mapping) or len(item) != 1:
         raise BadSnapshot([(where, "is not an object with the name of one edit")])
-    ((name, given),) = item.items()
+    ((name, fields),) = item.items()
     if name not in _CLASSES:
         raise BadSnapshot([(f"{where}.{name}", f"is none of {', '.join(_CLASSES)}")])
     where = f"{where}.{name}"
-    if not isinstance(given, Mapping):
+    if not isinstance(fields, Mapping):
         raise BadSnapshot([(where, "is not an object")])
-    if name == "AddMember" and "member" in given:
-        [(long, _)] = byhand.members([given["member"]], f"{where}.member")
+    if name == "AddMember" and "member" in fields:
+        [(long, _)] = byhand.members([fields["member"]], f"{where}.member")
         return AddMember(byhand.member(long, f"{where}.member"))
-    if name == "Submit" and "unit" in given:
-        made = list(byhand.units([given["unit"]], f"{where}.unit"))
+    if name == "Submit" and "unit" in fields:
+        made = list(byhand.units([fields["unit"]], f"{where}.unit"))
         if len(made) != 1:
             raise BadSnapshot([(f"{where}.unit.count", "makes no unit, or several: give one edit for each")])
         return Submit(typing.cast(Unit, decode(Unit, made[0][0], f"{where}.unit")))
-    if name == "ReplaceTree" and given.get("tree") is not None:
-        return ReplaceTree(byhand.tree(given["tree"], f"{where}.tree"))
-    return typing.cast(Edit, decode(_CLASSES[name], given, where))
+    if name == "ReplaceTree" and fields.get("tree") is not None:
+        return ReplaceTree(byhand.tree(fields["tree"], f"{where}.tree"))
+    return typing.cast(Edit, decode(_CLASSES[name], fields, where))
 
 
 def encode_edits(edits: Iterable[Edit]) -> list[Json]:
@@ -66,30 +66,30 @@ def encode_edits(edits: Iterable[Edit]) -> list[Json]:
     return [{type(edit).__name__: encode(edit)} for edit in edits]
 
 
-def encode_comparison(found: Comparison, now: float, named: KindName) -> Json:
+def encode_comparison(comparison: Comparison, now: float, kind_name: KindName) -> Json:
     """Times in epoch seconds, null where nothing tells: a unit without a time does not start before `until`. `now`:
-    when the fleet was asked. `named`: the words of kinds."""
+    when the fleet was asked. `kind_name`: the words of kinds."""
     return {
         "now": now,
         "rows": [
             {
                 "unit": row.unit.id,
                 "job": row.unit.name,
-                "kind": kind_of(row.unit, named),
+                "kind": kind_of(row.unit, kind_name),
                 "leaf": row.unit.leaf,
                 "change": row.verdict.value,
                 "before": _standing(row.before),
                 "after": _standing(row.after),
             }
-            for row in found.rows
+            for row in comparison.rows
         ],
-        "waiting": {"before": len(found.before.reasons), "after": len(found.after.reasons)},
-        "certificate": {"before": _certificate(found.before), "after": _certificate(found.after)},
-        "until": found.until,
-        "noTimes": found.no_times,
-        "endless": found.endless,
-        "bound": [_bound(bound, named) for bound in found.bound],
-        "boundOf": found.bound_of,
+        "waiting": {"before": len(comparison.before.reasons), "after": len(comparison.after.reasons)},
+        "certificate": {"before": _certificate(comparison.before), "after": _certificate(comparison.after)},
+        "until": comparison.until,
+        "noTimes": comparison.no_times,
+        "endless": comparison.endless,
+        "bound": [_bound(bound, kind_name) for bound in comparison.bound],
+        "boundOf": comparison.bound_of,
     }
 
 

@@ -48,25 +48,25 @@ def schema(kind: str) -> Json:
 
 
 def _snapshot() -> Json:
-    made = _Maker()
+    maker = _Maker()
     properties: Json = {
         "now": {"type": "number", "description": "The epoch second it is of; else the newest time of its units."},
-        "members": {"type": "array", "items": _member(made)},
-        "units": {"type": "array", "items": _unit(made)},
-        "tree": _tree(made),
-        "config": made.of(Config),
+        "members": {"type": "array", "items": _member(maker)},
+        "units": {"type": "array", "items": _unit(maker)},
+        "tree": _tree(maker),
+        "config": maker.of(Config),
     }
     text = "All inputs of one decision. What is left out is empty; a limit that is left out is no limit."
-    return _document("Snapshot", text, properties, (), made)
+    return _document("Snapshot", text, properties, (), maker)
 
 
 def _plan() -> Json:
-    made = _Maker()
-    return _document("Plan", "The result of one decision.", _plan_properties(made), (), made)
+    maker = _Maker()
+    return _document("Plan", "The result of one decision.", _plan_properties(maker), (), maker)
 
 
 def _decision() -> Json:
-    made = _Maker()
+    maker = _Maker()
     properties: Json = {
         "now": {"type": "number", "description": "When it was decided, in epoch seconds."},
         "seed": {"type": "integer", "description": "Of the solver."},
@@ -74,17 +74,17 @@ def _decision() -> Json:
         "plan": {"$ref": "#/$defs/Plan"},
     }
     for name, part in (("Snapshot", _snapshot()), ("Plan", _plan())):
-        made.defs.update(part.pop("$defs"))
-        made.defs[name] = {key: value for key, value in part.items() if key != "$schema"}
+        maker.defs.update(part.pop("$defs"))
+        maker.defs[name] = {key: value for key, value in part.items() if key != "$schema"}
     text = "All that a decision was given, and what it gave: `fleet decide` makes the same plan of it again."
-    return _document("Decision", text, properties, tuple(properties), made)
+    return _document("Decision", text, properties, tuple(properties), maker)
 
 
 _DOCUMENTS: Mapping[str, Callable[[], Json]] = {"Snapshot": _snapshot, "Plan": _plan, "Decision": _decision}
 KINDS = tuple(_DOCUMENTS)
 
 
-def _document(kind: str, text: str, properties: Json, required: tuple[str, ...], made: _Maker) -> Json:
+def _document(kind: str, text: str, properties: Json, required: tuple[str, ...], maker: _Maker) -> Json:
     return {
         "$schema": DIALECT,
         "title": kind,
@@ -93,11 +93,11 @@ def _document(kind: str, text: str, properties: Json, required: tuple[str, ...],
         "properties": {"version": {"const": VERSION}, "kind": {"const": kind}, **properties},
         "required": ["version", *required],
         "additionalProperties": False,
-        "$defs": dict(sorted(made.defs.items())),
+        "$defs": dict(sorted(maker.defs.items())),
     }
 
 
-def _plan_properties(made: _Maker) -> Json:
+def _plan_properties(maker: _Maker) -> Json:
     reason: Json = {
         "description": "Why a unit waits. Programs compare codes; the text is made of code and numbers for people.",
         "type": "object",
@@ -112,7 +112,7 @@ def _plan_properties(made: _Maker) -> Json:
     return {
         "placements": {
             "type": "array",
-            "items": made.of(Placement),
+            "items": maker.of(Placement),
             "description": "Who starts where, in the order to commit.",
         },
         "reasons": {
@@ -120,19 +120,19 @@ def _plan_properties(made: _Maker) -> Json:
             "additionalProperties": reason,
             "description": "One for each waiting unit that is not placed, by its id.",
         },
-        "certificate": made.of(Certificate),
-        "evictions": {"type": "array", "items": made.of(Eviction), "description": "Who leaves, and for whom."},
-        "claims": {"type": "array", "items": made.of(RoomClaim), "description": "Room that is kept, and for whom."},
-        "heads": {"type": "array", "items": made.of(Head), "description": "For whom room is collected."},
+        "certificate": maker.of(Certificate),
+        "evictions": {"type": "array", "items": maker.of(Eviction), "description": "Who leaves, and for whom."},
+        "claims": {"type": "array", "items": maker.of(RoomClaim), "description": "Room that is kept, and for whom."},
+        "heads": {"type": "array", "items": maker.of(Head), "description": "For whom room is collected."},
     }
 
 
-def _member(made: _Maker) -> Json:
+def _member(maker: _Maker) -> Json:
     """A member with `pools`, or with `nodes` as people write them."""
-    made.of(Member)
-    made.of(Pool)
-    pool = made.defs["Pool"]["properties"]
-    made.defs["Nodes"] = {
+    maker.of(Member)
+    maker.of(Pool)
+    pool = maker.defs["Pool"]["properties"]
+    maker.defs["Nodes"] = {
         "description": f"Equal nodes. Every other name is a resource that each has; {PODS_OF_A_NODE} pods unless said.",
         "type": "object",
         "properties": {
@@ -142,7 +142,7 @@ def _member(made: _Maker) -> Json:
         },
         "additionalProperties": {"$ref": "#/$defs/Quantity"},
     }
-    member = made.defs["Member"]
+    member = maker.defs["Member"]
     member["properties"]["nodes"] = {
         "type": "array",
         "items": {"$ref": "#/$defs/Nodes"},
@@ -249,15 +249,15 @@ class _Maker:
             described, defaults = described_fields(cls), {f.name: f for f in dataclasses.fields(cls)}
             properties: Json = {}
             for field, (kind, required) in fields_of(cls).items():
-                shown = dict(self.of(kind))
+                entry = dict(self.of(kind))
                 if field in described:
-                    shown["description"] = described[field]
+                    entry["description"] = described[field]
                 default = defaults[field].default
                 if not required and default is not dataclasses.MISSING and default is not None:
                     plain = encode(default)
                     if isinstance(plain, (str, int, float)) and plain != "":
-                        shown["default"] = plain
-                properties[field] = shown
+                        entry["default"] = plain
+                properties[field] = entry
             self.defs[name] = {
                 "description": " ".join((inspect.getdoc(cls) or "").split()),
                 "type": "object",
@@ -278,13 +278,13 @@ def described_fields(cls: type) -> Mapping[str, str]:
         for token in tokenize.generate_tokens(io.StringIO(source).readline)
         if token.type == tokenize.COMMENT
     }
-    found: dict[str, str] = {}
+    descriptions: dict[str, str] = {}
     for index, node in enumerate(body):
         if not isinstance(node, ast.AnnAssign) or not isinstance(node.target, ast.Name):
             continue
         below = body[index + 1] if index + 1 < len(body) else None
         if isinstance(below, ast.Expr) and isinstance(below.value, ast.Constant) and isinstance(below.value.value, str):
-            found[node.target.id] = " ".join(below.value.value.split())
+            descriptions[node.target.id] = " ".join(below.value.value.split())
         elif node.end_lineno in comments:
-            found[node.target.id] = comments[node.end_lineno]
-    return found
+            descriptions[node.target.id] = comments[node.end_lineno]
+    return descriptions

@@ -37,22 +37,22 @@ class Lack:
     text: str
 
 
-def larger(had: Iterable[Component], asked: Iterable[Component]) -> tuple[Component, ...]:
+def larger(had: Iterable[Component], target: Iterable[Component]) -> tuple[Component, ...]:
     """The charge of a unit while it changes: of each component the more of both. The part that it gives up runs on
     until its member has taken it away."""
-    found = {component.name.lower(): component for component in had}
-    for component in asked:
-        old = found.get(component.name.lower())
+    components = {component.name.lower(): component for component in had}
+    for component in target:
+        old = components.get(component.name.lower())
         if old is not None:
             requests = dict(old.requests.items_)
             requests |= {n: amount for n, amount in component.requests.items_ if amount > requests.get(n, 0)}
             replicas = max(component.replicas, old.replicas)
             component = replace(component, replicas=replicas, requests=Amounts.of(requests))
-        found[component.name.lower()] = component
-    return tuple(found.values())
+        components[component.name.lower()] = component
+    return tuple(components.values())
 
 
-def lacks(snapshot: Snapshot, key: str, asked: Sequence[Component], now: float) -> Lack | None:
+def lacks(snapshot: Snapshot, key: str, target: Sequence[Component], now: float) -> Lack | None:
     """The obstacle to a unit of the snapshot that has its room and asks for these components; None where there is none.
     A waiting unit matters only where room is claimed or reserved for it already."""
     unit = snapshot.units[key]
@@ -60,16 +60,16 @@ def lacks(snapshot: Snapshot, key: str, asked: Sequence[Component], now: float) 
     if unit.phase is not Phase.PLACED or member is None or not member.ready:
         why = f": {member.not_ready_reason}" if member is not None and member.not_ready_reason else ""
         return Lack(NOT_READY, f"member {unit.member or 'of the job'} is not ready{why}")
-    if not beyond(asked, unit.components):
+    if not beyond(target, unit.components):
         return None
-    anew = any(_pod_grows(unit, component) for component in asked)
-    probe = _probe(unit, asked, anew, now)
+    anew = any(_pod_grows(unit, component) for component in target)
+    probe = _probe(unit, target, anew, now)
     situation = with_heads(with_claims(sort(_world(snapshot, unit, probe, anew), now)))
     group = next((group for group in situation.groups if probe.id in group.ids), None)
     if group is None:
         return Lack(ROOM, situation.reasons[probe.id].text)
     account = account_of(snapshot.tree, unit) if snapshot.tree is not None else None
-    request = _more(unit, replace(unit, components=larger(unit.components, asked)))
+    request = _more(unit, replace(unit, components=larger(unit.components, target)))
     candidate = replace(group.candidate(0), request=request, account=account)
     profile = situation.profile()
     return (
@@ -79,21 +79,21 @@ def lacks(snapshot: Snapshot, key: str, asked: Sequence[Component], now: float) 
     )
 
 
-def _pod_grows(unit: Unit, asked: Component) -> bool:
-    old = next((part for part in unit.components if part.name.lower() == asked.name.lower()), None)
-    return old is not None and not asked.requests.fits(old.requests)
+def _pod_grows(unit: Unit, target: Component) -> bool:
+    old = next((part for part in unit.components if part.name.lower() == target.name.lower()), None)
+    return old is not None and not target.requests.fits(old.requests)
 
 
-def _probe(unit: Unit, asked: Sequence[Component], anew: bool, now: float) -> Unit:
+def _probe(unit: Unit, target: Sequence[Component], anew: bool, now: float) -> Unit:
     """The pods that need room, as a waiting unit outside quota: the additional ones, or all of them `anew`."""
     had = {part.name.lower(): part for part in unit.components}
-    there = {pair for part in unit.components for pair in part.claim.node_selector if pair[0] == unit.topology}
+    selectors = {pair for part in unit.components for pair in part.claim.node_selector if pair[0] == unit.topology}
     pods: list[Component] = []
-    for part in asked:
+    for part in target:
         old = had.get(part.name.lower())
         replicas = part.replicas - (old.replicas if old is not None and not anew else 0)
         if replicas > 0:
-            selector = (*part.claim.node_selector, *(there - set(part.claim.node_selector)))
+            selector = (*part.claim.node_selector, *(selectors - set(part.claim.node_selector)))
             pods.append(replace(part, replicas=replicas, claim=replace(part.claim, node_selector=selector)))
     return Unit(
         f"{_PROBE}{unit.id}",
@@ -101,7 +101,7 @@ def _probe(unit: Unit, asked: Sequence[Component], anew: bool, now: float) -> Un
         tuple(pods),
         priority=unit.priority,
         enqueued_at=now,
-        topology="" if there else unit.topology,
+        topology="" if selectors else unit.topology,
     )
 
 
@@ -190,12 +190,12 @@ def _each(unit: Unit) -> str:
 
 def _quota_text(refusal: Refusal) -> str:
     name = refusal.resource.removeprefix(FIRM)
-    left, limit = human(max(0, refusal.max - refusal.used), name), human(refusal.max, name)
+    rest, limit = human(max(0, refusal.max - refusal.used), name), human(refusal.max, name)
     asks = f"asks for {human(refusal.request, name)} more {name}"
     if refusal.user:
-        return f"{asks}; user {refusal.user} has {left} of at most {limit} left in {refusal.node}"
+        return f"{asks}; user {refusal.user} has {rest} of at most {limit} left in {refusal.node}"
     bound = "min" if refusal.firm else "max"
     there = f"{limit} that the fleet has" if refusal.fleet else f"its {bound} {limit}"
-    kept = f", with {human(refusal.kept, name)} guaranteed to others and not lent" if refusal.kept else ""
+    kept = f", with {human(refusal.reserve, name)} guaranteed to others and not lent" if refusal.reserve else ""
     firm = "; a job that may not be preempted never borrows" if refusal.firm else ""
-    return f"{asks}; {refusal.node} has {left} of {there} left{kept}{firm}"
+    return f"{asks}; {refusal.node} has {rest} of {there} left{kept}{firm}"

@@ -28,12 +28,12 @@ def json_object(attributes: Mapping[str, str], name: str, example: str) -> dict[
 
 def amounts(given: Mapping[str, Any], where: str) -> dict[str, int]:
     """By resource, in base units; `where`: the beginning of a refusal."""
-    found: dict[str, int] = {}
+    base_amounts: dict[str, int] = {}
     for resource, value in given.items():
         try:
-            found[resource] = quantity(value, resource)
+            base_amounts[resource] = quantity(value, resource)
         except BadQuantity as error:
             raise BadQuantity(f"{where}: {resource}: {error}") from None
-        if found[resource] < 0:
+        if base_amounts[resource] < 0:
             raise BadQuantity(f"{where}: {resource}: must not be negative")
-    return found
+    return base_amounts

@@ -44,21 +44,25 @@ class Claimant:
 def fill(total: Mapping[str, int | Fraction], claimants: Sequence[Claimant]) -> list[dict[str, Fraction]]:
     """The part of `total` for each claimant, in order. Bases that together exceed the total shrink in proportion."""
     got: list[dict[str, Fraction]] = []
-    left = {name: Fraction(amount) for name, amount in total.items()}
-    for name in left:
+    supply = {name: Fraction(amount) for name, amount in total.items()}
+    for name in supply:
         due = sum(min(c.base.get(name, 0), c.demand.get(name, 0)) for c in claimants)
-        scale = min(Fraction(1), left[name] / due) if due > 0 else Fraction(1)
+        scale = min(Fraction(1), supply[name] / due) if due > 0 else Fraction(1)
         for index, claimant in enumerate(claimants):
             if index == len(got):
                 got.append({})
             got[index][name] = scale * min(claimant.base.get(name, 0), claimant.demand.get(name, 0))
-    if not left:
+    if not supply:
         return [{} for _ in claimants]
-    for name in left:
-        left[name] -= sum((mine[name] for mine in got), Fraction(0))
-    whole = dict(left)
+    for name in supply:
+        supply[name] -= sum((mine[name] for mine in got), Fraction(0))
+    whole = dict(supply)
     extra = [
-        {name: claimant.demand.get(name, 0) - mine[name] for name in left if claimant.demand.get(name, 0) > mine[name]}
+        {
+            name: claimant.demand.get(name, 0) - mine[name]
+            for name in supply
+            if claimant.demand.get(name, 0) > mine[name]
+        }
         for claimant, mine in zip(claimants, got, strict=True)
     ]
     # `full[i]`: the level at which claimant i, which rises evenly up to there, has all it asks for.
@@ -68,19 +72,19 @@ def fill(total: Mapping[str, int | Fraction], claimants: Sequence[Claimant]) -> 
         if more and all(whole[name] > 0 for name in more)
     }
     waiting = sorted(full, key=lambda index: (full[index], index))
-    rate = {name: sum((extra[i][name] / full[i] for i in full if name in extra[i]), Fraction(0)) for name in left}
+    rate = {name: sum((extra[i][name] / full[i] for i in full if name in extra[i]), Fraction(0)) for name in supply}
     level = Fraction(0)
     active = set(full)
     reached: dict[int, Fraction] = {}
     for index in waiting:
         while index in active:
-            dry = min((level + left[name] / rate[name] for name in left if rate[name] > 0), default=full[index])
+            dry = min((level + supply[name] / rate[name] for name in supply if rate[name] > 0), default=full[index])
             at = min(dry, full[index])
-            for name in left:
-                left[name] -= rate[name] * (at - level)
+            for name in supply:
+                supply[name] -= rate[name] * (at - level)
             level = at
             gone = {index} if at == full[index] else set()
-            spent = {name for name in left if left[name] == 0 and rate[name] > 0}
+            spent = {name for name in supply if supply[name] == 0 and rate[name] > 0}
             if spent:
                 gone |= {other for other in active if not spent.isdisjoint(extra[other])}
             for other in gone:
@@ -121,41 +125,43 @@ def shares(
 ) -> dict[str, dict[str, int]]:
     """The fair share of every node, by path, of every resource in `total`. `demand`: of leaves, in base units."""
     order = _top_down(tree)
-    wanted: dict[str, dict[str, int]] = {}
+    demands: dict[str, dict[str, int]] = {}
     due: dict[str, dict[str, int]] = {}
     for path in reversed(order):
         node = tree.nodes[path]
-        asked = {name: max(0, demand.get(path, {}).get(name, 0)) for name in total}
+        sums = {name: max(0, demand.get(path, {}).get(name, 0)) for name in total}
         for child in node.children:
-            for name, amount in wanted.get(child, {}).items():
-                asked[name] += amount
-        kept = promises.kept.get(path, {})
-        wanted[path] = {
+            for name, amount in demands.get(child, {}).items():
+                sums[name] += amount
+        kept = promises.reserves.get(path, {})
+        demands[path] = {
             name: max(kept.get(name, 0), min(amount, max(0, node.max.get(name, amount))))
-            for name, amount in asked.items()
+            for name, amount in sums.items()
         }
         below = [due[child] for child in node.children if child in due]
-        due[path] = _due(promises.min.get(path, {}), wanted[path], below)
-    found = {tree.root: {name: min(amount, total[name]) for name, amount in wanted.get(tree.root, {}).items()}}
+        due[path] = _due(promises.min.get(path, {}), demands[path], below)
+    shares_by_path = {
+        tree.root: {name: min(amount, total[name]) for name, amount in demands.get(tree.root, {}).items()}
+    }
     for path in order:
-        children = [child for child in tree.nodes[path].children if child in wanted]
-        mine = found[path]
+        children = [child for child in tree.nodes[path].children if child in demands]
+        share = shares_by_path[path]
         claimants = [
-            Claimant(wanted[child], due[child], weight_of(tree.nodes[child].attributes, tree.nodes[child].max, total))
+            Claimant(demands[child], due[child], weight_of(tree.nodes[child].attributes, tree.nodes[child].max, total))
             for child in children
         ]
-        filled = fill(mine, claimants)
+        filled = fill(share, claimants)
         weights = [claimant.weight for claimant in claimants]
-        found.update((child, {}) for child in children)
-        for name, amount in mine.items():
+        shares_by_path.update((child, {}) for child in children)
+        for name, amount in share.items():
             got = rounded([part[name] for part in filled])
-            wants = [wanted[child][name] for child in children]
+            wants = [demands[child][name] for child in children]
             for child, part in zip(children, _topped_up(amount, wants, got, weights), strict=True):
-                found[child][name] = part
-    return found
+                shares_by_path[child][name] = part
+    return shares_by_path
 
 
-def _due(promised: Mapping[str, int], wanted: Mapping[str, int], below: Sequence[Mapping[str, int]]) -> dict[str, int]:
+def _due(promised: Mapping[str, int], demand: Mapping[str, int], below: Sequence[Mapping[str, int]]) -> dict[str, int]:
     """The amount that a node gets before anything is divided: its promise, and the resources that go with it. `below`:
     the amounts that its children get so; empty for a leaf."""
     if below:
@@ -163,20 +169,20 @@ def _due(promised: Mapping[str, int], wanted: Mapping[str, int], below: Sequence
         for mine in below:
             added.update(mine)
         return {name: max(added[name], promised.get(name, 0)) for name in added.keys() | promised.keys()}
-    asked = [(amount, wanted[name]) for name, amount in promised.items() if wanted.get(name, 0) > 0]
+    asked = [(amount, demand[name]) for name, amount in promised.items() if demand.get(name, 0) > 0]
     part = min((Fraction(min(amount, all_of_it), all_of_it) for amount, all_of_it in asked), default=Fraction(0))
-    return {name: int(amount * part) for name, amount in wanted.items()} | dict(promised)
+    return {name: int(amount * part) for name, amount in demand.items()} | dict(promised)
 
 
-def _topped_up(total: int, asked: Sequence[int], got: Sequence[int], weights: Sequence[Fraction]) -> Sequence[int]:
+def _topped_up(total: int, wants: Sequence[int], got: Sequence[int], weights: Sequence[Fraction]) -> Sequence[int]:
     """`got` of one resource, and what is left of it divided among those that ask for more."""
-    left, lacking = total - sum(got), [want - have for want, have in zip(asked, got, strict=True)]
-    if left <= 0 or not any(lacking):
+    rest, lacking = total - sum(got), [want - have for want, have in zip(wants, got, strict=True)]
+    if rest <= 0 or not any(lacking):
         return got
-    if left >= sum(lacking):
-        return asked
+    if rest >= sum(lacking):
+        return wants
     claimants = [Claimant({"": lack}, {}, weight) for lack, weight in zip(lacking, weights, strict=True)]
-    more = rounded([part[""] for part in fill({"": left}, claimants)])
+    more = rounded([part[""] for part in fill({"": rest}, claimants)])
     return [have + part for have, part in zip(got, more, strict=True)]
 
 

@@ -25,13 +25,14 @@ LEND_LIMIT = "alibabacloud.com/lendlimit"
 
 @dataclass(frozen=True, slots=True)
 class Guarantees:
-    """Per node: `min` as it holds now, and `kept` of it that no other leaf may use even while it lies idle. `short` has
-    (left, promised) for each resource of which less is left than the tree promises. `measured`: the resources in which
-    the work of a leaf must be within its min to be guaranteed. `fleet`: the capacity for the tree, of the resources of
-    which something is kept. The root lends and keeps at most so much together, whatever its max."""
+    """Per node: `min` as it holds now, and `reserves` of it that no other leaf may use even while it lies idle.
+    `short` has (left, promised) for each resource of which less is left than the tree promises. `measured`: the
+    resources in which the work of a leaf must be within its min to be guaranteed. `fleet`: the capacity for the tree,
+    of the resources of which something is reserved. The root lends and reserves at most so much together, whatever its
+    max."""
 
     min: Mapping[str, Mapping[str, int]]
-    kept: Mapping[str, Mapping[str, int]]
+    reserves: Mapping[str, Mapping[str, int]]
     short: Mapping[str, tuple[int, int]]
     measured: Mapping[str, frozenset[str]]
     fleet: Mapping[str, int]
@@ -57,7 +58,7 @@ def capacity(members: Mapping[str, Member], units: Iterable[Unit]) -> dict[str, 
     for member in members.values():
         if not member.ready:
             continue
-        mine = free.setdefault(member.name, {})
+        amounts = free.setdefault(member.name, {})
         for pool in member.pools:
             if not pool.allocatable.items_ and any(nodes > 0 for _, nodes in pool.free):
                 silent.add(member.name)
@@ -69,23 +70,23 @@ def capacity(members: Mapping[str, Member], units: Iterable[Unit]) -> dict[str, 
                     for name, amount in vector.items_:
                         more = amount - whole.get(name, 0)
                         if more > 0:
-                            mine[name] = mine.get(name, 0) + more * nodes
+                            amounts[name] = amounts.get(name, 0) + more * nodes
             for name, amount in whole.items():
-                mine[name] = mine.get(name, 0) + amount * count
+                amounts[name] = amounts.get(name, 0) + amount * count
     for unit in units:
         if unit.phase is Phase.WAITING or unit.member is None:
             continue
         away = unit.member not in free
         seen = dict(unit.visible)
-        mine = total if away else free[unit.member]
+        amounts = total if away else free[unit.member]
         if not away and unit.member not in silent:
             continue
         for component in unit.components:
             pods = component.replicas if away else min(component.replicas, max(0, seen.get(component.name, 0)))
             for name, amount in component.requests.items_:
-                mine[name] = mine.get(name, 0) + max(0, amount) * max(0, pods)
-    for mine in free.values():
-        for name, amount in mine.items():
+                amounts[name] = amounts.get(name, 0) + max(0, amount) * max(0, pods)
+    for amounts in free.values():
+        for name, amount in amounts.items():
             total[name] = total.get(name, 0) + amount
     return total
 
@@ -109,29 +110,29 @@ def guarantees(tree: QuotaTree, total: Mapping[str, int], outside: Mapping[str, 
     promised: dict[str, dict[str, int]] = {}
     for path in _bottom_up(tree):
         node = tree.nodes[path]
-        mine = {name: amount for name, amount in node.min.items() if name != MAX_JOBS and amount >= 0}
+        own = {name: amount for name, amount in node.min.items() if name != MAX_JOBS and amount >= 0}
         below: dict[str, int] = {}
         for child in node.children:
             for name, amount in promised.get(child, {}).items():
                 below[name] = below.get(name, 0) + amount
-        promised[path] = {name: max(mine.get(name, 0), below.get(name, 0)) for name in sorted({*mine, *below})}
+        promised[path] = {name: max(own.get(name, 0), below.get(name, 0)) for name in sorted({*own, *below})}
     root = promised.get(tree.root, {})
     short = {name: (total.get(name, 0), amount) for name, amount in root.items() if amount > total.get(name, 0)}
-    held = {
+    promises = {
         path: {name: _left(amount, name, short) for name, amount in given.items()} for path, given in promised.items()
     }
-    kept: dict[str, dict[str, int]] = {}
+    reserves: dict[str, dict[str, int]] = {}
     for path, node in tree.nodes.items():
         try:
             limits = lend_limit(node.attributes)
         except BadQuantity:
             continue  # refused where trees are admitted; an older one lends everything
-        mine = {name: held.get(path, {}).get(name, 0) - limit for name, limit in limits.items()}
-        if any(amount > 0 for amount in mine.values()):
-            kept[path] = {name: amount for name, amount in mine.items() if amount > 0}
-    keeping = sorted({name for mine in kept.values() for name in mine})
+        reserve = {name: promises.get(path, {}).get(name, 0) - limit for name, limit in limits.items()}
+        if any(amount > 0 for amount in reserve.values()):
+            reserves[path] = {name: amount for name, amount in reserve.items() if amount > 0}
+    keeping = sorted({name for reserve in reserves.values() for name in reserve})
     fleet = {name: max(0, total.get(name, 0) - (outside or {}).get(name, 0)) for name in keeping}
-    return Guarantees(held, kept, short, _measured(tree, held), fleet)
+    return Guarantees(promises, reserves, short, _measured(tree, promises), fleet)
 
 
 def _measured(tree: QuotaTree, promised: Mapping[str, Mapping[str, int]]) -> dict[str, frozenset[str]]:

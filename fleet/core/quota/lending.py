@@ -37,16 +37,16 @@ class Lenders:
 
     def of(self, path: str, resource: str, amount: int) -> list[tuple[str, int]]:
         """Path and amount of the lenders for what the node borrows of the resource, LENDERS_MOST at most."""
-        found: list[tuple[str, int]] = []
+        loans: list[tuple[str, int]] = []
         line = self._tree.ancestors(path)
         for below, above in pairwise(line):
             for idle, lender in self._children(above, resource):
-                if amount <= 0 or len(found) == LENDERS_MOST:
-                    return found
+                if amount <= 0 or len(loans) == LENDERS_MOST:
+                    return loans
                 if lender != below:
-                    found.append((lender, min(idle, amount)))
+                    loans.append((lender, min(idle, amount)))
                     amount -= idle
-        return found
+        return loans
 
     def _children(self, parent: str, resource: str) -> list[tuple[int, str]]:
         """Unused `min` and path of the nodes right below `parent` that have some, the most first."""

@@ -237,21 +237,21 @@ def _read_node(node: _Node, flaws: list[Flaw]) -> None:
 
 
 def _check_names(nodes: list[_Node], flaws: list[Flaw]) -> None:
-    seen: dict[str, _Node] = {}
+    nodes_by_name: dict[str, _Node] = {}
     for node in nodes:
         where = f"{node.place}.name"
         if not node.name:
             flaws.append(Flaw(where, "Required value: every node has a name", "FieldValueRequired"))
         elif "/" in node.name:
             flaws.append(Flaw(where, f'Invalid value: "{node.name}": must not contain "/", which separates levels'))
-        elif node.name in seen:
-            message = f'Duplicate value: "{node.name}" is the name of {seen[node.name].place}, too'
+        elif node.name in nodes_by_name:
+            message = f'Duplicate value: "{node.name}" is the name of {nodes_by_name[node.name].place}, too'
             flaws.append(Flaw(where, message, "FieldValueDuplicate"))
-        seen.setdefault(node.name, node)
+        nodes_by_name.setdefault(node.name, node)
 
 
 def _check_namespaces(nodes: list[_Node], flaws: list[Flaw]) -> None:
-    seen: dict[str, str] = {}
+    paths: dict[str, str] = {}
     for node in nodes:
         namespaces = node.text.get("namespaces") or []
         where = f"{node.place}.namespaces"
@@ -264,11 +264,11 @@ def _check_namespaces(nodes: list[_Node], flaws: list[Flaw]) -> None:
             place = f"{where}[{index}]"
             if not isinstance(namespace, str) or not namespace:
                 flaws.append(Flaw(place, "Invalid value: must be the name of a namespace", "FieldValueTypeInvalid"))
-            elif namespace in seen:
-                message = f'Duplicate value: "{namespace}" hangs on {seen[namespace]} already'
+            elif namespace in paths:
+                message = f'Duplicate value: "{namespace}" hangs on {paths[namespace]} already'
                 flaws.append(Flaw(place, message, "FieldValueDuplicate"))
             else:
-                seen[namespace] = node.path
+                paths[namespace] = node.path
 
 
 def _check_attributes(node: _Node, flaws: list[Flaw]) -> None:
@@ -281,7 +281,7 @@ def _check_attributes(node: _Node, flaws: list[Flaw]) -> None:
 
 def attribute_flaws(attributes: Mapping[str, str]) -> list[tuple[str, str]]:
     """The attributes of a node that mean nothing, each with why."""
-    found: list[tuple[str, str]] = []
+    flaws: list[tuple[str, str]] = []
     checks: tuple[tuple[str, Callable[[Mapping[str, str]], object]], ...] = (
         (LEND_LIMIT, lend_limit),
         (OVERSELL_RATE, oversell_rate),
@@ -294,8 +294,8 @@ def attribute_flaws(attributes: Mapping[str, str]) -> list[tuple[str, str]]:
         try:
             read({name: attributes[name]} if name in attributes else {})
         except BadQuantity as error:
-            found.append((name, str(error).removeprefix(f"{name}: ")))
-    return found
+            flaws.append((name, str(error).removeprefix(f"{name}: ")))
+    return flaws
 
 
 def _check_amounts(node: _Node, flaws: list[Flaw]) -> None:

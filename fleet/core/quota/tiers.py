@@ -118,7 +118,7 @@ class Ranks:
         for unit, request in holding:
             if unit.leaf is not None:
                 leaves.setdefault(unit.leaf, []).append((unit, request))
-        found: dict[str, Tier] = {}
+        tiers: dict[str, Tier] = {}
         for leaf, items in leaves.items():
             used: dict[str, int] = {}
             limits: dict[int, tuple[Limits, Limits]] = {}  # by identity: many units ask for the same
@@ -129,9 +129,9 @@ class Ranks:
                 tier = _tier(used, *limits[id(request)])
                 if tier > Tier.SHARE:
                     tier = Tier.SHARE if (unit.share_until or 0.0) > self._now else Tier.BORROWED
-                found[unit.id] = tier
+                tiers[unit.id] = tier
                 add(used, request)
-        return found
+        return tiers
 
     def waiting(self, used: Mapping[str, Mapping[str, int]], waiting: Sequence[Ranked]) -> list[Rank]:
         """The rank of each of `waiting`. `used`: the charges in each leaf."""
@@ -139,7 +139,7 @@ class Ranks:
         for number, item in enumerate(waiting):
             if item.leaf is not None:
                 leaves.setdefault(item.leaf, []).append(number)
-        found = [Rank()] * len(waiting)
+        ranks = [Rank()] * len(waiting)
         for leaf, numbers in leaves.items():
             now = dict(used.get(leaf, {}))
             asked = {id(waiting[n].request): waiting[n].request for n in numbers}  # many groups ask for the same
@@ -155,8 +155,8 @@ class Ranks:
                 starts = {n: (start, limits[id(waiting[n].request)]) for n, start in ends[-1].items()}
                 ends.append(_walk(waiting, starts, now, counts))
             for n in numbers:
-                found[n] = Rank(*(end[n] for end in ends[1:]))
-        return found
+                ranks[n] = Rank(*(end[n] for end in ends[1:]))
+        return ranks
 
     def _promise(self, leaf: str, request: Amounts) -> Limits:
         """The bounds that must hold for the request to be within min; empty when nothing is promised."""

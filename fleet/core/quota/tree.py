@@ -96,36 +96,36 @@ class QuotaTree:
     def problems(self) -> tuple[tuple[str, str], ...]:
         """The faults that keep the nodes from being a tree, as (field, problem); empty for a tree. Amounts are not
         judged: a max below min, or below what runs, is a limit like any other."""
-        found: list[tuple[str, str]] = []
+        problems: list[tuple[str, str]] = []
         if self.root not in self.nodes:
             return (("tree.root", f"{self.root!r} is not among the nodes"),)
         for path in sorted(self.nodes):
             node, where = self.nodes[path], f"tree.nodes[{path}]"
             if node.path != path:
-                found.append((f"{where}.path", f"is {node.path!r}, but the node is kept under {path!r}"))
+                problems.append((f"{where}.path", f"is {node.path!r}, but the node is kept under {path!r}"))
             if (node.parent is None) != (path == self.root):
-                found.append((f"{where}.parent", "exactly the root has no parent"))
+                problems.append((f"{where}.parent", "exactly the root has no parent"))
             elif node.parent is not None and node.parent not in self.nodes:
-                found.append((f"{where}.parent", f"{node.parent!r} is not among the nodes"))
+                problems.append((f"{where}.parent", f"{node.parent!r} is not among the nodes"))
             elif self.ancestors(path)[-1] != self.root:
-                found.append((f"{where}.parent", "leads round in a circle, not to the root"))
+                problems.append((f"{where}.parent", "leads round in a circle, not to the root"))
             try:
                 user_caps(node.attributes)
             except BadQuantity as error:
-                found.append((f"{where}.attributes", str(error)))
+                problems.append((f"{where}.attributes", str(error)))
             for child in node.children:
                 if child not in self.nodes or self.nodes[child].parent != path:
-                    found.append((f"{where}.children", f"{child!r} is not a node with this parent"))
-        return tuple(found)
+                    problems.append((f"{where}.children", f"{child!r} is not a node with this parent"))
+        return tuple(problems)
 
 
 def _caps(nodes: Mapping[str, QuotaNode]) -> dict[str, UserCaps]:
-    found: dict[str, UserCaps] = {}
+    caps_by_path: dict[str, UserCaps] = {}
     for path, node in nodes.items():
         try:
             caps = user_caps(node.attributes)
         except BadQuantity:
             continue  # `problems` names it
         if caps is not None:
-            found[path] = caps
-    return found
+            caps_by_path[path] = caps
+    return caps_by_path

@@ -34,7 +34,7 @@ class Refusal:
     request: int
     used: int
     max: int
-    kept: int = 0  # of `used`, what others do not lend
+    reserve: int = 0  # of `used`, what others do not lend
     fleet: bool = False  # `max` is what the fleet has
     user: str = ""  # whose limit below the node it is; "" for the node's own
 
@@ -91,7 +91,7 @@ class Usage:
         self._limits = {path: dict(node.max) for path, node in tree.nodes.items()}
         self._paths: dict[str, tuple[str, ...]] = {}
         self._capped: dict[str, list[str]] = {}  # of a path, where the user's usage counts
-        self._kept: Mapping[str, Mapping[str, int]] = promises.kept if promises is not None else {}
+        self._kept: Mapping[str, Mapping[str, int]] = promises.reserves if promises is not None else {}
         self._keeping = {above for path in self._kept for above in tree.ancestors(path)}
         self._fleet = promises.fleet if promises is not None else {}
         if promises is not None:

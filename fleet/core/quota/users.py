@@ -26,14 +26,14 @@ _EXAMPLE_BY_NAME = '{"alice": {"nvidia.com/gpu": 8}}'
 
 @dataclass(frozen=True, slots=True)
 class UserCaps:
-    """`each` user's limits by resource, in base units, and those of users in `named`, which stand instead of it. A
+    """`each` user's limits by resource, in base units, and those of users in `by_name`, which stand instead of it. A
     resource that neither names is unlimited."""
 
     each: Mapping[str, int] = field(default_factory=dict)
-    named: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
+    by_name: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
 
     def of(self, user: str) -> Mapping[str, int]:
-        return self.named.get(user, self.each) if user else {}
+        return self.by_name.get(user, self.each) if user else {}
 
 
 def user_caps(attributes: Mapping[str, str]) -> UserCaps | None:
@@ -41,7 +41,7 @@ def user_caps(attributes: Mapping[str, str]) -> UserCaps | None:
     caps = _given(attributes)
     if caps is None:
         return None
-    each, named = _charged(caps.each), {user: _charged(limits) for user, limits in caps.named.items()}
+    each, named = _charged(caps.each), {user: _charged(limits) for user, limits in caps.by_name.items()}
     return UserCaps(each, named) if each or any(named.values()) else None
 
 
@@ -49,7 +49,7 @@ def waiting_limits(attributes: Mapping[str, str], most: int | None) -> WaitingLi
     """How many jobs may wait below a node with these attributes; `most`: as its max says. Raises BadQuantity."""
     caps = _given(attributes) or UserCaps()
     return WaitingLimits(
-        most, caps.each.get(MAX_WAITING), {user: limits.get(MAX_WAITING) for user, limits in caps.named.items()}
+        most, caps.each.get(MAX_WAITING), {user: limits.get(MAX_WAITING) for user, limits in caps.by_name.items()}
     )
 
 
@@ -61,13 +61,13 @@ def _given(attributes: Mapping[str, str]) -> UserCaps | None:
     if USER_MAX not in attributes and USER_MAX_BY_NAME not in attributes:
         return None
     each = json_object(attributes, USER_MAX, _EXAMPLE)
-    named = json_object(attributes, USER_MAX_BY_NAME, _EXAMPLE_BY_NAME)
-    for user, limits in named.items():
+    by_name = json_object(attributes, USER_MAX_BY_NAME, _EXAMPLE_BY_NAME)
+    for user, limits in by_name.items():
         if not user or not isinstance(limits, dict):
             raise BadQuantity(f"{USER_MAX_BY_NAME}: must be a JSON object such as {_EXAMPLE_BY_NAME}")
     return UserCaps(
         amounts(each, USER_MAX),
-        {user: amounts(limits, f"{USER_MAX_BY_NAME}: {user}") for user, limits in named.items()},
+        {user: amounts(limits, f"{USER_MAX_BY_NAME}: {user}") for user, limits in by_name.items()},
     )
 
 

@@ -14,17 +14,19 @@ MAX_WAITING = "fleet.io/max-waiting-jobs"
 
 @dataclass(frozen=True, slots=True)
 class WaitingLimits:
-    """The limits of one node: `all` its jobs together, `each` user's, and those of users in `named`, whose entry stands
-    instead of `each`. None: no limit."""
+    """The limits of one node: `all` its jobs together, `each` user's, and those of users in `by_name`, whose entry
+    stands instead of `each`. None: no limit."""
 
     all: int | None = None
     each: int | None = None
-    named: Mapping[str, int | None] = field(default_factory=dict)
+    by_name: Mapping[str, int | None] = field(default_factory=dict)
 
     def of(self, user: str) -> int | None:
-        return self.named.get(user, self.each) if user else None
+        return self.by_name.get(user, self.each) if user else None
 
     @property
     def least(self) -> int | None:
         """The smallest of all; None without any."""
-        return min((limit for limit in (self.all, self.each, *self.named.values()) if limit is not None), default=None)
+        return min(
+            (limit for limit in (self.all, self.each, *self.by_name.values()) if limit is not None), default=None
+        )

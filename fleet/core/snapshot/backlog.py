@@ -43,14 +43,14 @@ class Held:
 @dataclass(frozen=True, slots=True, eq=False)
 class Backlog:
     """`lots` of those that wait; `odd`: waiting units that something singular holds for (backing off, with a claim, a
-    head), by id; `holding`: placed and evicting units, by id; `held`: the same, counted by what they are charged;
+    head), by id; `holding`: placed and evicting units, by id; `holders`: the same, counted by what they are charged;
     `unseen`: those of them that have pods which the inventory does not show; `wrong`: contradictions, by unit."""
 
     tree: QuotaTree | None
     lots: Mapping[Key, Lot]
     odd: Mapping[str, Unit]
     holding: Mapping[str, Unit]
-    held: Mapping[Key, Held]
+    holders: Mapping[Key, Held]
     unseen: Mapping[str, Unit]
     wrong: Mapping[str, tuple[tuple[str, str], ...]]
 
@@ -92,7 +92,7 @@ class Backlog:
         new.update((unit.id, unit) for unit in put)
         moves: dict[Key, tuple[list[Unit], list[Unit]]] = {}
         odd, holding, unseen = dict(self.odd), dict(self.holding), dict(self.unseen)
-        held, wrong = dict(self.held), dict(self.wrong)
+        holders, wrong = dict(self.holders), dict(self.wrong)
         for key, unit in new.items():
             old = before.get(key)
             if old is unit:
@@ -102,7 +102,7 @@ class Backlog:
                 if old.phase is not Phase.WAITING:
                     del holding[key]
                     unseen.pop(key, None)
-                    _count(held, tree, old, -1)
+                    _count(holders, tree, old, -1)
                 elif is_odd(old):
                     del odd[key]
                 else:
@@ -114,20 +114,20 @@ class Backlog:
                     holding[key] = unit
                     if _is_unseen(unit):
                         unseen[key] = unit
-                    _count(held, tree, unit, 1)
+                    _count(holders, tree, unit, 1)
                 elif is_odd(unit):
                     odd[key] = unit
                 else:
                     moves.setdefault(lot_key(unit), ([], []))[1].append(unit)
         lots = dict(self.lots)
-        for lot, (gone, come) in moves.items():
+        for lot, (leaving, coming) in moves.items():
             known = lots.get(lot)
-            alike = _moved(known.units if known is not None else (), gone, come)
+            alike = _moved(known.units if known is not None else (), leaving, coming)
             if alike:
                 lots[lot] = Lot(lot[0], alike, [unit.id for unit in alike])
             else:
                 lots.pop(lot, None)
-        return Backlog(tree, lots, odd, holding, held, unseen, wrong)
+        return Backlog(tree, lots, odd, holding, holders, unseen, wrong)
 
 
 def is_odd(unit: Unit) -> bool:
@@ -155,31 +155,31 @@ def lot_key(unit: Unit) -> Key:
     )
 
 
-def _moved(units: Sequence[Unit], gone: Sequence[Unit], come: Sequence[Unit]) -> list[Unit]:
-    """`units`, by turn, without `gone` (the very objects) and with `come`."""
-    if 8 * (len(gone) + len(come)) > len(units):
-        dropped = {id(unit) for unit in gone}
-        return sorted([*(unit for unit in units if id(unit) not in dropped), *come], key=queue_order)
-    left = list(units)
-    for unit in gone:
-        index = bisect_left(left, queue_order(unit), key=queue_order)
-        while left[index] is not unit:
+def _moved(units: Sequence[Unit], leaving: Sequence[Unit], coming: Sequence[Unit]) -> list[Unit]:
+    """`units`, by turn, without `leaving` (the very objects) and with `coming`."""
+    if 8 * (len(leaving) + len(coming)) > len(units):
+        dropped = {id(unit) for unit in leaving}
+        return sorted([*(unit for unit in units if id(unit) not in dropped), *coming], key=queue_order)
+    rest = list(units)
+    for unit in leaving:
+        index = bisect_left(rest, queue_order(unit), key=queue_order)
+        while rest[index] is not unit:
             index += 1
-        del left[index]
-    for unit in come:
-        left.insert(bisect_left(left, queue_order(unit), key=queue_order), unit)
-    return left
+        del rest[index]
+    for unit in coming:
+        rest.insert(bisect_left(rest, queue_order(unit), key=queue_order), unit)
+    return rest
 
 
-def _count(held: dict[Key, Held], tree: QuotaTree | None, unit: Unit, more: int) -> None:
+def _count(holders: dict[Key, Held], tree: QuotaTree | None, unit: Unit, more: int) -> None:
     account, gang = unit.leaf if tree is None else account_of(tree, unit), gang_key(unit.components)
     key = (account, gang, unit.leaf, unit.preemptible, unit.topology)
-    known = held.get(key)
+    known = holders.get(key)
     count = more + (known.count if known is not None else 0)
     if count:
-        held[key] = Held(gang, account, unit, count)
+        holders[key] = Held(gang, account, unit, count)
     else:
-        del held[key]
+        del holders[key]
 
 
 def _is_unseen(unit: Unit) -> bool:

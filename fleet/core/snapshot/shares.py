@@ -14,7 +14,7 @@ from fleet.core.snapshot.snapshot import Snapshot
 def fair_shares(snapshot: Snapshot, tree: QuotaTree) -> Mapping[str, Mapping[str, int]]:
     """By path and resource, in base units. All jobs that run or want to are demand, also those that fit nowhere."""
     backlog = snapshot.backlog
-    charged = [(held.unit.leaf, request_of(held.unit), held.count) for held in backlog.held.values()]
+    charged = [(held.unit.leaf, request_of(held.unit), held.count) for held in backlog.holders.values()]
     alike = [lot.units for lot in backlog.lots.values()] + [(unit,) for unit in backlog.odd.values()]
     wanting = [Alike(units, request_of(units[0])) for units in alike if not units[0].held]
     holding = list(backlog.holding.values())

@@ -120,19 +120,19 @@ class Snapshot:
     def problems(self) -> tuple[tuple[str, str], ...]:
         """Contradictions that no decision can be made about, as (field, problem); empty for a sound snapshot. Less
         room than nothing is no contradiction (a node may be overcommitted): nothing fits there."""
-        found: list[tuple[str, str]] = list(self.tree.problems()) if self.tree is not None else []
-        found += self.config.problems()
+        problems: list[tuple[str, str]] = list(self.tree.problems()) if self.tree is not None else []
+        problems += self.config.problems()
         for key in sorted(self.backlog.wrong):
-            found += self.backlog.wrong[key]
+            problems += self.backlog.wrong[key]
         for name in sorted(self.members):
             member = self.members[name]
             if member.name != name:
-                found.append((f"members[{name}].name", f"is {member.name!r}"))
+                problems.append((f"members[{name}].name", f"is {member.name!r}"))
             for where, pools in (("pools", member.pools), ("potential", member.potential)):
                 for index, pool in enumerate(pools):
                     if any(nodes < 0 for _, nodes in pool.free):
-                        found.append((f"members[{name}].{where}[{index}].free", "a number of nodes is below zero"))
+                        problems.append((f"members[{name}].{where}[{index}].free", "a number of nodes is below zero"))
             total = sum(max(0, nodes) for pool in (*member.pools, *member.potential) for _, nodes in pool.free)
             if total > MOST_NODES:
-                found.append((f"members[{name}]", f"has {total} nodes, more than {MOST_NODES}"))
-        return tuple(found)
+                problems.append((f"members[{name}]", f"has {total} nodes, more than {MOST_NODES}"))
+        return tuple(problems)

@@ -98,37 +98,37 @@ class _Run:
                 model.add(self._admitted[after] <= problem.classes[after].cap * whole)
 
     def run(self) -> Answer:
-        problem, known = self._problem, self._problem.hint  # the known answer, while it is as good as the best
+        problem, hint = self._problem, self._problem.hint  # the known answer, while it is as good as the best
         for band, name in enumerate(problem.bands):
             if band == problem.guaranteed:
                 self._spare()
-                known = known if self._given_up(known) <= self._given_up(self._best) else _NOTHING
-            if known[0]:
+                hint = hint if self._given_up(hint) <= self._given_up(self._best) else _NOTHING
+            if hint[0]:
                 starts = (self._admitted[index] for first, index in problem.heads if first == band)
                 self._stages.provisional += (self._model.add(head >= 1) for head in starts)
             most = min([self._value(band, [cls.cap for cls in problem.classes]), *problem.proven[band : band + 1]])
-            value, least = self._value(band, self._best[0]) if self._found else 0, self._value(band, known[0])
-            start = known if least > value else self._best
+            value, least = self._value(band, self._best[0]) if self._found else 0, self._value(band, hint[0])
+            start = hint if least > value else self._best
             value = max(least, value)
-            if value == most and (most == 0 or self._found or known[0]):
-                self._stages.told.append(Stage(name, value, most, "OPTIMAL"))
+            if value == most and (most == 0 or self._found or hint[0]):
+                self._stages.entries.append(Stage(name, value, most, "OPTIMAL"))
                 self._best, self._seen = start, self._seen and start is self._best
             elif self._is_full(band, start):
-                self._stages.told += (Stage(rest, 0, 0, "OPTIMAL") for rest in problem.bands[band + 1 :])
+                self._stages.entries += (Stage(rest, 0, 0, "OPTIMAL") for rest in problem.bands[band + 1 :])
                 self._best, self._found = start, True
                 break
             elif self._accept(self._stage(name, self._terms(band), start, value)):
-                value = self._stages.told[-1].value
+                value = self._stages.entries[-1].value
             else:
                 return self._answer()
             if least != value:
-                known = _NOTHING
+                hint = _NOTHING
             self._keep(sum(weight * variable for variable, weight in self._terms(band)) >= value)
         self._fit()
-        return self._answer(known)
+        return self._answer(hint)
 
     def _answer(self, otherwise: Counts = _NOTHING) -> Answer:
-        return Answer(*(self._best if self._found else otherwise), tuple(self._stages.told))
+        return Answer(*(self._best if self._found else otherwise), tuple(self._stages.entries))
 
     def _accept(self, found: Counts | None) -> bool:
         """Take an answer for the best so far, and emit it at once: no time may be left for another."""
@@ -167,7 +167,7 @@ class _Run:
         most = self._given_up(self._best) if self._best[0] else len(self._spared)
         if most:
             found = self._stage(_PASSING, [(spared, 1) for spared in self._spared], self._best, 0)
-            self._stages.told.pop()
+            self._stages.entries.pop()
             if not self._accept(found):
                 return
             most = self._given_up(self._best)
@@ -183,10 +183,10 @@ class _Run:
             return False
         self._asked_full = True
         self._stage(self._problem.bands[band], [(self._admitted[index], 1) for index in later], start, 0)
-        stage = self._stages.told[-1]
+        stage = self._stages.entries[-1]
         if stage.status == "OPTIMAL" and stage.bound == 0:
             return True
-        self._stages.told.pop()
+        self._stages.entries.pop()
         return False
 
     def _fit(self) -> None:

@@ -53,17 +53,17 @@ class Victims:
                 continue
             value = sum(hint[var.index] * weight for var, weight in terms) if name in known else -1
             if name in known and value == known[name]:  # the known answer is the best there is
-                self._stages.told.append(Stage(name, value, value, "OPTIMAL"))
+                self._stages.entries.append(Stage(name, value, value, "OPTIMAL"))
             else:
                 found = self._stage(name, terms, hint)
                 if found is None:
                     break
                 answer, hint = found, list(found.admitted)
-                value = self._stages.told[-1].value
+                value = self._stages.entries[-1].value
             self._model.add(sum(weight * var for var, weight in terms) <= value)
             if answer.admitted and not any(answer.admitted):
                 break
-        return Answer(answer.admitted, answer.placed, tuple(self._stages.told))
+        return Answer(answer.admitted, answer.placed, tuple(self._stages.entries))
 
     def _constrain(self) -> None:
         problem, model = self._problem, self._model
@@ -98,30 +98,32 @@ class Victims:
         self._model.add(self._at[gang][site] <= many - 1).only_enforce_if(known.negated())
         return known
 
-    def _demand(self, demand: Demand, here: list[tuple[int, cp_model.IntVar]]) -> None:
+    def _demand(self, demand: Demand, variables: list[tuple[int, cp_model.IntVar]]) -> None:
         if demand.site >= 0:
             gone = sum(pods * self._leaves[victim] for victim, pods in demand.less)
-            found = self._model.add(sum(variable for _, variable in here) + gone >= demand.replicas)
+            found = self._model.add(sum(variable for _, variable in variables) + gone >= demand.replicas)
             found.only_enforce_if(self._used[demand.site])
             return
         for number, chosen in self._at[demand.gang].items():
-            at = [variable for index, variable in here if self._problem.places[index].site == number]
+            at = [variable for index, variable in variables if self._problem.places[index].site == number]
             self._model.add(sum(at) == demand.replicas * chosen)
 
-    def _place(self, place: Place, here: list[tuple[int, cp_model.IntVar, int]]) -> None:
-        if not here or (len(here) == 1 and not place.holds and place.owner < 0):
+    def _place(self, place: Place, variables: list[tuple[int, cp_model.IntVar, int]]) -> None:
+        if not variables or (len(variables) == 1 and not place.holds and place.owner < 0):
             return  # the cap of the variable is the limit
         if place.count > 1 and not place.holds and place.owner < 0:
-            self._slots(place, here)
+            self._slots(place, variables)
         used = None
         if any(amount < 0 for amount in place.free):  # overcommitted, which binds only pods that come there
             used = self._model.new_bool_var("u")
-            for _, variable, cap in here:
+            for _, variable, cap in variables:
                 self._model.add(variable <= cap * used)
-        for resource in sorted({index for number, _, _ in here for index, _ in self._problem.demands[number].need}):
+        for resource in sorted(
+            {index for number, _, _ in variables for index, _ in self._problem.demands[number].need}
+        ):
             terms = [
                 (variable, amount)
-                for number, variable, _ in here
+                for number, variable, _ in variables
                 for index, amount in self._problem.demands[number].need
                 if index == resource
             ]
@@ -136,13 +138,13 @@ class Victims:
             if used is not None:
                 row.only_enforce_if(used)
 
-    def _slots(self, place: Place, here: list[tuple[int, cp_model.IntVar, int]]) -> None:
+    def _slots(self, place: Place, variables: list[tuple[int, cp_model.IntVar, int]]) -> None:
         """Limit the pods at least as large as the pods of one demand: no more of them fit than of these."""
         demands = self._problem.demands
-        for need in sorted({demands[number].need for number, _, _ in here if demands[number].need}):
+        for need in sorted({demands[number].need for number, _, _ in variables if demands[number].need}):
             larger = [
                 variable
-                for number, variable, _ in here
+                for number, variable, _ in variables
                 if all(dict(demands[number].need).get(index, 0) >= amount for index, amount in need)
             ]
             if len(larger) > 1:
@@ -185,6 +187,6 @@ class Victims:
             return None
         leaves = tuple(map(solver.value, self._leaves))
         where = tuple(site for at in self._at for site, var in sorted(at.items()) for _ in range(solver.value(var)))
-        answer = Answer(leaves, where, tuple(self._stages.told))
+        answer = Answer(leaves, where, tuple(self._stages.entries))
         self._emit(answer)
         return answer

@@ -38,11 +38,11 @@ class InTime:
         passed = self._clock() - self._began
         first = self._ahead is None
         ahead = self._ahead = passed if self._ahead is None else self._ahead
-        left = self._cycle_s - passed - _REST * ahead
+        rest_s = self._cycle_s - passed - _REST * ahead
         if isinstance(problem, VictimProblem):
-            left = max(left, _VICTIMS_S)
+            rest_s = max(rest_s, _VICTIMS_S)
         elif first:
-            left = max(left, _LEAST_S)
-        elif left < _WORTH_S:
+            rest_s = max(rest_s, _LEAST_S)
+        elif rest_s < _WORTH_S:
             return Answer(why="no time is left in this decision")
-        return self._solver.solve(problem, seed=seed, limit_s=min(limit_s, left))
+        return self._solver.solve(problem, seed=seed, limit_s=min(limit_s, rest_s))

@@ -29,10 +29,11 @@ def scaled(terms: Sequence[tuple[int, int]], room: int) -> tuple[list[int], int]
 
 
 class Stages:
-    """The stages of a model so far (`told`), and the limits that are left: seconds, and deterministic time (`work`)."""
+    """The stages of a model so far (`entries`), and the limits that are left: seconds, and deterministic time
+    (`work`)."""
 
     def __init__(self, model: cp_model.CpModel, seed: int, limit_s: float, work: float) -> None:
-        self.told: list[Stage] = []
+        self.entries: list[Stage] = []
         self.provisional: list[cp_model.Constraint] = []
         """Constraints that hold if the known answer is feasible. All are lifted once the model shows that it is not."""
         self.work = work
@@ -65,7 +66,7 @@ class Stages:
         `quick`: little presolving, which was measured on a fleet of 10,000 nodes."""
         limit_s = min(limit_s, self._ends - time.monotonic())
         if self.work <= 0 or limit_s <= 0:
-            self.told.append(Stage(name, 0, 0, "SKIPPED"))
+            self.entries.append(Stage(name, 0, 0, "SKIPPED"))
             return None
         self._model.clear_hints()  # type: ignore[no-untyped-call]
         for variable, value in hint:
@@ -87,7 +88,7 @@ class Stages:
         found = status in _SOLVED
         value, bound = (round(solver.objective_value), round(solver.best_objective_bound)) if found else (0, 0)
         took = round(time.monotonic() - began, 4)
-        self.told.append(Stage(name, value, bound, solver.status_name(status), took))
+        self.entries.append(Stage(name, value, bound, solver.status_name(status), took))
         return solver if found else None
 
     def _solved(self, solver: cp_model.CpSolver) -> cp_model.CpSolverStatus:

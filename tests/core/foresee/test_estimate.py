@@ -233,7 +233,7 @@ def test_ranges_that_held_as_they_say_stay_as_they_are() -> None:
 
 def test_runs_are_told_one_by_one_and_make_the_estimate() -> None:
     runs: list[Mapping[str, float]] = []
-    said = estimates(full(unit("u").gpus(8)), ["u"], NOTHING, now=NOW, samples=6, made=runs.append)["u"]
+    said = estimates(full(unit("u").gpus(8)), ["u"], NOTHING, now=NOW, samples=6, on_run=runs.append)["u"]
     starts = sorted(run["u"] for run in runs)
     assert isinstance(said, Estimate) and said == of_runs(starts, NOW) and said.samples == len(starts) == 6
     assert said.p10 < starts[0] < said.p50 < starts[-1] < (said.p90 or 0.0)  # of six, the ends lie beyond

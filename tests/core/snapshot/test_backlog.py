@@ -22,7 +22,7 @@ many = settings(max_examples=100, deadline=None, suppress_health_check=[HealthCh
 def said(backlog: Backlog) -> list[object]:
     """All that a backlog says."""
     lots = {key: (list(map(id, lot.units)), list(lot.ids), lot.gang) for key, lot in backlog.lots.items()}
-    return [lots, backlog.odd, backlog.holding, backlog.held, backlog.unseen, backlog.wrong]
+    return [lots, backlog.odd, backlog.holding, backlog.holders, backlog.unseen, backlog.wrong]
 
 
 @st.composite
@@ -140,5 +140,5 @@ def test_pods_that_the_inventory_does_not_show_are_known() -> None:
     whole, half = unit("a").gpus(1, pods=2).runs_in("x"), unit("b").gpus(1, pods=2).runs_in("x", visible=1)
     backlog = snapshot(whole, half.having(seats=(Seat("n", 0, Amounts(), Amounts()),)), member("x").nodes(1)).backlog
     assert list(backlog.unseen) == ["b"]
-    assert [held.count for held in backlog.held.values()] == [2]
+    assert [held.count for held in backlog.holders.values()] == [2]
     assert all(u.phase is Phase.PLACED for u in backlog.holding.values())

@@ -118,19 +118,19 @@ class Group:
         return start
 
 
-def without(gone: AbstractSet[str], groups: Iterable[Group]) -> list[Group]:
+def without(exclusions: AbstractSet[str], groups: Iterable[Group]) -> list[Group]:
     """The groups less some of their units; the others keep their tiers."""
-    found: list[Group] = []
+    rest: list[Group] = []
     for group in groups:
-        if gone.isdisjoint(group.ids):
-            found.append(group)
+        if exclusions.isdisjoint(group.ids):
+            rest.append(group)
             continue
-        left = [index for index, key in enumerate(group.ids) if key not in gone]
+        left = [index for index, key in enumerate(group.ids) if key not in exclusions]
         if left:
             rank = Rank(*(bisect_left(left, bound) for bound in group.rank))
             units, ids = [group.units[index] for index in left], [group.ids[index] for index in left]
-            found.append(replace(group, units=units, ids=ids, rank=rank))
-    return found
+            rest.append(replace(group, units=units, ids=ids, rank=rank))
+    return rest
 
 
 def service_order(candidate: Candidate) -> tuple[int, int, float, str, str]:
@@ -153,15 +153,15 @@ Gaps = dict[str | None, Turn]
 def gaps(groups: Iterable[Group], passed: Container[str], able: Callable[[Group], int]) -> Gaps:
     """By leaf, the turn of the first unit that stops it and is in the way of the units behind. Units in `passed` are in
     no unit's way, nor are the first units of a group: `able` counts these, which might claim room themselves."""
-    found: Gaps = {}
+    turns: Gaps = {}
     for group in groups:
         if not group.block:
             continue
         at = group.next(able(group), len(group.units), passed)
         if at < len(group.units):
             turn = queue_order(group.units[at])
-            found[group.leaf] = min(turn, found.get(group.leaf, turn))
-    return found
+            turns[group.leaf] = min(turn, turns.get(group.leaf, turn))
+    return turns
 
 
 def before(candidate: Candidate, found: Gaps) -> bool:

@@ -126,8 +126,8 @@ class Ranking:
                     self._push(self._asked[name], fit)
             self._seen = len(touched)
         passed: list[_Entry] = []
-        found: tuple[str, Fit] | None = None
-        while found is None:
+        answer: tuple[str, Fit] | None = None
+        while answer is None:
             if not self._queue:
                 if not self._next_rank(fit):
                     break
@@ -140,10 +140,10 @@ class Ranking:
             elif takes is not None and not takes(name):
                 passed.append(heappop(self._queue))
             else:
-                found = (name, packing)
+                answer = (name, packing)
         for entry in passed:
             heappush(self._queue, entry)
-        return found
+        return answer
 
     def _next_rank(self, fit: _Fits) -> bool:
         """Ask the members of the next rank, whether or not one of them has room; False when there is none."""

@@ -77,7 +77,7 @@ class Grouping:
         self.reasons: dict[str, Reason] = {}
         self._later: list[Alike] = []
         lots = self._sorted_out(now)
-        held = snapshot.backlog.held.values()
+        holders = snapshot.backlog.holders.values()
         self.space = self._space(lots)
         self.nevers = Nevers(snapshot.members, self.space)
         policies = Policies(snapshot.members)
@@ -85,7 +85,7 @@ class Grouping:
         self.usage: Usage | None = None
         self.entitled: Entitlement | None = None
         if snapshot.tree is not None:
-            charged = [(item, self._requests.of(item.unit)) for item in held]
+            charged = [(item, self._requests.of(item.unit)) for item in holders]
             of_leaves = [(item.unit.leaf, request, item.count) for item, request in charged]
             self.entitled = self._rank(snapshot.tree, of_leaves, now)
             self.usage = Usage(snapshot.tree, self.entitled.promises)
@@ -116,7 +116,7 @@ class Grouping:
     def _space(self, lots: Iterable[Lot]) -> Space:
         """The space of all that any gang asks for. Claims are numbered in an order of their own, so that the next
         decision has this space again."""
-        held = self._snapshot.backlog.held.values()
+        held = self._snapshot.backlog.holders.values()
         gangs = [*self._gangs.values(), *(item.unit.components for item in held)]
         claims = {claim_key(part.claim): part.claim for components in gangs for part in components}
         first = tuple(Component("", 0, NOTHING, claims[key]) for key in sorted(claims) if key)

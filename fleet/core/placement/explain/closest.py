@@ -63,10 +63,10 @@ def _refusal(part: Part, stock: Stock, unschedulable: int, space: Space) -> Reas
     causes = Counter({_UNSCHEDULABLE: unschedulable})
     lacks: list[set[str]] = []  # of each pool whose nodes only lack resources, of those that some node has
     largest: Counter[str] = Counter()  # of each resource, among these nodes
-    known: set[str] = set()
+    names: set[str] = set()
     open_nodes = 0
     for pool, nodes, has in stock:
-        known.update([name for name, amount in has.items() if amount > 0])
+        names.update([name for name, amount in has.items() if amount > 0])
         barred = _bars(pool, part, space)
         if barred:
             causes[barred] += nodes
@@ -81,9 +81,9 @@ def _refusal(part: Part, stock: Stock, unschedulable: int, space: Space) -> Reas
     causes.update({f"Insufficient {name}": open_nodes for name in absent})
     all_nodes = unschedulable + sum(nodes for _, nodes, _ in stock)
     numbers: dict[str, str | int] = {"nodes": all_nodes, "causes": _listed(causes)}
-    unknown = next((name for name in asks if name not in known and name != "pods"), None)
+    unknown = next((name for name in asks if name not in names and name != "pods"), None)
     if unknown is not None:
-        near = _nearest(unknown, known)
+        near = _nearest(unknown, names)
         return Reason(Code.UNKNOWN_RESOURCE, numbers | {"resource": unknown} | ({"near": near} if near else {}))
     if not lacks:
         return Reason(Code.NO_NODE_MATCHES, numbers)
@@ -152,17 +152,17 @@ def closest(shape: Shape, rooms: Sequence[MemberRoom], space: Space, *, empty: b
 
 def _binding(shape: Shape, room: MemberRoom, among: Set[int], space: Space) -> Set[int]:
     """The resources of `among` that keep pods out; all of them where none does."""
-    asked = {index for part in shape for index, _ in part.need} & among
-    if len(asked) < 2:
-        return asked
-    alone = {index for index in asked if _lacks(shape, _missing(shape, room, {index}, space), {index})}
+    binding = {index for part in shape for index, _ in part.need} & among
+    if len(binding) < 2:
+        return binding
+    alone = {index for index in binding if _lacks(shape, _missing(shape, room, {index}, space), {index})}
     if alone:
         return alone
-    for index in sorted(asked, reverse=True):
-        fewer = asked - {index}
+    for index in sorted(binding, reverse=True):
+        fewer = binding - {index}
         if _lacks(shape, _missing(shape, room, fewer, space), fewer):
-            asked = fewer
-    return asked
+            binding = fewer
+    return binding
 
 
 def _missing(shape: Shape, room: MemberRoom, resources: Set[int], space: Space) -> list[int]:

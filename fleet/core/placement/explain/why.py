@@ -114,15 +114,15 @@ class Explainer:
         return Reason(Code.BEHIND_HEAD, numbers)
 
     def _collects(self, span: Span) -> Reason:
-        shape, made = self._situation.space.shapes[span.holder.shape], span.reservation
+        shape, reservation = self._situation.space.shapes[span.holder.shape], span.reservation
         pods = sum(part.replicas for part in shape)
         missing = sum(self._profile.rooms[span.member].missing(shape, self._devices))
         numbers: dict[str, str | int] = {"member": span.member, "have": pods - missing, "pods": pods}
-        if made.start <= self._situation.now:
-            when = "as soon as the room is free" if made.certain else "when what was there before has ended"
+        if reservation.start <= self._situation.now:
+            when = "as soon as the room is free" if reservation.certain else "when what was there before has ended"
             return Reason(Code.COLLECTS, {**numbers, "when": when})
-        told = instant(made.start)
-        when = f"about {told}" if made.certain else f"not before {told}, when what was there before has ended"
+        told = instant(reservation.start)
+        when = f"about {told}" if reservation.certain else f"not before {told}, when what was there before has ended"
         return Reason(Code.COLLECTS, {**numbers, "when": when, "at": told})
 
     def _in_line(self, leaf: str, groups: Iterable[Group], claims: Sequence[Unit]) -> dict[str, Reason]:
@@ -199,7 +199,7 @@ class Explainer:
         reserved = sum(candidate.request[refusal.resource] for candidate in claims)
         if not reserved:
             return reason
-        used = refusal.used - refusal.kept - reserved
+        used = refusal.used - refusal.reserve - reserved
         return Reason(reason.code, {**reason.numbers, "used": used, "reserved": reserved, "preemptor": _first(claims)})
 
     def _never_fits(self, kind: Candidate | Group) -> Reason | None:
@@ -269,7 +269,7 @@ def quota_reason(refusal: Refusal) -> Reason:
         "node": refusal.node,
         "resource": refusal.resource.removeprefix(FIRM),
         "request": refusal.request,
-        "used": refusal.used - refusal.kept,
+        "used": refusal.used - refusal.reserve,
         "max": refusal.max,
         "short": refusal.short,
     }
@@ -277,19 +277,19 @@ def quota_reason(refusal: Refusal) -> Reason:
         numbers["user"] = refusal.user
     if refusal.fleet:
         numbers["fleet"] = refusal.max
-    return Reason(code, numbers | ({"kept": refusal.kept} if refusal.kept else {}))
+    return Reason(code, numbers | ({"kept": refusal.reserve} if refusal.reserve else {}))
 
 
 def reasons(situation: Situation, outcome: Outcome, claims: Mapping[str, RoomClaim]) -> dict[str, Reason]:
     """By unit. `claims`: the claims that this plan makes."""
-    found = {**situation.reasons, **Explainer(situation, outcome).all()}
-    found |= {unit: Reason(Code.LOST_TO_OTHERS, {"member": at}) for unit, at in outcome.out.items()}
+    reasons_by_unit = {**situation.reasons, **Explainer(situation, outcome).all()}
+    reasons_by_unit |= {unit: Reason(Code.LOST_TO_OTHERS, {"member": at}) for unit, at in outcome.out.items()}
     for candidate, member in situation.kept:
         unit = candidate.unit
         claim = claims.get(unit.id) or unit.claim
         numbers = {"member": member, "until": instant(claim.until if claim is not None else 0.0)}
-        found[unit.id] = Reason(Code.ROOM_CLAIMED, {**numbers, "tier": candidate.tier.name.capitalize()})
-    return found | _costly(situation, found)
+        reasons_by_unit[unit.id] = Reason(Code.ROOM_CLAIMED, {**numbers, "tier": candidate.tier.name.capitalize()})
+    return reasons_by_unit | _costly(situation, reasons_by_unit)
 
 
 def _costly(situation: Situation, waiting: Mapping[str, Reason]) -> dict[str, Reason]:

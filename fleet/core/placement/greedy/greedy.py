@@ -274,13 +274,13 @@ def _whole(situation: Situation, placed: Pairs, usage: Usage | None, out: dict[s
 
 def _with_followers(placed: Pairs, indices: Iterable[int]) -> list[int]:
     """These indices of `placed`, and those of all gangs behind one of them in a queue that starts strictly in order."""
-    found = set(indices)
-    for index in list(found):
+    numbers = set(indices)
+    for index in list(numbers):
         first = placed[index][0]
         if first.block:
             behind = (i for i, (c, _) in enumerate(placed) if c.unit.leaf == first.unit.leaf and c.block)
-            found |= {i for i in behind if service_order(placed[i][0]) > service_order(first)}
-    return sorted(found)
+            numbers |= {i for i in behind if service_order(placed[i][0]) > service_order(first)}
+    return sorted(numbers)
 
 
 AGES_S = (600.0, 3600.0, 6 * 3600.0)  # age buckets: a gang's weight grows when it has waited this long

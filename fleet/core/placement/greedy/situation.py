@@ -122,15 +122,15 @@ class Situation:
     def growing(self, placed: Iterable[tuple[Candidate, str]]) -> frozenset[str]:
         """The units of `placed` that find room only on nodes that could be added, beside those ahead of them."""
         rooms: dict[str, MemberRoom] = {}
-        found: set[str] = set()
+        ids: set[str] = set()
         for candidate, member in placed:
             if not self.snapshot.members[member].potential:
                 continue
             room = rooms.setdefault(member, self.rooms[member].copy())
             fit = room.hold(self.space.shapes[candidate.shape], self.space.devices)
             if fit is not None and fit.potential:
-                found.add(candidate.unit.id)
-        return frozenset(found)
+                ids.add(candidate.unit.id)
+        return frozenset(ids)
 
     def reserving_beside(self, leaving: Iterable[str]) -> Situation:
         """The situation whose reservations count on these units as gone, since this plan evicts them."""
@@ -160,8 +160,8 @@ class Situation:
 
 def sort(snapshot: Snapshot, now: float) -> Situation:
     """The situation without claims and heads."""
-    found = Grouping(snapshot, now)
-    space, unseen = found.space, snapshot.backlog.unseen.values()
+    grouping = Grouping(snapshot, now)
+    space, unseen = grouping.space, snapshot.backlog.unseen.values()
     coming = [(unit.id, unit.member, committed(unit, space)) for unit in unseen if unit.member is not None]
     free = {name: MemberRoom.of(snapshot.members[name], space) for name in sorted(snapshot.members)}
     layout = lay_out(free, coming, space)
@@ -170,15 +170,15 @@ def sort(snapshot: Snapshot, now: float) -> Situation:
         snapshot,
         now,
         space,
-        found.nevers,
-        found.groups,
-        found.reasons,
+        grouping.nevers,
+        grouping.groups,
+        grouping.reasons,
         free,
         coming,
         lost,
         layout.rooms,
-        found.usage,
-        found.entitled,
+        grouping.usage,
+        grouping.entitled,
     )
 
 
@@ -189,8 +189,8 @@ def with_claims(situation: Situation) -> Situation:
     claimed = sorted((candidate for candidate in able if claims_room(candidate, situation.now)), key=service_order)
     if not claimed:
         return situation
-    gone = {candidate.unit.id for candidate in claimed}
-    ahead = gaps(groups, gone, lambda group: 0)
+    claimants = {candidate.unit.id for candidate in claimed}
+    ahead = gaps(groups, claimants, lambda group: 0)
     profile = Profile(situation.rooms, situation.usage, space)
     stopped: set[str | None] = set()
     first: Pairs = []
@@ -209,8 +209,10 @@ def with_claims(situation: Situation) -> Situation:
         profile.rooms[member].hold(space.shapes[candidate.shape], space.devices)
         if profile.usage is not None and candidate.account is not None:
             profile.usage.charge(candidate.account, candidate.request)
-    left, behind = behind_claims(without(gone, groups), claims)
-    situation = replace(situation, groups=left, behind=behind, first=first, claims=tuple(claims), usage=profile.usage)
+    open_groups, behind = behind_claims(without(claimants, groups), claims)
+    situation = replace(
+        situation, groups=open_groups, behind=behind, first=first, claims=tuple(claims), usage=profile.usage
+    )
     rooms = situation.layout((), sorted({member for _, member in (*first, *situation.kept)})).rooms
     return replace(situation, rooms={**situation.rooms, **situation.less_kept(rooms, ())})
 
@@ -227,14 +229,14 @@ def behind_claims(groups: Sequence[Group], claims: Iterable[Reservation]) -> tup
         if candidate.block:
             turn = queue_order(candidate.unit)
             stops[candidate.unit.leaf] = min(turn, stops.get(candidate.unit.leaf, turn))
-    left: list[Group] = []
+    open_groups: list[Group] = []
     behind: list[Group] = []
     for group in groups:
         stop = stops.get(group.leaf) if stops else None
         late = {unit.id for unit in group.units if queue_order(unit) > stop} if stop is not None else set()
-        left += without(late, [group]) if late else [group]
+        open_groups += without(late, [group]) if late else [group]
         behind += without(set(group.ids) - late, [group]) if late else []
-    return left, behind
+    return open_groups, behind
 
 
 def with_heads(situation: Situation) -> Situation:

@@ -74,7 +74,7 @@ class Units:
 
 
 class Classes:
-    """The classes of some groups. `found`: their units, by key; `bands`: the priority bands, most important first."""
+    """The classes of some groups. `parts`: their units, by key; `bands`: the priority bands, most important first."""
 
     def __init__(
         self, groups: Iterable[Group], profile: Profile, waiting: int, heads: Sequence[Head], now: float
@@ -92,7 +92,7 @@ class Classes:
             self.left_out.append(("bands", f"bands below the first {BOUNDS.bands}"))
         self._numbers = {band: number for number, band in enumerate(self.bands)}
         self.most = cache(lambda shape, member: profile.rooms[member].most(profile.space.shapes[shape]))
-        self.found: dict[Key, list[tuple[Group, Sequence[int]]]] = {}
+        self.parts: dict[Key, list[tuple[Group, Sequence[int]]]] = {}
         self._capped = self._capped_accounts(groups, profile.usage)
         self._links: dict[str, int] = {}  # the link of each unit in a chain
         queues: dict[str, list[Group]] = {}
@@ -149,7 +149,7 @@ class Classes:
         """The accounts of users whose waiting gangs exceed their caps. None where the accounts are too many for rows:
         then decoding drops the excess."""
         limits: dict[str, list[tuple[str, str]]] = {}  # of an account, by (node, resource)
-        wanted: Counter[tuple[str, str]] = Counter()
+        demand: Counter[tuple[str, str]] = Counter()
         for group in groups:
             if usage is None or not group.by_user:
                 continue
@@ -159,8 +159,8 @@ class Classes:
                 if account not in limits:
                     limits[account] = usage.caps(account)
                 for node, resource in limits[account]:
-                    wanted[node, resource] += count * group.request[resource]
-        full = {limit for limit, amount in wanted.items() if usage is not None and amount > (usage.room(*limit) or 0)}
+                    demand[node, resource] += count * group.request[resource]
+        full = {limit for limit, amount in demand.items() if usage is not None and amount > (usage.room(*limit) or 0)}
         found = frozenset(account for account, mine in limits.items() if not full.isdisjoint(mine))
         if len(found) > BOUNDS.capped_users:
             self.left_out.append(("capped_users", f"the caps of {len(found)} users"))
@@ -179,7 +179,7 @@ class Classes:
                 for indices in self._parts(group, start, stop):
                     key = self.key(group.candidate(indices[0]))
                     if key is not None:
-                        self.found.setdefault(key, []).append((group, indices))
+                        self.parts.setdefault(key, []).append((group, indices))
                 start = stop
 
     def _parts(self, group: Group, start: int, stop: int) -> Iterable[Sequence[int]]:
@@ -221,7 +221,7 @@ class Classes:
                 last, link, count = (plain, group), link + 1, 0
             count += 1
             self._links[candidate.unit.id] = link
-            parts = self.found.setdefault(plain._replace(link=link), [])
+            parts = self.parts.setdefault(plain._replace(link=link), [])
             growing = parts[-1][1] if parts and parts[-1][0] is group else None
             if isinstance(growing, list):
                 growing.append(index)

@@ -52,21 +52,21 @@ def decode(
     try begins with the gangs without a place, so that no gang of a better tier stays out for one of a worse. A gang
     that never packs, or breaks a limit, stays out, and with it all units behind it in a Block queue."""
     pairs = _named(linked, answer, fresh())
-    found = best = _packed(pairs, groups, fresh)
-    if found[2] and len(pairs) <= BOUNDS.packed_again:
+    packing = best = _packed(pairs, groups, fresh)
+    if packing[2] and len(pairs) <= BOUNDS.packed_again:
         other = _packed(sorted(pairs, key=lambda pair: band_of(pair[0])), groups, fresh)
-        best = min(found, other, key=lambda tried: _lost(tried, linked.bands))
+        best = min(packing, other, key=lambda tried: _lost(tried, linked.bands))
     hurry: dict[str, int] = {}
     turns = min(BOUNDS.packings, BOUNDS.packed_again // max(1, len(pairs)))
     for turn in range(1, 1 + turns):
-        if not found[2]:
-            return found
-        blocked = {candidate.unit.leaf for candidate, _ in found[2] if candidate.block}
-        late = {candidate.unit.id for candidate, _ in found[2]}
+        if not packing[2]:
+            return packing
+        blocked = {candidate.unit.leaf for candidate, _ in packing[2] if candidate.block}
+        late = {candidate.unit.id for candidate, _ in packing[2]}
         late |= {candidate.unit.id for candidate, _ in pairs if candidate.block and candidate.unit.leaf in blocked}
         hurry.update(dict.fromkeys(late, turn))
-        found = _packed(sorted(pairs, key=lambda pair: -hurry.get(pair[0].unit.id, 0)), groups, fresh)
-        best = min(best, found, key=lambda tried: _lost(tried, linked.bands))
+        packing = _packed(sorted(pairs, key=lambda pair: -hurry.get(pair[0].unit.id, 0)), groups, fresh)
+        best = min(best, packing, key=lambda tried: _lost(tried, linked.bands))
     if best[2]:
         best[0].space.reached.add("packings" if turns == BOUNDS.packings else "packed_again")
     return best
@@ -156,28 +156,28 @@ def repacked(
     more gang found a place. `profile`: with the `packed` gangs; `free`: the rooms before them."""
     after = profile.copy()
     tries = BOUNDS.members_anew
-    found: Pairs = []
+    pairs: Pairs = []
     for member in sorted({member for _, member in dropped} - {span.member for span in profile.spans}):
-        here = [candidate for candidate, where in packed if where == member]
+        present = [candidate for candidate, where in packed if where == member]
         out = sorted((candidate for candidate, where in dropped if where == member), key=service_order)
         for some in ([out] if len(out) > 1 else []) + [[candidate] for candidate in out]:
             if tries == 0:
                 profile.space.reached.add("members_anew")
                 break
             tries -= 1
-            shapes = [profile.space.shapes[candidate.shape] for candidate in (*here, *some)]
+            shapes = [profile.space.shapes[candidate.shape] for candidate in (*present, *some)]
             room = packed_anew(free[member], shapes, profile.space)
             if room is None:
                 continue
             new = _admitted(after, some, member, room)
-            here += new
-            found += ((candidate, member) for candidate in new)
+            present += new
+            pairs += ((candidate, member) for candidate in new)
             if len(new) == len(out):
                 break
-    placed = {candidate.unit.id for candidate, _ in found}
-    if not found or out_of_order(groups, [*packed, *found]):
+    placed = {candidate.unit.id for candidate, _ in pairs}
+    if not pairs or out_of_order(groups, [*packed, *pairs]):
         return None
-    return after, [*packed, *found], [pair for pair in dropped if pair[0].unit.id not in placed]
+    return after, [*packed, *pairs], [pair for pair in dropped if pair[0].unit.id not in placed]
 
 
 def _admitted(profile: Profile, some: Sequence[Candidate], member: str, room: MemberRoom) -> list[Candidate]:

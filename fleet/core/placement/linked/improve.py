@@ -107,37 +107,37 @@ class Answers:
 
     def _ask(self, linked: Linked, limit_s: float, whole: bool) -> Answer | None:
         """One answer that belongs to the problem, or None. Bounds that hold for the `whole` question are kept."""
-        known, first = self.certificate, self.certificate.answer is None
+        certificate, first = self.certificate, self.certificate.answer is None
         try:
             answer = self.solver.solve(linked.problem, seed=self.seed, limit_s=limit_s)
         except Exception as error:  # a solver may fail in any way, and greedy has an answer
             self.notes.append(f"the solver failed ({type(error).__name__})")
             return None
-        said = (answer.admitted, answer.placed)
+        counts = (answer.admitted, answer.placed)
         belongs = not answer.empty and sound(linked.problem, answer)
         if answer.empty:
             self.notes.append(answer.why or "the solver found no answer")
         elif not belongs:
             self.notes.append("the solver's answer does not belong to the problem")
         if first:
-            self.certificate = replace(known, stages=answer.stages, why=answer.why, answer=said)
+            self.certificate = replace(certificate, stages=answer.stages, why=answer.why, answer=counts)
         elif belongs:
-            stages = answer.stages if whole else known.stages
-            self.certificate = replace(known, stages=stages, why=answer.why, more=(*known.more, said))
+            stages = answer.stages if whole else certificate.stages
+            self.certificate = replace(certificate, stages=stages, why=answer.why, more=(*certificate.more, counts))
         return answer if belongs else None
 
 
-def _proven(known: Sequence[int], stages: Sequence[Stage]) -> tuple[tuple[int, ...], bool]:
+def _proven(hint: Sequence[int], stages: Sequence[Stage]) -> tuple[tuple[int, ...], bool]:
     """The bounds of the first bands, up to a bound that the known answer does not reach, since later bounds rest on
     more; and whether the known answer reaches all bounds."""
     bounds: list[int] = []
-    for reached, stage in zip(known, stages, strict=False):
+    for reached, stage in zip(hint, stages, strict=False):
         if stage.status not in ("OPTIMAL", "FEASIBLE") or reached > stage.bound:
             break
         bounds.append(stage.bound)
         if reached < stage.bound:
             break
-    return tuple(bounds), tuple(known) == tuple(bounds)
+    return tuple(bounds), tuple(hint) == tuple(bounds)
 
 
 def improve(situation: Situation, greedy: Outcome, solver: Solver | None, seed: int) -> tuple[Outcome, Certificate]:

@@ -122,7 +122,7 @@ def build(
 
 def _counted(cut: Classes, profile: Profile) -> dict[Key, tuple[GangClass, Units]]:
     """The classes of the model, in service order. A class that cannot start is there only to stop its queue."""
-    found = {key: Units(parts) for key, parts in cut.found.items()}
+    found = {key: Units(parts) for key, parts in cut.parts.items()}
     counted: dict[Key, tuple[GangClass, Units]] = {}
     for key in sorted(found, key=lambda key: service_order(found[key].first)):
         units = found[key]

@@ -44,12 +44,12 @@ def quota_rows(
     charged: Iterable[tuple[int, Charged]],
     usage: Usage,
     room: Callable[[str, str], int | None],
-    known: Sequence[int] = (),
+    hint: Sequence[int] = (),
     about: str = "",
     head: int = -1,
 ) -> list[Row]:
     """A row for each node and resource of which the classes in `charged`, by number, could exceed the `room` (None: no
-    limit). No row forbids the `known` answer."""
+    limit). No row forbids the `hint` answer."""
     terms: dict[tuple[str, str], list[tuple[int, int]]] = {}
     rooms: dict[tuple[str, str], int | None] = {}
     for index, (account, request) in charged:
@@ -62,7 +62,7 @@ def quota_rows(
                     terms.setdefault(limit, []).append((index, amount))
     rows: list[Row] = []
     for limit, row in terms.items():
-        used = sum(amount * known[index] for index, amount in row) if known else 0
+        used = sum(amount * hint[index] for index, amount in row) if hint else 0
         most = max(rooms[limit] or 0, used)
         if sum(amount * classes[index].cap for index, amount in row) > most:
             rows.append(Row(f"{limit[0]} {limit[1]}{about}", most, classes=tuple(row), head=head))
@@ -71,13 +71,13 @@ def quota_rows(
 
 def lanes_of(classes: Sequence[GangClass], units: Sequence[Units], most: Callable[[int, str], int]) -> tuple[Lane, ...]:
     """A lane for each kind of gangs and each member that could take one. `most`: how many gangs of a shape it takes."""
-    wanted: Counter[Kind] = Counter()
+    counts: Counter[Kind] = Counter()
     choices_of: dict[Kind, Sequence[Choice]] = {}
     for cls, its in zip(classes, units, strict=True):
-        wanted[cls.kind] += cls.cap
+        counts[cls.kind] += cls.cap
         choices_of[cls.kind] = its.group.eligibility.choices
     lanes: list[Lane] = []
-    for kind, gangs in wanted.items():
+    for kind, gangs in counts.items():
         ranks = sorted({choice.order for choice in choices_of[kind]})
         prices = sorted({choice.after[0] for choice in choices_of[kind]})
         for choice in choices_of[kind]:
@@ -159,15 +159,15 @@ def _domains(room: MemberRoom, shape: Shape) -> list[tuple[str, Mapping[Vector, 
     """The racks that could take one gang of a shape that must lie within one, with their nodes; none for others."""
     if not shape or not shape[0].topology:
         return []
-    found: list[tuple[str, Mapping[Vector, int]]] = []
+    racks: list[tuple[str, Mapping[Vector, int]]] = []
     for name, ground in room.grounds(shape):
         pools = [room.pools[index] for index in ground]
         if all(room_for(pools, part) >= part.replicas for part in shape):
             counts: Counter[Vector] = Counter()
             for pool in pools:
                 counts.update(pool.counts)
-            found.append((name, counts))
-    return found
+            racks.append((name, counts))
+    return racks
 
 
 def _pool_rows(name: str, use: _Use, profile: Profile) -> list[Row]:
@@ -283,7 +283,7 @@ class SpanRows:
         return low
 
     def _quota(self, units: Sequence[Units], charged: Sequence[Charged]) -> list[Row]:
-        usage, classes, known = self._usage, self._problem.classes, self._problem.hint[0]
+        usage, classes, hint = self._usage, self._problem.classes, self._problem.hint[0]
         rows: list[Row] = []
         if usage is None:
             return rows
@@ -291,7 +291,7 @@ class SpanRows:
         for number, span, head in self._spans:
             bound = [(index, charged[index]) for index, spans in enumerate(bounds) if spans & 1 << number]
             room, about = partial(_tighter, span, usage), f" beside {span.holder.unit.name}"
-            rows += quota_rows(classes, bound, usage, room, known, about, head)
+            rows += quota_rows(classes, bound, usage, room, hint, about, head)
             if sum(len(row.classes) for row in rows) > BOUNDS.span_terms:
                 self._left_out.append(("span_terms", "quota beside reservations"))
                 return []

@@ -39,7 +39,7 @@ class Layout:
 
 def lay_out(free: Mapping[str, MemberRoom], coming: Iterable[Coming], space: Space) -> Layout:
     """`free` rooms less what comes; `free` stays as it is. The same set leaves the same room, however it came about."""
-    found = Layout({name: room.copy() for name, room in free.items()})
+    layout = Layout({name: room.copy() for name, room in free.items()})
     by_member: dict[str, list[Coming]] = {}
     for item in largest_first((item for item in coming if item[1] in free and item[2]), space):
         by_member.setdefault(item[1], []).append(item)
@@ -57,12 +57,12 @@ def lay_out(free: Mapping[str, MemberRoom], coming: Iterable[Coming], space: Spa
         whole = packed_anew(free[name], [item[2] for item in items], space) if lost else None
         if whole is not None:
             best, lost = whole, []
-        found.rooms[name] = best
-        found.domains.update(domains)
+        layout.rooms[name] = best
+        layout.domains.update(domains)
         if lost:
             space.reached.add("layouts")
-            found.lost[name] = tuple(lost)
-    return found
+            layout.lost[name] = tuple(lost)
+    return layout
 
 
 def packed_anew(free: MemberRoom, shapes: Iterable[Shape], space: Space) -> MemberRoom | None:
@@ -123,7 +123,7 @@ def _packed(free: MemberRoom, items: Sequence[Coming], devices: int) -> tuple[Me
 def domains(snapshot: Snapshot, placed: Mapping[str, str]) -> dict[str, str]:
     """The value of its topology label for each unit of `placed` (unit to member) that has one, where there is room."""
     bound = {key: member for key, member in placed.items() if snapshot.units[key].topology}
-    found: dict[str, str] = {}
+    values: dict[str, str] = {}
     for name in sorted(set(bound.values())):
         units = [
             unit
@@ -137,5 +137,5 @@ def domains(snapshot: Snapshot, placed: Mapping[str, str]) -> dict[str, str]:
             shape = space.shape(unit.components, unit.topology) if new else committed(unit, space)
             coming.append((unit.id, name, shape))
         layout = lay_out({name: MemberRoom.of(snapshot.members[name], space)}, coming, space)
-        found.update((key, domain) for key, domain in layout.domains.items() if key in bound)
-    return found
+        values.update((key, domain) for key, domain in layout.domains.items() if key in bound)
+    return values

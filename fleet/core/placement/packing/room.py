@@ -144,7 +144,7 @@ class MemberRoom:
             for index, amount in part.need:
                 asked[index] = asked.get(index, 0) + amount * part.replicas
         order = sorted(asked.items())
-        found: list[tuple[tuple[int, ...], str, list[int]]] = []
+        rows: list[tuple[tuple[int, ...], str, list[int]]] = []
         for name, ground in grounds:
             free = self.pools[ground[0]].total
             if len(ground) > 1:
@@ -156,9 +156,9 @@ class MemberRoom:
                 if whole and free[index] < amount:
                     break
             else:
-                found.append((tuple([free[index] for index, _ in order]), name, ground))
-        found.sort()
-        return [(name, ground) for _, name, ground in found]
+                rows.append((tuple([free[index] for index, _ in order]), name, ground))
+        rows.sort()
+        return [(name, ground) for _, name, ground in rows]
 
     def _pack(self, shape: Shape, devices: int, ground: Sequence[int]) -> Fit | None:
         draft = _Draft(self.pools, ground, devices)
@@ -168,20 +168,20 @@ class MemberRoom:
         return draft.fit()
 
     def _refined(self, shape: Shape, devices: int, ground: Sequence[int]) -> Fit | None:
-        left = self.effort.left(shape)
-        if not left or not self._enough(shape, ground):
+        steps = self.effort.left(shape)
+        if not steps or not self._enough(shape, ground):
             return None
         draft = _Draft(self.pools, ground, devices)
         takes = {index: tuple(self.pools[index].takes[part.claim] for part in shape) for index in ground}
         places = [(index, vector) for vector, index in draft.fullest_first() if any(takes[index])]
         homes = [Home(vector, self.pools[index].counts[vector], takes[index]) for index, vector in places]
-        found = refine([(part.need, part.replicas) for part in shape], homes, most_effort=left)
-        self.effort.spend(shape, found.effort)
-        if found.outcome is Outcome.GAVE_UP:
+        refinement = refine([(part.need, part.replicas) for part in shape], homes, most_effort=steps)
+        self.effort.spend(shape, refinement.effort)
+        if refinement.outcome is Outcome.GAVE_UP:
             self.effort.reached.add("refining_steps")
-        if found.outcome is not Outcome.PACKED:
+        if refinement.outcome is not Outcome.PACKED:
             return None
-        for number, pods in found.uses:
+        for number, pods in refinement.uses:
             index, vector = places[number]
             after = list(vector)
             for part, count in zip(shape, pods, strict=True):
@@ -228,20 +228,20 @@ class MemberRoom:
         """Take room for pods that are coming but not seen yet. Where they fit nowhere whole (the inventory and the
         binding disagree for a moment) each takes what the freest nodes have, so that nobody else counts on it."""
         draft = _Draft(self.pools, range(len(self.pools)), devices)
-        left = draft.fill(part, part.replicas)
+        pods = draft.fill(part, part.replicas)
         need = dict(part.need)
         homes = [
             (vector, index) for index, pool in enumerate(draft.pools) if pool.takes[part.claim] for vector in pool.keys
         ]
         homes.sort(key=lambda home: home[0], reverse=True)
         for vector, index in sorted(homes, key=lambda home: draft.pools[home[1]].potential):
-            if left <= 0:
+            if pods <= 0:
                 break
-            nodes = min(left, draft.pools[index].counts[vector])
+            nodes = min(pods, draft.pools[index].counts[vector])
             rest = tuple(max(min(free, 0), free - need.get(resource, 0)) for resource, free in enumerate(vector))
             if rest != vector:
                 draft.use(index, vector, rest, nodes, 0)
-                left -= nodes
+                pods -= nodes
         self.pools = tuple(draft.pools)
         self.version += 1
 
@@ -320,10 +320,10 @@ class _Draft:
             usable = (self.pools[index] for index in self._ground)
             return 0 if any(pool.counts for pool in usable if pool.takes[part.claim]) else replicas
         floor = (need[0][1],) if need[0][0] == 0 else ()  # keys below this have too little of the first resource
-        left = replicas
+        rest_of_pods = replicas
         moves: list[tuple[int, Vector, Vector, int, int]] = []
         for vector, index in self.fullest_first(part.claim, floor):
-            each = left  # pods that this node takes, as in `slots`; the innermost loop of all
+            each = rest_of_pods  # pods that this node takes, as in `slots`; the innermost loop of all
             for resource, amount in need:
                 fit = vector[resource] // amount
                 if fit < each:
@@ -332,7 +332,7 @@ class _Draft:
                         break
             if each <= 0:
                 continue
-            full, rest = divmod(left, each)
+            full, rest = divmod(rest_of_pods, each)
             nodes = self.pools[index].counts[vector]
             if full >= nodes:
                 full, rest = nodes, 0
@@ -342,13 +342,13 @@ class _Draft:
                     for resource, amount in need:
                         after[resource] -= amount * pods
                     moves.append((index, vector, tuple(after), count, count * pods))
-                    left -= count * pods
-            if not left:
+                    rest_of_pods -= count * pods
+            if not rest_of_pods:
                 break
-        if not left or not whole:
+        if not rest_of_pods or not whole:
             for move in moves:
                 self.use(*move)
-        return left
+        return rest_of_pods
 
 
 def room_for(pools: Iterable[PoolRoom], part: Part) -> int:

@@ -58,16 +58,16 @@ class Space:
         """`gangs`: the components of every unit that this decision may ask about, each distinct one at least once;
         `topologies`: the labels that any of them must lie within one value of; `members`: all that this decision is
         about. None: not known, so no claims are alike, and any node may have any resource."""
-        asked: set[str] = set()
+        names: set[str] = set()
         claims: dict[NodeClaim, None] = {NodeClaim(): None}
         for components in gangs:
             for component in components:
-                asked.update([name for name, _ in component.requests.items_])
+                names.update([name for name, _ in component.requests.items_])
                 claims.setdefault(component.claim)
         pools = None if members is None else [pool for one in members for pool in (*one.pools, *one.potential)]
-        offered = asked if pools is None else asked & _offered(pools)
+        offered = names if pools is None else names & _offered(pools)
         ordered = sorted(offered, key=_devices_first)
-        self.resources: tuple[str, ...] = (*ordered, _ABSENT) if len(offered) < len(asked) else tuple(ordered)
+        self.resources: tuple[str, ...] = (*ordered, _ABSENT) if len(offered) < len(names) else tuple(ordered)
         self.devices = sum("/" in name for name in offered)
         """How many of the first resources are devices."""
         self.index: Mapping[str, int] = {name: number for number, name in enumerate(ordered)}

@@ -176,14 +176,14 @@ class Reclaim:
 
     def _together(self, before: State, batch: Sequence[Choice]) -> Iterable[Choice]:
         """The choices that candidates get as a whole. `before`: the state before those found one after another."""
-        found = Deal(tuple(batch))
-        if len(batch) < 2 or not found.victims:
+        deal = Deal(tuple(batch))
+        if len(batch) < 2 or not deal.victims:
             return batch
-        for work in found.victims:
+        for work in deal.victims:
             self._running.put(work)
         candidates = [choice.candidate for choice in batch]
         together = Together(before, candidates, list(map(self._able, candidates)), self._tries_together)
-        best = self._better(together, together.less(found))
+        best = self._better(together, together.less(deal))
         self._make(best, before)
         return best.choices
 
@@ -238,17 +238,17 @@ def preempt(situation: Situation, outcome: Outcome, asking: Asking) -> tuple[Sit
     return situation, settle(situation, situation.after(within), within), found
 
 
-def _with_claims(situation: Situation, found: Found) -> Situation:
+def _with_claims(situation: Situation, preemption: Found) -> Situation:
     usage = situation.usage.copy() if situation.usage is not None else None
     plain = {head.candidate.unit.id: head.plain for head in situation.chosen.heads}  # tiers before they became heads
-    kept: list[tuple[Candidate, str]] = []
-    for choice in found.choices:
+    pairs: list[tuple[Candidate, str]] = []
+    for choice in preemption.choices:
         claim = choice.candidate
-        kept.append((replace(claim, tier=plain.get(claim.unit.id, claim.tier)), choice.member))
+        pairs.append((replace(claim, tier=plain.get(claim.unit.id, claim.tier)), choice.member))
         if usage is not None and claim.account is not None:
             usage.charge(claim.account, claim.request)
-    claims = claims_of(kept, situation.now)
-    new = frozenset(claim.unit.id for claim, _ in kept)
+    claims = claims_of(pairs, situation.now)
+    new = frozenset(claim.unit.id for claim, _ in pairs)
     groups, behind = behind_claims(situation.groups, claims)
     heads = tuple(head for head in situation.chosen.heads if head.candidate.unit.id not in new)
     return replace(
@@ -259,7 +259,7 @@ def _with_claims(situation: Situation, found: Found) -> Situation:
         claims=(*situation.claims, *claims),
         new=new,
         chosen=replace(situation.chosen, heads=heads),
-    ).reserving_beside([eviction.unit for eviction in found.evictions])
+    ).reserving_beside([eviction.unit for eviction in preemption.evictions])
 
 
 def _preemptors(

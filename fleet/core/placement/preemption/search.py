@@ -64,15 +64,15 @@ class Tries:
     """The tries of one kind that a plan has left; `name`: their bound."""
 
     def __init__(self, name: str, space: Space) -> None:
-        self.left: int = getattr(BOUNDS, name)
+        self.rest: int = getattr(BOUNDS, name)
         self._name = name
         self._space = space
 
     @property
     def over(self) -> bool:
-        if self.left <= 0:
+        if self.rest <= 0:
             self._space.reached.add(self._name)
-        return self.left <= 0
+        return self.rest <= 0
 
 
 def cheapest(work: Work) -> tuple[object, ...]:
@@ -89,39 +89,39 @@ def needed(
     """The victims without any one of which there is no room. Dearest first, blocks of them and then single ones stay
     where they are as long as there is room without them. `enough`: whether there is, once the first ones have left and
     the second ones stay. None when the tries run out."""
-    left = sorted(victims, key=dearest)
-    size = max(1, len(left) // 2)
-    while left:
+    remainder = sorted(victims, key=dearest)
+    size = max(1, len(remainder) // 2)
+    while remainder:
         start, dropped = 0, False
-        while start < len(left):
-            block, rest = left[start : start + size], left[:start] + left[start + size :]
+        while start < len(remainder):
+            block, rest = remainder[start : start + size], remainder[:start] + remainder[start + size :]
             if tries.over:
                 return None
             if enough(rest, block):
-                left, dropped = rest, True
+                remainder, dropped = rest, True
             else:
                 start += size
         if size == 1 and not dropped:
             break
         size = max(1, size // 2)
-    return left
+    return remainder
 
 
 def promising(state: State, candidate: Candidate, able: Able) -> list[str]:
     """The members in the policy's order that could have enough in sum; of many, the members with the most free."""
-    asked = Counter[int]()
+    needs = Counter[int]()
     for part in state.space.shapes[candidate.shape]:
-        asked.update({index: amount * part.replicas for index, amount in part.need})
-    found: list[tuple[tuple[int, ...], int, str]] = []
+        needs.update({index: amount * part.replicas for index, amount in part.need})
+    rows: list[tuple[tuple[int, ...], int, str]] = []
     for number, choice in enumerate(candidate.eligibility.choices):
         free = state.free(choice.member)
         leaving = (holds(unit, state.space) for unit in state.leaving.get(choice.member, ()))
         most = tuple(map(sum, zip(free, able.sum(choice.member), *leaving, strict=True)))
-        if all(most[index] >= amount for index, amount in asked.items()):
-            found.append((tuple(-free[index] for index in sorted(asked)), number, choice.member))
-    if len(found) > BOUNDS.victim_members:
+        if all(most[index] >= amount for index, amount in needs.items()):
+            rows.append((tuple(-free[index] for index in sorted(needs)), number, choice.member))
+    if len(rows) > BOUNDS.victim_members:
         state.space.reached.add("victim_members")
-    nearest = sorted(found)[: BOUNDS.victim_members]
+    nearest = sorted(rows)[: BOUNDS.victim_members]
     return [member for _, member in sorted((number, member) for _, number, member in nearest)]
 
 
@@ -214,23 +214,23 @@ class Search:
             return None
         return bisect_left(range(most), True, key=enough)
 
-    def _room(self, member: str, gone: Sequence[Work]) -> bool:
+    def _room(self, member: str, works: Sequence[Work]) -> bool:
         """Whether quota and the member have room once these and all that leave already are gone."""
-        return self._quota(gone) and self._fits(member, gone)
+        return self._quota(works) and self._fits(member, works)
 
-    def _fits(self, member: str, gone: Sequence[Work]) -> bool:
-        self._tries.left -= 1
-        return self._state.vacancy(member).fits(self._shape, [w.unit for w in gone if w.unit.member == member])
+    def _fits(self, member: str, works: Sequence[Work]) -> bool:
+        self._tries.rest -= 1
+        return self._state.vacancy(member).fits(self._shape, [w.unit for w in works if w.unit.member == member])
 
-    def _quota(self, gone: Sequence[Work]) -> bool:
+    def _quota(self, works: Sequence[Work]) -> bool:
         """Whether quota has room once these are gone. Amounts that nodes do not lend make quota more than a sum."""
         usage, candidate = self._state.usage, self._candidate
         if not usage.withholds:
-            freed = [self._freed[work.unit.id] for work in gone if work.unit.id in self._freed]
+            freed = [self._freed[work.unit.id] for work in works if work.unit.id in self._freed]
             return all(sum(row[i] for row in freed) >= need for i, (_, _, need) in enumerate(self._lacking))
-        self._tries.left -= 1
+        self._tries.rest -= 1
         usage = usage.copy()
-        for work in gone:
+        for work in works:
             if work.account is not None:
                 usage.charge(work.account, work.request, -1)
         return usage.refusal(candidate.account or "", candidate.request) is None

@@ -70,13 +70,13 @@ Lacking = Sequence[tuple[str, str, int]]  # quota node, resource, and how much o
 
 def freeing(usage: Usage, lacking: Lacking, works: Iterable[Work]) -> dict[str, tuple[int, ...]]:
     """By id, the amounts of what is lacking that each unit frees; units that free nothing of it are left out."""
-    found: dict[str, tuple[int, ...]] = {}
+    amounts: dict[str, tuple[int, ...]] = {}
     for work in works if lacking else ():
         path = usage.path(work.account) if work.account is not None else ()
         freed = tuple(work.request[resource] if node in path else 0 for node, resource, _ in lacking)
         if any(freed):
-            found[work.unit.id] = freed
-    return found
+            amounts[work.unit.id] = freed
+    return amounts
 
 
 @dataclass(slots=True)
@@ -150,7 +150,7 @@ def holds(unit: Unit, space: Space) -> Vector:
 
 class State:
     """`rooms`: the members as the inventory shows them; `coming`: (unit, member, shape) of pods that are committed but
-    not seen; `kept`: the gangs for which room is kept; `usage`: once the plan so far is committed, kept room
+    not seen; `claims`: the gangs for which room is kept; `usage`: once the plan so far is committed, kept room
     included."""
 
     def __init__(
@@ -159,28 +159,28 @@ class State:
         rooms: Mapping[str, MemberRoom],
         space: Space,
         coming: Iterable[tuple[str, str, Shape]],
-        kept: Iterable[tuple[Candidate, str]],
+        claims: Iterable[tuple[Candidate, str]],
         usage: Usage,
     ) -> None:
         self.members = members
         self.space = space
         self.usage = usage
         self.coming: dict[str, list[tuple[str, str, Shape]]] = {}
-        self.kept: dict[str, list[Shape]] = {}
+        self.claim_shapes: dict[str, list[Shape]] = {}
         self.leaving: dict[str, list[Unit]] = {}
         self._rooms = rooms
         self._inventories: dict[str, Inventory] = {}
         self._vacancies: dict[str, Vacancy] = {}
         for item in coming:
             self.coming.setdefault(item[1], []).append(item)
-        for candidate, member in kept:
-            self.kept.setdefault(member, []).append(space.shapes[candidate.shape])
+        for candidate, member in claims:
+            self.claim_shapes.setdefault(member, []).append(space.shapes[candidate.shape])
 
     def fork(self) -> State:
         """Another state, which changes by itself from now on."""
         other = copy(self)
         other.usage = self.usage.copy()
-        other.kept = {member: list(shapes) for member, shapes in self.kept.items()}
+        other.claim_shapes = {member: list(shapes) for member, shapes in self.claim_shapes.items()}
         other.leaving = {member: list(units) for member, units in self.leaving.items()}
         other._vacancies = dict(self._vacancies)
         return other
@@ -195,21 +195,21 @@ class State:
 
     def keep(self, candidate: Candidate, member: str) -> None:
         """Keep quota and room for a gang."""
-        self.kept.setdefault(member, []).append(self.space.shapes[candidate.shape])
+        self.claim_shapes.setdefault(member, []).append(self.space.shapes[candidate.shape])
         self._vacancies.pop(member, None)
         if candidate.account is not None:
             self.usage.charge(candidate.account, candidate.request)
 
     def vacancy(self, member: str) -> Vacancy:
-        found = self._vacancies.get(member)
-        if found is None:
+        vacancy = self._vacancies.get(member)
+        if vacancy is None:
             inventory = self._inventories.get(member)
             if inventory is None:
                 inventory = Inventory(self.members[member], self._rooms[member], self.space)
                 self._inventories[member] = inventory
-            leaving, kept = self.leaving.get(member, ()), self.kept.get(member, ())
-            found = self._vacancies[member] = Vacancy(inventory, leaving, self.coming.get(member, ()), kept)
-        return found
+            leaving, kept = self.leaving.get(member, ()), self.claim_shapes.get(member, ())
+            vacancy = self._vacancies[member] = Vacancy(inventory, leaving, self.coming.get(member, ()), kept)
+        return vacancy
 
     def free(self, member: str) -> Vector:
         """The sum over the nodes of a member, before any unit has left."""

@@ -43,31 +43,31 @@ class Together:
         deal = self._deal([choice.member for choice in found.choices], found.victims)
         return deal if isinstance(deal, Deal) and deal.cost < found.cost else found
 
-    def better(self, known: Deal, asking: Asking) -> tuple[Deal, VictimSearch | None]:
+    def better(self, deal: Deal, asking: Asking) -> tuple[Deal, VictimSearch | None]:
         """The better of a known deal and the solver's; and how the solver was asked."""
         if asking.absent:
-            return known, None
+            return deal, None
         units = tuple(candidate.unit.id for candidate in self.candidates)
-        found, why, members, said = self._asked(known, asking)
+        other, why, members, entries = self._asked(deal, asking)
         name = "one by one" if len(units) > 1 else "greedy"
-        best = found if found is not None and found.cost < known.cost else known
-        if best is known and (found is not None or not why):
-            why = f"{name} is {'better' if found is not None and found.cost > known.cost else 'as good'}"
-        shipped, stages = "greedy" if best is known else "cp-sat", said[-1].stages if said else ()
-        return best, VictimSearch(units[0], shipped, why, stages, members, tuple(said), units[1:])
+        best = other if other is not None and other.cost < deal.cost else deal
+        if best is deal and (other is not None or not why):
+            why = f"{name} is {'better' if other is not None and other.cost > deal.cost else 'as good'}"
+        shipped, stages = "greedy" if best is deal else "cp-sat", entries[-1].stages if entries else ()
+        return best, VictimSearch(units[0], shipped, why, stages, members, tuple(entries), units[1:])
 
-    def _asked(self, known: Deal, asking: Asking) -> tuple[Deal | None, str, int, list[Said]]:
+    def _asked(self, deal: Deal, asking: Asking) -> tuple[Deal | None, str, int, list[Said]]:
         """The solver's deal, or why there is none; over how many members, and all that the solver said."""
         together, reached = len(self.candidates) > 1, self.before.space.reached
-        said: list[Said] = []
+        entries: list[Said] = []
         why = asking.silent(reached, together=together)
-        works, problem = self._question(known) if not why else ([], None)
+        works, problem = self._question(deal) if not why else ([], None)
         members = len(problem.sites) if problem is not None else 0
         if problem is None:
             why = why or "too many units could leave for the solver"
         while problem is not None and not why:
             answer, word = asking.ask(problem, together=together)
-            said.append(word)
+            entries.append(word)
             why = answer.why
             if answer.empty or not sound(problem, answer):
                 if not answer.stages or any(stage.status not in ("OPTIMAL", "INFEASIBLE") for stage in answer.stages):
@@ -78,24 +78,24 @@ class Together:
                 break
             tried = self._tried(problem, answer.placed, [works[index] for index in word.leaves])
             if isinstance(tried, Deal):
-                return tried, why, members, said
+                return tried, why, members, entries
             problem = replace(problem, cuts=(*problem.cuts, (tried, word.leaves)))
             if len(problem.cuts) > BOUNDS.cuts:
                 reached.add("cuts")
                 why = "the solver's choices do not suffice"
             why = why or asking.silent(reached, together=together)
-        return None, why, members, said
+        return None, why, members, entries
 
-    def _question(self, known: Deal) -> tuple[list[Work], VictimProblem | None]:
+    def _question(self, deal: Deal) -> tuple[list[Work], VictimProblem | None]:
         """Over the members of a known answer, and all others that any of the gangs looks into."""
-        members = list(dict.fromkeys(choice.member for choice in known.choices))
+        members = list(dict.fromkeys(choice.member for choice in deal.choices))
         pairs = zip(self.candidates, self.ables, strict=True)
         looks = Counter(site for candidate, able in pairs for site in promising(self.before, candidate, able))
         others = sorted((name for name in looks if name not in members), key=lambda name: -looks[name])
         wanting = [
             Wanting([self.candidates[gang] for gang in alike], self.ables[alike[0]]) for alike in self._classes()
         ]
-        return question(self.before, wanting, members, others, known.victims)
+        return question(self.before, wanting, members, others, deal.victims)
 
     def _tried(self, problem: VictimProblem, placed: Sequence[int], victims: list[Work]) -> Deal | Cut:
         classes = {gang: number for number, alike in enumerate(self._classes()) for gang in alike}
@@ -109,13 +109,13 @@ class Together:
     def _classes(self) -> list[list[int]]:
         """The gangs that differ in nothing that matters here; a gang that must lie within a value of a label is
         alone."""
-        found: dict[object, list[int]] = {}
+        classes: dict[object, list[int]] = {}
         for gang, candidate in enumerate(self.candidates):
             shape, unit = self.before.space.shapes[candidate.shape], candidate.unit
             alone = gang if shape and shape[0].topology else -1
             rank = (unit.leaf, candidate.tier, unit.priority)
-            found.setdefault((candidate.shape, candidate.eligibility.number, rank, alone), []).append(gang)
-        return list(found.values())
+            classes.setdefault((candidate.shape, candidate.eligibility.number, rank, alone), []).append(gang)
+        return list(classes.values())
 
     def _deal(self, members: Sequence[str], victims: Iterable[Work]) -> Deal | int:
         """The deal that puts each gang into its member once these victims have left, less victims that are not needed.
@@ -149,14 +149,14 @@ class Together:
         return None
 
     def _short(
-        self, members: Sequence[str], gone: Sequence[Work], stay: Sequence[Work] = (), order: Iterable[int] = ()
+        self, members: Sequence[str], works: Sequence[Work], stay: Sequence[Work] = (), order: Iterable[int] = ()
     ) -> int | None:
         """The first of the gangs, in `order` or their own, without quota or without room in its member once the works
-        of `gone` have left. `stay`: works that might leave as well, beside which all gangs have room."""
+        of `works` have left. `stay`: works that might leave as well, beside which all gangs have room."""
         state, usage = self.before, self.before.usage.copy()
-        kept: dict[str, list[Shape]] = {}
-        left = {work.unit.member for work in stay}
-        for work in gone:
+        shapes: dict[str, list[Shape]] = {}
+        stay_members = {work.unit.member for work in stay}
+        for work in works:
             if work.account is not None:
                 usage.charge(work.account, work.request, -1)
         for number in order or range(len(members)):
@@ -164,10 +164,10 @@ class Together:
             if usage.refusal(candidate.account or "", candidate.request) is not None:
                 return number
             usage.charge(candidate.account or "", candidate.request)
-            shape, beside = state.space.shapes[candidate.shape], kept.setdefault(member, [])
-            if not left or member in left:
-                self.tries.left -= 1
-                there = [work.unit for work in gone if work.unit.member == member]
+            shape, beside = state.space.shapes[candidate.shape], shapes.setdefault(member, [])
+            if not stay_members or member in stay_members:
+                self.tries.rest -= 1
+                there = [work.unit for work in works if work.unit.member == member]
                 if not state.vacancy(member).fits(shape, there, beside):
                     return number
             beside.append(shape)

@@ -51,56 +51,56 @@ class Inventory:
         self._kinds = [kinds.get(space.traits(pool), -1) for pool in member.pools]
 
     def left_by(self, unit: Unit) -> _Leaves:
-        known = self._known.get(unit.id)
-        if known is None:
+        leaves = self._known.get(unit.id)
+        if leaves is None:
             vector, kinds = self.space.vector, self._kinds
             seats = [seat for seat in unit.seats if 0 <= seat.pool < len(kinds) and kinds[seat.pool] >= 0]
             nodes = ((kinds[seat.pool], seat.node, vector(seat.free), vector(seat.holds)) for seat in seats)
             behind = ((kinds[home], vector(amounts), pods) for home, amounts, pods in left_behind(unit, self._member))
             places = (place for place in behind if place[0] >= 0)
-            known = self._known[unit.id] = _Leaves(tuple(nodes), tuple(places))
-        return known
+            leaves = self._known[unit.id] = _Leaves(tuple(nodes), tuple(places))
+        return leaves
 
 
 class Vacancy:
     """One member in one state of a plan: `leaving` have left it in any case; `coming` (unit, member, shape) come before
-    they do, and `kept` have room before any other gang."""
+    they do, and `claims` have room before any other gang."""
 
     def __init__(
         self,
         inventory: Inventory,
         leaving: Iterable[Unit],
         coming: Iterable[tuple[str, str, Shape]],
-        kept: Iterable[Shape],
+        claims: Iterable[Shape],
     ) -> None:
         self._inventory = inventory
         self._space = inventory.space
         self._leaving = tuple(leaving)
         gone = {unit.id for unit in self._leaving}
         self._coming = largest_first([item for item in coming if item[0] not in gone], self._space)
-        self._kept = tuple(kept)
+        self._kept = tuple(claims)
         self._beside: dict[frozenset[str], _Landed] = {}
 
-    def fits(self, shape: Shape, gone: Iterable[Unit], beside: Iterable[Shape] = ()) -> bool:
+    def fits(self, shape: Shape, units: Iterable[Unit], beside: Iterable[Shape] = ()) -> bool:
         """Whether a gang of this shape finds room `beside` others once these units have left, too."""
-        gone, devices = tuple(gone), self._space.devices
-        landed = self._landed(frozenset(unit.id for unit in gone))
-        after = self._after(landed, gone)
+        units, devices = tuple(units), self._space.devices
+        landed = self._landed(frozenset(unit.id for unit in units))
+        after = self._after(landed, units)
         others = (*self._kept, *beside)
         if None in [after.hold(other, devices) for other in (*landed.late, *others)] and others:
-            names = {unit.id for unit in gone}
+            names = {unit.id for unit in units}
             items = [item for item in self._coming if item[0] not in names]
             items += [("", "", other) for other in others]
-            anew = self._after(_Landed(self._inventory.room, (), {}), gone)
+            anew = self._after(_Landed(self._inventory.room, (), {}), units)
             if None not in [anew.hold(item[2], devices) for item in largest_first(items, self._space)]:
                 after = anew  # as the next cycle lays them out, largest first
         return after.fit(shape, devices) is not None
 
-    def _landed(self, gone: frozenset[str]) -> _Landed:
-        """The member as it is now, with the pods that come, but for pods of the units that are `gone`."""
-        stay_out = gone.intersection(item[0] for item in self._coming)
-        found = self._beside.get(stay_out)
-        if found is None:
+    def _landed(self, ids: frozenset[str]) -> _Landed:
+        """The member as it is now, with the pods that come, but for pods of the units with these `ids`."""
+        stay_out = ids.intersection(item[0] for item in self._coming)
+        landed = self._beside.get(stay_out)
+        if landed is None:
             room, late, devices = self._inventory.room.copy(), list[Shape](), self._space.devices
             firsts: dict[tuple[int, Vector], list[Vector]] = {}  # what nodes had at first, by pool and what they have
             for shape in (shape for unit, _, shape in self._coming if unit not in stay_out):
@@ -119,29 +119,29 @@ class Vacancy:
             for (index, after), nodes in firsts.items():
                 for first in nodes:
                     moves.setdefault((index, first), []).append(after)
-            found = self._beside[stay_out] = _Landed(room, tuple(late), moves)
-        return found
+            landed = self._beside[stay_out] = _Landed(room, tuple(late), moves)
+        return landed
 
-    def _after(self, landed: _Landed, gone: Iterable[Unit]) -> MemberRoom:
+    def _after(self, landed: _Landed, units: Iterable[Unit]) -> MemberRoom:
         nodes: dict[str, tuple[int, Vector, Vector]] = {}  # pool, what is free, what becomes free
         places: list[tuple[int, Vector, int]] = []
-        for leaves in map(self._inventory.left_by, (*self._leaving, *gone)):
-            for index, node, free, held in leaves.nodes:
+        for leaves in map(self._inventory.left_by, (*self._leaving, *units)):
+            for index, node, free, holds in leaves.nodes:
                 known = nodes.get(node)
-                nodes[node] = (index, free, held) if known is None else (*known[:2], _sum(known[2], held))
+                nodes[node] = (index, free, holds) if known is None else (*known[:2], _sum(known[2], holds))
             places += leaves.places
         pools, more = list(landed.room.pools), dict[int, dict[Vector, int]]()
         moves = {key: list(vectors) for key, vectors in landed.moves.items()}
-        left: dict[tuple[int, Vector], int] = {}
-        for index, free, held in nodes.values():
+        departures: dict[tuple[int, Vector], int] = {}
+        for index, free, holds in nodes.values():
             before, counts = (index, free), pools[index].counts
-            if moves.get(before) and counts.get(free, 0) <= left.get(before, 0):
+            if moves.get(before) and counts.get(free, 0) <= departures.get(before, 0):
                 before = (index, moves[before].pop())  # pods that are coming lie there
-            left[before] = left.get(before, 0) + 1
-            if counts.get(before[1], 0) < left[before]:  # the inventory moved on meanwhile
-                places.append((index, held, 1))
+            departures[before] = departures.get(before, 0) + 1
+            if counts.get(before[1], 0) < departures[before]:  # the inventory moved on meanwhile
+                places.append((index, holds, 1))
                 continue
-            changes, after = more.setdefault(index, {}), _sum(before[1], held)
+            changes, after = more.setdefault(index, {}), _sum(before[1], holds)
             changes[before[1]] = changes.get(before[1], 0) - 1
             changes[after] = changes.get(after, 0) + 1
         for index, vector, count in places:

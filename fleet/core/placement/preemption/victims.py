@@ -35,7 +35,7 @@ def beside(state: State, site: int, name: str, victims: Sequence[tuple[int, Unit
     pods: dict[tuple[Need, int], int] = {}
     less: dict[tuple[Need, int], list[tuple[int, int]]] = {}
     coming = ((unit, shape) for unit, _, shape in state.coming.get(name, ()) if unit not in gone)
-    for owner, shape in (*coming, *(("", shape) for shape in state.kept.get(name, ()))):
+    for owner, shape in (*coming, *(("", shape) for shape in state.claim_shapes.get(name, ()))):
         for part in shape:
             key = (part.need, part.claim)
             pods[key] = pods.get(key, 0) + part.replicas
@@ -64,7 +64,7 @@ class Site:
 
     def places(self) -> list[Place]:
         free = [pool.counts for pool in self._member.pools]
-        found = [*self._nodes(free), *self._loose()]
+        places = [*self._nodes(free), *self._loose()]
         groups: Counter[tuple[tuple[bool, ...], str, bool, Vector]] = Counter()
         sides = (
             *((pool, left, False) for pool, left in zip(self._member.pools, free, strict=True)),
@@ -80,8 +80,8 @@ class Site:
                 if alone < nodes and self._alone_max:
                     self._space.reached.add("alone_nodes")
                 place = Place(self._site, nodes // alone, vector, takes, wide=wide, domain=domain)
-                found += [place] * alone
-        return found
+                places += [place] * alone
+        return places
 
     def _nodes(self, free: list[dict[Amounts, int]]) -> Iterable[Place]:
         """The nodes that units may leave, taken out of `free`."""
@@ -93,13 +93,13 @@ class Site:
         for _, (seat, holds) in sorted(nodes.items(), key=itemgetter(0)):
             if not 0 <= seat.pool < len(free):
                 continue
-            here = holds.pop(-1, NOTHING)
+            supply = holds.pop(-1, NOTHING)
             if free[seat.pool].get(seat.free, 0) > 0:  # else the inventory moved on meanwhile
                 free[seat.pool][seat.free] -= 1
-                here = here.plus(seat.free)
+                supply = supply.plus(seat.free)
             takes, domain = self._traits[seat.pool]
             held = tuple((index, self._space.vector(amounts)) for index, amounts in sorted(holds.items()))
-            yield Place(self._site, 1, self._space.vector(here), takes, held, domain=domain)
+            yield Place(self._site, 1, self._space.vector(supply), takes, held, domain=domain)
 
     def _loose(self) -> Iterable[Place]:
         """The places that units without known seats leave behind, one for each pod."""
@@ -179,10 +179,10 @@ class Wanting:
 
 
 def question(
-    state: State, wanting: Sequence[Wanting], members: Sequence[str], others: Sequence[str], answer: Iterable[Work]
+    state: State, wanting: Sequence[Wanting], members: Sequence[str], sites: Sequence[str], answer: Iterable[Work]
 ) -> tuple[list[Work], VictimProblem | None]:
     """Return the work that could leave to some effect, and the question which of it must: over all these members, or
-    as many of `others` as make it small enough to ask. None where the gangs must lie within values of different labels,
+    as many of `sites` as make it small enough to ask. None where the gangs must lie within values of different labels,
     and where even that is too large. `answer`: the victims of a known answer in `members`."""
     shapes = [state.space.shapes[gang.candidates[0].shape] for gang in wanting]
     if len({shape[0].topology for shape in shapes if shape and shape[0].topology}) > 1:
@@ -190,10 +190,10 @@ def question(
     lacking = _lacking(state, [candidate for gang in wanting for candidate in gang.candidates])
     needed = {work.unit.id for work in answer}
     while True:
-        works, problem = _question_about(state, wanting, [*members, *others], lacking, needed)
-        if problem is not None or not others:
+        works, problem = _question_about(state, wanting, [*members, *sites], lacking, needed)
+        if problem is not None or not sites:
             return works, problem
-        others = others[: len(others) // 2]
+        sites = sites[: len(sites) // 2]
 
 
 def _question_about(
@@ -201,20 +201,20 @@ def _question_about(
 ) -> tuple[list[Work], VictimProblem | None]:
     exact = state.usage.withholds
     gangs: list[tuple[tuple[int, int], ...]] = []
-    known: dict[str, Work] = {}
+    works_by_id: dict[str, Work] = {}
     by: dict[str, tuple[int, ...]] = {}
     for gang, alike in enumerate(wanting):
         numbers = {choice.member: number for number, choice in enumerate(alike.candidates[0].eligibility.choices)}
         gangs.append(tuple((site, numbers[member]) for site, member in enumerate(sites) if member in numbers))
         here = (work for site, _ in gangs[-1] for work in alike.able.at(sites[site]))
         for work in alike.able if lacking or exact else here:
-            known[work.unit.id] = work
+            works_by_id[work.unit.id] = work
             by[work.unit.id] = (*by.get(work.unit.id, ()), gang)
-    freed = freeing(state.usage, lacking, known.values())
+    freed = freeing(state.usage, lacking, works_by_id.values())
     shapes = (state.space.shapes[alike.candidates[0].shape] for alike in wanting)
     parts = [(gang, part) for gang, shape in enumerate(shapes) for part in shape]
     pods = sum(part.replicas * len(wanting[gang].candidates) for gang, part in parts)
-    works = _useful(state, known.values(), by, freed, lacking, sites, pods, needed)
+    works = _useful(state, works_by_id.values(), by, freed, lacking, sites, pods, needed)
     if len(works) > BOUNDS.victims:
         state.space.reached.add("victims")
         return [], None
@@ -279,7 +279,7 @@ def _useful(
     on = Counter(node for unit in (*(w.unit for w in works), *leaving) for node in {seat.node for seat in unit.seats})
     crowd = {name: sum(other.replicas for other in beside(state, 0, name, ())) for name in sites}
     counts = Counter[tuple[object, ...]]()
-    found: list[Work] = []
+    victims: list[Work] = []
     for work in works:
         unit, frees = work.unit, freed.get(work.unit.id, ())
         most = max((-(-need // n) for n, (_, _, need) in zip(frees, lacking, strict=False) if n), default=0)
@@ -293,5 +293,5 @@ def _useful(
             most += pods + crowd[unit.member or ""]
         counts[alike] += 1
         if counts[alike] <= most or unit.id in needed or (exact and unit.member in sites):
-            found.append(work)
-    return found
+            victims.append(work)
+    return victims

@@ -145,15 +145,15 @@ class Choosing:
         return self._now - unit.enqueued_at >= self._snapshot.config.head_after_s
 
     def _head(self, candidate: Candidate, tier: Tier) -> Head:
-        said, now = candidate.unit.head, self._now
+        head, now = candidate.unit.head, self._now
         ranked = replace(candidate, tier=min(tier, Tier.SHARE))
-        became = now if said is None else min(now, said.became)
-        stays = said is not None and any(c.member == said.member for c in candidate.eligibility.choices)
+        became = now if head is None else min(now, head.became)
+        stays = head is not None and any(c.member == head.member for c in candidate.eligibility.choices)
         overdue = is_overdue(candidate.unit, self._snapshot.config, now)
         plain = candidate.tier
-        if said is None or not stays:
+        if head is None or not stays:
             return Head(ranked, became, now, None, plain, overdue)
-        return Head(ranked, became, min(now, said.since), said.member, plain, overdue)
+        return Head(ranked, became, min(now, head.since), head.member, plain, overdue)
 
     def _may_ever_start(self, kind: Candidate) -> bool:
         """Whether the unit would start if nothing ran, as far as quota and the inventory say."""

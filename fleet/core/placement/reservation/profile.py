@@ -114,13 +114,13 @@ class Profile:
         """A packing of a gang into a member that spares the reservations of `bound`; None where there is none."""
         room = self.rooms[member]
         key = (shape, member, potential)
-        known = self._fits.get(key)
-        if known is None or (known[0] != room.version and known[1] is not None):
+        entry = self._fits.get(key)
+        if entry is None or (entry[0] != room.version and entry[1] is not None):
             found = room.fit(self.space.shapes[shape], self._devices, potential=potential)
-            known = self._fits[key] = (room.version, found)
-        if bound and known[1] is not None and self._refusing(shape, member, bound) is not None:
+            entry = self._fits[key] = (room.version, found)
+        if bound and entry[1] is not None and self._refusing(shape, member, bound) is not None:
             return None
-        return known[1]
+        return entry[1]
 
     def refusing(self, candidate: Candidate) -> tuple[Span, str] | None:
         """The reservation that refuses a candidate which would have quota and room but for it, and the member of that

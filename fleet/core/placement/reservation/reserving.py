@@ -60,16 +60,16 @@ class Release:
 class _Charged:
     """Amounts charged to one account, by the ends of its work in order, or by the starts where the end is unknown."""
 
-    known: list[tuple[float, Amounts]] = field(default_factory=list)
-    unknown: list[tuple[float, Amounts]] = field(default_factory=list)
+    by_end: list[tuple[float, Amounts]] = field(default_factory=list)
+    by_start: list[tuple[float, Amounts]] = field(default_factory=list)
     _sums: tuple[_Sums, _Sums] | None = None
 
     def gone(self, at: float, before: float) -> tuple[Amounts, Amounts]:
         """The amounts that are released by then, of work of known and of unknown length."""
         if self._sums is None:
-            self._sums = (_Sums(self.known), _Sums(self.unknown))
-        known = bisect_right(self.known, at, key=lambda item: item[0])
-        unknown = bisect_left(self.unknown, before, key=lambda item: item[0])
+            self._sums = (_Sums(self.by_end), _Sums(self.by_start))
+        known = bisect_right(self.by_end, at, key=lambda item: item[0])
+        unknown = bisect_left(self.by_start, before, key=lambda item: item[0])
         return self._sums[0].of_first(known), self._sums[1].of_first(unknown)
 
 
@@ -139,13 +139,13 @@ class Releases:
     def nodes(self, member: str, at: float, before: float) -> SpanNodes:
         """The nodes of a member at a time, before anything starts; a copy of its own."""
         key = (member, at, before)
-        found = self._bare.get(key)
-        if found is None:
+        nodes = self._bare.get(key)
+        if nodes is None:
             if member not in self._tables:
                 self._tables[member] = NodeTable(self._snapshot.members[member], self._space)
             ended = [release.unit for release in self._by_member.get(member, ()) if release.gone(at, before)]
-            found = self._bare[key] = self._tables[member].once_gone(ended)
-        return found.copy()
+            nodes = self._bare[key] = self._tables[member].once_gone(ended)
+        return nodes.copy()
 
     def loose(self, member: str) -> bool:
         """Whether the inventory does not say which pods of a member share a node."""
@@ -177,19 +177,21 @@ class Releases:
     def _read(self) -> list[Release]:
         """The units that hold room or quota."""
         backlog, tree = self._snapshot.backlog, self._snapshot.tree
-        requests, found = Requests(), list[Release]()
+        requests, releases = Requests(), list[Release]()
         for key in sorted(backlog.holding):
             unit = backlog.holding[key]
             hidden = committed(unit, self._space) if key in backlog.unseen else ()
             account = account_of(tree, unit) if tree is not None else None
             start = unit.placed_at if unit.placed_at is not None else (self._now if hidden else CERTAIN)
-            found.append(Release(unit, unit.member or "", hidden, requests.of(unit), account, start, self._end(unit)))
-        return found
+            releases.append(
+                Release(unit, unit.member or "", hidden, requests.of(unit), account, start, self._end(unit))
+            )
+        return releases
 
-    def _add_up(self, found: Iterable[Release], users: frozenset[str]) -> None:
+    def _add_up(self, releases: Iterable[Release], users: frozenset[str]) -> None:
         """List the releases by member, and their charges by account."""
         charged_to: dict[str, _Charged] = {}  # by account
-        for release in found:
+        for release in releases:
             self._by_member.setdefault(release.member, []).append(release)
             if release.account is None:
                 continue
@@ -199,9 +201,9 @@ class Releases:
                 charged = self._charged.setdefault(release.account if user in users else leaf, _Charged())
                 charged_to[release.account] = charged
             if release.end < FOREVER:
-                charged.known.append((release.end, release.request))
+                charged.by_end.append((release.end, release.request))
             else:
-                charged.unknown.append((release.start, release.request))
+                charged.by_start.append((release.start, release.request))
 
     def _end(self, unit: Unit) -> float:
         """When a unit that runs or leaves ends."""
@@ -226,7 +228,7 @@ class Reserving:
 
     def settled(self, heads: Sequence[Head], rooms: Mapping[str, MemberRoom]) -> tuple[Head, ...]:
         """The heads, each in the member with its earliest start, as far as is known before anything starts."""
-        found: list[Head] = []
+        new_heads: list[Head] = []
         ahead: list[Span] = []
         lines = ([h for h in heads if h.member is None], [h for h in heads if h.member is not None])
         for head in heads:
@@ -240,9 +242,9 @@ class Reserving:
                 other = self._elsewhere(head, ahead, rooms, span is not None)
                 if other is not None:
                     head, span = replace(head, member=other.member, since=self._now), other
-            found.append(head)
+            new_heads.append(head)
             ahead += [span] if span is not None else []
-        return tuple(found)
+        return tuple(new_heads)
 
     def spans(self, heads: Iterable[Head], starts: Pairs) -> tuple[Span, ...]:
         """The reservations of the heads that do not start, beside all of `starts`."""
@@ -292,7 +294,7 @@ class Reserving:
         ahead: Sequence[Span],
     ) -> Span | None:
         """The reservation at a time; None without room or quota for it then."""
-        mine, candidate, releases = self._space.shapes[head.candidate.shape], head.candidate, self.releases
+        shape, candidate, releases = self._space.shapes[head.candidate.shape], head.candidate, self.releases
         stay = [release for release in new if release.end > at]
         spans = [span for span in ahead if _end(span) > at]
         usage = releases.usage_at(at, before) if candidate.account is not None else None
@@ -308,13 +310,13 @@ class Reserving:
         nodes = releases.nodes(member, at, before)
         landing = [*releases.landing(member, at, before), *(release for release in stay if release.member == member)]
         for release in sorted(landing, key=lambda release: (self._sizes(release), release.unit.id), reverse=True):
-            nodes.crowd(release.hidden, mine)
+            nodes.crowd(release.hidden, shape)
         for span in spans:
             if span.member == member and not nodes.give(self._space.shapes[span.holder.shape]):
                 return None
         made = Reservation(Kind.HEAD, candidate, member, at, since, before == CERTAIN, head.overdue)
         span = Span(made, nodes, usage, self._space.shapes, self._now)
-        if not nodes.takes(mine):
+        if not nodes.takes(shape):
             if before < FOREVER or not releases.loose(member) or not self._fits(candidate, member):
                 return None
             span.close()  # no node is known to be free together with another, so the whole member is kept

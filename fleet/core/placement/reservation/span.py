@@ -96,22 +96,22 @@ class NodeTable:
         for unit in ended:
             for seat in unit.seats:
                 known = leaving.get(seat.node)
-                held = seat.holds if known is None else known[2].plus(seat.holds)
-                leaving[seat.node] = (seat.pool, seat.free, held)
+                total = seat.holds if known is None else known[2].plus(seat.holds)
+                leaving[seat.node] = (seat.pool, seat.free, total)
             for home, amounts, pods in left_behind(unit, self._member):
                 _add(pairs[home], (full, vector(amounts)), pods)
-        for index, free, held in leaving.values():
+        for index, free, total in leaving.values():
             if not 0 <= index < len(pools):
                 continue
             if pools[index].get(free, 0) > 0:
                 pools[index][free] -= 1
-                _add(pairs[index], (vector(free), vector(free.plus(held))), 1)
+                _add(pairs[index], (vector(free), vector(free.plus(total))), 1)
             else:  # the inventory moved on meanwhile
-                _add(pairs[index], (full, vector(held)), 1)
+                _add(pairs[index], (full, vector(total)), 1)
         rooms: list[PoolRoom] = []
-        kept: list[dict[Pair, int]] = []
-        for made, counts, free_now in zip(self._rooms, pairs, pools, strict=True):
-            if made is None:
+        counts_by_room: list[dict[Pair, int]] = []
+        for room, counts, free_now in zip(self._rooms, pairs, pools, strict=True):
+            if room is None:
                 continue
             for amounts, nodes in free_now.items():
                 if nodes > 0:
@@ -119,10 +119,10 @@ class NodeTable:
             later: dict[Vector, int] = {}
             for (_, then), nodes in counts.items():
                 later[then] = later.get(then, 0) + nodes
-            rooms.append(PoolRoom(made.takes, later, domains=made.domains))
-            kept.append(counts)
+            rooms.append(PoolRoom(room.takes, later, domains=room.domains))
+            counts_by_room.append(counts)
         later_room = MemberRoom(self._member.name, tuple(rooms), self._space.effort)
-        return SpanNodes(later_room, kept, self._space.devices, self._harms)
+        return SpanNodes(later_room, counts_by_room, self._space.devices, self._harms)
 
 
 class SpanNodes:
@@ -162,10 +162,10 @@ class SpanNodes:
         return whole
 
     def _spread(self, part: Part, head: Shape, later: list[PoolRoom]) -> bool:
-        left = part.replicas if part.need else 0
+        rest = part.replicas if part.need else 0
         harms = self._harms.setdefault((part.need, head), {})
         for _ in range(BOUNDS.span_steps):
-            if not left:
+            if not rest:
                 return True
             worst: tuple[tuple[int, ...], int, Pair] | None = None
             for number, counts in enumerate(self._pairs):
@@ -182,12 +182,12 @@ class SpanNodes:
             if worst is None:
                 return False
             _, number, pair = worst
-            nodes = min(left, self._pairs[number][pair])
+            nodes = min(rest, self._pairs[number][pair])
             after = (_less(pair[0], part.need), _less(pair[1], part.need))
             later[number].move(pair[1], after[1], nodes)
             _add(self._pairs[number], pair, -nodes)
             _add(self._pairs[number], after, nodes)
-            left -= nodes
+            rest -= nodes
         self._later.effort.reached.add("span_steps")
         return False
 
@@ -219,26 +219,26 @@ def _add(counts: dict[Pair, int], pair: Pair, nodes: int) -> None:
 
 def _matched(pairs: dict[Pair, int], after: PoolRoom) -> dict[Pair, int]:
     """The same nodes with `after` free later. Nodes that changed are taken from the nodes with the least free now."""
-    left = dict(after.counts)
-    found: dict[Pair, int] = {}
+    supply = dict(after.counts)
+    matches: dict[Pair, int] = {}
     changed: list[tuple[Vector, int]] = []
     for (now, later), nodes in sorted(pairs.items(), reverse=True):
-        same = min(nodes, left.get(later, 0))
+        same = min(nodes, supply.get(later, 0))
         if same:
-            left[later] -= same
-            _add(found, (now, later), same)
+            supply[later] -= same
+            _add(matches, (now, later), same)
         if nodes > same:
             changed.append((now, nodes - same))
-    rest = sorted((later, nodes) for later, nodes in left.items() if nodes)
+    rest = sorted((later, nodes) for later, nodes in supply.items() if nodes)
     for now, nodes in changed:
         while nodes and rest:
             later, count = rest.pop()
             taken = min(nodes, count)
-            _add(found, (now, later), taken)
+            _add(matches, (now, later), taken)
             nodes -= taken
             if count > taken:
                 rest.append((later, count - taken))
-    return found
+    return matches
 
 
 class Span:
@@ -286,15 +286,15 @@ class Span:
 
     def spares_room(self, shape: int, gangs: int = 1) -> bool:
         """Whether the reserved gang still fits its member beside so many gangs of this shape that outlast its start."""
-        known = self._spared.get(shape)
-        if known is None or gangs != 1:
+        spared = self._spared.get(shape)
+        if spared is None or gangs != 1:
             nodes = self._nodes.copy() if self._nodes is not None else None
             mine = self._shapes[self.holder.shape]
             others = tuple(replace(part, replicas=part.replicas * gangs) for part in self._shapes[shape])
-            known = nodes is not None and nodes.crowd(others, mine) and nodes.takes(mine)
+            spared = nodes is not None and nodes.crowd(others, mine) and nodes.takes(mine)
             if gangs == 1:
-                self._spared[shape] = known
-        return known
+                self._spared[shape] = spared
+        return spared
 
     def spares_quota(self, candidate: Candidate) -> bool:
         """Whether quota has room for the reserved gang beside a candidate that outlasts its start."""
