@@ -12,7 +12,7 @@ from pathlib import Path
 from tests.testbed.build import HERE
 from tests.testbed.protobuf_tables import source_folder
 
-TARGET = HERE.parent.parent / "api" / "protobuf" / "openapi.txt"
+TARGET = HERE.parent.parent / "api" / "wire" / "protobuf" / "openapi.txt"
 MODULE = "github.com/google/gnostic-models"
 _MESSAGE = re.compile(r"^message (\w+) \{$(.*?)^\}$", re.M | re.S)
 _FIELD = re.compile(r"^ +(repeated )?([\w.]+) (\w+) = (\d+);", re.M)

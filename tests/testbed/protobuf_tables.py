@@ -14,7 +14,7 @@ from pathlib import Path
 
 from tests.testbed.build import HERE, find_go, module_folder, run_go
 
-TARGET = HERE.parent.parent / "api" / "protobuf" / "messages.txt"
+TARGET = HERE.parent.parent / "api" / "wire" / "protobuf" / "messages.txt"
 MODULES = (
     "k8s.io/api",
     "k8s.io/apimachinery",
