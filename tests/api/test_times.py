@@ -14,7 +14,7 @@ from api.wire.protobuf.reading import decode
 from api.wire.protobuf.writing import block, tag_of, varint
 from fleet.simulate.wall import WallClock
 from tests.api.conftest import Hub, open_hub
-from tests.core.model.test_times import BEYOND, ENDS
+from tests.core.model.times import BEYOND, ENDS
 
 PROTOBUF = "application/vnd.kubernetes.protobuf"
 TABLE = "application/json;as=Table;v=v1;g=meta.k8s.io"

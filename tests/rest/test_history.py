@@ -13,7 +13,7 @@ from fleet.rest.historydb import History
 from fleet.rest.historymodels import Changes, HistoryReport, Life, PastJobList, UsageOverTime
 from fleet.values.times import rfc3339
 from tests.accounts.past import Past, at, past_in
-from tests.core.model.test_times import BEYOND, ENDS
+from tests.core.model.times import BEYOND, ENDS
 from tests.rest.rest import Rest, causes, rest
 
 JOBS = {"apiGroups": ["kubeflow.org"], "resources": ["pytorchjobs"], "verbs": ["list"]}

@@ -36,8 +36,8 @@ from tests.bench.decide import changes, world
 from tests.builders import NOW, member, snapshot, unit
 from tests.controllers.decide.standins import command
 from tests.core.check.reclaims import contested
-from tests.core.decide.test_properties import committed
-from tests.core.solver.test_solver import TRAP, TRAPS
+from tests.core.decide.commitment import committed
+from tests.core.solver.traps import TRAP, TRAPS
 from tests.worlds import worlds
 
 ENDS_S = 60.0  # on a busy machine; without a deadline it would be for ever

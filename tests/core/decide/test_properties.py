@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import fields, replace
+from dataclasses import fields
 
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -12,14 +12,14 @@ from fleet.core.check import check
 from fleet.core.decide import decide
 from fleet.core.model.bounds import Bounds
 from fleet.core.model.plan import Plan
-from fleet.core.model.unit import Claim, Phase
+from fleet.core.model.unit import Phase
 from fleet.core.notation.codec import decode_plan, decode_snapshot, encode_plan, encode_record, encode_snapshot, replay
 from fleet.core.placement.problem import Solver
-from fleet.core.placement.reservation.heads import nominated
 from fleet.core.quota.usage import Usage
-from fleet.core.snapshot import Changes, Snapshot
+from fleet.core.snapshot import Snapshot
 from fleet.core.solver.cpsat import CpSat
 from tests.builders import NOW
+from tests.core.decide.commitment import committed
 from tests.core.placement.situations import situation_of
 from tests.worlds import worlds
 
@@ -30,19 +30,6 @@ many = settings(max_examples=150, deadline=None, suppress_health_check=[HealthCh
 
 def decided(world: Snapshot, solver: Solver | None) -> Plan:
     return decide(world, now=NOW, seed=7, solver=solver)
-
-
-def committed(world: Snapshot, plan: Plan) -> Snapshot:
-    """The world after the plan: its units are placed, and no pod of them is seen yet; who must leave is leaving,
-    and heads are nominated."""
-    placed = tuple(
-        replace(world.units[p.unit], phase=Phase.PLACED, member=p.member, placed_at=NOW, visible=())
-        for p in plan.placements
-    )
-    leaving = tuple(replace(world.units[e.unit], phase=Phase.EVICTING) for e in plan.evictions)
-    claiming = tuple(replace(world.units[c.unit], claim=Claim(c.member, c.until)) for c in plan.claims)
-    after = world.apply(Changes(put_units=(*placed, *leaving, *claiming)))
-    return after.apply(Changes(put_units=nominated(after.units, plan)))
 
 
 @many

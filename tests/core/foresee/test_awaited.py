@@ -10,7 +10,7 @@ from fleet.core.model.reason import Code
 from fleet.core.snapshot import Config, Snapshot
 from fleet.kinds import named_kind
 from tests.builders import GPU, NOW, member, snapshot, tree, unit
-from tests.core.foresee.test_whatif import running
+from tests.core.foresee.comparison import running
 
 
 def waited(world: Snapshot, name: str = "w") -> tuple[Code, list[tuple[str, Part, dict[str, int]]]]:

@@ -11,7 +11,7 @@ from fleet.core.model.reason import Code
 from fleet.core.snapshot import Snapshot
 from fleet.core.solver.cpsat import CpSat
 from tests.builders import GIB, GPU, member, snapshot, tree, unit
-from tests.core.foresee.test_whatif import asked, running
+from tests.core.foresee.comparison import asked, running
 
 QUEUES = tree(a={}, b={"max": {GPU: 8}})
 FULL = snapshot(

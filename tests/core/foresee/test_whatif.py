@@ -30,7 +30,7 @@ from fleet.core.foresee.edits import (
 )
 from fleet.core.foresee.forward import by_walltime
 from fleet.core.foresee.history import History, Past
-from fleet.core.foresee.whatif import Comparison, drawn, what_if
+from fleet.core.foresee.whatif import drawn
 from fleet.core.model.difference import State, Verdict
 from fleet.core.model.reason import Code
 from fleet.core.model.unit import Phase, Seat
@@ -38,22 +38,13 @@ from fleet.core.quota.tree import QuotaTree
 from fleet.core.snapshot import Config, Snapshot
 from fleet.core.solver.cpsat import CpSat
 from tests.builders import GPU, NOW, UnitBuilder, amounts, member, snapshot, tree, unit
+from tests.core.foresee.comparison import asked, running
 from tests.worlds import worlds
-
-
-def running(name: str, *, hours: float = 1.0, pods: int = 1) -> UnitBuilder:
-    """In member x for ten minutes, on whole nodes; its walltime is `hours`."""
-    made = unit(name).gpus(8, pods=pods).runs_in("x", visible=0)
-    return made.having(placed_at=NOW - 600, walltime_s=hours * 3600)
 
 
 def said(world: Snapshot, *edits: Edit, **how: object) -> dict[str, Verdict]:
     found = asked(world, *edits, **how)
     return {row.unit.id: row.verdict for row in found.rows}
-
-
-def asked(world: Snapshot, *edits: Edit, **how: object) -> Comparison:
-    return what_if(world, edits, now=NOW, seed=1, **how)  # type: ignore[arg-type]
 
 
 FULL = snapshot(running("a"), running("b", hours=2), unit("big").gpus(8, pods=2), member("x").nodes(2))

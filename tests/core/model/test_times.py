@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from fleet.values.times import in_calendar, instant, is_rfc3339, rfc3339, rfc3339_micro, seconds
+from tests.core.model.times import BEYOND, ENDS
 
 
 def test_a_time_is_written_in_utc_and_whole_seconds() -> None:
@@ -27,31 +28,6 @@ def test_a_micro_time_has_six_digits() -> None:
 )
 def test_a_time_is_read_with_any_fraction_and_offset(text: str) -> None:
     assert seconds(text) == 1_714_564_800.0
-
-
-BEYOND = [
-    "0000-01-01T00:00:00Z",
-    "0001-01-01T00:00:00+14:00",
-    "9999-12-31T23:59:59-14:00",
-    "9999-12-31T23:59:59.999999Z",
-    "10000-01-01T00:00:00Z",
-    "-0001-01-01T00:00:00Z",
-    "2024-12-31T23:59:60Z",
-    "2024-02-30T00:00:00Z",
-    "2024-01-01T24:00:00Z",
-    "2024-01-01T00:00:00+24:00",
-    "2024-01-01T00:00:00+99:99",
-]
-ENDS = {
-    "0001-01-01T00:00:00Z": "0001-01-01T00:00:00Z",
-    "0001-01-01T00:00:00-14:00": "0001-01-01T14:00:00Z",
-    "0999-12-31T23:59:59.9Z": "0999-12-31T23:59:59Z",
-    "9999-12-31T23:59:59Z": "9999-12-31T23:59:59Z",
-    "9999-12-31T23:59:59+14:00": "9999-12-31T09:59:59Z",
-    "1969-12-31T23:59:59.5Z": "1969-12-31T23:59:59Z",
-    "2024-01-01t00:00:00z": "2024-01-01T00:00:00Z",
-    "2024-01-01T00:00:00.123456789Z": "2024-01-01T00:00:00Z",
-}
 
 
 @pytest.mark.parametrize("text", ENDS)

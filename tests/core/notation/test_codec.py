@@ -17,17 +17,8 @@ from fleet.core.quota.tree import QuotaNode, QuotaTree
 from fleet.core.snapshot import Changes, Snapshot
 from fleet.core.solver.cpsat import CpSat
 from tests.builders import GPU, NOW, member, snapshot, tree, unit
-from tests.core.solver.test_solver import TRAP
-
-BY_HAND = """
-{"version": 1,
- "tree": {"nodes": {"root": {}, "root/ml": {"max": {"nvidia.com/gpu": 8, "memory": "64Gi"}}}},
- "units": [{"id": "a", "leaf": "root/ml", "components": [
-    {"name": "worker", "replicas": 2, "requests": {"nvidia.com/gpu": 4, "cpu": "500m"},
-     "claim": {"node_selector": {"model": "A100"}}}]}],
- "members": [{"name": "x", "pools": [
-    {"labels": {"model": "A100"}, "free": [[{"nvidia.com/gpu": 8, "cpu": "96"}, 1]]}]}]}
-"""
+from tests.core.notation.documents import BY_HAND
+from tests.core.solver.traps import TRAP
 
 
 def test_a_case_written_by_hand_decides() -> None:

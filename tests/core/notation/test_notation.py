@@ -33,8 +33,8 @@ from fleet.core.notation.edits import decode_edits, encode_edits
 from fleet.core.notation.schema import KINDS, described_fields, schema
 from fleet.core.snapshot import Snapshot
 from tests.builders import GPU, NOW, member, snapshot, tree, unit
-from tests.core.notation.test_codec import BY_HAND
-from tests.core.solver.test_solver import TRAP
+from tests.core.notation.documents import BY_HAND
+from tests.core.solver.traps import TRAP
 from tests.worlds import worlds
 
 VALIDATORS = {kind: jsonschema.Draft202012Validator(schema(kind)) for kind in KINDS}

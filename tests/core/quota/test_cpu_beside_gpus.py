@@ -12,7 +12,7 @@ from fleet.core.decide import decide
 from fleet.core.quota.tiers import Tier
 from fleet.core.snapshot import Config, Snapshot
 from tests.builders import GPU, NOW, UnitBuilder, member, snapshot, tree, unit
-from tests.core.quota.test_tiers import tiers_of
+from tests.core.quota.tiers import tiers_of
 
 MIN_OF_GPUS = tree(x={}, y={"min": {GPU: 4}})
 

@@ -10,15 +10,9 @@ from fleet.core.quota.tiers import Alike, Tier
 from fleet.core.quota.usage import request_of
 from fleet.core.snapshot import Snapshot
 from tests.builders import GPU, NOW, UnitBuilder, member, snapshot, tree, unit
+from tests.core.quota.tiers import tiers_of
 
 PROMISED = tree(a={"min": {GPU: 8}}, b={"min": {GPU: 8}}, c={})
-
-
-def tiers_of(world: Snapshot, *, block: bool = False) -> dict[str, Tier]:
-    assert world.tree is not None
-    holding = [u for u in world.units.values() if u.phase is not Phase.WAITING]
-    waiting = [Alike((u,), request_of(u), block) for u in world.units.values() if u.phase is Phase.WAITING]
-    return dict(entitlement(world.tree, world.members, holding, waiting, now=NOW).tiers())
 
 
 def waits(name: str, leaf: str, gpus: int = 4) -> UnitBuilder:

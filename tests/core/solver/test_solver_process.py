@@ -19,7 +19,7 @@ from fleet.core.snapshot import Config
 from fleet.core.solver.cpsat import CpSat
 from fleet.core.solver.process import ProcessSolver
 from tests.builders import NOW
-from tests.core.solver.test_solver import TRAP, TRAPS, better
+from tests.core.solver.traps import TRAP, TRAPS, better
 
 
 @pytest.fixture(scope="module")

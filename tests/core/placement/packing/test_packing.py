@@ -25,8 +25,7 @@ from fleet.core.placement.packing.space import Shape, Space
 from fleet.core.snapshot import Config, Snapshot
 from fleet.core.solver.cpsat import CpSat
 from tests.builders import ANYWHERE, GPU, NOW, MemberBuilder, amounts, member, snapshot, unit
-from tests.core.placement.packing.test_room import packs
-from tests.core.placement.packing.test_together import committed
+from tests.core.placement.packing.verifier import committed, packs
 
 Node = tuple[Vector, tuple[bool, ...]]
 KINDS = st.lists(st.tuples(st.tuples(st.integers(0, 5), st.integers(0, 4)), st.integers(0, 3)), min_size=1, max_size=3)

@@ -1,12 +1,11 @@
 """Packing one gang into one member: what fits is a true packing, and what does not was tried in every way.
 
-The verifier and the exhaustive packer here know nothing of the planner's: plain lists of nodes and pods.
+The verifier and the exhaustive packer know nothing of the planner's: plain lists of nodes and pods.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from functools import cache
 
 import pytest
 from hypothesis import given, settings
@@ -21,6 +20,7 @@ from fleet.core.placement.packing.pool import PoolRoom
 from fleet.core.placement.packing.room import Fit, MemberRoom
 from fleet.core.placement.packing.space import Space, Vector
 from tests.builders import GPU, amounts
+from tests.core.placement.packing.verifier import packs
 
 RACK = "rack"
 H800 = NodeClaim(node_selector=(("model", "H800"),))
@@ -50,20 +50,6 @@ def fitted(
 
 def total(room: tuple[object, ...]) -> int:
     return sum(vector[0] * nodes for p in room for vector, nodes in p.counts.items())  # type: ignore[attr-defined]
-
-
-@cache
-def packs(free: tuple[tuple[int, ...], ...], pods: tuple[tuple[tuple[int, ...], tuple[bool, ...]], ...]) -> bool:
-    """Whether the pods, (amounts, nodes that it may use), find room on the nodes: every way is tried."""
-    if not pods:
-        return True
-    (size, may), rest = pods[0], pods[1:]
-    for node, have in enumerate(free):
-        if may[node] and all(need <= room for need, room in zip(size, have, strict=True)):
-            left = tuple(room - need for need, room in zip(size, have, strict=True))
-            if packs((*free[:node], left, *free[node + 1 :]), rest):
-                return True
-    return False
 
 
 SIZES = st.sampled_from((1, 2, 3, 5, 6, 7))

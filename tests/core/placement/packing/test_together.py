@@ -13,11 +13,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fleet.core.decide import decide
-from fleet.core.model.plan import Plan
 from fleet.core.model.unit import Phase, Unit
 from fleet.core.snapshot import Snapshot
 from tests.builders import GPU, NOW, UnitBuilder, member, snapshot, unit
-from tests.core.placement.packing.test_room import packs
+from tests.core.placement.packing.verifier import committed, packs
 
 SIZES = st.integers(1, 8)
 GANGS = st.lists(st.tuples(st.integers(1, 3), SIZES), min_size=1, max_size=4)
@@ -26,16 +25,6 @@ NODES = st.lists(st.integers(1, 8), min_size=2, max_size=5)
 
 def gangs(prefix: str, sizes: list[tuple[int, int]]) -> list[UnitBuilder]:
     return [unit(f"{prefix}{i}").gpus(gpus, pods=pods).since(9 - i) for i, (pods, gpus) in enumerate(sizes)]
-
-
-def committed(world: Snapshot, plan: Plan) -> dict[str, Unit]:
-    """The units once the plan's placements are committed, and nothing of them is seen yet."""
-    units = dict(world.units)
-    for placement in plan.placements:
-        made = units[placement.unit]
-        seen = tuple((component.name, 0) for component in made.components)
-        units[made.id] = replace(made, phase=Phase.PLACED, member=placement.member, placed_at=NOW, visible=seen)
-    return units
 
 
 def fits(world: Snapshot, units: dict[str, Unit]) -> bool:

@@ -14,7 +14,7 @@ from fleet.core.placement.reservation.heads import nominated
 from fleet.core.quota.tree import QuotaTree
 from fleet.core.snapshot import Config, Snapshot
 from tests.builders import GPU, NOW, member, snapshot, tree
-from tests.core.placement.reservation.test_heads import Part, gang, heads, runs, small
+from tests.core.placement.reservation.heads import Part, gang, heads, runs, small
 
 LONG = NOW - 5000
 NEVER = {POLICY: "Never"}

@@ -16,7 +16,7 @@ from fleet.core.placement.packing.space import Shape, Space
 from fleet.core.placement.preemption.vacancy import Inventory, Vacancy
 from fleet.core.snapshot import Snapshot
 from tests.builders import GPU, amounts, unit
-from tests.core.placement.preemption.test_victims import random_world
+from tests.core.placement.preemption.victims import random_world
 
 
 def vacancy_of(

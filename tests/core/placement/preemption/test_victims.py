@@ -19,32 +19,18 @@ from fleet.core.check.quality import needless
 from fleet.core.check.units import tiers_of
 from fleet.core.decide import decide
 from fleet.core.model.leaving import vacated
-from fleet.core.model.plan import Eviction, Plan
+from fleet.core.model.plan import Eviction
 from fleet.core.model.unit import Phase, Seat, Unit
 from fleet.core.notation.codec import encode_record, replay
 from fleet.core.placement.preemption.preempt import lost_work
 from fleet.core.placement.problem import Answer, Problem, VictimProblem
-from fleet.core.quota.tiers import Tier
 from fleet.core.quota.usage import Usage, request_of
 from fleet.core.snapshot import Snapshot
 from fleet.core.solver.cpsat import CpSat
 from fleet.core.solver.process import ProcessSolver
-from tests.builders import GPU, NOW, UnitBuilder, amounts, member, snapshot, tree, unit
-from tests.core.check.reclaims import PROMISED, RECLAIM, crowded
-
-Cost = tuple[int, int, int]
-
-
-def decided(world: Snapshot, solver: Any = None) -> Plan:
-    plan = decide(world, now=NOW, seed=1, solver=solver or CpSat())
-    assert check(world, plan, now=NOW) == ()
-    assert "checker" not in plan.certificate.why
-    return plan
-
-
-def cost(victims: list[Unit], tiers: Any) -> Cost:
-    within = sum(tiers.get(unit.id, Tier.BORROWED) < Tier.BORROWED for unit in victims)
-    return within, len(victims), sum(lost_work(unit, NOW) for unit in victims)
+from tests.builders import NOW, UnitBuilder, amounts, member, snapshot, unit
+from tests.core.check.reclaims import PROMISED, RECLAIM
+from tests.core.placement.preemption.victims import Cost, Fails, cost, decided, evicted, random_world
 
 
 @pytest.mark.parametrize(
@@ -89,20 +75,6 @@ def cheapest(world: Snapshot, owner: Unit) -> Cost | None:
                 if not first_unpackable(vacated(there, going), [], [gang]):
                     best = found
     return best
-
-
-def random_world(rng: random.Random) -> tuple[Snapshot, Unit]:
-    """Two members of a few nodes, with gangs of leaves c and d sitting on them, and an owner that waits."""
-    units, members = crowded(rng, leaves="ccd", gpus=(1, 2, 2, 4, 4, 3, 8), pods=2, others=range(9))
-    owner = unit("owner").gpus(rng.choice((1, 2, 3, 4, 8)), pods=rng.randint(1, 2)).queue("root/a")
-    if rng.random() < 0.3:
-        owner = owner.gang(1, gpu=rng.choice((1, 2)))
-    quota = tree(a={"min": {GPU: 20}}, c={}, d={"min": {GPU: rng.choice((0, 4))}})
-    if rng.random() < 0.5:
-        used = sum(u.value.total[GPU] for u in units)
-        root = replace(quota.nodes["root"], max={GPU: used + rng.randint(0, owner.value.total[GPU])})
-        quota = replace(quota, nodes={**quota.nodes, "root": root})
-    return snapshot(owner, *units, *members, quota, RECLAIM), owner.value
 
 
 @pytest.mark.parametrize("seed", [26, 126, 162, 467])
@@ -183,15 +155,6 @@ class Says:
             return Answer()
         self.asked += 1
         return self.answers.pop(0) if self.answers else Answer(why="it said all")
-
-
-class Fails:
-    def solve(self, problem: Problem | VictimProblem, *, seed: int, limit_s: float) -> Answer:
-        raise MemoryError
-
-
-def evicted(plan: Plan) -> list[str]:
-    return sorted(eviction.unit for eviction in plan.evictions)
 
 
 WRONG = {

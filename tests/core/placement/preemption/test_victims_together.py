@@ -27,7 +27,7 @@ from fleet.core.snapshot import Snapshot
 from fleet.core.solver.cpsat import CpSat
 from tests.builders import GPU, NOW, UnitBuilder, amounts, member, snapshot, tree, unit
 from tests.core.check.reclaims import RECLAIM, crowded
-from tests.core.placement.preemption.test_victims import Cost, Fails, cost, decided, evicted
+from tests.core.placement.preemption.victims import Cost, Fails, cost, decided, evicted
 
 
 def sits(name: str, gpus: int, age: float, *nodes: str, where: str = "x") -> UnitBuilder:

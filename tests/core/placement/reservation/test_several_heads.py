@@ -4,11 +4,7 @@ from __future__ import annotations
 
 from fleet.core.model.unit import Nomination
 from tests.builders import GPU, NOW, member, tree
-from tests.core.placement.reservation.test_heads import (
-    decided,
-    gang,
-    small,
-)
+from tests.core.placement.reservation.heads import decided, gang, small
 
 
 def test_a_head_that_has_no_seat_beside_one_that_passes_it_keeps_its_member_from_others() -> None:
