@@ -11,7 +11,7 @@ import tempfile
 from pathlib import Path
 
 from api.store.embedded import EmbeddedPostgres
-from tests.accounts.test_adds_up import HOUR, counted, replayed, seen_in_members
+from tests.accounts.replay import HOUR, counted, replayed, seen_in_members
 
 
 def main(jobs: int, days: float) -> None:
