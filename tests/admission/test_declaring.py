@@ -14,7 +14,7 @@ from fleet.admission.interpreters import Loader
 from fleet.kinds import INTERPRETERS
 from fleet.wellknown import FINALIZER_BINDING
 from tests.admission.conftest import THE_HUB, Body, Hub
-from tests.admission.test_policies import gang, policy
+from tests.admission.policies import gang, policy
 from tests.simulate.test_declared_lives import DECLARED, JOBS, SERVED, WIDGET, crd, job, widget
 
 

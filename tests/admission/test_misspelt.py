@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from tests.admission.conftest import USER, Body, Hub
-from tests.admission.test_policies import JOBS, MAPS, gang, policy
-from tests.admission.test_quota_tree import ROOT, leaf, manifest, tree
+from tests.admission.policies import JOBS, MAPS, gang, policy
+from tests.admission.quota_trees import ROOT, leaf, manifest, tree
 from tests.controllers.world import cluster
 
 

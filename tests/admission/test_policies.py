@@ -8,24 +8,9 @@ from typing import Any
 import pytest
 
 from tests.admission.conftest import Body, Hub
+from tests.admission.policies import JOBS, MAPS, gang, policy
 
-JOBS = {"apiVersion": "kubeflow.org/v1", "kind": "PyTorchJob"}
-MAPS = {"apiVersion": "v1", "kind": "ConfigMap"}
 GANG = "spec.placement.replicaScheduling.customSchedulingType"
-
-
-def policy(**spec: Any) -> Body:
-    return {
-        "apiVersion": "policy.one.alibabacloud.com/v1alpha1",
-        "kind": "PropagationPolicy",
-        "metadata": {"name": "p"},
-        "spec": {"resourceSelectors": [MAPS], **spec},
-    }
-
-
-def gang(**placement: Any) -> Body:
-    scheduling = {"replicaSchedulingType": "Divided", "customSchedulingType": "Gang"}
-    return {"placement": {"replicaScheduling": scheduling, **placement}}
 
 
 def affinity(name: str, **more: Any) -> Body:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from copy import deepcopy
-from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -14,28 +13,10 @@ from fleet.admission.filling import filled
 from fleet.core.quota.parse import DEPTH_MAX, BadTree, parse_tree, validate_tree
 from fleet.wellknown import QUOTA
 from tests.admission.conftest import THE_HUB, Body, Hub
+from tests.admission.quota_trees import ROOT, leaf, manifest, tree
 
 # Examples are few and small; a loaded machine must not make them fail.
 UNHURRIED = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
-
-ROOT = {"cpu": 100, "nvidia.com/gpu": 16}
-
-
-def tree(*children: Body, **root: Any) -> Body:
-    return {"root": {"name": "root", "min": ROOT, "max": ROOT, "children": list(children), **root}}
-
-
-def leaf(name: str, *namespaces: str, **more: Any) -> Body:
-    return {"name": name, "namespaces": list(namespaces), **more}
-
-
-def manifest(spec: Body, name: str = "elasticquotatree", namespace: str = "kube-system") -> Body:
-    return {
-        "apiVersion": "scheduling.sigs.k8s.io/v1beta1",
-        "kind": "ElasticQuotaTree",
-        "metadata": {"name": name, "namespace": namespace},
-        "spec": spec,
-    }
 
 
 FLAWS = [

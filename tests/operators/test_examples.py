@@ -13,7 +13,7 @@ import httpx
 import pytest
 
 from fleet.admission.unread import fields_of, tables
-from tests.admission.test_fields import found_at, uncovered
+from tests.admission.schemas import found_at, uncovered
 from tests.kinds.examples import JOBSETS, MPI, RAY, Body, Example
 from tests.testbed.member import RealMember
 from tests.testbed.operators.build import objects
