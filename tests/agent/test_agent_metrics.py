@@ -14,8 +14,7 @@ from api.transport.tls import Certificates, Pair
 from fleet.cli.failure import Failure
 from fleet.hub.agentmetrics import OneToken, registry_of
 from fleet.hub.exposition import Exposition
-from tests.agent.test_tunnel import connection
-from tests.agent.world import agent_hub, member, running
+from tests.agent.world import agent_hub, connection, member, running
 from tests.controllers.runtime.test_metric_names import faults
 from tests.controllers.runtime.test_metrics import assert_told, listed_metrics
 from tests.members.conftest import eventually

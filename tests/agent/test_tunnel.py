@@ -18,12 +18,11 @@ from fleet.agent.mux import StreamBroken
 from fleet.agent.pipe import Refused, connect, session
 from fleet.agent.serving import path_of
 from fleet.members.clusters import ClusterMembers
-from fleet.members.connection import Connection, Unreachable
-from fleet.members.kubeconfig import read_kubeconfig
+from fleet.members.connection import Unreachable
 from fleet.members.relay import client_from_kubeconfig
 from fleet.members.traits import Limits
 from fleet.wellknown import CLUSTER, SYSTEM_NAMESPACE
-from tests.agent.world import ADMIN, AgentHub, agent_hub, member, running
+from tests.agent.world import ADMIN, AgentHub, agent_hub, connection, member, running
 from tests.members.conftest import eventually
 
 OPTIONS = Options(ADMIN, "test")
@@ -33,19 +32,6 @@ OPTIONS = Options(ADMIN, "test")
 async def hub(tmp_path: Path) -> AsyncIterator[AgentHub]:
     async with agent_hub(tmp_path) as hub:
         yield hub
-
-
-@contextlib.asynccontextmanager
-async def connection(hub: AgentHub, name: str, kubeconfig: str) -> AsyncIterator[Connection]:
-    """The controllers' connection with a member, over its tunnel."""
-    dialer = hub.dialer()
-    access = read_kubeconfig(kubeconfig).dialled(lambda: dialer.dial(name))
-    made = Connection(access)
-    try:
-        yield made
-    finally:
-        await made.aclose()
-        await dialer.aclose()
 
 
 @pytest.mark.parametrize("secured", [False, True], ids=["http", "tls"])

@@ -32,6 +32,8 @@ from fleet.agent.mux import MuxLimits, Pipe
 from fleet.agent.pipe import connect, session
 from fleet.agent.serving import Agent, Backoff, path_of
 from fleet.hub.face import hub_app
+from fleet.members.connection import Connection
+from fleet.members.kubeconfig import read_kubeconfig
 from fleet.relays.peers import DIGEST, AgentTokens, PeerTokens, digest
 from fleet.relays.tunnels import Tunnels
 from fleet.simulate.cluster import SimulatedCluster, Tls
@@ -181,3 +183,16 @@ async def member(folder: Path | None = None, name: str = "m1") -> AsyncIterator[
         await cluster.start()
         stack.push_async_callback(cluster.stop)
         yield cluster
+
+
+@asynccontextmanager
+async def connection(hub: AgentHub, name: str, kubeconfig: str) -> AsyncIterator[Connection]:
+    """The controllers' connection with a member, over its tunnel."""
+    dialer = hub.dialer()
+    access = read_kubeconfig(kubeconfig).dialled(lambda: dialer.dial(name))
+    made = Connection(access)
+    try:
+        yield made
+    finally:
+        await made.aclose()
+        await dialer.aclose()
