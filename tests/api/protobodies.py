@@ -1,4 +1,4 @@
-"""Random bodies of any message, from the tables, and the frames of a watch."""
+"""Random bodies of any message, from the tables, the frames of a watch, and messages field by field."""
 
 from __future__ import annotations
 
@@ -139,3 +139,21 @@ def lost(found: Any, wanted: Any, path: str = "") -> Iterator[str]:
             yield from lost(*pair, f"{path}[{index}]")
     elif found != wanted:
         yield f"{path}: {found!r:.80} for {wanted!r:.80}"
+
+
+def varint(value: int) -> bytes:
+    value &= 0xFFFFFFFFFFFFFFFF
+    out = bytearray()
+    while value > 0x7F:
+        out.append(value & 0x7F | 0x80)
+        value >>= 7
+    return bytes([*out, value])
+
+
+def block(field: int, data: bytes | str) -> bytes:
+    data = data.encode() if isinstance(data, str) else data
+    return varint(field << 3 | 2) + varint(len(data)) + data
+
+
+def envelope(api_version: str, kind: str, raw: bytes) -> bytes:
+    return b"k8s\x00" + block(1, block(1, api_version) + block(2, kind)) + block(2, raw) + block(3, "") + block(4, "")

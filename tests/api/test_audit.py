@@ -26,7 +26,7 @@ from fleet.hub.face import hub_app
 from fleet.rest.mount import PREFIX, RestFace
 from fleet.simulate.wall import WallClock
 from tests.api.conftest import Hub, open_hub
-from tests.api.test_audit_like_a_kube_apiserver import Kept
+from tests.api.sink import Kept
 
 EVERYTHING = b"{apiVersion: audit.k8s.io/v1, kind: Policy, rules: [{level: RequestResponse}]}"
 MAPS, SECRETS = "/api/v1/namespaces/default/configmaps", "/api/v1/namespaces/default/secrets"

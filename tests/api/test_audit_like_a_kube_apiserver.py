@@ -27,6 +27,7 @@ from fleet.simulate.wall import WallClock
 from tests.api.conftest import open_hub
 from tests.api.likeness import APPLY, JSON, JSON_PATCH, MERGE, TABLE, described, parts, settled
 from tests.api.realserver import RealServer, real_server
+from tests.api.sink import Kept
 
 pytestmark = pytest.mark.xdist_group("real-apiserver")
 
@@ -216,16 +217,6 @@ CASES = [
     case("by way of proxies", "GET", f"{MAPS}/none", x_forwarded_for="10.0.0.1, 10.0.0.2", x_real_ip="10.0.0.3"),
     case("a long agent", "GET", f"{MAPS}/none", user_agent="a" * 2000),
 ]
-
-
-class Kept:
-    """A Sink of tests."""
-
-    def __init__(self) -> None:
-        self.lines: list[bytes] = []
-
-    def put(self, line: bytes) -> None:
-        self.lines.append(line)
 
 
 async def _ask(client: httpx.AsyncClient, number: int, case: Case) -> str:

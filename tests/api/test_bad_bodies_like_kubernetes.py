@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tests.api.conftest import Hub, real_client
-from tests.api.test_limits_like_kubernetes import APPLY, JSON, MAPS, MERGE, PATCH, Case, ask, config, made, said
+from tests.api.requests import APPLY, JSON, MAPS, MERGE, PATCH, Case, ask, config, made, said
 from tests.testbed.member import RealMember
 
 pytestmark = pytest.mark.xdist_group("real-apiserver")

@@ -11,28 +11,11 @@ from api.engine.status import StatusError
 from api.wire.protobuf import decode, kinds
 from api.wire.strict import duplicates
 from fleet.values.yamlread import load_yaml
-
-
-def varint(value: int) -> bytes:
-    value &= 0xFFFFFFFFFFFFFFFF
-    out = bytearray()
-    while value > 0x7F:
-        out.append(value & 0x7F | 0x80)
-        value >>= 7
-    return bytes([*out, value])
+from tests.api.protobodies import block, envelope, varint
 
 
 def number(field: int, value: int) -> bytes:
     return varint(field << 3) + varint(value)
-
-
-def block(field: int, data: bytes | str) -> bytes:
-    data = data.encode() if isinstance(data, str) else data
-    return varint(field << 3 | 2) + varint(len(data)) + data
-
-
-def envelope(api_version: str, kind: str, raw: bytes) -> bytes:
-    return b"k8s\x00" + block(1, block(1, api_version) + block(2, kind)) + block(2, raw) + block(3, "") + block(4, "")
 
 
 def test_a_zero_is_kept_only_where_json_would_have_it() -> None:

@@ -8,22 +8,9 @@ import pytest
 import yaml
 
 from tests.api.conftest import KUBECTL, KUBECTLS, Hub
+from tests.api.manifests import CONFIG_MAP, JOB, OBJECTS
 from tests.api.wait import expect_line
 from tests.slow import repeated
-
-CONFIG_MAP = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "settings"}, "data": {"a": "1"}}
-JOB = {
-    "apiVersion": "kubeflow.org/v1",
-    "kind": "PyTorchJob",
-    "metadata": {"name": "train", "labels": {"team": "ml"}},
-    "spec": {
-        "pytorchReplicaSpecs": {
-            "Master": {"replicas": 1, "template": {"spec": {"containers": [{"name": "pytorch", "image": "torch:2"}]}}}
-        }
-    },
-}
-# Both a built-in and a custom kind: kubectl patches them differently.
-OBJECTS = {"configmap": CONFIG_MAP, "pytorchjob": JOB}
 
 
 @pytest.fixture(params=repeated(KUBECTLS, short=(min(KUBECTLS), max(KUBECTLS))))

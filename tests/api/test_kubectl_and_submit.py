@@ -13,7 +13,7 @@ import yaml
 from fleet.cli.applying import Applier
 from fleet.cli.hub import connect
 from tests.api.conftest import KUBECTLS, Hub
-from tests.api.test_kubectl import OBJECTS
+from tests.api.manifests import OBJECTS
 from tests.slow import repeated
 
 MODES = {"client": ("apply",), "server": ("apply", "--server-side")}

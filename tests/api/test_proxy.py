@@ -6,7 +6,6 @@ import asyncio
 import json
 from base64 import b64encode
 from collections.abc import AsyncIterator
-from typing import Any
 
 import pytest
 
@@ -24,11 +23,11 @@ from fleet.admission.kindfiles import load_kinds
 from fleet.hub.face import hub_app
 from fleet.simulate.wall import RandomIds, WallClock
 from tests.api.conftest import ADMIN, KUBECTL, Hub
+from tests.api.proxy import PROXY, join
+from tests.api.rbac import binding, cluster_role
 from tests.api.streams import config_map, watching
-from tests.api.test_auth import binding, cluster_role
 from tests.api.wait import eventually
 
-PROXY = "/apis/cluster.karmada.io/v1alpha1/clusters/m1/proxy"
 MAPS = "/api/v1/namespaces/default/configmaps"
 
 
@@ -48,46 +47,6 @@ async def member() -> AsyncIterator[tuple[Server, MemoryStore]]:
     yield server, store
     await server.stop()
     await app.stop()
-
-
-def kubeconfig(url: str) -> str:
-    return json.dumps(
-        {
-            "apiVersion": "v1",
-            "kind": "Config",
-            "current-context": "c",
-            "clusters": [{"name": "c", "cluster": {"server": url}}],
-            "users": [{"name": "u", "user": {"token": "member-token"}}],
-            "contexts": [{"name": "c", "context": {"cluster": "c", "user": "u"}}],
-        }
-    )
-
-
-async def join(hub: Hub, url: str) -> None:
-    async with hub.client() as client:
-        namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "fleet-system"}}
-        assert (await client.post("/api/v1/namespaces", json=namespace)).status_code == 201
-        secret: dict[str, Any] = {
-            "apiVersion": "v1",
-            "kind": "Secret",
-            "metadata": {"name": "member-m1"},
-            "type": "Opaque",
-            "data": {"kubeconfig": b64encode(kubeconfig(url).encode()).decode()},
-        }
-        answer = await client.post("/api/v1/namespaces/fleet-system/secrets", json=secret)
-        assert answer.status_code == 201, answer.text
-        cluster = {
-            "apiVersion": "cluster.karmada.io/v1alpha1",
-            "kind": "Cluster",
-            "metadata": {"name": "m1"},
-            "spec": {
-                "syncMode": "Push",
-                "apiEndpoint": url,
-                "secretRef": {"namespace": "fleet-system", "name": "member-m1"},
-            },
-        }
-        answer = await client.post("/apis/cluster.karmada.io/v1alpha1/clusters", json=cluster)
-        assert answer.status_code == 201, answer.text
 
 
 async def test_reads_writes_and_errors_pass_through(hub: Hub, member: tuple[Server, MemoryStore]) -> None:

@@ -12,29 +12,16 @@ from typing import Any
 import httpx
 import pytest
 from cryptography import x509
-from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.hazmat.primitives.serialization import Encoding
-from cryptography.x509.oid import NameOID
 
 from api.admission.signing import CLIENT_SIGNER, GROUP, RESOURCE
 from api.lifecycle.authority import Authority
 from api.lifecycle.signing import DONE_S, FORGOTTEN_S, LIFE_MAX_S, Signing
 from fleet.values.ports import Key
 from tests.api.conftest import KUBECTL, Hub
-from tests.api.test_auth import RBAC, binding, cluster_role, get, post
+from tests.api.rbac import RBAC, binding, cluster_role, get, post
+from tests.api.signing import PATH, request
 from tests.security.certificate import key_pem
-
-PATH = f"/apis/{GROUP}/v1/{RESOURCE}"
-
-
-def request(key: ec.EllipticCurvePrivateKey | None = None, name: str = "ann", groups: tuple[str, ...] = ()) -> str:
-    """A PEM request, as the API takes it."""
-    organisations = [x509.NameAttribute(NameOID.ORGANIZATION_NAME, group) for group in groups]
-    subject = x509.Name([*organisations, x509.NameAttribute(NameOID.COMMON_NAME, name)])
-    key = key or ec.generate_private_key(ec.SECP256R1())
-    made = x509.CertificateSigningRequestBuilder(subject).sign(key, hashes.SHA256())
-    return b64encode(made.public_bytes(Encoding.PEM)).decode()
 
 
 def body(name: str = "ann", **spec: Any) -> dict[str, Any]:

@@ -19,7 +19,7 @@ from api.store.memory import MemoryStore
 from fleet.simulate.wall import WallClock
 from tests.api.conftest import open_hub, real_client
 from tests.api.likeness import APPLY, MERGE, Ask, Asker, Said, described, differences
-from tests.api.test_signing import PATH, request
+from tests.api.signing import PATH, request
 from tests.testbed.member import RealMember
 
 pytestmark = pytest.mark.xdist_group("real-apiserver")

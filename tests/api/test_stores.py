@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from tests.api.conftest import Hub
+from tests.api.rbac import grant
 from tests.api.streams import config_map, watching
-from tests.api.test_auth import grant
 
 MAPS = "/api/v1/namespaces/default/configmaps"
 

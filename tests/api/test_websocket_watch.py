@@ -14,8 +14,8 @@ import aiohttp
 import pytest
 
 from tests.api.conftest import Hub
+from tests.api.rbac import binding, cluster_role
 from tests.api.streams import config_map
-from tests.api.test_auth import binding, cluster_role
 from tests.api.wait import eventually
 from tests.testbed.member import RealMember
 

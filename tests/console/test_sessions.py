@@ -20,7 +20,7 @@ from fleet.console.face import Console
 from fleet.console.sessions import COOKIE, OF_USER_MAX, Sessions
 from fleet.hub.face import hub_app
 from fleet.simulate.wall import RandomIds, WallClock
-from tests.api.test_audit_like_a_kube_apiserver import Kept
+from tests.api.sink import Kept
 from tests.console.hub import ORIGIN, TOKENS, World, console_hub
 
 WHOAMI = "/apis/authentication.k8s.io/v1/selfsubjectreviews"

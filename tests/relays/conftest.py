@@ -29,7 +29,7 @@ from fleet.simulate.wall import WallClock
 from fleet.values.ports import Key
 from fleet.wellknown import CLUSTER, LABEL_BINDING, LABEL_COMPONENT, LABEL_HUB, SYSTEM_NAMESPACE, WORK, binding_name
 from tests.api.conftest import Hub, Routes, open_hub
-from tests.api.test_auth import binding, cluster_role
+from tests.api.rbac import binding, cluster_role
 from tests.testbed.bed import Bed
 from tests.testbed.build import parts
 from tests.testbed.member import RealMember

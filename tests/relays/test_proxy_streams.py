@@ -8,8 +8,8 @@ from collections.abc import Awaitable, Callable
 import pytest
 
 from fleet.relays.places import Limits, places_of
-from tests.api.test_auth import binding, cluster_role
-from tests.api.test_proxy import PROXY
+from tests.api.proxy import PROXY
+from tests.api.rbac import binding, cluster_role
 from tests.api.wait import eventually, expect_line
 from tests.relays.conftest import LINES, TEAM, World
 from tests.relays.test_streams import CLIENTS, OWN, Ended, forwards, heard, over_spdy, write_lines

@@ -18,8 +18,8 @@ from api.admission.signing import CLIENT_SIGNER
 from api.engine.builtin import complete
 from api.engine.kind import Kind
 from api.engine.schema import Node, compiled
+from tests.api.signing import request
 from tests.api.sound_table import SOUND
-from tests.api.test_signing import request
 
 DEPTH_MAX = 7  # of what is grown
 NESTED = 90  # levels of a value that is nested for its own sake; the API takes 100

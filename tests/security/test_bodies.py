@@ -19,7 +19,7 @@ from api.engine.status import StatusError
 from api.objects.apart import at_once
 from api.wire.protobuf import decode
 from fleet.values.yamlread import load_yaml
-from tests.api.test_bodies import block, envelope
+from tests.api.protobodies import block, envelope
 from tests.security.hub import Hub, open_hub
 
 MAPS = "/api/v1/namespaces/default/configmaps"

@@ -11,7 +11,7 @@ from api.store.memory import MemoryStore
 from api.wire.routing import parse, reaches, wanted
 from fleet.simulate.wall import WallClock
 from tests.api.conftest import Hub, open_hub
-from tests.api.test_auth import RBAC, binding, grant, post, role
+from tests.api.rbac import RBAC, binding, grant, post, role
 
 METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS")
 TAILS = (

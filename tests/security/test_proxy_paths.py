@@ -14,7 +14,7 @@ from api.transport.serve import Server
 from api.wire.http import Receive, Scope, Send
 from fleet.simulate.wall import WallClock
 from tests.api.conftest import Hub, open_hub
-from tests.api.test_proxy import PROXY, join
+from tests.api.proxy import PROXY, join
 
 
 @dataclass

@@ -19,7 +19,7 @@ from api.wire.rights import Attributes, PolicyRule
 from fleet.simulate.wall import WallClock
 from fleet.values.ports import Delete, Key, Put
 from tests.api.conftest import Hub, open_hub
-from tests.api.test_auth import RBAC, binding, cluster_role, post, role
+from tests.api.rbac import RBAC, binding, cluster_role, post, role
 from tests.security.rbac_table import GROUP, rule
 
 

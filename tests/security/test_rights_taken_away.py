@@ -18,7 +18,7 @@ from api.store.memory import MemoryStore
 from fleet.simulate.wall import WallClock
 from fleet.values.ports import StoreUnavailable
 from tests.api.conftest import Hub, open_hub
-from tests.api.test_auth import MAPS, RBAC, binding, grant, post
+from tests.api.rbac import MAPS, RBAC, binding, grant, post
 from tests.api.wait import eventually
 
 EVERY_TEST_S = 0.1

@@ -20,7 +20,7 @@ from fleet.hub.firststart import add_token
 from fleet.simulate.wall import WallClock
 from fleet.values.ports import Key, Put
 from tests.api.conftest import Hub, key_pem, open_hub
-from tests.api.test_auth import get, grant, post
+from tests.api.rbac import get, grant, post
 
 ACCOUNTS = "/api/v1/namespaces/default/serviceaccounts"
 NOW = 1_800_000_000.0

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from api.fairness.reading import Reader
 from api.transport.protocol import UNREAD_BYTES
 from api.transport.serve import Server
-from tests.api.fairness.test_gate import WORK, World, until, world
+from tests.api.fairness.world import WORK, World, until, world
 
 NAMESPACES = "/api/v1/namespaces"
 FEW_SEATS = 20
