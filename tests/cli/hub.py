@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import selectors
 import signal
@@ -10,6 +11,7 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 import psutil
 
@@ -111,3 +113,17 @@ class Up:
         self.out += self.process.stdout.readlines()
         self.process.stdout.close()
         return status
+
+
+def run(up: Up, *words: str) -> subprocess.CompletedProcess[str]:
+    return fleet(*words, "--data-dir", str(up.folder))
+
+
+def seen(up: Up, name: str) -> dict[str, Any]:
+    found = json.loads(run(up, "jobs", "-o", "json").stdout)
+    return next(one for one in found if one["name"] == name)
+
+
+def place(up: Up, name: str) -> tuple[str, str]:
+    line = seen(up, name)
+    return line["state"], line["member"]

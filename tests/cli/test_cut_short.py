@@ -18,9 +18,7 @@ import pytest
 
 from fleet.cli.creating import within
 from tests.cli.hub import BIN, Up, fleet, until
-from tests.cli.test_drain import QUOTA
-from tests.cli.test_submitting import short
-from tests.cli.test_whatif import job, policy, written
+from tests.cli.manifests import QUOTA, job, policy, short, written
 
 WITHIN_S = 120.0
 JOBS = "/apis/kubeflow.org/v1/namespaces/default/pytorchjobs"

@@ -15,28 +15,11 @@ from fleet.cli.failure import Failure
 from fleet.cli.main import app
 from fleet.core.decide import decide
 from fleet.core.notation.codec import decode_snapshot, encode_record
-
-GPU = "nvidia.com/gpu"
-CASE: dict[str, Any] = {
-    "version": 1,
-    "now": 1000,
-    "config": {"reclaim": True},
-    "tree": {"root/a": {"min": {GPU: 8}}, "root/b": {"min": {GPU: 8}}},
-    "units": [
-        {"id": "a", "leaf": "root/a", "gang": "1x8", "count": 2, "member": "m", "placed_at": 0},
-        {"id": "b", "leaf": "root/b", "gang": "1x8"},
-    ],
-    "members": [{"name": "m", "nodes": [{"count": 2, GPU: 8}]}],
-}
+from tests.cli.snapshots import CASE, written
 
 
 def run(*words: str) -> Result:
     return CliRunner().invoke(app, ["decide", *words])
-
-
-def written(path: Path, document: object) -> str:
-    path.write_text(json.dumps(document))
-    return str(path)
 
 
 @pytest.fixture

@@ -20,25 +20,9 @@ from fleet.cli.cordon import CORDON, TRIES_MAX, edit_taints, with_cordon
 from fleet.cli.hub import Hub, Refused
 from fleet.cli.options import Output
 from fleet.cli.output import show
-from tests.cli.hub import BIN, Up, fleet, refusal, until
-from tests.cli.test_jobs import TREE
-from tests.cli.test_whatif import GPU, job, policy, written
+from tests.cli.hub import BIN, Up, place, refusal, run, seen, until
+from tests.cli.manifests import FIXED, GPU, QUOTA, job, policy, written
 
-LIMITS = {GPU: 64}
-QUOTA = {
-    **TREE,
-    "spec": {
-        "root": {
-            "name": "root",
-            "max": LIMITS,
-            "min": LIMITS,
-            "children": [
-                {"name": "a", "max": LIMITS, "min": LIMITS, "namespaces": ["default"]},
-            ],
-        }
-    },
-}
-FIXED = {"labels": {"quota.scheduling.koordinator.sh/preemptible": "false"}}
 FOREIGN = {"key": "maintenance", "value": "disk", "effect": "NoSchedule"}
 MERGE = "application/merge-patch+json"
 
@@ -58,20 +42,6 @@ def up(tmp_path: Path) -> Iterator[Up]:
         yield running
     finally:
         assert running.stop() == 0, running.errors.read_text()
-
-
-def run(up: Up, *words: str) -> subprocess.CompletedProcess[str]:
-    return fleet(*words, "--data-dir", str(up.folder))
-
-
-def seen(up: Up, name: str) -> dict[str, Any]:
-    found = json.loads(run(up, "jobs", "-o", "json").stdout)
-    return next(one for one in found if one["name"] == name)
-
-
-def place(up: Up, name: str) -> tuple[str, str]:
-    line = seen(up, name)
-    return line["state"], line["member"]
 
 
 def taints(up: Up, name: str) -> list[dict[str, Any]]:

@@ -20,8 +20,8 @@ from fleet.cli.main import app
 from fleet.core.decide import BadSnapshot, decide
 from fleet.core.notation.codec import decode_snapshot, encode_record
 from tests.cli.hub import Up, fleet, until
-from tests.cli.test_whatif import job, policy
-from tests.cli.test_whatif import written as manifests
+from tests.cli.manifests import job, policy
+from tests.cli.manifests import written as manifests
 
 GPU = "nvidia.com/gpu"
 CASE = {

@@ -18,9 +18,7 @@ from fleet.client.logs import logs
 from fleet.client.verbs import cancel
 from fleet.values.kubeconfig.files import Access
 from tests.client.faulty import Faulty, Said, faulty, refusal
-from tests.client.test_jobwatch import bookmark, line, stream
-from tests.client.test_logs import at, pod, scripted
-from tests.client.test_watching import LOST
+from tests.client.scripts import LOST, at, bookmark, line, pod, scripted, stream
 
 WORKERS = ["a-worker-0", "a-worker-1"]
 

@@ -9,14 +9,12 @@ import json
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner, Result
 
 from api.store.embedded import EmbeddedPostgres
-from fleet.cli.failure import Failure
-from fleet.cli.main import with_commands
 from fleet.cli.report import ReportOutput, _print
 from tests.accounts.past import START, at, past_in
 from tests.cli.hub import Up
+from tests.cli.runner import Told
 
 SPACE = "past"
 NOVEMBER = ("--from", "2026-11-01", "--to", "2026-11-30", "-n", SPACE)
@@ -45,22 +43,6 @@ async def _fill(folder: Path) -> None:
         await past.job("same", 2, state="Deleted", why="Deleted", ended=at(3), user="bob", namespace=SPACE)
         await past.job("same", 2, state="Failed", kind="TFJob", user="bob", namespace=SPACE, ended=at(3))
     await postgres.stop()
-
-
-class Told:
-    """Commands that ask one hub, run in this process."""
-
-    def __init__(self, folder: Path) -> None:
-        self._hub = ("--data-dir", str(folder))
-
-    def __call__(self, *words: str) -> Result:
-        return CliRunner().invoke(with_commands(words[:1]), [*words, *self._hub])
-
-    def refused(self, *words: str) -> str:
-        """The line of a command that refuses what was asked."""
-        done = self(*words)
-        assert isinstance(done.exception, Failure), (done.stdout, done.stderr)
-        return str(done.exception)
 
 
 @pytest.fixture(scope="module")

@@ -15,16 +15,9 @@ from fleet.cli.hub import Hub
 from fleet.cli.joblist import JOBS, listed
 from fleet.cli.jobs import record
 from tests.cli.hub import Up, fleet, until
-from tests.cli.test_whatif import job, policy, written
+from tests.cli.manifests import TREE, job, policy, written
 
 MAX_JOBS = {"code": "MaxJobsReached", "text": "root/a already runs 1 of at most 1 jobs", "numbers": {"max": 1}}
-LEAF = {"name": "a", "max": {"kube-queue/max-jobs": 1}, "namespaces": ["default"]}
-TREE = {
-    "apiVersion": "scheduling.sigs.k8s.io/v1beta1",
-    "kind": "ElasticQuotaTree",
-    "metadata": {"name": "tree", "namespace": "kube-system"},
-    "spec": {"root": {"name": "root", "children": [LEAF]}},
-}
 
 
 def shown(**job: Any) -> dict[str, Any]:

@@ -8,10 +8,7 @@ import json
 import os
 import re
 import socket
-import ssl
 import subprocess
-import urllib.error
-import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -19,24 +16,9 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from tests.cli.hub import BIN, Up, fleet, refusal, until
+from tests.cli.metrics import admin, ask
 
 PATIENCE_S = 90.0
-
-
-def ask(address: str, folder: Path, token: str | None, method: str = "GET") -> tuple[int, str]:
-    """Status and body, over TLS that the hub's own authority vouches for."""
-    context = ssl.create_default_context(cafile=str(folder / "pki" / "ca.crt"))
-    headers = {"Authorization": f"Bearer {token}"} if token is not None else {}
-    request = urllib.request.Request(address, headers=headers, method=method)
-    try:
-        with urllib.request.urlopen(request, timeout=10, context=context) as answer:
-            return answer.status, answer.read().decode()
-    except urllib.error.HTTPError as error:
-        return error.code, error.read().decode()
-
-
-def admin(folder: Path) -> str:
-    return (folder / "tokens.csv").read_text().split(",")[0]
 
 
 def leads(address: str, folder: Path) -> bool | None:

@@ -14,9 +14,8 @@ from fleet.cli.hub import Hub
 from fleet.cli.move import _why_not_now
 from fleet.core.notation.codec import encode_snapshot
 from tests.builders import NOW, Taint, member, snapshot, unit
-from tests.cli.hub import Up, fleet, refusal, until
-from tests.cli.test_drain import FIXED, QUOTA, place
-from tests.cli.test_whatif import job, policy, written
+from tests.cli.hub import Up, fleet, place, refusal, until
+from tests.cli.manifests import FIXED, QUOTA, job, policy, written
 
 
 @pytest.fixture(scope="module")

@@ -18,9 +18,8 @@ from aiohttp import web
 from tests.api.outgoing.server import serving
 from tests.cli.hub import Up, refusal, until
 from tests.cli.hub import fleet as in_a_process
-from tests.cli.test_drain import QUOTA
-from tests.cli.test_history import Told
-from tests.cli.test_whatif import job, policy
+from tests.cli.manifests import QUOTA, job, policy
+from tests.cli.runner import Told
 from tests.notify import mailserver
 from tests.testbed.pki import Pki, make_pki
 

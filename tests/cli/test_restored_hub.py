@@ -19,8 +19,7 @@ from fleet.cli import orphans
 from fleet.cli.joblist import listed
 from fleet.values.kubeconfig.files import load
 from tests.cli.hub import BIN, Up, fleet, until
-from tests.cli.test_jobs import TREE
-from tests.cli.test_whatif import GPU, job, policy, written
+from tests.cli.manifests import GPU, TREE, job, policy, written
 from tests.conftest import Server, run_apart
 from tests.slow import repeated
 

@@ -16,8 +16,7 @@ from typer.testing import CliRunner
 from fleet.cli.main import app
 from fleet.cli.run_options import filled
 from tests.cli.hub import BIN, Up, fleet, until
-from tests.cli.test_drain import QUOTA
-from tests.cli.test_whatif import policy, written
+from tests.cli.manifests import QUOTA, policy, written
 
 JOBS = "/apis/kubeflow.org/v1/namespaces/default/pytorchjobs"
 MAPS = "/api/v1/namespaces/default/configmaps"

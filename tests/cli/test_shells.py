@@ -21,11 +21,11 @@ from typer.testing import CliRunner
 from fleet.amc.get import proxy
 from fleet.cli import main
 from fleet.cli.top import members, of_models
+from tests.cli.amc_objects import job as pytorchjob
+from tests.cli.amc_objects import metrics_kind, pod_template
 from tests.cli.hub import BIN, Up, refusal, until
-from tests.cli.test_amc import job as pytorchjob
-from tests.cli.test_amc import metrics_kind, pod_template
-from tests.cli.test_drain import QUOTA
-from tests.cli.test_whatif import policy, written
+from tests.cli.manifests import QUOTA, policy, written
+from tests.cli.shells import run
 
 WITHIN_S = 60.0
 POD_LINE = "train-{}/pytorch: Running in the simulated cluster cfa\n"
@@ -44,22 +44,6 @@ def up(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Up]:
         yield running
     finally:
         assert running.stop() == 0, running.errors.read_text()
-
-
-def run(up: Up, *words: str, stdin: str = "") -> subprocess.CompletedProcess[str]:
-    """`fleet`, with its options before the words of a command."""
-    where = ["--data-dir", str(up.folder)]
-    at = words.index("--") if "--" in words else len(words)
-    clean = {k: v for k, v in os.environ.items() if not k.startswith("FLEET_") and k != "KUBECONFIG"}
-    return subprocess.run(
-        [str(BIN / "fleet"), *words[:at], *where, *words[at:]],
-        input=stdin,
-        capture_output=True,
-        text=True,
-        timeout=180,
-        check=False,
-        env=clean,
-    )
 
 
 def test_exec_prints_what_the_command_prints_and_ends_as_it_does(up: Up) -> None:

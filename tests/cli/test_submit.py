@@ -13,8 +13,7 @@ from fleet.cli.failure import Failure
 from fleet.cli.manifests import documents
 from fleet.submission.dumps import as_written
 from tests.cli.hub import Up, fleet, refusal, until
-from tests.cli.test_jobs import TREE
-from tests.cli.test_whatif import job, policy, written
+from tests.cli.manifests import TREE, job, policy, written
 from tests.simulate.test_declared_lives import DECLARED, WIDGET, widget
 
 JOBS = "/apis/kubeflow.org/v1/namespaces/default/pytorchjobs"

@@ -15,8 +15,7 @@ from fleet.cli.failure import Failure
 from fleet.cli.series import Goal, goal_of
 from fleet.submission import Series
 from tests.cli.hub import Up, fleet, refusal, until
-from tests.cli.test_drain import QUOTA
-from tests.cli.test_whatif import job, policy, written
+from tests.cli.manifests import QUOTA, job, policy, short, written
 
 JOBS = "/apis/kubeflow.org/v1/namespaces/default/pytorchjobs"
 
@@ -36,13 +35,6 @@ def up(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Up]:
 
 def run(up: Up, *words: str) -> subprocess.CompletedProcess[str]:
     return fleet(*words, "--data-dir", str(up.folder))
-
-
-def short(name: str, gpus: int = 1, **metadata: Any) -> dict[str, Any]:
-    """A job that is over after a moment."""
-    body = job(name, gpus, **metadata)
-    body["spec"]["pytorchReplicaSpecs"]["Worker"]["template"]["metadata"] = {"annotations": {"testbed/run-for": "1s"}}
-    return body
 
 
 def echoing(name: str, words: str) -> dict[str, Any]:

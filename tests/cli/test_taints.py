@@ -9,8 +9,7 @@ from typing import Any
 from fleet.amc.get import CLUSTERS
 from fleet.cli.clusters import record
 from tests.cli.hub import Up, fleet, until
-from tests.cli.test_jobs import TREE
-from tests.cli.test_whatif import job, policy, written
+from tests.cli.manifests import TREE, job, policy, written
 
 TAINT = {"key": "maintenance", "value": "disk", "effect": "NoExecute"}
 MERGE = "application/merge-patch+json"

@@ -6,35 +6,18 @@ import json
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from fleet.wellknown.readyroles import role_with
 from tests.cli.hub import Up, fleet, refusal, until
-from tests.cli.test_jobs import TREE
-from tests.cli.test_whatif import GPU, job, policy, written
+from tests.cli.manifests import GPU, TREE, binding, job, namespace, policy, written
 
-RBAC = "rbac.authorization.k8s.io"
 LEAVES = [
     {"name": "vision", "max": {GPU: 16}, "namespaces": ["team-a"]},
     {"name": "speech", "max": {GPU: 16}, "namespaces": ["team-b"]},
 ]
 SECRETS = ("team-b", "secret", "cfa")
-
-
-def binding(user: str, role: str, namespace: str) -> dict[str, Any]:
-    return {
-        "apiVersion": f"{RBAC}/v1",
-        "kind": "RoleBinding",
-        "metadata": {"name": user, "namespace": namespace},
-        "subjects": [{"kind": "User", "name": user, "apiGroup": RBAC}],
-        "roleRef": {"apiGroup": RBAC, "kind": "ClusterRole", "name": role},
-    }
-
-
-def namespace(name: str) -> dict[str, Any]:
-    return {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}
 
 
 @pytest.fixture(scope="module")

@@ -17,7 +17,7 @@ from fleet.amc import yamlout
 from fleet.amc.terminal import SIGN, Plain, clean, plain
 from fleet.cli.output import Table
 from tests.cli.hub import BIN, Up, fleet
-from tests.cli.test_decide import CASE, written
+from tests.cli.snapshots import CASE, written
 
 # The title of the window, a cleared screen, a line written over, C1, a text that runs backwards.
 EVIL = "a\x1b]0;owned\x07\x1b[2J\rb\x9b31m\u202ec"

@@ -23,8 +23,7 @@ from fleet.rest.models import State
 from fleet.values.release import running
 from fleet.wellknown import ANNOTATION_QUOTA_FULLNAME
 from tests.cli.hub import Up, fleet, refusal, until
-from tests.cli.test_drain import QUOTA
-from tests.cli.test_whatif import job, policy, written
+from tests.cli.manifests import QUOTA, job, policy, written
 
 BATCH = {
     "apiVersion": "apps/v1",

@@ -8,16 +8,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 from typer.testing import CliRunner
 
 from fleet.cli.failure import Failure
 from fleet.cli.main import app
 from fleet.kinds import INTERPRETERS
 from tests.cli.hub import Up, fleet, refusal, until
+from tests.cli.manifests import GPU, job, policy, written
 from tests.simulate.test_declared_lives import DECLARED, widget
 
-GPU = "nvidia.com/gpu"
 CASE = {
     "version": 1,
     "now": 1000,
@@ -36,39 +35,6 @@ CASE = {
     ],
     "members": [{"name": "m", "region": "eu", "nodes": [{"count": 2, GPU: 8, "cpu": "96", "memory": "800Gi"}]}],
 }
-
-
-def job(name: str, gpus: int = 8, **metadata: Any) -> dict[str, Any]:
-    limits = {"cpu": "8", "memory": "64Gi", GPU: gpus}
-    container = {"name": "pytorch", "image": "train", "resources": {"limits": limits}}
-    worker = {"replicas": 1, "template": {"spec": {"containers": [container]}}}
-    return {
-        "apiVersion": "kubeflow.org/v1",
-        "kind": "PyTorchJob",
-        "metadata": {"name": name, **metadata},
-        "spec": {"pytorchReplicaSpecs": {"Worker": worker}},
-    }
-
-
-def policy(**placement: Any) -> dict[str, Any]:
-    return {
-        "apiVersion": "policy.one.alibabacloud.com/v1alpha1",
-        "kind": "PropagationPolicy",
-        "metadata": {"name": "p"},
-        "spec": {
-            "resourceSelectors": [{"apiVersion": "kubeflow.org/v1", "kind": "PyTorchJob"}],
-            "suspension": {"scheduling": True},
-            "placement": {
-                "replicaScheduling": {"replicaSchedulingType": "Divided", "customSchedulingType": "Gang"},
-                **placement,
-            },
-        },
-    }
-
-
-def written(path: Path, *documents: dict[str, Any]) -> str:
-    path.write_text(yaml.safe_dump_all(documents))
-    return str(path)
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ import yaml
 
 from fleet.client.config import kubeconfig_files
 from tests.cli.hub import Up, fleet, refusal
-from tests.cli.test_whatif import job, written
+from tests.cli.manifests import job, written
 
 
 @pytest.fixture(scope="module")

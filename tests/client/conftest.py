@@ -9,10 +9,12 @@ from typing import Any
 
 import pytest
 
+from fleet.cli.failure import Failure
 from fleet.client import AsyncFleet, Fleet
 from tests.cli.hub import Up
-from tests.cli.test_drain import QUOTA
-from tests.cli.test_whatif import job, policy
+from tests.cli.manifests import QUOTA, job, policy
+
+BOTH = pytest.mark.parametrize("which", ["blocking", "awaiting"])
 
 
 @pytest.fixture(scope="package")
@@ -67,3 +69,10 @@ async def faces(which: str, **where: Any) -> AsyncIterator[Face]:
 
 def kubeconfig_of(up: Up) -> Path:
     return up.folder / "kubeconfig"
+
+
+def is_ready(up: Up) -> bool:
+    try:
+        return bool(up.hub.request("GET", "/readyz").ok)
+    except Failure:
+        return False

@@ -21,7 +21,7 @@ from fleet.client import (
     NotInTime,
 )
 from tests.cli.hub import Up
-from tests.cli.test_whatif import GPU, job, written
+from tests.cli.manifests import GPU, job, written
 from tests.client.conftest import Face
 
 CONFIG = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "settings"}, "data": {"on": "yes"}}

@@ -25,39 +25,14 @@ from fleet.client import (
     Unreachable,
 )
 from tests.api.conftest import self_signed
-from tests.client.conftest import Face, faces
+from tests.client.conftest import BOTH, Face, faces
 from tests.client.faulty import Asked, Faulty, Said, faulty, refusal
+from tests.client.scripts import KINDS
 
 BUSY = refusal(429, "TooManyRequests", "too many ask at once")
 DOWN = refusal(503, "ServiceUnavailable", "the database cannot be reached now")
 QUEUES = Said(200, {"items": [], "partial": False})
 CONFIG = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "c"}}
-BOTH = pytest.mark.parametrize("which", ["blocking", "awaiting"])
-KINDS = [
-    Said(
-        200,
-        {
-            "items": [
-                {
-                    "metadata": {},
-                    "versions": [
-                        {
-                            "version": "v1",
-                            "resources": [
-                                {
-                                    "resource": "configmaps",
-                                    "responseKind": {"kind": "ConfigMap"},
-                                    "scope": "Namespaced",
-                                },
-                            ],
-                        }
-                    ],
-                }
-            ],
-        },
-    ),
-    Said(200, {"items": []}),
-]
 
 
 @pytest.fixture(autouse=True)

@@ -15,12 +15,10 @@ import pytest
 
 from fleet.client import AsyncFleet, Fleet, Forbidden, HubWarning, JobChange, JobFailed, NotFound, NotInTime
 from tests.cli.hub import BIN, Up, fleet, until
-from tests.cli.test_tenant import binding, namespace
-from tests.cli.test_whatif import job
-from tests.client.conftest import Face, faces
+from tests.cli.manifests import binding, job, namespace
+from tests.client.conftest import BOTH, Face, faces, is_ready
 from tests.client.faulty import Asked, Said, faulty, refusal
-from tests.client.test_faults import BOTH
-from tests.client.test_watching import LOST, _answers
+from tests.client.scripts import LOST, bookmark, line, stream
 
 BRIEF = {"testbed/run-for": "200ms"}  # how long the pod runs
 
@@ -38,21 +36,8 @@ def brief(name: str, **labels: str) -> dict[str, Any]:
     return body
 
 
-def line(type_: str, name: str, uid: str = "", **more: Any) -> bytes:
-    named = {"namespace": "n" if name == "j" else "default", "kind": "PyTorchJob", "name": name, **more}
-    return json.dumps({"type": type_, "uid": uid or name, "job": named}).encode() + b"\n"
-
-
-def bookmark(revision: int) -> bytes:
-    return json.dumps({"type": "BOOKMARK", "resourceVersion": str(revision)}).encode() + b"\n"
-
-
 def error(status: dict[str, Any]) -> bytes:
     return json.dumps({"type": "ERROR", "object": status}).encode() + b"\n"
-
-
-def stream(*lines: bytes, cut: int | None = None) -> Said:
-    return Said(200, b"".join(lines), cut=cut)
 
 
 async def changes(face: Face, **which: Any) -> AsyncIterator[JobChange]:
@@ -170,7 +155,7 @@ async def test_a_watch_and_a_wait_live_through_a_restart_of_the_hub(which: str, 
         killed = up.child("api")
         killed.kill()
         killed.wait(30)
-        until("another API process answers", lambda: _answers(up))
+        until("another API process answers", lambda: is_ready(up))
 
     async def broken() -> str:
         """The state of the job at the end of a wait that goes on over a restart."""

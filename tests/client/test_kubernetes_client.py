@@ -14,7 +14,7 @@ from kubernetes.dynamic import DynamicClient
 
 from fleet.client import Fleet
 from tests.cli.hub import Up
-from tests.cli.test_whatif import job
+from tests.cli.manifests import job
 from tests.client.conftest import kubeconfig_of
 
 WHERE = ("kubeflow.org", "v1", "default", "pytorchjobs")

@@ -7,7 +7,6 @@ import warnings
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
-from urllib.parse import parse_qs, urlparse
 
 import pytest
 
@@ -15,11 +14,10 @@ from fleet.client import AsyncFleet, BadRequest, Forbidden, HubWarning, LogLine,
 from fleet.client.following import _Log
 from fleet.client.jobvalues import Pod
 from tests.cli.hub import Up, until
-from tests.cli.test_whatif import job
-from tests.client.conftest import Face, faces
-from tests.client.faulty import Asked, Said, faulty, refusal
-from tests.client.test_faults import BOTH
-from tests.client.test_watching import _answers
+from tests.cli.manifests import job
+from tests.client.conftest import BOTH, Face, faces, is_ready
+from tests.client.faulty import Said, faulty, refusal
+from tests.client.scripts import at, pod, scripted
 from tests.controllers.fastloop import eventually
 
 PODS = "/apis/cluster.karmada.io/v1alpha1/clusters/cfa/proxy/api/v1/namespaces/default/pods"
@@ -108,7 +106,7 @@ async def test_a_followed_log_goes_on_after_a_restart_of_the_hub_without_repeati
         killed = up.child("api")
         killed.kill()
         killed.wait(30)
-        until("another API process answers", lambda: _answers(up))
+        until("another API process answers", lambda: is_ready(up))
 
     name, seen = f"restarted-{which}", asyncio.Queue[str]()
     async for face in faces(which, data_dir=up.folder):
@@ -123,31 +121,6 @@ async def test_a_followed_log_goes_on_after_a_restart_of_the_hub_without_repeati
             await face.call("cancel", name)
             await following
     assert seen.empty()
-
-
-def scripted(pods: list[dict[str, Any]], log: Any, states: list[str]) -> Any:
-    """A hub with a job `j`: its pods, what `log` answers for a pod, and its states, of which the last one stays."""
-    job = {"namespace": "n", "kind": "Job", "name": "j", "uid": "1", "object": "/x/j", "pods": len(pods)}
-
-    def answer(asked: Asked) -> Said:
-        parsed = urlparse(asked.path)
-        query = {name: values[-1] for name, values in parse_qs(parsed.query).items()}
-        if parsed.path == "/x/j/pods":
-            return Said(200, {"items": pods, "silent": {}})
-        if parsed.path == "/x/j/log":
-            found: Said = log(query)
-            return found
-        return Said(200, {**job, "state": states.pop(0) if len(states) > 1 else states[0]})
-
-    return answer
-
-
-def pod(name: str, rank: int, phase: str = "Running") -> dict[str, Any]:
-    return {"name": name, "uid": f"uid-{name}", "member": "m", "role": "worker", "rank": rank, "phase": phase}
-
-
-def at(second: int, text: str) -> str:
-    return f"2026-01-01T00:00:{second:02}.500000000Z {text}\n"
 
 
 @BOTH

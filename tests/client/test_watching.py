@@ -11,15 +11,12 @@ from urllib.parse import parse_qs, urlparse
 
 import pytest
 
-from fleet.cli.failure import Failure
 from fleet.client import AsyncFleet, Fleet, Forbidden
 from fleet.client.watching import RENEW_S
 from tests.cli.hub import Up, until
-from tests.client.conftest import Face, faces
+from tests.client.conftest import BOTH, Face, faces, is_ready
 from tests.client.faulty import Asked, Said, faulty, refusal
-from tests.client.test_faults import BOTH, KINDS
-
-LOST = refusal(410, "Expired", "too old resource version")
+from tests.client.scripts import KINDS, LOST
 
 
 @pytest.fixture(autouse=True)
@@ -109,7 +106,7 @@ async def test_a_hub_that_restarts_loses_no_change(up: Up) -> None:
         killed = up.child("api")
         killed.kill()
         killed.wait(30)
-        until("another API process answers", lambda: _answers(up))
+        until("another API process answers", lambda: is_ready(up))
         up.hub.put_object(maps, {"metadata": {"name": "after", "labels": {"watched": "map"}}})
         up.hub.request("DELETE", f"{maps}/before")
 
@@ -126,10 +123,3 @@ async def test_a_hub_that_restarts_loses_no_change(up: Up) -> None:
         assert restarting is not None
         await restarting
     assert seen == [("ADDED", "before"), ("ADDED", "after"), ("DELETED", "before")]
-
-
-def _answers(up: Up) -> bool:
-    try:
-        return bool(up.hub.request("GET", "/readyz").ok)
-    except Failure:
-        return False

@@ -25,8 +25,8 @@ import yaml
 from fleet.amc.get import CLUSTERS, proxy
 from fleet.cli.hub import connect
 from fleet.hub import pki
+from tests.cli.agent import agent, pull, simulated
 from tests.cli.hub import Up, fleet, until
-from tests.cli.test_agent import agent, pull, simulated
 from tests.console.browser import WALKTHROUGH
 from tests.console.scene import EXPORTERS
 from tests.monitoring.test_rules import DEPLOY, ROOT

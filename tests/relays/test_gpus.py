@@ -12,12 +12,11 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from fleet.amc.get import proxy
 from fleet.cli.failure import Failure
+from tests.cli.amc_objects import job as pytorchjob
 from tests.cli.hub import Up, until
-from tests.cli.test_amc import job as pytorchjob
-from tests.cli.test_drain import QUOTA
-from tests.cli.test_metrics import admin, ask
-from tests.cli.test_shells import run
-from tests.cli.test_whatif import policy, written
+from tests.cli.manifests import QUOTA, policy, written
+from tests.cli.metrics import admin, ask
+from tests.cli.shells import run
 
 pytestmark = pytest.mark.xdist_group("gpus")
 CLUSTER = "/apis/cluster.karmada.io/v1alpha1/clusters/cfa"
