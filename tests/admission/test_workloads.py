@@ -13,7 +13,7 @@ from fleet.admission import untaken
 from fleet.admission.workloads import carries_pods, known
 from tests.admission.conftest import USER, Body, Hub
 from tests.admission.policies import JOBS, MAPS, gang, policy
-from tests.controllers.bind.test_untaken import RAY, pod, rayjob
+from tests.controllers.bind.rayservice import RAY, pod, rayjob
 from tests.controllers.world import cluster, cluster_policy, pytorchjob, tree
 
 TEMPLATE = {"spec": {"containers": [{"name": "c"}]}}

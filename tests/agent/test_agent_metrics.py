@@ -15,8 +15,8 @@ from fleet.cli.failure import Failure
 from fleet.hub.agentmetrics import OneToken, registry_of
 from fleet.hub.exposition import Exposition
 from tests.agent.world import agent_hub, connection, member, running
-from tests.controllers.runtime.test_metric_names import faults
-from tests.controllers.runtime.test_metrics import assert_told, listed_metrics
+from tests.controllers.runtime.metric_names import faults
+from tests.controllers.runtime.metrics_page import assert_told, listed_metrics
 from tests.members.conftest import eventually
 from tests.testbed.pki import make_pki
 

@@ -22,7 +22,7 @@ from fleet.core.snapshot import Snapshot
 from fleet.hub import pki
 from fleet.hub.exposition import Exposition
 from tests.cli.hub import until
-from tests.controllers.decide.test_reclaiming import QUICK, job, leaves
+from tests.controllers.decide.reclaims import QUICK, job, leaves
 from tests.controllers.fastloop import eventually
 from tests.controllers.world import World, hub, member, policy
 from tests.monitoring.watch import WITHIN_S, Watch

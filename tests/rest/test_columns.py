@@ -10,7 +10,7 @@ import pytest
 
 from fleet.controllers.decide import queueitems
 from fleet.values.untyped import mapping
-from tests.controllers.bind.test_policies import everywhere
+from tests.controllers.bind.policies import everywhere
 from tests.controllers.fastloop import eventually
 from tests.controllers.world import member, policy, pytorchjob, tree
 from tests.rest.rest import Rest, rest

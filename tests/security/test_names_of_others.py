@@ -6,7 +6,7 @@ import pytest
 
 from fleet.controllers.runtime.hub import ControllerConfig
 from fleet.core.model.reason import Code, Reason, named_to
-from tests.controllers.decide.test_reclaiming import borrowed, job, leaves, leaving
+from tests.controllers.decide.reclaims import borrowed, job, leaves, leaving
 from tests.controllers.world import eventually, hub, member, policy
 
 SECRET = "topsecret-merger"

@@ -9,8 +9,8 @@ from prometheus_client import CollectorRegistry, generate_latest
 from api.store.link import Link
 from api.store.metrics import StoreMetrics
 from tests.api.store.world import PostgresWorld, must, put
-from tests.controllers.runtime.test_metric_names import faults
-from tests.controllers.runtime.test_metrics import assert_told, listed_metrics, stated_rows
+from tests.controllers.runtime.metric_names import faults
+from tests.controllers.runtime.metrics_page import assert_told, listed_metrics, stated_rows
 
 
 async def test_figures_follow_what_the_process_commits_and_the_page_lists_them(postgres: PostgresWorld) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from fleet.bindings.ownerless import is_ownerless
 from fleet.values.ports import Body
 from tests.controllers.fastloop import eventually, settle
-from tests.controllers.history.test_finished import finishing
+from tests.controllers.history.expiry import finishing
 from tests.controllers.world import ALICE, World, hub, member, policy, pytorchjob, tree
 
 

@@ -8,17 +8,9 @@ import pytest
 
 from fleet.values.ports import Body, Key, Put
 from fleet.wellknown import POLICY
+from tests.controllers.bind.policies import everywhere
 from tests.controllers.fastloop import eventually, settle
 from tests.controllers.world import cluster, hub, member, passing, policy, pytorchjob, tree
-
-
-def everywhere(kind: str, api_version: str = "v1", **spec: Any) -> Body:
-    return {
-        "apiVersion": f"{POLICY}/v1alpha1",
-        "kind": "ClusterPropagationPolicy",
-        "metadata": {"name": f"all-{kind.lower()}"},
-        "spec": {"resourceSelectors": [{"apiVersion": api_version, "kind": kind}], "placement": {}, **spec},
-    }
 
 
 def to(*names: str) -> dict[str, Any]:

@@ -3,59 +3,22 @@
 from __future__ import annotations
 
 import copy
-from typing import Any
 
 import pytest
 
-from api.engine.patch import JSON, MERGE
+from api.engine.patch import MERGE
 from api.engine.status import StatusError
 from fleet.admission import rules
 from fleet.controllers.runtime.hub import ControllerConfig
 from fleet.core.model.member import Taint
-from fleet.values.ports import Body
 from fleet.values.times import seconds
 from fleet.wellknown import ANNOTATION_CHECKS_TIMEOUT
+from tests.controllers.decide.checks import answer, asks, reserves, states, status
 from tests.controllers.fastloop import eventually, settle
-from tests.controllers.world import ALICE, World, hub, member, policy, pytorchjob, tree
+from tests.controllers.world import ALICE, hub, member, policy, pytorchjob, tree
 
 TEXT = "Reserved resources success, waiting admission checks to be ready"
 UNIT = "one-pytorchjob-rb-qu"
-
-
-async def asks(world: World, *checks: Any, leaf: str = "root/child-2", **annotations: str) -> None:
-    """The leaf's queue asks these checks: names, or entries with a labelSelector."""
-    await eventually(lambda: leaf in world.queues())
-    asked = [{"name": check} if isinstance(check, str) else check for check in checks]
-
-    def change(queue: Body) -> None:
-        queue["spec"]["admissionChecks"] = asked
-        queue["metadata"]["annotations"].update(annotations)
-
-    await world.edit("Queue", world.queues()[leaf], change, namespace="kube-queue")
-
-
-async def reserves(world: World, *checks: Any, **annotations: str) -> None:
-    """Job `one` is Reserved in a queue that asks these checks."""
-    await world.apply(tree(max_jobs=1), policy(queue=True))
-    await asks(world, *checks, **annotations)
-    await world.apply(pytorchjob("one"))
-    await eventually(lambda: world.phase("one") == "Reserved")
-
-
-async def answer(world: World, state: str, *, job: str = "one", index: int = 0, message: str = "") -> None:
-    """As `kubectl patch --subresource=status --type json` does."""
-    kind = world.registry.need("scheduling.x-k8s.io", "queueunits")
-    at = f"/status/admissionChecks/{index}"
-    patch = [{"op": "replace", "path": f"{at}/{k}", "value": v} for k, v in (("state", state), ("message", message))]
-    await world.objects.patch(kind, "default", f"{job}-pytorchjob-rb-qu", patch, JSON, ALICE, "status")
-
-
-def status(world: World, job: str = "one") -> Body:
-    return dict((world.unit(job) or {}).get("status") or {})
-
-
-def states(world: World, job: str = "one") -> list[tuple[str, str]]:
-    return [(check["name"], check["state"]) for check in status(world, job).get("admissionChecks") or ()]
 
 
 async def test_a_job_with_quota_and_room_is_reserved_and_starts_when_all_checks_are_ready() -> None:

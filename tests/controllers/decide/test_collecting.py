@@ -7,7 +7,7 @@ from typing import Any
 
 from fleet.controllers.runtime.hub import ControllerConfig
 from fleet.values.ports import Body
-from tests.controllers.decide.test_reclaiming import job, leaves
+from tests.controllers.decide.reclaims import job, leaves
 from tests.controllers.fastloop import eventually, settle
 from tests.controllers.world import World, hub, member, policy, pytorchjob
 

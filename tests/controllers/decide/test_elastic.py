@@ -17,13 +17,12 @@ from fleet.core.notation.codec import decode_snapshot
 from fleet.core.snapshot import Snapshot
 from fleet.values.ports import Body
 from fleet.wellknown import RESIZED
-from tests.controllers.decide.test_admission_checks import answer, asks
+from tests.controllers.decide.checks import answer, asks
+from tests.controllers.decide.elastic import GPU, elastic, has, sent
 from tests.controllers.fakemember import FakeMember
 from tests.controllers.fastloop import eventually, settle
 from tests.controllers.world import World, member, policy, pytorchjob, tree
 from tests.controllers.world import hub as running_hub
-
-GPU = "nvidia.com/gpu"
 
 
 @asynccontextmanager
@@ -33,25 +32,6 @@ async def queued(*members: FakeMember, max_gpus: int = 100, **how: Any) -> Async
         quota["spec"]["root"]["children"][0]["max"][GPU] = max_gpus
         await world.apply(quota, policy(queue=True))
         yield world
-
-
-def elastic(name: str, workers: int, least: int, **how: Any) -> Body:
-    body = pytorchjob(name, workers=workers, **how)
-    del body["spec"]["pytorchReplicaSpecs"]["Master"]
-    body["spec"]["elasticPolicy"] = {"minReplicas": least, "maxReplicas": workers}
-    return body
-
-
-def has(world: World, name: str) -> tuple[int, int]:
-    """The workers that it has, and that it asks for."""
-    spec = (world.binding(name) or {})["spec"]
-    count = {c["name"]: c["replicas"] for c in spec["components"]}["worker"]
-    return count, {c["name"]: c["replicas"] for c in spec.get("wantedComponents") or spec["components"]}["worker"]
-
-
-def sent(world: World, name: str) -> int:
-    copy_ = world.members.job(world.placed(name), "default", name) or {}
-    return int(copy_["spec"]["pytorchReplicaSpecs"]["Worker"]["replicas"])
 
 
 def why(world: World, name: str) -> Body:

@@ -14,12 +14,11 @@ from fleet.controllers.runtime.hub import ControllerConfig
 from fleet.kinds import interpreter_of
 from fleet.values.ports import Body
 from fleet.wellknown import KUBEFLOW, RESIZED
-from tests.controllers.decide.test_elastic import GPU
-from tests.controllers.decide.test_reclaiming import job, leaves, leaving
-from tests.controllers.decide.test_shrinking import drop
+from tests.controllers.decide.elastic import GPU, drop
+from tests.controllers.decide.reclaims import job, leaves, leaving
 from tests.controllers.fakemember import FakeMember
 from tests.controllers.fastloop import eventually, settle
-from tests.controllers.world import World, member, policy, pytorchjob, tree
+from tests.controllers.world import World, crd, member, policy, pytorchjob, tree
 from tests.controllers.world import hub as running_hub
 from tests.kinds.bodies import pods
 
@@ -31,29 +30,6 @@ KINDS = {
     "Deployment": ("apps", "v1", "deployments", "main"),
 }
 QUICK = ControllerConfig(protection_s=30.0, claim_s=120.0)
-
-
-def crd(group: str, version: str, kind: str, plural: str) -> Body:
-    schema = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
-    return {
-        "apiVersion": "apiextensions.k8s.io/v1",
-        "kind": "CustomResourceDefinition",
-        "metadata": {"name": f"{plural}.{group}"},
-        "spec": {
-            "group": group,
-            "scope": "Namespaced",
-            "names": {"plural": plural, "kind": kind},
-            "versions": [
-                {
-                    "name": version,
-                    "served": True,
-                    "storage": True,
-                    "schema": {"openAPIV3Schema": schema},
-                    "subresources": {"status": {}},
-                }
-            ],
-        },
-    }
 
 
 @asynccontextmanager

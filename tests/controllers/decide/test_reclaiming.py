@@ -12,48 +12,15 @@ from fleet.controllers.decide.commit import PlanCommitter
 from fleet.controllers.decide.snapshot import SnapshotBuilder
 from fleet.controllers.fields.evict import evict
 from fleet.controllers.runtime.events import EventRecorder
-from fleet.controllers.runtime.hub import ControllerConfig
 from fleet.core.decide import decide
 from fleet.core.model.leaving import vacated
 from fleet.core.model.unit import Phase
 from fleet.core.snapshot import Config
-from fleet.values.ports import Body
 from fleet.values.times import rfc3339
 from fleet.wellknown import ANNOTATION_CHECKPOINT, ANNOTATION_ENQUEUED
+from tests.controllers.decide.reclaims import QUICK, borrowed, job, leaving
 from tests.controllers.fastloop import EPOCH, eventually, settle
-from tests.controllers.world import World, hub, member, policy, pytorchjob, tree
-
-QUICK = ControllerConfig(protection_s=30.0, claim_s=120.0)
-
-
-def leaves(total: int, **promised: int) -> Body:
-    """A tree over `total` GPUs whose leaves are promised so many of them."""
-    body, room = tree(), {"nvidia.com/gpu": total}
-    children = [
-        {"name": name, "min": {"nvidia.com/gpu": gpus}, "namespaces": [f"of-{name}"]} for name, gpus in promised.items()
-    ]
-    body["spec"]["root"] = {"name": "root", "max": room, "min": room, "children": children}
-    return body
-
-
-def job(name: str, leaf: str, *, gpus: int = 8, workers: int = 1) -> Body:
-    body = pytorchjob(name, workers=workers, gpus=gpus)
-    body["metadata"]["labels"] = {"quota.scheduling.alibabacloud.com/name": leaf}
-    return body
-
-
-async def borrowed(world: World, *names: str, owned: int = 16) -> None:
-    """Gangs of 16 GPUs run, each in the leaf that its name begins with: all there is, `owned` of it leaf b's."""
-    total = 16 * len(world.members.by_name)
-    await world.apply(leaves(total, a=0, b=owned, c=0), policy(queue=True), *(job(name, name[0]) for name in names))
-    for name in names:
-        await world.running(name)
-
-
-def leaving(world: World) -> list[str]:
-    return [
-        body["metadata"]["name"] for body in world.all("ResourceBinding") if body["spec"].get("gracefulEvictionTasks")
-    ]
+from tests.controllers.world import World, hub, member
 
 
 def claim(world: World, name: str) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from fleet.controllers.decide.commit import PlanCommitter
 from fleet.controllers.decide.snapshot import Picture, SnapshotBuilder
 from fleet.core.model.plan import Placement
 from fleet.core.model.unit import Unit
-from tests.controllers.decide.test_admission_checks import answer, reserves
+from tests.controllers.decide.checks import answer, reserves
 from tests.controllers.world import World, hub, member, policy, pytorchjob
 
 UNTIL = 2_000_000_000.0

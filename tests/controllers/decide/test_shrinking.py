@@ -7,8 +7,8 @@ import pytest
 from fleet.controllers.runtime.hub import ControllerConfig
 from fleet.values.ports import Body
 from fleet.wellknown import RESIZED
-from tests.controllers.decide.test_elastic import elastic, has, sent
-from tests.controllers.decide.test_reclaiming import job, leaves, leaving
+from tests.controllers.decide.elastic import drop, elastic, has, sent
+from tests.controllers.decide.reclaims import job, leaves, leaving
 from tests.controllers.fastloop import eventually, settle
 from tests.controllers.world import World, hub, member, policy
 
@@ -22,15 +22,6 @@ async def borrows(world: World, name: str, least: int, workers: int = 8) -> None
     body["metadata"]["labels"] = {"quota.scheduling.alibabacloud.com/name": "a"}
     await world.apply(leaves(16, a=0, b=16), policy(queue=True), body)
     await world.running(name)
-
-
-def drop(world: World, name: str, *numbers: int, component: str = "worker") -> None:
-    """The job's operator has taken away these pods."""
-    pods = world.members.by_name["cfa"].pods
-    names = {f"{name}-{component}-{number}" for number in numbers}
-    for uid in [uid for uid, pod in pods.items() if pod.name in names]:
-        del pods[uid]
-    world.members._tell("cfa", "pod", world.members.job("cfa", "default", name) or {})
 
 
 async def test_an_elastic_job_gives_up_its_newest_replicas_in_place_of_being_evicted() -> None:

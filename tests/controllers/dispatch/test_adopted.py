@@ -14,8 +14,8 @@ from fleet.kinds.gangs import BY_NAME, marked
 from fleet.kinds.gates import gated
 from fleet.kinds.topology import within
 from fleet.wellknown import ANNOTATION_JOB, LABEL_BINDING, LABEL_HUB
-from tests.controllers.decide.test_admission_checks import answer, reserves
-from tests.controllers.dispatch.test_restored import CONFIG, RECORD, backup, names, record, restore, went_back
+from tests.controllers.decide.checks import answer, reserves
+from tests.controllers.dispatch.backup import CONFIG, RECORD, backup, names, record, restore, went_back
 from tests.controllers.fakes import FakeMember
 from tests.controllers.fastloop import eventually, settle
 from tests.controllers.world import World, cluster_policy, hub, member, policy, pytorchjob, tree

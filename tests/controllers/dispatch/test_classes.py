@@ -2,27 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 
 from fleet.controllers.dispatch.manifests import users_of
 from fleet.core.model.reason import Code
 from fleet.members.members import Did, Outcome
-from fleet.values.ports import Body, Key
+from fleet.values.ports import Body
+from tests.controllers.dispatch.priority_classes import high, there
 from tests.controllers.fastloop import eventually, settle
-from tests.controllers.world import World, hub, member, policy, pytorchjob
-
-HIGH = Key("scheduling.k8s.io", "priorityclasses", "", "high")
-
-
-def high(value: int = 10, name: str = "high", **fields: Any) -> Body:
-    meta = {"name": name}
-    return {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": meta, "value": value, **fields}
-
-
-def there(world: World, key: Key = HIGH) -> Body | None:
-    return world.members.by_name["cfa"].objects.get(key)
+from tests.controllers.world import hub, member, policy, pytorchjob
 
 
 async def test_a_class_goes_before_the_first_job_that_names_it_and_leaves_with_the_last() -> None:

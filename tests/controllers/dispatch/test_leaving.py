@@ -2,21 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from fleet.controllers.dispatch.manifests import users_of
 from fleet.values.ports import Key
 from fleet.wellknown import LABEL_CODE
+from tests.controllers.dispatch.configmaps import configmap, with_config
 from tests.controllers.fastloop import eventually, settle
 from tests.controllers.world import cluster, hub, member, policy, pytorchjob, tree
-
-
-def configmap(name: str, **data: str) -> dict[str, Any]:
-    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name, "namespace": "default"}, "data": data}
-
-
-def with_config(name: str, config: str, **how: Any) -> dict[str, Any]:
-    return pytorchjob(name, volumes=[{"name": "c", "configMap": {"name": config}}], **how)
 
 
 async def test_deleted_while_it_waits() -> None:

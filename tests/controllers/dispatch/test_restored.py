@@ -5,33 +5,13 @@ from __future__ import annotations
 import orjson
 import pytest
 
-from fleet.controllers.runtime.hub import ControllerConfig
 from fleet.controllers.runtime.terms import Stamp, end_term, ended, entries_of, undone
-from fleet.values.ports import Body, Expired, Stored
+from fleet.values.ports import Expired
 from fleet.wellknown import ANNOTATION_SENT, LABEL_BINDING, LABEL_HUB
+from tests.controllers.dispatch.backup import CONFIG, RECORD, backup, names, record, restore, went_back
 from tests.controllers.fakemember import FakeMember, key_of
 from tests.controllers.fastloop import eventually, settle
 from tests.controllers.world import World, hub, member, policy, pytorchjob
-
-CONFIG = ControllerConfig(sweep_s=5.0)
-RECORD = "unknown-copies-cfa"
-
-
-def backup(world: World) -> tuple[int, list[Stored]]:
-    return world.store._view.revision, world.store._view.everything()
-
-
-def restore(world: World, copy: tuple[int, list[Stored]]) -> None:
-    world.store._view.reset(*copy)
-
-
-def names(one: FakeMember) -> set[str]:
-    return {key.name for key in one.objects}
-
-
-def record(world: World) -> list[Body]:
-    found = world.see("ConfigMap", RECORD, "fleet-system")
-    return orjson.loads(found["data"]["copies"]) if found is not None else []
 
 
 async def order(world: World, *uids: str) -> None:
@@ -45,20 +25,6 @@ def orphan(one: FakeMember, name: str, **annotations: str) -> None:
     meta = {"name": name, "namespace": "default", "uid": name, "labels": labels, "annotations": annotations}
     body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": meta, "data": {}}
     one.objects[key_of(body)] = body
-
-
-async def went_back(world: World) -> Body:
-    """Job a runs; the database is copied; job b runs; the database is put back. Returns the copy of b."""
-    await world.apply(policy(), pytorchjob("a"))
-    await world.running("a")
-    old = backup(world)
-    await world.apply(pytorchjob("b"))
-    await world.running("b")
-    await world.kill()
-    restore(world, old)
-    world.start()
-    one = world.members.by_name["cfa"]
-    return next(body for key, body in one.objects.items() if key.name == "b")
 
 
 def test_a_restore_ends_the_newest_term_exactly_at_the_backup() -> None:

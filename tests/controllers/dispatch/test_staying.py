@@ -7,7 +7,7 @@ from typing import Any
 
 from fleet.values.ports import Key
 from fleet.wellknown import ANNOTATION_FORCE_DELETE
-from tests.controllers.dispatch.test_leaving import configmap, with_config
+from tests.controllers.dispatch.configmaps import configmap, with_config
 from tests.controllers.fastloop import eventually, settle
 from tests.controllers.world import World, hub, member, policy, pytorchjob, tree
 

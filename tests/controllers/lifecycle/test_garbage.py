@@ -12,7 +12,7 @@ from api.store.memory import MemoryStore
 from fleet.admission.filling import filled
 from fleet.admission.kindfiles import load_kinds
 from tests.controllers.fastloop import LoopClock, eventually
-from tests.controllers.lifecycle.test_namespaces import OPTIONS
+from tests.controllers.lifecycle.options import OPTIONS
 from tests.controllers.world import CountingIds
 
 RING = ("one", "two", "three")

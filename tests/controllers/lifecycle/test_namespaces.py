@@ -10,14 +10,13 @@ from typing import Any
 from api.engine.registry import Registry
 from api.lifecycle.namespaces import Namespaces
 from api.objects.objects import Objects
-from api.objects.writing import Options, User
 from api.store.memory import MemoryStore
 from fleet.admission.filling import filled
 from fleet.admission.kindfiles import load_kinds
 from tests.controllers.fastloop import LoopClock, eventually
+from tests.controllers.lifecycle.options import OPTIONS
 from tests.controllers.world import CountingIds
 
-OPTIONS = Options(user=User("controllers", ("system:masters",)), manager="controllers")
 NAME = "kube-root-ca.crt"
 
 

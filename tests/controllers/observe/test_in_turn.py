@@ -8,10 +8,9 @@ from contextlib import asynccontextmanager
 from api.engine.crd import kind_of
 from api.objects.definitions import definitions
 from fleet.values.ports import Body
-from tests.controllers.decide.test_elastic_kinds import crd
 from tests.controllers.fakemember import FakeMember
 from tests.controllers.fastloop import eventually, settle
-from tests.controllers.world import World, member, policy
+from tests.controllers.world import World, crd, member, policy
 from tests.controllers.world import hub as running_hub
 from tests.kinds.bodies import pods
 

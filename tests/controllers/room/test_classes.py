@@ -8,10 +8,10 @@ import pytest
 
 from fleet.members.members import Did, Outcome
 from fleet.values.ports import Body
-from tests.controllers.decide.test_admission_checks import answer, asks
-from tests.controllers.dispatch.test_classes import HIGH, high, there
+from tests.controllers.decide.checks import answer, asks
+from tests.controllers.dispatch.priority_classes import HIGH, high, there
 from tests.controllers.fastloop import eventually
-from tests.controllers.room.test_room import enable, placeholders
+from tests.controllers.room.placeholders import enable, placeholders
 from tests.controllers.world import World, hub, member, policy, pytorchjob, tree
 
 

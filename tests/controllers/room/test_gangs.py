@@ -7,9 +7,9 @@ from typing import Any
 from api.engine.patch import MERGE
 from fleet.kinds import interpreter_of
 from fleet.values.ports import Body
-from tests.controllers.decide.test_admission_checks import states
+from tests.controllers.decide.checks import states
 from tests.controllers.fastloop import eventually, settle
-from tests.controllers.room.test_room import ROOM, enable, placeholders
+from tests.controllers.room.placeholders import ROOM, enable, placeholders
 from tests.controllers.world import ALICE, World, hub, member, policy, pytorchjob, tree
 
 VOLCANO = ("scheduling.volcano.sh/v1beta1", "PodGroup", "podgroups")

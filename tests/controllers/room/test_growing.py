@@ -6,10 +6,10 @@ from fleet.bindings.nomination import nomination_of
 from fleet.controllers.runtime.hub import ControllerConfig
 from fleet.core.model.amounts import Amounts
 from fleet.core.model.member import Pool
-from tests.controllers.decide.test_admission_checks import status
+from tests.controllers.decide.checks import status
 from tests.controllers.fakemember import FakeMember
 from tests.controllers.fastloop import eventually, settle
-from tests.controllers.room.test_room import enable, placeholders, rival, submit
+from tests.controllers.room.placeholders import enable, placeholders, rival, submit
 from tests.controllers.world import GIB, World, hub, member, nodes, policy, pytorchjob, tree
 
 FAST = ControllerConfig(room_held_s=5.0, nodes_added_s=120.0)

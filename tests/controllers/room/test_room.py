@@ -9,25 +9,13 @@ from api.engine.patch import MERGE
 from fleet.controllers.runtime.hub import ControllerConfig
 from fleet.core.model.pod import PodView
 from fleet.members.members import Did, Outcome
-from tests.controllers.decide.test_admission_checks import answer, asks, states, status
+from tests.controllers.decide.checks import answer, asks, states, status
 from tests.controllers.fakemember import FakeMember
 from tests.controllers.fastloop import eventually, settle
+from tests.controllers.room.placeholders import ROOM, enable, placeholders, rival, submit
 from tests.controllers.world import ALICE, World, hub, member, policy, pytorchjob, tree
 
-ROOM = "fleet.io/room"
 FAST = ControllerConfig(room_held_s=5.0)
-
-
-async def enable(world: World, *names: str, **spec: Any) -> None:
-    for name in names:
-        await world.edit("Cluster", name, lambda body: body["spec"].update(enableReservation=True, **spec))
-
-
-async def submit(world: World, *names: str, **job: Any) -> None:
-    """The walk-through's tree and policy, reservation enabled in these members, and job `one`."""
-    await enable(world, *names)
-    await world.apply(tree(max_jobs=5), policy(queue=True))
-    await world.apply(pytorchjob("one", **job))
 
 
 async def held(world: World) -> FakeMember:
@@ -41,18 +29,8 @@ async def held(world: World) -> FakeMember:
     return cfa
 
 
-def placeholders(one: FakeMember) -> list[PodView]:
-    return [pod for pod in one.pods.values() if pod.placeholder]
-
-
 def working(one: FakeMember) -> list[PodView]:
     return [pod for pod in one.pods.values() if not pod.placeholder]
-
-
-def rival(one: FakeMember, node: str, gpus: int) -> None:
-    """A foreign pod there, which the hub has not seen yet."""
-    room = one.nodes[node]
-    one.nodes[node] = room.minus(type(room).of({"nvidia.com/gpu": gpus}))
 
 
 async def test_a_gang_is_reserved_until_each_of_its_pods_has_a_place_and_gets_these_places() -> None:

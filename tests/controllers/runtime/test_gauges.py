@@ -13,7 +13,7 @@ from fleet.members.nodes import Nodes, read_node
 from fleet.values.bounded import Bounded
 from tests.builders import GIB, GPU, MemberBuilder, amounts, member, snapshot, tree, unit
 from tests.controllers.runtime.large import large_fleet
-from tests.controllers.runtime.test_metrics import PAGE, stated_rows
+from tests.controllers.runtime.metrics_page import PAGE, stated_rows
 
 H100 = {"nvidia.com/gpu.product": "H100"}
 Rows = dict[tuple[str, ...], float]

@@ -6,7 +6,7 @@ from typing import Any
 
 from fleet.values.ports import Body
 from fleet.wellknown import ANNOTATION_MOVE
-from tests.controllers.decide.test_admission_checks import answer, reserves, status
+from tests.controllers.decide.checks import answer, reserves, status
 from tests.controllers.fastloop import eventually, settle
 from tests.controllers.world import World, hub, member, policy, pytorchjob, tree
 

@@ -14,7 +14,7 @@ from api.engine.patch import APPLY, MERGE
 from api.engine.status import StatusError
 from fleet.admission import rules
 from fleet.values.ports import Body
-from tests.controllers.decide.test_admission_checks import asks
+from tests.controllers.decide.checks import asks
 from tests.controllers.fastloop import eventually, settle
 from tests.controllers.world import ALICE, World, hub, member, policy, pytorchjob, tree
 
