@@ -296,24 +296,6 @@ def cluster(name: str, labels: dict[str, str] | None = None, **spec: Any) -> Bod
     }
 
 
-@contextlib.asynccontextmanager
-async def hub(*members: FakeMember, config: ControllerConfig | None = None, start: bool = True) -> AsyncIterator[World]:
-    """A world with its namespaces and Clusters, and the controllers running."""
-    world = World(*members, config=config)
-    for name in ("default", "team-b", TREE_NAMESPACE, QUEUE_NAMESPACE, "fleet-system"):
-        await world.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
-    for one in members:
-        await world.apply(cluster(one.name))
-    if start:
-        world.start()
-    try:
-        yield world
-    finally:
-        await world.kill()
-        for task in list(world.members.tasks):
-            task.cancel()
-
-
 def crd(group: str, version: str, kind: str, plural: str) -> Body:
     schema = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
     return {
@@ -335,3 +317,21 @@ def crd(group: str, version: str, kind: str, plural: str) -> Body:
             ],
         },
     }
+
+
+@contextlib.asynccontextmanager
+async def hub(*members: FakeMember, config: ControllerConfig | None = None, start: bool = True) -> AsyncIterator[World]:
+    """A world with its namespaces and Clusters, and the controllers running."""
+    world = World(*members, config=config)
+    for name in ("default", "team-b", TREE_NAMESPACE, QUEUE_NAMESPACE, "fleet-system"):
+        await world.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
+    for one in members:
+        await world.apply(cluster(one.name))
+    if start:
+        world.start()
+    try:
+        yield world
+    finally:
+        await world.kill()
+        for task in list(world.members.tasks):
+            task.cancel()
