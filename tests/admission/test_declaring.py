@@ -15,7 +15,7 @@ from fleet.kinds import INTERPRETERS
 from fleet.wellknown import FINALIZER_BINDING
 from tests.admission.conftest import THE_HUB, Body, Hub
 from tests.admission.policies import gang, policy
-from tests.simulate.test_declared_lives import DECLARED, JOBS, SERVED, WIDGET, crd, job, widget
+from tests.simulate.declarations import DECLARED, JOBS, SERVED, WIDGET, crd, job, widget
 
 
 @pytest.fixture(autouse=True)

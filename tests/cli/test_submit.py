@@ -14,7 +14,7 @@ from fleet.cli.manifests import documents
 from fleet.submission.dumps import as_written
 from tests.cli.hub import Up, fleet, refusal, until
 from tests.cli.manifests import TREE, job, policy, written
-from tests.simulate.test_declared_lives import DECLARED, WIDGET, widget
+from tests.simulate.declarations import DECLARED, WIDGET, widget
 
 JOBS = "/apis/kubeflow.org/v1/namespaces/default/pytorchjobs"
 CONFIG = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "settings"}, "data": {"a": "1"}}

@@ -13,7 +13,7 @@ from fleet.client import Fleet
 from tests.cli.hub import Up, fleet, until
 from tests.controllers.world import cluster_policy
 from tests.kinds.bodies import pods
-from tests.simulate.test_declared_lives import crd
+from tests.simulate.declarations import crd
 
 VOLCANO = "batch.volcano.sh/v1alpha1"
 PATHS = {

@@ -15,7 +15,7 @@ from fleet.cli.main import app
 from fleet.kinds import INTERPRETERS
 from tests.cli.hub import Up, fleet, refusal, until
 from tests.cli.manifests import GPU, job, policy, written
-from tests.simulate.test_declared_lives import DECLARED, widget
+from tests.simulate.declarations import DECLARED, widget
 
 CASE = {
     "version": 1,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import contextlib
 import subprocess
 from collections.abc import Iterator
@@ -13,6 +12,7 @@ import psutil
 import pytest
 import yaml
 
+from tests.e2e.agent import command_of, hide
 from tests.e2e.hub import BIN, Hub, Kubectl, World
 from tests.e2e.manifests import gang_policy, leaf, pytorchjob, quota_tree
 from tests.members.conftest import inline
@@ -70,27 +70,6 @@ def edge(real: World, tmp_path: Path) -> Iterator[Edge]:
     finally:
         edge.kill()
         assert hub.stop() == 0, hub.log()
-
-
-def hide(shown: str, kubeconfig: Path) -> str:
-    """Write the kubeconfig of a member with an address that leads nowhere; the one where its agent finds it."""
-    document = yaml.safe_load(shown)
-    cluster = document["clusters"][0]["cluster"]
-    address: str = cluster["server"].removeprefix("https://")
-    cluster.update({"server": "https://member.invalid:6443", "tls-server-name": "127.0.0.1"})
-    kubeconfig.write_text(yaml.safe_dump(document))
-    return address
-
-
-def command_of(folder: Path, address: str, program: Path = BIN / "fleet") -> list[str]:
-    """No member runs containers here: the arguments of the container in `agent.yaml`, with the Secret's files here."""
-    manifest = list(yaml.safe_load_all((folder / "agent.yaml").read_text()))
-    secret, deployment = manifest[-2], manifest[-1]
-    for key, value in secret["data"].items():
-        (folder / key).write_bytes(base64.b64decode(value))
-    (container,) = deployment["spec"]["template"]["spec"]["containers"]
-    arguments = [word.replace("/etc/fleet-agent", str(folder)) for word in container["args"]]
-    return [str(program), *arguments[: arguments.index("--health-listen")], "--api", address]
 
 
 def _pod_is_admitted(member: Kubectl, manifest: Path) -> None:

@@ -12,7 +12,7 @@ from tests.api.proxy import PROXY
 from tests.api.rbac import binding, cluster_role
 from tests.api.wait import eventually, expect_line
 from tests.relays.conftest import LINES, TEAM, World
-from tests.relays.test_streams import CLIENTS, OWN, Ended, forwards, heard, over_spdy, write_lines
+from tests.relays.streams import CLIENTS, OWN, Ended, forwards, heard, over_spdy, write_lines
 
 pytestmark = pytest.mark.xdist_group("relays")
 CFA = PROXY.replace("m1", "cfa")

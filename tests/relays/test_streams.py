@@ -4,47 +4,24 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import hashlib
 import os
 import pty
 import re
 import socket
-import subprocess
 from asyncio.subprocess import PIPE
-from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
 
-from tests.api.conftest import KUBECTLS
 from tests.api.wait import eventually, expect_line
 from tests.cli.hub import BIN, fleet
 from tests.relays.conftest import LINES, PODS, TEAM, Node, World, opened
+from tests.relays.streams import BYTES, CLIENTS, OWN, Ended, both_ways, digests, forwards, heard, over_spdy, write_lines
 
 pytestmark = pytest.mark.xdist_group("relays")
-OLDEST, OWN = next(iter(KUBECTLS.values())), list(KUBECTLS.values())[-1]
-SPDY = {"KUBECTL_REMOTE_COMMAND_WEBSOCKETS": "false", "KUBECTL_PORT_FORWARD_WEBSOCKETS": "false"}
-CLIENTS = pytest.mark.parametrize(
-    ("kubectl", "env"), [(OWN, {}), (OWN, SPDY), (OLDEST, {})], ids=["websocket", "spdy", "oldest"]
-)
-BYTES = 10 << 20
 BATCH = (("get", "jobs"), ("list", "jobs"), ("get", "jobs/pods"))
-
-
-Ended = tuple[int | None, str, str]
-TRIES = 5
-
-
-async def heard(run: Callable[[], Awaitable[Ended]], whole: Callable[[Ended], bool]) -> Ended:
-    """Run a kubectl until its end is `whole`, and return the end. kwok closes one exec over SPDY in a hundred early,
-    also without the hub: all output is missing then, or the exit status alone."""
-    for _ in range(TRIES):
-        ended = await run()
-        if whole(ended):
-            return ended
-    raise AssertionError(f"{TRIES} runs of exec were cut, the last to {ended!r:.300}")
 
 
 @CLIENTS
@@ -106,14 +83,6 @@ async def test_a_terminal_is_one(world: World) -> None:
     await eventually(lambda: len(world.relays.places) == 0 and world.pool_requests() == 0, "the relay is over")
 
 
-async def write_lines(world: World) -> None:
-    """Lines of the pod's, again and again: nothing says when kwok has begun to read."""
-    while True:
-        with world.node.log.open("a") as log:
-            log.write("2026-01-01T00:00:01.000000000Z stdout F attached\n")
-        await asyncio.sleep(0.3)
-
-
 @CLIENTS
 async def test_attach_shows_what_the_pod_prints_next(world: World, kubectl: str, env: dict[str, str]) -> None:
     await world.grant("bob", ("get", "pods"), ("create", "pods/attach"))
@@ -129,44 +98,6 @@ async def test_attach_shows_what_the_pod_prints_next(world: World, kubectl: str,
         lines = world.node.log.read_text().splitlines(keepends=True)
         world.node.log.write_text("".join(lines[: len(LINES)]))
     await eventually(lambda: len(world.relays.places) == 0 and world.pool_requests() == 0, "the relay is over")
-
-
-async def digests(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    """A server of the pod's: says the digest of the bytes that come, and sends them back."""
-    data = await reader.readexactly(BYTES)
-    writer.write(hashlib.sha256(data).digest() + data)
-    await writer.drain()
-    writer.close()
-
-
-async def both_ways(port: int) -> None:
-    """Ten megabytes there and back."""
-    data = os.urandom(BYTES)
-    reader, writer = await asyncio.open_connection("127.0.0.1", port)
-
-    async def write() -> None:
-        writer.write(data)
-        await writer.drain()
-
-    async with asyncio.timeout(120):
-        _, back = await asyncio.gather(write(), reader.readexactly(32 + BYTES))
-    assert back == hashlib.sha256(data).digest() + data
-    writer.close()
-
-
-async def forwards(world: World, process: subprocess.Popen[str]) -> None:
-    """The kubectl forwards a port to the pod: ten megabytes there and back. Ends it."""
-    server = await asyncio.start_server(digests, "127.0.0.1", world.node.port)
-    try:
-        line = await expect_line(process, "Forwarding from 127.0.0.1")
-        port = re.search(r"127\.0\.0\.1:(\d+)", line)
-        assert port is not None, line
-        await both_ways(int(port[1]))
-    finally:
-        process.kill()
-        await asyncio.to_thread(process.communicate)
-        server.close()
-        await server.wait_closed()
 
 
 @CLIENTS
@@ -192,10 +123,6 @@ async def test_pods_that_are_not_the_hubs_are_not_there(world: World, pod: str) 
         )
     assert (answer.status_code, answer.json()["reason"]) == (404, "NotFound")
     assert len(world.relays.places) == 0
-
-
-def over_spdy(*versions: str) -> list[tuple[str, str]]:
-    return [("connection", "Upgrade"), ("upgrade", "SPDY/3.1"), *(("x-stream-protocol-version", v) for v in versions)]
 
 
 async def test_other_requests_open_nothing(world: World) -> None:

@@ -20,43 +20,10 @@ from fleet.members.inventory import NodeSink, PodSink
 from fleet.members.members import Changed
 from fleet.members.nodes import Nodes
 from fleet.values.ports import Body, Key
-from fleet.wellknown import LABEL_BINDING, LABEL_COMPONENT, LABEL_HUB
 from tests.security.loops.malformed import MISSING, WRONG, changed, paths
+from tests.security.member_objects import NODE, POD
 
 QUANTITIES = ("abc", "1e999999999", "-5", "9" * 60, "1" * 200, "", " ", "0x10", "1E400")
-NODE: Body = {
-    "apiVersion": "v1",
-    "kind": "Node",
-    "metadata": {"name": "good", "uid": "n", "labels": {"zone": "a"}, "creationTimestamp": "2025-01-01T00:00:00Z"},
-    "spec": {"taints": [{"key": "gpu", "value": "yes", "effect": "NoSchedule"}], "unschedulable": False},
-    "status": {
-        "allocatable": {"cpu": "8", "memory": "64Gi", "nvidia.com/gpu": "8"},
-        "conditions": [{"type": "Ready", "status": "True"}],
-    },
-}
-POD: Body = {
-    "apiVersion": "v1",
-    "kind": "Pod",
-    "metadata": {
-        "name": "good",
-        "namespace": "default",
-        "uid": "good",
-        "creationTimestamp": "2025-01-01T00:00:00Z",
-        "labels": {LABEL_HUB: "hub", LABEL_BINDING: "b", LABEL_COMPONENT: "worker", "fleet.io/attempt": "1"},
-        "annotations": {"fleet.io/checkpoint-at": "2025-01-01T00:00:00Z"},
-    },
-    "spec": {
-        "nodeName": "good",
-        "initContainers": [{"name": "i", "resources": {"limits": {"cpu": "1"}}}],
-        "containers": [{"name": "c", "resources": {"requests": {"cpu": "1"}, "limits": {"nvidia.com/gpu": "1"}}}],
-        "overhead": {"cpu": "1m"},
-    },
-    "status": {
-        "phase": "Running",
-        "conditions": [{"type": "Ready", "status": "True"}],
-        "containerStatuses": [{"name": "c", "state": {"terminated": {"exitCode": 1, "reason": "Error"}}}],
-    },
-}
 
 
 def rubbish(body: Body) -> list[Any]:

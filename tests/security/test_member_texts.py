@@ -25,7 +25,7 @@ from fleet.members.members import Changed, Did, Outcome
 from fleet.members.nodes import read_node
 from fleet.members.texts import LINE_MAX, one_line
 from fleet.values.ports import Body, Key
-from tests.security.test_member_rubbish import NODE, POD
+from tests.security.member_objects import NODE, POD
 
 EVIL = "\x1b[2J" + "first\nsecond\u202e" * 2000
 JOBS = Served("kubeflow.org", "v1", "pytorchjobs", "PyTorchJob", True, frozenset({"list", "watch"}))

@@ -38,8 +38,8 @@ from fleet.simulate.cluster import NodeShape, SimulatedCluster, Tls
 from fleet.values.kubeconfig.document import write
 from fleet.values.ports import Body
 from tests.controllers.world import policy, pytorchjob
+from tests.simulate.declarations import DECLARED, WIDGET, widget
 from tests.simulate.faulty import FaultyServer, faulty, refusal
-from tests.simulate.test_declared_lives import DECLARED, WIDGET, widget
 from tests.simulate.whole import Whole, whole
 from tests.testbed.pki import make_pki
 

@@ -18,7 +18,7 @@ import pytest
 from tests.chaos.client import CLUSTERS, Client
 from tests.chaos.witness import Witness
 from tests.cli.hub import Up, processes_of, until
-from tests.e2e.test_agent import command_of, hide
+from tests.e2e.agent import command_of, hide
 from tests.testbed.processes import free_port
 from tests.upgrade import story
 from tests.upgrade.releases import OF_THIS_CHECKOUT, Programs, of_ref

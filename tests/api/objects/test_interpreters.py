@@ -12,7 +12,7 @@ import pytest
 from fleet.admission.interpreters import follow_interpreters
 from fleet.kinds import INTERPRETERS, interpreter_of
 from tests.admission.conftest import USER, Hub, hub
-from tests.simulate.test_declared_lives import DECLARED
+from tests.simulate.declarations import DECLARED
 
 __all__ = ["hub"]
 

@@ -11,7 +11,7 @@ from tests.controllers.fastloop import eventually
 from tests.controllers.world import member, policy, pytorchjob, tree
 from tests.rest.rest import Rest, rest
 from tests.security.loops.malformed import mutants
-from tests.security.loops.test_malformed_objects import batches, good_world, renamed, sample, write
+from tests.security.loops.world import batches, good_world, renamed, sample, write
 
 
 async def all_jobs(hub: Rest) -> list[Body]:

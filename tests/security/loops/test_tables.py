@@ -9,7 +9,7 @@ import pytest
 from tests.controllers.world import member
 from tests.rest.rest import rest
 from tests.security.loops.malformed import mutants
-from tests.security.loops.test_malformed_objects import KINDS, batches, good_world, kind_of, renamed, sample, write
+from tests.security.loops.world import KINDS, batches, good_world, kind_of, renamed, sample, write
 
 TABLE = "application/json;as=Table;g=meta.k8s.io;v=v1,application/json"
 
