@@ -1,26 +1,52 @@
-"""A copy of this checkout, for tests that build from it or change it."""
+"""The checkout that the tests lie in: its root, its files and scripts, and copies for tests that change it."""
 
 from __future__ import annotations
 
+import functools
+import importlib.util
 import shutil
 import subprocess
+import sys
 from pathlib import Path
+from types import ModuleType
 
 ROOT = Path(__file__).resolve().parents[1]
 
 
-def copy(into: Path, *, without: tuple[str, ...] = ()) -> Path:
-    """Copy what is under version control, or is new, but for the paths that begin with one of `without`."""
+def files(pattern: str = "*") -> list[Path]:
+    """The files that are under version control, or new, and that the pattern of git matches."""
     listed = subprocess.run(
-        ["git", "ls-files", "--cached", "--others", "--exclude-standard"],
+        ["git", "ls-files", "--cached", "--others", "--exclude-standard", pattern],
         cwd=ROOT,
         capture_output=True,
         text=True,
         check=True,
         timeout=60,
     )
-    for name in listed.stdout.splitlines():
-        if (ROOT / name).is_file() and not name.startswith(without):
+    return [ROOT / line for line in listed.stdout.splitlines() if (ROOT / line).is_file()]
+
+
+def pages() -> list[Path]:
+    """Every Markdown file."""
+    return files("*.md")
+
+
+def copy(into: Path, *, without: tuple[str, ...] = ()) -> Path:
+    """Copy the files but for the paths that begin with one of `without`."""
+    for file in files():
+        name = file.relative_to(ROOT)
+        if not str(name).startswith(without):
             (into / name).parent.mkdir(parents=True, exist_ok=True)
-            shutil.copyfile(ROOT / name, into / name)
+            shutil.copyfile(file, into / name)
     return into
+
+
+@functools.cache
+def script(path: str) -> ModuleType:
+    """A script of the project that belongs to no package, by its path from the root."""
+    spec = importlib.util.spec_from_file_location(path.replace("/", "_").removesuffix(".py"), ROOT / path)
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module  # dataclasses look for it
+    spec.loader.exec_module(module)
+    return module

@@ -15,8 +15,8 @@ from pathlib import Path
 import pytest
 
 from fleet.hub.demo_story import STORY
+from tests.checkout import ROOT
 from tests.cli.hub import BIN, fleet, processes_of, refusal
-from tests.docs.test_docs import ROOT
 
 pytestmark = [pytest.mark.xdist_group("demo"), pytest.mark.timeout(600)]  # one whole demo for most of them
 

@@ -14,10 +14,10 @@ from pathlib import Path
 
 import yaml
 
+from tests.checkout import ROOT
 from tests.cli.hub import BIN
 from tests.docs.not_run import BY_CHANCE, NOT_RUN
 from tests.docs.shown import QUEUE, Command, commands, missing
-from tests.docs.test_docs import ROOT
 from tests.docs.world import HOW_TO, Meanwhile, World
 from tests.testbed.build import parts
 

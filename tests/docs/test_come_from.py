@@ -12,7 +12,7 @@ import pytest
 import typer
 
 from fleet.cli.main import app
-from tests.docs.test_docs import ROOT
+from tests.checkout import ROOT
 
 PAGES = ("come-from-slurm.md", "come-from-kueue.md", "come-from-arena.md")
 CODE = re.compile(r"`([^`]+)`")

@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-import functools
-import importlib.util
 import json
 import re
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
@@ -24,8 +20,8 @@ from fleet.cli.main import app
 from fleet.core.model.reason import Code
 from fleet.core.notation.schema import schema
 from fleet.rest.models import State
+from tests.checkout import ROOT, pages, script
 
-ROOT = Path(__file__).resolve().parents[2]
 DOCS = ROOT / "docs"
 LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
 FENCE = re.compile(r"^```.*?^```", re.MULTILINE | re.DOTALL)
@@ -33,19 +29,6 @@ FENCE = re.compile(r"^```.*?^```", re.MULTILINE | re.DOTALL)
 COMMAND = re.compile(r"(?:^\$ |^|`)fleet ([a-z-]+)((?: [^`\n]*)?)", re.MULTILINE)
 AMC = re.compile(r"kubectl amc ([a-z]+)([^`\n]*)")
 NAMED_FILE = re.compile(r"\b(?:docs|examples|fleet|api|tests|deploy|migrations)/[\w./-]*\.(?:py|md|yaml|yml)\b")
-
-
-def pages() -> list[Path]:
-    """Every Markdown file under version control, and new ones."""
-    listed = subprocess.run(
-        ["git", "ls-files", "--cached", "--others", "--exclude-standard", "*.md"],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        check=True,
-        timeout=30,
-    )
-    return [ROOT / line for line in listed.stdout.splitlines() if (ROOT / line).exists()]
 
 
 def relative(path: Path) -> str:
@@ -59,17 +42,6 @@ def anchors(page: Path) -> set[str]:
         plain = re.sub(r"[^\w\- ]", "", title.replace("`", "").lower())
         found.add(plain.strip().replace(" ", "-"))
     return found
-
-
-@functools.cache
-def script(path: str) -> ModuleType:
-    """A script of the project that belongs to no package, by its path from the root."""
-    spec = importlib.util.spec_from_file_location(path.replace("/", "_").removesuffix(".py"), ROOT / path)
-    assert spec is not None and spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module  # dataclasses look for it
-    spec.loader.exec_module(module)
-    return module
 
 
 def generate() -> ModuleType:

@@ -12,12 +12,12 @@ from pathlib import Path
 
 import pytest
 
+from tests.checkout import ROOT, pages
 from tests.cli.hub import Up
 from tests.docs.not_run import ANOTHER_RUN, BY_CHANCE, NOT_RUN
 from tests.docs.page_worlds import WORLDS
 from tests.docs.reader import Reader, asked, named_by, shown
 from tests.docs.shown import commands, missing
-from tests.docs.test_docs import ROOT, pages
 from tests.docs.world import HOW_TO
 from tests.docs.worlds_of_members import ON_REAL_MEMBERS
 from tests.slow import repeated

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.docs.test_docs import ROOT
+from tests.checkout import ROOT
 
 LOADED = re.compile(r"<(?:script|link|img|iframe)\b[^>]*\b(?:src|href)=\"(?:https?:)?//[^\"]*\"")
 

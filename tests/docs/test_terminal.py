@@ -10,8 +10,8 @@ from xml.etree import ElementTree
 
 import pytest
 
+from tests.checkout import ROOT
 from tests.docs.shown import missing
-from tests.docs.test_docs import ROOT
 
 PICTURE = ROOT / "docs" / "images" / "walkthrough.svg"
 RECORD = "import pathlib, sys, docs.terminal as t; print(*t.recorded(pathlib.Path(sys.argv[1])), sep='\\n')"

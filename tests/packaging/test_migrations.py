@@ -15,8 +15,8 @@ from api import schemas
 from api.store import migrate
 from fleet.accounts import schema
 from fleet.values.release import running
+from tests.checkout import ROOT
 from tests.conftest import execute, run_apart
-from tests.docs.test_docs import ROOT
 from tests.packaging.conftest import site_of
 
 HEADS = {"store": migrate.HEAD, "accounts": schema.HEAD}

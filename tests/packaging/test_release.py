@@ -15,7 +15,7 @@ from prometheus_client import CollectorRegistry, generate_latest
 from api.buildinfo import show
 from fleet.hub.starting import place_of
 from fleet.values.release import NAME, Release, described, of, running
-from tests.docs.test_docs import ROOT
+from tests.checkout import ROOT
 
 
 def git(folder: Path, *words: str) -> str:

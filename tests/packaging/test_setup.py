@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.docs.test_docs import ROOT
+from tests.checkout import ROOT
 
 OLD = """#!/bin/sh
 exec {python} -c 'import sys; sys.version_info = (3, 10, 4); exec(sys.argv[1])' "$2"

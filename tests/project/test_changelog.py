@@ -11,7 +11,7 @@ from types import ModuleType
 import pytest
 
 from fleet.values.release import NAME, Release
-from tests.docs.test_docs import ROOT, script
+from tests.checkout import ROOT, script
 
 DAY = date(2026, 1, 2)
 

@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 from tests import checkout
+from tests.checkout import ROOT
 from tests.docs.reader import asked, shown
 from tests.docs.shown import missing
-from tests.docs.test_docs import ROOT
 
 PAGE = "../../CONTRIBUTING.md"
 NEEDED_BY_SETUP = ("pyproject.toml", "hub/pyproject.toml", "hub/requirements.txt", "requirements.lock")

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from tests.docs.test_docs import ROOT
+from tests.checkout import ROOT
 
 GITHUB = ROOT / ".github"
 PAGES = ("LICENSE", "SECURITY.md", "CODE_OF_CONDUCT.md", "CHANGELOG.md")

@@ -7,7 +7,7 @@ import json
 import tomllib
 from importlib import metadata
 
-from tests.docs.test_docs import ROOT
+from tests.checkout import ROOT
 
 TEXT = "cfc7749b96f63bd31c3c42b5c471bf756814053e847c10f3eb003417bc523d30"  # of the published text, with its appendix
 

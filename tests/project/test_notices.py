@@ -10,7 +10,7 @@ from types import ModuleType
 import pytest
 
 from fleet.console.files import FOLDER
-from tests.docs.test_docs import ROOT, script
+from tests.checkout import ROOT, script
 
 CONSOLE = ROOT / "console"
 IMPORT = re.compile(r"(?:from|import)\s*\(?\s*\"([^.\"][^\"]*)\"")

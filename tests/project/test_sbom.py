@@ -13,7 +13,7 @@ from typing import Any
 import jsonschema
 import pytest
 
-from tests.docs.test_docs import ROOT, script
+from tests.checkout import ROOT, script
 
 LOCK = ROOT / "deploy" / "requirements.lock"
 TEXT = {"type": "string", "minLength": 1}

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.checkout import ROOT
 from tests.cli.hub import BIN
-from tests.docs.test_docs import ROOT
 from tests.packaging.conftest import made
 
 ASKED = """
