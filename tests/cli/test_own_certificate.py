@@ -25,7 +25,7 @@ from fleet.hub.exposition import Exposition
 from fleet.hub.firststart import create_root, prepare
 from fleet.hub.serving import Given
 from tests.cli.hub import BIN, Up, fleet, refusal, until
-from tests.monitoring.test_bugs import Anybody
+from tests.monitoring.readers import Anybody
 
 NAME = "hub.example.com"
 

@@ -25,12 +25,12 @@ import yaml
 from fleet.amc.get import CLUSTERS, proxy
 from fleet.cli.hub import connect
 from fleet.hub import pki
+from tests.checkout import ROOT
 from tests.cli.agent import agent, pull, simulated
 from tests.cli.hub import Up, fleet, until
 from tests.console.browser import WALKTHROUGH
 from tests.console.scene import EXPORTERS
-from tests.monitoring.test_rules import DEPLOY, ROOT
-from tests.monitoring.watch import WITHIN_S, Watch
+from tests.monitoring.watch import DEPLOY, WITHIN_S, Watch
 from tests.testbed.processes import free_port
 
 RECEIVERS = 5

@@ -25,6 +25,7 @@ from tests.cli.hub import until
 from tests.controllers.decide.reclaims import QUICK, job, leaves
 from tests.controllers.fastloop import eventually
 from tests.controllers.world import World, hub, member, policy
+from tests.monitoring.readers import Anybody
 from tests.monitoring.watch import WITHIN_S, Watch
 
 pytestmark = pytest.mark.timeout(900)
@@ -42,13 +43,6 @@ def buggy(snapshot: Snapshot, **how: Any) -> Plan:
     others = (unit for unit in snapshot.units.values() if unit.phase is Phase.PLACED and unit.id not in evicted)
     more = tuple(Eviction(unit.id, unit.member or "", preemptor) for unit in others)
     return replace(plan, evictions=(*plan.evictions, *more))
-
-
-class Anybody:
-    """Whoever asks may read the metrics."""
-
-    def refusal(self, authorization: str) -> None:
-        return None
 
 
 @contextmanager

@@ -13,10 +13,10 @@ import yaml
 
 from fleet.monitoring.__main__ import DOCS, files
 from fleet.monitoring.rules import ALERTS, Alert, document
+from tests.checkout import ROOT
+from tests.monitoring.watch import DEPLOY
 from tests.testbed.prometheus import prometheus_binaries
 
-ROOT = Path(__file__).resolve().parents[2]
-DEPLOY = ROOT / "deploy" / "monitoring"
 PAGES = ROOT / "docs" / "runbooks"
 LEADER = {'fleet_leader{job="fleet-controllers",instance="a"}': "1x100"}
 LED = 'fleet_leader{job="fleet-controllers",instance="b"}'  # of a process that stands by now

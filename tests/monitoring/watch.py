@@ -19,11 +19,12 @@ from typing import Any
 
 import yaml
 
+from tests.checkout import ROOT
 from tests.cli.hub import until
-from tests.monitoring.test_rules import DEPLOY
 from tests.testbed.processes import free_port
 from tests.testbed.prometheus import prometheus_binaries
 
+DEPLOY = ROOT / "deploy" / "monitoring"
 WITHIN_S = 150.0
 
 
