@@ -26,6 +26,8 @@ from api.store.migrate import migrate
 from tests import order
 
 TEMPLATE = "fleet_template"
+# The asserts of modules that tests import say what they saw, as those of tests do.
+pytest.register_assert_rewrite(*(f"tests.{path.stem}" for path in Path(__file__).parent.iterdir()))
 
 
 def pytest_configure(config: pytest.Config) -> None:
