@@ -45,9 +45,9 @@ class RuleBudget(Budget):
 
     def lacks(self) -> bool:
         """Is nothing left? Raises TakesLong where more is left elsewhere."""
-        if self.left <= 0 and self._at_once:
+        if self.balance <= 0 and self._at_once:
             raise TakesLong
-        return self.left <= 0
+        return self.balance <= 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +116,7 @@ def _compiled(raw: Mapping[str, Any], schema: Mapping[str, Any], self_type: Type
 
 
 def _program(
-    text: str, names: Mapping[str, Type], wanted: Type, failed: str, otherwise: str
+    text: str, names: Mapping[str, Type], result: Type, failed: str, otherwise: str
 ) -> tuple[Program | None, str]:
     try:
         program = compile_expression(text, names)
@@ -124,7 +124,7 @@ def _program(
         return None, str(problem)
     except BadExpression as problem:
         return None, f"{failed}{problem}"
-    return (program, "") if program.type is wanted or program.type.kind == wanted.kind else (None, otherwise)
+    return (program, "") if program.type is result or program.type.kind == result.kind else (None, otherwise)
 
 
 def _text(raw: Mapping[str, Any], key: str) -> str:
@@ -150,13 +150,13 @@ def evaluate(
             continue
         where = path or "<nil>"
         if budget.lacks():
-            budget.left = -1
+            budget.balance = -1
             return [*causes, Cause(where, f'Invalid value: "{type_name}": {EXCEEDED}')]
-        before = budget.left
+        before = budget.balance
         try:
-            held = rule.program.evaluate(_bindings(rule, value, old), budget)
+            outcome = rule.program.evaluate(_bindings(rule, value, old), budget)
         except OverBudget:
-            budget.left = -1
+            budget.balance = -1
             budget.lacks()
             said = EXCEEDED
             if before >= CALL_COST_MAX:
@@ -166,7 +166,7 @@ def evaluate(
         except Fault as fault:  # a rule that has no value refuses, as it does in a kube-apiserver
             causes.append(Cause(where, f'Invalid value: "{type_name}": {_said(fault, rule)}'))
             continue
-        if held is not True and (rule.transition or not unchanged()):
+        if outcome is not True and (rule.transition or not unchanged()):
             causes.append(_refusal(rule, value, old, path, budget))
     return causes
 

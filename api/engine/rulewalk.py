@@ -42,7 +42,7 @@ def run_rules(
 ) -> None:
     """`old`: what the value was, None where nothing tells. `near`: the nearest value around this one of which it is
     known, with what that was: a rule spares a value that a write leaves as it was."""
-    if value is None or budget.left < 0 or len(causes) > CAUSES_MAX:
+    if value is None or budget.balance < 0 or len(causes) > CAUSES_MAX:
         return
     if old is not None:
         near = (value, old)

@@ -225,7 +225,7 @@ async def read_page(
     except Expired:
         raise _list_expired(start) from None
     except FutureRevision as error:
-        raise too_large_version(error.asked, error.current) from None
+        raise too_large_version(error.revision, error.current) from None
     if version.revision and not version.exact and page.revision < version.revision:
         raise too_large_version(version.revision, page.revision)
     return page
@@ -286,8 +286,8 @@ async def list_objects(
             return in_pieces([piece async for piece in pieces], table_type(form))
         return await as_read(pieces, table_type(form))
     if form.protobuf:
-        kept = len(items) <= MANY
-        fields = ([stored_field(stored, served, kept=kept) for stored in part] async for part in read(items))
+        reuse = len(items) <= MANY
+        fields = ([stored_field(stored, served, reuse=reuse) for stored in part] async for part in read(items))
         joint = [piece async for piece in joined(b"", fields, comma=b"", end=b"")]  # its length stands at its beginning
         return in_pieces(list_of(served.api_version, served.kind.list_kind, meta, joint), PROTOBUF)
     pieces = list_pieces(served, meta, raws(served, items))

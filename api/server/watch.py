@@ -104,7 +104,7 @@ def _line(kind: str, raw: bytes) -> bytes:
 class _Writer:
     """Turns events into lines for one watcher."""
 
-    asked: WatchRequest
+    request: WatchRequest
     shared: SharedBytes
     clock: Clock
     columns_sent: bool = False
@@ -124,11 +124,11 @@ class _Writer:
 
     def object_line(self, kind: str, stored: Stored, shared: bool = True) -> bytes:
         """The line of one object in the watcher's form. `shared`: other watchers may need the same bytes."""
-        asked = self.asked
-        form = asked.form.form
-        if asked.form.protobuf:
+        request = self.request
+        form = request.form.form
+        if request.form.protobuf:
             return self._frame(kind, stored, shared)
-        if not form and not asked.served.converted:
+        if not form and not request.served.converted:
             return _line(kind, stored.raw)
         columns = form == "Table" and not self.columns_sent
         self.columns_sent = True
@@ -137,10 +137,10 @@ class _Writer:
             stored.uid,
             kind,
             form,
-            asked.form.version,
-            asked.include_object,
+            request.form.version,
+            request.include_object,
             columns,
-            asked.served.api_version,
+            request.served.api_version,
         )
         line = self.shared.get(key) if shared else None
         if line is None:
@@ -151,20 +151,20 @@ class _Writer:
 
     def _frame(self, kind: str, stored: Stored, shared: bool) -> bytes:
         """The same in protobuf."""
-        asked = self.asked
+        request = self.request
         key = (
             stored.revision,
             stored.uid,
             kind,
-            asked.form.form,
-            asked.form.version,
-            asked.served.api_version,
+            request.form.form,
+            request.form.version,
+            request.served.api_version,
             PROTOBUF,
         )
         data = self.shared.get(key) if shared else None
         if data is None:
-            served = asked.served
-            shown = metadata_only(stored.body, asked.form.version) if asked.form.form else served.shown(stored.body)
+            served = request.served
+            shown = metadata_only(stored.body, request.form.version) if request.form.form else served.shown(stored.body)
             data = frame(kind, whole(shown))
             if shared:
                 self.shared.put(key, data)
@@ -172,27 +172,27 @@ class _Writer:
 
     def line(self, kind: str, body: Body) -> bytes:
         """The line of an object that is not stored."""
-        return frame(kind, whole(body)) if self.asked.form.protobuf else _line(kind, orjson.dumps(body))
+        return frame(kind, whole(body)) if self.request.form.protobuf else _line(kind, orjson.dumps(body))
 
     def _shown(self, stored: Stored, columns: bool) -> bytes:
-        asked = self.asked
-        if asked.form.form == "Table":
+        request = self.request
+        if request.form.form == "Table":
             return table(
-                asked.served,
+                request.served,
                 [stored],
-                asked.form.version,
-                asked.include_object,
+                request.form.version,
+                request.include_object,
                 stored.revision,
                 self.clock.now(),
                 columns=columns,
             )
-        if asked.form.form.startswith("PartialObjectMetadata"):
-            return orjson.dumps(metadata_only(asked.served.shown(stored.body), asked.form.version))
-        return asked.served.outward(stored.raw)
+        if request.form.form.startswith("PartialObjectMetadata"):
+            return orjson.dumps(metadata_only(request.served.shown(stored.body), request.form.version))
+        return request.served.outward(stored.raw)
 
     def event(self, event: Event) -> None:
         """Add the event's line, if the watcher's selector sees a change."""
-        selector = self.asked.selection.selector
+        selector = self.request.selection.selector
         kind: str = event.type.value
         stored, shared = event.stored, True
         if selector is not None:
@@ -216,9 +216,9 @@ class _Writer:
         meta: Body = {"resourceVersion": str(revision)}
         if initial_end:
             meta["annotations"] = {"k8s.io/initial-events-end": "true"}
-        served = self.asked.served
-        if self.asked.form.form == "Table":
-            version = f"meta.k8s.io/{self.asked.form.version}"
+        served = self.request.served
+        if self.request.form.form == "Table":
+            version = f"meta.k8s.io/{self.request.form.version}"
             item = {"kind": "PartialObjectMetadata", "apiVersion": version, "metadata": {**meta}}
             body: Body = {
                 "kind": "Table",
@@ -227,8 +227,8 @@ class _Writer:
                 "columnDefinitions": None,
                 "rows": [{"cells": [], "object": item}],
             }
-        elif self.asked.form.form:
-            version = f"meta.k8s.io/{self.asked.form.version}"
+        elif self.request.form.form:
+            version = f"meta.k8s.io/{self.request.form.version}"
             body = {"kind": "PartialObjectMetadata", "apiVersion": version, "metadata": meta}
         else:
             body = {"kind": served.kind.kind, "apiVersion": served.api_version, "metadata": meta}
@@ -271,44 +271,44 @@ class Watches:
         headers = handshake(request, next(iter(offers(request)), ""))
         return stream_upgrade(await self.open(asked, source), headers)
 
-    async def open(self, asked: WatchRequest, source: Source) -> Stream:
+    async def open(self, request: WatchRequest, source: Source) -> Stream:
         """Each refusal that is possible happens here, with a status code; later errors are ERROR events."""
-        kind = asked.served.kind
+        kind = request.served.kind
         initial: tuple[Stored, ...] = ()
-        if asked.initial:
+        if request.initial:
             page = await source.list(
-                kind.group, kind.resource, namespace=asked.namespace, selector=asked.selection.selector
+                kind.group, kind.resource, namespace=request.namespace, selector=request.selection.selector
             )
             initial, since = page.items, page.revision
         else:
-            since = asked.since if asked.since is not None else await source.revision()
+            since = request.since if request.since is not None else await source.revision()
         try:
-            watch = await source.watch(kind.group, kind.resource, namespace=asked.namespace, since=since)
+            watch = await source.watch(kind.group, kind.resource, namespace=request.namespace, since=since)
         except Expired:
             raise expired(f"too old resource version: {since}") from None
         except FutureRevision as error:
-            raise too_large_version(error.asked, error.current) from None
-        content_type = table_type(asked.form) if asked.form.form else JSON
-        if asked.form.protobuf:
+            raise too_large_version(error.revision, error.current) from None
+        content_type = table_type(request.form) if request.form.form else JSON
+        if request.form.protobuf:
             content_type = f"{PROTOBUF};stream=watch"
 
         async def pump(send: Sender) -> None:
-            await self._pump(asked, watch, initial, since, send)
+            await self._pump(request, watch, initial, since, send)
 
         headers = ((b"content-type", content_type.encode()), (b"cache-control", b"no-cache, private"))
-        return Stream(pump, asked.timeout_s, headers=headers, done=watch.aclose)
+        return Stream(pump, request.timeout_s, headers=headers, done=watch.aclose)
 
     async def _pump(
-        self, asked: WatchRequest, watch: Watch, initial: tuple[Stored, ...], since: int, send: Sender
+        self, request: WatchRequest, watch: Watch, initial: tuple[Stored, ...], since: int, send: Sender
     ) -> None:
-        writer = _Writer(asked, self._shared, self._clock)
+        writer = _Writer(request, self._shared, self._clock)
         many = len(initial) > MANY
         async for stored in unhurried(initial):
             one = stored.once(packed=True) if many else stored
             writer.add(writer.object_line("ADDED", one, shared=not many))
             if writer.size >= CHUNK_BYTES:
                 await send(writer.take())
-        if asked.end_bookmark:
+        if request.end_bookmark:
             writer.bookmark(since, initial_end=True)
         if writer.buffer:
             await send(writer.take())
@@ -334,7 +334,7 @@ class Watches:
                     self._lag(self._clock.now() - first.at)
                 if now >= next_bookmark:
                     next_bookmark = now + self._bookmark_every_s
-                    if asked.bookmarks:
+                    if request.bookmarks:
                         writer.bookmark(watch.progress)
                         await send(writer.take())
         except Expired:

@@ -226,14 +226,14 @@ class _Library:
         from fleet.values.cel.values import Optional
 
         budget = budget_of(STEPS_MAX) if budget is None else budget
-        if budget.left <= 0:
+        if budget.balance <= 0:
             return None
         try:
             program = _compiled(self._text, tuple(sorted(self._places)))
             value = program.evaluate(_project(values, self._places), budget)
         except (BadExpression, Fault):
             return None
-        return next(iter(value.given), None) if isinstance(value, Optional) else value
+        return next(iter(value.content), None) if isinstance(value, Optional) else value
 
 
 @lru_cache(maxsize=256)

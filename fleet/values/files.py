@@ -29,7 +29,7 @@ def whole_private(path: Path) -> Iterator[BinaryIO]:
     partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
     partial.unlink(missing_ok=True)
     descriptor = _unnamed(path.parent)
-    named = descriptor is None
+    has_name = descriptor is None
     if descriptor is None:
         descriptor = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, PRIVATE)
     output = os.fdopen(descriptor, "wb")
@@ -37,7 +37,7 @@ def whole_private(path: Path) -> Iterator[BinaryIO]:
         yield output
         output.flush()
         os.fsync(descriptor)
-        if not named:
+        if not has_name:
             # With a descriptor, which an absolute path does not need, Python follows the link to the file.
             os.link(f"/proc/self/fd/{descriptor}", partial, src_dir_fd=descriptor)
         output.close()

@@ -86,23 +86,23 @@ def qualified_name_problems(text: str) -> tuple[str, ...]:
     """Return the faults that keep `text` from being the key of a label or annotation: DNS prefix and `/` if any, then a
     name."""
     parts = text.split("/")
-    found: list[str] = []
+    problems: list[str] = []
     name = parts[-1]
     if len(parts) > 2:
         must = _QUALIFIED_TEXT.removeprefix("name part ")
         return (f"a valid label key {must} with an optional DNS subdomain prefix and '/' (e.g. 'example.com/MyName')",)
     if len(parts) == 2:
         if not parts[0]:
-            found.append("prefix part must be non-empty")
+            problems.append("prefix part must be non-empty")
         else:
-            found.extend(f"prefix part {text}" for text in subdomain_problems(parts[0], "bytes"))
+            problems.extend(f"prefix part {text}" for text in subdomain_problems(parts[0], "bytes"))
     if not name:
-        found.append("name part must be non-empty")
+        problems.append("name part must be non-empty")
     elif len(name) > LABEL_MAX:
-        found.append(f"name part must be no more than {LABEL_MAX} bytes")
+        problems.append(f"name part must be no more than {LABEL_MAX} bytes")
     if not _QUALIFIED.match(name):
-        found.append(_QUALIFIED_TEXT)
-    return tuple(found)
+        problems.append(_QUALIFIED_TEXT)
+    return tuple(problems)
 
 
 @_remembered

@@ -104,15 +104,15 @@ class Stored:
 
     @property
     def body(self) -> Body:
-        found = self._body
-        if found is None:  # others may drop it meanwhile
+        body = self._body
+        if body is None:  # others may drop it meanwhile
             import orjson
 
             raw = self.raw
-            found = self._body = orjson.loads(raw)
+            body = self._body = orjson.loads(raw)
             if self.keeper is not None:
                 self.keeper.parsed(self, len(raw))
-        return found
+        return body
 
     def raw_once(self) -> bytes:
         """`raw` for who reads many objects once: a packed one stays packed."""
@@ -271,9 +271,9 @@ class Expired(Exception):
 class FutureRevision(Exception):
     """The revision asked for has not happened yet, after a bounded wait (HTTP 504)."""
 
-    def __init__(self, asked: int, current: int) -> None:
-        super().__init__(f"Too large resource version: {asked}, current: {current}")
-        self.asked, self.current = asked, current
+    def __init__(self, revision: int, current: int) -> None:
+        super().__init__(f"Too large resource version: {revision}, current: {current}")
+        self.revision, self.current = revision, current
 
 
 class SchemaTooNew(Exception):

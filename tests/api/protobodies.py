@@ -29,7 +29,7 @@ def body_of(name: str, random: Random, depth: int = 0) -> Any:
             value = _field(field, random, depth)
             if field.inline:
                 out.update(value)
-            elif value != {} or field.kept:
+            elif value != {} or field.keeps_zero:
                 out[field.name] = value
     return out
 
@@ -39,7 +39,7 @@ def _field(field: Field, random: Random, depth: int) -> Any:
         return {_text(random): _one(field, random, depth, True) for _ in range(random.randint(1, 3))}
     if field.repeated:
         return [_one(field, random, depth, True) for _ in range(random.randint(1, 3))]
-    return _one(field, random, depth, field.kept)
+    return _one(field, random, depth, field.keeps_zero)
 
 
 def _one(field: Field, random: Random, depth: int, zero: bool) -> Any:

@@ -77,14 +77,14 @@ def fault_of(text: str, scope: Scope, results: Sequence[Type]) -> str:
     if len(text) > CHARACTERS_MAX:
         return f"must be at most {CHARACTERS_MAX} characters long"
     try:
-        found = _compile(text, scope.types(), scope.patches).type
+        type_ = _compile(text, scope.types(), scope.patches).type
     except cel.BadExpression as problem:
         return f"compilation failed: {problem}"
-    if not results or any(exactly(found, wanted) for wanted in results):
+    if not results or any(exactly(type_, wanted) for wanted in results):
         return ""
     if len(results) == 1:
-        return f"must evaluate to {results[0]} but got {found}"
-    return f"must evaluate to one of [{' '.join(map(str, results))}] but got {found}"
+        return f"must evaluate to {results[0]} but got {type_}"
+    return f"must evaluate to one of [{' '.join(map(str, results))}] but got {type_}"
 
 
 @lru_cache(maxsize=1024)
@@ -99,21 +99,21 @@ class Values:
 
     def __init__(
         self,
-        known: Mapping[str, Any],
+        bindings: Mapping[str, Any],
         variables: Sequence[tuple[str, str]] = (),
         *,
         cost: int = COST_MAX,
         patches: bool = False,
     ) -> None:
-        self._known, self._texts, self._patches = known, dict(variables), patches
+        self._known, self._texts, self._patches = bindings, dict(variables), patches
         self._values: dict[str, Any] = {}
         self._budget = cel.Budget(cost)
         self._rested = cost
 
     async def rest(self) -> None:
         """Let others run, when much has been evaluated since the last time: a budget is many seconds of Python."""
-        if self._rested - self._budget.left > UNTIL_REST:
-            self._rested = self._budget.left
+        if self._rested - self._budget.balance > UNTIL_REST:
+            self._rested = self._budget.balance
             await asyncio.sleep(0)
 
     def of(self, text: str) -> Any:
@@ -130,7 +130,7 @@ class Values:
                 except Fault as problem:
                     raise Fault(f'composited variable "{name}" fails to evaluate: {problem}') from None
         known = {**self._known, "variables": {name: self._values[name] for name in needed}} if needed else self._known
-        last = self._budget.left < cel.CALL_COST_MAX
+        last = self._budget.balance < cel.CALL_COST_MAX
         try:
             return _compiled(text, self._patches).evaluate(known, self._budget)
         except cel.OverBudget as problem:
@@ -140,13 +140,13 @@ class Values:
 
 
 def holding(
-    conditions: Sequence[tuple[str, str]], known: Mapping[str, Any], variables: Sequence[tuple[str, str]] = ()
+    conditions: Sequence[tuple[str, str]], bindings: Mapping[str, Any], variables: Sequence[tuple[str, str]] = ()
 ) -> bool:
     """Whether all conditions (name, expression) hold. One that is false decides, whatever becomes of the others. Raises
     ConditionFailed. Conditions do not see the namespace."""
     if not conditions:
         return True
-    values = Values({**known, "namespaceObject": None}, variables, cost=CONDITIONS_COST_MAX)
+    values = Values({**bindings, "namespaceObject": None}, variables, cost=CONDITIONS_COST_MAX)
     failed: list[str] = []
     for _, text in conditions:
         try:

@@ -56,19 +56,19 @@ def from_json(raw: bytes) -> bytes | None:
     return whole(body)
 
 
-def stored_field(stored: Stored, served: Served, *, kept: bool = True) -> bytes:
+def stored_field(stored: Stored, served: Served, *, reuse: bool = True) -> bytes:
     """The message of a stored object under a version that serves it, as the field that it is in an envelope and in a
-    list. `kept`: it is made once. StatusError 406 as in `whole`."""
+    list. `reuse`: it is made once. StatusError 406 as in `whole`."""
     key = (stored.raw, served.api_version)
-    found = _written.get(key) if kept else None
-    if found is None:
+    data = _written.get(key) if reuse else None
+    if data is None:
         try:
-            found = block(_SECOND, encode_kind(served.shown(stored.body)))
+            data = block(_SECOND, encode_kind(served.shown(stored.body)))
         except Unwritable as error:
             raise _refused(error) from None
-        if kept:
-            _written.put(key, found)
-    return found
+        if reuse:
+            _written.put(key, data)
+    return data
 
 
 def list_of(api_version: str, kind: str, meta: Mapping[str, object], items: Sequence[bytes]) -> list[bytes]:

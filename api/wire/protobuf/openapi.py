@@ -35,7 +35,7 @@ def encode(document: Mapping[str, Any]) -> bytes:
 @cache
 def messages() -> dict[tuple[str, str], tuple[bool, tuple[Field, ...]]]:
     """By version and name: does one field stand for the message; the fields."""
-    found: dict[tuple[str, str], tuple[bool, tuple[Field, ...]]] = {}
+    table: dict[tuple[str, str], tuple[bool, tuple[Field, ...]]] = {}
     version = ""
     for line in (files("api.wire.protobuf") / "openapi.txt").read_text().splitlines():
         if line.startswith("@"):
@@ -44,8 +44,8 @@ def messages() -> dict[tuple[str, str], tuple[bool, tuple[Field, ...]]]:
             name, _, fields = line.partition(":")
             words = [text.split() for text in fields.split(",") if text.strip()]
             parsed = tuple(Field(int(n), field, kind.rstrip("*"), kind.endswith("*")) for n, field, kind in words)
-            found[version, name.rstrip("|")] = name.endswith("|"), parsed
-    return found
+            table[version, name.rstrip("|")] = name.endswith("|"), parsed
+    return table
 
 
 @cache
@@ -66,14 +66,14 @@ _YAML = tag_of(2)
 
 def _plain(version: str, fields: tuple[Field, ...]) -> Encoder:
     named = [field for field in fields if field.type.startswith("Named")]
-    known = {field.name: _writer(version, field) for field in fields if field not in named}
+    writers = {field.name: _writer(version, field) for field in fields if field not in named}
     extension = next((_entry(version, field) for field in named if field.name in EXTENSIONS), None)
     other = next((_entry(version, field) for field in named if field.name not in EXTENSIONS), None)
 
     def encode(body: Any) -> bytes:
         parts = []
         for key, value in body.items():
-            writer = known.get(key)
+            writer = writers.get(key)
             if writer is not None:
                 parts.append(writer(value))
             elif extension is not None and key.startswith("x-"):
@@ -101,14 +101,14 @@ def _later(version: str, kind: str) -> Encoder:
 def _writer(version: str, field: Field) -> Encoder:
     """Writes a field with its tag."""
     if field.type in SCALARS:
-        one = field_writer(field.number, field.type)
+        write = field_writer(field.number, field.type)
     else:
         tag, inner = tag_of(field.number), _later(version, field.type)
 
-        def one(value: Any) -> bytes:
+        def write(value: Any) -> bytes:
             return block(tag, inner(value))
 
-    return (lambda values: b"".join(map(one, values))) if field.repeated else one
+    return (lambda values: b"".join(map(write, values))) if field.repeated else write
 
 
 def _choice(version: str, fields: dict[str, Field]) -> Encoder:

@@ -123,23 +123,23 @@ def _reader(name: str) -> Reader:
 
 
 def _compile(name: str) -> Reader:
-    found = message(name)
+    layout = message(name)
     blocks: _Blocks = {}
     numbers: _Numbers = {}
-    made = _loop(blocks, numbers)
-    if found.wrapped:
-        made = _wrapped(made)
-    elif found.choice:
-        made = _chooser(made)
-    _READERS[name] = made  # before its fields: a message may contain itself
-    for field in found.fields:
+    reader = _loop(blocks, numbers)
+    if layout.wrapped:
+        reader = _wrapped(reader)
+    elif layout.choice:
+        reader = _chooser(reader)
+    _READERS[name] = reader  # before its fields: a message may contain itself
+    for field in layout.fields:
         if field.type in NUMBERS and not field.map:
-            numbers[field.number] = (field.name, field.type, field.kept, field.repeated)
+            numbers[field.number] = (field.name, field.type, field.keeps_zero, field.repeated)
             if field.repeated:
                 blocks[field.number] = (_PACKED, field.name, field.type, False)
         else:
             blocks[field.number] = _block(field)
-    return made
+    return reader
 
 
 def _loop(blocks: _Blocks, numbers: _Numbers) -> Reader:
@@ -165,13 +165,13 @@ def _loop(blocks: _Blocks, numbers: _Numbers) -> Reader:
                     raise _Malformed("a field is longer than the message")
                 field = blocks.get(tag >> 3)
                 if field is not None:
-                    how, key, inner, kept = field
+                    how, key, inner, keeps_zero = field
                     if how == _TEXT:
-                        if size or kept:
+                        if size or keeps_zero:
                             out[key] = data[at:stop].decode()
                     elif how == _OBJECT:
                         value = inner(data, at, stop, depth + 1)
-                        if value or kept or value not in _DROPPED:
+                        if value or keeps_zero or value not in _DROPPED:
                             out[key] = value
                     else:
                         _other(out, field, data, at, stop, depth)
@@ -209,10 +209,10 @@ def _block(field: Field) -> tuple[int, str, Any, bool]:
     if field.map:
         return _ENTRY, field.name, _one(field.type), False
     if field.type == "string" and not field.repeated:
-        return _TEXT, field.name, None, field.kept
+        return _TEXT, field.name, None, field.keeps_zero
     special = field.type in SPECIAL or field.type in SCALARS
     how = _ITEM if field.repeated else _INLINE if field.inline else _VALUE if special else _OBJECT
-    return how, field.name, _one(field.type), field.kept
+    return how, field.name, _one(field.type), field.keeps_zero
 
 
 def _one(kind: str) -> Reader:
@@ -227,7 +227,7 @@ def _one(kind: str) -> Reader:
 
 
 def _other(out: dict[str, Any], field: tuple[int, str, Any, bool], data: bytes, at: int, end: int, depth: int) -> None:
-    how, key, inner, kept = field
+    how, key, inner, keeps_zero = field
     if how == _ITEM:
         out.setdefault(key, []).append(inner(data, at, end, depth + 1))
     elif how == _ENTRY:
@@ -239,7 +239,7 @@ def _other(out: dict[str, Any], field: tuple[int, str, Any, bool], data: bytes, 
         out.update(inner(data, at, end, depth + 1))
     else:
         value = inner(data, at, end, depth)
-        if value not in _DROPPED or (kept and value is not None):
+        if value not in _DROPPED or (keeps_zero and value is not None):
             out[key] = value
 
 

@@ -27,14 +27,14 @@ _META_KINDS = (
 
 
 class Field(NamedTuple):
-    """One field: `type` is a scalar, a special type or the name of a message; `kept`: a zero that is sent is kept."""
+    """One field: `type` is a scalar, a special type or the name of a message; `keeps_zero`: a zero sent stays."""
 
     number: int
     name: str
     type: str
     repeated: bool
     map: bool
-    kept: bool
+    keeps_zero: bool
     inline: bool
 
 

@@ -85,7 +85,7 @@ def encoder(name: str) -> Encoder:
 
 
 def _compile(name: str) -> Encoder:
-    found = message(name)
+    layout = message(name)
     fields: dict[str, Encoder] = {}
     inlined: list[tuple[bytes, frozenset[str], Encoder]] = []
 
@@ -100,18 +100,18 @@ def _compile(name: str) -> Encoder:
                 parts.append(block(tag, inner(own)))
         return b"".join(parts)
 
-    made: Encoder = with_inlined if any(field.inline for field in found.fields) else plain
-    if found.wrapped:
-        made = _wrapped
-    elif found.choice:
-        made = _chooser(fields)
-    _ENCODERS[name] = made  # before its fields: a message may contain itself
-    for field in found.fields:
+    encode: Encoder = with_inlined if any(field.inline for field in layout.fields) else plain
+    if layout.wrapped:
+        encode = _wrapped
+    elif layout.choice:
+        encode = _chooser(fields)
+    _ENCODERS[name] = encode  # before its fields: a message may contain itself
+    for field in layout.fields:
         if field.inline:
             inlined.append((tag_of(field.number), _keys(field.type), encoder(field.type)))
         else:
             fields[field.name] = _field(field)
-    return made
+    return encode
 
 
 def _keys(name: str) -> frozenset[str]:
@@ -150,14 +150,14 @@ def _field(field: Field) -> Encoder:
     number = field.number
     if field.map:
         return _map(tag_of(number), field_writer(2, field.type))
-    one = field_writer(number, field.type)
+    write = field_writer(number, field.type)
     if not field.repeated:
-        return one
+        return write
 
     zero = tag_of(number, 0) + b"\x00" if field.type in NUMBERS else tag_of(number) + b"\x00"
 
     def several(values: Any) -> bytes:
-        return b"".join([one(value) if value is not None else zero for value in values])
+        return b"".join([write(value) if value is not None else zero for value in values])
 
     return several
 

@@ -56,75 +56,75 @@ def moment(ns: int) -> Timestamp:
         raise Fault(str(problem)) from None
 
 
-def add(run: Run, one: Any, other: Any) -> Any:
-    pair = (type(one), type(other))
+def add(run: Run, value: Any, other: Any) -> Any:
+    pair = (type(value), type(other))
     if pair == (int, int):
-        return whole(one + other)
+        return whole(value + other)
     if pair in ((str, str), (bytes, bytes)):
-        run.traverse(len(one) + len(other))
-        return one + other
+        run.traverse(len(value) + len(other))
+        return value + other
     if pair == (list, list):
-        run.spend((len(one) + len(other)) // _COPIED)
-        return one + other
+        run.spend((len(value) + len(other)) // _COPIED)
+        return value + other
     if pair == (float, float):
-        return one + other
+        return value + other
     if pair == (UInt, UInt):
-        return unsigned(int(one) + int(other))
+        return unsigned(int(value) + int(other))
     if pair == (Duration, Duration):
-        return span(one.ns + other.ns)
+        return span(value.ns + other.ns)
     if pair in ((Timestamp, Duration), (Duration, Timestamp)):
-        return moment(one.ns + other.ns)
+        return moment(value.ns + other.ns)
     raise Fault(NO_OVERLOAD)
 
 
-def subtract(run: Run, one: Any, other: Any) -> Any:
-    pair = (type(one), type(other))
+def subtract(run: Run, value: Any, other: Any) -> Any:
+    pair = (type(value), type(other))
     if pair == (int, int):
-        return whole(one - other)
+        return whole(value - other)
     if pair == (float, float):
-        return one - other
+        return value - other
     if pair == (UInt, UInt):
-        return unsigned(int(one) - int(other))
+        return unsigned(int(value) - int(other))
     if pair in ((Duration, Duration), (Timestamp, Timestamp)):
-        return span(one.ns - other.ns)
+        return span(value.ns - other.ns)
     if pair == (Timestamp, Duration):
-        return moment(one.ns - other.ns)
+        return moment(value.ns - other.ns)
     raise Fault(NO_OVERLOAD)
 
 
-def multiply(run: Run, one: Any, other: Any) -> Any:
-    pair = (type(one), type(other))
+def multiply(run: Run, value: Any, other: Any) -> Any:
+    pair = (type(value), type(other))
     if pair == (int, int):
-        return whole(one * other)
+        return whole(value * other)
     if pair == (float, float):
-        return one * other
+        return value * other
     if pair == (UInt, UInt):
-        return unsigned(int(one) * int(other))
+        return unsigned(int(value) * int(other))
     raise Fault(NO_OVERLOAD)
 
 
-def divide(run: Run, one: Any, other: Any) -> Any:
-    pair = (type(one), type(other))
+def divide(run: Run, value: Any, other: Any) -> Any:
+    pair = (type(value), type(other))
     if pair == (float, float):
         if other:
-            return one / other
-        return math.nan if not one or math.isnan(one) else math.copysign(math.inf, one) * math.copysign(1, other)
+            return value / other
+        return math.nan if not value or math.isnan(value) else math.copysign(math.inf, value) * math.copysign(1, other)
     if pair not in ((int, int), (UInt, UInt)):
         raise Fault(NO_OVERLOAD)
     if not other:
         raise Fault("division by zero")
-    quotient = abs(int(one)) // abs(int(other))
-    return UInt(quotient) if pair[0] is UInt else whole(quotient if (one < 0) == (other < 0) else -quotient)
+    quotient = abs(int(value)) // abs(int(other))
+    return UInt(quotient) if pair[0] is UInt else whole(quotient if (value < 0) == (other < 0) else -quotient)
 
 
-def modulo(run: Run, one: Any, other: Any) -> Any:
-    pair = (type(one), type(other))
+def modulo(run: Run, value: Any, other: Any) -> Any:
+    pair = (type(value), type(other))
     if pair not in ((int, int), (UInt, UInt)):
         raise Fault(NO_OVERLOAD)
     if not other:
         raise Fault("modulus by zero")
-    rest = abs(int(one)) % abs(int(other))
-    return UInt(rest) if pair[0] is UInt else -rest if one < 0 else rest
+    rest = abs(int(value)) % abs(int(other))
+    return UInt(rest) if pair[0] is UInt else -rest if value < 0 else rest
 
 
 def negate(run: Run, value: Any) -> Any:
@@ -154,7 +154,7 @@ def different(run: Run, one: Any, other: Any) -> bool:
 def _charge_compared(run: Run, one: Any, other: Any) -> None:
     """As Kubernetes counts, and of what is nested all of the smaller."""
     if type(one) in (list, dict) and type(other) in (list, dict):
-        run.spend(min(_nodes(one, run.left), _nodes(other, run.left)) // 4)
+        run.spend(min(_nodes(one, run.balance), _nodes(other, run.balance)) // 4)
     run.traverse(min(weight(one), weight(other)))
 
 
@@ -178,13 +178,13 @@ def ordered(test: Callable[[int], bool]) -> Callable[[Run, Any, Any], bool]:
     return decide
 
 
-def within(run: Run, one: Any, other: Any) -> bool:
+def within(run: Run, value: Any, other: Any) -> bool:
     if type(other) is list:
         run.spend(len(other))
-        return any(equal(one, item) for item in other)
+        return any(equal(value, item) for item in other)
     if type(other) is dict:
         run.spend(1)
-        return type(one) is not list and type(one) is not dict and one in other
+        return type(value) is not list and type(value) is not dict and value in other
     raise Fault(NO_OVERLOAD)
 
 
@@ -206,7 +206,7 @@ def index(run: Run, value: Any, key: Any) -> Any:
 
 def maybe_index(run: Run, value: Any, key: Any) -> Optional:
     if type(value) is Optional:
-        return maybe_index(run, value.given[0], key) if value.given else NONE
+        return maybe_index(run, value.content[0], key) if value.content else NONE
     try:
         return Optional((index(run, value, key),))
     except Fault as fault:

@@ -111,13 +111,13 @@ class _Checker:
         return found
 
     def _struct(self, node: Struct) -> Type:
-        named = self._named(node.name)
-        if named is None:
+        declared = self._named(node.name)
+        if declared is None:
             return self.fail(node.at, f"undeclared reference to '{node.name}' (in container '')")
-        message = named.params[0] if named.kind == "type" else None
-        if message is None or not message.made:
+        message = declared.params[0] if declared.kind == "type" else None
+        if message is None or not message.constructible:
             what = "a type" if message is None else "a message type"
-            self.fail(node.at, f"'{named.name if message is None else message.name}' is not {what}")
+            self.fail(node.at, f"'{declared.name if message is None else message.name}' is not {what}")
             message = None
         for at, name, value, optional in node.fields:
             given = self._perhaps(value, optional)
@@ -133,17 +133,17 @@ class _Checker:
         known = None if node.test else self._qualified(node)
         if known is not None:
             return known
-        given, was_optional = unwrapped(self.bound.resolved(self.check(node.operand)))
+        operand, was_optional = unwrapped(self.bound.resolved(self.check(node.operand)))
         result = DYN
-        if given.kind == "map":
-            result = given.params[1]
-        elif given.kind == "struct":
-            found = field_type(given, node.name) if given.made else (given.fields or {}).get(node.name)
+        if operand.kind == "map":
+            result = operand.params[1]
+        elif operand.kind == "struct":
+            found = field_type(operand, node.name) if operand.constructible else (operand.fields or {}).get(node.name)
             result = found or self.fail(node.at, f"undefined field '{node.name}'")
-        elif given.kind == "param":
-            self.bound.fits(DYN, given)
-        elif given.kind not in ("dyn", "error"):
-            self.fail(node.at, f"type '{given}' does not support field selection")
+        elif operand.kind == "param":
+            self.bound.fits(DYN, operand)
+        elif operand.kind not in ("dyn", "error"):
+            self.fail(node.at, f"type '{operand}' does not support field selection")
         if node.test:
             return BOOL
         return optional_of(result) if was_optional or node.optional else self.bound.resolved(result)
@@ -156,7 +156,7 @@ class _Checker:
 
     def _call(self, node: Call) -> Type:
         self.mixed += node.function == "format"
-        given = [self.check(part) for part in node.args]
+        arguments = [self.check(part) for part in node.args]
         self.mixed -= node.function == "format"
         self.later += literal_flaws(node)
         if node.target is not None:
@@ -165,13 +165,13 @@ class _Checker:
             if prefix and (whole in FUNCTIONS or whole in self.functions):
                 node.function, node.target = whole, None
             else:
-                given.insert(0, self.check(node.target))
+                arguments.insert(0, self.check(node.target))
         overloads = self.functions.get(node.function, ()) + FUNCTIONS.get(node.function, ())
         if not overloads:
             return self.fail(node.at, f"undeclared reference to '{node.function}' (in container '')")
         if node.function in ("_&&_", "_||_"):
-            return self._logical(node, given)
-        return self._resolve(node, overloads, given)
+            return self._logical(node, arguments)
+        return self._resolve(node, overloads, arguments)
 
     def _logical(self, node: Call, given: list[Type]) -> Type:
         wrong = False
@@ -182,14 +182,14 @@ class _Checker:
         node.overloads = (f"{node.function}(bool, bool)",)
         return ERROR if wrong else BOOL
 
-    def _resolve(self, node: Call, overloads: tuple[Overload, ...], given: list[Type]) -> Type:
+    def _resolve(self, node: Call, overloads: tuple[Overload, ...], arguments: list[Type]) -> Type:
         result: Type | None = None
         chosen: list[str] = []
         for overload in overloads:
-            if overload.member != (node.target is not None) or len(overload.args) != len(given):
+            if overload.member != (node.target is not None) or len(overload.args) != len(arguments):
                 continue
             wanted, outcome = self._instance(overload)
-            if not self.bound.all_fit(given, wanted):
+            if not self.bound.all_fit(arguments, wanted):
                 continue
             chosen.append(overload.id)
             outcome = self.bound.resolved(outcome)
@@ -200,7 +200,7 @@ class _Checker:
         node.overloads = tuple(chosen)
         if result is not None:
             return result
-        shown = [str(self.bound.resolved(one, free_to_dyn=True)) for one in given]
+        shown = [str(self.bound.resolved(one, free_to_dyn=True)) for one in arguments]
         signature = f"{shown[0]}.({', '.join(shown[1:])})" if node.target is not None else f"({', '.join(shown)})"
         return self.fail(node.at, f"found no matching overload for '{node.function}' applied to '{signature}'")
 
@@ -234,13 +234,13 @@ class _Checker:
             self.fail(node.at, f"expected type '{optional_of(inner)}' but found '{inner}'")
         return inner
 
-    def _join(self, node: Node, before: Type | None, given: Type) -> Type:
+    def _join(self, node: Node, before: Type | None, type_: Type) -> Type:
         if before is None:
-            return given
-        if self.bound.fits(before, given):
-            return general(before, given)
+            return type_
+        if self.bound.fits(before, type_):
+            return general(before, type_)
         if not self.mixed:
-            self.later.append((node.at, f"expected type '{before}' but found '{given}'"))
+            self.later.append((node.at, f"expected type '{before}' but found '{type_}'"))
             return before
         return DYN
 

@@ -73,15 +73,15 @@ def _within(found: Sizes, node: Call, overload: str) -> tuple[int, Size | None]:
     return (found.size(node.args[1])[1], None) if "list" in overload else (1, None)
 
 
-def _of_list(found: Sizes, node: Call, overload: str) -> tuple[int, Size | None]:
+def _of_list(sizes: Sizes, node: Call, overload: str) -> tuple[int, Size | None]:
     """Each item once; texts also by their length."""
     target = node.operands[0]
-    size = found.size(target)[1]
+    size = sizes.size(target)[1]
     if not target.type.params:
         return scaled(size, TENTH), None
     each = 1
     if target.type.params[0].kind in ("string", "bytes"):
-        each = plus(1, scaled((found.item_size(target) or UNKNOWN)[1], TENTH))
+        each = plus(1, scaled((sizes.item_size(target) or UNKNOWN)[1], TENTH))
     return times(size, each), None
 
 

@@ -241,22 +241,22 @@ def _params(*given: Type) -> tuple[str, ...]:
 
 
 def _declared() -> dict[str, tuple[Overload, ...]]:
-    found: dict[str, tuple[Overload, ...]] = {}
+    table: dict[str, tuple[Overload, ...]] = {}
     for line in (_STANDARD.strip() + _EXTENSIONS.rstrip()).replace(";\n ", "; ").split("\n"):
         name, overloads = line.split(": ", 1)
-        found[name] = tuple(_overload(name, text) for text in overloads.split(";"))
+        table[name] = tuple(_overload(name, text) for text in overloads.split(";"))
     for sign in ("<", "<=", ">", ">="):
         pairs = re.findall(r"\([^)]*\)", _COMPARED)
-        found[f"_{sign}_"] = tuple(_overload(f"_{sign}_", f"{pair} -> bool") for pair in pairs)
+        table[f"_{sign}_"] = tuple(_overload(f"_{sign}_", f"{pair} -> bool") for pair in pairs)
     for name, result in (("isSorted", "bool"), ("min", ""), ("max", "")):
-        found[name] = tuple(_overload(name, f"list({one}).() -> {result or one}") for one in _COMPARABLE)
-    found["sum"] = tuple(_overload("sum", f"list({one}).() -> {one}") for one in ("int", "uint", "double", "duration"))
-    found["sort"] = tuple(_overload("sort", f"list({one}).() -> list({one})") for one in _COMPARABLE)
+        table[name] = tuple(_overload(name, f"list({one}).() -> {result or one}") for one in _COMPARABLE)
+    table["sum"] = tuple(_overload("sum", f"list({one}).() -> {one}") for one in ("int", "uint", "double", "duration"))
+    table["sort"] = tuple(_overload("sort", f"list({one}).() -> list({one})") for one in _COMPARABLE)
     sorting = "@sortByAssociatedKeys"
-    found[sorting] = tuple(_overload(sorting, f"list(T).(list({one})) -> list(T)") for one in _COMPARABLE)
+    table[sorting] = tuple(_overload(sorting, f"list(T).(list({one})) -> list(T)") for one in _COMPARABLE)
     for name in FORMATS:
-        found[f"format.{name}"] = (_overload(f"format.{name}", "() -> Format"),)
-    return found
+        table[f"format.{name}"] = (_overload(f"format.{name}", "() -> Format"),)
+    return table
 
 
 FUNCTIONS = _declared()

@@ -43,7 +43,7 @@ class Compiler:
         self.slots: dict[str, int] = {name: number for number, name in enumerate(variables)}
         self.count = len(variables)
         self.functions = functions
-        self.seen: set[str] = set()
+        self.uses: set[str] = set()
 
     def compile(self, node: Node) -> tuple[Step, int]:
         """What runs it, and what it costs in any case."""
@@ -73,7 +73,7 @@ class Compiler:
     def _named(self, name: str) -> tuple[Step, int]:
         number = self.slots.get(name)
         if number is not None:
-            self.seen.add(name)
+            self.uses.add(name)
             return lambda run: run.slots[number], 1
         inner = CONSTANTS[name].params[0] if name in CONSTANTS else None
         plain = inner is None or inner.kind in ("timestamp", "duration", "null")
@@ -82,7 +82,7 @@ class Compiler:
 
     def _struct(self, node: Struct) -> tuple[Step, int]:
         parts = [(name, *self.compile(value), optional) for _, name, value, optional in node.fields]
-        made = node.type
+        message_type = node.type
 
         def make(run: Run) -> Message:
             fields: dict[str, Any] = {}
@@ -90,9 +90,9 @@ class Compiler:
                 found = step(run)
                 if not optional:
                     fields[name] = found
-                elif found.given:
-                    fields[name] = found.given[0]
-            return Message(made, fields)
+                elif found.content:
+                    fields[name] = found.content[0]
+            return Message(message_type, fields)
 
         return make, _MESSAGE + sum(part[2] for part in parts)
 
@@ -161,8 +161,8 @@ class Compiler:
             found = first(run)
             if type(found) is not Optional:
                 raise Fault(NO_OVERLOAD)
-            if found.given:
-                return found if whole else found.given[0]
+            if found.content:
+                return found if whole else found.content[0]
             run.spend(later)
             return other(run)
 
@@ -180,14 +180,14 @@ class Compiler:
         optional = node.optional
 
         def make(run: Run) -> list[Any]:
-            made: list[Any] = []
+            items: list[Any] = []
             for number, step in enumerate(steps):
                 found = step(run)
                 if number in optional:
-                    made += found.given
+                    items += found.content
                 else:
-                    made.append(found)
-            return made
+                    items.append(found)
+            return items
 
         return make, cost
 
@@ -197,18 +197,18 @@ class Compiler:
         steps = [(key[0], value[0], optional) for key, value, optional in parts]
 
         def make(run: Run) -> dict[Any, Any]:
-            made: dict[Any, Any] = {}
+            entries: dict[Any, Any] = {}
             for key, value, optional in steps:
-                name, found = key(run), value(run)
+                name, item = key(run), value(run)
                 if type(name) in (list, dict, float) or name is None:
                     raise Fault(f"unsupported key type: {type(name).__name__}")
-                if name in made:
+                if name in entries:
                     raise Fault(f"Failed with repeated key: {name}")
                 if not optional:
-                    made[name] = found
-                elif found.given:
-                    made[name] = found.given[0]
-            return made
+                    entries[name] = item
+                elif item.content:
+                    entries[name] = item.content[0]
+            return entries
 
         return make, cost
 
@@ -228,9 +228,9 @@ class Compiler:
         first, second = self.slot(), self.slot() if node.second else None
         names = {node.first: first} if second is None else {node.first: first, node.second: second}
         test = self.inside(names, node.test) if node.test is not None else None
-        made = self.inside(names, node.made) if node.made is not None else None
+        output = self.inside(names, node.output) if node.output is not None else None
         shape, fixed = LOOPS[node.macro]
-        return shape(over, first, second, test, made), cost + fixed
+        return shape(over, first, second, test, output), cost + fixed
 
 
 # -- steps
@@ -250,7 +250,7 @@ def select(value: Any, name: str) -> Any:
 
 def select_perhaps(value: Any, name: str) -> Optional:
     if type(value) is Optional:
-        return select_perhaps(value.given[0], name) if value.given else NONE
+        return select_perhaps(value.content[0], name) if value.content else NONE
     fields = value.fields if type(value) is Message else value
     if type(fields) is dict:
         return Optional((fields[name],)) if name in fields else NONE
@@ -272,7 +272,7 @@ def _selects(operand: Step, name: str, convert: Callable[[Any], Any] | None) -> 
 def _selects_perhaps(operand: Step, name: str, convert: Callable[[Any], Any] | None) -> Step:
     def perhaps(run: Run) -> Optional:
         found = select_perhaps(operand(run), name)
-        return found if convert is None or not found.given else Optional((convert(found.given[0]),))
+        return found if convert is None or not found.content else Optional((convert(found.content[0]),))
 
     return perhaps
 
@@ -282,35 +282,35 @@ def _tests(operand: Step, name: str) -> Step:
         value = operand(run)
         if type(value) is dict:
             return name in value
-        return bool(select_perhaps(value, name).given)
+        return bool(select_perhaps(value, name).content)
 
     return test
 
 
-def _decides(left: Step, right: Step, later: int, wanted: bool) -> Step:
+def _decides(first: Step, second: Step, later: int, verdict: bool) -> Step:
     """&& and ||: either side may decide, even where the other one has no value."""
 
     def decide(run: Run) -> bool:
         problem: Fault | None = None
         try:
-            found = left(run)
-            if found is wanted:
-                return bool(wanted)
-            if found is not True and found is not False:
+            value = first(run)
+            if value is verdict:
+                return bool(verdict)
+            if value is not True and value is not False:
                 problem = Fault(NO_OVERLOAD)
         except Fault as fault:
-            if run.left < 0:
+            if run.balance < 0:
                 raise
             problem = fault
         run.spend(later)
-        found = right(run)
-        if found is wanted:
-            return bool(wanted)
+        value = second(run)
+        if value is verdict:
+            return bool(verdict)
         if problem is not None:
             raise problem
-        if found is not True and found is not False:
+        if value is not True and value is not False:
             raise Fault(NO_OVERLOAD)
-        return not wanted
+        return not verdict
 
     return decide
 

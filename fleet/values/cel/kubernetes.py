@@ -323,7 +323,7 @@ class Authorizer(Protocol):
 @dataclass(frozen=True, slots=True)
 class Question:
     authorizer: Authorizer
-    asked: tuple[tuple[str, str], ...] = ()
+    attributes: tuple[tuple[str, str], ...] = ()
     TYPE: Type = types.AUTHORIZER
 
 
@@ -345,7 +345,7 @@ def _asking(key: str) -> Callable[[Run, Any, Any], Question]:
             raise Fault(NO_OVERLOAD)
         if key in _NEEDED and not value.strip():
             raise Fault(f"{key} must not be empty")
-        return Question(question.authorizer, (*question.asked, (key, value)), _BECOMES.get(key, question.TYPE))
+        return Question(question.authorizer, (*question.attributes, (key, value)), _BECOMES.get(key, question.TYPE))
 
     return ask
 
@@ -357,13 +357,13 @@ def service_account(run: Run, question: Any, namespace: Any, name: Any) -> Quest
         raise Fault("Invalid service account name")
     if label_problems(namespace):
         raise Fault("Invalid service account namespace")
-    asked = (*question.asked, ("serviceAccount", f"{namespace}:{name}"))
+    asked = (*question.attributes, ("serviceAccount", f"{namespace}:{name}"))
     return Question(question.authorizer, asked, question.TYPE)
 
 
 def check(run: Run, question: Any, verb: Any) -> Decision:
     run.spend(350_000)
-    return Decision(*question.authorizer.authorize({**dict(question.asked), "verb": verb}))
+    return Decision(*question.authorizer.authorize({**dict(question.attributes), "verb": verb}))
 
 
 KUBERNETES: dict[str, tuple[Callable[..., Any], int]] = {

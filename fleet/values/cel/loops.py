@@ -34,7 +34,7 @@ def _turns(run: Run, values: Any, first: int, second: int | None, cost: int) -> 
             yield
 
 
-def _quantifier(wanted: bool, turn: int) -> Shape:
+def _quantifier(verdict: bool, turn: int) -> Shape:
     """`all` ends at a false item, `exists` at a true one. A fault counts only where no item decides."""
 
     def shape(over: Step, first: int, second: int | None, test: Part | None, made: Part | None) -> Step:
@@ -47,17 +47,17 @@ def _quantifier(wanted: bool, turn: int) -> Shape:
             for _ in _turns(run, over(run), first, second, cost):
                 try:
                     found = ask(run)
-                    if found is wanted:
+                    if found is verdict:
                         return bool(found)
                     if found is not True and found is not False:
                         problem = problem or Fault(NO_OVERLOAD)
                 except Fault as fault:
-                    if run.left < 0:
+                    if run.balance < 0:
                         raise
                     problem = problem or fault
             if problem is not None:
                 raise problem
-            return not wanted
+            return not verdict
 
         return decide
 
@@ -93,14 +93,14 @@ def _collects(turn: int) -> Shape:
         ask, asking = test if test is not None else (None, 0)
 
         def collect(run: Run) -> list[Any]:
-            found: list[Any] = []
+            items: list[Any] = []
             for _ in _turns(run, over(run), first, second, asking if ask is not None else cost):
                 if ask is not None:
                     if not _truth(ask(run)):
                         continue
                     run.spend(cost)
-                found.append(make(run))
-            return found
+                items.append(make(run))
+            return items
 
         return collect
 
@@ -116,7 +116,7 @@ def _maps(keyed: bool) -> Shape:
         ask, asking = test if test is not None else (None, 0)
 
         def collect(run: Run) -> dict[Any, Any]:
-            found: dict[Any, Any] = {}
+            entries: dict[Any, Any] = {}
             for _ in _turns(run, over(run), first, second, asking if ask is not None else cost):
                 if ask is not None:
                     if not _truth(ask(run)):
@@ -125,14 +125,14 @@ def _maps(keyed: bool) -> Shape:
                 key = run.slots[first]
                 outcome = make(run)
                 if keyed:
-                    insert(run, found, key, outcome)
+                    insert(run, entries, key, outcome)
                 elif type(outcome) is dict:
                     run.spend(len(outcome))
                     for name, value in outcome.items():
-                        insert(run, found, name, value)
+                        insert(run, entries, name, value)
                 else:
                     raise Fault(NO_OVERLOAD)
-            return found
+            return entries
 
         return collect
 

@@ -35,7 +35,7 @@ def none_known(name: str) -> None:
 
 
 def message_type(name: str, fields: dict[str, Type] | None = None) -> Type:
-    return Type("struct", name, fields=fields, made=True)
+    return Type("struct", name, fields=fields, constructible=True)
 
 
 def field_type(message: Type, name: str) -> Type | None:

@@ -50,15 +50,15 @@ def _quoted(text: str) -> str:
 
 def _address(text: str) -> _Address:
     try:
-        found = ipaddress.ip_address(text)
+        address = ipaddress.ip_address(text)
     except ValueError:
         problem = f"ParseAddr({_quoted(text)}): unable to parse IP"
         raise Fault(f"IP Address {_quoted(text)} parse error during conversion from string: {problem}") from None
     if "%" in text:
         raise Fault(f"IP address {_quoted(text)} with zone value is not allowed")
-    if isinstance(found, ipaddress.IPv6Address) and found.ipv4_mapped is not None:
+    if isinstance(address, ipaddress.IPv6Address) and address.ipv4_mapped is not None:
         raise Fault(f"IPv4-mapped IPv6 address {_quoted(text)} is not allowed")
-    return found
+    return address
 
 
 def _text(run: Run, value: Any) -> str:
@@ -95,15 +95,15 @@ def cidr(run: Run, value: Any) -> CIDRValue:
     try:
         if not slash or not bits.isascii() or not bits.isdigit() or (bits[0] == "0" and bits != "0") or "%" in text:
             raise ValueError
-        found = ipaddress.ip_address(address)
-        if int(bits) > found.max_prefixlen:
+        host = ipaddress.ip_address(address)
+        if int(bits) > host.max_prefixlen:
             raise ValueError
     except ValueError:
         problem = f"netip.ParsePrefix({_quoted(text)}): no '/'" if not slash else f"netip.ParsePrefix({_quoted(text)})"
         raise Fault(f"network address parse error during conversion from string: {problem}") from None
-    if isinstance(found, ipaddress.IPv6Address) and found.ipv4_mapped is not None:
+    if isinstance(host, ipaddress.IPv6Address) and host.ipv4_mapped is not None:
         raise Fault(f"IPv4-mapped IPv6 address {_quoted(text)} is not allowed")
-    return CIDRValue(found, int(bits))
+    return CIDRValue(host, int(bits))
 
 
 def is_cidr(run: Run, value: Any) -> bool:

@@ -137,15 +137,15 @@ class _Estimate:
         cost, size = self.of(over, names)
         turns = size.length
         inner = {**names, name: size.item()}
-        found: list[tuple[int, Size]] = []
+        parts: list[tuple[int, Size]] = []
         for body in bodies:
-            found.append(self.of(body, inner))
+            parts.append(self.of(body, inner))
             if body[0] == "name":  # a second variable
                 inner = {**inner, body[1]: size.entry()}
-        cost += turns * (sum(part[0] for part in found) + 3) + size.weight
+        cost += turns * (sum(part[0] for part in parts) + 3) + size.weight
         if macro not in ("map", "filter"):
             return cost, ONE
-        each = found[-1][1] if macro == "map" else size.item()
+        each = parts[-1][1] if macro == "map" else size.item()
         cost += turns * turns * (each.weight + 1) // 2
         return cost, Made(turns, turns * (each.weight + 1), each)
 

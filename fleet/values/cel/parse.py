@@ -80,8 +80,8 @@ class _Reader:
     def level(self, index: int, depth: int) -> Node:
         if index == len(_LEVELS):
             return self.unary(depth)
-        left = self.level(index + 1, depth)
-        parts: list[Node] = [left]
+        tree = self.level(index + 1, depth)
+        parts: list[Node] = [tree]
         operators: list[Word] = []
         while self.word.text in _LEVELS[index] and self.word.kind in ("sign", "name"):
             operators.append(self.take())
@@ -92,8 +92,8 @@ class _Reader:
             return _balanced(parts, operators, 0, len(operators) - 1)
         for operator, right in zip(operators, parts[1:], strict=True):
             name = "@in" if operator.text == "in" else f"_{operator.text}_"
-            left = Call(operator.at, name, None, [left, right])
-        return left
+            tree = Call(operator.at, name, None, [tree, right])
+        return tree
 
     def unary(self, depth: int) -> Node:
         if not self.at_sign("!", "-"):
@@ -226,15 +226,15 @@ class _Reader:
         return Struct(bracket.at, name, fields)
 
     def parts(self, end: str, depth: int) -> list[Node]:
-        found: list[Node] = []
+        nodes: list[Node] = []
         while not self.at_sign(end):
-            found.append(self.expression(depth + 1))
+            nodes.append(self.expression(depth + 1))
             if not self.at_sign(end):
                 self.take(",")
                 if end == ")" and self.at_sign(end):
                     self.fail(f"Syntax error: mismatched input '{end}' expecting {_EXPECTED}")
         self.take(end)
-        return found
+        return nodes
 
     def list_literal(self, at: int, depth: int) -> Node:
         items: list[Node] = []

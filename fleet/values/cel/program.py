@@ -18,12 +18,12 @@ _BY_RECURSION = "is nested too deeply"
 
 
 class Budget:
-    """What several evaluations may cost together; `left` is below zero where they took too much."""
+    """What several evaluations may cost together; `balance` is below zero where they took too much."""
 
-    __slots__ = ("left",)
+    __slots__ = ("balance",)
 
-    def __init__(self, left: int) -> None:
-        self.left = left
+    def __init__(self, balance: int) -> None:
+        self.balance = balance
 
 
 class Program:
@@ -37,7 +37,7 @@ class Program:
         self._step: Step
         self._step, self.cost = compiler.compile(tree)
         self._names, self._count = names, compiler.count
-        self.uses = frozenset(compiler.seen)
+        self.uses = frozenset(compiler.uses)
 
     @property
     def type(self) -> Type:
@@ -47,7 +47,7 @@ class Program:
         """Raises Fault where the expression has no value, and OverBudget, which is one, where it costs too much."""
         slots = [bindings.get(name) for name in self._names]
         slots += [None] * (self._count - len(slots))
-        allowed = min(CALL_COST_MAX, budget.left)
+        allowed = min(CALL_COST_MAX, budget.balance)
         run = Run(slots, allowed)
         try:
             run.spend(self.cost)
@@ -55,7 +55,7 @@ class Program:
         except RecursionError:
             raise Fault(_BY_RECURSION) from None
         finally:
-            budget.left -= allowed - run.left
+            budget.balance -= allowed - run.balance
 
 
 def compile_expression(

@@ -96,13 +96,13 @@ def flatten(run: Run, items: Any, depth: Any = 1) -> list[Any]:
     if depth < 0:
         raise Fault("level must be non-negative")
     run.spend(_LIST + len(items))
-    made: list[Any] = []
+    result: list[Any] = []
     for item in items:
         if type(item) is list and depth > 0:
-            made += flatten(run, item, depth - 1)
+            result += flatten(run, item, depth - 1)
         else:
-            made.append(item)
-    return made
+            result.append(item)
+    return result
 
 
 def numbers(run: Run, count: Any) -> list[int]:
@@ -187,13 +187,13 @@ def _is_optional(value: Any) -> Optional:
 
 
 def value_of(run: Run, value: Any) -> Any:
-    if not _is_optional(value).given:
+    if not _is_optional(value).content:
         raise Fault(_NO_VALUE)
-    return value.given[0]
+    return value.content[0]
 
 
 def has_value(run: Run, value: Any) -> bool:
-    return bool(_is_optional(value).given)
+    return bool(_is_optional(value).content)
 
 
 def first(run: Run, items: Any) -> Optional:
@@ -206,7 +206,7 @@ def last(run: Run, items: Any) -> Optional:
 
 def unwrap(run: Run, items: Any) -> list[Any]:
     run.spend(len(items))
-    return [item.given[0] for item in items if _is_optional(item).given]
+    return [item.content[0] for item in items if _is_optional(item).content]
 
 
 SEQUENCES: dict[str, tuple[Callable[..., Any], int]] = {

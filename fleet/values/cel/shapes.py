@@ -55,9 +55,9 @@ def type_of_schema(schema: Schema, *, root: bool = False, name: str = "selfType"
         return None
 
 
-def _typed(schema: Schema, root: bool, name: str, left: list[int], depth: int = 0) -> Type | None:
-    left[0] -= 1
-    if left[0] < 0 or depth > DEPTH_MAX:
+def _typed(schema: Schema, root: bool, name: str, budget: list[int], depth: int = 0) -> Type | None:
+    budget[0] -= 1
+    if budget[0] < 0 or depth > DEPTH_MAX:
         raise _TooMany
     if schema.get("x-kubernetes-int-or-string"):
         longest = _bound(schema.get("maxLength"))
@@ -66,12 +66,12 @@ def _typed(schema: Schema, root: bool, name: str, left: list[int], depth: int = 
         schema = _with_meta(schema)
     kind = schema.get("type")
     if kind == "array":
-        return _list(schema, name, left, depth)
+        return _list(schema, name, budget, depth)
     if kind == "object":
         additional = schema.get("additionalProperties")
         if isinstance(additional, dict):
-            return _map(schema, additional, name, left, depth)
-        return _object(schema, name, left, depth)
+            return _map(schema, additional, name, budget, depth)
+        return _object(schema, name, budget, depth)
     if kind == "string":
         return _string(schema)
     return {"boolean": _BOOL, "number": _DOUBLE, "integer": _INT}.get(str(kind))
@@ -89,14 +89,14 @@ def _bound(given: Any) -> int | None:
     return max(0, given) if isinstance(given, int) else None
 
 
-def _inner(schema: Any, name: str, left: list[int], depth: int) -> Type | None:
+def _inner(schema: Any, name: str, budget: list[int], depth: int) -> Type | None:
     if not isinstance(schema, dict):
         return None
-    return _typed(schema, bool(schema.get("x-kubernetes-embedded-resource")), name, left, depth + 1)
+    return _typed(schema, bool(schema.get("x-kubernetes-embedded-resource")), name, budget, depth + 1)
 
 
-def _list(schema: Schema, name: str, left: list[int], depth: int) -> Type | None:
-    item = _inner(schema.get("items"), f"{name}.@idx", left, depth)
+def _list(schema: Schema, name: str, budget: list[int], depth: int) -> Type | None:
+    item = _inner(schema.get("items"), f"{name}.@idx", budget, depth)
     if item is None:
         return None
     most = _bound(schema.get("maxItems"))
@@ -107,8 +107,8 @@ def _list(schema: Schema, name: str, left: list[int], depth: int) -> Type | None
     return Type("list", "list", (item,), None, shape)
 
 
-def _map(schema: Schema, additional: Schema, name: str, left: list[int], depth: int) -> Type | None:
-    value = _inner(additional, f"{name}.@elem", left, depth)
+def _map(schema: Schema, additional: Schema, name: str, budget: list[int], depth: int) -> Type | None:
+    value = _inner(additional, f"{name}.@elem", budget, depth)
     if value is None:
         return None
     most = _bound(schema.get("maxProperties"))
@@ -118,24 +118,24 @@ def _map(schema: Schema, additional: Schema, name: str, left: list[int], depth: 
     return Type("map", "map", (_KEY, value), None, Shape(most, 2, convert=convert))
 
 
-def _object(schema: Schema, name: str, left: list[int], depth: int) -> Type:
+def _object(schema: Schema, name: str, budget: list[int], depth: int) -> Type:
     required = set(schema.get("required") or ())
     fields: dict[str, Type] = {}
     names: dict[str, str] = {}
     size = 2
     for key, inner in (schema.get("properties") or {}).items():
-        found = _inner(inner, f"{name}.{key}", left, depth)
-        if found is None:
+        type_ = _inner(inner, f"{name}.{key}", budget, depth)
+        if type_ is None:
             continue
         known = escaped(key)
         if known:
-            fields[known] = found
+            fields[known] = type_
             if known != key:
                 names[known] = key
             if key in RESERVED:
-                fields[key] = found
+                fields[key] = type_
         if key in required and inner.get("default") is None:
-            size += len(key.encode()) + least(found) + 4
+            size += len(key.encode()) + least(type_) + 4
     return Type("struct", name, (), fields, Shape(0, size, names))
 
 
@@ -211,17 +211,17 @@ def _list_equality(schema: Schema) -> Callable[[Any, Any], bool] | None:
     return None
 
 
-def _same_items(one: Any, other: Any, key: Callable[[Any], Any]) -> bool:
+def _same_items(value: Any, other: Any, key: Callable[[Any], Any]) -> bool:
     """The same items in any order, each found by its key."""
-    if type(one) is not list or type(other) is not list:
-        return equal(one, other)
-    if len(one) != len(other):
+    if type(value) is not list or type(other) is not list:
+        return equal(value, other)
+    if len(value) != len(other):
         return False
     try:
         known = {key(item): item for item in other}
-        return all(key(item) in known and equal(known[key(item)], item) for item in one)
+        return all(key(item) in known and equal(known[key(item)], item) for item in value)
     except (TypeError, AttributeError):  # a set of objects
-        return all(any(equal(item, another) for another in other) for item in one)
+        return all(any(equal(item, another) for another in other) for item in value)
 
 
 # Kubernetes takes the key of a map, an object and a number for nothing to look through.

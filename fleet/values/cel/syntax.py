@@ -142,15 +142,15 @@ class _Reader:
         raise BadExpression(f"is not understood at {word[:20]!r}")
 
     def parts(self, end: str, depth: int, between: tuple[str, ...] = (",",)) -> list[Node]:
-        found: list[Node] = []
+        nodes: list[Node] = []
         while self.word != end or self.kind != "sign":
-            found.append(self.expression(depth + 1))
+            nodes.append(self.expression(depth + 1))
             if self.kind == "sign" and self.word in between:
                 self.take()
             elif self.word != end:
                 raise BadExpression(f"expected {end!r}, found {self.word[:20]!r}")
         self.take(end)
-        return found
+        return nodes
 
     def call(self, name: str, receiver: Node | None, depth: int) -> Node:
         self.take("(")

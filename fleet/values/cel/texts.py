@@ -78,15 +78,15 @@ def find(run: Run, text: Any, expression: Any) -> str:
 
 def find_all(run: Run, text: Any, expression: Any, most: int = -1) -> list[str]:
     _texts(text, expression)
-    compiled, found, before = pattern(run, text, expression), list[str](), -1
+    compiled, parts, before = pattern(run, text, expression), list[str](), -1
     for match in compiled.each(text) if most else ():
         run.spend(1 + compiled.cost(match[0]) // _RE2_STEPS)
         if match.end() > match.start() or match.start() != before:  # nothing right behind a match is no match
-            found.append(str(match[0]))
+            parts.append(str(match[0]))
         before = match.end()
-        if len(found) == most:
+        if len(parts) == most:
             break
-    return found
+    return parts
 
 
 def char_at(run: Run, text: Any, index: Any) -> str:
@@ -192,25 +192,25 @@ def quote(run: Run, text: Any) -> str:
 
 def formatted(run: Run, text: Any, values: Any) -> str:
     run.traverse(len(text))
-    made: list[str] = []
+    pieces: list[str] = []
     place = used = 0
     while (at := text.find("%", place)) >= 0:
-        made.append(text[place:at])
+        pieces.append(text[place:at])
         match = _CLAUSE.match(text, at)
         if match is None:
             clause = text[at + 1 : at + 2]
             raise Fault(f'could not parse formatting clause: unrecognized formatting clause "{clause}"')
         place = match.end()
         if match[1]:
-            made.append("%")
+            pieces.append("%")
             continue
         if used >= len(values):
             raise Fault(f"index {used} out of range")
         part = _clause(run, match[3], 6 if match[2] is None else int(match[2]), values[used])
         run.traverse(len(part))
-        made.append(part)
+        pieces.append(part)
         used += 1
-    return "".join(made) + str(text[place:])
+    return "".join(pieces) + str(text[place:])
 
 
 def _clause(run: Run, clause: str, precision: int, value: Any) -> str:
@@ -231,7 +231,7 @@ def _clause(run: Run, clause: str, precision: int, value: Any) -> str:
     if clause in "xX" and kind in (str, bytes):
         digits = (value.encode() if kind is str else value).hex()
         return str(digits if clause == "x" else digits.upper())
-    wanted = {
+    expectation = {
         "d": "an integer",
         "f": "a number",
         "e": "a number",
@@ -240,7 +240,7 @@ def _clause(run: Run, clause: str, precision: int, value: Any) -> str:
         "x": "an integer, a string or bytes",
         "X": "an integer, a string or bytes",
     }[clause]
-    raise Fault(f"error during formatting: %{clause} takes {wanted}, got {type_name(value)}")
+    raise Fault(f"error during formatting: %{clause} takes {expectation}, got {type_name(value)}")
 
 
 def plain(run: Run, value: Any) -> str:

@@ -96,7 +96,7 @@ class Loop(Node):
     step: Node
     result: Node
     test: Node | None  # of the macro itself: what each item is asked
-    made: Node | None  # ... and what is made of it
+    output: Node | None  # ... and what is made of it
 
 
 @dataclass(slots=True, eq=False)
@@ -116,11 +116,11 @@ def line_and_column(text: str, at: int) -> tuple[int, int]:
 
 def worded(text: str, problems: list[tuple[int, str]]) -> str:
     """The problems of an expression as Kubernetes prints them: the place, the line, and a mark under it."""
-    said = []
+    lines = []
     for at, message in sorted(problems, key=lambda problem: problem[0]):
         line, column = line_and_column(text, at)
         source = text.split("\n")[line - 1].replace("\t", " ")
         mark = "".join("\uff0e" if ord(sign) > 127 else "." for sign in source[: column - 1])
         mark += "\uff3e" if column <= len(source) and ord(source[column - 1]) > 127 else "^"
-        said.append(f"ERROR: <input>:{line}:{column}: {message}\n | {source}\n | {mark}")
-    return "\n".join(said)
+        lines.append(f"ERROR: <input>:{line}:{column}: {message}\n | {source}\n | {mark}")
+    return "\n".join(lines)

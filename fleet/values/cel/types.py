@@ -17,14 +17,14 @@ if TYPE_CHECKING:
 @dataclass(frozen=True, slots=True, eq=False)
 class Type:
     """`params`: of a list, a map, an optional or a type. `fields`: of an object; None where nothing is declared.
-    `made`: an expression can make values of the type (messages.py)."""
+    `constructible`: an expression can make values of the type (messages.py)."""
 
     kind: str
     name: str
     params: tuple[Type, ...] = ()
     fields: Mapping[str, Type] | None = None
     shape: Shape | None = None
-    made: bool = False
+    constructible: bool = False
 
     def __str__(self) -> str:
         return f"{self.name}({', '.join(map(str, self.params))})" if self.params else self.name
@@ -95,14 +95,14 @@ def unwrapped(given: Type) -> tuple[Type, bool]:
     return (given.params[0], True) if given.name == "optional_type" else (given, False)
 
 
-def exactly(one: Type, other: Type) -> bool:
-    if one is other:
+def exactly(type_: Type, other: Type) -> bool:
+    if type_ is other:
         return True
-    if one.kind != other.kind or one.name != other.name or len(one.params) != len(other.params):
+    if type_.kind != other.kind or type_.name != other.name or len(type_.params) != len(other.params):
         return False
-    if one.kind == "struct" and (one.fields is not None or other.fields is not None):
+    if type_.kind == "struct" and (type_.fields is not None or other.fields is not None):
         return False
-    return all(map(exactly, one.params, other.params))
+    return all(map(exactly, type_.params, other.params))
 
 
 _NULLABLE = frozenset({"opaque", "struct", "duration", "timestamp", "null"})
@@ -131,69 +131,69 @@ class Bindings:
         self._known = before
         return False
 
-    def resolved(self, given: Type, *, free_to_dyn: bool = False) -> Type:
-        if given.kind == "param":
-            known = self._known.get(given.name)
+    def resolved(self, type_: Type, *, free_to_dyn: bool = False) -> Type:
+        if type_.kind == "param":
+            known = self._known.get(type_.name)
             if known is not None:
                 return self.resolved(known, free_to_dyn=free_to_dyn)
-            return DYN if free_to_dyn else given
-        if not given.params:
-            return given
-        params = tuple(self.resolved(inner, free_to_dyn=free_to_dyn) for inner in given.params)
-        if all(old is new for old, new in zip(given.params, params, strict=True)):
-            return given
-        return Type(given.kind, given.name, params, None, given.shape)
+            return DYN if free_to_dyn else type_
+        if not type_.params:
+            return type_
+        params = tuple(self.resolved(inner, free_to_dyn=free_to_dyn) for inner in type_.params)
+        if all(old is new for old, new in zip(type_.params, params, strict=True)):
+            return type_
+        return Type(type_.kind, type_.name, params, None, type_.shape)
 
-    def _fits(self, wanted: Type, given: Type) -> bool:
-        if given.kind == "param":
-            valid, known = self._bind(wanted, given)
+    def _fits(self, target: Type, type_: Type) -> bool:
+        if type_.kind == "param":
+            valid, known = self._bind(target, type_)
             if valid or known:
                 return valid
-        if wanted.kind == "param":
-            return self._bind(given, wanted)[0]
-        if wanted.kind in ("dyn", "error") or given.kind in ("dyn", "error"):
+        if target.kind == "param":
+            return self._bind(type_, target)[0]
+        if target.kind in ("dyn", "error") or type_.kind in ("dyn", "error"):
             return True
-        if wanted.kind == "null":
-            return given.kind in _NULLABLE
-        if given.kind == "null":
-            return wanted.kind in _NULLABLE
-        if wanted.kind == "type":
-            return given.kind == "type"
-        if wanted.kind in ("opaque", "list", "map"):
+        if target.kind == "null":
+            return type_.kind in _NULLABLE
+        if type_.kind == "null":
+            return target.kind in _NULLABLE
+        if target.kind == "type":
+            return type_.kind == "type"
+        if target.kind in ("opaque", "list", "map"):
             return (
-                wanted.kind == given.kind
-                and wanted.name == given.name
-                and len(wanted.params) == len(given.params)
-                and all(map(self._fits, wanted.params, given.params))
+                target.kind == type_.kind
+                and target.name == type_.name
+                and len(target.params) == len(type_.params)
+                and all(map(self._fits, target.params, type_.params))
             )
-        return exactly(wanted, given)
+        return exactly(target, type_)
 
-    def _bind(self, given: Type, parameter: Type) -> tuple[bool, bool]:
+    def _bind(self, type_: Type, parameter: Type) -> tuple[bool, bool]:
         """(whether the parameter can stand for the type, whether it stood for one before)"""
-        if given.kind == "param" and given.name == parameter.name:
+        if type_.kind == "param" and type_.name == parameter.name:
             return True, True
-        known = self._known.get(parameter.name)
-        if known is None:
-            if self._within(parameter, given):
+        binding = self._known.get(parameter.name)
+        if binding is None:
+            if self._within(parameter, type_):
                 return False, False
-            self._known[parameter.name] = given
+            self._known[parameter.name] = type_
             return True, False
-        if exactly(given, known):
+        if exactly(type_, binding):
             return True, True
-        if not self._fits(given, known):
+        if not self._fits(type_, binding):
             return False, True
-        wider = general(given, known)
+        wider = general(type_, binding)
         if not self._within(parameter, wider):
             self._known[parameter.name] = wider
         return True, True
 
-    def _within(self, parameter: Type, given: Type) -> bool:
-        if given.kind == "param":
-            if given.name == parameter.name:
+    def _within(self, parameter: Type, type_: Type) -> bool:
+        if type_.kind == "param":
+            if type_.name == parameter.name:
                 return True
-            known = self._known.get(given.name)
+            known = self._known.get(type_.name)
             return known is not None and self._within(parameter, known)
-        return any(self._within(parameter, inner) for inner in given.params)
+        return any(self._within(parameter, inner) for inner in type_.params)
 
 
 def general(one: Type, other: Type) -> Type:
@@ -201,15 +201,15 @@ def general(one: Type, other: Type) -> Type:
     return one if _as_general(one, other) else other
 
 
-def _as_general(one: Type, other: Type) -> bool:
-    if one.kind in ("dyn", "param"):
+def _as_general(type_: Type, other: Type) -> bool:
+    if type_.kind in ("dyn", "param"):
         return True
-    if other.kind in ("dyn", "param") or one.kind != other.kind:
+    if other.kind in ("dyn", "param") or type_.kind != other.kind:
         return False
-    if one.params:
+    if type_.params:
         return (
-            one.name == other.name
-            and len(one.params) == len(other.params)
-            and (one.kind == "type" or all(map(_as_general, one.params, other.params)))
+            type_.name == other.name
+            and len(type_.params) == len(other.params)
+            and (type_.kind == "type" or all(map(_as_general, type_.params, other.params)))
         )
-    return exactly(one, other)
+    return exactly(type_, other)

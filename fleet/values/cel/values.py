@@ -46,20 +46,20 @@ class OverBudget(Fault):
 class Run:
     """One evaluation: the values of its variables, and what is left of its budget."""
 
-    __slots__ = ("left", "slots")
+    __slots__ = ("balance", "slots")
 
-    def __init__(self, slots: list[Any], left: int) -> None:
-        self.slots, self.left = slots, left
+    def __init__(self, slots: list[Any], balance: int) -> None:
+        self.slots, self.balance = slots, balance
 
     def spend(self, cost: int) -> None:
-        self.left -= cost
-        if self.left < 0:
+        self.balance -= cost
+        if self.balance < 0:
             raise OverBudget("operation cancelled: actual cost limit exceeded")
 
     def traverse(self, length: int) -> None:
         """A tenth for each character."""
-        self.left -= -(-length // 10)
-        if self.left < 0:
+        self.balance -= -(-length // 10)
+        if self.balance < 0:
             raise OverBudget("operation cancelled: actual cost limit exceeded")
 
 
@@ -88,9 +88,9 @@ class Duration:
 
 @dataclass(frozen=True, slots=True)
 class Optional:
-    """`given`: nothing, or the one value."""
+    """`content`: nothing, or the one value."""
 
-    given: tuple[Any, ...] = ()
+    content: tuple[Any, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,37 +133,37 @@ def duration(text: str) -> Duration:
     return Duration(-whole if text[0] == "-" else whole)
 
 
-def equal(one: Any, other: Any) -> bool:
-    kind = type(one)
+def equal(value: Any, other: Any) -> bool:
+    kind = type(value)
     if kind is type(other):
         if kind is list:
-            return len(one) == len(other) and all(map(equal, one, other))
+            return len(value) == len(other) and all(map(equal, value, other))
         if kind is dict:
-            return len(one) == len(other) and all(key in other and equal(one[key], other[key]) for key in one)
+            return len(value) == len(other) and all(key in other and equal(value[key], other[key]) for key in value)
         if kind is Optional:
-            return len(one.given) == len(other.given) and all(map(equal, one.given, other.given))
-        return bool(one == other)
-    return kind in NUMBERS and type(other) in NUMBERS and bool(one == other)
+            return len(value.content) == len(other.content) and all(map(equal, value.content, other.content))
+        return bool(value == other)
+    return kind in NUMBERS and type(other) in NUMBERS and bool(value == other)
 
 
-def compare(one: Any, other: Any) -> int | None:
+def compare(value: Any, other: Any) -> int | None:
     """Below zero, zero or above; None for a number that is none. Raises Fault where there is no order."""
-    kind, another = type(one), type(other)
+    kind, another = type(value), type(other)
     if kind is another and kind in (int, str, float, bytes, bool, UInt, Timestamp, Duration):
         pass
     elif kind not in NUMBERS or another not in NUMBERS:
         raise Fault(NO_OVERLOAD)
-    if (kind is float and math.isnan(one)) or (another is float and math.isnan(other)):
+    if (kind is float and math.isnan(value)) or (another is float and math.isnan(other)):
         return None
-    return int(one > other) - int(one < other)
+    return int(value > other) - int(value < other)
 
 
 def weight(value: Any) -> int:
     """Of a text its characters, of a list or a map its entries; of anything else one."""
     if type(value) in (str, bytes, list, dict):
         return len(value)
-    if type(value) is Optional and value.given:
-        return weight(value.given[0])
+    if type(value) is Optional and value.content:
+        return weight(value.content[0])
     return 1
 
 

@@ -76,7 +76,7 @@ def words(text: str) -> list[Word]:
     """Raises BadExpression."""
     if len(text) > CHARACTERS_MAX:
         raise TooLarge(f"must be at most {CHARACTERS_MAX} characters long")
-    found: list[Word] = []
+    tokens: list[Word] = []
     place = 0
     while place < len(text):
         match = _TOKEN.match(text, place)
@@ -84,10 +84,10 @@ def words(text: str) -> list[Word]:
             problem = f"Syntax error: token recognition error at: '{text[place]}'"
             raise BadExpression(worded(text, [(place, problem)]))
         if match.lastgroup != "space":
-            found.append(Word(str(match.lastgroup), match[0], place))
+            tokens.append(Word(str(match.lastgroup), match[0], place))
         place = match.end()
-    found.append(Word("", "<EOF>", len(text)))
-    return found
+    tokens.append(Word("", "<EOF>", len(text)))
+    return tokens
 
 
 def number(word: str) -> Any:
@@ -117,18 +117,18 @@ def text_value(word: str) -> str | bytes:
         return body.encode() if binary else body
     if not binary:
         return _ESCAPE.sub(_character, body)
-    made = bytearray()
+    data = bytearray()
     last = 0
     for match in _ESCAPE.finditer(body):
-        made += body[last : match.start()].encode()
+        data += body[last : match.start()].encode()
         last = match.end()
         if match[1] or match[4]:
-            made.append(int(match[1] or match[4], 16 if match[1] else 8))
+            data.append(int(match[1] or match[4], 16 if match[1] else 8))
         elif match[2] or match[3]:
             raise ValueError("unable to unescape string")
         else:
-            made += _character(match).encode()
-    return bytes(made + body[last:].encode())
+            data += _character(match).encode()
+    return bytes(data + body[last:].encode())
 
 
 def _character(match: re.Match[str]) -> str:

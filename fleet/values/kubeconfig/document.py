@@ -98,8 +98,8 @@ def choose(config: Config, context: str = "", *, programs: bool = False) -> Chos
     name = context or config.get("current-context")
     if not isinstance(name, str) or not name:
         raise BadKubeconfig("current-context", "required")
-    where, found = _named(config, "contexts", name, "current-context")
-    cluster_name, user_name = found.get("cluster"), found.get("user") or ""
+    where, entry = _named(config, "contexts", name, "current-context")
+    cluster_name, user_name = entry.get("cluster"), entry.get("user") or ""
     if not isinstance(cluster_name, str) or not cluster_name:
         raise BadKubeconfig(f"{where}.cluster", "required")
     cluster_at, cluster = _named(config, "clusters", cluster_name, f"{where}.cluster")
@@ -117,7 +117,7 @@ def choose(config: Config, context: str = "", *, programs: bool = False) -> Chos
         if user.get(program):
             message = f'user "{user_name}" gets its credentials from a program, which is not supported'
             raise BadKubeconfig(f"{user_at}.{program}", f"{message}; use a token or a client certificate")
-    namespace = str(found.get("namespace") or "default")
+    namespace = str(entry.get("namespace") or "default")
     return Chosen(name, namespace, cluster, cluster_at, user, user_at, str(user_name))
 
 

@@ -20,16 +20,16 @@ def ends(user: Config) -> dict[str, float]:
 
     Raises BadKubeconfig for a certificate that cannot be read.
     """
-    found: dict[str, float] = {}
+    times: dict[str, float] = {}
     certificate = inline("", user, "client-certificate")
     if certificate:
         try:
-            found["client certificate"] = _not_after(certificate)
+            times["client certificate"] = _not_after(certificate)
         except (ValueError, LookupError) as error:
             raise BadKubeconfig("client-certificate-data", f"no usable certificate: {error}") from error
     if end := _token_end(str(user.get("token") or "")):
-        found["token"] = end
-    return found
+        times["token"] = end
+    return times
 
 
 def _token_end(token: str) -> float | None:

@@ -89,15 +89,15 @@ def load(
             for section in SECTIONS:
                 merged[section] += config.get(section) or []
             merged["current-context"] = merged.get("current-context") or config.get("current-context")
-    shown = os.pathsep.join(str(path) for path in files)
+    names = os.pathsep.join(str(path) for path in files)
     if not (context or merged.get("current-context")):
-        raise BadKubeconfig("", "no current-context (set KUBECONFIG, or give --kubeconfig)", shown)
+        raise BadKubeconfig("", "no current-context (set KUBECONFIG, or give --kubeconfig)", names)
     if context and not any(isinstance(e, dict) and e.get("name") == context for e in merged["contexts"]):
-        raise BadKubeconfig("", f'context "{context}" does not exist', shown)
+        raise BadKubeconfig("", f'context "{context}" does not exist', names)
     try:
         return access_of(choose(merged, context or "", programs=programs or bool(token)), token)
     except BadKubeconfig as error:
-        raise BadKubeconfig(error.field, error.message, shown) from error
+        raise BadKubeconfig(error.field, error.message, names) from error
 
 
 def _read(path: Path) -> Config:

@@ -14,15 +14,15 @@ from fleet.values.kubeconfig.files import Access, Credential
 def context(access: Access, credential: Credential) -> ssl.SSLContext:
     """The checks of the server's certificate, and the client's certificate. Raises BadKubeconfig."""
     try:
-        made = ssl.create_default_context(cadata=access.ca.decode() if access.ca else None)
+        ssl_context = ssl.create_default_context(cadata=access.ca.decode() if access.ca else None)
         if access.insecure:
-            made.check_hostname = False
-            made.verify_mode = ssl.CERT_NONE
+            ssl_context.check_hostname = False
+            ssl_context.verify_mode = ssl.CERT_NONE
         if credential.certificate and credential.key:
-            load_pair(made, credential.certificate, credential.key)
+            load_pair(ssl_context, credential.certificate, credential.key)
     except (ssl.SSLError, ValueError) as error:
         raise BadKubeconfig("", f"certificates of {access.server} cannot be used: {error}") from error
-    return made
+    return ssl_context
 
 
 def load_pair(context: ssl.SSLContext, certificate: bytes, key: bytes) -> None:

@@ -64,7 +64,7 @@ def run(text: str, values: dict[str, Any] | None = None) -> tuple[Any, int]:
     budget = Budget(BUDGET)
     program: Program = compile_expression(text, NAMES)
     value = program.evaluate({"self": VALUES, "d": {"foo": {"bar": 3}}, **(values or {})}, budget)
-    return value, BUDGET - budget.left
+    return value, BUDGET - budget.balance
 
 
 @pytest.mark.parametrize(

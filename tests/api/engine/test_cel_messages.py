@@ -21,7 +21,7 @@ def made(text: str) -> tuple[Any, int]:
     """(the value, the cost)"""
     budget = Budget(10_000)
     value = compile_expression(text, {"d": DYN}, messages=messages).evaluate({"d": {"n": [1, 2]}}, budget)
-    return value, 10_000 - budget.left
+    return value, 10_000 - budget.balance
 
 
 @pytest.mark.parametrize(

@@ -100,7 +100,7 @@ async def test_a_watch_from_a_revision_to_come_is_refused_after_a_bounded_wait(w
     now = await store.revision()
     with pytest.raises(FutureRevision) as refused:
         await store.watch("", "configmaps", since=now + 1000)
-    assert (refused.value.asked, refused.value.current) == (now + 1000, now)
+    assert (refused.value.revision, refused.value.current) == (now + 1000, now)
     with pytest.raises(FutureRevision):
         await store.list("", "configmaps", at=now + 1000)
 
