@@ -93,8 +93,8 @@ class TokenFile:
     def _reload(self) -> None:
         try:
             stat = self._path.stat()
-            seen = (stat.st_mtime_ns, stat.st_ctime_ns, stat.st_size, stat.st_ino)
-            if seen == self._seen:
+            fingerprint = (stat.st_mtime_ns, stat.st_ctime_ns, stat.st_size, stat.st_ino)
+            if fingerprint == self._seen:
                 return
             text = self._path.read_text(encoding="utf-8", errors="replace")
         except OSError as error:
@@ -105,10 +105,10 @@ class TokenFile:
             return
         # A file's times have a grain: of one that has just changed, the next change might not show.
         settled = self._clock.now() - max(stat.st_mtime, stat.st_ctime) > SETTLED_S
-        self._seen = seen if settled else None
+        self._seen = fingerprint if settled else None
         self._users, bad = parse_tokens(text, self._most)
-        if bad and seen != self._complained:
-            self._complained = seen
+        if bad and fingerprint != self._complained:
+            self._complained = fingerprint
             log.warning("lines of the token file are passed over", file=str(self._path), lines=bad[:20])
 
 
@@ -268,20 +268,20 @@ class ServiceAccountTokens:
         if token.count(".") != 2 or len(token) > MAX_TOKEN_CHARS:
             return None
         digest = digest_of(token)
-        known = self._good.get(digest)
-        if known is None:
-            known = self._verify(token)
-            if known is None:
+        content = self._good.get(digest)
+        if content is None:
+            content = self._verify(token)
+            if content is None:
                 return None
-            self._good[digest] = known
+            self._good[digest] = content
             if len(self._good) > _CACHE:
                 self._good.popitem(last=False)
-        if not known.begins - LEEWAY_S <= self._clock.now() < known.expires:
+        if not content.begins - LEEWAY_S <= self._clock.now() < content.expires:
             return None
-        account = self._store.peek(known.account) or await self._store.get(known.account)
-        if account is None or account.uid != known.user.uid:
+        account = self._store.peek(content.account) or await self._store.get(content.account)
+        if account is None or account.uid != content.user.uid:
             return None
-        return None if account.body["metadata"].get("deletionTimestamp") else known
+        return None if account.body["metadata"].get("deletionTimestamp") else content
 
     def _verify(self, token: str) -> _Token | None:
         try:

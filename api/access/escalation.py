@@ -97,8 +97,8 @@ class Escalation:
         return forbidden(GROUP, review.kind.resource, review.name, why)
 
 
-def missing(wanted: Sequence[PolicyRule], held: Sequence[PolicyRule]) -> list[_Grant]:
-    """The grants of the wanted rules that no held rule covers: each single grant must be within one of the held rules.
+def missing(role_rules: Sequence[PolicyRule], user_rules: Sequence[PolicyRule]) -> list[_Grant]:
+    """The grants of a role that no rule of the user covers: each single grant must be within one of the user's rules.
     TooMuch when that takes more than MAX_COMPARED comparisons."""
     left = MAX_COMPARED
 
@@ -110,9 +110,9 @@ def missing(wanted: Sequence[PolicyRule], held: Sequence[PolicyRule]) -> list[_G
         return rules
 
     lacking: list[_Grant] = []
-    for rule in wanted:
+    for rule in role_rules:
         for verb in sorted(rule.verbs):
-            having = [h for h in among(held) if "*" in h.verbs or verb in h.verbs]
+            having = [h for h in among(user_rules) if "*" in h.verbs or verb in h.verbs]
             for url in rule.urls:
                 if not any(url_matches(h, url) for own in among(having) if not own.names for h in own.urls):
                     lacking.append((verb, None, url, None))

@@ -35,16 +35,16 @@ def answering(authorizer: Authorizer) -> Callable[[User, Mapping[str, str]], tup
     """Answers the questions of expressions in policies: (user, question) -> whether it is allowed, the reason, an error
     (`fleet.values.cel.kubernetes.Authorizer`). RBAC gives no reasons, and no errors."""
 
-    def answer(user: User, asked: Mapping[str, str]) -> tuple[bool, str, str]:
-        account = asked.get("serviceAccount")
+    def answer(user: User, question: Mapping[str, str]) -> tuple[bool, str, str]:
+        account = question.get("serviceAccount")
         if account is not None:
             groups = ("system:serviceaccounts", f"system:serviceaccounts:{account.partition(':')[0]}")
             user = User(f"system:serviceaccount:{account}", groups)
-        if "path" in asked:
-            wanted = Attributes(asked["verb"], path=asked["path"])
+        if "path" in question:
+            attributes = Attributes(question["verb"], path=question["path"])
         else:
-            wanted = Attributes(asked["verb"], *(asked.get(key, "") for key in _ASKED))
-        return authorizer.allowed(user, wanted), "", ""
+            attributes = Attributes(question["verb"], *(question.get(key, "") for key in _ASKED))
+        return authorizer.allowed(user, attributes), "", ""
 
     return answer
 
@@ -52,10 +52,10 @@ def answering(authorizer: Authorizer) -> Callable[[User, Mapping[str, str]], tup
 class AllowAll:
     """Every authenticated user may do everything."""
 
-    def allowed(self, user: User, wanted: Attributes) -> bool:
+    def allowed(self, user: User, attributes: Attributes) -> bool:
         return True
 
-    def reason(self, user: User, wanted: Attributes) -> str:
+    def reason(self, user: User, attributes: Attributes) -> str:
         return ""
 
     def rules(self, user: User, namespace: str) -> Sequence[PolicyRule]:
@@ -130,40 +130,40 @@ class Rbac:
         self._decided.clear()
         self._reasons.clear()
 
-    def allowed(self, user: User, wanted: Attributes) -> bool:
+    def allowed(self, user: User, attributes: Attributes) -> bool:
         if MASTERS in user.groups:
             return True
-        key = (user, wanted)
+        key = (user, attributes)
         answer = self._decided.get(key)
         if answer is None:
-            answer = any(rule.allows(wanted) for rule in islice(self._held(user, wanted.namespace), MAX_RULES))
-            if _size(user, wanted) <= _REMEMBERED_CHARS:
+            answer = any(rule.allows(attributes) for rule in islice(self._held(user, attributes.namespace), MAX_RULES))
+            if _size(user, attributes) <= _REMEMBERED_CHARS:
                 if len(self._decided) >= _CACHE:
                     self._decided.clear()
                 self._decided[key] = answer
         return answer
 
-    def reason(self, user: User, wanted: Attributes) -> str:
+    def reason(self, user: User, attributes: Attributes) -> str:
         if MASTERS in user.groups:
             return ""
-        key = (user, wanted)
+        key = (user, attributes)
         answer = self._reasons.get(key)
         if answer is None:
-            answer = self._reason(user, wanted)
-            if _size(user, wanted) <= _REMEMBERED_CHARS:
+            answer = self._reason(user, attributes)
+            if _size(user, attributes) <= _REMEMBERED_CHARS:
                 if len(self._reasons) >= _CACHE:
                     self._reasons.clear()
                 self._reasons[key] = answer
         return answer
 
-    def _reason(self, user: User, wanted: Attributes) -> str:
+    def _reason(self, user: User, attributes: Attributes) -> str:
         """In the words of a kube-apiserver: the binding, its role and its subject."""
-        if AUTHENTICATED in user.groups and any(rule.allows(wanted) for rule in FOR_EVERYBODY):
+        if AUTHENTICATED in user.groups and any(rule.allows(attributes) for rule in FOR_EVERYBODY):
             return "every authenticated user may"
-        for where in ("", wanted.namespace) if wanted.namespace else ("",):
+        for where in ("", attributes.namespace) if attributes.namespace else ("",):
             for subject in _subjects(user):
                 for binding, role in self.roles.bound(subject, where):
-                    if any(rule.allows(wanted) for rule in self.roles.rules(role) or ()):
+                    if any(rule.allows(attributes) for rule in self.roles.rules(role) or ()):
                         return f"RBAC: allowed by {_named(binding)} of {_role(role)} to {_subject(*subject)}"
         return ""
 
@@ -206,7 +206,14 @@ def _subjects(user: User) -> tuple[Subject, ...]:
     return (("User", user.name), *(("Group", group) for group in user.groups))
 
 
-def _size(user: User, wanted: Attributes) -> int:
-    asked = (wanted.verb, wanted.group, wanted.resource, wanted.subresource, wanted.namespace, wanted.name)
+def _size(user: User, attributes: Attributes) -> int:
+    parts = (
+        attributes.verb,
+        attributes.group,
+        attributes.resource,
+        attributes.subresource,
+        attributes.namespace,
+        attributes.name,
+    )
     extra = sum(len(key) + sum(map(len, values)) for key, values in user.extra)
-    return sum(map(len, (*asked, wanted.path or "", user.name, user.uid, *user.groups))) + extra
+    return sum(map(len, (*parts, attributes.path or "", user.name, user.uid, *user.groups))) + extra

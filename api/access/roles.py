@@ -145,7 +145,7 @@ class Roles:
             return first.rules
         # The rules of an aggregated role are those of the roles that it selects, in any number of steps; its own do
         # not count, as if kube-controller-manager had overwritten them.
-        found: dict[PolicyRule, None] = {}
+        rules: dict[PolicyRule, None] = {}
         visited, waiting = {key}, [first]
         while waiting:
             for selector in waiting.pop().selectors or ():
@@ -154,31 +154,31 @@ class Roles:
                         continue
                     visited.add(other)
                     if role.selectors is None:
-                        found.update(dict.fromkeys(role.rules))
+                        rules.update(dict.fromkeys(role.rules))
                     else:
                         waiting.append(role)
-        return tuple(found)
+        return tuple(rules)
 
     # -- reading
 
     def _refresh(self) -> None:
         while self._stale:
             resource = self._stale.pop()
-            known, changed = self._read[resource], False
+            entries, changed = self._read[resource], False
             stored_now = self._store.scan(GROUP, resource)
             for stored in stored_now:
-                before = known.get(stored.key)
+                before = entries.get(stored.key)
                 if before is None or before[0] is not stored:
                     changed = True
                     if before is not None:
                         self._forget(stored.key, before[1])
                     read = self._one(stored)
-                    known[stored.key] = stored, read
+                    entries[stored.key] = stored, read
                     self._remember(stored.key, read)
-            if len(known) != len(stored_now):
+            if len(entries) != len(stored_now):
                 changed = True
-                for key in known.keys() - {stored.key for stored in stored_now}:
-                    self._forget(key, known.pop(key)[1])
+                for key in entries.keys() - {stored.key for stored in stored_now}:
+                    self._forget(key, entries.pop(key)[1])
             if changed and resource in ROLES:
                 self._resolved.clear()
 

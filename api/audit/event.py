@@ -33,19 +33,19 @@ def user_info(name: str, uid: str, groups: Sequence[str], extra: Iterable[tuple[
     return info | ({"extra": named} if named else {})
 
 
-def object_ref(asked: Asked) -> Body | None:
+def object_ref(request: Asked) -> Body | None:
     """The object that a request is about; None for a path that is no resource."""
-    if asked.path:
+    if request.path:
         return None
-    named = {
-        "resource": asked.resource,
-        "namespace": asked.namespace,
-        "name": asked.name,
-        "apiGroup": asked.group,
-        "apiVersion": asked.version,
-        "subresource": asked.subresource,
+    reference = {
+        "resource": request.resource,
+        "namespace": request.namespace,
+        "name": request.name,
+        "apiGroup": request.group,
+        "apiVersion": request.version,
+        "subresource": request.subresource,
     }
-    return {key: value for key, value in named.items() if value}
+    return {key: value for key, value in reference.items() if value}
 
 
 def complete_ref(ref: Body, body: Any) -> None:
@@ -73,13 +73,13 @@ def addresses(forwarded: str, real: str, peer: str) -> list[str]:
     if not (forwarded or real):
         return [peer] if peer else []
     found = [_address(text) for text in forwarded.split(",", ADDRESSES_MAX)[:ADDRESSES_MAX]]
-    known = [text for text in found if text]
+    chain = [text for text in found if text]
     real = _address(real)
-    if real and real not in known:
-        known.append(real)
-    if peer and (not known or known[-1] != peer):
-        known.append(peer)
-    return known
+    if real and real not in chain:
+        chain.append(real)
+    if peer and (not chain or chain[-1] != peer):
+        chain.append(peer)
+    return chain
 
 
 def _address(text: str) -> str:

@@ -37,7 +37,7 @@ class Audit:
         audit_id = request.header(HEADER)
         if not audit_id or len(audit_id) > ID_CHARACTERS_MAX or not audit_id.isprintable():
             audit_id = _new_id()
-        said = (HEADER, audit_id.encode("latin-1"))
+        header = (HEADER, audit_id.encode("latin-1"))
         if self._policy is not None and self._clock is not None:
             request.record = Record(self._policy, self._put, self._clock.now, request, audit_id)
         began = self.requests.begin(request, audit_id) if self.requests is not None else 0.0
@@ -47,7 +47,7 @@ class Audit:
             nonlocal code
             if message["type"] == "http.response.start":
                 code = message["status"]
-                message["headers"] = [*message["headers"], said]
+                message["headers"] = [*message["headers"], header]
                 request.record.started(code)
             await send(message)
 

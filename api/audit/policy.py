@@ -69,17 +69,17 @@ class Resources:
     resources: tuple[str, ...]
     names: frozenset[str]
 
-    def match(self, asked: Asked) -> bool:
-        if self.group not in (asked.group, "*"):
+    def match(self, request: Asked) -> bool:
+        if self.group not in (request.group, "*"):
             return False
         if not self.resources:
             return True
-        if self.names and asked.name not in self.names:
+        if self.names and request.name not in self.names:
             return False
-        whole = f"{asked.resource}/{asked.subresource}" if asked.subresource else asked.resource
+        whole = f"{request.resource}/{request.subresource}" if request.subresource else request.resource
         return any(
-            wanted in (whole, "*", f"{asked.resource}/*")
-            or (asked.subresource != "" and wanted == f"*/{asked.subresource}")
+            wanted in (whole, "*", f"{request.resource}/*")
+            or (request.subresource != "" and wanted == f"*/{request.subresource}")
             for wanted in self.resources
         )
 
@@ -98,18 +98,18 @@ class Rule:
     omit_stages: frozenset[str] = frozenset()
     omit_managed_fields: bool = False
 
-    def match(self, asked: Asked) -> bool:
-        if self.users and (asked.groups is None or asked.user not in self.users):
+    def match(self, request: Asked) -> bool:
+        if self.users and (request.groups is None or request.user not in self.users):
             return False
-        if self.groups and self.groups.isdisjoint(asked.groups or ()):
+        if self.groups and self.groups.isdisjoint(request.groups or ()):
             return False
-        if self.verbs and asked.verb not in self.verbs:
+        if self.verbs and request.verb not in self.verbs:
             return False
         if self.namespaces or self.resources:
-            if asked.path or (self.namespaces and asked.namespace not in self.namespaces):
+            if request.path or (self.namespaces and request.namespace not in self.namespaces):
                 return False
-            return not self.resources or any(entry.match(asked) for entry in self.resources)
-        return not self.urls or (asked.path != "" and any(_covers(url, asked.path) for url in self.urls))
+            return not self.resources or any(entry.match(request) for entry in self.resources)
+        return not self.urls or (request.path != "" and any(_covers(url, request.path) for url in self.urls))
 
 
 def _covers(url: str, path: str) -> bool:

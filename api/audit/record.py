@@ -98,10 +98,10 @@ class Record(Unrecorded):
         if self._rule is not None:
             self._facts.setdefault("impersonatedUser", words.user_info(user.name, user.uid, user.groups, user.extra))
 
-    def decided(self, authorizer: Authorizer, user: User, wanted: Attributes, allowed: bool) -> None:
+    def decided(self, authorizer: Authorizer, user: User, attributes: Attributes, allowed: bool) -> None:
         if self._rule is not None and words.DECISION not in self._annotations:
             self._annotations[words.DECISION] = "allow" if allowed else "forbid"
-            self._annotations[words.REASON] = authorizer.reason(user, wanted) if allowed else ""
+            self._annotations[words.REASON] = authorizer.reason(user, attributes) if allowed else ""
 
     def given(self, body: Any) -> None:
         if self._rule is None:
@@ -163,12 +163,12 @@ class Record(Unrecorded):
     def _begin(self, user: User, groups: tuple[str, ...] | None) -> bool:
         """Ask the policy. Whether there is anything to log."""
         request = self._request
-        self._asked = asked = _asked(request, user.name, groups)
-        rule = self._rule = self._policy.rule(asked)
+        self._asked = view = _asked(request, user.name, groups)
+        rule = self._rule = self._policy.rule(view)
         if rule is None or rule.level is Level.None_:
             self._rule, request.record = None, UNRECORDED
             return False
-        self._level = bounded(rule.level, is_secret(asked))
+        self._level = bounded(rule.level, is_secret(view))
         scope = request.scope
         raw: bytes = scope.get("raw_path") or request.path.encode()
         query: bytes = scope.get("query_string", b"")
@@ -178,13 +178,13 @@ class Record(Unrecorded):
         agent = request.header(b"user-agent")
         self._facts = {
             "requestURI": masked(uri),
-            "verb": asked.verb,
+            "verb": view.verb,
             "user": words.user_info(user.name, user.uid, groups or (), user.extra),
             "sourceIPs": words.addresses(forwarded, real, peer),
         }
         if agent:
             self._facts["userAgent"] = words.agent(agent)
-        self._ref = words.object_ref(asked)
+        self._ref = words.object_ref(view)
         return True
 
     def _nobody(self, code: int) -> None:

@@ -103,7 +103,7 @@ class RequestLog:
         writes = request.method not in ("GET", "HEAD", "OPTIONS")
         if not writes and code < 400:
             return
-        now, wanted = self.clock.monotonic(), request.wanted
+        now, wanted = self.clock.monotonic(), request.attributes
         verb = wanted.verb if wanted is not None else request.method.lower()
         named = About("", "", wanted.namespace, wanted.name) if wanted is not None else About()
         for about in request.scope[_KEY] or (named,):

@@ -157,7 +157,7 @@ class AuditWebhook:
     async def _send(self, body: bytes) -> str:
         """Why the receiver did not take the events; "" when it did."""
         receiver, pause, why = self._receiver, self._pause_s, ""
-        for left in reversed(range(TRIES)):
+        for tries_left in reversed(range(TRIES)):
             try:
                 answer = await self._outgoing.request(
                     "POST",
@@ -175,9 +175,9 @@ class AuditWebhook:
                 if answer.status < 300:
                     return ""
                 why, again = f"HTTP {answer.status}", answer.status == 429 or answer.status >= 500
-            if not again or (self._stopping.is_set() and left):
+            if not again or (self._stopping.is_set() and tries_left):
                 break
-            if left:
+            if tries_left:
                 await self._pause(pause)
                 pause *= 2
         return why

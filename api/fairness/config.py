@@ -65,38 +65,38 @@ class Config:
                 await task
         self._tasks = []
 
-    def classify(self, user: User, wanted: Attributes) -> Class:
+    def classify(self, user: User, attributes: Attributes) -> Class:
         if self._stale:
             self._read()
         # All that a schema may ask for: not the name, of which there are many.
         key = (
             user.name,
             user.groups,
-            wanted.verb,
-            wanted.group,
-            wanted.resource,
-            wanted.subresource,
-            wanted.namespace,
-            wanted.path,
+            attributes.verb,
+            attributes.group,
+            attributes.resource,
+            attributes.subresource,
+            attributes.namespace,
+            attributes.path,
         )
-        found = self._known.get(key)
-        if found is None:
-            found = self._find(user, wanted)
+        request_class = self._known.get(key)
+        if request_class is None:
+            request_class = self._find(user, attributes)
             if sum(len(str(part)) for part in key) <= _REMEMBERED_CHARS:
                 if len(self._known) >= _REMEMBERED:
                     self._known.clear()
-                self._known[key] = found
-        return found
+                self._known[key] = request_class
+        return request_class
 
-    def _find(self, user: User, wanted: Attributes) -> Class:
+    def _find(self, user: User, attributes: Attributes) -> Class:
         last = self._schemas[-1]
-        schema = next((one for one in self._schemas if one.matches(user, wanted)), last)
+        schema = next((one for one in self._schemas if one.matches(user, attributes)), last)
         level = self._scheduler.levels[schema.level]
         headers = (
             (b"x-kubernetes-pf-flowschema-uid", schema.uid.encode()),
             (b"x-kubernetes-pf-prioritylevel-uid", level.uid.encode()),
         )
-        flow = level.flow(schema.flow(user, wanted))
+        flow = level.flow(schema.flow(user, attributes))
         return Class(level, flow, headers, self._counts.tally(schema.name, level.name))
 
     def _read(self) -> None:

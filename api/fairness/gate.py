@@ -51,12 +51,12 @@ Work = Callable[[Request, Scope, Receive, Send], Coroutine[Any, Any, None]]
 class Seat:
     """The place of one request among the others, once it is classified."""
 
-    __slots__ = ("_fairness", "cls", "flow", "granted", "level", "seats", "sort", "spent", "taken")
+    __slots__ = ("_fairness", "active", "cls", "flow", "granted", "level", "seats", "sort", "spent")
 
     def __init__(self, fairness: Fairness, cls: Class, seats: int) -> None:
         self._fairness, self.cls, self.level, self.flow = fairness, cls, cls.level, cls.flow
         self.seats = seats
-        self.taken = False
+        self.active = False
         self.sort: tuple[object, ...] | None = None  # of a list, whose time is remembered
         self.spent = self.granted = 0.0  # time on the loop; what is charged already for the next step
 
@@ -69,8 +69,8 @@ class Seat:
 
     def leave(self) -> None:
         """Give the seats back; may be called more than once."""
-        if self.taken:
-            self.taken = False
+        if self.active:
+            self.active = False
             self._fairness.left(self)
 
 
@@ -117,36 +117,36 @@ class Fairness:
 
     # -- seats
 
-    def enter(self, request: Request, wanted: Attributes) -> Coroutine[Any, Any, None] | None:
+    def enter(self, request: Request, attributes: Attributes) -> Coroutine[Any, Any, None] | None:
         """Classify the request. Returns what is to be awaited before it goes on, which may raise StatusError 429; None
         for one that has its seat, or needs none."""
-        found = self._config.classify(request.user, wanted)
-        seat = request.seat = Seat(self, found, 1)
-        level, flow = found.level, seat.flow
+        request_class = self._config.classify(request.user, attributes)
+        seat = request.seat = Seat(self, request_class, 1)
+        level, flow = request_class.level, seat.flow
         flow.company = COMPANY if flow.in_use or len(flow) else max(flow.company - 1, 0)
         ALONE.set(not flow.company)
         reader: Reader | None = request.scope.get(SCOPE)
-        turned = reader is not None and reader.classified(found)
-        if level.limits.exempt or wanted.subresource in LONG_RUNNING:
+        turned = reader is not None and reader.classified(request_class)
+        if level.limits.exempt or attributes.subresource in LONG_RUNNING:
             return None
-        if wanted.verb == "list" or request.method != "GET":
-            self._estimate(seat, request, wanted)
+        if attributes.verb == "list" or request.method != "GET":
+            self._estimate(seat, request, attributes)
         if reader is not None and reader.late:
             raise self._refused(seat, "time-out")
         scheduler = self.scheduler
         turned = turned or not (scheduler.waiting or self._round >= self._bound)
         if not turned or not scheduler.take(level, seat.flow, seat.seats):
             return self._queue(seat)
-        seat.taken = True
-        found.tally.dispatched += 1
+        seat.active = True
+        request_class.tally.dispatched += 1
         return None
 
-    def _estimate(self, seat: Seat, request: Request, wanted: Attributes) -> None:
+    def _estimate(self, seat: Seat, request: Request, attributes: Attributes) -> None:
         """The seats of a request: by the time that a list like it took, or by the size of the body."""
-        if wanted.verb == "list" and not wanted.name:
+        if attributes.verb == "list" and not attributes.name:
             limit = request.query.get("limit", "")
             size = int(limit).bit_length() if limit.isascii() and limit.isdigit() and len(limit) < 10 else 0
-            seat.sort = (wanted.group, wanted.resource, wanted.namespace, size)
+            seat.sort = (attributes.group, attributes.resource, attributes.namespace, size)
             seat.seats = min(1 + int(self._lists.get(seat.sort, 0.0) / SEAT_S), SEATS_MAX)
             return
         length = request.header(b"content-length")
@@ -158,10 +158,10 @@ class Fairness:
         if not level.limits.queues:
             if not scheduler.take(level, seat.flow, seat.seats):
                 raise self._refused(seat, "concurrency-limit")
-            seat.taken = True
-        if not self._light(seat) or not (seat.taken or scheduler.take(level, seat.flow, seat.seats)):
+            seat.active = True
+        if not self._light(seat) or not (seat.active or scheduler.take(level, seat.flow, seat.seats)):
             await self._wait_in_queue(seat)
-        seat.taken = True
+        seat.active = True
         seat.cls.tally.dispatched += 1
 
     async def _wait_in_queue(self, seat: Seat) -> None:
@@ -209,7 +209,7 @@ class Fairness:
         self._round += seconds
         if not self._turning:
             self._turn_soon()
-        if seat is not None and seat.taken:
+        if seat is not None and seat.active:
             seat.spent += seconds
             if self.scheduler.waiting:
                 self._step += (max(seconds, STEP_LEAST_S) - self._step) * WEIGHT
@@ -220,8 +220,8 @@ class Fairness:
         """Whether the turn has come (else the wait was too long); None where the queue is full."""
         assert self._loop is not None
         future: asyncio.Future[bool] = self._loop.create_future()
-        estimate = self._step if seat.taken else self._step + max(seat.seats - 1, 0) * SEAT_S
-        place = Place(seat.level, seat.flow, seat.seats, estimate, self._loop.time(), seat.taken, (future, seat))
+        estimate = self._step if seat.active else self._step + max(seat.seats - 1, 0) * SEAT_S
+        place = Place(seat.level, seat.flow, seat.seats, estimate, self._loop.time(), seat.active, (future, seat))
         if not self.scheduler.wait(place):
             return None
         future.add_done_callback(lambda done: self.scheduler.drop(place) if done.cancelled() else None)
@@ -249,7 +249,7 @@ class Fairness:
             granted += place.estimate_s
             future, seat = place.owner
             if not future.done():
-                seat.taken = True
+                seat.active = True
                 seat.granted = place.estimate_s
                 future.set_result(True)
             elif not place.seated:
@@ -306,7 +306,7 @@ class _Stepped:
             try:
                 yield step
                 seat = request.seat
-                if seat is not None and seat.taken:
+                if seat is not None and seat.active:
                     turn = fairness.turn_of(seat)
                     if turn is not None:
                         yield from turn.__await__()

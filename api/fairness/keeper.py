@@ -80,13 +80,13 @@ def _follows(stored: Body) -> bool:
     return (stored["metadata"].get("annotations") or {}).get(AUTO_UPDATE) == "true"
 
 
-def _differs(stored: Body, wanted: Body) -> bool:
-    """Whether something that is wanted is not stored; defaults beside it are no difference."""
+def _differs(stored: Body, target: Body) -> bool:
+    """Whether something of the target is not stored; defaults beside it are no difference."""
     return any(
         _differs(stored[key], value)
         if isinstance(value, dict) and isinstance(stored.get(key), dict)
         else stored.get(key) != value
-        for key, value in wanted.items()
+        for key, value in target.items()
     )
 
 

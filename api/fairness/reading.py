@@ -45,10 +45,10 @@ class Reader:
         """Reading has taken so long on the loop."""
         seat = self._seat
         if seat is not None:
-            seat.taken = True
+            seat.active = True
         self._fairness.spend(seat, seconds)
         if seat is not None:
-            seat.taken = False
+            seat.active = False
 
     def classified(self, found: Class) -> bool:
         """What was read is of this class. Returns whether it has had its turn."""

@@ -34,12 +34,14 @@ class Schema:
     by: str
     rules: Sequence[Mapping[str, Any]]
 
-    def matches(self, user: User, wanted: Attributes) -> bool:
-        return any(_any_subject(rule.get("subjects") or (), user) and _any_request(rule, wanted) for rule in self.rules)
+    def matches(self, user: User, attributes: Attributes) -> bool:
+        return any(
+            _any_subject(rule.get("subjects") or (), user) and _any_request(rule, attributes) for rule in self.rules
+        )
 
-    def flow(self, user: User, wanted: Attributes) -> str:
+    def flow(self, user: User, attributes: Attributes) -> str:
         """The name of the flow that a request belongs to."""
-        which = user.name if self.by == "ByUser" else wanted.namespace if self.by == "ByNamespace" else ""
+        which = user.name if self.by == "ByUser" else attributes.namespace if self.by == "ByNamespace" else ""
         return f"{self.name}/{which}"
 
 
@@ -60,10 +62,10 @@ def _is_subject(subject: Mapping[str, Any], user: User) -> bool:
     return False
 
 
-def _any_request(rule: Mapping[str, Any], wanted: Attributes) -> bool:
-    if wanted.path is not None:
-        return any(_is_path(one, wanted.verb, wanted.path) for one in rule.get("nonResourceRules") or ())
-    return any(_is_resource(one, wanted) for one in rule.get("resourceRules") or ())
+def _any_request(rule: Mapping[str, Any], attributes: Attributes) -> bool:
+    if attributes.path is not None:
+        return any(_is_path(one, attributes.verb, attributes.path) for one in rule.get("nonResourceRules") or ())
+    return any(_is_resource(one, attributes) for one in rule.get("resourceRules") or ())
 
 
 def _is_path(rule: Mapping[str, Any], verb: str, path: str) -> bool:
@@ -73,13 +75,19 @@ def _is_path(rule: Mapping[str, Any], verb: str, path: str) -> bool:
     )
 
 
-def _is_resource(rule: Mapping[str, Any], wanted: Attributes) -> bool:
-    resource = f"{wanted.resource}/{wanted.subresource}" if wanted.subresource else wanted.resource
+def _is_resource(rule: Mapping[str, Any], attributes: Attributes) -> bool:
+    resource = f"{attributes.resource}/{attributes.subresource}" if attributes.subresource else attributes.resource
     if not (
-        _in(wanted.verb, rule["verbs"]) and _in(wanted.group, rule["apiGroups"]) and _in(resource, rule["resources"])
+        _in(attributes.verb, rule["verbs"])
+        and _in(attributes.group, rule["apiGroups"])
+        and _in(resource, rule["resources"])
     ):
         return False
-    return _in(wanted.namespace, rule.get("namespaces") or ()) if wanted.namespace else bool(rule.get("clusterScope"))
+    return (
+        _in(attributes.namespace, rule.get("namespaces") or ())
+        if attributes.namespace
+        else bool(rule.get("clusterScope"))
+    )
 
 
 def _in(value: str, values: Sequence[str]) -> bool:

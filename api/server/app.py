@@ -261,20 +261,20 @@ class Api:
     async def _again(self, request: Request) -> None:
         """Authenticate and authorise once more, as when the request came; StatusError 401 or 403."""
         user = await self._user(request)
-        if request.wanted is not None:
-            self._need(request, user, request.wanted)
+        if request.attributes is not None:
+            self._need(request, user, request.attributes)
 
-    async def _enter(self, request: Request, wanted: Attributes) -> None:
+    async def _enter(self, request: Request, attributes: Attributes) -> None:
         """Wait for the request's turn; StatusError 429."""
-        if self._fairness is not None and (turn := self._fairness.enter(request, wanted)) is not None:
+        if self._fairness is not None and (turn := self._fairness.enter(request, attributes)) is not None:
             await turn
 
-    def _need(self, request: Request, user: User, wanted: Attributes) -> None:
+    def _need(self, request: Request, user: User, attributes: Attributes) -> None:
         """Raises StatusError 403 for a user who may not, and has the answer recorded."""
-        allowed = self.authorizer.allowed(user, wanted) or self._own_right(user, wanted)
-        request.record.decided(self.authorizer, user, wanted, allowed)
+        allowed = self.authorizer.allowed(user, attributes) or self._own_right(user, attributes)
+        request.record.decided(self.authorizer, user, attributes, allowed)
         if not allowed:
-            raise wanted.refusal(user)
+            raise attributes.refusal(user)
 
     async def _document(self, request: Request, user: User) -> Response:
         """Discovery, OpenAPI, metrics, and 404 for what is nothing."""
@@ -316,34 +316,36 @@ class Api:
     async def _resource(self, request: Request, route: Route, user: User, label: list[str]) -> Answer:
         query = request.query
         watching = request.method == "GET" and "watch" in query and request.flag("watch")
-        asked = verb(request.method, route, watching)
-        attributes = request.wanted = wanted(route, asked, query.get("fieldSelector", ""))
+        operation = verb(request.method, route, watching)
+        attributes = request.attributes = wanted(route, operation, query.get("fieldSelector", ""))
         await self._enter(request, attributes)
         self._need(request, user, attributes)
-        if not asked:
+        if not operation:
             raise method_not_allowed()
         served = find(self._registry, route.group, route.version, route.resource)
         if served is None:
             if self._reviews.handles(route):
-                label[:] = [asked, route.resource]
-                if asked != "create":
+                label[:] = [operation, route.resource]
+                if operation != "create":
                     raise method_not_allowed()
                 return await self._reviews.create(route, request)
             raise unknown_path()
         kind = served.kind
-        label[:] = [asked, kind.group_resource]
+        label[:] = [operation, kind.group_resource]
         if not reaches(route, kind.group, kind.resource, kind.namespaced):
             raise unknown_path()
         if route.subresource:
-            return await self._subresource(served, route, asked, request)
-        if asked not in kind.verbs or (kind.namespaced and not route.namespace and asked not in ("list", "watch")):
+            return await self._subresource(served, route, operation, request)
+        if operation not in kind.verbs or (
+            kind.namespaced and not route.namespace and operation not in ("list", "watch")
+        ):
             raise refused(kind) or method_not_allowed()
-        return await self._object(served, route, asked, request)
+        return await self._object(served, route, operation, request)
 
     def _need_create(self, request: Request) -> None:
         """An apply that creates takes the right to create beside that to patch; StatusError 403."""
-        assert request.wanted is not None
-        attributes = replace(request.wanted, verb="create")
+        assert request.attributes is not None
+        attributes = replace(request.attributes, verb="create")
         if not self.authorizer.allowed(request.user, attributes):
             raise attributes.refusal(request.user)
 

@@ -60,7 +60,7 @@ def _component(name: str, wrong: str) -> Body:
 def _service(group: str, version: str, place: int, since: str) -> Body:
     name = f"{version}.{group}"
     builtin = "." not in group or group.endswith(".k8s.io")
-    said = {
+    condition = {
         "type": "Available",
         "status": "True",
         "lastTransitionTime": since,
@@ -77,7 +77,7 @@ def _service(group: str, version: str, place: int, since: str) -> Body:
         "apiVersion": "apiregistration.k8s.io/v1",
         "metadata": {"name": name, "uid": str(uuid5(NAMESPACE_DNS, name)), "creationTimestamp": since},
         "spec": {**({"group": group} if group else {}), **spec},
-        "status": {"conditions": [said]},
+        "status": {"conditions": [condition]},
     }
 
 

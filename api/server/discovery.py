@@ -282,7 +282,7 @@ def _storage_hash(kind: Kind) -> str:
 
 
 def _aggregate(name: str, versions: Mapping[str, Sequence[_Entry]]) -> dict[str, Any]:
-    shown = []
+    listing = []
     for version, entries in versions.items():
         resources: dict[str, dict[str, Any]] = {}
         for entry in entries:
@@ -306,8 +306,8 @@ def _aggregate(name: str, versions: Mapping[str, Sequence[_Entry]]) -> dict[str,
             if entry.categories:
                 item["categories"] = entry.categories
             resources.setdefault(parent, {}).update(item)
-        shown.append({"version": version, "resources": list(resources.values()), "freshness": "Current"})
+        listing.append({"version": version, "resources": list(resources.values()), "freshness": "Current"})
     metadata: dict[str, Any] = {"creationTimestamp": None}
     if name:
         metadata["name"] = name
-    return {"metadata": metadata, "versions": shown}
+    return {"metadata": metadata, "versions": listing}

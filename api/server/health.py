@@ -130,14 +130,14 @@ class Health:
         self.draining = False  # the process is about to end
 
     async def answer(self, request: Request) -> Response:
-        path, _, one = request.path.strip("/").partition("/")
+        path, _, check = request.path.strip("/").partition("/")
         if path == "version":
             return json_response(self._version)
         names = self._names if path == "readyz" else ("ping",)
-        if one:
-            if one not in names:
-                return text_response(f"there is no check {one}; there are {', '.join(names)}", 404)
-            wrong = await self._check(one)
+        if check:
+            if check not in names:
+                return text_response(f"there is no check {check}; there are {', '.join(names)}", 404)
+            wrong = await self._check(check)
             return text_response(wrong or "ok", 503 if wrong else 200)
         asked = parse_qs(request.scope.get("query_string", b"").decode("latin-1"), keep_blank_values=True)
         excluded = frozenset(asked.get("exclude", ()))

@@ -94,7 +94,7 @@ def _kind(text: dict[str, Any], parts: dict[str, Any], types: Definitions) -> Ki
     )
     if "otherVersions" not in text:
         return kind
-    others = [
+    variants = [
         replace(
             kind,
             version=other["version"],
@@ -103,7 +103,7 @@ def _kind(text: dict[str, Any], parts: dict[str, Any], types: Definitions) -> Ki
         )
         for other in text["otherVersions"]
     ]
-    return family_of([kind, *others], Family(kind.api_version, {}, code=_CONVERSIONS[kind.group, kind.resource]))
+    return family_of([kind, *variants], Family(kind.api_version, {}, code=_CONVERSIONS[kind.group, kind.resource]))
 
 
 def _column(text: dict[str, Any]) -> Column:

@@ -185,7 +185,7 @@ def _paths(version: int, kind: Kind, group_version: str, api_version: str, name:
     where = "namespaces/{namespace}/" if kind.namespaced else ""
     base = f"/{group_version}/{where}{kind.resource}"
     in_path = [parameter(version, "namespace", "path", required=True)] if kind.namespaced else []
-    named = [*in_path, parameter(version, "name", "path", required=True)]
+    object_parameters = [*in_path, parameter(version, "name", "path", required=True)]
     paths: dict[str, Any] = {
         base: {
             "get": make.operation("list", list_name),
@@ -197,7 +197,7 @@ def _paths(version: int, kind: Kind, group_version: str, api_version: str, name:
             "put": make.operation("put", name, body=name),
             "patch": make.operation("patch", name, body="object"),
             "delete": make.operation("delete", _META + "Status", body=_META + "DeleteOptions"),
-            "parameters": named,
+            "parameters": object_parameters,
         },
     }
     if kind.status:
@@ -205,7 +205,7 @@ def _paths(version: int, kind: Kind, group_version: str, api_version: str, name:
             "get": make.operation("get", name),
             "put": make.operation("put", name, body=name),
             "patch": make.operation("patch", name, body="object"),
-            "parameters": named,
+            "parameters": object_parameters,
         }
     return paths
 

@@ -53,14 +53,14 @@ class Components:
         group, version = api_version.rsplit("/", 1) if "/" in api_version else ("", api_version)
         schema = kind.schema or {"type": "object", PRESERVE: True}
         name = self._name(kind, schema, group, version)
-        known = self.schemas.get(name)
-        gvks = known.get(GVK, []) if known is not None else []
+        entry = self.schemas.get(name)
+        gvks = entry.get(GVK, []) if entry is not None else []
         gvk = {"group": group, "version": version, "kind": kind.kind}
-        if known is None:
-            known = self.schemas[name] = (
+        if entry is None:
+            entry = self.schemas[name] = (
                 self._children(schema, True) if schema.get(SCHEMA_FROM) else self._custom(schema)
             )
-        known[GVK] = [*(g for g in gvks if g != gvk), gvk]
+        entry[GVK] = [*(g for g in gvks if g != gvk), gvk]
         return name, self._list(kind, name, {"group": group, "version": version, "kind": kind.list_kind})
 
     def _list(self, kind: Kind, name: str, gvk: dict[str, str]) -> str:

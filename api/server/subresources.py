@@ -80,22 +80,22 @@ class Subresources:
         self._tokens = tokens
         self._now = now
 
-    async def answer(self, served: Served, route: Route, asked: str, request: Request) -> Answer:
+    async def answer(self, served: Served, route: Route, operation: str, request: Request) -> Answer:
         kind = served.kind
         match route.subresource:
             case "status" if kind.status:
-                return await self._whole(served, route, asked, request)
+                return await self._whole(served, route, operation, request)
             case "approval" if kind.resource == "certificatesigningrequests":
-                return await self._whole(served, route, asked, request)
-            case "finalize" if kind.resource == "namespaces" and not kind.group and asked == "update":
+                return await self._whole(served, route, operation, request)
+            case "finalize" if kind.resource == "namespaces" and not kind.group and operation == "update":
                 return await self._writes.update(served, route, request, accepted_form(request, served))
             case "scale" if kind.scale is not None:
-                return await self._scale(served, route, asked, request)
-            case "binding" if (kind.group, kind.resource) == ("", "pods") and asked == "create":
+                return await self._scale(served, route, operation, request)
+            case "binding" if (kind.group, kind.resource) == ("", "pods") and operation == "create":
                 return await self._bind(served, route, request)
-            case "eviction" if (kind.group, kind.resource) == ("", "pods") and asked == "create":
+            case "eviction" if (kind.group, kind.resource) == ("", "pods") and operation == "create":
                 return await self._evict(served, route, request)
-            case "token" if (kind.group, kind.resource) == ("", "serviceaccounts") and asked == "create":
+            case "token" if (kind.group, kind.resource) == ("", "serviceaccounts") and operation == "create":
                 return await self._token(served, route, request)
             case "status" | "approval" | "scale" | "binding" | "eviction" | "token" | "finalize":
                 known = (
@@ -125,31 +125,31 @@ class Subresources:
 
     # -- scale --------------------------------------------------------------------------------------------------------
 
-    async def _scale(self, served: Served, route: Route, asked: str, request: Request) -> Answer:
+    async def _scale(self, served: Served, route: Route, operation: str, request: Request) -> Answer:
         kind = served.kind
         body = await self._objects.get(kind, _namespace(served, route), route.name)
         scale = scale_of(served, body)
-        if asked == "get":
+        if operation == "get":
             return json_response(scale)
-        options = parse_options(request, "Update" if asked == "update" else "Patch")
-        if asked == "update":
-            wanted, strict = await read_object(request, field_validation=options.field_validation)
+        options = parse_options(request, "Update" if operation == "update" else "Patch")
+        if operation == "update":
+            new_scale, strict = await read_object(request, field_validation=options.field_validation)
         else:
             patch, media, strict = await read_patch(request, builtin=True, field_validation=options.field_validation)
             patched = json_patch if media == JSON_PATCH else merge_patch
             data = encoded(patch)
-            wanted = await made(len(data) > LARGE_BYTES, lambda: patched(scale, orjson.loads(data)))
-            if wanted.__class__ is dict and not _names_version(patch):  # it holds for whatever is stored by then
-                wanted = {**wanted, "metadata": {}}
+            new_scale = await made(len(data) > LARGE_BYTES, lambda: patched(scale, orjson.loads(data)))
+            if new_scale.__class__ is dict and not _names_version(patch):  # it holds for whatever is stored by then
+                new_scale = {**new_scale, "metadata": {}}
         refuse_strict(strict, options)
-        replicas = _part(wanted, "spec", "Scale").get("replicas", 0)
+        replicas = _part(new_scale, "spec", "Scale").get("replicas", 0)
         if replicas.__class__ is not int or not 0 <= replicas < 2**31:
             cause = Cause(
                 "spec.replicas", f"Invalid value: {shown(replicas)}: must be a non-negative integer of 32 bits"
             )
             raise invalid("autoscaling", "Scale", route.name, [cause])
         metadata: Body = {}
-        revision = _part(wanted, "metadata", "Scale").get("resourceVersion")
+        revision = _part(new_scale, "metadata", "Scale").get("resourceVersion")
         if revision:
             if revision != body["metadata"].get("resourceVersion"):
                 raise conflict(kind.group, kind.resource, route.name)
@@ -243,7 +243,7 @@ def scale_of(served: Served, body: Mapping[str, Any]) -> Body:
     scale = served.kind.scale
     assert scale is not None
     metadata = body["metadata"]
-    shown = {
+    identity = {
         key: metadata[key]
         for key in ("name", "namespace", "uid", "resourceVersion", "creationTimestamp")
         if key in metadata
@@ -257,7 +257,7 @@ def scale_of(served: Served, body: Mapping[str, Any]) -> Body:
     return {
         "kind": "Scale",
         "apiVersion": "autoscaling/v1",
-        "metadata": shown,
+        "metadata": identity,
         "spec": {"replicas": _at(body, scale.spec_replicas_path) or 0},
         "status": status,
     }
@@ -272,14 +272,14 @@ def _names_version(patch: Any) -> bool:
 
 def _part(body: Mapping[str, Any], field: str, kind: str) -> Body:
     """An object below a field of a request, {} when it is not there. StatusError 400 for anything else."""
-    found = body.get(field)
-    if found is None:
+    value = body.get(field)
+    if value is None:
         return {}
-    if not isinstance(found, dict):
+    if not isinstance(value, dict):
         raise bad_request(
-            f"json: cannot unmarshal {shown(found)} into Go struct field {kind}.{field}: must be an object"
+            f"json: cannot unmarshal {shown(value)} into Go struct field {kind}.{field}: must be an object"
         )
-    return found
+    return value
 
 
 def _steps(path: str) -> list[str]:

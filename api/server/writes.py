@@ -82,14 +82,14 @@ def refuse_strict(strict: list[str], options: Options) -> tuple[str, ...]:
 def _check(served: Served, route: Route, body: Body) -> None:
     """The object must be of the version and have the name that the path gives; StatusError 400. (The engine checks the
     kind and the namespace.)"""
-    said, metadata = body.get("apiVersion"), body.get("metadata")
-    if said and said != served.api_version:
+    version, metadata = body.get("apiVersion"), body.get("metadata")
+    if version and version != served.api_version:
         raise bad_request(
-            f"the API version in the data ({said}) does not match the expected API version ({served.api_version})"
+            f"the API version in the data ({version}) does not match the expected API version ({served.api_version})"
         )
     kind = served.kind
     if body.get("kind", kind.kind) != kind.kind:
-        raise bad_request(f'{body["kind"]!s:.60} in version "{said!s:.60}" cannot be handled as a {kind.kind}')
+        raise bad_request(f'{body["kind"]!s:.60} in version "{version!s:.60}" cannot be handled as a {kind.kind}')
     if metadata is not None and not isinstance(metadata, dict):
         raise bad_request(
             f'{kind.kind} in version "{kind.version}" cannot be handled as a {kind.kind}: metadata is not an object'
@@ -234,18 +234,18 @@ class Writes:
         return await as_read(list_pieces(served, {"resourceVersion": str(revision)}, raws(served, gone)), JSON)
 
     async def _delete_options(self, request: Request) -> Body:
-        given = await read_options(request)
-        if given.get("kind") not in (None, "DeleteOptions"):
-            raise bad_request(f"the body of a DELETE must be DeleteOptions, not {given['kind']!s:.50}")
+        options = await read_options(request)
+        if options.get("kind") not in (None, "DeleteOptions"):
+            raise bad_request(f"the body of a DELETE must be DeleteOptions, not {options['kind']!s:.50}")
         query = request.query
         for name in ("propagationPolicy",):
             if name in query:
-                given.setdefault(name, query[name])
+                options.setdefault(name, query[name])
         if "gracePeriodSeconds" in query:
-            given.setdefault("gracePeriodSeconds", parse_integer(query["gracePeriodSeconds"]))
+            options.setdefault("gracePeriodSeconds", parse_integer(query["gracePeriodSeconds"]))
         if "orphanDependents" in query:
-            given.setdefault("orphanDependents", request.flag("orphanDependents"))
-        return given
+            options.setdefault("orphanDependents", request.flag("orphanDependents"))
+        return options
 
 
 def delete_write_options(options: Options, given: Body) -> Options:

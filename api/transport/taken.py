@@ -67,13 +67,13 @@ class Taken(Tunnelled):
                 return None
             self._news.clear()
             await self._news.wait()
-        taken = self._unread.popleft()
-        self._unread_bytes -= len(taken)
+        chunk = self._unread.popleft()
+        self._unread_bytes -= len(chunk)
         if self._paused and self._unread_bytes <= UNREAD_MAX // 2 and self._transport is not None:
             self._paused = False
             if not self._transport.is_closing():
                 self._transport.resume_reading()
-        return taken
+        return chunk
 
     async def _put(self, data: bytes) -> None:
         """Raises ConnectionError once the connection is closed."""

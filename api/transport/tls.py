@@ -28,18 +28,18 @@ class Pair(NamedTuple):
 
 
 class Certificates(NamedTuple):
-    """`shown` to all; `local`: to who asks for LOCAL, None: the same."""
+    """`public`: to all; `local`: to who asks for LOCAL, None: the same."""
 
-    shown: Pair
+    public: Pair
     local: Pair | None = None
 
     @property
     def files(self) -> tuple[Path, ...]:
-        return (*self.shown, *(self.local or ()))
+        return (*self.public, *(self.local or ()))
 
     def context(self) -> ssl.SSLContext:
         """As the files are now. OSError where one cannot be read, or where they do not belong together."""
-        context = _context(self.shown)
+        context = _context(self.public)
         if self.local is not None:
             local = _context(self.local)
 
@@ -60,13 +60,13 @@ def _context(pair: Pair) -> ssl.SSLContext:
 async def follow(files: Sequence[Path], changed: Callable[[], None]) -> None:
     """Call `changed` whenever a file has changed, for ever. What it raises as OSError is logged: the certificate that
     was good before is shown then."""
-    seen = await asyncio.to_thread(_read, files)
+    content = await asyncio.to_thread(_read, files)
     while True:
         await asyncio.sleep(CHECK_EVERY_S)
         now = await asyncio.to_thread(_read, files)
-        if now == seen:
+        if now == content:
             continue
-        seen = now
+        content = now
         try:
             changed()
         except OSError as error:

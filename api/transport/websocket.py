@@ -149,13 +149,13 @@ def stream_upgrade(stream: Stream, headers: tuple[tuple[str, str], ...]) -> Upgr
                 await (pipe.send_text(event) if text else pipe.send(event))
 
         pump: asyncio.Task[object] = asyncio.create_task(_pumped(stream, send))
-        gone: asyncio.Task[object] = asyncio.create_task(pipe.receive())
+        incoming: asyncio.Task[object] = asyncio.create_task(pipe.receive())
         try:
-            await asyncio.wait((pump, gone), timeout=stream.timeout_s, return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait((pump, incoming), timeout=stream.timeout_s, return_when=asyncio.FIRST_COMPLETED)
         finally:
-            for task in (pump, gone):
+            for task in (pump, incoming):
                 task.cancel()
-            await asyncio.gather(pump, gone, return_exceptions=True)
+            await asyncio.gather(pump, incoming, return_exceptions=True)
 
     return Upgrade(headers, run, done=stream.done, deaf=True)
 

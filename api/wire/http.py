@@ -49,10 +49,10 @@ ANONYMOUS = User("system:anonymous", ("system:unauthenticated",))
 
 
 class Request:
-    """One HTTP request. `user` is filled in once it is known, `wanted` with what the user needs the right to, `seat`
-    once fairness has classified it. `record`: what the audit log says of it."""
+    """One HTTP request. `user` is filled in once it is known, `attributes` with what the user needs the right to,
+    `seat` once fairness has classified it. `record`: what the audit log says of it."""
 
-    __slots__ = ("_headers", "_query", "method", "path", "receive", "record", "scope", "seat", "user", "wanted")
+    __slots__ = ("_headers", "_query", "attributes", "method", "path", "receive", "record", "scope", "seat", "user")
 
     def __init__(self, scope: Scope, receive: Receive) -> None:
         self.scope = scope
@@ -60,7 +60,7 @@ class Request:
         self.method: str = scope["method"]
         self.path: str = scope["path"]
         self.user = ANONYMOUS
-        self.wanted: Attributes | None = None
+        self.attributes: Attributes | None = None
         self.record: Unrecorded = UNRECORDED
         self.seat: Seat | None = None
         self._headers: dict[bytes, bytes] | None = None
@@ -254,15 +254,15 @@ class Response:
 
 async def as_read(pieces: AsyncIterator[bytes], content_type: str) -> Response:
     """An answer whose pieces are made as the client reads, but for the first ones."""
-    found: list[bytes] = []
+    first: list[bytes] = []
     size, later = 0, None
     async for piece in pieces:
-        found.append(piece)
+        first.append(piece)
         size += len(piece)
         if size >= AT_HAND_BYTES:
             later = pieces
             break
-    made = in_pieces(found, content_type)
+    made = in_pieces(first, content_type)
     made.later = later
     return made
 

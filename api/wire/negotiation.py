@@ -111,32 +111,32 @@ def _best(header: str, typed: bool, forms: tuple[str, ...]) -> Accepted:
     offers: list[tuple[float, int, str, dict[str, str]]] = []
     for index, part in enumerate(header.split(",", ACCEPT_PARTS_MAX)[:ACCEPT_PARTS_MAX]):
         media, *parameters = (piece.strip() for piece in part.split(";"))
-        given = {}
+        options = {}
         for parameter in parameters:
             key, _, value = parameter.partition("=")
-            given[key.strip().lower()] = value.strip()
+            options[key.strip().lower()] = value.strip()
         try:
-            quality = float(given.pop("q", "1"))
+            quality = float(options.pop("q", "1"))
         except ValueError:
             quality = 0.0
         if quality > 0:
-            offers.append((-quality, index, media.lower(), given))
-    for _, _, media, given in sorted(offers, key=lambda o: o[:2]):
+            offers.append((-quality, index, media.lower(), options))
+    for _, _, media, options in sorted(offers, key=lambda o: o[:2]):
         if media in ("application/json", "*/*", "application/*"):
-            form, group, version = given.get("as", ""), given.get("g", ""), given.get("v", "")
+            form, group, version = options.get("as", ""), options.get("g", ""), options.get("v", "")
             if not form:
                 return _PLAIN
             if form in forms and version in _FORMS.get((form, group), ()):
                 return Accepted(form, version, group)
-        elif media == PROTOBUF and given.get("stream", "") in ("", "watch"):
-            form, group, version = given.get("as", ""), given.get("g", ""), given.get("v", "")
+        elif media == PROTOBUF and options.get("stream", "") in ("", "watch"):
+            form, group, version = options.get("as", ""), options.get("g", ""), options.get("v", "")
             if not form and typed:
                 return Accepted(protobuf=True)
             if form in forms and form != "Table" and version in _FORMS.get((form, group), ()):
                 return Accepted(form, version, group, protobuf=True)
-        elif media == "application/yaml" and "as" not in given:
+        elif media == "application/yaml" and "as" not in options:
             return Accepted(yaml=True)
-        elif media in ("text/html", "text/*", "text/plain") and "as" not in given:
+        elif media in ("text/html", "text/*", "text/plain") and "as" not in options:
             continue
     raise StatusError(
         406,

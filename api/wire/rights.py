@@ -59,36 +59,37 @@ class PolicyRule:
             _texts(rule, "nonResourceURLs"),
         )
 
-    def allows(self, wanted: Attributes) -> bool:
-        if wanted.verb not in self.verbs and "*" not in self.verbs:
+    def allows(self, attributes: Attributes) -> bool:
+        if attributes.verb not in self.verbs and "*" not in self.verbs:
             return False
-        if wanted.path is not None:
-            return any(url_matches(url, wanted.path) for url in self.urls)
-        if wanted.group not in self.groups and "*" not in self.groups:
+        if attributes.path is not None:
+            return any(url_matches(url, attributes.path) for url in self.urls)
+        if attributes.group not in self.groups and "*" not in self.groups:
             return False
-        if self.names and wanted.name not in self.names:
+        if self.names and attributes.name not in self.names:
             return False
         if "*" in self.resources:
             return True
-        if not wanted.subresource:
-            return wanted.resource in self.resources
+        if not attributes.subresource:
+            return attributes.resource in self.resources
         return (
-            f"{wanted.resource}/{wanted.subresource}" in self.resources or f"*/{wanted.subresource}" in self.resources
+            f"{attributes.resource}/{attributes.subresource}" in self.resources
+            or f"*/{attributes.subresource}" in self.resources
         )
 
     def document(self) -> dict[str, Any]:
         """As a role writes it."""
-        shown: dict[str, Any] = {"verbs": sorted(self.verbs)}
+        rule: dict[str, Any] = {"verbs": sorted(self.verbs)}
         for key, values in (
             ("apiGroups", self.groups),
             ("resources", self.resources),
             ("resourceNames", self.names),
         ):
             if values:
-                shown[key] = sorted(values)
+                rule[key] = sorted(values)
         if self.urls:
-            shown["nonResourceURLs"] = list(self.urls)
-        return shown
+            rule["nonResourceURLs"] = list(self.urls)
+        return rule
 
 
 def _texts(rule: Mapping[str, Any], key: str) -> tuple[str, ...]:
@@ -136,9 +137,9 @@ FOR_EVERYBODY = (
 class Authorizer(Protocol):
     """Decides on attributes. Synchronous: it is asked on every request."""
 
-    def allowed(self, user: User, wanted: Attributes) -> bool: ...
+    def allowed(self, user: User, attributes: Attributes) -> bool: ...
 
-    def reason(self, user: User, wanted: Attributes) -> str:
+    def reason(self, user: User, attributes: Attributes) -> str:
         """Why it is allowed, for the audit log; "" where there is nothing to say."""
         ...
 

@@ -40,11 +40,11 @@ def parse_selection(request: Request, served: Served) -> Selection:
         raise bad_request("the selector is too long")
     if served.renamed:
         fields = _PATH.sub(lambda found: found[1] + served.stored_name(found[2]), fields)
-    terms, wanted = parse_fields(kind, fields), parse_labels(labels)
+    terms, requirements = parse_fields(kind, fields), parse_labels(labels)
     names = [term.value for term in terms if term.path == "metadata.name" and not term.negated]
     selector = both(kind, labels, fields)
     if selector is not None:
-        present = [one for one in wanted if one.operator in PRESENT]
+        present = [one for one in requirements if one.operator in PRESENT]
         # Of labels with these values there are fewer than of labels with any.
         label = min(present, key=lambda one: one.operator != "in", default=None)
         marks = marks_of_labels(present) + marks_of_fields(terms)
@@ -52,6 +52,6 @@ def parse_selection(request: Request, served: Served) -> Selection:
             selector = Hinted(selector, marks=marks)
         else:
             values = label.values if label.operator == "in" else None
-            alone = len(wanted) == 1 and not terms and label.operator in ("in", "exists")
+            alone = len(requirements) == 1 and not terms and label.operator in ("in", "exists")
             selector = Hinted(selector, label.key, values, alone, marks)
     return Selection(selector, names[0] if names else None)

@@ -23,7 +23,7 @@ async def send_stream(
     """Send until the stream ends, its time is over, the client has gone, or `stopping` or `over` (the right to it has
     ended) is set. Raises StreamBroken when the stream fails."""
     pump: asyncio.Task[None] | None = None
-    others: list[asyncio.Task[object]] = []
+    waits: list[asyncio.Task[object]] = []
     try:
         await send({"type": "http.response.start", "status": answer.status, "headers": list(answer.headers)})
         await send({"type": "http.response.body", "body": b"", "more_body": True})
@@ -37,17 +37,17 @@ async def send_stream(
         pump = asyncio.create_task(run())
         gone: asyncio.Task[object] = asyncio.create_task(_disconnected(receive))
         ends = (stopping, over) if over is not None else (stopping,)
-        others = [gone, *(asyncio.create_task(event.wait()) for event in ends)]
-        await asyncio.wait((pump, *others), timeout=answer.timeout_s, return_when=asyncio.FIRST_COMPLETED)
-        left = gone.done()
+        waits = [gone, *(asyncio.create_task(event.wait()) for event in ends)]
+        await asyncio.wait((pump, *waits), timeout=answer.timeout_s, return_when=asyncio.FIRST_COMPLETED)
+        client_gone = gone.done()
     finally:
-        tasks = [*others, pump] if pump is not None else others
+        tasks = [*waits, pump] if pump is not None else waits
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
         if answer.done is not None:
             await answer.done()
-    if left:
+    if client_gone:
         return
     failed = None if pump.cancelled() else pump.exception()
     if failed is not None:
@@ -58,14 +58,14 @@ async def send_stream(
 
 async def until_gone(pieces: AsyncIterator[bytes], receive: Receive) -> AsyncIterator[bytes]:
     """The pieces, until the client has gone: no more are made then."""
-    gone = asyncio.create_task(_disconnected(receive))
+    disconnect = asyncio.create_task(_disconnected(receive))
     try:
         async for piece in pieces:
-            if gone.done():
+            if disconnect.done():
                 return
             yield piece
     finally:
-        gone.cancel()
+        disconnect.cancel()
 
 
 async def _disconnected(receive: Receive) -> None:

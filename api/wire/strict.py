@@ -43,7 +43,7 @@ class _Pairs(list[tuple[str, Any]]):
 
 
 def _paths(data: bytes) -> list[str]:
-    found: dict[str, None] = {}
+    problems: dict[str, None] = {}
 
     def walk(value: Any, path: str) -> None:
         if isinstance(value, _Pairs):
@@ -51,7 +51,7 @@ def _paths(data: bytes) -> list[str]:
             for key, inner in value:
                 where = f"{path}.{key}" if path else key
                 if key in seen:
-                    found[f'duplicate field "{where}"'] = None
+                    problems[f'duplicate field "{where}"'] = None
                 seen.add(key)
                 walk(inner, where)
         elif isinstance(value, list):
@@ -59,4 +59,4 @@ def _paths(data: bytes) -> list[str]:
                 walk(inner, f"{path}[{index}]")
 
     walk(json.loads(data, object_pairs_hook=_Pairs), "")
-    return list(found)
+    return list(problems)

@@ -21,7 +21,7 @@ class Unrecorded:
     def acts_as(self, user: User) -> None:
         """The user acts as another one."""
 
-    def decided(self, authorizer: Authorizer, user: User, wanted: Attributes, allowed: bool) -> None:
+    def decided(self, authorizer: Authorizer, user: User, attributes: Attributes, allowed: bool) -> None:
         """Authorisation has answered."""
 
     def given(self, body: Any) -> None:

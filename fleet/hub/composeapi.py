@@ -93,7 +93,7 @@ async def serve_api(
         parts = component_checks(hub.store, hub.clock)
         relays = Relays(hub.objects, hub.data.hub_id, dial=dialer.dial, outgoing=outgoing)
         served = shown(data, access.certificate)
-        certificates = Certificates(data, access.authorities(data.ca_certificate), served.shown.certificate)
+        certificates = Certificates(data, access.authorities(data.ca_certificate), served.public.certificate)
         own = Parts(data, dsn, hub.clock, certificates, history, hooks.failing)
         kept.audit.requests = RequestLog(hub.clock, request_spans(traces, hub.clock) if traces is not None else None)
         lines = Lines(hub.store)

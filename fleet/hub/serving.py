@@ -98,7 +98,7 @@ def lacks(data: DataDir, given: Given, hosts: list[str]) -> str:
     certificates = shown(data, given)
     if certificates.local is None:
         return ""
-    path = certificates.shown.certificate
+    path = certificates.public.certificate
     found = pki.flaws(path, hosts, now=pki.utcnow())
     return f"{path} is not of the hub's CA and stays as it is: {'; '.join(found)}" if found else ""
 

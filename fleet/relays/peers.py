@@ -94,11 +94,15 @@ class PeerTokens:
         return None
 
 
-def own_right(user: User, wanted: Attributes) -> bool:
+def own_right(user: User, attributes: Attributes) -> bool:
     """Whether it is the one thing that this part of Fleet is for: an agent serves its own member, a process of the hub
     reaches any."""
-    if (wanted.verb, wanted.group, wanted.resource) != ("create", CLUSTER, "clusters") or not wanted.name:
+    if (attributes.verb, attributes.group, attributes.resource) != (
+        "create",
+        CLUSTER,
+        "clusters",
+    ) or not attributes.name:
         return False
-    if wanted.subresource == "tunnel":
-        return user.name == AGENT_USER + wanted.name and AGENT_GROUP in user.groups
-    return wanted.subresource == "dial" and user.name == PEER_USER
+    if attributes.subresource == "tunnel":
+        return user.name == AGENT_USER + attributes.name and AGENT_GROUP in user.groups
+    return attributes.subresource == "dial" and user.name == PEER_USER

@@ -45,14 +45,14 @@ def authorizer_of(request: Request) -> Authorizer:
     return authorizer
 
 
-def allowed(request: Request, wanted: Attributes) -> bool:
-    return authorizer_of(request).allowed(user_of(request), wanted)
+def allowed(request: Request, attributes: Attributes) -> bool:
+    return authorizer_of(request).allowed(user_of(request), attributes)
 
 
-def need(request: Request, wanted: Attributes) -> None:
+def need(request: Request, attributes: Attributes) -> None:
     """StatusError 403, as the Kubernetes face words it, when the user may not."""
-    if not allowed(request, wanted):
-        raise wanted.refusal(user_of(request))
+    if not allowed(request, attributes):
+        raise attributes.refusal(user_of(request))
 
 
 def hub_request(request: Request) -> HubRequest:

@@ -35,14 +35,14 @@ def user_of(issuer: Issuer, claims: Claims) -> User:
                 raise Refused("system", f"the name {group[:100]!r} begins with {SYSTEM}, which is the hub's own")
         user = User(name, tuple(dict.fromkeys((*groups, AUTHENTICATED))), uid, extra=extra)
         if issuer.user_rules:
-            seen = {
+            document = {
                 "username": name,
                 "uid": uid,
                 "groups": list(groups),
                 "extra": {key: list(values) for key, values in extra},
             }
             for rule in issuer.user_rules:
-                if rule.expression.value(seen, budget) is not True:
+                if rule.expression.value(document, budget) is not True:
                     raise Refused("rule", rule.message)
     except Failed as error:
         raise Refused("expression", str(error)) from None
@@ -88,15 +88,15 @@ def _uid(mapping: Mapping, claims: Claims, budget: Budget) -> str:
 
 
 def _extra(issuer: Issuer, claims: Claims, budget: Budget) -> tuple[tuple[str, tuple[str, ...]], ...]:
-    found: dict[str, tuple[str, ...]] = {}
+    extra: dict[str, tuple[str, ...]] = {}
     credential = claims.get("jti")
     if isinstance(credential, str) and credential:
-        found[CREDENTIAL] = (credential_of(credential),)
+        extra[CREDENTIAL] = (credential_of(credential),)
     for key, expression in issuer.extra:
         values = _list(expression.value(claims, budget), f"values of {key}")
         if values:
-            found[key] = values
-    return tuple(sorted(found.items()))
+            extra[key] = values
+    return tuple(sorted(extra.items()))
 
 
 def _check_claims(issuer: Issuer, claims: Claims, budget: Budget) -> None:

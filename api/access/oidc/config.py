@@ -275,7 +275,7 @@ def _uid(section: Section) -> Mapping:
 
 
 def _extra(sections: list[Section]) -> tuple[tuple[str, Claimed], ...]:
-    found: dict[str, Claimed] = {}
+    expressions: dict[str, Claimed] = {}
     for section in sections:
         key, text = section.text("key", required=True), section.text("valueExpression", required=True)
         section.end()
@@ -286,9 +286,9 @@ def _extra(sections: list[Section]) -> tuple[tuple[str, Claimed], ...]:
             section.fault("key", "must be lowercase")
         if any(domain == reserved or domain.endswith(f".{reserved}") for reserved in _RESERVED):
             section.fault("key", "k8s.io, kubernetes.io and their subdomains are reserved for Kubernetes use")
-        if key in found:
+        if key in expressions:
             section.fault("key", f"Duplicate value: {key!r}")
         expression = _expression(section, "valueExpression", text, "claims") if text else None
         if expression is not None:
-            found[key] = expression
-    return tuple(found.items())
+            expressions[key] = expression
+    return tuple(expressions.items())

@@ -45,11 +45,11 @@ def issuers(flags: Flags, *, own_issuers: Iterable[str] = ()) -> tuple[Issuer, .
     """The issuer that the flags name. Raises BadConfiguration."""
     faults = [
         f"{flag}: Required value"
-        for flag, given in (
+        for flag, setting in (
             ("--oidc-issuer-url", flags.issuer_url),
             ("--oidc-client-id", flags.client_id),
         )
-        if not given
+        if not setting
     ]
     algorithms = flags.signing_algs or DEFAULT_ALGORITHMS
     if unknown := set(algorithms) - ALGORITHMS:

@@ -154,7 +154,7 @@ def public_key(jwk: Any) -> PublicKey | None:
     broken."""
     if not isinstance(jwk, dict) or jwk.get("use", "sig") != "sig" or "d" in jwk:
         return None
-    kid, named = jwk.get("kid", ""), jwk.get("alg")
+    kid, algorithm = jwk.get("kid", ""), jwk.get("alg")
     if not isinstance(kid, str):
         return None
     key: Any
@@ -169,7 +169,7 @@ def public_key(jwk: Any) -> PublicKey | None:
             return None
     except (PyJWTError, ValueError, TypeError, AttributeError):
         return None
-    algorithms = frozenset(fits if named is None else fits & {named} if isinstance(named, str) else ())
+    algorithms = frozenset(fits if algorithm is None else fits & {algorithm} if isinstance(algorithm, str) else ())
     return PublicKey(kid, key, algorithms) if algorithms else None
 
 

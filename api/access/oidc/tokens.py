@@ -54,17 +54,17 @@ class OidcTokens:
 
     def configure(self, issuers: Sequence[Issuer]) -> None:
         """Use these issuers from now on. Keys that are known stay known; the others are fetched now."""
-        known = {keys.source: keys for _, keys in self._issuers.values()}
+        key_sets = {keys.source: keys for _, keys in self._issuers.values()}
         before = {issuer.source.url: issuer for issuer, _ in self._issuers.values()}
         after: dict[str, tuple[Issuer, KeySet]] = {}
         for issuer in issuers:
             old = before.get(issuer.source.url)
             kept = old if old is not None and old.raw == issuer.raw else issuer
-            keys = known.get(issuer.source) or KeySet(issuer.source, self._fetch, self._clock, self._metrics)
+            keys = key_sets.get(issuer.source) or KeySet(issuer.source, self._fetch, self._clock, self._metrics)
             after[issuer.source.url] = (kept, keys)
-            if issuer.source not in known:
+            if issuer.source not in key_sets:
                 keys.fetch_soon()
-        gone = set(known.values()) - {keys for _, keys in after.values()}
+        gone = set(key_sets.values()) - {keys for _, keys in after.values()}
         self._issuers, self._said = after, {}
         for keys in gone:
             keys.cancel()
@@ -76,27 +76,27 @@ class OidcTokens:
         if not self._issuers or len(token) > MAX_TOKEN_CHARS or token.count(".") != 2:
             return None
         digest = digest_of(token)
-        known = self._good.get(digest)
-        if known is None or not self._still(known):
+        entry = self._good.get(digest)
+        if entry is None or not self._still(entry):
             self._good.pop(digest, None)
-            known = await self._verified(token)
-            if known is None:
+            entry = await self._verified(token)
+            if entry is None:
                 return None
-            self._good[digest] = known
+            self._good[digest] = entry
             if len(self._good) > REMEMBERED:
                 self._good.popitem(last=False)
-        return known.user if known.begins - LEEWAY_S <= self._clock.now() < known.expires else None
+        return entry.user if entry.begins - LEEWAY_S <= self._clock.now() < entry.expires else None
 
     async def checked(self, token: str, audiences: Sequence[str]) -> Checked | None:
         return for_this_server(await self.user(token), audiences)
 
-    def _still(self, known: _Known) -> bool:
+    def _still(self, entry: _Known) -> bool:
         """Whether a token's issuer is configured as it was, and still has the key."""
-        issuer, keys = self._issuers.get(known.issuer.source.url, (None, None))
-        if issuer is not known.issuer or keys is None:
+        issuer, keys = self._issuers.get(entry.issuer.source.url, (None, None))
+        if issuer is not entry.issuer or keys is None:
             return False
         keys.refresh_if_old()
-        return known.key in keys
+        return entry.key in keys
 
     async def _verified(self, token: str) -> _Known | None:
         head, claims = _part(token, 0), _part(token, 1)
