@@ -180,14 +180,14 @@ class GarbageCollector:
             if stored is None or dependent_kind is None:
                 continue
             meta = stored.body["metadata"]
-            mine = [ref for ref in _references(meta) if ref["uid"] == uid]
-            if not mine:
+            references = [ref for ref in _references(meta) if ref["uid"] == uid]
+            if not references:
                 continue
             others = [ref for ref in _references(meta) if ref["uid"] != uid]
             if any([await self._alive(dependent, ref) for ref in others]):
                 await self._drop_references(dependent_kind, dependent, stored.uid, [uid])
                 continue
-            if any(ref.get("blockOwnerDeletion") for ref in mine):
+            if any(ref.get("blockOwnerDeletion") for ref in references):
                 blocking = blocking or not self._waits_for(stored.uid, key)
             if not meta.get("deletionTimestamp"):
                 await self._delete(dependent_kind, dependent, stored.uid, "Foreground")
@@ -200,19 +200,19 @@ class GarbageCollector:
     def _waits_for(self, uid: str, owner: Key) -> bool:
         """Does the object wait for its dependents, and these for theirs, until `owner` is one of them? Such a circle
         ends nowhere, so none of it may hold another."""
-        seen, left = {uid}, [uid]
+        visited, queue = {uid}, [uid]
         waiting = {key: waiter for waiter, key in self._waiting.items()}
-        while left:
-            one = left.pop()
+        while queue:
+            one = queue.pop()
             if one not in self._waiting:
                 continue
             for key in self._dependents.get(one, ()):
                 if key == owner:
                     return True
                 known = waiting.get(key)
-                if known is not None and known not in seen:
-                    seen.add(known)
-                    left.append(known)
+                if known is not None and known not in visited:
+                    visited.add(known)
+                    queue.append(known)
         return False
 
     async def _let_go(self, kind: Kind, key: Key, owner: Body) -> float | None:

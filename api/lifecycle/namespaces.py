@@ -60,7 +60,7 @@ class Namespaces:
         return None
 
     async def _certificate(self, namespace: str) -> None:
-        wanted = {"ca.crt": self._root_certificate}
+        data = {"ca.crt": self._root_certificate}
         stored = await self._objects.store.get(Key("", "configmaps", namespace, ROOT_CERTIFICATE))
         if stored is None:
             metadata = {
@@ -68,12 +68,12 @@ class Namespaces:
                 "namespace": namespace,
                 "annotations": {"kubernetes.io/description": _DESCRIPTION},
             }
-            body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": wanted}
+            body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data}
             await self._make("configmaps", namespace, body)
-        elif stored.body.get("data") != wanted:
+        elif stored.body.get("data") != data:
 
             def change(body: Body) -> Body | None:
-                body["data"] = wanted
+                body["data"] = data
                 return body
 
             kind = self._objects.registry.need("", "configmaps")
@@ -93,7 +93,7 @@ class Namespaces:
                 raise
 
     async def _finish(self, key: Key, namespace: Body) -> float | None:
-        left, failed = False, None
+        remainder, failed = False, None
         for kind in list(self._objects.registry):
             if not kind.namespaced or "delete" not in kind.verbs:
                 continue
@@ -109,10 +109,10 @@ class Namespaces:
                     if not (isinstance(error, StatusError) and error.code == 404):
                         failed = error
                 else:
-                    left = left or not written.deleted
+                    remainder = remainder or not written.deleted
         if failed is not None:
             raise failed
-        if left:
+        if remainder:
             return AGAIN_S
 
         def change(body: Body) -> Body | None:

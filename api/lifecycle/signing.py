@@ -47,8 +47,8 @@ class Signing:
         if stored is None:
             return None
         now, kind = self._objects.clock.now(), self._objects.registry.need(GROUP, RESOURCE)
-        left = _ends(stored.body) - now
-        if left <= 0:
+        remaining_s = _ends(stored.body) - now
+        if remaining_s <= 0:
             await self._objects.delete(kind, "", key.name, self._options, {"preconditions": {"uid": stored.uid}})
             return None
         if self._authority is not None and wants_signature(stored.body):
@@ -63,7 +63,7 @@ class Signing:
                 return body
 
             await self._objects.change(kind, "", key.name, change, self._options, uid=stored.uid)
-        return left
+        return remaining_s
 
 
 def wants_signature(body: Body) -> bool:
@@ -83,7 +83,7 @@ def _ends(body: Body) -> float:
 
 def _failed(body: Body, why: str, now: float) -> list[Body]:
     at_ = rfc3339(now)
-    said = {
+    condition = {
         "type": FAILED,
         "status": "True",
         "reason": "SignerValidationFailure",
@@ -91,7 +91,7 @@ def _failed(body: Body, why: str, now: float) -> list[Body]:
         "lastUpdateTime": at_,
         "lastTransitionTime": at_,
     }
-    return [*rows(at(body, "status", "conditions")), said]
+    return [*rows(at(body, "status", "conditions")), condition]
 
 
 def signed(body: Body, authority: Authority, now: float) -> bytes:

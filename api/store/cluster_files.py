@@ -53,18 +53,18 @@ def check(data: Path) -> None:
 
 
 def _check_owner(data: Path) -> None:
-    found = data.stat()
+    info = data.stat()
     try:
-        owner = pwd.getpwuid(found.st_uid).pw_name
+        owner = pwd.getpwuid(info.st_uid).pw_name
     except KeyError:
-        raise Damaged(f"{data} belongs to user id {found.st_uid}, which has no name here: chown -R it") from None
+        raise Damaged(f"{data} belongs to user id {info.st_uid}, which has no name here: chown -R it") from None
     me = os.geteuid()
-    if me != 0 and found.st_uid != me:
+    if me != 0 and info.st_uid != me:
         raise Damaged(f"{data} belongs to {owner}: run this as {owner}, or chown -R it")
-    if me == 0 and found.st_uid == 0:
+    if me == 0 and info.st_uid == 0:
         raise Damaged(f"{data} belongs to root, as whom PostgreSQL does not run: chown -R nobody {data}")
-    if stat.S_IMODE(found.st_mode) & 0o027:
-        raise Damaged(f"{data} is open to others (mode {stat.S_IMODE(found.st_mode):04o}): chmod 0700 {data}")
+    if stat.S_IMODE(info.st_mode) & 0o027:
+        raise Damaged(f"{data} is open to others (mode {stat.S_IMODE(info.st_mode):04o}): chmod 0700 {data}")
 
 
 def _version(data: Path, binaries: dict[str, Path]) -> str:

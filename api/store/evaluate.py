@@ -99,16 +99,16 @@ def holds(expect: Expect, current: Stored | None) -> bool:
 def previous_of(body: Body) -> Body:
     """Of a state that is being replaced, the part that selectors can ask about."""
     metadata = body.get("metadata", {})
-    kept: Body = {"metadata": {name: metadata[name] for name in ("name", "namespace", "labels") if name in metadata}}
+    part: Body = {"metadata": {name: metadata[name] for name in ("name", "namespace", "labels") if name in metadata}}
     for path in SELECTABLE:
         first = body.get(path[0])
         if first is None:
             continue
         if len(path) == 1:
-            kept[path[0]] = first
+            part[path[0]] = first
         elif isinstance(first, dict) and path[1] in first:
-            kept.setdefault(path[0], {})[path[1]] = first[path[1]]
-    return kept
+            part.setdefault(path[0], {})[path[1]] = first[path[1]]
+    return part
 
 
 def encode(key: Key, body: Body, revision: int) -> Stored:

@@ -45,8 +45,8 @@ async def facts(dsn: str, wall: float) -> dict[str, Any]:
     began = time.monotonic()
     async with _connected(dsn) as connection:
         row = await connection.fetchrow(_FACTS, timeout=TIMEOUT_S)
-        asked = time.monotonic()
-        theirs: float = await connection.fetchval(
+        asked_at = time.monotonic()
+        database_time: float = await connection.fetchval(
             "SELECT extract(epoch FROM clock_timestamp())::float", timeout=TIMEOUT_S
         )
         answered = time.monotonic()
@@ -60,11 +60,11 @@ async def facts(dsn: str, wall: float) -> dict[str, Any]:
         "connections": row["connections"],
         "mostConnections": row["most_connections"],
         "oldestTransactionS": round(row["oldest_s"], 1),
-        "roundTripMs": round((answered - asked) * 1000, 1),
+        "roundTripMs": round((answered - asked_at) * 1000, 1),
         "writeMs": write.ms,
         "writeTrouble": write.trouble,
         "blockers": [asdict(one) for one in write.blockers],
-        "aheadS": round(theirs - (wall + (asked + answered) / 2 - began), 3),
+        "aheadS": round(database_time - (wall + (asked_at + answered) / 2 - began), 3),
     }
 
 

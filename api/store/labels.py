@@ -69,13 +69,13 @@ class LabelIndex:
                     _put(by_value, value, name, stored)
         finally:
             del self._missed[key]
-        found = _of(by_value, values)
+        matches = _of(by_value, values)
         for change in missed:
             _replace(by_value, key, change)
         self._keys[key] = by_value
         if len(self._keys) > MAX_KEYS:
             self._keys.popitem(last=False)
-        return found
+        return matches
 
     def replace(self, past: Stored | None, now: Stored | None) -> None:
         """Note that an object came, changed or went."""

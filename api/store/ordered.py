@@ -134,11 +134,11 @@ class Part:
 
     def first(self, limit: int | None = None) -> list[Stored]:
         """The first of the objects; None: all."""
-        found: list[Stored] = []
+        objects: list[Stored] = []
         for leaf, low, high in self._pieces:
             if limit is not None:
-                high = min(high, low + limit - len(found))
-            found += leaf.items[low:high]
-            if len(found) == limit:
+                high = min(high, low + limit - len(objects))
+            objects += leaf.items[low:high]
+            if len(objects) == limit:
                 break
-        return found
+        return objects

@@ -227,13 +227,13 @@ class Writer:
         """The same by one statement, which holds where no other process has written lately. None if it did not happen,
         or would say nothing: refusals are true of the newest state only."""
         async with self.link.use() as connection:
-            seen, batch = self._view.revision, self._evaluate(commits, frozenset())
+            revision, batch = self._view.revision, self._evaluate(commits, frozenset())
             if not batch.events:
                 return None
             arguments = sql.write_arguments(batch.events, batch.bodies)
             backend = self._follower.own_backend = connection.get_server_pid()
             try:
-                row = await connection.fetchrow(sql.WRITE_AT_ONCE, *arguments, seen)
+                row = await connection.fetchrow(sql.WRITE_AT_ONCE, *arguments, revision)
             except (*BROKEN, asyncpg.PostgresError) as error:
                 if isinstance(error, ValueError):
                     raise
@@ -281,7 +281,7 @@ class Writer:
         """Whether a batch whose COMMIT got no answer is in the log. `backend`: the process that was to take it. Raises
         OutcomeUnknown where that cannot be known."""
         deadline = asyncio.get_running_loop().time() + RESOLVE_S
-        wanted = [
+        events = [
             (event.revision, str(event.type), body) for event, (_, body) in zip(batch.events, batch.bodies, strict=True)
         ]
         while True:
@@ -298,7 +298,7 @@ class Writer:
                 await asyncio.sleep(0.2)
             else:
                 found = sorted((row["revision"], row["type"], row["body"]) for row in rows)
-                return found == wanted
+                return found == events
 
     def _answer(self, commits: Sequence[Waiting], batch: Batch) -> None:
         """The batch is in the database: show it to this process's readers, then answer."""
