@@ -150,7 +150,7 @@ def of_type(body: Body, type_: str) -> list[Body]:
 
 def _conditions(new: Body, old: Body, *, approving: bool) -> list[Cause]:
     causes: list[Cause] = []
-    seen: set[str] = set()
+    types: set[str] = set()
     for number, row in enumerate(rows(at(new, "status", "conditions"))):
         field, type_, status = f"status.conditions[{number}]", text(row.get("type")), text(row.get("status"))
         allowed = ("True",) if type_ in (APPROVED, DENIED, FAILED) else ("False", "True", "Unknown")
@@ -160,10 +160,10 @@ def _conditions(new: Body, old: Body, *, approving: bool) -> list[Cause]:
             causes.append(required(f"{field}.status", ""))
         elif status not in allowed:
             causes.append(unsupported(f"{field}.status", status, allowed))
-        if type_ in seen:
+        if type_ in types:
             causes.append(duplicate(f"{field}.type", type_))
-        seen.add(type_)
-        if {APPROVED, DENIED} <= seen and type_ in (APPROVED, DENIED):
+        types.add(type_)
+        if {APPROVED, DENIED} <= types and type_ in (APPROVED, DENIED):
             why = "Approved and Denied conditions are mutually exclusive"
             causes.append(invalid("status.conditions", type_, why))
     for type_ in (APPROVED, DENIED, FAILED):

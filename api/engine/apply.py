@@ -64,7 +64,7 @@ def apply_new(
     draft: bool = False,
 ) -> Prepared:
     """An apply to an object that does not exist creates it."""
-    wanted = _wanted(compiled(kind), kind, config, author.subresource)
+    own_fields = _wanted(compiled(kind), kind, config, author.subresource)
     return prepare_create(
         kind,
         namespace,
@@ -73,7 +73,7 @@ def apply_new(
         now=now,
         uid=uid,
         field_validation=field_validation,
-        managed=_with_mine([], None, wanted, kind, author, now),
+        managed=_with_mine([], None, own_fields, kind, author, now),
         draft=draft,
     )
 
@@ -96,27 +96,27 @@ def apply_to(
         raise conflict(kind.group, kind.resource, old["metadata"]["name"])
     stored = old["metadata"].get("managedFields") or []
     managed: list[Body] = stored if fields.sound(stored) else []
-    mine: Body | None = None
-    others: list[Body] = []
+    own_entry: Body | None = None
+    other_entries: list[Body] = []
     for item in managed:
         if fields.is_by(item, author.manager, APPLY, author.subresource):
-            mine = item
+            own_entry = item
         else:
-            others.append(item)
+            other_entries.append(item)
     if not managed:  # written before there were accounts: all of it belongs to its first writer
         everything = fields.compare(
             root, {"metadata": {}}, {"metadata": {}, **_ownable(kind, old, author.subresource)}
         )[0]
         if everything is not None:
-            others.append(fields.entry(BEFORE_FIRST_APPLY, UPDATE, kind.api_version, "", everything, now))
-    wanted = _wanted(root, kind, config, author.subresource)
+            other_entries.append(fields.entry(BEFORE_FIRST_APPLY, UPDATE, kind.api_version, "", everything, now))
+    own_fields = _wanted(root, kind, config, author.subresource)
     live = _ownable(kind, old, author.subresource)
     mine_now = _ownable(kind, config, author.subresource)
     merged = merge(root, live, mine_now)
-    last = fields.root_set(mine.get("fieldsV1")) if mine else None
+    last = fields.root_set(own_entry.get("fieldsV1")) if own_entry else None
     if last is not None:
-        held = wanted
-        for item in others:
+        held = own_fields
+        for item in other_entries:
             held = fields.union(held, fields.root_set(item.get("fieldsV1")))
         given_up = abandoned(root, last, held)
         if given_up is not None:
@@ -125,7 +125,7 @@ def apply_to(
             merged = merge(root, without(root, merged, given_up) or {}, mine_now)
     merged.setdefault("metadata", {})
     changed, removed = fields.compare(root, live, merged)
-    others = _settle(kind, others, changed, removed, force)
+    other_entries = _settle(kind, other_entries, changed, removed, force)
     new = {"apiVersion": kind.api_version, "kind": kind.kind, **merged}
     new["metadata"] = {k: v for k, v in old["metadata"].items() if k in fields.NOT_OWNED_META} | merged["metadata"]
     new["metadata"].pop("managedFields", None)
@@ -141,7 +141,7 @@ def apply_to(
         now=now,
         field_validation=field_validation,
         patched=True,
-        managed=_with_mine(others, mine, wanted, kind, author, now),
+        managed=_with_mine(other_entries, own_entry, own_fields, kind, author, now),
         draft=draft,
     )
 
@@ -162,27 +162,29 @@ def _wanted(root: Node, kind: Kind, config: Body, subresource: str) -> Fields | 
 
 
 def _with_mine(
-    others: list[Body], mine: Body | None, wanted: Fields | None, kind: Kind, author: Author, now: float
+    other_entries: list[Body], own_entry: Body | None, own_fields: Fields | None, kind: Kind, author: Author, now: float
 ) -> list[Body]:
-    if wanted is None:
-        return fields.ordered(others)
-    if mine is None or mine.get("fieldsV1") != wanted or mine.get("apiVersion") != kind.api_version:
-        mine = fields.entry(author.manager, APPLY, kind.api_version, author.subresource, wanted, now)
-    return fields.ordered([*others, mine])
+    if own_fields is None:
+        return fields.ordered(other_entries)
+    if own_entry is None or own_entry.get("fieldsV1") != own_fields or own_entry.get("apiVersion") != kind.api_version:
+        own_entry = fields.entry(author.manager, APPLY, kind.api_version, author.subresource, own_fields, now)
+    return fields.ordered([*other_entries, own_entry])
 
 
-def _settle(kind: Kind, others: list[Body], changed: Fields | None, removed: Fields | None, force: bool) -> list[Body]:
+def _settle(
+    kind: Kind, other_entries: list[Body], changed: Fields | None, removed: Fields | None, force: bool
+) -> list[Body]:
     """The fields that are left to the others, when they may lose anything at all."""
     out: list[Body] = []
     fights: list[tuple[str, str]] = []
-    for item in others:
-        theirs = fields.root_set(item.get("fieldsV1"))
-        disputed = fields.intersection(theirs, changed)
+    for item in other_entries:
+        entry_fields = fields.root_set(item.get("fieldsV1"))
+        disputed = fields.intersection(entry_fields, changed)
         if disputed is not None:
             fights.extend((_who(item), path) for path in fields.paths(disputed))
-        left = fields.difference(fields.difference(theirs, disputed), removed)
+        left = fields.difference(fields.difference(entry_fields, disputed), removed)
         if left is not None:
-            out.append(item if left == theirs else {**item, "fieldsV1": left})
+            out.append(item if left == entry_fields else {**item, "fieldsV1": left})
     if fights and not force:
         raise _conflicts(sorted(fights))
     return out
@@ -230,7 +232,7 @@ def merge(node: Node | None, live: Any, config: Any) -> Any:
     return config
 
 
-def abandoned(node: Node | None, last: Fields, held: Fields | None) -> Fields | None:
+def abandoned(node: Node | None, last: Fields, owned_fields: Fields | None) -> Fields | None:
     """The paths of `last` that no manager holds now. A field that lost all its owned parts goes whole. An item of a
     list, or an entry of a map, goes when no manager holds the item itself, even if one holds parts of it."""
     node = node or ANYTHING
@@ -240,14 +242,14 @@ def abandoned(node: Node | None, last: Fields, held: Fields | None) -> Fields | 
             continue
         child = node.child(key[2:]) if key[0] == "f" else node.items
         field = key[0] == "f" and node.is_field(key[2:])
-        if held is not None and key in held and (field or fields.is_member(held[key])):
-            inside = abandoned(child, below, held[key]) if below else None
+        if owned_fields is not None and key in owned_fields and (field or fields.is_member(owned_fields[key])):
+            inside = abandoned(child, below, owned_fields[key]) if below else None
             if inside is not None:
                 out[key] = inside
         elif fields.is_member(below) or field:
             out[key] = {}
         else:
-            inside = abandoned(child, below, held.get(key) if held else None)
+            inside = abandoned(child, below, owned_fields.get(key) if owned_fields else None)
             if inside is not None:
                 out[key] = inside
     return out or None
@@ -263,22 +265,22 @@ def without(node: Node | None, value: Any, unwanted: Fields) -> Any:
             if below is None:
                 out[key] = inner
             elif not fields.is_member(below):
-                left = without(node.child(key), inner, below)
-                if left is not None:
-                    out[key] = left
+                remainder = without(node.child(key), inner, below)
+                if remainder is not None:
+                    out[key] = remainder
         return out or None
     if value.__class__ is list and node.associative and node.items is not None:
-        kept = []
+        items = []
         for item in value:
             identity = fields.item_key(node, node.items, item)
             below = unwanted.get(identity) if identity is not None else None
             if below is None:
-                kept.append(item)
+                items.append(item)
             elif not fields.is_member(below):
-                left = without(node.items, item, below)
-                if left is not None:
-                    kept.append(left)
-        return kept or None
+                remainder = without(node.items, item, below)
+                if remainder is not None:
+                    items.append(remainder)
+        return items or None
     return value
 
 
@@ -302,7 +304,7 @@ def _go_syntax(value: Any) -> str:
     return "interface {}(nil)" if value is None else shown(value)
 
 
-def _untyped(node: Node, value: Any, path: str, found: list[str]) -> None:
+def _untyped(node: Node, value: Any, path: str, flaws: list[str]) -> None:
     """The flaws that stop the merge of a configuration: wrong types, and items of associative lists that have no
     identity or the same one."""
     if value is None:
@@ -314,28 +316,28 @@ def _untyped(node: Node, value: Any, path: str, found: list[str]) -> None:
                 got = f"&value.valueUnstructured{{Value:{_go_syntax(value)}}}"
             elif node.type in ("integer", "number"):
                 got = GO_TYPES.get(value.__class__, "<nil>")
-            found.append(f"{path}: expected {_WANTED[node.type]}, got {got}")
+            flaws.append(f"{path}: expected {_WANTED[node.type]}, got {got}")
     elif value.__class__ is dict and not node.open:
         for key, inner in value.items():
             child = node.child(key)
             if child is not None:
-                _untyped(child, inner, f"{path}.{key}", found)
+                _untyped(child, inner, f"{path}.{key}", flaws)
     elif value.__class__ is list and node.items is not None:
-        seen: set[str] = set()
+        identities: set[str] = set()
         for index, item in enumerate(value):
             if not node.associative:
-                _untyped(node.items, item, f"{path}[{index}]", found)
+                _untyped(node.items, item, f"{path}[{index}]", flaws)
                 continue
             identity = fields.item_key(node, node.items, item)
             if identity is None:
                 keys = " ".join(f'"{key}"' for key in node.list_map_keys)
-                found.append(
+                flaws.append(
                     f"{path}: element {index}: associative list with keys has an element that omits all key fields "
                     f"[{keys}] (and doesn't have default values for any key fields)"
                 )
                 continue
             step = fields.paths({identity: {}})[0]
-            if identity in seen:
-                found.append(f"{path}: duplicate entries for key {step}")
-            seen.add(identity)
-            _untyped(node.items, item, path + step, found)
+            if identity in identities:
+                flaws.append(f"{path}: duplicate entries for key {step}")
+            identities.add(identity)
+            _untyped(node.items, item, path + step, flaws)

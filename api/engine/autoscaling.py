@@ -140,23 +140,23 @@ def _to_v1(body: Body) -> None:
 
 def _to_v2(body: Body) -> None:
     spec, status = body.get("spec") or {}, body.get("status") or {}
-    said = mapping(body["metadata"].get("annotations"))
-    kept = _without_notes(body)
+    notes = mapping(body["metadata"].get("annotations"))
+    other_annotations = _without_notes(body)
     percentage = spec.pop("targetCPUUtilizationPercentage", None)
-    metrics = [_unnamed(metric, _SPEC) for metric in _read(said.get(_METRICS))]
+    metrics = [_unnamed(metric, _SPEC) for metric in _read(notes.get(_METRICS))]
     if percentage is not None:
         target = {"type": "Utilization", "averageUtilization": percentage}
         metrics.append({"type": "Resource", "resource": {"name": "cpu", "target": target}})
     spec["metrics"] = metrics
-    behavior = _of_json(_parsed(said.get(_BEHAVIOR)))
+    behavior = _of_json(_parsed(notes.get(_BEHAVIOR)))
     if behavior:
         spec["behavior"] = behavior
     complete(spec)
     used = status.pop("currentCPUUtilizationPercentage", None)
-    states = [_unnamed(state, _STATUS) for state in _read(said.get(_STATES))]
+    states = [_unnamed(state, _STATUS) for state in _read(notes.get(_STATES))]
     if not states and used is not None:
         states = [{"type": "Resource", "resource": {"name": "cpu", "current": {"averageUtilization": used}}}]
-    conditions = _read(said.get(_CONDITIONS))
+    conditions = _read(notes.get(_CONDITIONS))
     for name, value in (("currentMetrics", states), ("conditions", conditions)):
         if value:
             status[name] = value
@@ -165,8 +165,8 @@ def _to_v2(body: Body) -> None:
     body["spec"] = spec
     if "status" in body:
         body["status"] = status
-    if kept:
-        body["metadata"]["annotations"] = kept
+    if other_annotations:
+        body["metadata"]["annotations"] = other_annotations
 
 
 def _of_cpu(metric: Body) -> bool:
@@ -184,14 +184,14 @@ def _without_notes(body: Body) -> Body:
 def _named(metric: Body, forms: Mapping[str, tuple[tuple[str, _Path, Any], ...]]) -> Body:
     """A metric of v2, or its state, as v1 writes it."""
     kind = text(metric.get("type"))
-    given, made = mapping(metric.get(_FIELDS.get(kind, ""))), {}
+    given, result = mapping(metric.get(_FIELDS.get(kind, ""))), {}
     for name, path, otherwise in forms.get(kind, ()):
         value: Any = given
         for step in path:
             value = mapping(value).get(step)
         if value is not None or otherwise is not None:
-            made[name] = otherwise if value is None else value
-    return {"type": kind, _FIELDS[kind]: made} if kind in _FIELDS else {"type": kind}
+            result[name] = otherwise if value is None else value
+    return {"type": kind, _FIELDS[kind]: result} if kind in _FIELDS else {"type": kind}
 
 
 def _unnamed(metric: Body, forms: Mapping[str, tuple[tuple[str, _Path, Any], ...]]) -> Body:
@@ -200,21 +200,21 @@ def _unnamed(metric: Body, forms: Mapping[str, tuple[tuple[str, _Path, Any], ...
     if kind not in _FIELDS:
         return {"type": kind}
     given = mapping(metric.get(_FIELDS[kind]))
-    made: Body = {}
+    result: Body = {}
     for name, path, otherwise in forms[kind]:
         value = given.get(name, otherwise)
         if value is None:
             continue
-        inside = made
+        inside = result
         for step in path[:-1]:
             inside = inside.setdefault(step, {})
         inside[path[-1]] = value
     if forms is _SPEC:
-        target = made.setdefault("target", {})
+        target = result.setdefault("target", {})
         if kind == "Object" and "averageValue" in target:
             target.pop("value", None)
-        made["target"] = {"type": _type_of(kind, target), **target}
-    return {"type": kind, _FIELDS[kind]: made}
+        result["target"] = {"type": _type_of(kind, target), **target}
+    return {"type": kind, _FIELDS[kind]: result}
 
 
 def _type_of(kind: str, target: Body) -> str:
@@ -229,18 +229,18 @@ def _of_go(value: Any) -> Any:
     """Go writes a type without names for JSON under the names of its fields, and fields that are not set as null."""
     return {
         name: None
-        if given is None
+        if part is None
         else {
-            "StabilizationWindowSeconds": given.get("stabilizationWindowSeconds"),
-            "SelectPolicy": given.get("selectPolicy"),
+            "StabilizationWindowSeconds": part.get("stabilizationWindowSeconds"),
+            "SelectPolicy": part.get("selectPolicy"),
             "Policies": [
                 {"Type": one.get("type"), "Value": one.get("value"), "PeriodSeconds": one.get("periodSeconds")}
-                for one in rows(given.get("policies"))
+                for one in rows(part.get("policies"))
             ]
             or None,
-            "Tolerance": given.get("tolerance"),
+            "Tolerance": part.get("tolerance"),
         }
-        for name, given in (("ScaleUp", value.get("scaleUp")), ("ScaleDown", value.get("scaleDown")))
+        for name, part in (("ScaleUp", value.get("scaleUp")), ("ScaleDown", value.get("scaleDown")))
     }
 
 

@@ -28,13 +28,13 @@ def complete(kind: Kind, body: Body) -> None:
 
 def _secret(body: Body) -> None:
     """`stringData`, which is write-only, goes into `data`, and wins. Without a type a Secret is Opaque."""
-    given: Any = body.get("stringData")
+    string_data: Any = body.get("stringData")
     data: Any = body.get("data")
-    sound = given.__class__ is dict and (data is None or data.__class__ is dict)
-    if sound and all(value.__class__ is str for value in given.values()):
+    sound = string_data.__class__ is dict and (data is None or data.__class__ is dict)
+    if sound and all(value.__class__ is str for value in string_data.values()):
         del body["stringData"]
-        if given:
-            body["data"] = {**(data or {}), **{k: b64encode(v.encode()).decode() for k, v in given.items()}}
+        if string_data:
+            body["data"] = {**(data or {}), **{k: b64encode(v.encode()).decode() for k, v in string_data.items()}}
     if not body.get("type"):
         body["type"] = "Opaque"
     _bytes(body.get("data"))

@@ -75,15 +75,15 @@ def cell(column: Column, body: dict[str, Any], now: float) -> Any:
 
 def _found(column: Column, body: dict[str, Any], now: float) -> Any:
     try:
-        found = find(body, column.json_path)
+        values = find(body, column.json_path)
     except BadPath:
         return None
-    if not found:
+    if not values:
         return column.missing
-    value = found[0]
+    value = values[0]
     match column.cell or column.type:
         case "string":
-            return " ".join(_text(v) for v in found[:_VALUES_MAX])[:_CHARACTERS_MAX]
+            return " ".join(_text(v) for v in values[:_VALUES_MAX])[:_CHARACTERS_MAX]
         case "integer":
             return int(value) if isinstance(value, (int, float)) and not isinstance(value, bool) else None
         case "number":

@@ -49,24 +49,24 @@ def restored(given: Body, converted: Body) -> Body:
         was, now = text(before.get(key)), text(metadata.get(key))
         if was != now:
             raise BadConversion(f"invalid object: must have the same {word}: {was} != {cut(now, 253)}")
-    kept = {key: value for key, value in before.items() if key not in _KEPT}
+    new_metadata = {key: value for key, value in before.items() if key not in _KEPT}
     for key in _KEPT:
-        found = metadata.get(key)
-        if found is None:
+        pairs = metadata.get(key)
+        if pairs is None:
             continue
-        if found.__class__ is not dict:
+        if pairs.__class__ is not dict:
             raise BadConversion(
-                f"invalid metadata: invalid metadata.{key} of type {_go_type(found)} in converted object"
+                f"invalid metadata: invalid metadata.{key} of type {_go_type(pairs)} in converted object"
             )
-        for name, value in found.items():
+        for name, value in pairs.items():
             if value.__class__ is not str:
                 why = f"must be a string, but is {_go_type(value)} in converted object"
                 raise BadConversion(f"invalid metadata: metadata.{key}[{cut(name, 253)}] {why}")
-        problems = check_texts({key: found}) if found != before.get(key) else []
+        problems = check_texts({key: pairs}) if pairs != before.get(key) else []
         if problems:
             raise BadConversion(f"invalid metadata: {problems[0].field}: {problems[0].message}")
-        kept[key] = found
-    return {**converted, "metadata": kept}
+        new_metadata[key] = pairs
+    return {**converted, "metadata": new_metadata}
 
 
 def _go_type(value: Any) -> str:

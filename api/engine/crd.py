@@ -87,13 +87,13 @@ def validate(body: Body, *, stored: bool = False) -> list[Cause]:
 def _versions(versions: list[Body], stored: bool) -> Iterator[Cause]:
     if sum(1 for version in versions if version.get("storage")) != 1:
         yield invalid("spec.versions", len(versions), "must have exactly one version marked as storage version")
-    seen: set[str] = set()
+    names: set[str] = set()
     alike = {part for part in _TOP if all(v.get(part) == versions[0].get(part) for v in versions)}
     for index, version in enumerate(versions):
         where, name = f"spec.versions[{index}]", text(version.get("name"))
-        if name in seen:
+        if name in names:
             yield Cause(f"{where}.name", f"Duplicate value: {shown(name)}", "FieldValueDuplicate")
-        seen.add(name)
+        names.add(name)
         if problems := dns1035_problems(name):
             yield invalid(f"{where}.name", name, ",".join(problems))
             if index == 0:  # a kube-apiserver keeps the first name in a field of its own, too
@@ -140,17 +140,18 @@ def preference(version: str) -> tuple[int, int, int, str]:
     return -stability, -int(match[1]), -int(match[3] or 0), ""
 
 
-def kind_of(body: Body, types: Definitions, known: Kind | None = None) -> Kind | None:
+def kind_of(body: Body, types: Definitions, old_kind: Kind | None = None) -> Kind | None:
     """The kind that a valid CRD describes, in its storage version; None when it serves no version.
 
-    `known`: the kind that it replaces. Properties that a CRD cannot express (other groups for the same objects) stay.
+    `old_kind`: the kind that it replaces. Properties that a CRD cannot express (other groups for the same objects)
+    stay.
     """
     spec = body["spec"]
     versions = rows(spec["versions"])
     served = tuple(sorted((v["name"] for v in versions if v.get("served")), key=preference))
     if not served:
         return None
-    aliases = known.aliases if known is not None else ()
+    aliases = old_kind.aliases if old_kind is not None else ()
     kinds = [replace(_kind(spec, v, types), aliases=aliases, versions=served) for v in versions]
     if len(kinds) == 1:
         return kinds[0]

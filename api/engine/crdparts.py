@@ -85,7 +85,7 @@ def _path_flaws(where: str, path: str) -> Iterator[Cause]:
 
 
 def selectable_flaws(where: str, fields: Any, schema: Mapping[str, Any], stored: bool) -> Iterator[Cause]:
-    seen: set[str] = set()
+    field_names: set[str] = set()
     for index, field in enumerate(rows(fields)[:LISTED_MAX]):
         spot, path = f"{where}[{index}].jsonPath", text(field.get("jsonPath"))
         if not path:
@@ -97,20 +97,22 @@ def selectable_flaws(where: str, fields: Any, schema: Mapping[str, Any], stored:
         try:
             if "[" in path:
                 raise BadFieldPath("array notation is not allowed")
-            named = field_path(path, schema)
+            field_name = field_path(path, schema)
         except BadFieldPath as problem:
             yield invalid(spot, path, f"is an invalid path: {problem}")
             continue
-        if named.split(".")[0] == "metadata":
+        if field_name.split(".")[0] == "metadata":
             yield invalid(spot, path, "must not point to fields in metadata")
         if field_schema(path, schema).get("type") not in ("string", "boolean", "integer"):
             kinds = "must point to a field of type string, boolean or integer."
             yield invalid(spot, path, f"{kinds} Enum string fields and strings with formats are allowed.")
-        if named in seen:
+        if field_name in field_names:
             yield Cause(spot, f"Duplicate value: {shown(path)}", "FieldValueDuplicate")
-        seen.add(named)
-    if len(seen) > SELECTABLE_MAX:
-        yield Cause(where, f"Too many: {len(seen)}: must have at most {SELECTABLE_MAX} items", "FieldValueTooMany")
+        field_names.add(field_name)
+    if len(field_names) > SELECTABLE_MAX:
+        yield Cause(
+            where, f"Too many: {len(field_names)}: must have at most {SELECTABLE_MAX} items", "FieldValueTooMany"
+        )
 
 
 _SCALE: tuple[tuple[str, tuple[str, ...], str], ...] = (
@@ -121,14 +123,14 @@ _SCALE: tuple[tuple[str, tuple[str, ...], str], ...] = (
 
 
 def scale_flaws(where: str, scale: Mapping[str, Any]) -> Iterator[Cause]:
-    for key, starts, said in _SCALE:
+    for key, starts, message in _SCALE:
         path = text(scale.get(key))
         if not path:
             yield from () if key == "labelSelectorPath" else [required(f"{where}.{key}")]
         elif not path.startswith("."):
             yield invalid(f"{where}.{key}", path, "must be a simple json path starting with .")
         elif not path.startswith(starts):
-            yield invalid(f"{where}.{key}", path, said)
+            yield invalid(f"{where}.{key}", path, message)
 
 
 def too_many(where: str, given: Any) -> list[Cause]:

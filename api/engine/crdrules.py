@@ -54,16 +54,16 @@ def text_flaws(place: str, rules: list[Any], schema: Schema) -> Iterator[Cause]:
         elif _LINES.search(message.strip()):
             yield invalid(f"{where}.message", message, "must not contain line breaks")
         elif _LINES.search(text.strip()) and not message.strip():
-            said = "Required value: message must be specified if rule contains line breaks"
-            yield Cause(f"{where}.message", said, "FieldValueRequired")
+            detail = "Required value: message must be specified if rule contains line breaks"
+            yield Cause(f"{where}.message", detail, "FieldValueRequired")
         expression = raw.get("messageExpression")
         if expression and not expression.strip():
-            said = "Required value: messageExpression must be non-empty if specified"
-            yield Cause(f"{where}.messageExpression", said, "FieldValueRequired")
+            detail = "Required value: messageExpression must be non-empty if specified"
+            yield Cause(f"{where}.messageExpression", detail, "FieldValueRequired")
         if raw.get("reason") is not None and raw["reason"] not in _REASONS:
             allowed = ", ".join(f'"{one}"' for one in _REASONS)
-            said = f"Unsupported value: {shown(raw['reason'])}: supported values: {allowed}"
-            yield Cause(f"{where}.reason", said, "FieldValueNotSupported")
+            detail = f"Unsupported value: {shown(raw['reason'])}: supported values: {allowed}"
+            yield Cause(f"{where}.reason", detail, "FieldValueNotSupported")
         yield from _path_flaws(f"{where}.fieldPath", raw.get("fieldPath") or "", schema)
 
 
@@ -151,19 +151,19 @@ def _flaws_at(spot: _Spot, total: _Total) -> Iterator[Cause]:
         cost = _cost(rule.program, self_type)
         cost = min(_INF, cost * (times or 0))
         if cost > RULE_COST_MAX:
-            said = f"Forbidden: {_over('estimated rule cost', cost, RULE_COST_MAX)}"
-            yield Cause(f"{where}.rule", said, "FieldValueForbidden")
+            detail = f"Forbidden: {_over('estimated rule cost', cost, RULE_COST_MAX)}"
+            yield Cause(f"{where}.rule", detail, "FieldValueForbidden")
         total.add(f"{where}.rule", cost)
         if rule.error:
             yield Cause(f"{where}.rule", f"Invalid value: {_as_printed(raw)}: {rule.error}")
         if rule.message_error:
-            said = f"Invalid value: {_as_printed(raw)}: {rule.message_error}"
-            yield Cause(f"{where}.messageExpression", said)
+            detail = f"Invalid value: {_as_printed(raw)}: {rule.message_error}"
+            yield Cause(f"{where}.messageExpression", detail)
         elif rule.message_expression is not None:
             cost = _cost(rule.message_expression, self_type)
             if cost > RULE_COST_MAX:
-                said = f"Forbidden: {_over('estimated messageExpression cost', cost, RULE_COST_MAX)}"
-                yield Cause(f"{where}.messageExpression", said, "FieldValueForbidden")
+                detail = f"Forbidden: {_over('estimated messageExpression cost', cost, RULE_COST_MAX)}"
+                yield Cause(f"{where}.messageExpression", detail, "FieldValueForbidden")
             total.add(f"{where}.messageExpression", cost)
         yield from _old_self_flaws(where, raw, rule, spot.apart)
 

@@ -32,15 +32,15 @@ def pull_policy(image: Any) -> str:
 
 def amounts(body: Body, field: str) -> None:
     """The amounts of resources below `field` in the one form that Kubernetes writes; others are left to validation."""
-    given = body.get(field)
-    if given.__class__ is dict:
-        for name, amount in given.items():
+    table = body.get(field)
+    if table.__class__ is dict:
+        for name, amount in table.items():
             try:
                 text = canonical(amount, milli=True)
             except BadQuantity:
                 continue
             if text != amount:
-                given[name] = text
+                table[name] = text
 
 
 def amount(body: Body, field: str) -> None:

@@ -62,8 +62,8 @@ def prepare_delete(
     held = held or (kind.group == "" and kind.resource == "namespaces" and bool(at(old, "spec", "finalizers")))
     if not held:
         return Prepared(old, finished=True)
-    left = metadata.get("deletionGracePeriodSeconds") or 0
-    if going and finalizers == (metadata.get("finalizers") or []) and grace >= left:
+    old_grace = metadata.get("deletionGracePeriodSeconds") or 0
+    if going and finalizers == (metadata.get("finalizers") or []) and grace >= old_grace:
         return Prepared(old)
     body = copy.copy(old)
     body["metadata"] = metadata = dict(metadata)
@@ -74,7 +74,7 @@ def prepare_delete(
         metadata["deletionTimestamp"] = rfc3339(now + grace)
         if not (kind.group == "" and kind.resource == "namespaces"):
             metadata["deletionGracePeriodSeconds"] = grace
-    elif grace < left:
+    elif grace < old_grace:
         metadata["deletionTimestamp"] = rfc3339(now + grace)
         metadata["deletionGracePeriodSeconds"] = grace
     if kind.group == "" and kind.resource == "namespaces":
@@ -82,13 +82,13 @@ def prepare_delete(
     return Prepared(body)
 
 
-def _check_preconditions(kind: Kind, metadata: Body, wanted: Body) -> None:
+def _check_preconditions(kind: Kind, metadata: Body, preconditions: Body) -> None:
     for key, label, guess in (
         ("uid", "UID", "deleted and then recreated"),
         ("resourceVersion", "ResourceVersion", "modified"),
     ):
-        if wanted.get(key) and wanted[key] != metadata.get(key):
-            text = f"the {label} in the precondition ({wanted[key]}) does not match the {label} in record "
+        if preconditions.get(key) and preconditions[key] != metadata.get(key):
+            text = f"the {label} in the precondition ({preconditions[key]}) does not match the {label} in record "
             raise conflict(
                 kind.group,
                 kind.kind,

@@ -27,23 +27,23 @@ def field_schema(text: str, schema: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def _followed(text: str, schema: Mapping[str, Any]) -> tuple[str, Mapping[str, Any]]:
-    named, place, here = "", 0, schema
+    path, place, node = "", 0, schema
     while place < len(text):
         match = _STEP.match(text, place)
         if match is None:
             raise BadFieldPath(f"expected [ or . but got: {text[place:].split('.')[0]}")
         place = match.end()
         key = match[1] if match[1] is not None else _ESCAPE.sub(_character, match[2])
-        fields, additional = here.get("properties"), here.get("additionalProperties")
+        fields, additional = node.get("properties"), node.get("additionalProperties")
         if isinstance(fields, Mapping) and fields:
             if key not in fields:
                 raise BadFieldPath("does not refer to a valid field")
-            named, here = f"{named}.{key}" if named else key, fields[key]
+            path, node = f"{path}.{key}" if path else key, fields[key]
         elif isinstance(additional, Mapping):
-            named, here = f"{named}[{key}]", additional
+            path, node = f"{path}[{key}]", additional
         else:
             raise BadFieldPath("does not refer to a valid field")
-    return named, here
+    return path, node
 
 
 def _character(match: re.Match[str]) -> str:

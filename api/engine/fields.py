@@ -339,18 +339,18 @@ def _recorded(
     if changed is None and removed is None:
         return managed
     out: list[Body] = []
-    mine: Body | None = None
+    own_entry: Body | None = None
     for item in managed:
         if is_by(item, manager, UPDATE, subresource) and item.get("apiVersion") == kind.api_version:
-            mine = item
+            own_entry = item
             continue
         left = difference(difference(root_set(item.get("fieldsV1")), changed), removed)
         if left is not None:
             out.append(item if left == item.get("fieldsV1") else {**item, "fieldsV1": left})
-    before_fields = root_set(mine.get("fieldsV1")) if mine else None
+    before_fields = root_set(own_entry.get("fieldsV1")) if own_entry else None
     fields = union(difference(before_fields, removed), changed)
-    if mine is not None and fields == before_fields:
-        out.append(mine)
+    if own_entry is not None and fields == before_fields:
+        out.append(own_entry)
     elif fields is not None:
         out.append(entry(manager, UPDATE, kind.api_version, subresource, fields, now))
     return ordered(_capped(out))

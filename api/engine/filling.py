@@ -42,20 +42,20 @@ def at_each(place: str, filler: Filler) -> Filler:
             filler(body)
             return
         name, many, make = steps[index]
-        found = body.get(name)
-        if found is None and make:
-            found = body[name] = {}
+        inner = body.get(name)
+        if inner is None and make:
+            inner = body[name] = {}
         if many:
             items: Iterable[Any] = ()
-            if found.__class__ is list and many == "[]":
-                items = found or ()
-            elif found.__class__ is dict and many == "{}":
-                items = (found or {}).values()
+            if inner.__class__ is list and many == "[]":
+                items = inner or ()
+            elif inner.__class__ is dict and many == "{}":
+                items = (inner or {}).values()
             for item in items:
                 if item.__class__ is dict:
                     walk(item, index + 1)
-        elif found.__class__ is dict:
-            walk(found or body[name], index + 1)
+        elif inner.__class__ is dict:
+            walk(inner or body[name], index + 1)
 
     return walk
 

@@ -76,13 +76,13 @@ def qos_class(spec: object) -> str:
         for group in ("initContainers", "containers")
         for container in rows(spec.get(group) if isinstance(spec, Mapping) else None)
     ]
-    asked, guaranteed = False, bool(containers)
+    has_amounts, guaranteed = False, bool(containers)
     for container in containers:
         resources = container.get("resources")
         limits, requests = (_amounts(resources, field) for field in ("limits", "requests"))
-        asked = asked or bool(limits or requests)
+        has_amounts = has_amounts or bool(limits or requests)
         guaranteed = guaranteed and len(limits) == len(_COUNTED) and {**limits, **requests} == limits
-    if not asked:
+    if not has_amounts:
         return "BestEffort"
     return "Guaranteed" if guaranteed else "Burstable"
 
@@ -90,12 +90,12 @@ def qos_class(spec: object) -> str:
 def _amounts(resources: object, field: str) -> dict[str, int]:
     """CPU and memory, those above zero."""
     given = resources.get(field) if isinstance(resources, Mapping) else None
-    found: dict[str, int] = {}
+    amounts: dict[str, int] = {}
     for name in _COUNTED:
         try:
             amount = quantity(given[name], name) if isinstance(given, Mapping) and name in given else 0
         except BadQuantity:
             amount = 0
         if amount > 0:
-            found[name] = amount
-    return found
+            amounts[name] = amount
+    return amounts

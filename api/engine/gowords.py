@@ -37,18 +37,18 @@ def undecodable(kind: Kind, cause: Cause) -> str:
     if cause.message.endswith("micro-time: " + words[-2].join('""')):
         return _unparsed_micro_time(words[-2])
     got = {"integer": "number", "boolean": "bool"}.get(words[1], words[1])
-    wanted = cause.message.split("must be of type ")[1].split(":")[0]
-    if wanted == "object" and path in ("metadata.labels", "metadata.annotations", f"{kind.kind}.data", "data"):
-        wanted = "map[string]string"
-    wanted = {"boolean": "bool", "array": "[]string", "integer": "int32", "number": "float64"}.get(wanted, wanted)
+    go_type = cause.message.split("must be of type ")[1].split(":")[0]
+    if go_type == "object" and path in ("metadata.labels", "metadata.annotations", f"{kind.kind}.data", "data"):
+        go_type = "map[string]string"
+    go_type = {"boolean": "bool", "array": "[]string", "integer": "int32", "number": "float64"}.get(go_type, go_type)
     if path.startswith("metadata."):
-        wanted = "int64" if wanted == "int32" else wanted
+        go_type = "int64" if go_type == "int32" else go_type
         if path.startswith(("metadata.labels.", "metadata.annotations.")):
             path = ".".join(path.split(".")[:2])
-        return f"json: cannot unmarshal {got} into Go struct field ObjectMeta.{path[9:]} of type {wanted}"
+        return f"json: cannot unmarshal {got} into Go struct field ObjectMeta.{path[9:]} of type {go_type}"
     if path.startswith(("data.", "binaryData.", "stringData.")):  # a map's field is named without its key
         path = path.split(".", 1)[0]
-    return f"json: cannot unmarshal {got} into Go struct field {kind.kind}.{path} of type {wanted}"
+    return f"json: cannot unmarshal {got} into Go struct field {kind.kind}.{path} of type {go_type}"
 
 
 def _unparsed_micro_time(text: str) -> str:

@@ -128,17 +128,17 @@ def tidy(metadata: Body) -> tuple[str, ...]:
     owners = metadata.get("ownerReferences")
     if owners.__class__ is not list or len(owners) < 2:
         return ()
-    kept: dict[bytes, Any] = {}
+    first_owners: dict[bytes, Any] = {}
     twice: dict[str, None] = {}
     for owner in owners:
         known = orjson.dumps(owner, option=orjson.OPT_SORT_KEYS)
-        if known in kept:
+        if known in first_owners:
             twice[str(owner.get("uid")) if owner.__class__ is dict else ""] = None
         else:
-            kept[known] = owner
+            first_owners[known] = owner
     if not twice:
         return ()
-    metadata["ownerReferences"] = list(kept.values())
+    metadata["ownerReferences"] = list(first_owners.values())
     return (
         ".metadata.ownerReferences contains duplicate entries; API server dedups owner references in 1.20+, and may "
         "reject such requests as early as 1.24; please fix your requests; duplicate UID(s) observed: "

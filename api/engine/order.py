@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 
-def interleave(live: Sequence[str], wanted: Sequence[str]) -> list[str]:
-    """All keys of both, each once: `wanted` in its own order, and keys only in `live` as near as that allows to where
+def interleave(live: Sequence[str], target: Sequence[str]) -> list[str]:
+    """All keys of both, each once: `target` in its own order, and keys only in `live` as near as that allows to where
     they stood."""
-    chosen = set(wanted)
+    chosen = set(target)
     out: list[str] = []
     emitted: set[str] = set()
     at = 0
@@ -17,25 +17,25 @@ def interleave(live: Sequence[str], wanted: Sequence[str]) -> list[str]:
             out.append(key)
         elif key not in emitted:
             # The items that the patch puts before this key come first.
-            stop = wanted.index(key, at) + 1
-            out.extend(wanted[at:stop])
-            emitted.update(wanted[at:stop])
+            stop = target.index(key, at) + 1
+            out.extend(target[at:stop])
+            emitted.update(target[at:stop])
             at = stop
-    out.extend(wanted[at:])
+    out.extend(target[at:])
     return out
 
 
-def merge_sorted(live: Sequence[str], wanted: Sequence[str]) -> list[str]:
-    """As strategic merge patch orders a list: `wanted` in its own order, each key that only `live` has before the
-    first wanted one that stood behind it; new keys come first."""
+def merge_sorted(live: Sequence[str], target: Sequence[str]) -> list[str]:
+    """As strategic merge patch orders a list: `target` in its own order, each key that only `live` has before the
+    first one of `target` that stood behind it; new keys come first."""
     place = {key: index for index, key in enumerate(live)}
-    chosen = set(wanted)
-    kept = [key for key in live if key not in chosen]
+    chosen = set(target)
+    live_only = [key for key in live if key not in chosen]
     out: list[str] = []
     at = 0
-    for key in wanted:
-        while at < len(kept) and key in place and place[kept[at]] < place[key]:
-            out.append(kept[at])
+    for key in target:
+        while at < len(live_only) and key in place and place[live_only[at]] < place[key]:
+            out.append(live_only[at])
             at += 1
         out.append(key)
-    return out + kept[at:]
+    return out + live_only[at:]

@@ -127,7 +127,6 @@ class Node:
         "format",
         "has_default",
         "int_or_string",
-        "known",
         "list_map_keys",
         "list_type",
         "loose",
@@ -185,7 +184,6 @@ class Node:
         self._items: Any = get("items")
         self._compares: bool | None = None
         self._ruled: bool | None = None
-        self.known = bool(self._raw_props)
         # Nothing to prune, default or look into: free-form content, or a scalar.
         self.open = self.preserve and bare and not self._items
         self.default = get("default")

@@ -84,7 +84,7 @@ def labels_test(text: str) -> Test:
     for wanted in requirements:
         if wanted.operator == "notin":
             excluded[wanted.key] = excluded.get(wanted.key, frozenset()) | wanted.values
-    others = tuple(wanted for wanted in requirements if wanted.operator in ("in", "gt", "lt"))
+    comparisons = tuple(wanted for wanted in requirements if wanted.operator in ("in", "gt", "lt"))
 
     def test(body: Body) -> bool:
         labels = body["metadata"].get("labels") or {}
@@ -94,7 +94,7 @@ def labels_test(text: str) -> Test:
             return False
         if excluded and any(value in excluded.get(key, ()) for key, value in labels.items()):
             return False
-        return all(wanted.holds(labels) for wanted in others)
+        return all(wanted.holds(labels) for wanted in comparisons)
 
     return test
 

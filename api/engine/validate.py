@@ -81,13 +81,13 @@ def settled(node: Node, value: Body, old: Body | None) -> frozenset[str]:
 
 
 def validate(
-    node: Node, value: Body, old: Body | None = None, found: Iterable[Cause] = (), *, changes: bool = False
+    node: Node, value: Body, old: Body | None = None, causes: Iterable[Cause] = (), *, changes: bool = False
 ) -> list[Cause]:
-    """The flaws of an object, after those `found` in its metadata. `old` is its stored state. Of a custom kind a value
+    """The flaws of an object, after the `causes` in its metadata. `old` is its stored state. Of a custom kind a value
     keeps the flaws that it had there, as in a kube-apiserver: a field, or an item of a list that is known by its keys.
     `changes`: only what differs from that state counts, for any kind, and in lists by the index (for the hub's own
     writes, which change little of an object)."""
-    walk = _Found(found, by_index=changes)
+    walk = _Found(causes, by_index=changes)
     same = settled(node, value, old)
     _check_object(node, value, "", walk, same, old if changes or not node.builtin else None)
     if node.all_of or node.any_of or node.one_of or node.negated is not None:
@@ -234,13 +234,13 @@ def _check_array(node: Node, value: list[Any], path: str, walk: _Found, old: Any
         _check_identities(node, items, value, path, walk)
     if items.simple and items.types is not None and items.types.issuperset(map(type, value)):
         return
-    known = old if old.__class__ is list else []
-    keyed = None if walk.by_index else by_keys(node, known)
+    old_items = old if old.__class__ is list else []
+    keyed = None if walk.by_index else by_keys(node, old_items)
     for index, inner in enumerate(value):
         if len(walk.causes) > CAUSES_MAX:
             return
         if keyed is None:
-            was = known[index] if index < len(known) else None
+            was = old_items[index] if index < len(old_items) else None
         else:
             was = keyed.get(keys_of(node, inner)) if keyed else None
         if was is not None and was.__class__ is inner.__class__ and was == inner:
@@ -347,7 +347,7 @@ def _too_many(path: str, actual: int, allowed: int) -> Cause:
 
 def _check_identities(node: Node, items: Node, value: list[Any], path: str, walk: _Found) -> None:
     """Sets and map lists hold each item once."""
-    seen: set[str] = set()
+    identities: set[str] = set()
     for index, item in enumerate(value):
         identity: Any = item
         if node.list_type == "map":
@@ -360,8 +360,8 @@ def _check_identities(node: Node, items: Node, value: list[Any], path: str, walk
                 elif (child := items.child(key)) is not None and child.has_default:
                     identity[key] = child.default
         text = exact(identity)
-        if text in seen:
+        if text in identities:
             walk.causes.append(Cause(f"{path}[{index}]", f"Duplicate value: {cut(text)}", "FieldValueDuplicate"))
             if len(walk.causes) > CAUSES_MAX:
                 return
-        seen.add(text)
+        identities.add(text)

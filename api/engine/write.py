@@ -79,19 +79,19 @@ def identify(kind: Kind, namespace: str, body: Any) -> None:
     """Check (and fill in) apiVersion, kind and namespace of a body sent for `kind` in `namespace`."""
     if body.__class__ is not dict:
         raise bad_request(f"the object provided is unrecognized (must be of type {kind.kind}): not a JSON object")
-    said = body.setdefault("apiVersion", kind.api_version)
-    if said != kind.api_version and said not in kind.aliases:
+    version = body.setdefault("apiVersion", kind.api_version)
+    if version != kind.api_version and version not in kind.aliases:
         raise bad_request(
-            f"the API version in the data ({said}) does not match the expected API version ({kind.api_version})"
+            f"the API version in the data ({version}) does not match the expected API version ({kind.api_version})"
         )
     body["apiVersion"] = kind.api_version
     if body.setdefault("kind", kind.kind) != kind.kind:
-        said = body["kind"]
+        kind_name = body["kind"]
         raise invalid(
             kind.group,
-            cut(str(said)),
+            cut(str(kind_name)),
             untyped.text(at(body, "metadata", "name")),
-            [Cause("kind", f"Invalid value: {shown(said)}: must be {kind.kind}")],
+            [Cause("kind", f"Invalid value: {shown(kind_name)}: must be {kind.kind}")],
         )
     metadata = body.get("metadata")
     if metadata is None:
@@ -116,7 +116,7 @@ def decode(
     old: Body | None = None,
     *,
     patched: bool = False,
-    sent: str = "",
+    quote: str = "",
     changes: bool = False,
 ) -> tuple[str, ...]:
     """Prune and default `body` in place, but for top-level fields that are as in `old` (`changes`: for anything that is
@@ -134,14 +134,14 @@ def decode(
     if "metadata" not in same:  # everything below takes its types for granted
         metadata_node = root.child("metadata") or META
         for cause in wrong_types(metadata_node, body["metadata"], "metadata", before and before["metadata"]):
-            raise _wrong_type(kind, cause, {**body, **part}, patched, sent)
+            raise _wrong_type(kind, cause, {**body, **part}, patched, quote)
     if same:
         for key in body.keys() - same - part.keys():
             del body[key]
     if patched and kind.builtin:
         for key, value in part.items():
             for cause in wrong_types(root.child(key) or ANYTHING, value, key):
-                raise _wrong_type(kind, cause, {**body, **part}, patched, sent)
+                raise _wrong_type(kind, cause, {**body, **part}, patched, quote)
     if not unknown or field_validation == "Ignore":
         return ()
     texts = tuple(f'unknown field "{cut(path)}"' for path in unknown[:UNKNOWN_MAX])
@@ -151,20 +151,20 @@ def decode(
     if patched:
         for holder, key, value in removed:
             holder[key] = value
-        raise _bad_patch({**body, **part}, sent, text)
+        raise _bad_patch({**body, **part}, quote, text)
     raise bad_request(f"{_cannot(kind)}: {text}")
 
 
-def _bad_patch(body: Body, sent: str, text: str) -> StatusError:
+def _bad_patch(body: Body, quote: str, text: str) -> StatusError:
     """A patch whose outcome cannot be read: 422, quoting what was sent or else the outcome."""
-    sent = sent or json.dumps(body, separators=(",", ":"), sort_keys=True)
-    return invalid("", "", "", [Cause("patch", f"Invalid value: {cut(exact(sent), PATCH_CHARACTERS_MAX)}: {text}")])
+    quote = quote or json.dumps(body, separators=(",", ":"), sort_keys=True)
+    return invalid("", "", "", [Cause("patch", f"Invalid value: {cut(exact(quote), PATCH_CHARACTERS_MAX)}: {text}")])
 
 
-def _wrong_type(kind: Kind, cause: Cause, body: Body, patched: bool, sent: str) -> StatusError:
+def _wrong_type(kind: Kind, cause: Cause, body: Body, patched: bool, quote: str) -> StatusError:
     if not patched:
         return bad_request(f"{_cannot(kind)}: {undecodable(kind, cause)}")
-    return _bad_patch(body, sent, unconvertible(cause) if sent else undecodable(kind, cause))
+    return _bad_patch(body, quote, unconvertible(cause) if quote else undecodable(kind, cause))
 
 
 def _cannot(kind: Kind) -> str:
@@ -231,12 +231,12 @@ def prepare_create(
             metadata["name"] = prefix[: meta.GENERATED_PREFIX_MAX] + suffix
     if counts_generations(kind) or kind.resource == "priorityclasses":  # whose generation is 1 for ever
         metadata["generation"] = 1
-    asked = body
+    content = body
     if kind.group == "" and kind.resource == "namespaces":
-        asked = {k: v for k, v in body.items() if k != "status"}
+        content = {k: v for k, v in body.items() if k != "status"}
         _new_namespace(body)
     elif begun is not None:  # values of the server belong to no manager
-        asked = {k: v for k, v in body.items() if k != "status"}
+        content = {k: v for k, v in body.items() if k != "status"}
     warnings += meta.tidy(metadata)
     _refuse(kind, body, validate(compiled(kind), body, None, meta.check(kind, metadata)), draft=draft)
     if not kind.builtin:
@@ -244,7 +244,7 @@ def prepare_create(
     if managed is None:
         root = compiled(kind)
         given = claimed if claimed and fields.sound(claimed) else []
-        managed = fields.record_update(root, kind, None, asked, given, author.manager, author.subresource, now)
+        managed = fields.record_update(root, kind, None, content, given, author.manager, author.subresource, now)
     if managed:
         metadata["managedFields"] = managed
     return Prepared(body, warnings)
@@ -278,15 +278,15 @@ def prepare_update(
     field_validation: str = "Strict",
     whole: bool = False,
     patched: bool = False,
-    sent: str = "",
+    quote: str = "",
     managed: list[Any] | None = None,
     draft: bool = False,
 ) -> Prepared:
     """`new` in place of `old`, through `author.subresource`. `old` is not changed; `new` is the caller's to give away.
 
     The main resource leaves the status alone and /status leaves all else alone; `whole` (for controllers) writes both
-    at once, and is checked in what differs from `old` alone. `patched`: `new` is the outcome of a patch, which refusals
-    quote as `sent`. `managed` is the finished managedFields of an apply; otherwise they are kept here.
+    at once, and is checked in what differs from `old` alone. `patched`: `new` is the outcome of a patch, of which
+    refusals show `quote`. `managed` is the finished managedFields of an apply; otherwise they are kept here.
     `draft`: as in `prepare_create`.
     """
     before = old["metadata"]
@@ -296,7 +296,7 @@ def prepare_update(
     _must_mean(kind, before, metadata, patched=patched)
     # What was stored in another version has not been through this schema, so all of it is looked at.
     settled_by = old if kind.family is None else None
-    warnings = decode(kind, new, field_validation, settled_by, patched=patched, sent=sent, changes=whole)
+    warnings = decode(kind, new, field_validation, settled_by, patched=patched, quote=quote, changes=whole)
     warnings += meta.tidy(metadata)
     claimed = metadata.pop("managedFields", None)
     new = _only_what_is_written(kind, old, new, author.subresource, whole)
@@ -345,17 +345,17 @@ def _only_what_is_written(kind: Kind, old: Body, new: Body, subresource: str, wh
     if whole or (not kind.status and subresource != "status"):
         return new
     if subresource in ("status", "approval"):
-        kept = dict(old)
+        result = dict(old)
         metadata = dict(old["metadata"])
         if kind.builtin:  # built-in strategies let /status change labels and the like; owners stay
             metadata = dict(new["metadata"])
             set_or_drop(metadata, "ownerReferences", old["metadata"].get("ownerReferences"))
-        kept["metadata"] = metadata
+        result["metadata"] = metadata
         status = new.get("status")
         if subresource == "approval":  # of a CertificateSigningRequest: the conditions alone
             status = {**untyped.mapping(old.get("status")), "conditions": at(new, "status", "conditions") or []}
-        set_or_drop(kept, "status", status)
-        return kept
+        set_or_drop(result, "status", status)
+        return result
     set_or_drop(new, "status", old.get("status"))
     if kind.group == "" and kind.resource == "namespaces" and subresource != "finalize":
         set_or_drop(new, "spec", old.get("spec"))

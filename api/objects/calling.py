@@ -26,10 +26,10 @@ class HookFailed(Exception):
 
 @dataclass(frozen=True, slots=True)
 class _Target:
-    """`shown`: the URL in refusals, which for a Service has the Service's name."""
+    """`display_url`: the URL in refusals, which for a Service has the Service's name."""
 
     url: str
-    shown: str
+    display_url: str
     server_name: str | None = None
 
 
@@ -45,11 +45,11 @@ class HookClient:
             target = self._target(client)
         except LookupError as problem:
             raise HookFailed(str(problem.args[0])) from None
-        asked = f"{'&' if '?' in target.url else '?'}{query}" if query else ""
+        suffix = f"{'&' if '?' in target.url else '?'}{query}" if query else ""
         try:
             answer = await self._outgoing.request(
                 "POST",
-                target.url + asked,
+                target.url + suffix,
                 body=body,
                 ca=_authorities(client),
                 headers={"content-type": "application/json", "accept": "application/json"},
@@ -59,7 +59,7 @@ class HookClient:
             )
         except OutgoingError as problem:
             why = "context deadline exceeded" if problem.reason is Reason.TIMED_OUT else str(problem)
-            raise HookFailed(f'Post "{target.shown}{asked}": {why}') from None
+            raise HookFailed(f'Post "{target.display_url}{suffix}": {why}') from None
         if not 200 <= answer.status < 300:
             raise HookFailed(f"the server answers HTTP {answer.status}")
         return answer.body

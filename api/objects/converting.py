@@ -104,14 +104,14 @@ def _objects(version: str, uid: str, content: bytes) -> list[Any]:
     return found if found.__class__ is list else []
 
 
-def _checked(kind: Kind, given: Body, converted: Any) -> Body:
-    """A converted object, if it is the given one in the version of `kind`; BadConversion otherwise."""
-    found = mapping(converted)
+def _checked(kind: Kind, original: Body, converted: Any) -> Body:
+    """A converted object, if it is the original in the version of `kind`; BadConversion otherwise."""
+    result = mapping(converted)
     where = "invalid object at index 0"
-    if found.get("apiVersion") != kind.api_version:
-        received = cut(text(found.get("apiVersion")), 100)
+    if result.get("apiVersion") != kind.api_version:
+        received = cut(text(result.get("apiVersion")), 100)
         raise BadConversion(f"{where}: invalid groupVersion (expected {kind.api_version}, received {received})")
-    if found.get("kind") != kind.kind:
-        received = cut(text(found.get("kind")), 100)
+    if result.get("kind") != kind.kind:
+        received = cut(text(result.get("kind")), 100)
         raise BadConversion(f"{where}: invalid kind (expected {kind.kind}, received {received})")
-    return restored(given, found)
+    return restored(original, result)

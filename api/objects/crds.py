@@ -131,8 +131,8 @@ class _Follower:
             raise ValueError(f"{flaws[0].field}: {flaws[0].message}"[:300])
         spec = body["spec"]
         conflict = self._conflict(spec)
-        known = self._registry.resource(spec["group"], spec["names"]["plural"])
-        kind = self._kind(body, known) if new and not conflict else None
+        old_kind = self._registry.resource(spec["group"], spec["names"]["plural"])
+        kind = self._kind(body, old_kind) if new and not conflict else None
         if body["metadata"].get("deletionTimestamp"):
             self._terminating[name] = crd
         # A client that finds the kind may change the CRD at once: nothing of the hub's is to come in between.
@@ -142,8 +142,8 @@ class _Follower:
         self._specs[name] = spec
         if new:
             # What others write meanwhile, under the kind that this one replaces, is older than the new one, too.
-            since = crd.revision if known is None else await self._store.revision()
-            self._put(spec, kind if kind is None or kind is self._own.get(name) else dated(kind, since), known)
+            since = crd.revision if old_kind is None else await self._store.revision()
+            self._put(spec, kind if kind is None or kind is self._own.get(name) else dated(kind, since), old_kind)
 
     def _kind(self, body: Body, known: Kind | None) -> Kind | None:
         own = body["spec"] == self._own_specs.get(body["metadata"]["name"])

@@ -22,8 +22,8 @@ from fleet.values.ports import Body
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """A request to write, or to connect. `name` is "" while a generated one is not known. `given`: DeleteOptions, or
-    the options of a connection."""
+    """A request to write, or to connect. `name` is "" while a generated one is not known. `sent_options`:
+    DeleteOptions, or the options of a connection."""
 
     operation: str  # CREATE | UPDATE | DELETE | CONNECT
     kind: Kind
@@ -31,7 +31,7 @@ class Asked:
     namespace: str
     name: str
     options: Options
-    given: Body | None = None
+    sent_options: Body | None = None
 
 
 class Hooked(Protocol):

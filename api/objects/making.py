@@ -60,7 +60,7 @@ class Making:
         subresource: str,
         *,
         patched: bool = False,
-        sent: str = "",
+        quote: str = "",
         draft: bool = False,
         managed: Sequence[Body] | None = None,
     ) -> Prepared:
@@ -72,24 +72,24 @@ class Making:
             now=self._clock.now(),
             field_validation=options.field_validation,
             patched=patched,
-            sent=sent,
+            quote=quote,
             draft=draft,
             managed=None if managed is None else [*managed],
         )
         return prepared if prepared.body is old else fitting(kind, prepared)
 
-    def way(self, hooks: Hooks | None, asked: Asked, make: Make, *, generates: bool = False) -> Way | None:
+    def way(self, hooks: Hooks | None, request: Asked, make: Make, *, generates: bool = False) -> Way | None:
         """The way through webhooks and policies; None, and at no cost, where there are none."""
-        if hooks is None or asked.options.user.hub:
+        if hooks is None or request.options.user.hub:
             return None
-        hooked = hooks(asked)
+        hooked = hooks(request)
         if hooked is None:
             return None
-        kind, namespace, lax = asked.kind, asked.namespace, replace(asked.options, field_validation="Ignore")
+        kind, namespace, lax = request.kind, request.namespace, replace(request.options, field_validation="Ignore")
 
         def remake(old: Body, changed: Body, managed: Sequence[Body]) -> Prepared:
             if old:
-                return self.update(kind, old, changed, lax, asked.subresource, managed=managed)
+                return self.update(kind, old, changed, lax, request.subresource, managed=managed)
             return fitting(kind, self.create(kind, namespace, changed, lax, False, managed=managed))
 
-        return Way(hooked, make, remake, asked.operation == "DELETE", generates)
+        return Way(hooked, make, remake, request.operation == "DELETE", generates)

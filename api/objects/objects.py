@@ -171,9 +171,9 @@ class Objects:
 
         def make(old: Body, draft: bool = False) -> Prepared:
             given = orjson.loads(data)  # changes of one try must not be part of the next
-            sent = go_text(given) if patch_type == patches.STRATEGIC else ""
+            quote = go_text(given) if patch_type == patches.STRATEGIC else ""
             new = private(change(old, given))
-            return self._making.update(kind, old, new, options, subresource, patched=True, sent=sent, draft=draft)
+            return self._making.update(kind, old, new, options, subresource, patched=True, quote=quote, draft=draft)
 
         return await self._rewrite(kind, namespace, name, make, options, subresource, size=len(data))
 
@@ -182,16 +182,16 @@ class Objects:
     ) -> Written:
         if config.__class__ is not dict:
             raise bad_request("error decoding patch: an applied configuration is an object")
-        sent = encoded(config)
+        raw = encoded(config)
         author = Author(options.manager, subresource)
 
         def checked() -> tuple[Body, bytes]:
-            config: Body = orjson.loads(sent)
+            config: Body = orjson.loads(raw)
             check_configuration(kind, namespace, name, config)  # which also fills in what a client may leave out
             config = self._making.fill(kind, config)
             return config, encoded(config)
 
-        config, data = await apart(checked) if len(sent) > LARGE_BYTES else checked()
+        config, data = await apart(checked) if len(raw) > LARGE_BYTES else checked()
 
         def make(old: Body, draft: bool = False) -> Prepared:
             return fitting(
@@ -251,7 +251,7 @@ class Objects:
         def make(old: Body, draft: bool = False) -> Prepared:
             return prepare_delete(kind, old, delete_options, now=self.clock.now(), graceful=self._graceful_pods)
 
-        return await self._rewrite(kind, namespace, name, make, options, "", "DELETE", given=delete_options)
+        return await self._rewrite(kind, namespace, name, make, options, "", "DELETE", sent_options=delete_options)
 
     async def delete_collection(
         self,
@@ -267,7 +267,7 @@ class Objects:
         of its group are done."""
         source = self.versions.of(kind)
         found = (await source.list(kind.group, kind.resource, namespace=namespace, selector=selector)).items
-        gone: list[Stored] = []
+        objects: list[Stored] = []
         for start in range(0, len(found), DELETED_AT_ONCE):
             group = found[start : start + DELETED_AT_ONCE]
             deletes = [
@@ -276,10 +276,10 @@ class Objects:
             ]
             for stored, outcome in zip(group, await asyncio.gather(*deletes, return_exceptions=True), strict=True):
                 if not isinstance(outcome, BaseException):
-                    gone.append(stored)
+                    objects.append(stored)
                 elif not (isinstance(outcome, StatusError) and outcome.code == 404):
                     raise outcome
-        return gone
+        return objects
 
     # Writing, as controllers do it.
     async def change(
@@ -395,7 +395,7 @@ class Objects:
         operation: str = "UPDATE",
         *,
         size: int = 0,
-        given: Body | None = None,
+        sent_options: Body | None = None,
     ) -> Written:
         warned: list[str] = []  # by the rule, about the last try
         unchanged: list[Body] = []  # the stored body, where the last try changes nothing
@@ -431,7 +431,9 @@ class Objects:
             if pure is not None:
                 refuse(kind, name, pure(review(prepared, old)))
 
-        way = self._making.way(self.hooks, Asked(operation, kind, subresource, namespace, name, options, given), noted)
+        way = self._making.way(
+            self.hooks, Asked(operation, kind, subresource, namespace, name, options, sent_options), noted
+        )
         rule = self._rule(kind)
         pure = getattr(rule, "pure", None)  # see writing.Rule
         source = self.versions.of(kind)

@@ -86,18 +86,18 @@ class Rewrite:
     async def _first(self, store: Source) -> Written | None:
         """The first try, of the object as this process has seen it: a commit that happens says that this was the
         newest. An answer without a commit holds for the newest object only, which is asked for then."""
-        seen = None if self.dry_run or self.way is not None else await store.get(self.key, fresh=False)
-        if seen is None:
+        stored = None if self.dry_run or self.way is not None else await store.get(self.key, fresh=False)
+        if stored is None:
             return await self._once(store)
-        refused, written, old = None, None, seen.body
+        refused, written, old = None, None, stored.body
         try:
-            written = await self._of(store, seen)
+            written = await self._of(store, stored)
         except StatusError as error:
             refused = error
         if refused is None and (written is None or written.deleted or written.what is not old):
             return written
         newest = await store.get(self.key)
-        if newest is None or (newest.uid, newest.revision) != (seen.uid, seen.revision):
+        if newest is None or (newest.uid, newest.revision) != (stored.uid, stored.revision):
             return await self._once(store)
         if refused is not None:
             raise refused

@@ -114,20 +114,20 @@ class _Answers:
 
     async def of(self, keys: Sequence[tuple[object, ...]], bodies: Sequence[Body], ask: Ask) -> list[Body]:
         """The answer about each body; `keys` name the states. Raises what the question raises, whoever asked it."""
-        known: dict[int, Body] = {}
+        answers: dict[int, Body] = {}
         while True:
-            known |= {
-                i: orjson.loads(raw) for i, key in enumerate(keys) if i not in known and (raw := self._made.get(key))
+            answers |= {
+                i: orjson.loads(raw) for i, key in enumerate(keys) if i not in answers and (raw := self._made.get(key))
             }
-            left = [index for index in range(len(keys)) if index not in known]
-            if not left:
-                return [known[index] for index in range(len(keys))]
-            mine = [index for index in left if keys[index] not in self._asked]
+            rest = [index for index in range(len(keys)) if index not in answers]
+            if not rest:
+                return [answers[index] for index in range(len(keys))]
+            mine = [index for index in rest if keys[index] not in self._asked]
             if mine:
                 found = await self._put([keys[index] for index in mine], [bodies[index] for index in mine], ask)
-                known |= zip(mine, found, strict=True)
+                answers |= zip(mine, found, strict=True)
             else:
-                await asyncio.shield(self._asked[keys[left[0]]])
+                await asyncio.shield(self._asked[keys[rest[0]]])
 
     async def _put(self, keys: Sequence[tuple[object, ...]], bodies: Sequence[Body], ask: Ask) -> Sequence[Body]:
         done = asyncio.get_running_loop().create_future()
@@ -208,16 +208,16 @@ class _View:
 
     async def commit(self, writes: Sequence[Write], *, epoch: int | None = None) -> Committed | Conflict:
         """Puts in the kind's version are stored in the storage version."""
-        ours = [write.key[:2] == (self._kind.group, self._kind.resource) for write in writes]
+        matches = [write.key[:2] == (self._kind.group, self._kind.resource) for write in writes]
         kept = [
             await self._kept(write) if mine and isinstance(write, Put) else write
-            for mine, write in zip(ours, writes, strict=True)
+            for mine, write in zip(matches, writes, strict=True)
         ]
         outcome = await self._store.commit(kept, epoch=epoch)
         if not isinstance(outcome, Committed):
             return outcome
         stored = [
-            (await self.shown((one,)))[0] if mine else one for mine, one in zip(ours, outcome.stored, strict=True)
+            (await self.shown((one,)))[0] if mine else one for mine, one in zip(matches, outcome.stored, strict=True)
         ]
         return Committed(tuple(stored), outcome.revision)
 

@@ -64,26 +64,26 @@ class Dynamic:
         self._judging = Policies(store, policies.VALIDATING, policies.VALIDATING_BINDINGS)
         self._changing = Policies(store, policies.MUTATING, policies.MUTATING_BINDINGS)
 
-    def __call__(self, asked: Asked) -> Hooked | None:
+    def __call__(self, request: Asked) -> Hooked | None:
         scan = self._store.scan
         # Most hubs have none of them, and every write comes by here.
-        if not any(scan(GROUP, resource) for resource in _ANY_OF) or exempt(asked):
+        if not any(scan(GROUP, resource) for resource in _ANY_OF) or exempt(request):
             return None
-        mutating, validating = _about(self._mutating.all(), asked), _about(self._validating.all(), asked)
-        judging = self._judging.about(asked)
-        changing = self._changing.about(asked) if asked.operation != "DELETE" else ()
+        mutating, validating = _about(self._mutating.all(), request), _about(self._validating.all(), request)
+        judging = self._judging.about(request)
+        changing = self._changing.about(request) if request.operation != "DELETE" else ()
         if not mutating and not validating and not judging and not changing:
             return None
         warnings: list[str] = []
         return _Chain(
-            asked,
+            request,
             self._store,
             self._ids,
             self._calls,
             mutating,
             validating,
-            Changing(asked, self._store, self._registry, changing, self._authorize),
-            Judging(asked, self._store, self._registry, judging, self._authorize, warnings),
+            Changing(request, self._store, self._registry, changing, self._authorize),
+            Judging(request, self._store, self._registry, judging, self._authorize, warnings),
             self._authorize,
             warnings,
             self._converter,
@@ -99,11 +99,11 @@ class Dynamic:
 _Concerned = Sequence[tuple[Webhook, Resource]]
 
 
-def _about(hooks: Sequence[Webhook], asked: Asked) -> _Concerned:
+def _about(hooks: Sequence[Webhook], request: Asked) -> _Concerned:
     """The webhooks with a rule about the request, and the resource under the name that the rule has for it."""
     if not hooks:
         return ()
-    named = ((hook, hook.match.resource(asked)) for hook in hooks)
+    named = ((hook, hook.match.resource(request)) for hook in hooks)
     return [(hook, resource) for hook, resource in named if resource is not None]
 
 
@@ -111,7 +111,7 @@ def _about(hooks: Sequence[Webhook], asked: Asked) -> _Concerned:
 class _Chain:
     """The webhooks and policies of one request; `Hooked`."""
 
-    asked: Asked
+    request: Asked
     store: Store
     ids: Ids
     calls: Calls
@@ -156,10 +156,10 @@ class _Chain:
         return current, changed_any
 
     async def validate(self, new: Body | None, old: Body | None) -> None:
-        if new is not None and not self.asked.name:  # the name was generated after all changes
-            self.asked = replace(self.asked, name=new["metadata"]["name"])
+        if new is not None and not self.request.name:  # the name was generated after all changes
+            self.request = replace(self.request, name=new["metadata"]["name"])
         if self.judging.policies:
-            await self.judging.judge(self.asked, new, old)
+            await self.judging.judge(self.request, new, old)
         due = [
             (index, hook, resource)
             for index, (hook, resource) in enumerate(self.validating)
@@ -176,18 +176,18 @@ class _Chain:
     def _concerns(self, hook: Webhook, resource: Resource, new: Body | None, old: Body | None) -> bool:
         """Whether the selectors and conditions of the webhook hold. StatusError 403 where a condition cannot be
         evaluated."""
-        if not hook.match.selects(self.asked, new, old, self.store):
+        if not hook.match.selects(self.request, new, old, self.store):
             return False
         if not hook.conditions:
             return True
-        known = Surroundings(self.asked, self.authorize).values(resource, new, old)
+        known = Surroundings(self.request, self.authorize).values(resource, new, old)
         try:
             return holding(hook.conditions, known)
         except ConditionFailed as problem:
             if hook.ignores_failures:
                 return False
-            kind = self.asked.kind
-            raise forbidden(kind.group, kind.resource, self.asked.name, str(problem)) from None
+            kind = self.request.kind
+            raise forbidden(kind.group, kind.resource, self.request.name, str(problem)) from None
 
     async def _change(
         self, hook: Webhook, resource: Resource, new: Body | None, old: Body | None, place: str
@@ -200,7 +200,7 @@ class _Chain:
             why = "attempted to modify the object, which is not supported for this operation"
             raise internal(f'admission webhook "{hook.name}" {why}')
         changed = _patched(hook, await self._under(resource, new), verdict.patch)
-        kind = self.asked.kind
+        kind = self.request.kind
         if kind.family is not None:
             changed = await in_version(kind, changed, self.converter)
         changed["apiVersion"] = new["apiVersion"]
@@ -208,7 +208,7 @@ class _Chain:
 
     async def _under(self, resource: Resource, body: Body | None) -> Body | None:
         """The body in the version that a rule names."""
-        family = self.asked.kind.family
+        family = self.request.kind.family
         kind = family.kinds.get(resource.api_version) if family is not None else None
         if kind is None or body is None:
             return as_resource(resource, body)
@@ -221,12 +221,12 @@ class _Chain:
         self, hook: Webhook, resource: Resource, new: Body | None, old: Body | None, place: str, which: str
     ) -> Verdict | None:
         """The webhook's consent; None where it failed and failures are ignored. StatusError for a refusal."""
-        if self.asked.options.dry_run and not hook.dry_run:
+        if self.request.options.dry_run and not hook.dry_run:
             raise bad_request(f'admission webhook "{hook.name}" does not support dry run')
-        request = request_of(self.asked, resource, self.ids.uid())
+        document = request_of(self.request, resource, self.ids.uid())
         new, old = await self._under(resource, new), await self._under(resource, old)
         try:
-            verdict = await self.calls.ask(hook, request, new, old, mutating=which == _MUTATING)
+            verdict = await self.calls.ask(hook, document, new, old, mutating=which == _MUTATING)
         except CallFailed as problem:
             self._note(hook, which, str(problem))
             why = f'failed calling webhook "{hook.name}": {problem}'

@@ -28,19 +28,19 @@ class Resource:
         return f"{self.group}/{self.version}" if self.group else self.version
 
 
-def own(asked: Asked) -> Resource:
-    return Resource(asked.kind.group, asked.kind.version, asked.kind.resource)
+def own(request: Asked) -> Resource:
+    return Resource(request.kind.group, request.kind.version, request.kind.resource)
 
 
-def names_of(asked: Asked) -> Iterator[Resource]:
+def names_of(request: Asked) -> Iterator[Resource]:
     """The request's resource under all its names, its own first."""
-    yield own(asked)
-    for alias in asked.kind.aliases:
+    yield own(request)
+    for alias in request.kind.aliases:
         group, _, version = alias.rpartition("/")
-        yield Resource(group, version, asked.kind.resource)
-    for version in asked.kind.versions:
-        if version != asked.kind.version:
-            yield Resource(asked.kind.group, version, asked.kind.resource)
+        yield Resource(group, version, request.kind.resource)
+    for version in request.kind.versions:
+        if version != request.kind.version:
+            yield Resource(request.kind.group, version, request.kind.resource)
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,20 +54,21 @@ class Rule:
     scope: str
     names: frozenset[str]
 
-    def matches(self, asked: Asked, resource: Resource) -> bool:
+    def matches(self, request: Asked, resource: Resource) -> bool:
         return (
-            _has(self.operations, asked.operation)
+            _has(self.operations, request.operation)
             and _has(self.groups, resource.group)
             and _has(self.versions, resource.version)
             and any(
-                name in ("*", resource.resource) and below in ("*", asked.subresource) for name, below in self.resources
+                name in ("*", resource.resource) and below in ("*", request.subresource)
+                for name, below in self.resources
             )
-            and (not self.names or asked.name in self.names)
-            and self._in_scope(asked)
+            and (not self.names or request.name in self.names)
+            and self._in_scope(request)
         )
 
-    def _in_scope(self, asked: Asked) -> bool:
-        return self.scope == "*" or (self.scope == "Namespaced") == asked.kind.namespaced
+    def _in_scope(self, request: Asked) -> bool:
+        return self.scope == "*" or (self.scope == "Namespaced") == request.kind.namespaced
 
 
 def _has(allowed: frozenset[str], value: str) -> bool:
@@ -102,41 +103,41 @@ class Match:
     open: bool = False
 
     @classmethod
-    def of(cls, said: Body, rules: Any, excluded: Any = (), *, open: bool = False) -> Match:
-        """`said` holds the selectors and the matchPolicy."""
+    def of(cls, spec: Body, rules: Any, excluded: Any = (), *, open: bool = False) -> Match:
+        """`spec` holds the selectors and the matchPolicy."""
         return cls(
             rules_in(rules),
             rules_in(excluded),
-            said.get("matchPolicy") != "Exact",
-            from_object(mapping(said.get("namespaceSelector"))),
-            from_object(mapping(said.get("objectSelector"))),
+            spec.get("matchPolicy") != "Exact",
+            from_object(mapping(spec.get("namespaceSelector"))),
+            from_object(mapping(spec.get("objectSelector"))),
             open,
         )
 
-    def resource(self, asked: Asked) -> Resource | None:
+    def resource(self, request: Asked) -> Resource | None:
         """The resource of the request under the name that a rule has for it; None where no rule is about it."""
-        names = tuple(names_of(asked)) if self.equivalent else (own(asked),)
-        if self.excluded and any(_any(self.excluded, asked, name) for name in names):
+        names = tuple(names_of(request)) if self.equivalent else (own(request),)
+        if self.excluded and any(_any(self.excluded, request, name) for name in names):
             return None
         if self.open and not self.rules:
             return names[0]
-        return next((name for name in names if _any(self.rules, asked, name)), None)
+        return next((name for name in names if _any(self.rules, request, name)), None)
 
-    def selects(self, asked: Asked, new: Body | None, old: Body | None, store: Store) -> bool:
+    def selects(self, request: Asked, new: Body | None, old: Body | None, store: Store) -> bool:
         """Whether the selectors agree. StatusError 404 for a namespace that is not there."""
         if self.of_object and not any(holds(self.of_object, _labels(body)) for body in (new, old) if _labelled(body)):
             return False
-        if not self.of_namespace or not (asked.namespace or is_namespace(asked)):
+        if not self.of_namespace or not (request.namespace or is_namespace(request)):
             return True
-        return holds(self.of_namespace, _namespace_labels(asked, new, store))
+        return holds(self.of_namespace, _namespace_labels(request, new, store))
 
 
-def _any(rules: Iterable[Rule], asked: Asked, resource: Resource) -> bool:
-    return any(rule.matches(asked, resource) for rule in rules)
+def _any(rules: Iterable[Rule], request: Asked, resource: Resource) -> bool:
+    return any(rule.matches(request, resource) for rule in rules)
 
 
-def is_namespace(asked: Asked) -> bool:
-    return asked.kind.group == "" and asked.kind.resource == "namespaces"
+def is_namespace(request: Asked) -> bool:
+    return request.kind.group == "" and request.kind.resource == "namespaces"
 
 
 def _labels(body: Body) -> Mapping[str, Any]:
@@ -148,18 +149,18 @@ def _labelled(body: Body | None) -> TypeGuard[Body]:
     return body is not None and "metadata" in body
 
 
-def _namespace_labels(asked: Asked, new: Body | None, store: Store) -> Mapping[str, Any]:
-    if is_namespace(asked) and new is not None and not asked.subresource:
+def _namespace_labels(request: Asked, new: Body | None, store: Store) -> Mapping[str, Any]:
+    if is_namespace(request) and new is not None and not request.subresource:
         return _labels(new)
-    found = namespace_of(asked, store)
+    found = namespace_of(request, store)
     if found is None:
-        raise not_found("", "namespaces", asked.namespace or asked.name)
+        raise not_found("", "namespaces", request.namespace or request.name)
     return _labels(found)
 
 
-def namespace_of(asked: Asked, store: Store) -> Body | None:
+def namespace_of(request: Asked, store: Store) -> Body | None:
     """The stored namespace of the object; of a namespace, itself."""
-    stored = store.peek(Key("", "namespaces", "", asked.name if is_namespace(asked) else asked.namespace))
+    stored = store.peek(Key("", "namespaces", "", request.name if is_namespace(request) else request.namespace))
     return stored.body if stored is not None else None
 
 
@@ -170,6 +171,6 @@ def as_resource(resource: Resource, body: Body | None) -> Body | None:
     return {**body, "apiVersion": resource.api_version}
 
 
-def exempt(asked: Asked) -> bool:
+def exempt(request: Asked) -> bool:
     """Whether the object registers webhooks or policies itself: these are never asked about it."""
-    return asked.kind.group == GROUP
+    return request.kind.group == GROUP

@@ -28,7 +28,7 @@ class _Failure:
 class Changing:
     """The policies that one request may concern, over both rounds."""
 
-    asked: Asked
+    request: Asked
     store: Store
     registry: Registry
     policies: Concerned
@@ -39,37 +39,37 @@ class Changing:
         """The object after the policies, and whether any of them has made a change. StatusError for a refusal."""
         self.again.begin(current, second=second)
         failures: list[_Failure] = []
-        around = Surroundings(self.asked, self.authorize, self._namespace())
+        around = Surroundings(self.request, self.authorize, self._namespace())
         changed = False
         due: list[Invocation] = []
-        for one in invoked(self.policies, self.asked, current, old, self.store, self.registry):
+        for one in invoked(self.policies, self.request, current, old, self.store, self.registry):
             if isinstance(one, Invocation):
                 due.append(one)
             elif not one.policy.ignores_failures:
                 failures.append(_Failure(_worded(one, one.why)))
-        for one in due:
+        for invocation in due:
             try:
-                known = around.values(one.resource, current, old, one.params)
-                if not holding(one.policy.conditions, known, one.policy.variables):
+                known = around.values(invocation.resource, current, old, invocation.params)
+                if not holding(invocation.policy.conditions, known, invocation.policy.variables):
                     continue
             except ConditionFailed as problem:
-                if not one.policy.ignores_failures:
-                    failures.append(_Failure(_worded(one, str(problem)), "Invalid"))
+                if not invocation.policy.ignores_failures:
+                    failures.append(_Failure(_worded(invocation, str(problem)), "Invalid"))
                 continue
-            key = _key(one)
+            key = _key(invocation)
             if second and not self.again.is_due(key):
                 continue
             before = current
-            for mutation in one.policy.mutations:
+            for mutation in invocation.policy.mutations:
                 try:
-                    current = await self._mutate(one, mutation, around, current, old)
+                    current = await self._mutate(invocation, mutation, around, current, old)
                     changed = True
                 except Fault as problem:
-                    if not one.policy.ignores_failures:
-                        failures.append(_Failure(_worded(one, str(problem)), "Invalid"))
+                    if not invocation.policy.ignores_failures:
+                        failures.append(_Failure(_worded(invocation, str(problem)), "Invalid"))
             if current != before:
                 self.again.changed()
-            if one.policy.reinvoked:
+            if invocation.policy.reinvoked:
                 self.again.invoked(key)
         if changed:
             self.again.changed()
@@ -79,31 +79,31 @@ class Changing:
         return current, changed
 
     async def _mutate(
-        self, one: Invocation, mutation: Mutation, around: Surroundings, current: Body, old: Body | None
+        self, invocation: Invocation, mutation: Mutation, around: Surroundings, current: Body, old: Body | None
     ) -> Body:
         """The object after one mutation. Raises Fault."""
-        known = around.values(one.resource, current, old, one.params)
-        values = Values(known, one.policy.variables, patches=True)
+        known = around.values(invocation.resource, current, old, invocation.params)
+        values = Values(known, invocation.policy.variables, patches=True)
         try:
             made = values.of(mutation.expression)
         except Fault as problem:
             raise Fault(f"expression '{mutation.expression}' resulted in error: {problem}") from None
         await values.rest()
         change = applied if mutation.applied else patched
-        return change(self.asked, one.resource, current, made)
+        return change(self.request, invocation.resource, current, made)
 
     def _namespace(self) -> Body | None:
         """The namespace of the object; StatusError 404 where there is none."""
-        if not self.asked.namespace:
+        if not self.request.namespace:
             return None
-        found = namespace_of(self.asked, self.store)
+        found = namespace_of(self.request, self.store)
         if found is None:
-            raise not_found("", "namespaces", self.asked.namespace)
+            raise not_found("", "namespaces", self.request.namespace)
         return found
 
     def _refusal(self, failures: list[_Failure]) -> StatusError:
-        kind = self.asked.kind
-        error = forbidden(kind.group, kind.resource, self.asked.name, failures[0].message)
+        kind = self.request.kind
+        error = forbidden(kind.group, kind.resource, self.request.name, failures[0].message)
         error.message, error.reason = failures[0].message, failures[0].reason
         error.causes = tuple(Cause("", failure.message, "") for failure in failures)
         return error

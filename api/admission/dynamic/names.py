@@ -127,8 +127,8 @@ class Rights:
     user: User
     ask: Authorize
 
-    def authorize(self, asked: dict[str, str]) -> tuple[bool, str, str]:
-        return self.ask(self.user, asked)
+    def authorize(self, request: dict[str, str]) -> tuple[bool, str, str]:
+        return self.ask(self.user, request)
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,36 +136,36 @@ class Surroundings:
     """The values of the names that do not change while a request is decided about. `namespace`: the stored one of the
     object."""
 
-    asked: Asked
+    request: Asked
     authorize: Authorize | None
     namespace: Body | None = None
 
     def values(
         self, resource: Resource, new: Body | None, old: Body | None, params: Body | None = None
     ) -> dict[str, Any]:
-        known: dict[str, Any] = {
+        bindings: dict[str, Any] = {
             "object": as_resource(resource, new),
             "oldObject": as_resource(resource, old),
             "params": params,
-            "request": request_of(self.asked, resource),
+            "request": request_of(self.request, resource),
             "namespaceObject": _shown(self.namespace),
         }
         if self.authorize is not None:
-            rights = Rights(self.asked.options.user, self.authorize)
-            known |= {"authorizer": Question(rights), REQUESTED: _about(self.asked, rights)}
-        return known
+            rights = Rights(self.request.options.user, self.authorize)
+            bindings |= {"authorizer": Question(rights), REQUESTED: _about(self.request, rights)}
+        return bindings
 
 
-def _about(asked: Asked, rights: Rights) -> Question:
-    named = own(asked)
-    said = {
+def _about(request: Asked, rights: Rights) -> Question:
+    named = own(request)
+    facts = {
         "group": named.group,
         "resource": named.resource,
-        "subresource": asked.subresource,
-        "namespace": asked.namespace,
-        "name": asked.name,
+        "subresource": request.subresource,
+        "namespace": request.namespace,
+        "name": request.name,
     }
-    return Question(rights, tuple(said.items()), RESOURCE_CHECK)
+    return Question(rights, tuple(facts.items()), RESOURCE_CHECK)
 
 
 def _shown(namespace: Body | None) -> Body | None:

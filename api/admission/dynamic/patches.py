@@ -24,11 +24,11 @@ from fleet.values.cel.values import Fault as NoValue
 from fleet.values.ports import Body
 
 
-def applied(asked: Asked, resource: Resource, body: Body, made: Message) -> Body:
+def applied(request: Asked, resource: Resource, body: Body, made: Message) -> Body:
     """`body` with a configuration merged into it, as server-side apply does, but without owners. Raises Fault."""
-    kind = asked.kind
+    kind = request.kind
     config = _json(made)
-    if asked.operation == "CONNECT":
+    if request.operation == "CONNECT":
         shown = f"/{body['apiVersion']}" if "/" not in body["apiVersion"] else body["apiVersion"]
         why = f"no corresponding type for {shown}, Kind={body['kind']}"
         raise Fault(f"error applying patch: failed to convert patch object to typed object: {why}")
@@ -60,7 +60,7 @@ def _atomic(node: Node | None, value: Any, path: str) -> Iterator[str]:
             yield from _atomic(node.items, inner, f"{path}[{index}]")
 
 
-def patched(asked: Asked, resource: Resource, body: Body, made: list[Message]) -> Body:
+def patched(request: Asked, resource: Resource, body: Body, made: list[Message]) -> Body:
     """`body` after a JSON patch; as it is where a test of the patch fails. Raises Fault, or StatusError 500 for an
     outcome that cannot be read."""
     operations = [_operation(message) for message in made]
@@ -71,7 +71,7 @@ def patched(asked: Asked, resource: Resource, body: Body, made: list[Message]) -
             return body
         raise Fault(f"JSON Patch: {problem.__cause__ or problem.message}") from None
     outcome |= _identity(body)
-    return outcome if asked.operation == "CONNECT" else _decoded(asked.kind, outcome, "Strict")
+    return outcome if request.operation == "CONNECT" else _decoded(request.kind, outcome, "Strict")
 
 
 def _operation(message: Message) -> Body:
@@ -96,15 +96,15 @@ def _identity(body: Body) -> Body:
 def _decoded(kind: Kind, body: Body, field_validation: str) -> Body:
     """The object as the next one sees it: with its defaults, which the change may have made room for. StatusError 500:
     the policy is at fault, and not the client."""
-    found: Body = private(body)
-    if found.get("metadata") is None:
-        found["metadata"] = {}
-    if found["metadata"].__class__ is not dict:
+    outcome: Body = private(body)
+    if outcome.get("metadata") is None:
+        outcome["metadata"] = {}
+    if outcome["metadata"].__class__ is not dict:
         raise internal("the policy leaves metadata that is not an object")
     try:
-        decode(kind, found, field_validation if kind.builtin else "Ignore")
+        decode(kind, outcome, field_validation if kind.builtin else "Ignore")
     except StatusError as problem:
         raise internal(problem.message.partition(": ")[2] or problem.message) from None
-    for cause in wrong_types(compiled(kind), found, "") if kind.builtin else ():
+    for cause in wrong_types(compiled(kind), outcome, "") if kind.builtin else ():
         raise internal(undecodable(kind, cause))
-    return found
+    return outcome

@@ -86,8 +86,8 @@ class Policies:
         if not bindings:
             return ()
         policies = self._store.scan(GROUP, self._resource)
-        seen = (*(item.revision for item in policies), -1, *(item.revision for item in bindings))
-        if seen != self._seen:
+        revisions = (*(item.revision for item in policies), -1, *(item.revision for item in bindings))
+        if revisions != self._seen:
             bound: dict[str, list[Binding]] = {}
             for item in bindings:
                 spec = mapping(item.body.get("spec"))
@@ -97,12 +97,12 @@ class Policies:
                 for item in policies
                 if item.key.name in bound
             )
-            self._seen = seen
+            self._seen = revisions
         return self._policies
 
-    def about(self, asked: Asked) -> Concerned:
+    def about(self, request: Asked) -> Concerned:
         """The policies with a rule about the request."""
-        named = ((policy, policy.match.resource(asked)) for policy in self.all())
+        named = ((policy, policy.match.resource(request)) for policy in self.all())
         return [(policy, resource) for policy, resource in named if resource is not None]
 
 
@@ -168,25 +168,25 @@ class Misconfigured:
 
 
 def invoked(
-    concerned: Concerned, asked: Asked, new: Body | None, old: Body | None, store: Store, registry: Registry
+    concerned: Concerned, request: Asked, new: Body | None, old: Body | None, store: Store, registry: Registry
 ) -> Iterator[Invocation | Misconfigured]:
     """The invocations of the policies whose selectors agree, in order. StatusError 404 for a namespace that is not
     there."""
     for policy, resource in concerned:
-        if not policy.match.selects(asked, new, old, store):
+        if not policy.match.selects(request, new, old, store):
             continue
         for binding in policy.bindings:
-            if binding.match.resource(asked) is None or not binding.match.selects(asked, new, old, store):
+            if binding.match.resource(request) is None or not binding.match.selects(request, new, old, store):
                 continue
             try:
-                found = _params_of(policy, binding, asked.namespace, store, registry)
+                all_params = _params_of(policy, binding, request.namespace, store, registry)
             except BadPolicy as problem:
                 yield Misconfigured(policy, None, f"failed to configure policy: {problem}")
                 break
             except BadBinding as problem:
                 yield Misconfigured(policy, binding, f"failed to configure binding: {problem}")
                 continue
-            yield from (Invocation(policy, resource, binding, params) for params in found)
+            yield from (Invocation(policy, resource, binding, params) for params in all_params)
 
 
 def _params_of(
@@ -214,11 +214,11 @@ def _params_of(
         raise BadBinding("paramRef.namespace must not be provided for a cluster-scoped `paramKind`")
     if ref.get("name"):
         stored = store.peek(Key(kind.group, kind.resource, place, text(ref.get("name"))))
-        found = [stored.body] if stored is not None else []
+        all_params = [stored.body] if stored is not None else []
     else:
         wanted = from_object(mapping(ref.get("selector")))
         scanned = store.scan(kind.group, kind.resource, namespace=place or None)
-        found = [item.body for item in scanned if holds(wanted, mapping(item.body["metadata"]).get("labels"))]
-    if not found and ref.get("parameterNotFoundAction") == "Deny":
+        all_params = [item.body for item in scanned if holds(wanted, mapping(item.body["metadata"]).get("labels"))]
+    if not all_params and ref.get("parameterNotFoundAction") == "Deny":
         raise BadBinding("no params found for policy binding with `Deny` parameterNotFoundAction")
-    return found
+    return all_params

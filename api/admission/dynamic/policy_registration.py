@@ -193,7 +193,7 @@ def _validation_faults(at: str, validation: Body, scope: Scope) -> list[Cause]:
 
 def _annotation_faults(name: str, annotations: Sequence[Body], scope: Scope) -> list[Cause]:
     causes: list[Cause] = []
-    seen: set[str] = set()
+    keys: set[str] = set()
     if len(annotations) > _ANNOTATIONS_MAX:
         why = f"must not have more than {_ANNOTATIONS_MAX} auditAnnotations"
         causes.append(invalid("spec.auditAnnotations", annotations, why))
@@ -210,9 +210,9 @@ def _annotation_faults(name: str, annotations: Sequence[Body], scope: Scope) -> 
             causes += expression_faults(
                 f"{at}.valueExpression", value, scope, ANNOTATION, "valueExpression is not specified"
             )
-        if key in seen:
+        if key in keys:
             causes.append(duplicate(f"{at}.key", key))
-        seen.add(key)
+        keys.add(key)
     return causes
 
 
@@ -241,13 +241,13 @@ def _mutation_faults(at: str, mutation: Body, scope: Scope) -> list[Cause]:
         return [unsupported(f"{at}.patchType", kind, tuple(_PATCHES))]
     causes: list[Cause] = []
     for other, (field, results) in sorted(_PATCHES.items(), key=lambda item: item[0] != kind):
-        there = mutation.get(field)
-        if other == kind and there is None:
+        content = mutation.get(field)
+        if other == kind and content is None:
             causes.append(required(f"{at}.{field}", f"must be specified when patchType is {kind}"))
         elif other == kind:
-            said = text(mapping(there).get("expression")).strip()
+            said = text(mapping(content).get("expression")).strip()
             causes += expression_faults(f"{at}.{field}.expression", said, scope, results)
-        elif there is not None:
+        elif content is not None:
             why = f"must not be specified when patchType is {kind}"
             causes.append(invalid(f"{at}.{field}", f"{{{field}}}", why))
     return causes
@@ -310,20 +310,20 @@ def _param_ref_faults(at: str, ref: Body) -> list[Cause]:
 
 def _action_faults(at: str, actions: Sequence[Any]) -> list[Cause]:
     causes: list[Cause] = []
-    seen: set[str] = set()
+    action_set: set[str] = set()
     for index, action in enumerate(actions):
         if action not in _ACTIONS:
             causes.append(unsupported(f"{at}[{index}]", action, _ACTIONS))
-        if action in seen:
+        if action in action_set:
             causes.append(duplicate(f"{at}[{index}]", action))
-        seen.add(action)
-    if {"Deny", "Warn"} <= seen:
+        action_set.add(action)
+    if {"Deny", "Warn"} <= action_set:
         why = (
             "must not contain both Deny and Warn (repeating the same validation failure information in the API response"
             " and headers serves no purpose)"
         )
         causes.append(invalid(at, actions, why))
-    return causes if seen else [*causes, required(at, "at least one validation action is required")]
+    return causes if action_set else [*causes, required(at, "at least one validation action is required")]
 
 
 POLICY = Checks(_policy, static_name_warning, ask=type_check)

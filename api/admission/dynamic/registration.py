@@ -46,7 +46,7 @@ def _configuration(review: Review) -> Sequence[Cause]:
     if review.new is None or review.operation == "DELETE":
         return ()
     causes: list[Cause] = []
-    seen: set[str] = set()
+    names: set[str] = set()
     before = rows(review.old.get("webhooks")) if review.old is not None else []
     hooks = rows(review.new.get("webhooks"))
     stays = len(hooks) == len(before) and [h.get("matchConditions") for h in hooks] == [
@@ -56,10 +56,10 @@ def _configuration(review: Review) -> Sequence[Cause]:
         at, name = f"webhooks[{index}]", hook.get("name") or ""
         causes += _hook_faults(at, hook, conditions=not stays)
         causes += version_faults(f"{at}.admissionReviewVersions", strings(hook.get("admissionReviewVersions")))
-        if name in seen:
+        if name in names:
             causes.append(duplicate(f"{at}.name", name))
         elif name:
-            seen.add(name)
+            names.add(name)
     return causes
 
 
@@ -154,14 +154,14 @@ def version_faults(at: str, versions: list[str]) -> list[Cause]:
     if not versions:
         return [required(at, f"must specify one of {', '.join(REVIEW_VERSIONS)}")]
     causes: list[Cause] = []
-    seen: set[str] = set()
+    version_set: set[str] = set()
     for index, version in enumerate(versions):
-        if version in seen:
+        if version in version_set:
             causes.append(invalid(f"{at}[{index}]", version, "duplicate version"))
             continue
-        seen.add(version)
+        version_set.add(version)
         causes += [invalid(f"{at}[{index}]", version, problem) for problem in label_1035_problems(version)]
-    if seen.isdisjoint(REVIEW_VERSIONS):
+    if version_set.isdisjoint(REVIEW_VERSIONS):
         causes.append(invalid(at, versions, f"must include at least one of {', '.join(REVIEW_VERSIONS)}"))
     return causes
 

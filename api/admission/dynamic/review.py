@@ -40,23 +40,23 @@ def version_for(hook: Webhook) -> str:
     return next((version for version in hook.versions if version in _KNOWN), "")
 
 
-def request_of(asked: Asked, resource: Resource, uid: str = "") -> Body:
+def request_of(request: Asked, resource: Resource, uid: str = "") -> Body:
     """The request as webhooks and expressions see it, but for the objects."""
-    requested, user = own(asked), asked.options.user
-    shown = text((asked.given or {}).get("kind")) if asked.operation == "CONNECT" else asked.kind.kind
+    requested, user = own(request), request.options.user
+    shown = text((request.sent_options or {}).get("kind")) if request.operation == "CONNECT" else request.kind.kind
     kind = {"group": resource.group, "version": resource.version, "kind": shown}
     name = {"group": resource.group, "version": resource.version, "resource": resource.resource}
-    namespace = asked.name if asked.kind.resource == "namespaces" and not asked.kind.group else asked.namespace
-    request: Body = {
+    namespace = request.name if request.kind.resource == "namespaces" and not request.kind.group else request.namespace
+    document: Body = {
         "uid": uid,
         "kind": kind,
         "resource": name,
         "requestKind": {**kind, "group": requested.group, "version": requested.version},
         "requestResource": {**name, "group": requested.group, "version": requested.version},
-        "operation": asked.operation,
+        "operation": request.operation,
         "userInfo": {"username": user.name},
-        "dryRun": asked.options.dry_run,
-        "options": None if asked.operation == "CONNECT" else _options(asked),
+        "dryRun": request.options.dry_run,
+        "options": None if request.operation == "CONNECT" else _options(request),
     }
     for key, value in (
         ("uid", user.uid),
@@ -64,21 +64,25 @@ def request_of(asked: Asked, resource: Resource, uid: str = "") -> Body:
         ("extra", {k: list(v) for k, v in user.extra}),
     ):
         if value:
-            request["userInfo"][key] = value
-    for key, said in (("name", asked.name), ("namespace", namespace), ("subResource", asked.subresource)):
+            document["userInfo"][key] = value
+    for key, said in (("name", request.name), ("namespace", namespace), ("subResource", request.subresource)):
         if said:
-            request[key] = said
-    if asked.subresource:
-        request["requestSubResource"] = asked.subresource
-    return request
+            document[key] = said
+    if request.subresource:
+        document["requestSubResource"] = request.subresource
+    return document
 
 
-def _options(asked: Asked) -> Body:
-    options: Body = {"kind": _OPTIONS[asked.operation], "apiVersion": "meta.k8s.io/v1", **(asked.given or {})}
-    if asked.options.dry_run:
+def _options(request: Asked) -> Body:
+    options: Body = {
+        "kind": _OPTIONS[request.operation],
+        "apiVersion": "meta.k8s.io/v1",
+        **(request.sent_options or {}),
+    }
+    if request.options.dry_run:
         options["dryRun"] = ["All"]
-    if asked.operation != "DELETE":
-        options |= {"fieldManager": asked.options.manager, "fieldValidation": asked.options.field_validation}
+    if request.operation != "DELETE":
+        options |= {"fieldManager": request.options.manager, "fieldValidation": request.options.field_validation}
     return options
 
 

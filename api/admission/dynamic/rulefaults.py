@@ -113,15 +113,15 @@ def named_rule_faults(at: str, rule: Body) -> list[Cause]:
 
 def condition_faults(at: str, conditions: Any, scope: Scope, before: Any = None) -> list[Cause]:
     """The faults of matchConditions. `before`: the stored ones, which are not looked at again while they stay."""
-    found: list[Body] = [item or {} for item in conditions or ()]
-    if before is not None and found == before:
+    items: list[Body] = [item or {} for item in conditions or ()]
+    if before is not None and items == before:
         return []
     causes = []
-    if len(found) > _CONDITIONS_MAX:
-        text = f"Too many: {len(found)}: must have at most {_CONDITIONS_MAX} items"
+    if len(items) > _CONDITIONS_MAX:
+        text = f"Too many: {len(items)}: must have at most {_CONDITIONS_MAX} items"
         causes.append(Cause(at, text, "FieldValueTooMany"))
-    seen: set[str] = set()
-    for index, condition in enumerate(found[: _CONDITIONS_MAX + 1]):
+    names: set[str] = set()
+    for index, condition in enumerate(items[: _CONDITIONS_MAX + 1]):
         where, name = f"{at}[{index}]", condition.get("name") or ""
         text = (condition.get("expression") or "").strip()
         causes += expression_faults(f"{where}.expression", text, scope, MUST_HOLD)
@@ -129,9 +129,9 @@ def condition_faults(at: str, conditions: Any, scope: Scope, before: Any = None)
             causes.append(required(f"{where}.name"))
             continue
         causes += [invalid(f"{where}.name", name, problem) for problem in qualified_name_problems(name)]
-        if name in seen:
+        if name in names:
             causes.append(duplicate(f"{where}.name", name))
-        seen.add(name)
+        names.add(name)
     return causes
 
 

@@ -44,15 +44,15 @@ def _warnings(spec: Body, registry: Registry) -> list[Body]:
         (f"{kind.group}/{kind.version}, Kind={kind.kind}", _scope(spec, _type_of(kind), params is not None, of_params))
         for kind in _kinds(spec, registry)
     ]
-    found = []
+    warnings = []
     for index, validation in enumerate(rows(spec.get("validations"))):
         for field in ("expression", "messageExpression"):
             said = text(validation.get(field))
             faults = [(name, fault_of(said, scope, ANYTHING)) for name, scope in scopes] if said else []
             warning = "\n".join(f"{name}: {_issues(fault)}\n" for name, fault in faults if fault)
             if warning:
-                found.append({"fieldRef": f"spec.validations[{index}].{field}", "warning": warning})
-    return found
+                warnings.append({"fieldRef": f"spec.validations[{index}].{field}", "warning": warning})
+    return warnings
 
 
 def _issues(fault: str) -> str:

@@ -35,7 +35,7 @@ class _Denial:
 class Judging:
     """The policies that one request may concern."""
 
-    asked: Asked
+    request: Asked
     store: Store
     registry: Registry
     policies: Concerned
@@ -43,14 +43,14 @@ class Judging:
     warnings: list[str]
     _denied: list[tuple[Policy, Binding | None, _Denial]] = field(default_factory=list)
 
-    async def judge(self, asked: Asked, new: Body | None, old: Body | None) -> None:
+    async def judge(self, request: Asked, new: Body | None, old: Body | None) -> None:
         """StatusError where a policy denies the request."""
-        self.asked = asked
+        self.request = request
         self._denied.clear()
         published: dict[str, list[str]] = {}
-        namespace = namespace_of(asked, self.store) if asked.namespace else None
-        around = Surroundings(asked, self.authorize, namespace)
-        for one in invoked(self.policies, asked, new, old, self.store, self.registry):
+        namespace = namespace_of(request, self.store) if request.namespace else None
+        around = Surroundings(request, self.authorize, namespace)
+        for one in invoked(self.policies, request, new, old, self.store, self.registry):
             if isinstance(one, Misconfigured):
                 if not one.policy.ignores_failures:
                     self._denied.append((one.policy, one.binding, _Denial(one.why)))
@@ -61,16 +61,18 @@ class Judging:
         if self._denied:
             raise self._refusal(*self._denied[0])
 
-    async def _invoke(self, one: Invocation, known: Mapping[str, Any], published: dict[str, list[str]]) -> None:
-        policy = one.policy
+    async def _invoke(
+        self, invocation: Invocation, bindings: Mapping[str, Any], published: dict[str, list[str]]
+    ) -> None:
+        policy = invocation.policy
         try:
-            if not holding(policy.conditions, known, policy.variables):
+            if not holding(policy.conditions, bindings, policy.variables):
                 return
         except ConditionFailed as problem:
             if not policy.ignores_failures:
-                self._act(policy, one.binding, 0, _Denial(str(problem)))
+                self._act(policy, invocation.binding, 0, _Denial(str(problem)))
             return
-        values = Values(known, policy.variables)
+        values = Values(bindings, policy.variables)
         failed: list[tuple[int, _Denial]] = []
         try:
             for index, validation in enumerate(policy.validations):
@@ -79,8 +81,8 @@ class Judging:
         except Exhausted as problem:
             failed = [] if policy.ignores_failures else [(0, _Denial(str(problem)))]
         for index, denial in failed:
-            self._act(policy, one.binding, index, denial)
-        self._publish(policy, one.binding, Values(known, policy.variables), published)
+            self._act(policy, invocation.binding, index, denial)
+        self._publish(policy, invocation.binding, Values(bindings, policy.variables), published)
 
     def _act(self, policy: Policy, binding: Binding, index: int, denial: _Denial) -> None:
         for action in binding.actions:
@@ -117,8 +119,8 @@ class Judging:
     def _refusal(self, policy: Policy, binding: Binding | None, denial: _Denial) -> StatusError:
         bound = f" with binding '{binding.name}'" if binding is not None else ""
         message = f"ValidatingAdmissionPolicy '{policy.name}'{bound} denied request: {denial.message}"
-        kind = own(self.asked)
-        error = forbidden(kind.group, kind.resource, self.asked.name, message)
+        kind = own(self.request)
+        error = forbidden(kind.group, kind.resource, self.request.name, message)
         error.reason = denial.reason or "Invalid"
         error.code = _CODES.get(error.reason, 422)
         error.causes = (Cause("", message, ""),)

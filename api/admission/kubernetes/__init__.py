@@ -31,18 +31,18 @@ UPDATES: dict[tuple[str, str], Callable[[Object, Object], Iterable[Cause]]] = {
 def check(review: Review) -> Sequence[Cause]:
     """The causes for which a kube-apiserver refuses the write; none for other kinds."""
     name = (review.kind.group, review.kind.resource)
-    asked = CHECKS.get(name)
-    if asked is None or review.new is None or review.subresource not in ("", "scale"):
+    rule = CHECKS.get(name)
+    if rule is None or review.new is None or review.subresource not in ("", "scale"):
         return ()
     if name == ("", "endpoints"):
         review.warnings.append("v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice")
-    found: Iterable[Cause] = asked(review.new, "")
+    found: Iterable[Cause] = rule(review.new, "")
     if review.old is not None and name in UPDATES:
         found = chain(found, UPDATES[name](review.new, review.old))
     try:
         return list(islice(found, CAUSES_MAX))
     except Exception:
-        if review.old is None or _sound(asked, review.old):
+        if review.old is None or _sound(rule, review.old):
             raise
         return ()  # an object of before its schema said no: a write that mends a part of it must get through
 

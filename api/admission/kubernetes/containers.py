@@ -93,18 +93,18 @@ def _env_name_problems(name: str) -> Iterator[str]:
 
 
 def _ports(container: Object, path: str) -> Iterator[Cause]:
-    seen: set[str] = set()
+    names: set[str] = set()
     for index, port in enumerate(container.get("ports") or ()):
-        here, name = f"{path}.ports[{index}]", port.get("name") or ""
+        place, name = f"{path}.ports[{index}]", port.get("name") or ""
         problems = list(port_name_problems(name)) if name else []
-        yield from (invalid(f"{here}.name", name, why) for why in problems)
+        yield from (invalid(f"{place}.name", name, why) for why in problems)
         if name and not problems:
-            if name in seen:
-                yield duplicate(f"{here}.name", name)
-            seen.add(name)
+            if name in names:
+                yield duplicate(f"{place}.name", name)
+            names.add(name)
         if not port.get("containerPort"):
-            yield required(f"{here}.containerPort")
-        yield from _PORT(port, here)
+            yield required(f"{place}.containerPort")
+        yield from _PORT(port, place)
 
 
 _PORT = every(
@@ -130,16 +130,16 @@ def _value_from(variable: Object, path: str) -> Iterator[Cause]:
     source = variable.get("valueFrom")
     if source is None:
         return
-    here = f"{path}.valueFrom"
-    yield from _SOURCE(source, here)
-    given = [name for name in _SOURCES if source.get(name) is not None]
-    if not given:
+    place = f"{path}.valueFrom"
+    yield from _SOURCE(source, place)
+    sources = [name for name in _SOURCES if source.get(name) is not None]
+    if not sources:
         listed = ", ".join(f"`{name}`" for name in _SOURCES[:-1])
-        yield invalid(here, "", f"must specify one of: {listed} or `{_SOURCES[-1]}`")
+        yield invalid(place, "", f"must specify one of: {listed} or `{_SOURCES[-1]}`")
     elif variable.get("value"):
-        yield invalid(here, "", "may not be specified when `value` is not empty")
-    elif len(given) > 1:
-        yield invalid(here, "", "may not have more than one field specified at a time")
+        yield invalid(place, "", "may not be specified when `value` is not empty")
+    elif len(sources) > 1:
+        yield invalid(place, "", "may not have more than one field specified at a time")
 
 
 _SOURCE = every(
@@ -174,23 +174,23 @@ _ENV_FROM = every(
 def _mounts(container: Object, path: str, volumes: Mapping[str, Object]) -> Iterator[Cause]:
     devices = container.get("volumeDevices") or ()
     names, paths = {d.get("name") for d in devices}, {d.get("devicePath") for d in devices}
-    seen: set[str] = set()
+    mount_paths: set[str] = set()
     for index, mount in enumerate(container.get("volumeMounts") or ()):
-        here = f"{path}.volumeMounts[{index}]"
+        place = f"{path}.volumeMounts[{index}]"
         name, mount_path = mount.get("name") or "", mount.get("mountPath") or ""
         if not name:
-            yield required(f"{here}.name")
+            yield required(f"{place}.name")
         if name not in volumes:
-            yield not_found(f"{here}.name", name)
+            yield not_found(f"{place}.name", name)
         if not mount_path:
-            yield required(f"{here}.mountPath")
-        if mount_path in seen:
-            yield invalid(f"{here}.mountPath", mount_path, "must be unique")
-        seen.add(mount_path)
+            yield required(f"{place}.mountPath")
+        if mount_path in mount_paths:
+            yield invalid(f"{place}.mountPath", mount_path, "must be unique")
+        mount_paths.add(mount_path)
         if name in names:
-            yield invalid(f"{here}.name", name, "must not already exist in volumeDevices")
+            yield invalid(f"{place}.name", name, "must not already exist in volumeDevices")
         if mount_path in paths:
-            yield invalid(f"{here}.mountPath", mount_path, "must not already exist as a path in volumeDevices")
+            yield invalid(f"{place}.mountPath", mount_path, "must not already exist as a path in volumeDevices")
         for field in ("subPath", "subPathExpr"):  # Kubernetes leaves the index out of these paths
             value = mount.get(field) or ""
             yield from (invalid(f"{path}.volumeMounts.{field}", value, why) for why in descending(value))
@@ -240,32 +240,32 @@ _COMMON = every(
 
 
 def _host_ports(containers: Sequence[Object], path: str) -> Iterator[Cause]:
-    taken: set[tuple[Any, ...]] = set()
+    keys: set[tuple[Any, ...]] = set()
     for index, container in enumerate(containers):
         for position, port in enumerate(container.get("ports") or ()):
             key = (port.get("protocol"), port.get("hostIP") or "", port.get("hostPort"))
             if key[2]:
-                if key in taken:
+                if key in keys:
                     text = f"{key[0]}/{key[1]}/{key[2]}"
                     yield duplicate(f"{path}[{index}].ports[{position}].hostPort", text)
-                taken.add(key)
+                keys.add(key)
 
 
 def containers(spec: Object, path: str, volumes: Mapping[str, Object]) -> Iterator[Cause]:
     """The containers and the init containers of a pod. `volumes`: those that may be mounted, by name."""
-    given: Sequence[Object] = spec.get("containers") or ()
-    here = f"{path}.containers"
-    if not given:
-        yield required(here)
+    items: Sequence[Object] = spec.get("containers") or ()
+    place = f"{path}.containers"
+    if not items:
+        yield required(place)
     names: set[str] = set()
-    for index, container in enumerate(given):
-        yield from _container(container, f"{here}[{index}]", volumes)
+    for index, container in enumerate(items):
+        yield from _container(container, f"{place}[{index}]", volumes)
         name = container.get("name") or ""
         if name in names:
-            yield duplicate(f"{here}[{index}].name", name)
+            yield duplicate(f"{place}[{index}].name", name)
         names.add(name)
-        yield from _LIFE(container, f"{here}[{index}]")
-    yield from _host_ports(given, here)
+        yield from _LIFE(container, f"{place}[{index}]")
+    yield from _host_ports(items, place)
     for index, container in enumerate(spec.get("initContainers") or ()):
         inner, name = f"{path}.initContainers[{index}]", container.get("name") or ""
         yield from _container(container, inner, volumes)

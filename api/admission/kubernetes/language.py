@@ -56,16 +56,16 @@ def at(place: str, *checks: Check) -> Check:
             return
         step = steps[index]
         name = step.removesuffix("[]").removesuffix("{}")
-        found = obj.get(name)
-        here = join(path, name)
+        value = obj.get(name)
+        field = join(path, name)
         if step.endswith("[]"):
-            for position, item in enumerate(found or ()):
-                yield from walk(item, f"{here}[{position}]", index + 1)
+            for position, item in enumerate(value or ()):
+                yield from walk(item, f"{field}[{position}]", index + 1)
         elif step.endswith("{}"):
-            for key, item in (found or {}).items():
-                yield from walk(item, f"{here}[{key}]", index + 1)
-        elif found is not None:
-            yield from walk(found, here, index + 1)
+            for key, item in (value or {}).items():
+                yield from walk(item, f"{field}[{key}]", index + 1)
+        elif value is not None:
+            yield from walk(value, field, index + 1)
 
     return lambda obj, path: walk(obj, path, 0)
 
@@ -218,20 +218,20 @@ def selector_at(selector: Object | None, path: str) -> Iterator[Cause]:
         return
     yield from labels_at(selector.get("matchLabels"), f"{path}.matchLabels")
     for index, term in enumerate(selector.get("matchExpressions") or ()):
-        here, operator = f"{path}.matchExpressions[{index}]", term.get("operator") or ""
+        place, operator = f"{path}.matchExpressions[{index}]", term.get("operator") or ""
         if operator in ("In", "NotIn"):
             if not term.get("values"):
-                yield required(f"{here}.values", "must be specified when `operator` is 'In' or 'NotIn'")
+                yield required(f"{place}.values", "must be specified when `operator` is 'In' or 'NotIn'")
         elif operator in ("Exists", "DoesNotExist"):
             if term.get("values"):
-                yield forbidden(f"{here}.values", "may not be specified when `operator` is 'Exists' or 'DoesNotExist'")
+                yield forbidden(f"{place}.values", "may not be specified when `operator` is 'Exists' or 'DoesNotExist'")
         else:
-            yield invalid(f"{here}.operator", operator, "not a valid selector operator")
+            yield invalid(f"{place}.operator", operator, "not a valid selector operator")
         key = term.get("key") or ""
-        yield from (invalid(f"{here}.key", key, why) for why in names.qualified_name_problems(key))
+        yield from (invalid(f"{place}.key", key, why) for why in names.qualified_name_problems(key))
         for position, value in enumerate(term.get("values") or ()):
             problems = names.label_value_problems(value)
-            yield from (invalid(f"{here}.values[{position}]", value, why) for why in problems)
+            yield from (invalid(f"{place}.values[{position}]", value, why) for why in problems)
 
 
 def readable(selector: Object) -> bool:

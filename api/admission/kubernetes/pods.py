@@ -105,29 +105,29 @@ _SOURCE_CHECKS: dict[str, Check] = {
 
 def volume_sources(volume: Object, path: str) -> Iterator[Cause]:
     """Exactly one source, and a sound one."""
-    given = [name for name in _SOURCES if volume.get(name) is not None]
-    if not given:
+    sources = [name for name in _SOURCES if volume.get(name) is not None]
+    if not sources:
         yield required(path, "must specify a volume type")
-    for name in given[1:]:
+    for name in sources[1:]:
         yield forbidden(f"{path}.{name}", "may not specify more than 1 volume type")
-    if given and given[0] in _SOURCE_CHECKS:
-        yield from _SOURCE_CHECKS[given[0]](volume[given[0]], f"{path}.{given[0]}")
+    if sources and sources[0] in _SOURCE_CHECKS:
+        yield from _SOURCE_CHECKS[sources[0]](volume[sources[0]], f"{path}.{sources[0]}")
 
 
-def _volumes(spec: Object, path: str, known: dict[str, Object]) -> Iterator[Cause]:
+def _volumes(spec: Object, path: str, volumes: dict[str, Object]) -> Iterator[Cause]:
     for index, volume in enumerate(spec.get("volumes") or ()):
-        here, name = f"{path}.volumes[{index}]", volume.get("name") or ""
-        causes = list(volume_sources(volume, here))
+        place, name = f"{path}.volumes[{index}]", volume.get("name") or ""
+        causes = list(volume_sources(volume, place))
         if name:
-            causes.extend(invalid(f"{here}.name", name, why) for why in label_problems(name))
+            causes.extend(invalid(f"{place}.name", name, why) for why in label_problems(name))
         else:
-            causes.append(required(f"{here}.name"))
-        if name in known:
-            causes.append(duplicate(f"{here}.name", name))
+            causes.append(required(f"{place}.name"))
+        if name in volumes:
+            causes.append(duplicate(f"{place}.name", name))
         if causes:
             yield from causes
         else:
-            known[name] = volume
+            volumes[name] = volume
 
 
 def _toleration(toleration: Object, path: str) -> Iterator[Cause]:
@@ -157,21 +157,21 @@ def _toleration(toleration: Object, path: str) -> Iterator[Cause]:
 
 def _node_term(term: Object, path: str) -> Iterator[Cause]:
     for index, rule in enumerate(term.get("matchExpressions") or ()):
-        here, operator = f"{path}.matchExpressions[{index}]", rule.get("operator") or ""
+        place, operator = f"{path}.matchExpressions[{index}]", rule.get("operator") or ""
         values = rule.get("values") or ()
         if operator in ("In", "NotIn"):
             if not values:
-                yield required(f"{here}.values", "must be specified when `operator` is 'In' or 'NotIn'")
+                yield required(f"{place}.values", "must be specified when `operator` is 'In' or 'NotIn'")
         elif operator in ("Exists", "DoesNotExist"):
             if values:
-                yield forbidden(f"{here}.values", "may not be specified when `operator` is 'Exists' or 'DoesNotExist'")
+                yield forbidden(f"{place}.values", "may not be specified when `operator` is 'Exists' or 'DoesNotExist'")
         elif operator in ("Gt", "Lt"):
             if len(values) != 1:
-                yield required(f"{here}.values", "must be specified single value when `operator` is 'Lt' or 'Gt'")
+                yield required(f"{place}.values", "must be specified single value when `operator` is 'Lt' or 'Gt'")
         else:
-            yield invalid(f"{here}.operator", operator, "not a valid selector operator")
+            yield invalid(f"{place}.operator", operator, "not a valid selector operator")
         key = rule.get("key") or ""
-        yield from (invalid(f"{here}.key", key, why) for why in qualified_name_problems(key))
+        yield from (invalid(f"{place}.key", key, why) for why in qualified_name_problems(key))
 
 
 def _pod_term(term: Object, path: str) -> Iterator[Cause]:

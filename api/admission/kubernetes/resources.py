@@ -100,13 +100,13 @@ def container_resources(resources: Object, path: str) -> Iterator[Cause]:
                 yield required(f"{path}.limits", "Limit must be set for non overcommitable resources")
             continue
         try:
-            asked, most = nanos(value), nanos(limits[name])
+            need, most = nanos(value), nanos(limits[name])
         except BadQuantity:
             continue  # named above
         limit = f"{name} limit of {canonical(limits[name], milli=True)}"
-        if asked != most and not _overcommitted(name):
+        if need != most and not _overcommitted(name):
             yield invalid(f"{path}.requests", canonical(value, milli=True), f"must be equal to {limit}")
-        elif asked > most:
+        elif need > most:
             yield invalid(f"{path}.requests", canonical(value, milli=True), f"must be less than or equal to {limit}")
     named = {*limits, *requests}
     if any(name.startswith(_HUGE) for name in named) and not named & {"cpu", "memory"}:

@@ -83,22 +83,22 @@ def _service_ports(ports: list[Object], kind: object) -> Iterator[Cause]:
     names: set[str] = set()
     numbers: set[tuple[object, object]] = set()
     for index, port in enumerate(ports):
-        here, name = f"spec.ports[{index}]", port.get("name") or ""
+        place, name = f"spec.ports[{index}]", port.get("name") or ""
         if not name and len(ports) > 1:
-            yield required(f"{here}.name")
+            yield required(f"{place}.name")
         elif name:
-            yield from (invalid(f"{here}.name", name, why) for why in label_problems(name))
+            yield from (invalid(f"{place}.name", name, why) for why in label_problems(name))
             if name in names:
-                yield duplicate(f"{here}.name", name)
+                yield duplicate(f"{place}.name", name)
             names.add(name)
         number = port.get("port") or 0
-        yield from (invalid(f"{here}.port", number, why) for why in port_problems(number))
-        yield from _SERVICE_PORT(port, here)
+        yield from (invalid(f"{place}.port", number, why) for why in port_problems(number))
+        yield from _SERVICE_PORT(port, place)
         if kind == "ClusterIP" and port.get("nodePort"):
-            yield forbidden(f"{here}.nodePort", "may not be used when `type` is 'ClusterIP'")
+            yield forbidden(f"{place}.nodePort", "may not be used when `type` is 'ClusterIP'")
         key = (port.get("protocol"), number)
         if key in numbers:
-            yield duplicate(here, {"port": number, "protocol": port.get("protocol")})
+            yield duplicate(place, {"port": number, "protocol": port.get("protocol")})
         numbers.add(key)
 
 
@@ -128,14 +128,14 @@ def _slice(body: Object, path: str) -> Iterator[Cause]:
     elif family not in ("FQDN", "IPv4", "IPv6"):
         yield unsupported("addressType", family, ("FQDN", "IPv4", "IPv6"))
     for index, endpoint in enumerate(body.get("endpoints") or ()):
-        here, addresses = f"endpoints[{index}].addresses", endpoint.get("addresses") or []
+        place, addresses = f"endpoints[{index}].addresses", endpoint.get("addresses") or []
         if not addresses:
-            yield required(here, "must contain at least 1 address")
+            yield required(place, "must contain at least 1 address")
         for position, address in enumerate(addresses):
             problems = subdomain_problems(address) if family == "FQDN" else list(_ip_problems(address))
-            yield from (invalid(f"{here}[{position}]", address, why) for why in problems)
+            yield from (invalid(f"{place}[{position}]", address, why) for why in problems)
             if not problems and family in ("IPv4", "IPv6") and (":" in address) != (family == "IPv6"):
-                yield invalid(here, address, f"must be an {family} address")
+                yield invalid(place, address, f"must be an {family} address")
     names: set[str] = set()
     for index, port in enumerate(body.get("ports") or ()):
         name = port.get("name") or ""
@@ -160,13 +160,13 @@ def _subset(subset: Object, path: str) -> Iterator[Cause]:
         yield required(path, "must specify `addresses` or `notReadyAddresses`")
     ports = subset.get("ports") or ()
     for index, port in enumerate(ports):
-        here, name = f"{path}.ports[{index}]", port.get("name") or ""
+        place, name = f"{path}.ports[{index}]", port.get("name") or ""
         if not name and len(ports) > 1:
-            yield required(f"{here}.name")
+            yield required(f"{place}.name")
         elif name:
-            yield from (invalid(f"{here}.name", name, why) for why in label_problems(name))
+            yield from (invalid(f"{place}.name", name, why) for why in label_problems(name))
         number = port.get("port") or 0
-        yield from (invalid(f"{here}.port", number, why) for why in port_problems(number))
+        yield from (invalid(f"{place}.port", number, why) for why in port_problems(number))
 
 
 _ENDPOINTS = at(
@@ -211,16 +211,16 @@ def _ingress(spec: Object, path: str) -> Iterator[Cause]:
     if spec.get("defaultBackend") is not None:
         yield from _backend(spec["defaultBackend"], "spec.defaultBackend")
     for index, rule in enumerate(rules):
-        here, host = f"spec.rules[{index}]", rule.get("host") or ""
+        place, host = f"spec.rules[{index}]", rule.get("host") or ""
         if host:
-            yield from _host(host, f"{here}.host")
+            yield from _host(host, f"{place}.host")
         http = rule.get("http")
         if http is None:
             continue
         if not http.get("paths"):
-            yield required(f"{here}.http.paths")
+            yield required(f"{place}.http.paths")
         for position, entry in enumerate(http.get("paths") or ()):
-            yield from _path(entry, f"{here}.http.paths[{position}]")
+            yield from _path(entry, f"{place}.http.paths[{position}]")
 
 
 def _host(host: str, path: str) -> Iterator[Cause]:
