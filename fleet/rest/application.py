@@ -60,12 +60,12 @@ def build(
     unit_of: UnitOf,
     past: History | None = None,
     parts: Parts | None = None,
-    held: tokens.Tokens | None = None,
+    user_tokens: tokens.Tokens | None = None,
     lines: Lines | None = None,
 ) -> ASGIApp:
     """The application; wants `fleet.user` and `fleet.authorizer` in the scope of each request."""
     hub = Hub(objects, store, registry)
-    lines, kept = lines or Lines(store), past or History()
+    lines, records = lines or Lines(store), past or History()
     app = FastAPI(
         title=TITLE,
         description=DESCRIPTION,
@@ -88,11 +88,11 @@ def build(
         faults.router(hub),
         hubstatus.router(hub, parts),
         whatif.router(hub, snapshots, unit_of, turns),
-        overtime.router(hub, kept),
-        history.router(hub, kept),
-        notifications.router(hub, kept),
+        overtime.router(hub, records),
+        history.router(hub, records),
+        notifications.router(hub, records),
         check.router(hub, snapshots, unit_of, turns),
-        tokens.router(hub, held),
+        tokens.router(hub, user_tokens),
     ):
         app.include_router(routes, prefix=PREFIX)
 

@@ -145,42 +145,42 @@ class Changes:
 
     def _seen_by(self, user: User) -> Seen:
         now = self._clock.monotonic()
-        until, seen = self._seen.get(user, (now, {}))
+        until, sight = self._seen.get(user, (now, {}))
         if until <= now:
             self._seen = {one: known for one, known in self._seen.items() if known[0] > now}
             from fleet.rest.changesseen import seen_by
 
-            seen = seen_by(self._registry, self._authorizer, user)
-            self._seen[user] = (now + SEEN_S, seen)
-        return seen
+            sight = seen_by(self._registry, self._authorizer, user)
+            self._seen[user] = (now + SEEN_S, sight)
+        return sight
 
     async def _follow(self) -> None:
         """Ends when no stream is open."""
         pending: Touched | None = None
-        sent = recorded = float("-inf")
+        sent_at = recorded = float("-inf")
         waiting = False  # for the record of a decision
         while self._readers:
             await asyncio.sleep(LOOK_S)
             self._messages.clear()
             now = self._clock.monotonic()
             try:
-                found = await self._look()
+                touched = await self._look()
             except StoreUnavailable:
                 continue  # the next look finds the same
             except Exception:
                 log.exception("changes cannot be read")
-                found = ALL
-            if found is not None:
-                pending = found if pending is None else ALL if ALL in (found, pending) else pending | found
-                if not waiting and (found is ALL or any(kind == "queues" for kind, _ in found)):
+                touched = ALL
+            if touched is not None:
+                pending = touched if pending is None else ALL if ALL in (touched, pending) else pending | touched
+                if not waiting and (touched is ALL or any(kind == "queues" for kind, _ in touched)):
                     waiting, recorded = True, now + RECORD_S
             if waiting and now >= recorded:
                 waiting, record = False, frozenset({("decisions", "")})
                 pending = record if pending is None else pending | record if pending != ALL else ALL
-            if pending is not None and now - sent >= TOGETHER_S + PER_STREAM_S * len(self._readers):
+            if pending is not None and now - sent_at >= TOGETHER_S + PER_STREAM_S * len(self._readers):
                 for reader in self._readers:
                     reader.offer(pending)
-                pending, sent = None, now
+                pending, sent_at = None, now
 
     async def _look(self) -> Touched | None:
         """What has changed since the last look."""

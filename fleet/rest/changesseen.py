@@ -24,18 +24,18 @@ def seen_by(registry: Registry, authorizer: Authorizer, user: User) -> Seen:
     request = Request({"type": "http", "headers": [], "fleet.user": user, "fleet.authorizer": authorizer})
     policies = [kind for name in ("PropagationPolicy", "OverridePolicy") if (kind := registry.kind(POLICY, name))]
     receivers = [kind for kind in (registry.kind(CONFIG, "NotificationReceiver"),) if kind]
-    seen: Seen = {
+    sight: Seen = {
         "jobs": _spaces(request, job_kinds(registry)),
         "policies": _spaces(request, policies),
         "receivers": _spaces(request, receivers),
     }
-    if seen["jobs"] != () or (allowed(request, READ_QUEUES) and allowed(request, READ_TREE)):
-        seen["queues"] = None
+    if sight["jobs"] != () or (allowed(request, READ_QUEUES) and allowed(request, READ_TREE)):
+        sight["queues"] = None
     if allowed(request, Attributes("list", CLUSTER, "clusters")):
-        seen["members"] = None
+        sight["members"] = None
     if allowed(request, Attributes("get", path=DECISIONS)):
-        seen["decisions"] = None
-    return {kind: where for kind, where in seen.items() if where != ()}
+        sight["decisions"] = None
+    return {kind: where for kind, where in sight.items() if where != ()}
 
 
 def _spaces(request: Request, kinds: list[Kind]) -> Collection[str] | None:

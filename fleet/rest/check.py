@@ -77,7 +77,7 @@ class Checks:
         written = await self._hub.objects.create(read.kind, read.namespace, read.body, options)
         key = Key(read.kind.group, read.kind.resource, read.namespace, written.body["metadata"]["name"])
         policy = best_policy(written.body, policies_for(self._hub.store, read.kind, key, written.body))
-        found: dict[str, Any] = {
+        report: dict[str, Any] = {
             "namespace": read.namespace,
             "kind": kind_word(read.kind.group, read.kind.kind),
             "name": key.name,
@@ -92,7 +92,7 @@ class Checks:
         }
         async with self._turns.turn(options.user.name):
             foreseen = await self._foreseen(written.body, read.namespace)
-        return answer({**found, **foreseen}, warnings=tuple(written.warnings))
+        return answer({**report, **foreseen}, warnings=tuple(written.warnings))
 
     async def _foreseen(self, body: Body, namespace: str) -> dict[str, Any]:
         """The decider's answer about the job; `why`: the cause where there is none."""

@@ -78,13 +78,13 @@ class JobColumns:
             if queue not in places:
                 places[queue] = self._places(queue)
             place = places[queue].get((metadata.get("namespace", ""), metadata["name"]))
-        shown = row(job, place)
-        reason = shown["reason"] or {}
+        document = row(job, place)
+        reason = document["reason"] or {}
         cells = (
-            shown["queue"],
-            shown["position"],
+            document["queue"],
+            document["position"],
             " ".join(b.clusters_of(job.binding or {})) or None,
-            shown["gpus"],
+            document["gpus"],
             reason.get("text") or reason.get("code"),
         )
         orjson.dumps(cells)  # a value that JSON cannot hold raises here, and not with the whole table

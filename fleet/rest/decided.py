@@ -90,7 +90,7 @@ def detail(row: Row, record: bytes, most: int | None, job: str, code: str) -> Js
     }
 
 
-def _certificate(certificate: Row, named: Any) -> Json:
+def _certificate(certificate: Row, identity: Any) -> Json:
     stages = [
         {
             "name": stage["name"],
@@ -103,7 +103,7 @@ def _certificate(certificate: Row, named: Any) -> Json:
         for stage in certificate.get("stages", ())
     ]
     victims = [
-        {**named(search["unit"]), "shipped": search["shipped"], "why": search.get("why", "")}
+        {**identity(search["unit"]), "shipped": search["shipped"], "why": search.get("why", "")}
         for search in certificate.get("victims", ())
     ]
     return {

@@ -90,21 +90,21 @@ def router(hub: Hub, turns: Questions) -> APIRouter:
 
 async def _page(hub: Hub, query: DecisionFilter) -> tuple[list[Row], str | None]:
     """The rows of a page, and the id after which the next one begins; None: there is none."""
-    shown: list[Row] = []
+    page: list[Row] = []
     before, looked_at = _before(query.continue_), 0
     size = 200 if query.change or query.job else query.limit + 1
     while looked_at < LOOKED_AT_MOST:
         rows = await hub.store.read_history(KIND, limit=size, before=before)
         for row in rows:
-            if len(shown) == query.limit:
-                return shown, str(before)
+            if len(page) == query.limit:
+                return page, str(before)
             before = row["id"]
             if changes(row, query.change, query.job):
-                shown.append(row)
+                page.append(row)
         looked_at += len(rows)
         if len(rows) < size:
-            return shown, None
-    return shown, str(before)
+            return page, None
+    return page, str(before)
 
 
 def _before(text: str) -> int | None:

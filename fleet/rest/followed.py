@@ -31,11 +31,11 @@ class _Followed(ABC, Generic[T]):
         store: Store,
         resource: Resource,
         part: Callable[[Stored], T | None],
-        *others: Resource,
+        *relatives: Resource,
         owner: Callable[[Key], Key] = lambda key: key,
     ) -> None:
         self._store, self._resource, self._part = store, resource, part
-        self._resources, self._owner = (resource, *others), owner
+        self._resources, self._owner = (resource, *relatives), owner
         self._parts: dict[Key, T] = {}
         self._upto, self._generation = -1, 0
         self._following = asyncio.Lock()

@@ -42,26 +42,26 @@ def router(hub: Hub) -> APIRouter:
         the members with `list` on clusters.cluster.karmada.io, and the jobs of which the user may `get` the
         subresource `pods`. Jobs are in the order of the time since which they use so little."""
         members_seen = allowed(request, Attributes("list", CLUSTER, "clusters"))
-        found = await newest.latest()
-        if found is None:
+        usage = await newest.latest()
+        if usage is None:
             return answer({"at": None, "members": [] if members_seen else None, "jobs": [], "left": 0})
         level, seen = int(query.below), _seen(hub, request)
         jobs = [
             job
-            for job in found.jobs
+            for job in usage.jobs
             if level in job.since and query.namespace in (None, job.name.partition("/")[0]) and seen(job)
         ]
         jobs.sort(key=lambda job: (job.since[level], job.name))
         members = [
             {"name": name, "silent": one.get("silent") or "", **{key: one.get(key) for key in NUMBERS}}
-            for name, one in sorted(found.members.items())
+            for name, one in sorted(usage.members.items())
         ]
         return answer(
             {
-                "at": rfc3339(found.at),
+                "at": rfc3339(usage.at),
                 "members": members if members_seen else None,
                 "jobs": [_job(job, level) for job in jobs[: query.limit]],
-                "left": max(0, len(jobs) - query.limit) + found.more_jobs,
+                "left": max(0, len(jobs) - query.limit) + usage.more_jobs,
             }
         )
 
@@ -71,7 +71,7 @@ def router(hub: Hub) -> APIRouter:
 def _seen(hub: Hub, request: Request) -> Callable[[IdleJob], bool]:
     """Whether the user may get the pods of a job, as `fleet top JOB` asks. A right on all of a namespace is asked about
     once."""
-    known: dict[tuple[str, str], bool] = {}
+    answers: dict[tuple[str, str], bool] = {}
 
     def seen(job: IdleJob) -> bool:
         group, _, kind_name = job.kind.rpartition("/")
@@ -80,9 +80,9 @@ def _seen(hub: Hub, request: Request) -> Callable[[IdleJob], bool]:
         if kind is None:
             return False
         key = (job.kind, namespace)
-        if key not in known:
-            known[key] = allowed(request, Attributes("get", kind.group, kind.resource, "pods", namespace))
-        return known[key] or allowed(request, Attributes("get", kind.group, kind.resource, "pods", namespace, name))
+        if key not in answers:
+            answers[key] = allowed(request, Attributes("get", kind.group, kind.resource, "pods", namespace))
+        return answers[key] or allowed(request, Attributes("get", kind.group, kind.resource, "pods", namespace, name))
 
     return seen
 

@@ -136,7 +136,7 @@ class Past:
         after = decoded(query.continue_) if query.continue_ else None
 
         async def read() -> tuple[Any, Mark | None, datetime | None]:
-            found, mark = await reports_lives.jobs(
+            jobs, mark = await reports_lives.jobs(
                 reader,
                 chosen,
                 states=[str(state) for state in query.state],
@@ -147,7 +147,7 @@ class Past:
                 after=after,
                 now=self._now(),
             )
-            return found, mark, await reader.since()
+            return jobs, mark, await reader.since()
 
         with told():
             items, mark, since = await self._recent.of(asked(request, chosen), read)
@@ -246,14 +246,14 @@ class Past:
         """The namespaces of each kind whose jobs the user may list; None: the whole history."""
         if allowed(request, Attributes("get", path=path)):
             return None
-        seen: dict[str, frozenset[str] | None] = {}
+        sight: dict[str, frozenset[str] | None] = {}
         for kind in job_kinds(self._hub.registry):
             there = spaces(request, "list", kind)
             mine = None if there == [None] else frozenset(space for space in there if space is not None)
-            seen[kind_word(kind.group, kind.kind)] = mine
-        if all(there is None for there in seen.values()):
+            sight[kind_word(kind.group, kind.kind)] = mine
+        if all(there is None for there in sight.values()):
             return None
-        return {kind: there for kind, there in seen.items() if there is None or there}
+        return {kind: there for kind, there in sight.items() if there is None or there}
 
     def _spelled(self, name: str) -> str:
         """The kind as the history spells it. Of a kind that is served no more the name is taken as it is."""

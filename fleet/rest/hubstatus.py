@@ -130,17 +130,17 @@ def _leader(lease: Body | None) -> dict[str, Any] | None:
     }
 
 
-def _members(hub: Hub, told: Mapping[str, Any]) -> list[dict[str, Any]]:
+def _members(hub: Hub, reports: Mapping[str, Any]) -> list[dict[str, Any]]:
     """The state in their Cluster objects, and since when the leader has not heard of them."""
     members = []
     for stored in hub.store.scan(CLUSTER, "clusters"):
-        shown: dict[str, Any] = spared(cluster, stored.body, {}, otherwise={})
-        silent = mapping(told.get(stored.key.name)).get("silent_s")
+        state: dict[str, Any] = spared(cluster, stored.body, {}, otherwise={})
+        silent = mapping(reports.get(stored.key.name)).get("silent_s")
         members.append(
             {
                 "name": stored.key.name,
-                "ready": bool(shown.get("ready")),
-                "message": str(shown.get("message", "its Cluster cannot be read")),
+                "ready": bool(state.get("ready")),
+                "message": str(state.get("message", "its Cluster cannot be read")),
                 "silent_s": silent if isinstance(silent, int) else None,
             }
         )

@@ -40,7 +40,7 @@ log = structlog.get_logger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class JobEvent:
-    """How a job stands after a change. `job` None: it is gone. `shown`: the same as JSON; `unit`: key and uid of its
+    """How a job stands after a change. `job` None: it is gone. `document`: the same as JSON; `unit`: key and uid of its
     unit."""
 
     revision: int
@@ -48,7 +48,7 @@ class JobEvent:
     key: Key
     uid: str
     job: Stands | None = None
-    shown: bytes = b""
+    document: bytes = b""
     position: int | None = None
 
     @property
@@ -135,7 +135,7 @@ class JobEvents:
         events, _ = await self._store.events([*self._kinds, BINDINGS, UNITS], since=revision, limit=EVENTS_MAX)
         if len(events) == EVENTS_MAX:
             raise Expired("too much has changed")
-        gone = [
+        deletions = [
             JobEvent(event.revision, kind, event.stored.key, event.stored.uid)
             for event in events
             if event.type is EventType.DELETED and (kind := self._kinds.get(event.stored.key[:2])) is not None
@@ -143,7 +143,7 @@ class JobEvents:
         line = await self.lines.at(self.at)
         changed = dict.fromkeys(found for event in events if (found := self._job_of(event.stored)) is not None)
         told = (self.told(self._kinds[key[:2]], key, line) for key in changed)
-        return [*gone, *(event for event in told if event is not None)]
+        return [*deletions, *(event for event in told if event is not None)]
 
     def told(self, kind: Kind, key: Key, line: Line) -> JobEvent | None:
         """How a job stands; None for one that is not there."""

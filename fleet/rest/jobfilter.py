@@ -107,13 +107,13 @@ class JobWatch(JobFilter):
 def watch_of(query: str) -> JobWatch:
     """The parameters of a request. StatusError 422 names those that are wrong."""
     try:
-        given = parse_qs(query, keep_blank_values=True, max_num_fields=PARAMETERS_MAX)
+        parameters = parse_qs(query, keep_blank_values=True, max_num_fields=PARAMETERS_MAX)
     except ValueError:
         raise bad_request(f"more than {PARAMETERS_MAX} query parameters") from None
     several = {name for name, one in JobWatch.model_fields.items() if get_origin(one.annotation) is list}
     try:
         return JobWatch.model_validate(
-            {name: values if name in several else values[-1] for name, values in given.items()}
+            {name: values if name in several else values[-1] for name, values in parameters.items()}
         )
     except ValidationError as error:
         raise malformed(error.errors()) from None

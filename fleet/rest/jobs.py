@@ -170,13 +170,13 @@ class Jobs:
                 before -= 1
                 continue
             try:
-                shown = encoded(self._row)(kind, stored, paths, line, query)
+                fragment = encoded(self._row)(kind, stored, paths, line, query)
             except Exception:  # it costs itself its row, and the others nothing
-                shown = encoded(unreadable)(kind, stored.key)
-            if shown is not None and before:
+                fragment = encoded(unreadable)(kind, stored.key)
+            if fragment is not None and before:
                 before -= 1
-            elif shown is not None:
-                items.append(shown)
+            elif fragment is not None:
+                items.append(fragment)
                 last = place
                 if len(items) == query.limit:
                     break
@@ -270,14 +270,14 @@ class Jobs:
         """None is stored before all have passed every check; a later refusal takes the place of its job."""
         tried = [await self._tried(request, number, one, options) for number, one in enumerate(manifests)]
         items, warnings = [], [text for _, texts in tried for text in texts]
-        for number, (manifest, (shown, _)) in enumerate(zip(manifests, tried, strict=True)):
+        for number, (manifest, (job, _)) in enumerate(zip(manifests, tried, strict=True)):
             refusal = None
             if not options.dry_run:
                 try:
-                    shown, _ = await self._submit_one(request, manifest, options)
+                    job, _ = await self._submit_one(request, manifest, options)
                 except StatusError as error:
                     refusal = refusal_of(f"items[{number}]", error).status()
-            items.append({"job": None if refusal else shown, "refusal": refusal})
+            items.append({"job": None if refusal else job, "refusal": refusal})
         status = 207 if any(item["refusal"] for item in items) else 201
         return answer({"items": items}, status, warnings=tuple(dict.fromkeys(warnings)))
 
@@ -348,18 +348,22 @@ def decode_continue(text: str) -> Place:
     raise wrong("continue", "is not what a page said")
 
 
-def _behind(told: dict[str, Any], obstacle: after.Obstacle | None) -> dict[str, Any]:
+def _behind(explanation: dict[str, Any], obstacle: after.Obstacle | None) -> dict[str, Any]:
     """The explanation of a job that starts after others: nothing but these jobs would start it, and nothing tells when
     they are over."""
-    if obstacle is None or told["reason"] is None or not obstacle.told(told["reason"]["numbers"].get("why")):
-        return told
+    if (
+        obstacle is None
+        or explanation["reason"] is None
+        or not obstacle.told(explanation["reason"]["numbers"].get("why"))
+    ):
+        return explanation
     reason = obstacle.reason
     why = "a job that it starts after will not succeed" if obstacle.never else "it starts after other jobs"
     none = {"outcome": "NeverStarts" if obstacle.never else "NotEstimated", "p10": None, "p50": None, "p90": None}
     return {
-        **told,
+        **explanation,
         "reason": {"code": reason.code.value, "text": reason.text, "numbers": dict(reason.numbers)},
-        "estimate": {**told["estimate"], **none, "samples": 0, "why": why},
+        "estimate": {**explanation["estimate"], **none, "samples": 0, "why": why},
         "changes": [],
         "without": [],
     }

@@ -132,7 +132,7 @@ class _Stream:
             await self._flush(send)
 
     async def _go_on(self, reader: Reader, at: dict[Key, int], send: Send) -> None:
-        shown, clock = self._events.at, asyncio.get_running_loop().time
+        revision, clock = self._events.at, asyncio.get_running_loop().time
         places, rights, bookmark = clock() + PLACES_S, clock() + RIGHTS_S, clock() + BOOKMARK_S
         while True:
             with suppress(TimeoutError):
@@ -145,10 +145,10 @@ class _Stream:
                 rights = clock() + RIGHTS_S
             if reader.lost:
                 raise expired("the watch has fallen behind")
-            told = bool(reader.waiting)
+            has_news = bool(reader.waiting)
             while reader.waiting:
                 event = reader.waiting.popleft()
-                if event.revision > shown:
+                if event.revision > revision:
                     at.clear()
                 if event.revision > at.get(event.key, -1):
                     self._tell(event)
@@ -157,7 +157,7 @@ class _Stream:
             if clock() >= places:
                 await self._tell_places()
                 places = clock() + PLACES_S
-            if told or clock() >= bookmark:
+            if has_news or clock() >= bookmark:
                 self._bookmark(upto)
                 bookmark = clock() + BOOKMARK_S
             await self._flush(send)
@@ -172,7 +172,7 @@ class _Stream:
             return
         if event.position is not None:
             self._queued[event.key] = _Queued(event.position, event.kind, event.uid, *event.unit)
-        self._line({"type": "JOB", "uid": event.uid, "job": orjson.Fragment(event.shown)})
+        self._line({"type": "JOB", "uid": event.uid, "job": orjson.Fragment(event.document)})
 
     def _may(self, event: JobEvent) -> bool:
         _, namespaces = self._places.get(event.kind.group_resource, (None, ()))

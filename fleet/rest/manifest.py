@@ -47,13 +47,13 @@ async def read_manifests(
     items = body.get("items")
     if not isinstance(items, list) or not 0 < len(items) <= DOCUMENTS_MAX:
         raise wrong("items", f"must be a list of 1 to {DOCUMENTS_MAX} objects")
-    found: list[Manifest] = []
+    manifests: list[Manifest] = []
     for number, item in enumerate(items):
         with inside(f"items[{number}]"):
             if not isinstance(item, dict):
                 raise wrong("kind", "must be an object with apiVersion, kind, metadata and spec")
-            found.append(manifest_of(item, registry, namespace, () if number else warnings))
-    return found
+            manifests.append(manifest_of(item, registry, namespace, () if number else warnings))
+    return manifests
 
 
 @contextmanager
@@ -100,14 +100,14 @@ def manifest_of(body: Body, registry: Registry, namespace: str | None, warnings:
     if served is None or served.kind.group_resource != kind.group_resource:
         text = f'Unsupported value: "{api_version[:100]}": supported values: "{kind.api_version}"'
         raise wrong("apiVersion", text, "FieldValueNotSupported")
-    given = metadata.get("namespace")
-    if given is not None and not isinstance(given, str):
+    own_namespace = metadata.get("namespace")
+    if own_namespace is not None and not isinstance(own_namespace, str):
         raise wrong("metadata.namespace", "Invalid value: must be text", "FieldValueTypeInvalid")
-    if given and namespace and given != namespace:
-        raise wrong("metadata.namespace", f'Invalid value: "{given[:63]}": the request says "{namespace}"')
+    if own_namespace and namespace and own_namespace != namespace:
+        raise wrong("metadata.namespace", f'Invalid value: "{own_namespace[:63]}": the request says "{namespace}"')
     return Manifest(
         kind,
-        given or namespace or DEFAULT_NAMESPACE,
+        own_namespace or namespace or DEFAULT_NAMESPACE,
         served.inward(body),
         warnings,
     )

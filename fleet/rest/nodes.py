@@ -75,17 +75,17 @@ def router(hub: Hub) -> APIRouter:
         members, units = content["members"], content["units"]
         asked = members if query.member is None else {query.member: members.get(query.member, [])}
         rows = [(member, row) for member, nodes_of in asked.items() for row in nodes_of]
-        left = len(rows) - query.limit + (content["left"] if query.member is None else 0)
-        shown = rows[: query.limit]
+        rest = len(rows) - query.limit + (content["left"] if query.member is None else 0)
+        page = rows[: query.limit]
         seen = jobs_seen(hub, request)
         jobs = {
             key: _job(kind, name, leaf)
-            for key in {key for _, row in shown for key in row[HELD]} & units.keys()
+            for key in {key for _, row in page for key in row[HELD]} & units.keys()
             for kind, name, leaf in [units[key]]
             if seen(Unit(key, name, (), needs_kind=kind))
         }
-        items = [_node(member, row, jobs) for member, row in shown]
-        return answer({"at": rfc3339(now), "items": items, "left": max(0, left)})
+        items = [_node(member, row, jobs) for member, row in page]
+        return answer({"at": rfc3339(now), "items": items, "left": max(0, rest)})
 
     return routes
 

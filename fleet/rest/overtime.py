@@ -68,16 +68,16 @@ def router(hub: Hub, history: History) -> APIRouter:
             return await over_time(reader, query.by, Period(start, end, now()), query.points)
 
         with told():
-            found = await series.of(request.url.query, read)
-        capacity = found.capacity if allowed(request, READ_MEMBERS) else None
+            report = await series.of(request.url.query, read)
+        capacity = report.capacity if allowed(request, READ_MEMBERS) else None
         return answer(
             {
                 "by": query.by,
                 "from": _time(start),
                 "to": _time(end),
-                "stepS": found.step_s,
-                "at": [_time(at) for at in found.steps],
-                "series": [asdict(one) for one in found.series],
+                "stepS": report.step_s,
+                "at": [_time(at) for at in report.steps],
+                "series": [asdict(one) for one in report.series],
                 "capacity": capacity,
             }
         )

@@ -28,7 +28,7 @@ OVER_MOST = 5_000  # the newest that are over
 
 async def pasts(store: Store, snapshot: Snapshot, paths: dict[str, str], now: float) -> list[Past]:
     """Of all present and all finished jobs. `paths`: full path of a leaf by the name of its Queue."""
-    found = [Past(unit, unit.enqueued_at, unit.placed_at) for unit in snapshot.units.values()]
+    jobs = [Past(unit, unit.enqueued_at, unit.placed_at) for unit in snapshot.units.values()]
     over: list[Past] = []
     async for stored in unhurried(store.scan(WORK, "resourcebindings")):
         if stored.uid not in snapshot.units:
@@ -36,7 +36,7 @@ async def pasts(store: Store, snapshot: Snapshot, paths: dict[str, str], now: fl
             if past is not None and past.submitted <= now:
                 over.append(past)
     over.sort(key=lambda past: past.ended or 0.0)
-    return found + over[-OVER_MOST:]
+    return jobs + over[-OVER_MOST:]
 
 
 def _over(store: Store, stored: Stored, paths: dict[str, str]) -> Past | None:

@@ -103,13 +103,13 @@ class Question:
         """The id of a unit that is named by it, or by the namespace and name of its job."""
         units = self.latest.snapshot.units
         named = [units[text]] if text in units else [unit for unit in units.values() if unit.name == text]
-        found = [unit for unit in named if self.whole or self._seen(unit)]
-        if len(found) > 1:
-            ids = ", ".join(sorted(unit.id for unit in found)[:5])
-            raise wrong(where, f"{text[:300]} names {len(found)} jobs; give one of their ids: {ids}")
-        if not found and not self.whole:
+        matches = [unit for unit in named if self.whole or self._seen(unit)]
+        if len(matches) > 1:
+            ids = ", ".join(sorted(unit.id for unit in matches)[:5])
+            raise wrong(where, f"{text[:300]} names {len(matches)} jobs; give one of their ids: {ids}")
+        if not matches and not self.whole:
             raise wrong(where, f"no job {text[:300]} waits or runs that you may see")
-        return found[0].id if found else text
+        return matches[0].id if matches else text
 
     async def _submitted(self, manifest: object, where: str) -> Unit:
         """All checks of the hub, as the asker; nothing is stored."""
@@ -127,15 +127,15 @@ class Question:
         self.submitted.add(unit.id)
         return unit
 
-    def answer(self, found: Comparison) -> dict[str, Any]:
+    def answer(self, comparison: Comparison) -> dict[str, Any]:
         """As the asker may know it."""
         if self.whole:
-            return {**encode_comparison(found, self.latest.now, named_kind), "others": []}
-        mine = [row for row in found.rows if row.unit.id in self.submitted or self._seen(row.unit)]
+            return {**encode_comparison(comparison, self.latest.now, named_kind), "others": []}
+        mine = [row for row in comparison.rows if row.unit.id in self.submitted or self._seen(row.unit)]
         ids = {row.unit.id for row in mine}
-        others = [row for row in found.rows if row.unit.id not in ids]
-        bound = tuple(_bound(bound) for bound in found.bound if bound.unit.id in ids)
-        told = replace(found, rows=tuple(_told(row) for row in mine), bound=bound)
+        others = [row for row in comparison.rows if row.unit.id not in ids]
+        bound = tuple(_bound(bound) for bound in comparison.bound if bound.unit.id in ids)
+        told = replace(comparison, rows=tuple(_told(row) for row in mine), bound=bound)
         return {**encode_comparison(told, self.latest.now, named_kind), "others": _counted(others)}
 
 

@@ -95,23 +95,23 @@ async def _nodes(
     for queue, waiting in line.waiting.items():
         for path in tree.ancestors(paths.get(queue, "")):
             uses[path].waiting += len(waiting)
-    found = []
-    seen = nodes_seen(hub, request, tree, names)
-    at_home = None if seen is None else homes(hub, request)
+    documents = []
+    sight = nodes_seen(hub, request, tree, names)
+    at_home = None if sight is None else homes(hub, request)
     sums = {path: use.used for path, use in uses.items()}
     lenders = Lenders(tree, sums)
-    for path in seen_of([*_parents_first(tree)], seen):
+    for path in seen_of([*_parents_first(tree)], sight):
         node, use = tree.nodes[path], uses[path]
         used = {name: use.used.get(name, 0) for name in (*node.max, *node.min)} | use.used
         if MAX_JOBS in used:
             used[MAX_JOBS] = use.running
         over = borrowed(tree, path, sums)
-        found.append(
+        documents.append(
             {
                 "path": path,
                 "name": names.get(path),
                 "parent": node.parent,
-                "children": seen_of(node.children, seen),
+                "children": seen_of(node.children, sight),
                 "namespaces": seen_of(node.namespaces, at_home),
                 "policy": node.policy,
                 "min": quantities(node.min),
@@ -119,22 +119,22 @@ async def _nodes(
                 "used": quantities(used),
                 "fairShare": quantities(shares.get(path, {})),
                 "borrowed": quantities(over),
-                "lenders": _lenders(lenders, path, over, seen),
+                "lenders": _lenders(lenders, path, over, sight),
                 "waiting": use.waiting,
                 "running": use.running,
                 "heads": _heads(hub, line.waiting.get(names.get(path, ""), ()), path, request),
             }
         )
-    return found
+    return documents
 
 
-def _lenders(lenders: Lenders, path: str, over: dict[str, int], seen: Collection[str] | None) -> list[dict[str, str]]:
+def _lenders(lenders: Lenders, path: str, over: dict[str, int], sight: Collection[str] | None) -> list[dict[str, str]]:
     """Those that the user may see."""
     return [
         {"queue": lender, "resource": name, "amount": quantities({name: part})[name]}
         for name in sorted(over)
         for lender, part in lenders.of(path, name, over[name])
-        if seen is None or lender in seen
+        if sight is None or lender in sight
     ]
 
 

@@ -59,7 +59,7 @@ def nodes_seen(hub: Hub, request: Request, tree: QuotaTree, names: dict[str, str
 
 def jobs_seen(hub: Hub, request: Request) -> Callable[[Unit], bool]:
     """Whether the user may get a unit's job. Rights on a whole namespace are asked about once."""
-    known: dict[tuple[str, str], bool] = {}
+    answers: dict[tuple[str, str], bool] = {}
 
     def seen(unit: Unit) -> bool:
         group, _, kind_name = unit.needs_kind.rpartition("/")
@@ -68,9 +68,9 @@ def jobs_seen(hub: Hub, request: Request) -> Callable[[Unit], bool]:
         if kind is None:
             return False
         key = (unit.needs_kind, namespace)
-        if key not in known:
-            known[key] = bool(spaces(request, "get", kind, namespace))
-        return known[key] or bool(spaces(request, "get", kind, namespace, name))
+        if key not in answers:
+            answers[key] = bool(spaces(request, "get", kind, namespace))
+        return answers[key] or bool(spaces(request, "get", kind, namespace, name))
 
     return seen
 

@@ -173,18 +173,18 @@ def reason_of(job: Stands, state: State) -> dict[str, Any] | None:
         return _reason(NO_POLICY, taken if job.selected_by else f"no policy takes it: {job.untaken}")
     if job.binding is None or state is State.DELETING:
         return None
-    said, reason = message_of(job.unit), unit_reason(job.unit)
-    left = _left(job.binding, job.unit)
+    message, reason = message_of(job.unit), unit_reason(job.unit)
+    remains = _left(job.binding, job.unit)
     if state is State.SUCCEEDED:
-        return _reason(PODS_REMAIN, left) if left else None
+        return _reason(PODS_REMAIN, remains) if remains else None
     if state is State.FAILED:
         told = condition(job.binding, b.FINISHED) or {}
-        why = said or text(told.get("message")) or _in_member(job).message or "it has failed"
-        return _reason("JobFailed", f"{why.rstrip('.')}; {left}" if left else why)
+        why = message or text(told.get("message")) or _in_member(job).message or "it has failed"
+        return _reason("JobFailed", f"{why.rstrip('.')}; {remains}" if remains else why)
     for task in b.tasks_of(job.binding):
         return _reason(text(task.get("reason")) or "Evicted", text(task.get("message")))
     if reason.get("code"):
-        return _reason(str(reason["code"]), said, reason.get("numbers"))
+        return _reason(str(reason["code"]), message, reason.get("numbers"))
     if b.member_of(job.binding) is not None:
         troubles = (_unless_true(job.binding, type_) for type_ in (b.REACHABLE, RESIZED, FULLY_APPLIED))
         return next((trouble for trouble in troubles if trouble is not None), None)
@@ -204,7 +204,7 @@ def row(job: Stands, position: int | None) -> dict[str, Any]:
     metadata, binding = job.body["metadata"], job.binding
     state = state_of(job)
     member = b.member_of(binding)
-    theirs = _member_status(binding)
+    member_status = _member_status(binding)
     components = _components(job)
     place = position if state is State.QUEUED else None
     return {
@@ -225,8 +225,8 @@ def row(job: Stands, position: int | None) -> dict[str, Any]:
         "created": metadata.get("creationTimestamp"),
         "enqueued": (b.enqueued(binding) or None) if binding is not None and job.unit is not None else None,
         "placed": (b.placed_at(binding) or None) if binding is not None and member is not None else None,
-        "started": theirs.get("startTime"),
-        "finished": theirs.get("completionTime"),
+        "started": member_status.get("startTime"),
+        "finished": member_status.get("completionTime"),
     }
 
 
@@ -303,13 +303,13 @@ def _told(job: Stands) -> Sequence[Mapping[str, Any]]:
 
 def _checks(unit: Body | None) -> list[dict[str, Any]]:
     """The admission checks of a unit that is Reserved, as they were answered."""
-    asked = rows(b.status_of(unit).get(CHECKS)) if phase_of(unit) == RESERVED else []
+    checks = rows(b.status_of(unit).get(CHECKS)) if phase_of(unit) == RESERVED else []
     return [
         {
             **{field: text(entry.get(field)) for field in ("name", "state", "message")},
             "since": text(entry.get("lastTransitionTime")) or None,
         }
-        for entry in asked
+        for entry in checks
     ]
 
 

@@ -20,14 +20,14 @@ def job_kind(registry: Registry, name: str, field: str) -> Kind:
     """By kind, plural or singular, with or without its group, in any case. Of several kinds of that name the one that
     the name alone means: `Job` is of batch. StatusError 422 names `field`."""
     wanted, _, group = name.lower().partition(".")
-    found = [
+    kinds = [
         kind
         for kind in job_kinds(registry)
         if wanted in (kind.kind.lower(), kind.resource, kind.singular) and group in ("", kind.group)
     ]
-    if not found:
+    if not kinds:
         raise wrong(field, unsupported(registry, name), "FieldValueNotSupported")
-    return min(found, key=lambda kind: kind_word(kind.group, kind.kind) != kind.kind)
+    return min(kinds, key=lambda kind: kind_word(kind.group, kind.kind) != kind.kind)
 
 
 def unsupported(registry: Registry, value: str) -> str:

@@ -106,14 +106,14 @@ def router(hub: Hub, tokens: Tokens | None) -> APIRouter:
                     raise wrong(at, "a name is printable text without commas, quotes and spaces around it")
         for attributes in rights(body.user, body.groups):
             need(request, attributes)
-        held = _of(tokens)
+        user_tokens = _of(tokens)
         now = hub.objects.clock.now()
-        if len(await _done(held.listed())) >= TOKENS_MAX:
+        if len(await _done(user_tokens.listed())) >= TOKENS_MAX:
             raise StatusError(
                 403, "Forbidden", f"the hub has {TOKENS_MAX:,} tokens already: revoke those that are over"
             )
         expires = now + body.ttlSeconds if body.ttlSeconds is not None else inf
-        made, secret = await held.add(body.user, tuple(body.groups), expires)
+        made, secret = await user_tokens.add(body.user, tuple(body.groups), expires)
         return answer({**_shown(made, now), "token": secret}, 201, headers={"cache-control": "no-store"})
 
     @routes.delete("/tokens/{id}", response_model=Token, summary="End a token")
@@ -124,14 +124,14 @@ def router(hub: Hub, tokens: Tokens | None) -> APIRouter:
         console within ten more. Needs `delete` on the path /fleet/v1/tokens/ID."""
         need(request, Attributes("delete", path=f"{PATH}/{id}"))
         try:
-            gone = await _done(_of(tokens).end(id))
+            token = await _done(_of(tokens).end(id))
         except AdministratorsToken:
             raise StatusError(
                 409, "Conflict", f"{id} is the administrator's own token: change it in the data directory of the hub"
             ) from None
-        if gone is None:
+        if token is None:
             raise StatusError(404, "NotFound", f'no token has the id "{id}"')
-        return answer(_shown(gone, hub.objects.clock.now()))
+        return answer(_shown(token, hub.objects.clock.now()))
 
     return routes
 
