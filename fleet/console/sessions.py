@@ -193,13 +193,13 @@ class Sessions:
     async def _make_room(self, user: str, now: float) -> None:
         """Take away sessions that are over, and the oldest of a user who has too many. StatusError 429."""
         objects = self._store.scan(_GROUP, _RESOURCE)
-        gone = [stored.key for stored in objects if _over(stored.body, now)][:SWEPT_MAX]
+        keys = [stored.key for stored in objects if _over(stored.body, now)][:SWEPT_MAX]
         own = [one for one in objects if one.body.get("user") == user and not _over(one.body, now)]
         if len(own) >= OF_USER_MAX:
             own.sort(key=lambda stored: float(stored.body["expires"]))
-            gone += [stored.key for stored in own[: len(own) + 1 - OF_USER_MAX]]
-        await self._drop(gone)
-        if len(objects) - len(gone) >= OBJECTS_MAX:
+            keys += [stored.key for stored in own[: len(own) + 1 - OF_USER_MAX]]
+        await self._drop(keys)
+        if len(objects) - len(keys) >= OBJECTS_MAX:
             raise StatusError(429, "TooManyRequests", "the hub has too many sessions", retry_after_s=60)
 
     async def _drop(self, keys: list[Key]) -> None:

@@ -149,16 +149,16 @@ def switch_of(request: Request, subresource: str) -> Switch:
     key = b64encode(os.urandom(16)).decode()
     if is_websocket(request):
         handshake(request)
-        named, known = offers(request), WEBSOCKET[subresource]
+        proposals, protocols = offers(request), WEBSOCKET[subresource]
         websocket = True
     else:
         wants = {word.strip().lower() for word in request.header(b"connection").split(",")}
         if request.header(b"upgrade").lower() != SPDY.lower() or "upgrade" not in wants:
             raise StatusError(400, "BadRequest", "Upgrade request required")
         need_take_over(request)
-        named = [part.strip() for part in request.header(_SPDY_HEADER).split(",") if part.strip()]
-        websocket, known = False, SPDY_PROTOCOLS[subresource]
-    offered = tuple(dict.fromkeys(name for name in named if name in known))
-    if named and not offered:
-        raise StatusError(403, "Forbidden", f"none of the protocols is known: {', '.join(named)[:200]}")
+        proposals = [part.strip() for part in request.header(_SPDY_HEADER).split(",") if part.strip()]
+        websocket, protocols = False, SPDY_PROTOCOLS[subresource]
+    offered = tuple(dict.fromkeys(name for name in proposals if name in protocols))
+    if proposals and not offered:
+        raise StatusError(403, "Forbidden", f"none of the protocols is known: {', '.join(proposals)[:200]}")
     return Switch(websocket, offered, key)

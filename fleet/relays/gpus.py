@@ -33,41 +33,41 @@ class Gpus:
         self._store, self._clients, self._clock, self._outgoing = store, clients, clock, outgoing
         self._kept: dict[_Asked, tuple[float, asyncio.Task[Told]]] = {}
 
-    async def of(self, found: Sequence[Found]) -> tuple[dict[tuple[str, str], Sum], dict[str, str]]:
+    async def of(self, all_pods: Sequence[Found]) -> tuple[dict[tuple[str, str], Sum], dict[str, str]]:
         """The sum over the GPUs of each pod, by member and name; and for each member that does not tell, why. A member
         whose Cluster names no source is in neither."""
-        asked: dict[str, asyncio.Task[Told]] = {}
-        for member in sorted({one.member for one in found}):
+        tasks: dict[str, asyncio.Task[Told]] = {}
+        for member in sorted({one.member for one in all_pods}):
             cluster = self._store.peek(Key(CLUSTER, "clusters", "", member))
             source = source_of(cluster.body) if cluster is not None else None
             if source is not None:
-                pods = [one for one in found if one.member == member]
+                pods = [one for one in all_pods if one.member == member]
                 nodes = frozenset(text(mapping(one.body.get("spec")).get("nodeName")) for one in pods) - {""}
-                asked[member] = self._task((member, source, pods[0].namespace, nodes))
+                tasks[member] = self._task((member, source, pods[0].namespace, nodes))
         sums: dict[tuple[str, str], Sum] = {}
         silent: dict[str, str] = {}
-        for member, task in asked.items():
+        for member, task in tasks.items():
             told = await asyncio.shield(task)
             if told.silent:
                 silent[member] = told.silent
-            for one in found:
+            for one in all_pods:
                 its = [f for f in told.figures if (f.namespace, f.pod) == (one.namespace, one.name)]
                 if one.member == member and its:
                     sums[member, one.name] = summed(its)
         return sums, silent
 
-    def _task(self, asked: _Asked) -> asyncio.Task[Told]:
+    def _task(self, question: _Asked) -> asyncio.Task[Told]:
         now = self._clock.monotonic()
-        kept = self._kept.get(asked)
+        kept = self._kept.get(question)
         if kept is not None and now - kept[0] < KEPT_S:
             return kept[1]
-        member, source, namespace, nodes = asked
+        member, source, namespace, nodes = question
         asker = _Asker(member, self._store, self._clients, self._outgoing)
         task = asyncio.create_task(ask(source, asker, nodes, namespace), name=f"gpus:{member}")
-        self._kept.pop(asked, None)
+        self._kept.pop(question, None)
         while len(self._kept) >= KEPT_MOST:
             del self._kept[next(iter(self._kept))]
-        self._kept[asked] = (now, task)
+        self._kept[question] = (now, task)
         return task
 
     async def aclose(self) -> None:

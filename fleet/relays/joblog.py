@@ -54,7 +54,7 @@ class _Placed:
 class Ranked:
     """A pod of a job. `rank`: its number in the job, as if all pods were there: masters before workers."""
 
-    found: Found
+    hub_pod: Found
     role: str
     rank: int
 
@@ -87,8 +87,8 @@ class JobPods:
                     of_role.setdefault(_role(placed.kind, one.body), []).append(one)
         return _ranked(of_role, placed.binding.body)
 
-    async def _placed(self, route: Route, wanted: str) -> _Placed:
-        """`wanted`: the only member to look into, or "". StatusError 404, 400."""
+    async def _placed(self, route: Route, cluster: str) -> _Placed:
+        """`cluster`: the only member to look into, or "". StatusError 404, 400."""
         served = find(self._registry, route.group, route.version, route.resource)
         if served is None or interpreter_for(served.kind) is None:
             raise StatusError(404, "NotFound", "the server could not find the requested resource")
@@ -100,11 +100,11 @@ class JobPods:
         members = list(dict.fromkeys(places_of(binding.body))) if binding is not None else []
         if binding is None or not members:
             raise bad_request(f'{kind.kind} "{route.name}" is in no member: it has no pods yet, or none any more')
-        if wanted and wanted not in members:
+        if cluster and cluster not in members:
             raise bad_request(
-                f'{kind.kind} "{route.name}" is not in cluster {wanted[:63]}, but in {", ".join(members)}'
+                f'{kind.kind} "{route.name}" is not in cluster {cluster[:63]}, but in {", ".join(members)}'
             )
-        return _Placed(kind, job.body, binding, [wanted] if wanted else members)
+        return _Placed(kind, job.body, binding, [cluster] if cluster else members)
 
     async def _chosen(self, placed: _Placed, member: str, query: Mapping[str, str]) -> str:
         """The name of the pod by role and index; "" while the job has no pods there. StatusError 400."""
@@ -129,17 +129,17 @@ class JobPods:
         selector = f"{LABEL_HUB}={self._hub_id},{LABEL_BINDING}={placed.binding.uid}"
         if isinstance(interpreter, DeclaredKind) and interpreter.pods_unmarked:
             selector = f"{interpreter.pod_labels.name}={job['metadata']['name']}"
-        found: list[Body] = []
+        pods: list[Body] = []
         query = {"limit": str(PAGE_WHOLE if whole else PAGE), "labelSelector": selector}
         for _ in range(PAGES_MAX):
             target = f"{pods_path(job['metadata']['namespace'])}?{urlencode(query)}"
             page = await self._pods.clients.read(member, target, _WHOLE if whole else _META) or {}
-            found += rows(page.get("items"))
+            pods += rows(page.get("items"))
             more = text(mapping(page.get("metadata")).get("continue"))
             if not more:
                 break
             query["continue"] = more
-        return found
+        return pods
 
     def _roles(self, kind: Kind, job: Body) -> list[str]:
         """In the order of the kind: a master before its workers."""

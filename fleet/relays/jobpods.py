@@ -27,19 +27,19 @@ def shown(pods: Sequence[Ranked], used: Mapping[tuple[str, str], Body]) -> list[
     """A record for each pod. `used`: by member and name."""
     return [
         {
-            "name": one.name,
-            "uid": text(one.body["metadata"].get("uid")),
-            "member": one.member,
+            "name": hub_pod.name,
+            "uid": text(hub_pod.body["metadata"].get("uid")),
+            "member": hub_pod.member,
             "role": pod.role,
             "rank": pod.rank,
-            "phase": one_line(mapping(one.body.get("status")).get("phase")) or "Pending",
-            "node": one_line(mapping(one.body.get("spec")).get("nodeName")),
-            "containers": [text(c.get("name")) for c in rows(mapping(one.body.get("spec")).get("containers"))],
-            "requests": _sum(one.body),
-            "usage": used.get((one.member, one.name)),
+            "phase": one_line(mapping(hub_pod.body.get("status")).get("phase")) or "Pending",
+            "node": one_line(mapping(hub_pod.body.get("spec")).get("nodeName")),
+            "containers": [text(c.get("name")) for c in rows(mapping(hub_pod.body.get("spec")).get("containers"))],
+            "requests": _sum(hub_pod.body),
+            "usage": used.get((hub_pod.member, hub_pod.name)),
         }
         for pod in pods
-        for one in (pod.found,)
+        for hub_pod in (pod.hub_pod,)
     ]
 
 

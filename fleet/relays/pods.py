@@ -68,20 +68,20 @@ class Pods:
         the name, 503 where the member that should have it does not answer."""
         pod, _, member = name.rpartition(".")
         if pod and self._store.peek(Key(CLUSTER, "clusters", "", member)) is not None:
-            found = await self._ask([member], namespace, pod, sure=True)
-            if found:
-                return found[0]
+            pods = await self._ask([member], namespace, pod, sure=True)
+            if pods:
+                return pods[0]
         likely = self._likely(namespace, name)
-        found = await self._ask(likely, namespace, name, sure=True)
-        if not found:
+        pods = await self._ask(likely, namespace, name, sure=True)
+        if not pods:
             others = [place for place in self._places(namespace) if place not in likely]
-            found = await self._ask(others, namespace, name, sure=False)
-        if not found:
+            pods = await self._ask(others, namespace, name, sure=False)
+        if not pods:
             raise not_found("", "pods", name)
-        if len(found) > 1:
-            names = ", ".join(f"{name}.{one.member}" for one in found)
+        if len(pods) > 1:
+            names = ", ".join(f"{name}.{one.member}" for one in pods)
             raise StatusError(409, "Conflict", f'several members have a pod "{name}": name one of {names}')
-        return found[0]
+        return pods[0]
 
     async def of_member(self, member: str, namespace: str, name: str) -> Found | None:
         """The pod of the name in this member; None where the hub shows none. StatusError where it does not answer."""
@@ -96,16 +96,16 @@ class Pods:
 
     async def proven(self, member: str, namespace: str, pods: Iterable[Body]) -> list[Found]:
         """Those of the pods that are the hub's. Pods of one owner cost one look at it."""
-        known: dict[str, tuple[Key, str] | None] = {}
-        found = []
+        bindings: dict[str, tuple[Key, str] | None] = {}
+        hub_pods = []
         for body in pods:
             owner = text(mapping(controller_of(body)).get("uid"))
-            if not owner or owner not in known:
-                known[owner] = await self._binding_of(member, namespace, body)
-            binding = known[owner]
+            if not owner or owner not in bindings:
+                bindings[owner] = await self._binding_of(member, namespace, body)
+            binding = bindings[owner]
             if binding is not None:
-                found.append(Found(member, namespace, text(body["metadata"].get("name")), body, *binding))
-        return found
+                hub_pods.append(Found(member, namespace, text(body["metadata"].get("name")), body, *binding))
+        return hub_pods
 
     def ended(self, found: Found) -> str:
         """Why a relay to the pod has to end, as far as the hub itself knows; "" while it may go on."""

@@ -113,7 +113,7 @@ class Relays:
         place = self.places.take(request.user.name)
         try:
             ranked = await self._jobs.each(route, request.query)
-            found = [one.found for one in ranked]
+            found = [one.hub_pod for one in ranked]
             asked = request.flag("usage")
             if not asked:
                 return json_response({"items": jobpods.shown(ranked, {}), "silent": {}})
@@ -131,23 +131,23 @@ class Relays:
     async def _log(self, request: Request, options: Body, pod: Callable[[], Awaitable[Found]]) -> Answer:
         place = self.places.take(request.user.name)
         try:
-            found = await pod()
-            target = f"{found.path}/log?{query_of(options, 'log')}"
+            hub_pod = await pod()
+            target = f"{hub_pod.path}/log?{query_of(options, 'log')}"
             headers = [(b"accept", b"*/*"), (b"accept-encoding", b"identity")]
-            answer = await self.clients.send(found.member, "GET", target, headers)
+            answer = await self.clients.send(hub_pod.member, "GET", target, headers)
             if answer.response.status_code != 200:
                 raise await refusal(answer)
         except BaseException:
             place.leave()
             raise
-        carrier = self._carrier(found, answer)
+        carrier = self._carrier(hub_pod, answer)
 
         async def done() -> None:
             place.leave()
             await answer.aclose()
 
         pump = partial(carrier.log, follow=bool(options.get("follow")))
-        shown = (_TEXT, (b"cache-control", b"no-cache, private"), (b"fleet-pod", found.name.encode()))
+        shown = (_TEXT, (b"cache-control", b"no-cache, private"), (b"fleet-pod", hub_pod.name.encode()))
         return Stream(pump, LOG_S, headers=shown, done=done)
 
     # -- connecting
@@ -156,14 +156,14 @@ class Relays:
         switch = switch_of(request, route.subresource)
         place = self.places.take(request.user.name)
         try:
-            found = await self.pods.find(route.namespace, route.name)
+            hub_pod = await self.pods.find(route.namespace, route.name)
             options, warnings = await self._admitted(route, request)
-            target = f"{found.path}/{route.subresource}?{query_of(options, route.subresource)}"
-            answer, chosen = await switched(self.clients, found.member, target, switch)
+            target = f"{hub_pod.path}/{route.subresource}?{query_of(options, route.subresource)}"
+            answer, chosen = await switched(self.clients, hub_pod.member, target, switch)
         except BaseException:
             place.leave()
             raise
-        return relayed(request, switch, chosen, self._carrier(found, answer), place, answer, warnings)
+        return relayed(request, switch, chosen, self._carrier(hub_pod, answer), place, answer, warnings)
 
     def _carrier(self, found: Found, answer: MemberAnswer) -> Carrier:
         return Carrier(self._limits, answer, found.name, partial(self.pods.ended, found))

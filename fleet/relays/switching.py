@@ -63,10 +63,10 @@ async def refusal(answer: MemberAnswer) -> StatusError:
         body = orjson.loads(content)
     except orjson.JSONDecodeError:
         body = {"message": content[:SAID_MOST].decode("utf-8", "replace")}
-    said = " ".join(str(body.get("message") if isinstance(body, dict) else "").split())[:SAID_MOST]
+    message = " ".join(str(body.get("message") if isinstance(body, dict) else "").split())[:SAID_MOST]
     if code in (401, 403):
-        return unavailable(f"cluster {answer.member} does not let the hub do that: {said}", 5)
+        return unavailable(f"cluster {answer.member} does not let the hub do that: {message}", 5)
     if 400 <= code < 500 and code != 429:
         reason = {404: "NotFound", 405: "MethodNotAllowed", 409: "Conflict"}.get(code, "BadRequest")
-        return StatusError(code, reason, said or f"cluster {answer.member} answers {code}")
-    return unavailable(f"cluster {answer.member} answers {code}: {said}", 1)
+        return StatusError(code, reason, message or f"cluster {answer.member} answers {code}")
+    return unavailable(f"cluster {answer.member} answers {code}: {message}", 1)

@@ -84,15 +84,17 @@ class Tunnels(Collector):
         streams = GaugeMetricFamily(
             "fleet_agent_streams", "Open streams over the connection of a member's agent.", labels=labels
         )
-        sent = CounterMetricFamily("fleet_agent_sent_bytes", "Bytes to an agent, since it connected.", labels=labels)
-        received = CounterMetricFamily(
+        sent_bytes = CounterMetricFamily(
+            "fleet_agent_sent_bytes", "Bytes to an agent, since it connected.", labels=labels
+        )
+        received_bytes = CounterMetricFamily(
             "fleet_agent_received_bytes", "Bytes from an agent, since it connected.", labels=labels
         )
         for member, held in sorted(self._held.items(), key=lambda item: item[0])[:MEMBERS_MOST]:
             streams.add_metric((member,), held.mux.streams)
-            sent.add_metric((member,), held.mux.sent_bytes)
-            received.add_metric((member,), held.mux.received_bytes)
-        return streams, sent, received
+            sent_bytes.add_metric((member,), held.mux.sent_bytes)
+            received_bytes.add_metric((member,), held.mux.received_bytes)
+        return streams, sent_bytes, received_bytes
 
     def routes(self) -> dict[tuple[str, str, str], Callable[[Route, Request], Awaitable[Answer]]]:
         """For `build_app(extra_routes=…)`."""
@@ -112,26 +114,26 @@ class Tunnels(Collector):
     async def _hold(self, name: str, pipe: Pipe) -> None:
         mux = Mux(pipe, None, self._limits)
         try:
-            held = _Held(mux, await self._take(name))
+            tunnel = _Held(mux, await self._take(name))
         except (StoreUnavailable, StatusError) as error:
             log.warning("a tunnel cannot be recorded", member=name, why=str(error))
             await pipe.close(1013, "the hub cannot record the tunnel now")
             return
-        former, self._held[name] = self._held.get(name), held
+        former, self._held[name] = self._held.get(name), tunnel
         if former is not None:
             former.mux.close("a newer connection of this agent serves", REPLACED)
-        keeper = asyncio.create_task(self._keep(name, held), name=f"tunnel:keep:{name}")
-        log.info("agent connected", member=name, number=held.number)
+        keeper = asyncio.create_task(self._keep(name, tunnel), name=f"tunnel:keep:{name}")
+        log.info("agent connected", member=name, number=tunnel.number)
         try:
             await mux.run()
         finally:
             keeper.cancel()
             await asyncio.gather(keeper, return_exceptions=True)
-            if self._held.get(name) is held:
+            if self._held.get(name) is tunnel:
                 del self._held[name]
-            log.info("agent gone", member=name, number=held.number, why=mux.why)
+            log.info("agent gone", member=name, number=tunnel.number, why=mux.why)
             with contextlib.suppress(StoreUnavailable, StatusError):  # the Lease grows old, which says the same
-                await self._renew(name, held, holds=False)
+                await self._renew(name, tunnel, holds=False)
 
     async def _take(self, name: str) -> int:
         """Record this process as the holder; the number of this connection."""
@@ -157,7 +159,7 @@ class Tunnels(Collector):
         change = partial(renewed, number=held.number, now=now, holds=holds)
         await self._objects.change(kind, SYSTEM_NAMESPACE, key_of(name).name, change, _OPTIONS)
 
-    async def _keep(self, name: str, held: _Held) -> None:
+    async def _keep(self, name: str, tunnel: _Held) -> None:
         """Renew the Lease, and let the agent go once a newer connection of it, or its member, has ended this one."""
         clock = asyncio.get_running_loop().time
         renewed_at = clock()
@@ -165,14 +167,14 @@ class Tunnels(Collector):
             await asyncio.sleep(LOOK_S)
             lease = self._store.peek(key_of(name))
             holding = read(lease.body if lease is not None else None)
-            if holding is not None and holding.transitions > held.number:
-                held.mux.close("a newer connection of this agent serves", REPLACED)
+            if holding is not None and holding.transitions > tunnel.number:
+                tunnel.mux.close("a newer connection of this agent serves", REPLACED)
             elif holding is None:
-                held.mux.close("the member has left the hub")
+                tunnel.mux.close("the member has left the hub")
             if clock() - renewed_at >= RENEW_S:
                 renewed_at = clock()
                 with contextlib.suppress(StoreUnavailable, StatusError):
-                    await self._renew(name, held, holds=True)
+                    await self._renew(name, tunnel, holds=True)
 
     # -- the hub's processes
 

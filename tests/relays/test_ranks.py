@@ -20,7 +20,7 @@ def found(name: str, index: int | None = None, created: str = "2026-01-01T00:00:
 
 
 def ranks(*workers: Found, masters: tuple[Found, ...] = ()) -> list[tuple[str, int]]:
-    return [(one.found.name, one.rank) for one in _ranked({"master": [*masters], "worker": [*workers]}, BINDING)]
+    return [(one.hub_pod.name, one.rank) for one in _ranked({"master": [*masters], "worker": [*workers]}, BINDING)]
 
 
 def test_a_worker_keeps_its_rank_while_others_are_missing() -> None:
