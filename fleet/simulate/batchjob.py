@@ -82,9 +82,9 @@ class BatchJobs(Operator):
         await self.world.change_status(self.kind, job, status)
         return again
 
-    async def _scale(self, job: Body, live: list[Body], wanted: int) -> None:
+    async def _scale(self, job: Body, live: list[Body], count: int) -> None:
         meta = job["metadata"]
-        for pod in live[wanted:]:
+        for pod in live[count:]:
             await self.delete_pod(pod)
         labels = {
             "batch.kubernetes.io/job-name": meta["name"],
@@ -96,18 +96,18 @@ class BatchJobs(Operator):
         restart = (template.get("spec") or {}).get("restartPolicy") or "Never"
         indexed = job["spec"].get("completionMode") == "Indexed"
         taken = {_index(pod) for pod in self.world.pods.owned_by(meta["uid"]) if phase_of(pod) != "Failed"}
-        free = (index for index in range(len(taken) + wanted + 1) if str(index) not in taken)
-        for _ in range(wanted - len(live)):
+        free = (index for index in range(len(taken) + count + 1) if str(index) not in taken)
+        for _ in range(count - len(live)):
             made = self._made[meta["uid"]] = self._made.get(meta["uid"], 0) + 1
             suffix = _suffix(f"{meta['uid']}/{made}")
-            one: dict[str, Any] = dict(template)
+            content: dict[str, Any] = dict(template)
             name = f"{meta['name']}-{suffix}"
             more = dict(labels)
             if indexed:
                 index = str(next(free))
                 name = f"{meta['name']}-{index}-{suffix}"
                 more["batch.kubernetes.io/job-completion-index"] = index
-            await self.create_pod(job, name, one, more, restart)
+            await self.create_pod(job, name, content, more, restart)
 
     async def _stop(self, pods: list[Body]) -> list[Body]:
         for pod in pods:

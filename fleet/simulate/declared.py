@@ -66,23 +66,23 @@ class DeclaredKinds:
                 await asyncio.sleep(LOOK_EVERY_S)
 
     def _wanted(self) -> dict[tuple[str, str], DeclaredKind]:
-        found = {target: one for target, one in shipped().items() if target[0] not in OWN_OPERATORS}
+        kinds = {target: one for target, one in shipped().items() if target[0] not in OWN_OPERATORS}
         own = {stored.key.name: stored for stored in self._world.store.scan(CONFIG, "workloadinterpreters")}
         for name in sorted(own):
             interpreter = self._read(own[name].revision, own[name].body)
             if interpreter is not None and interpreter.group not in OWN_OPERATORS:
-                found[interpreter.group, interpreter.kind] = interpreter
-        return found
+                kinds[interpreter.group, interpreter.kind] = interpreter
+        return kinds
 
     def _read(self, revision: int, body: Body) -> DeclaredKind | None:
-        known = self._compiled.get(body["metadata"]["name"])
-        if known is None or known[0] != revision:
+        entry = self._compiled.get(body["metadata"]["name"])
+        if entry is None or entry[0] != revision:
             try:
                 interpreter = DeclaredKind(read_declaration(mapping(body.get("spec"))))
             except BadDeclaration:
                 interpreter = None
-            known = self._compiled[body["metadata"]["name"]] = revision, interpreter
-        return known[1]
+            entry = self._compiled[body["metadata"]["name"]] = revision, interpreter
+        return entry[1]
 
 
 class DeclaredOperator(Operator):
@@ -104,16 +104,16 @@ class DeclaredOperator(Operator):
                     await self.delete_pod(pod)
             await self._show(job, status, State.SUSPENDED)
             return None
-        wanted = [(t, index) for t in interpreter.templates(job) for index in range(t.replicas)]
-        there = {_place(pod): pod for pod in pods if not going(pod)}
-        for place in there.keys() - {(template.name, str(index)) for template, index in wanted}:
-            await self.delete_pod(there[place])
-        for template, index in wanted:
-            if (template.name, str(index)) not in there:
+        targets = [(t, index) for t in interpreter.templates(job) for index in range(t.replicas)]
+        by_place = {_place(pod): pod for pod in pods if not going(pod)}
+        for place in by_place.keys() - {(template.name, str(index)) for template, index in targets}:
+            await self.delete_pod(by_place[place])
+        for template, index in targets:
+            if (template.name, str(index)) not in by_place:
                 await self._create(job, template, index)
-        phases = [phase_of(there[t.name, str(i)]) if (t.name, str(i)) in there else "Pending" for t, i in wanted]
+        phases = [phase_of(by_place[t.name, str(i)]) if (t.name, str(i)) in by_place else "Pending" for t, i in targets]
         if "Failed" in phases and not self._ends:  # a service replaces what ends
-            for pod in there.values():
+            for pod in by_place.values():
                 if phase_of(pod) == "Failed":
                     await self.delete_pod(pod)
         if self.kind.group == "apps":

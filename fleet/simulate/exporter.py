@@ -57,13 +57,13 @@ def _gpus(pod: Body) -> int:
 
 def _rows(node: str, number: int, pod: Body) -> Iterator[str]:
     meta = pod["metadata"]
-    said = {**DEFAULTS, **pairs(meta.get("annotations"))}
-    used = said["testbed/gpu-memory"]
+    figures = {**DEFAULTS, **pairs(meta.get("annotations"))}
+    used = figures["testbed/gpu-memory"]
     labels = (
         f'gpu="{number}",UUID="GPU-{node}-{number}",device="nvidia{number}",modelName="{MODEL}",Hostname="{node}",'
         f'container="main",namespace="{meta["namespace"]}",pod="{meta["name"]}"'
     )
-    yield f"DCGM_FI_DEV_GPU_UTIL{{{labels}}} {said['testbed/gpu-utilization']}\n"
+    yield f"DCGM_FI_DEV_GPU_UTIL{{{labels}}} {figures['testbed/gpu-utilization']}\n"
     yield f"DCGM_FI_DEV_FB_USED{{{labels}}} {used}\n"
     yield f"DCGM_FI_DEV_FB_FREE{{{labels}}} {MIB - int(used)}\n"
-    yield f"DCGM_FI_DEV_POWER_USAGE{{{labels}}} {said['testbed/gpu-power']}\n"
+    yield f"DCGM_FI_DEV_POWER_USAGE{{{labels}}} {figures['testbed/gpu-power']}\n"

@@ -75,14 +75,14 @@ class KubeflowOperator(Operator):
         replica_statuses: Body = {}
         for type_, spec in specs.items():
             wanted = 1 if spec.get("replicas") is None else int(spec["replicas"])
-            there = types[type_]
+            by_index = types[type_]
             for index in range(wanted):
-                if index not in there:
+                if index not in by_index:
                     await self._create(job, type_, index, spec)
-            for index in [i for i in there if i >= wanted]:
-                await self.delete_pod(there.pop(index))
-            self._count(job, type_, there, replica_statuses)
-            failed = [pod for pod in there.values() if phase_of(pod) == "Failed"]
+            for index in [i for i in by_index if i >= wanted]:
+                await self.delete_pod(by_index.pop(index))
+            self._count(job, type_, by_index, replica_statuses)
+            failed = [pod for pod in by_index.values() if phase_of(pod) == "Failed"]
             if failed:
                 await self._failed(job, status, policy, type_, spec, failed)
         status["replicaStatuses"] = replica_statuses

@@ -101,13 +101,13 @@ def why_not_here(needs: Needs, node: Body) -> str:
             return f"node(s) had untolerated taint {{{taint['key']}: {taint.get('value') or ''}}}"
     fields = {"metadata.name": node["metadata"]["name"]}
     selected = all(labels.get(key) == value for key, value in needs.selector)
-    wanted = not needs.affinity or any(
+    in_affinity = not needs.affinity or any(
         (on_labels or on_fields)
         and all(_holds(r, labels) for r in on_labels)
         and all(_holds(r, fields) for r in on_fields)
         for on_labels, on_fields in needs.affinity
     )
-    return "" if selected and wanted else "node(s) didn't match Pod's node affinity/selector"
+    return "" if selected and in_affinity else "node(s) didn't match Pod's node affinity/selector"
 
 
 def liking(needs: Needs, node: Body) -> int:
@@ -123,10 +123,10 @@ def chosen_domains(
     labels of the pod; `placed`: labels of each pod that has a node, and of its node. The first of its kind may go
     anywhere where there is a value."""
     pods = list(placed) if needs.together else []
-    found: list[tuple[str, frozenset[str] | None]] = []
+    domains: list[tuple[str, frozenset[str] | None]] = []
     for key, wanted in needs.together:
         near = [node for labels, node in pods if wanted and all(labels.get(k) == v for k, v in wanted)]
         values = frozenset(node[key] for node in near if key in node)
         first = not near and all(own.get(k) == v for k, v in wanted)
-        found.append((key, None if first else values))
-    return found
+        domains.append((key, None if first else values))
+    return domains

@@ -111,26 +111,26 @@ class Scheduler:
     def _node(self, body: Body) -> None:
         name = body["metadata"]["name"]
         allocatable = amounts((body.get("status") or {}).get("allocatable"))
-        known = self._nodes.get(name)
-        if known is None:
+        entry = self._nodes.get(name)
+        if entry is None:
             node = self._nodes[name] = _Node(body, allocatable)
             for at, requests in self._bound.values():
                 if at == name:
                     node.add(requests, 1)
         else:
-            known.body, known.allocatable = body, allocatable
+            entry.body, entry.allocatable = body, allocatable
         self._room()
 
-    def _pod(self, pod: Body, gone: bool) -> None:
+    def _pod(self, pod: Body, deletion: bool) -> None:
         uid = pod["metadata"]["uid"]
         node = node_of(pod)
-        self._nominate(pod, wants=not node and not gone and not going(pod))
-        counts = bool(node) and not gone and phase_of(pod) not in ("Succeeded", "Failed")
+        self._nominate(pod, wants=not node and not deletion and not going(pod))
+        counts = bool(node) and not deletion and phase_of(pod) not in ("Succeeded", "Failed")
         if counts:
             self._pending.pop(uid, None)
             if uid not in self._bound:  # bound by another scheduler
                 self._charge(pod, node, pod_requests(pod["spec"]).items_)
-        elif node or gone:
+        elif node or deletion:
             self._pending.pop(uid, None)
             self._release(uid)
         elif not going(pod) and (pod["spec"].get("schedulerName") or SCHEDULER) == SCHEDULER:

@@ -74,7 +74,7 @@ class PodIndex:
 
     def put(self, pod: Body) -> None:
         """Take in a pod that was just made, before the watch shows it: its maker must not make it again."""
-        self._take(pod, gone=False)
+        self._take(pod, deletion=False)
 
     def listen(self, listener: PodListener) -> None:
         """Called for every change, on the event loop; must be fast."""
@@ -91,7 +91,7 @@ class PodIndex:
             watch = await self._store.watch("", "pods", since=await self.load())
             try:
                 async for event in watch:
-                    self._take(event.stored.body, gone=event.type is EventType.DELETED)
+                    self._take(event.stored.body, deletion=event.type is EventType.DELETED)
             except Expired:
                 continue  # fell behind the log: list again
             finally:
@@ -102,27 +102,27 @@ class PodIndex:
         page = await self._store.list("", "pods")
         present = {stored.uid for stored in page.items}
         for uid in self._pods.keys() - present:
-            self._take(self._pods[uid], gone=True)
+            self._take(self._pods[uid], deletion=True)
         for stored in page.items:
-            self._take(stored.body, gone=False)
+            self._take(stored.body, deletion=False)
         return page.revision
 
-    def _take(self, pod: Body, *, gone: bool) -> None:
+    def _take(self, pod: Body, *, deletion: bool) -> None:
         uid = pod["metadata"]["uid"]
         old = self._pods.get(uid)
-        if old is not None and not gone and _revision(old) >= _revision(pod):
+        if old is not None and not deletion and _revision(old) >= _revision(pod):
             return
         self._pods.pop(uid, None)
         if old is not None:
             _put(self._by_owner, owner_of(old), uid, None)
             _put(self._by_node, node_of(old), uid, None)
-        if not gone:
+        if not deletion:
             _put(self._by_owner, owner_of(pod), uid, pod)
             _put(self._by_node, node_of(pod), uid, pod)
-        if not gone:
+        if not deletion:
             self._pods[uid] = pod
         for listener in self._listeners:
-            listener(pod, gone)
+            listener(pod, deletion)
 
 
 def _put(index: dict[str, dict[str, Body]], key: str, uid: str, pod: Body | None) -> None:

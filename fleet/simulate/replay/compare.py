@@ -79,14 +79,14 @@ def interval(values: Sequence[float]) -> dict[str, float]:
 
 def figures(reports: Sequence[Mapping[str, Any]]) -> dict[str, list[float]]:
     """By dotted name, the value in every report. With the waits of the largest gangs that all of them have."""
-    found = {".".join(path): [_at(report, path) for report in reports] for path in _FIGURES}
+    by_name = {".".join(path): [_at(report, path) for report in reports] for path in _FIGURES}
     sizes = set.intersection(*(set(report["wait_s_by_gpus"]) for report in reports)) if reports else set()
     if sizes:
         largest = max(sizes, key=int)
         for name in ("mean", "p99"):
             path = ("wait_s_by_gpus", largest, name)
-            found[f"wait_s_of_{largest}_gpus.{name}"] = [_at(report, path) for report in reports]
-    return found
+            by_name[f"wait_s_of_{largest}_gpus.{name}"] = [_at(report, path) for report in reports]
+    return by_name
 
 
 def _at(report: Mapping[str, Any], path: Sequence[str]) -> float:
@@ -98,18 +98,18 @@ def _at(report: Mapping[str, Any], path: Sequence[str]) -> float:
 
 def summarised(reports: Mapping[str, Sequence[Mapping[str, Any]]]) -> dict[str, Any]:
     """`reports`: by policy, one per seed in the same order. The first policy is compared with each of the others."""
-    found = {policy: figures(runs) for policy, runs in reports.items()}
+    by_policy = {policy: figures(runs) for policy, runs in reports.items()}
     document: dict[str, Any] = {
         "summary": {
-            policy: {name: interval(values) for name, values in every.items()} for policy, every in found.items()
+            policy: {name: interval(values) for name, values in every.items()} for policy, every in by_policy.items()
         }
     }
-    names = list(found)
+    names = list(by_policy)
     document["differences"] = {
         f"{names[0]} - {other}": {
-            name: interval([a - b for a, b in zip(values, found[other][name], strict=True)])
-            for name, values in found[names[0]].items()
-            if name in found[other]
+            name: interval([a - b for a, b in zip(values, by_policy[other][name], strict=True)])
+            for name, values in by_policy[names[0]].items()
+            if name in by_policy[other]
         }
         for other in names[1:]
     }

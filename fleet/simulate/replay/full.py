@@ -134,7 +134,7 @@ class _Users:
     objects: Objects
     registry: Registry
     clock: VirtualClock
-    told: _Told
+    recorder: _Told
 
     async def create(self, body: Body) -> None:
         kind = self.registry.kind_of(body["apiVersion"], body["kind"])
@@ -158,22 +158,22 @@ class _Users:
         """Create the body of each unit, in order of arrival, when its time comes."""
         for unit in units:
             await self.clock.sleep(max(0.0, unit.enqueued_at - self.clock.now()))
-            self.told.note(What.SUBMITTED, jobs[unit.id])
+            self.recorder.note(What.SUBMITTED, jobs[unit.id])
             await self.create(bodies[unit.id])
 
     async def remove(self, jobs: int) -> None:
         """Delete so many jobs, each some time after its end."""
         for _ in range(jobs):
-            at, job = await self.told.ends.get()
+            at, job = await self.recorder.ends.get()
             await self.clock.sleep(max(0.0, at + KEPT_S - self.clock.now()))
             await self.objects.delete(self.registry.need(KUBEFLOW, "pytorchjobs"), *job, _USER)
 
 
-async def _sampled(hosts: Hosts, told: _Told, every: float, samples: list[Sample]) -> None:
+async def _sampled(hosts: Hosts, recorder: _Told, every: float, samples: list[Sample]) -> None:
     """Take samples until the replay is stuck."""
-    clock, last = told.clock, ZERO
-    while clock.now() - last <= STUCK_S or told.running:
-        last = told.log[-1].at if told.log else last
+    clock, last = recorder.clock, ZERO
+    while clock.now() - last <= STUCK_S or recorder.running:
+        last = recorder.log[-1].at if recorder.log else last
         samples.append(sample(hosts.rooms, clock.now(), every))
         await clock.sleep(every)
 
@@ -192,20 +192,20 @@ async def _replay(
     spaces = {path: f"queue-{number}" for number, path in enumerate(tree.nodes[tree.root].children)}
     names = {unit.id: (spaces[unit.leaf or ""], f"job-{number}") for number, unit in enumerate(units)}
     bodies = {unit.id: _job(*names[unit.id], unit.components) for unit in units}
-    told = _Told({names[key]: job for key, job in jobs.items()}, Work(jobs, options.checkpoint_s), clock, progress)
-    hosts = Hosts([_taking_pods(m) for m in members], _as_seen(bodies.values()), HUB, clock, told, options.grace_s)
+    recorder = _Told({names[key]: job for key, job in jobs.items()}, Work(jobs, options.checkpoint_s), clock, progress)
+    hosts = Hosts([_taking_pods(m) for m in members], _as_seen(bodies.values()), HUB, clock, recorder, options.grace_s)
     bounds = {"max_events": WHOLE_LOG, "max_log_bytes": WHOLE_LOG} if after is not None else {}
     store, registry, ids = MemoryStore(clock, **bounds), Registry(load_kinds()), _Ids()
     objects = Objects(store, registry, clock, ids, rules=rules(), fill=filled)
     hub = Hub(store, objects, registry, hosts, clock, ids, HUB, config=_config(options.config))
-    users = _Users(objects, registry, clock, told)
+    users = _Users(objects, registry, clock, recorder)
     await users.set_up(tree, spaces, members)
     samples: list[Sample] = []
     every = options.sample_s or max(SAMPLE_S, sample_every(units))  # each sample wakes the whole hub
     stop = asyncio.Event()
     everything = asyncio.gather(users.submit(units, bodies, jobs), users.remove(len(jobs)))
     loops = build_loops(hub, solver)
-    looking = asyncio.create_task(_sampled(hosts, told, every, samples))
+    looking = asyncio.create_task(_sampled(hosts, recorder, every, samples))
     controllers = asyncio.create_task(run_all(loops, stop))
     try:
         await asyncio.wait((everything, looking, controllers), return_when=asyncio.FIRST_COMPLETED)
@@ -225,12 +225,12 @@ async def _replay(
         dict(jobs),
         {unit.id: unit.enqueued_at for unit in units},
         gpus_of(members),
-        told.log,
+        recorder.log,
         stopped,
         clock.now(),
         samples,
         decisions,
-        lost_gpu_s=told.lost_gpu_s,
+        lost_gpu_s=recorder.lost_gpu_s,
     )
 
 

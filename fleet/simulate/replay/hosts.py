@@ -142,50 +142,54 @@ class Hosts:
     async def apply(self, name: str, body: Body, *, overwrite: bool = False) -> Outcome:
         await asyncio.sleep(0.001)
         host, key = self._hosts[name], key_of(body)
-        there = host.copies.get(key)
-        if there is not None and there.leaving:
-            return Outcome(Did.UNREACHABLE, "is still being deleted", there.body)
+        host_copy = host.copies.get(key)
+        if host_copy is not None and host_copy.leaving:
+            return Outcome(Did.UNREACHABLE, "is still being deleted", host_copy.body)
         stored = copy.deepcopy(body)
-        if there is not None:
-            stored["metadata"]["uid"] = there.body["metadata"]["uid"]
-            if "status" in there.body:
-                stored["status"] = there.body["status"]
-            there.body = stored
+        if host_copy is not None:
+            stored["metadata"]["uid"] = host_copy.body["metadata"]["uid"]
+            if "status" in host_copy.body:
+                stored["status"] = host_copy.body["status"]
+            host_copy.body = stored
             return Outcome(Did.DONE, body=stored)
         self._uids += 1
         stored["metadata"]["uid"] = f"copy-{self._uids}"
-        made = host.copies[key] = _Copy(stored)
+        new_copy = host.copies[key] = _Copy(stored)
         interpreter = interpreter_of(body["apiVersion"], body["kind"])
         labels = body["metadata"].get("labels") or {}
         self._of.setdefault(labels.get(LABEL_BINDING, ""), {})[(name, key)] = None
         if interpreter is not None:
             components = interpreter.components(stored)
             ident = _unit_id(labels[LABEL_BINDING], int(labels[ATTEMPT]))
-            made.unit = Unit(ident, key.name, components, phase=Phase.PLACED, member=name)
-            made.pods = [self._pod(name, made, part, number) for part in components for number in range(part.replicas)]
-            self._status(made, "Created")
+            new_copy.unit = Unit(ident, key.name, components, phase=Phase.PLACED, member=name)
+            new_copy.pods = [
+                self._pod(name, new_copy, part, number) for part in components for number in range(part.replicas)
+            ]
+            self._status(new_copy, "Created")
             asyncio.get_running_loop().call_later(START_S, self._seat, name, key)
-        self._tell(name, "job", made)
+        self._tell(name, "job", new_copy)
         return Outcome(Did.DONE, body=stored)
 
     async def delete(self, name: str, body: Body, *, grace_s: int | None = None) -> Outcome:
         await asyncio.sleep(0.001)
         host, key = self._hosts[name], key_of(body)
-        there = host.copies.get(key)
-        if there is None or body["metadata"].get("uid") not in (None, there.body["metadata"]["uid"]):
+        host_copy = host.copies.get(key)
+        if host_copy is None or body["metadata"].get("uid") not in (None, host_copy.body["metadata"]["uid"]):
             return Outcome(Did.NOT_FOUND)
-        if there.leaving:
+        if host_copy.leaving:
             return Outcome(Did.DONE)
-        there.leaving = True
-        runs = there.ends is not None
-        if there.ends is not None:
-            there.ends.cancel()
+        host_copy.leaving = True
+        runs = host_copy.ends is not None
+        if host_copy.ends is not None:
+            host_copy.ends.cancel()
             self._told.evicted((key.namespace, key.name), name)
-        marked = copy.deepcopy(there.body)
+        marked = copy.deepcopy(host_copy.body)
         marked["metadata"]["deletionTimestamp"] = rfc3339(self._clock.now())
-        there.body = marked
-        there.pods = [replace(pod, terminating=True, gone_by=self._clock.now() + self._grace_s) for pod in there.pods]
-        self._tell(name, "job", there)
+        host_copy.body = marked
+        host_copy.pods = [
+            replace(pod, terminating=True, gone_by=self._clock.now() + self._grace_s) for pod in host_copy.pods
+        ]
+        self._tell(name, "job", host_copy)
         asyncio.get_running_loop().call_later(self._grace_s if runs else 0.05, self._gone, name, key, runs)
         return Outcome(Did.DONE)
 
@@ -199,15 +203,15 @@ class Hosts:
     async def relabel(
         self, name: str, body: Body, labels: Mapping[str, str | None], annotations: Mapping[str, str | None]
     ) -> Outcome:
-        there = self._hosts[name].copies.get(key_of(body))
-        if there is None:
+        host_copy = self._hosts[name].copies.get(key_of(body))
+        if host_copy is None:
             return Outcome(Did.NOT_FOUND)
-        changed = copy.deepcopy(there.body)
+        changed = copy.deepcopy(host_copy.body)
         for part, values in (("labels", labels), ("annotations", annotations)):
             merged = {**(changed["metadata"].get(part) or {}), **values}
             changed["metadata"][part] = {key: value for key, value in merged.items() if value is not None}
-        there.body = changed
-        self._tell(name, "job", there)
+        host_copy.body = changed
+        self._tell(name, "job", host_copy)
         return Outcome(Did.DONE, body=changed)
 
     # -- how jobs run
@@ -220,42 +224,42 @@ class Hosts:
 
     def _seat(self, name: str, key: Key) -> None:
         host = self._hosts[name]
-        there = host.copies.get(key)
-        if there is None or there.unit is None or there.leaving or there.ends is not None:
+        host_copy = host.copies.get(key)
+        if host_copy is None or host_copy.unit is None or host_copy.leaving or host_copy.ends is not None:
             return
-        if not host.nodes.seat(there.unit):
+        if not host.nodes.seat(host_copy.unit):
             if key not in host.unseated:
                 host.unseated.append(key)
             return
         host.nodes.changed.clear()
-        there.pods = _on_nodes(there.pods, host.nodes.seats(there.unit.id))
-        self._status(there, "Running")
-        self._tell(name, "pod", there)
+        host_copy.pods = _on_nodes(host_copy.pods, host.nodes.seats(host_copy.unit.id))
+        self._status(host_copy, "Running")
+        self._tell(name, "pod", host_copy)
         runs_s = self._told.started((key.namespace, key.name), name)
-        there.ends = asyncio.get_running_loop().call_later(max(0.0, runs_s), self._end, name, key)
+        host_copy.ends = asyncio.get_running_loop().call_later(max(0.0, runs_s), self._end, name, key)
 
     def _end(self, name: str, key: Key) -> None:
-        there = self._hosts[name].copies[key]
-        there.ends = None
-        there.pods = [replace(pod, phase="Succeeded", ready=False) for pod in there.pods]
-        self._status(there, "Succeeded")
-        self._release(name, there)
+        host_copy = self._hosts[name].copies[key]
+        host_copy.ends = None
+        host_copy.pods = [replace(pod, phase="Succeeded", ready=False) for pod in host_copy.pods]
+        self._status(host_copy, "Succeeded")
+        self._release(name, host_copy)
         self._told.ended((key.namespace, key.name), name)
-        self._tell(name, "job", there)
-        self._tell(name, "pod", there)
+        self._tell(name, "job", host_copy)
+        self._tell(name, "pod", host_copy)
 
     def _gone(self, name: str, key: Key, ran: bool) -> None:
-        there = self._hosts[name].copies.pop(key)
-        binding = (there.body["metadata"].get("labels") or {}).get(LABEL_BINDING, "")
+        host_copy = self._hosts[name].copies.pop(key)
+        binding = (host_copy.body["metadata"].get("labels") or {}).get(LABEL_BINDING, "")
         self._of[binding].pop((name, key))
         if not self._of[binding]:
             del self._of[binding]
-        there.pods = []
+        host_copy.pods = []
         if ran:
-            self._release(name, there)
+            self._release(name, host_copy)
             self._told.left((key.namespace, key.name), name)
-        self._tell(name, "job", there)
-        self._tell(name, "pod", there)
+        self._tell(name, "job", host_copy)
+        self._tell(name, "pod", host_copy)
 
     def _release(self, name: str, there: _Copy) -> None:
         host = self._hosts[name]
@@ -285,8 +289,8 @@ class Hosts:
             since=self._clock.now(),
         )
 
-    def _status(self, there: _Copy, type_: str) -> None:
-        changed = copy.deepcopy(there.body)
+    def _status(self, host_copy: _Copy, type_: str) -> None:
+        changed = copy.deepcopy(host_copy.body)
         at = rfc3339(self._clock.now())
         conditions = changed.setdefault("status", {}).setdefault("conditions", [])
         for entry in conditions:
@@ -301,7 +305,7 @@ class Hosts:
                 "lastUpdateTime": at,
             }
         )
-        there.body = changed
+        host_copy.body = changed
 
     def _tell(self, member: str, what: str, there: _Copy) -> None:
         binding = (there.body["metadata"].get("labels") or {}).get(LABEL_BINDING, "")

@@ -43,18 +43,18 @@ class _Leaf:
     def __init__(self, least: int) -> None:
         self.min = least
         self.used = 0
-        self.wanted = 0  # by those that wait
+        self.demand = 0  # by those that wait
         self.waits: dict[str, int] = {}
         self._queue: list[tuple[float, str]] = []
 
     def wait(self, key: str, since: float, gpus: int) -> None:
         self.waits[key] = gpus
-        self.wanted += gpus
+        self.demand += gpus
         heappush(self._queue, (since, key))
 
     def start(self, key: str) -> None:
         gpus = self.waits.pop(key)
-        self.wanted -= gpus
+        self.demand -= gpus
         self.used += gpus
 
     def leave(self, gpus: int) -> None:
@@ -62,7 +62,7 @@ class _Leaf:
 
     @property
     def unmet(self) -> int:
-        return max(0, min(self.min, self.used + self.wanted) - self.used)
+        return max(0, min(self.min, self.used + self.demand) - self.used)
 
     @property
     def owed(self) -> int:
@@ -75,7 +75,7 @@ class _Leaf:
 def series(done: Replayed, tree: QuotaTree) -> Series:
     """The GPUs in use, the waiting ones and the owed ones after every event."""
     leaves = {node.name: _Leaf(node.min.get(GPU, 0)) for node in tree.nodes.values() if node.path != ROOT}
-    found = Series(owed={name: [] for name in leaves})
+    result = Series(owed={name: [] for name in leaves})
     used = waiting = 0
     for number, event in enumerate(done.log):
         job = done.jobs[event.unit]
@@ -97,13 +97,13 @@ def series(done: Replayed, tree: QuotaTree) -> Series:
                 pass
         if number + 1 < len(done.log) and done.log[number + 1].at == event.at:
             continue
-        found.at.append(event.at - ZERO)
-        found.used.append(used)
-        found.waiting.append(waiting)
-        found.unmet.append(max((one.unmet / one.min for one in leaves.values() if one.min), default=0.0))
+        result.at.append(event.at - ZERO)
+        result.used.append(used)
+        result.waiting.append(waiting)
+        result.unmet.append(max((one.unmet / one.min for one in leaves.values() if one.min), default=0.0))
         for name, one in leaves.items():
-            found.owed[name].append(one.owed)
-    return found
+            result.owed[name].append(one.owed)
+    return result
 
 
 def report(done: Replayed, tree: QuotaTree, steps: Series) -> dict[str, Any]:
@@ -118,7 +118,7 @@ def report(done: Replayed, tree: QuotaTree, steps: Series) -> dict[str, Any]:
             ended[event.unit] = event.at
         evictions += event.what is What.EVICTED
     waits = {key: at - done.arrivals[key] for key, at in first.items()}
-    taken = {key: at - done.arrivals[key] for key, at in ended.items()}
+    durations = {key: at - done.arrivals[key] for key, at in ended.items()}
     begin, end = _watched(done, ended.values())
     return {
         "stopped": done.stopped.name,
@@ -129,8 +129,8 @@ def report(done: Replayed, tree: QuotaTree, steps: Series) -> dict[str, Any]:
         "wait_s": summary(waits.values()),
         "wait_s_by_leaf": _grouped(waits, {key: done.jobs[key].queue for key in waits}),
         "wait_s_by_gpus": _grouped(waits, {key: done.jobs[key].gpus for key in waits}),
-        "jct_s": summary(taken.values()),
-        "delay_s": summary(max(0.0, at - done.jobs[key].duration_s) for key, at in taken.items()),
+        "jct_s": summary(durations.values()),
+        "delay_s": summary(max(0.0, at - done.jobs[key].duration_s) for key, at in durations.items()),
         "makespan_s": round(max(ended.values()) - ZERO - begin, 3) if ended else 0.0,
         "allocated": _mean_share(steps, done.gpus, begin, end),
         "fragmentation": _fragmentation(done, begin, end),

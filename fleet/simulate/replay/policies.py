@@ -108,7 +108,7 @@ class _Backfill:
     ) -> list[tuple[Unit, str]]:
         """The jobs that start behind the first job that waits."""
         started: list[tuple[Unit, str]] = []
-        kept, at, later = _reserved(run, head, placed)
+        reserved_member, at, later = _reserved(run, head, placed)
         full: set[tuple[Component, ...]] = set()  # jobs that fit nowhere now
         barred: set[tuple[Component, ...]] = set()  # jobs that fit only where the head needs the room, if they run long
         for key in queue:
@@ -118,16 +118,16 @@ class _Backfill:
             short = unit.walltime_s is not None and run.now + unit.walltime_s <= at
             if unit.components in barred and not short:
                 continue
-            free = [name for name in names if name != kept]
+            free = [name for name in names if name != reserved_member]
             member = next((name for name in free if run.nodes[name].seat(unit)), None)
-            if member is None and kept is not None:
-                if not run.nodes[kept].fits(unit):
+            if member is None and reserved_member is not None:
+                if not run.nodes[reserved_member].fits(unit):
                     full.add(unit.components)
                     continue
                 if not short and (later is None or not later.seat(unit)):
                     barred.add(unit.components)
                     continue
-                member = kept if run.nodes[kept].seat(unit) else None
+                member = reserved_member if run.nodes[reserved_member].seat(unit) else None
             if member is None:
                 full.add(unit.components)
             else:

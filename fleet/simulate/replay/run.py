@@ -151,16 +151,16 @@ def replay(
     for unit in units:
         run.submit(unit.enqueued_at, unit)
     started: dict[str, float] = {}
-    seen, ended, lost = 0, 0, 0.0
+    position, ended, lost = 0, 0, 0.0
     for _ in run.steps(most_events=EVENTS_PER_JOB * len(units) + 10_000, until=float("inf")):
-        for event in run.log[seen:]:
+        for event in run.log[position:]:
             if event.what is What.STARTED:
                 started[event.unit] = event.at
             elif event.what is What.EVICTED:
                 lost += work.evicted(event.unit, event.at - started.get(event.unit, event.at)) * by_id[event.unit].gpus
             elif event.what is What.ENDED:
                 ended += 1
-        seen = len(run.log)
+        position = len(run.log)
         if progress is not None:
             progress(ended)
     if progress is not None:

@@ -46,20 +46,20 @@ def read(path: Path) -> list[Job]:
     names = header(path)
     for columns, read_row in _FORMATS:
         if set(columns) <= set(names):
-            found = [job for job in read_row(rows(path, columns)) if job.duration_s > 0 and job.components]
+            jobs = [job for job in read_row(rows(path, columns)) if job.duration_s > 0 and job.components]
             break
     else:
         raise BadTrace(f"{path}: line 1: not the columns of a trace that is known: {', '.join(names)[:200]}")
-    if not found:
+    if not jobs:
         raise BadTrace(f"{path}: has no job")
-    seen: set[str] = set()
-    for job in found:
-        if job.id in seen:
+    ids: set[str] = set()
+    for job in jobs:
+        if job.id in ids:
             raise BadTrace(f"{path}: two jobs are named {job.id}")
-        seen.add(job.id)
-    found.sort(key=lambda job: (job.submit_s, job.id))
-    first = found[0].submit_s
-    return [Job(j.id, j.queue, j.submit_s - first, j.duration_s, j.gpus, j.components) for j in found]
+        ids.add(job.id)
+    jobs.sort(key=lambda job: (job.submit_s, job.id))
+    first = jobs[0].submit_s
+    return [Job(j.id, j.queue, j.submit_s - first, j.duration_s, j.gpus, j.components) for j in jobs]
 
 
 @cache  # jobs alike share one value

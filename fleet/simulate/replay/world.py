@@ -55,26 +55,26 @@ class Quota:
 def read_nodes(path: Path) -> list[Node]:
     """Nodes in the columns of openb (cpu_milli, memory_mib, gpu, model) or of the spot trace (gpu_model,
     gpu_capacity_num, cpu_num). Raises BadTrace."""
-    found: list[Node] = []
+    nodes: list[Node] = []
     if "gpu_capacity_num" in header(path):
         for row in rows(path, ("gpu_model", "gpu_capacity_num", "cpu_num")):
             has = {GPU: row.whole("gpu_capacity_num"), "cpu": row.whole("cpu_num") * 1000}
-            found.append(Node(row.text("gpu_model"), Amounts.of(has)))
+            nodes.append(Node(row.text("gpu_model"), Amounts.of(has)))
     else:
         for row in rows(path, ("cpu_milli", "memory_mib", "gpu", "model")):
             memory = row.whole("memory_mib") * MIB
             has = {GPU: row.whole("gpu"), "cpu": row.whole("cpu_milli"), "memory": memory}
-            found.append(Node(row.text("model"), Amounts.of(has)))
-    if not found or len(found) > NODES_MAX:
-        raise BadTrace(f"{path}: has {len(found)} nodes; from 1 to {NODES_MAX} can be used")
-    return found
+            nodes.append(Node(row.text("model"), Amounts.of(has)))
+    if not nodes or len(nodes) > NODES_MAX:
+        raise BadTrace(f"{path}: has {len(nodes)} nodes; from 1 to {NODES_MAX} can be used")
+    return nodes
 
 
 def split(nodes: Sequence[Node], members: int, seed: int) -> list[Member]:
     """The nodes dealt to so many members, whose sizes differ by one node at most. All are empty."""
     dealt = list(nodes)
     random.Random(seed).shuffle(dealt)
-    made: list[Member] = []
+    result: list[Member] = []
     for number in range(members):
         kinds: dict[Node, int] = {}
         for node in dealt[number::members]:
@@ -83,8 +83,8 @@ def split(nodes: Sequence[Node], members: int, seed: int) -> list[Member]:
             Pool(labels=((MODEL, node.model),), free=((node.has, count),), allocatable=node.has)
             for node, count in sorted(kinds.items(), key=lambda kind: (kind[0].model, kind[0].has.items_))
         )
-        made.append(Member(f"member-{number + 1}", pools=pools))
-    return made
+        result.append(Member(f"member-{number + 1}", pools=pools))
+    return result
 
 
 def tree(jobs: Sequence[Job], nodes: Sequence[Node], quota: Quota) -> QuotaTree:
@@ -98,7 +98,7 @@ def tree(jobs: Sequence[Job], nodes: Sequence[Node], quota: Quota) -> QuotaTree:
     capacity = sum(node.has[GPU] for node in nodes)
     total = sum(work.values()) or 1.0
     leaves = sorted(work)
-    made = {ROOT: QuotaNode(ROOT, ROOT, None, children=tuple(f"{ROOT}/{leaf}" for leaf in leaves))}
+    quota_nodes = {ROOT: QuotaNode(ROOT, ROOT, None, children=tuple(f"{ROOT}/{leaf}" for leaf in leaves))}
     for leaf in leaves:
         most = quota.max.get(leaf)
         least = quota.min.get(leaf, int(quota.guarantee * capacity * work[leaf] / total))
@@ -107,7 +107,7 @@ def tree(jobs: Sequence[Job], nodes: Sequence[Node], quota: Quota) -> QuotaTree:
                 raise BadTrace(f"{leaf} is promised {least} GPUs and may use {most} at most")
             least = most
         weight = {SHARED_WEIGHTS[-1]: str(quota.weight[leaf])} if leaf in quota.weight else {}
-        made[f"{ROOT}/{leaf}"] = QuotaNode(
+        quota_nodes[f"{ROOT}/{leaf}"] = QuotaNode(
             f"{ROOT}/{leaf}",
             leaf,
             ROOT,
@@ -115,19 +115,19 @@ def tree(jobs: Sequence[Job], nodes: Sequence[Node], quota: Quota) -> QuotaTree:
             max={GPU: quota.max[leaf]} if leaf in quota.max else {},
             attributes=weight,
         )
-    return QuotaTree(ROOT, made)
+    return QuotaTree(ROOT, quota_nodes)
 
 
 def units(jobs: Sequence[Job], arrivals: Arrivals, seed: int) -> list[Unit]:
     """The jobs as waiting units, by arrival. `enqueued_at` is when they come."""
     rng = random.Random(seed)
-    made: list[Unit] = []
+    result: list[Unit] = []
     for job in jobs:
         at = job.submit_s / arrivals.load
         if arrivals.jitter_s:
             at = max(0.0, at + rng.uniform(-arrivals.jitter_s, arrivals.jitter_s))
         walltime = None if arrivals.overestimate is None else job.duration_s * arrivals.overestimate
-        made.append(
+        result.append(
             Unit(
                 id=job.id,
                 name=f"{job.queue}/{job.id}",
@@ -138,5 +138,5 @@ def units(jobs: Sequence[Job], arrivals: Arrivals, seed: int) -> list[Unit]:
                 walltime_s=walltime,
             )
         )
-    made.sort(key=lambda unit: (unit.enqueued_at, unit.id))
-    return made
+    result.sort(key=lambda unit: (unit.enqueued_at, unit.id))
+    return result
