@@ -11,6 +11,7 @@ from pathlib import Path
 from types import ModuleType
 
 ROOT = Path(__file__).resolve().parents[1]
+DOCS = ROOT / "docs"
 
 
 def files(pattern: str = "*") -> list[Path]:
@@ -29,6 +30,11 @@ def files(pattern: str = "*") -> list[Path]:
 def pages() -> list[Path]:
     """Every Markdown file."""
     return files("*.md")
+
+
+def relative(path: Path) -> str:
+    """The path from the root of the checkout."""
+    return str(path.relative_to(ROOT))
 
 
 def copy(into: Path, *, without: tuple[str, ...] = ()) -> Path:

@@ -27,6 +27,7 @@ from tests.api.proxy import PROXY, join
 from tests.api.rbac import binding, cluster_role
 from tests.api.streams import config_map, watching
 from tests.api.wait import eventually
+from tests.relays.proxies import proxy_of
 
 MAPS = "/api/v1/namespaces/default/configmaps"
 
@@ -68,7 +69,7 @@ async def test_a_watch_streams_through_and_ends_with_its_client(hub: Hub, member
     async with watching(hub, PROXY + MAPS) as events, hub.client() as client:
         await client.post(PROXY + MAPS, json=config_map("a"))
         assert await events.take(1) == [("ADDED", "a")]
-    pool = hub.app._proxy.clients.pools["m1"]
+    pool = proxy_of(hub.app).clients.pools["m1"]
     await eventually(lambda: pool.requests == 0, "the member's watch is closed")
 
 
@@ -109,7 +110,7 @@ async def test_a_member_that_never_answers_is_a_timeout(hub: Hub) -> None:
         held.append(writer)
 
     listener = await asyncio.start_server(silent, "127.0.0.1", 0)
-    hub.app._proxy.clients.answer_s = 0.5
+    proxy_of(hub.app).clients.answer_s = 0.5
     try:
         await join(hub, f"http://127.0.0.1:{listener.sockets[0].getsockname()[1]}")
         async with hub.client() as client:

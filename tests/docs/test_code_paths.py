@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.docs.test_docs import DOCS, ROOT, pages, relative
-from tests.docs.test_glossary import rows
+from tests.checkout import DOCS, ROOT, pages, relative
+from tests.docs.glossary import rows
 
 READMES = [page for page in pages() if page.name == "README.md"]
 READS = DOCS / "how-the-code-reads.md"

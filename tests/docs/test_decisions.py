@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from tests.docs.test_docs import DOCS
+from tests.checkout import DOCS
 
 FOLDER = DOCS / "decisions"
 

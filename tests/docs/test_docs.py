@@ -20,19 +20,14 @@ from fleet.cli.main import app
 from fleet.core.model.reason import Code
 from fleet.core.notation.schema import schema
 from fleet.rest.models import State
-from tests.checkout import ROOT, pages, script
+from tests.checkout import DOCS, ROOT, pages, relative, script
 
-DOCS = ROOT / "docs"
 LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
 FENCE = re.compile(r"^```.*?^```", re.MULTILINE | re.DOTALL)
 # `fleet` at the start of a command: after a prompt, in a block, or in a code span.
 COMMAND = re.compile(r"(?:^\$ |^|`)fleet ([a-z-]+)((?: [^`\n]*)?)", re.MULTILINE)
 AMC = re.compile(r"kubectl amc ([a-z]+)([^`\n]*)")
 NAMED_FILE = re.compile(r"\b(?:docs|examples|fleet|api|tests|deploy|migrations)/[\w./-]*\.(?:py|md|yaml|yml)\b")
-
-
-def relative(path: Path) -> str:
-    return str(path.relative_to(ROOT))
 
 
 def anchors(page: Path) -> set[str]:

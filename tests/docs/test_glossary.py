@@ -5,12 +5,12 @@ from __future__ import annotations
 import re
 import subprocess
 from collections import Counter
-from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).resolve().parents[2]
-ROW = re.compile(r"^\| (?P<term>[^|]+) \| (?P<meaning>[^|]+) \| (?P<peers>[^|]+) \| (?P<where>[^|]+) \|$", re.MULTILINE)
+from tests.checkout import ROOT
+from tests.docs.glossary import rows
+
 PATH = re.compile(r"`((?:fleet|api|docs|tests)/[^`]*)`")
 # Terms that code and pages lean on everywhere: each has its row.
 WORDS = (
@@ -36,11 +36,6 @@ WORDS = (
     "preemptor",
     "victim",
 )
-
-
-def rows() -> list[dict[str, str]]:
-    found = [row.groupdict() for row in ROW.finditer((ROOT / "docs" / "glossary.md").read_text())]
-    return [row for row in found if row["term"] != "term"]
 
 
 def test_every_term_appears_once() -> None:

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import pytest
 
-from tests.docs.test_docs import ROOT
+from tests.checkout import ROOT
 
 # Words that say how a value came about or where it is, and not what it is.
 WORDS = {

@@ -12,6 +12,7 @@ from tests.api.proxy import PROXY
 from tests.api.rbac import binding, cluster_role
 from tests.api.wait import eventually, expect_line
 from tests.relays.conftest import LINES, TEAM, World
+from tests.relays.proxies import proxy_of
 from tests.relays.streams import CLIENTS, OWN, Ended, forwards, heard, over_spdy, write_lines
 
 pytestmark = pytest.mark.xdist_group("relays")
@@ -34,7 +35,7 @@ def there(world: World, *arguments: str) -> list[str]:
 
 
 async def all_over(world: World) -> None:
-    proxy = world.hub.app._proxy
+    proxy = proxy_of(world.hub.app)
     requests = proxy.clients.pools.values
     await eventually(lambda: len(proxy.places) == 0 and not sum(pool.requests for pool in requests()), "all is over")
 
@@ -145,7 +146,7 @@ async def test_a_member_says_what_it_does_not_have(world: World) -> None:
 
 
 async def test_each_user_has_a_number_of_connections(world: World) -> None:
-    world.hub.app._proxy.places = places_of(Limits(relays_by_user=1))
+    proxy_of(world.hub.app).places = places_of(Limits(relays_by_user=1))
     process = world.hub.start_kubectl(OWN, there(world, "exec", "alone", "--", "sh", "-c", "echo begun; sleep 600"))
     try:
         await expect_line(process, "begun")
@@ -177,7 +178,7 @@ async def _hub(world: World) -> None:
 async def test_a_connection_ends(world: World, end: Callable[[World], Awaitable[None]]) -> None:
     await may(world, "get", "create")
     world.hub.app._rechecks._every_s = 0.2
-    world.hub.app._proxy._limits = Limits(look_s=0.2)
+    proxy_of(world.hub.app)._limits = Limits(look_s=0.2)
     arguments = there(world, "exec", "alone", "--", "sh", "-c", "echo begun; sleep 600")
     process = world.hub.start_kubectl(OWN, arguments, token="bob-token")
     try:
