@@ -27,7 +27,8 @@ from tests import order
 
 TEMPLATE = "fleet_template"
 # The asserts of modules that tests import say what they saw, as those of tests do.
-pytest.register_assert_rewrite(*(f"tests.{path.stem}" for path in Path(__file__).parent.iterdir()))
+HELPERS = {path.stem for path in Path(__file__).parent.iterdir()} - {"conftest", "order"}  # which are loaded by now
+pytest.register_assert_rewrite(*(f"tests.{name}" for name in sorted(HELPERS)))
 
 
 def pytest_configure(config: pytest.Config) -> None:
