@@ -28,7 +28,7 @@ Value = str | int | float | bool
 class Span:
     """Of the job `uid`. `start`, `end`: epoch seconds. `key` tells it from the job's other spans; `parent`: the key of
     the span above it, "" for none. `link`: (trace id, span id) of the client's own span. `served`: it is the answer to
-    a request from outside; `sent`: a request to outside. `error`: why it failed, "" where it did not."""
+    a request from outside; `outgoing`: a request to outside. `error`: why it failed, "" where it did not."""
 
     uid: str
     key: str
@@ -39,7 +39,7 @@ class Span:
     attributes: Mapping[str, Value] = field(default_factory=dict)
     link: tuple[int, int] | None = None
     served: bool = False
-    sent: bool = False
+    outgoing: bool = False
     error: str = ""
 
 

@@ -40,14 +40,14 @@ class Traces(Collector):
 
     def __init__(self, endpoint: str, service: str, attributes: dict[str, str]) -> None:
         logging.getLogger("opentelemetry").setLevel(logging.CRITICAL)  # its failures are counted, and told once
-        named = {} if os.environ.get("OTEL_SERVICE_NAME") else {SERVICE_NAME: service}
+        resource = {} if os.environ.get("OTEL_SERVICE_NAME") else {SERVICE_NAME: service}
         self._exporter = _Counted(OTLPSpanExporter(endpoint=endpoint))
         self._ids = _Given()
         self._most = _queue_most()
         self._processor = BatchSpanProcessor(self._exporter, max_queue_size=self._most)
         provider = TracerProvider(
             sampler=ALWAYS_ON,
-            resource=Resource.create({**attributes, **named}),
+            resource=Resource.create({**attributes, **resource}),
             id_generator=self._ids,
             shutdown_on_exit=False,
             span_limits=SpanLimits(max_attribute_length=VALUE_CHARACTERS_MAX),
@@ -63,14 +63,14 @@ class Traces(Collector):
         if not in_trace or self._closed:
             return
         with self._one_at_a_time:
-            if self._added - self._exporter.taken >= self._most:
+            if self._added - self._exporter.spans_taken >= self._most:
                 self._dropped += 1
                 return
             self._added += 1
             self._ids.trace, self._ids.span = in_trace, span_id(span.uid, span.key)
             above = _remote(in_trace, span_id(span.uid, span.parent)) if span.parent else None
-            kind = SpanKind.SERVER if span.served else SpanKind.CLIENT if span.sent else SpanKind.INTERNAL
-            made = self._tracer.start_span(
+            kind = SpanKind.SERVER if span.served else SpanKind.CLIENT if span.outgoing else SpanKind.INTERNAL
+            record = self._tracer.start_span(
                 span.name,
                 trace.set_span_in_context(NonRecordingSpan(above or trace.INVALID_SPAN_CONTEXT)),
                 kind=kind,
@@ -79,8 +79,8 @@ class Traces(Collector):
                 links=[Link(_remote(*span.link))] if span.link is not None else None,
             )
             if span.error:
-                made.set_status(Status(StatusCode.ERROR, span.error))
-            made.end(int(max(span.start, span.end) * _NANOSECONDS))
+                record.set_status(Status(StatusCode.ERROR, span.error))
+            record.end(int(max(span.start, span.end) * _NANOSECONDS))
 
     def add_all(self, spans: Iterable[Span]) -> None:
         for span in spans:
@@ -101,7 +101,7 @@ class Traces(Collector):
         spans = CounterMetricFamily(
             "fleet_trace_spans", "Spans of traces, by what became of them.", labels=("outcome",)
         )
-        counts = {"sent": self._exporter.sent, "failed": self._exporter.failed, "dropped": self._dropped}
+        counts = {"sent": self._exporter.spans_sent, "failed": self._exporter.failed, "dropped": self._dropped}
         for outcome, count in counts.items():
             spans.add_metric((outcome,), count)
         yield spans
@@ -124,18 +124,18 @@ class _Counted(SpanExporter):
 
     def __init__(self, exporter: SpanExporter) -> None:
         self._exporter = exporter
-        self.taken = self.sent = self.failed = 0
+        self.spans_taken = self.spans_sent = self.failed = 0
         self._failing = False
 
     def export(self, spans: Sequence[ReadableSpan]) -> SpanExportResult:
-        self.taken += len(spans)
+        self.spans_taken += len(spans)
         try:
             result = self._exporter.export(spans)
         except Exception:  # of the SDK: these spans are lost, and no others
             result = SpanExportResult.FAILURE
         good = result is SpanExportResult.SUCCESS
         if good:
-            self.sent += len(spans)
+            self.spans_sent += len(spans)
         else:
             self.failed += len(spans)
         if good is self._failing:

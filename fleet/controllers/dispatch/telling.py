@@ -42,6 +42,8 @@ async def told(hub: Hub, binding: Body, member: str, sending: Awaitable[Outcome]
     if hub.traces is not None:
         said: dict[str, Value] = {"fleet.member": member, "fleet.attempt": attempt, "fleet.outcome": str(outcome.did)}
         error = "" if good else str(outcome.did)
-        span = Span(named["uid"], key, "dispatch", now, now + took, attempted(attempt), said, sent=True, error=error)
+        span = Span(
+            named["uid"], key, "dispatch", now, now + took, attempted(attempt), said, outgoing=True, error=error
+        )
         hub.traces.add(span)
     return outcome
