@@ -241,26 +241,26 @@ class BindLoop:
         self, body: Body, policy: Body, interpreter: Interpreter | None, key: Key, binding: Stored | None
     ) -> float | None:
         """Make the binding of an object that follows the policy, or mend it."""
-        found, now = binding.body if binding is not None else None, self._hub.clock.now()
-        must = self._must_queue(body, policy, found) if interpreter is not None else ""
-        newly = bool(must) and (found is None or not b.wants_queue(found))
-        if found is not None and not newly and _waits_for_its_object(policy, body, found):
+        binding_body, now = binding.body if binding is not None else None, self._hub.clock.now()
+        must = self._must_queue(body, policy, binding_body) if interpreter is not None else ""
+        newly = bool(must) and (binding_body is None or not b.wants_queue(binding_body))
+        if binding_body is not None and not newly and _waits_for_its_object(policy, body, binding_body):
             return None
         again = None
         if interpreter is None:
-            members, again = self._members(body, policy, found, now)
-            wanted = Wanted(body, policy, gang=False, members=members)
+            members, again = self._members(body, policy, binding_body, now)
+            inputs = Wanted(body, policy, gang=False, members=members)
         else:
             classes = self._hub.bodies("scheduling.k8s.io", "priorityclasses")
-            wanted = wanted_of_job(body, policy, interpreter, classes, must)
+            inputs = wanted_of_job(body, policy, interpreter, classes, must)
         if binding is None:
-            made = new_binding(body, wanted, key.namespace, key.name, now)
+            made = new_binding(body, inputs, key.namespace, key.name, now)
             if not await self._hub.create(WORK, "resourcebindings", key.namespace, made):
                 return _RETRY_S
         else:
-            await self._hub.edit(key, lambda stored: settle(stored, wanted, now), uid=binding.uid)
+            await self._hub.edit(key, lambda stored: settle(stored, inputs, now), uid=binding.uid)
         if newly:
-            placed = found is not None and bool(b.clusters_of(found))
+            placed = binding_body is not None and bool(b.clusters_of(binding_body))
             does = "runs on and is charged to its queue" if placed else "waits in its queue"
             message = f"the job {does}, though {policy_claim(policy)} does not say spec.suspension.scheduling: {must}"
             await self._events.record(body, QUEUE_REQUIRED, message, warning=True)

@@ -84,7 +84,7 @@ def reference_to(body: Body) -> Body:
     return {"apiVersion": body["apiVersion"], "kind": body["kind"], "name": meta["name"], "uid": meta["uid"]}
 
 
-def new_binding(body: Body, wanted: Wanted, namespace: str, name: str, now: float) -> Body:
+def new_binding(body: Body, inputs: Wanted, namespace: str, name: str, now: float) -> Body:
     """The binding with its first status, to be written at once."""
     meta, reference = body["metadata"], reference_to(body)
     resource = {**reference, **({"namespace": meta["namespace"]} if meta.get("namespace") else {})}
@@ -102,71 +102,71 @@ def new_binding(body: Body, wanted: Wanted, namespace: str, name: str, now: floa
         "spec": {"resource": resource},
         "status": {},
     }
-    settle(binding, wanted, now)
+    settle(binding, inputs, now)
     return binding
 
 
-def settle(binding: Body, wanted: Wanted, now: float) -> bool:
+def settle(binding: Body, inputs: Wanted, now: float) -> bool:
     """Bring `binding` in line, in place; False when it was. Fields that decide, dispatch and observe write stay."""
     before = repr((binding["metadata"], binding["spec"], (binding.get("status") or {}).get("conditions")))
-    _settle_metadata(binding, wanted)
-    spec, policy = binding["spec"], wanted.policy["spec"]
+    _settle_metadata(binding, inputs)
+    spec, policy = binding["spec"], inputs.policy["spec"]
     for name in COPIED:
-        if policy.get(name) is not None and (name != "conflictResolution" or not of_namespace(wanted.policy)):
+        if policy.get(name) is not None and (name != "conflictResolution" or not of_namespace(inputs.policy)):
             spec[name] = policy[name]
         else:
             spec.pop(name, None)
-    _settle_suspension(binding, wanted, now)
-    if wanted.gang:
+    _settle_suspension(binding, inputs, now)
+    if inputs.gang:
         spec["gang"] = True
-        _settle_components(binding, wanted)
-        spec["schedulePriority"] = {"priority": wanted.priority}
+        _settle_components(binding, inputs)
+        spec["schedulePriority"] = {"priority": inputs.priority}
     else:
-        _settle_members(binding, wanted, now)
+        _settle_members(binding, inputs, now)
     return repr((binding["metadata"], binding["spec"], (binding.get("status") or {}).get("conditions"))) != before
 
 
-def _settle_components(binding: Body, wanted: Wanted) -> None:
+def _settle_components(binding: Body, inputs: Wanted) -> None:
     """Its requests. A gang that has its room may ask for less, and is charged for less once its pods are gone. A gang
     that asks for more keeps the components that it has, and decide gives it the others: nobody else adds to what is
     charged. A gang that leaves its member asks anew."""
     spec = binding["spec"]
-    if wanted.suspended and not wanted.components and spec.get("components"):
+    if inputs.suspended and not inputs.components and spec.get("components"):
         return  # stopped by having no pods: it keeps the size that it had, and asks anew when it has some
     if b.clusters_of(binding) or b.tasks_of(binding):
         had = components_of(binding)
-        if beyond(map(from_body, wanted.components), had):
+        if beyond(map(from_body, inputs.components), had):
             if b.clusters_of(binding):
-                spec[WANTED] = [dict(component) for component in wanted.components]
+                spec[WANTED] = [dict(component) for component in inputs.components]
             return
     if spec.pop(WANTED, None) is not None:
         drop_condition(binding, RESIZED)
-    spec["components"] = [dict(component) for component in wanted.components]
+    spec["components"] = [dict(component) for component in inputs.components]
 
 
-def _settle_metadata(binding: Body, wanted: Wanted) -> None:
-    meta, source = binding["metadata"], wanted.body["metadata"]
+def _settle_metadata(binding: Body, inputs: Wanted) -> None:
+    meta, source = binding["metadata"], inputs.body["metadata"]
     annotations = meta.setdefault("annotations", {})
-    annotations[ANNOTATION_POLICY] = policy_claim(wanted.policy)
-    annotations[ANNOTATION_POLICY_GENERATION] = str(wanted.policy["metadata"].get("generation", 0))
+    annotations[ANNOTATION_POLICY] = policy_claim(inputs.policy)
+    annotations[ANNOTATION_POLICY_GENERATION] = str(inputs.policy["metadata"].get("generation", 0))
     annotations[ANNOTATION_JOB_GENERATION] = str(source.get("generation", 0))
-    if wanted.queue:
+    if inputs.queue:
         annotations[ANNOTATION_QUEUEING] = "true"
     else:
         annotations.pop(ANNOTATION_QUEUEING, None)
     for name, text in (
-        (ANNOTATION_SUSPENDED, "true" if wanted.suspended else ""),
-        (ANNOTATION_HOLD, b.annotation(wanted.body, ANNOTATION_HOLD)),
-        (ANNOTATION_AFTER, b.annotation(wanted.body, ANNOTATION_AFTER) if wanted.gang else ""),
-        (ANNOTATION_AT_MOST, b.annotation(wanted.body, ANNOTATION_AT_MOST) if wanted.gang else ""),
-        (ANNOTATION_MOVE, b.annotation(wanted.body, ANNOTATION_MOVE) if wanted.gang else ""),
-        (ANNOTATION_CREATOR, b.annotation(wanted.body, ANNOTATION_CREATOR)),
-        (ANNOTATION_FORCE_DELETE, _either(wanted, ANNOTATION_FORCE_DELETE)),
-        (ANNOTATION_NOTICE, _either(wanted, ANNOTATION_NOTICE) if wanted.gang else ""),
-        (ANNOTATION_BACKOFF_LIMIT, _either(wanted, ANNOTATION_BACKOFF_LIMIT) if wanted.gang else ""),
-        (ANNOTATION_CHECKPOINT, b.annotation(wanted.body, ANNOTATION_CHECKPOINT)),
-        (ANNOTATION_TOPOLOGY, _topology(wanted)),
-        (ANNOTATION_WALLTIME, _walltime(wanted)),
+        (ANNOTATION_SUSPENDED, "true" if inputs.suspended else ""),
+        (ANNOTATION_HOLD, b.annotation(inputs.body, ANNOTATION_HOLD)),
+        (ANNOTATION_AFTER, b.annotation(inputs.body, ANNOTATION_AFTER) if inputs.gang else ""),
+        (ANNOTATION_AT_MOST, b.annotation(inputs.body, ANNOTATION_AT_MOST) if inputs.gang else ""),
+        (ANNOTATION_MOVE, b.annotation(inputs.body, ANNOTATION_MOVE) if inputs.gang else ""),
+        (ANNOTATION_CREATOR, b.annotation(inputs.body, ANNOTATION_CREATOR)),
+        (ANNOTATION_FORCE_DELETE, _either(inputs, ANNOTATION_FORCE_DELETE)),
+        (ANNOTATION_NOTICE, _either(inputs, ANNOTATION_NOTICE) if inputs.gang else ""),
+        (ANNOTATION_BACKOFF_LIMIT, _either(inputs, ANNOTATION_BACKOFF_LIMIT) if inputs.gang else ""),
+        (ANNOTATION_CHECKPOINT, b.annotation(inputs.body, ANNOTATION_CHECKPOINT)),
+        (ANNOTATION_TOPOLOGY, _topology(inputs)),
+        (ANNOTATION_WALLTIME, _walltime(inputs)),
     ):
         if text:
             annotations[name] = text
@@ -183,32 +183,32 @@ def _settle_metadata(binding: Body, wanted: Wanted) -> None:
             labels.pop(name, None)
 
 
-def _topology(wanted: Wanted) -> str:
+def _topology(inputs: Wanted) -> str:
     """The node label that the job's pods must share a value of; admission lets it name one."""
-    body = wanted.body
-    interpreter = interpreter_of(body["apiVersion"], body["kind"]) if wanted.gang else None
+    body = inputs.body
+    interpreter = interpreter_of(body["apiVersion"], body["kind"]) if inputs.gang else None
     return next(iter(topologies(body, interpreter.templates(body))), "") if interpreter is not None else ""
 
 
-def _walltime(wanted: Wanted) -> str:
-    body = wanted.body
-    interpreter = interpreter_of(body["apiVersion"], body["kind"]) if wanted.gang else None
+def _walltime(inputs: Wanted) -> str:
+    body = inputs.body
+    interpreter = interpreter_of(body["apiVersion"], body["kind"]) if inputs.gang else None
     limit = interpreter.walltime_s(body) if interpreter is not None else 0
     return str(limit) if limit else ""
 
 
-def _either(wanted: Wanted, name: str) -> str:
+def _either(inputs: Wanted, name: str) -> str:
     """An annotation: the job's word, else the policy's."""
-    return b.annotation(wanted.body, name) or b.annotation(wanted.policy, name)
+    return b.annotation(inputs.body, name) or b.annotation(inputs.policy, name)
 
 
-def _settle_suspension(binding: Body, wanted: Wanted, now: float) -> None:
+def _settle_suspension(binding: Body, inputs: Wanted, now: float) -> None:
     """Dispatching follows the policy at once. Scheduling only while the gang waits: a running gang is not stopped by
     it, and is charged from then on."""
     spec = binding["spec"]
-    suspension = {k: v for k, v in (wanted.policy["spec"].get("suspension") or {}).items() if k != "scheduling"}
-    if wanted.gang and not b.clusters_of(binding):
-        if wanted.queue:
+    suspension = {k: v for k, v in (inputs.policy["spec"].get("suspension") or {}).items() if k != "scheduling"}
+    if inputs.gang and not b.clusters_of(binding):
+        if inputs.queue:
             suspension["scheduling"] = True
             queuing = condition(binding, QUEUING)
             if queuing is None or queuing["status"] != "True":
@@ -217,7 +217,7 @@ def _settle_suspension(binding: Body, wanted: Wanted, now: float) -> None:
             drop_condition(binding, QUEUING)
     elif b.queued(binding) or "scheduling" in (spec.get("suspension") or {}):
         suspension["scheduling"] = False
-    if wanted.queue and b.clusters_of(binding) and not b.under_quota(binding) and not b.finished(binding):
+    if inputs.queue and b.clusters_of(binding) and not b.under_quota(binding) and not b.finished(binding):
         set_condition(binding, QUEUING, False, "Dequeued", "", now)
     if suspension:
         spec["suspension"] = suspension
@@ -238,12 +238,12 @@ def settle_unclaimed(binding: Body, now: float, *, queue: bool) -> bool:
     return True
 
 
-def _settle_members(binding: Body, wanted: Wanted, now: float) -> None:
+def _settle_members(binding: Body, inputs: Wanted, now: float) -> None:
     binding["metadata"]["annotations"].setdefault(ATTEMPT, "1")
-    if b.clusters_of(binding) != wanted.members:
-        binding["spec"]["clusters"] = [{"name": name} for name in wanted.members]
+    if b.clusters_of(binding) != inputs.members:
+        binding["spec"]["clusters"] = [{"name": name} for name in inputs.members]
         binding.setdefault("status", {})["lastScheduledTime"] = rfc3339(now)
-    if wanted.members:
+    if inputs.members:
         set_condition(binding, SCHEDULED, True, "Success", "Binding has been scheduled successfully.", now)
     else:
         set_condition(binding, SCHEDULED, False, "NoClusterFit", "No member matches the policy's placement.", now)

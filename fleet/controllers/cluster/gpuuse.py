@@ -43,7 +43,7 @@ class _Answer:
     """`due`: when the member is asked again, by the clock that only grows."""
 
     source: Source
-    told: Told
+    report: Told
     due: float
 
 
@@ -73,26 +73,26 @@ class GpuUse:
     async def look(self) -> bool:
         """Ask the members that are due; whether anything is other than before."""
         sources, now = self._sources(), self._hub.clock.monotonic()
-        gone = self._answers.keys() - sources.keys()
-        for name in gone:
+        old_names = self._answers.keys() - sources.keys()
+        for name in old_names:
             del self._answers[name]
         places = asyncio.Semaphore(AT_ONCE)
         due = [name for name, source in sources.items() if self._is_due(name, source, now)]
         async with asyncio.TaskGroup() as group:
             for name in due:
                 group.create_task(self._ask(name, sources[name], places), name=f"gpu-use:{name}")
-        self._hub.metrics.see_gpu_use({name: _by_model(answer.told) for name, answer in self._answers.items()})
-        return bool(due or gone)
+        self._hub.metrics.see_gpu_use({name: _by_model(answer.report) for name, answer in self._answers.items()})
+        return bool(due or old_names)
 
     def _sources(self) -> dict[str, Source]:
         """Of the members that are ready: others have an alert of their own."""
-        found: dict[str, Source] = {}
+        sources: dict[str, Source] = {}
         for name in sorted(self._members.names())[:MEMBERS_MOST]:
             cluster = self._hub.store.peek(Key(CLUSTER, "clusters", "", name))
             source = source_of(cluster.body) if cluster is not None else None
             if source is not None and self._members.ready(name):
-                found[name] = source
-        return found
+                sources[name] = source
+        return sources
 
     def _is_due(self, name: str, source: Source, now: float) -> bool:
         before = self._answers.get(name)
@@ -101,17 +101,17 @@ class GpuUse:
     async def _ask(self, name: str, source: Source, places: asyncio.Semaphore) -> None:
         async with places:
             try:
-                told = await ask(source, _Asker(name, self._hub, self._members, self._outgoing))
+                report = await ask(source, _Asker(name, self._hub, self._members, self._outgoing))
             except Exception:  # a bug that the data of one member brings out costs the others nothing
                 log.exception("GPU figures cannot be read", member=name)
-                told = Told(silent="tells GPU figures that the hub cannot read")
+                report = Told(silent="tells GPU figures that the hub cannot read")
         before = self._answers.get(name)
-        why = before.told.silent if before is not None else ""
-        if bool(told.silent) != bool(why):
-            tell = log.warning if told.silent else log.info
-            tell("GPU figures are missing" if told.silent else "GPU figures are told", member=name, why=told.silent)
+        why = before.report.silent if before is not None else ""
+        if bool(report.silent) != bool(why):
+            tell = log.warning if report.silent else log.info
+            tell("GPU figures are missing" if report.silent else "GPU figures are told", member=name, why=report.silent)
         pause = EVERY_S * random.uniform(0.8, 1.2)
-        self._answers[name] = _Answer(source, told, self._hub.clock.monotonic() + pause)
+        self._answers[name] = _Answer(source, report, self._hub.clock.monotonic() + pause)
 
     # -- the row
 
@@ -128,7 +128,7 @@ class GpuUse:
             order = sorted(low.jobs, key=lambda unit: (low.jobs[unit].use, unit))
             row = {
                 "now": now,
-                "members": {name: _member(answer.told) for name, answer in self._answers.items()},
+                "members": {name: _member(answer.report) for name, answer in self._answers.items()},
                 "jobs": [_row(units[unit], low.jobs[unit]) for unit in order[:JOBS_MOST]],
                 "left": max(0, len(order) - JOBS_MOST),
             }
@@ -149,14 +149,16 @@ class GpuUse:
     async def _see(self, low: LowUse, units: Iterable[Unit], now: float) -> None:
         figures: dict[tuple[str, str, str], list[Figure]] = {}
         for member, answer in self._answers.items():
-            for one in answer.told.figures:
-                if one.pod and one.utilization is not None:
-                    figures.setdefault((member, one.namespace, one.pod), []).append(one)
+            for figure in answer.report.figures:
+                if figure.pod and figure.utilization is not None:
+                    figures.setdefault((member, figure.namespace, figure.pod), []).append(figure)
         if not figures:
             return
         for number, unit in enumerate(units, 1):
             pods = [pod for pod in self._members.pods_of(unit.id) if pod.member == unit.member]
-            used = [one.utilization for pod in pods for one in figures.get((pod.member, pod.namespace, pod.name), ())]
+            used = [
+                figure.utilization for pod in pods for figure in figures.get((pod.member, pod.namespace, pod.name), ())
+            ]
             told = [use for use in used if use is not None]
             if told:
                 low.see(unit.id, sum(told) / len(told), len(told), now)

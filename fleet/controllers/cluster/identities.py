@@ -56,26 +56,26 @@ class Identities:
         stored = self._hub.store.peek(key)
         if stored is None:
             return IDENTITY_UNKNOWN, "its Cluster object is gone"
-        known = id_of(stored.body)
-        if not known and not identity.uid:
+        spec_id = id_of(stored.body)
+        if not spec_id and not identity.uid:
             return IDENTITY_UNKNOWN, (
                 "what tells it from other clusters, the uid of its namespace kube-system, cannot be read"
                 f" ({identity.unread}): let the hub's account get namespaces there"
             )
-        if known and identity.uid and known != identity.uid:
+        if spec_id and identity.uid and spec_id != identity.uid:
             return IDENTITY_CHANGED, (
-                f"spec.id is {known}, and the kubeconfig leads to cluster {identity.uid}: mend the kubeconfig"
+                f"spec.id is {spec_id}, and the kubeconfig leads to cluster {identity.uid}: mend the kubeconfig"
                 f" (fleet join {name}), or, if {name} is to be another cluster from now on, fleet unjoin {name} --force"
                 " and join it again"
             )
-        uid = identity.uid or known
+        uid = identity.uid or spec_id
         other = self._same(stored.body, uid)
         if other:
             return SAME_CLUSTER, (
                 f"it is the cluster that is joined as {other} already (id {uid}): one cluster has one name;"
                 f" fleet unjoin {name} --force"
             )
-        if not known:
+        if not spec_id:
             await self._hub.edit(key, lambda body: _set_id(body, uid), uid=stored.uid)
         self._used[name] = uid
         self._trusted.pop(name, None)

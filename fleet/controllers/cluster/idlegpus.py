@@ -17,12 +17,12 @@ KEPT_S = 600.0  # the times of a job whose GPUs nobody tells
 
 @dataclass(slots=True)
 class Low:
-    """Of one job: the mean use of its GPUs (0 to 1) and their number at `told` (epoch seconds); since when the use is
+    """Of one job: the mean use of its GPUs (0 to 1) and their number at `figure_at` (epoch seconds); since when it is
     below each level, in percent."""
 
     use: float
     gpus: int
-    told: float
+    figure_at: float
     since: dict[int, float] = field(default_factory=dict)
 
 
@@ -48,4 +48,4 @@ class LowUse:
 
     def keep(self, units: Collection[str], now: float) -> None:
         """Forget jobs that are not among these any more, and those that nobody told of for KEPT_S."""
-        self.jobs = {unit: low for unit, low in self.jobs.items() if unit in units and now - low.told <= KEPT_S}
+        self.jobs = {unit: low for unit, low in self.jobs.items() if unit in units and now - low.figure_at <= KEPT_S}

@@ -157,13 +157,13 @@ class PlanCommitter:
             broken: set[str] = set()
             for act in pending:
                 try:
-                    made = act.writes()
+                    act_writes = act.writes()
                 except Exception as error:  # only its own sources cannot be read
                     self._unfit(act, error)
                     broken.add(act.unit)
                     continue
-                writes += made
-                owners += [frozenset({act.unit})] * len(made)
+                writes += act_writes
+                owners += [frozenset({act.unit})] * len(act_writes)
             if broken:
                 pending = _without(pending, frozenset(broken))
                 continue
@@ -360,13 +360,13 @@ class PlanCommitter:
 
 def _without(pending: Sequence[_Act], lost: frozenset[str]) -> list[_Act]:
     """The rest without these, and without the acts that are chained behind them."""
-    left: list[_Act] = []
+    rest: list[_Act] = []
     broken = False
     for act in pending:
         broken = broken or (act.chained and act.unit in lost)
         if act.unit not in lost and not (broken and act.chained):
-            left.append(act)
-    return left
+            rest.append(act)
+    return rest
 
 
 def _first_of(picture: Picture, placements: Sequence[Placement]) -> Sequence[Placement]:

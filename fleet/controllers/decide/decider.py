@@ -118,16 +118,16 @@ class Decider:
             if plan is not None:
                 return self._kept_to(Resort.WITHOUT_SOLVER, plan, now, error)
         if way is not Resort.WITHOUT_RECLAIM:
-            found = self._search(snapshot, now, Resort.WITHOUT_SOLVER, FEW)
-            if found is not None:
-                return self._left_out(snapshot, found, now, error)
+            culprits = self._search(snapshot, now, Resort.WITHOUT_SOLVER, FEW)
+            if culprits is not None:
+                return self._left_out(snapshot, culprits, now, error)
             plan = self._tried(snapshot, now, Resort.WITHOUT_RECLAIM)
             if plan is not None:
                 return self._kept_to(Resort.WITHOUT_RECLAIM, plan, now, error)
-        found = self._search(snapshot, now, Resort.WITHOUT_RECLAIM, len(snapshot.units))
-        if found is None:
+        culprits = self._search(snapshot, now, Resort.WITHOUT_RECLAIM, len(snapshot.units))
+        if culprits is None:
             raise error
-        return self._left_out(snapshot, found, now, error)
+        return self._left_out(snapshot, culprits, now, error)
 
     def _search(self, snapshot: Snapshot, now: float, way: Resort, most: int) -> frozenset[str] | None:
         sound = self._sound.units
@@ -169,9 +169,9 @@ class _Search:
 
     def __init__(self, decider: Decider, snapshot: Snapshot, now: float, way: Resort, most: int) -> None:
         self._decider, self._snapshot, self._now, self._way, self._most = decider, snapshot, now, way, most
-        self._left = TRIALS_MOST
+        self._trials = TRIALS_MOST
         self._ends = decider.clock() + SEARCH_S
-        self._found: list[str] = []
+        self._culprits: list[str] = []
 
     def run(self, *suspects: Collection[str]) -> frozenset[str] | None:
         """None when leaving out at most `most` does not help. `suspects`: sets of units to look among first."""
@@ -181,29 +181,29 @@ class _Search:
             out = sorted(waiting.intersection(some))
             if len(out) > len(tried) and self._fine(out):
                 self._narrow(out, [])
-                return frozenset(self._found) if len(self._found) <= self._most else None
+                return frozenset(self._culprits) if len(self._culprits) <= self._most else None
             tried.update(out)
         return None
 
-    def _narrow(self, out: Sequence[str], others: Sequence[str]) -> None:
-        """Without `out`, those found and `others` it can be decided: find who of `out` must stay out."""
-        over = self._left <= 0 or self._decider.clock() > self._ends
-        if len(out) == 1 or over or len(self._found) > self._most:
-            self._found += out
+    def _narrow(self, out: Sequence[str], rest: Sequence[str]) -> None:
+        """Without `out`, those found and `rest` it can be decided: find who of `out` must stay out."""
+        over = self._trials <= 0 or self._decider.clock() > self._ends
+        if len(out) == 1 or over or len(self._culprits) > self._most:
+            self._culprits += out
             return
         half = len(out) // 2
         first, second = out[:half], out[half:]
-        if self._fine([*first, *others]):
-            self._narrow(first, others)
-        elif self._fine([*second, *others]):
-            self._narrow(second, others)
+        if self._fine([*first, *rest]):
+            self._narrow(first, rest)
+        elif self._fine([*second, *rest]):
+            self._narrow(second, rest)
         else:
-            self._narrow(first, [*second, *others])
-            self._narrow(second, others)
+            self._narrow(first, [*second, *rest])
+            self._narrow(second, rest)
 
     def _fine(self, out: Sequence[str]) -> bool:
-        self._left -= 1
-        return self._decider.fine(_without(self._snapshot, {*out, *self._found}), self._now, self._way)
+        self._trials -= 1
+        return self._decider.fine(_without(self._snapshot, {*out, *self._culprits}), self._now, self._way)
 
 
 def text_of(error: Exception) -> str:

@@ -88,14 +88,14 @@ def others_wait(picture: Picture, key: str) -> bool:
     """Whether a unit waits that may need the room or the quota which an elastic unit would grow into: a unit of its
     leaf, one that may go to its member, or one there whose pods do not all have a node. A unit that never starts as it
     is does not count."""
-    mine = picture.snapshot.units[key]
-    member = picture.snapshot.members.get(mine.member or "")
-    if any(unit.member == mine.member and unit.id != key for unit in picture.snapshot.backlog.unseen.values()):
+    own_unit = picture.snapshot.units[key]
+    member = picture.snapshot.members.get(own_unit.member or "")
+    if any(unit.member == own_unit.member and unit.id != key for unit in picture.snapshot.backlog.unseen.values()):
         return True
     for other in picture.snapshot.units.values():
         if other.phase is not Phase.WAITING or other.held or other.suspended:
             continue
-        near = other.leaf == mine.leaf or (member is not None and not member_bars(other, member))
+        near = other.leaf == own_unit.leaf or (member is not None and not member_bars(other, member))
         if near and not _never_starts(picture.sources[other.id]):
             return True
     return False

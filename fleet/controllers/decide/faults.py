@@ -45,7 +45,7 @@ class Faults:
         self._hub = hub
         self._events = events
         self._packer = packer
-        self._known: OrderedDict[tuple[str, str], float] = OrderedDict()
+        self._clocks: OrderedDict[tuple[str, str], float] = OrderedDict()
 
     async def tell(
         self,
@@ -78,12 +78,12 @@ class Faults:
         where = "\n".join((where, *told))
         clock = self._hub.clock.monotonic()
         key = (where, resort.value)
-        if key in self._known and clock < self._known[key] + AGAIN_S:
+        if key in self._clocks and clock < self._clocks[key] + AGAIN_S:
             return False
-        self._known[key] = clock
-        self._known.move_to_end(key)
-        while len(self._known) > KNOWN_MOST:
-            self._known.popitem(last=False)
+        self._clocks[key] = clock
+        self._clocks.move_to_end(key)
+        while len(self._clocks) > KNOWN_MOST:
+            self._clocks.popitem(last=False)
         return True
 
     async def _keep(self, error: Exception, resort: Resort, snapshot: Snapshot, now: float) -> None:

@@ -55,7 +55,7 @@ class Growing:
         state = {key: _state(picture, key) for key in able}
         if self._judged == (picture.snapshot, state):
             return False
-        snapshot, given, self._lost = picture.snapshot, False, False
+        snapshot, success, self._lost = picture.snapshot, False, False
         for key in sorted(able, key=lambda key: queue_order(picture.snapshot.units[key])):
             try:
                 grown = await self._serve(picture, snapshot, key, now)
@@ -66,30 +66,30 @@ class Growing:
                 continue
             if grown:
                 unit = replace(snapshot.units[key], components=larger(snapshot.units[key].components, grown))
-                snapshot, given = snapshot.apply(Changes(put_units=(unit,))), True
-        self._judged = None if given or self._lost else (picture.snapshot, state)
-        return given
+                snapshot, success = snapshot.apply(Changes(put_units=(unit,))), True
+        self._judged = None if success or self._lost else (picture.snapshot, state)
+        return success
 
     async def _serve(self, picture: Picture, snapshot: Snapshot, key: str, now: float) -> Sequence[Component]:
         """The components that the job has now; () where it gets no more than before."""
         sources = picture.sources[key]
         binding = sources.binding.body
-        asked: Sequence[Component] = wanted_of(binding)
+        target: Sequence[Component] = wanted_of(binding)
         ranges = ranges_of(binding)
         if not is_true(binding, GANG_WHOLE):
             lack: Lack | None = NOT_WHOLE
         elif ranges and others_wait(picture, key):
             lack = OTHERS_WAIT
         else:
-            lack = await asyncio.to_thread(lacks, snapshot, key, asked, now)
+            lack = await asyncio.to_thread(lacks, snapshot, key, target, now)
             if lack is not None and ranges:
-                part = await asyncio.to_thread(_most, snapshot, key, asked, components_of(binding), ranges, now)
+                part = await asyncio.to_thread(_most, snapshot, key, target, components_of(binding), ranges, now)
                 if part is not None:
-                    asked, lack = part, None
+                    target, lack = part, None
         if lack is not None:
             await self._tell(sources, lack, now)
             return ()
-        return asked if await self._give(picture, sources, asked, now) else ()
+        return target if await self._give(picture, sources, target, now) else ()
 
     async def _tell(self, sources: Sources, lack: Lack, now: float) -> None:
         """Once, with an event, for each reason; the condition follows the numbers."""
@@ -129,7 +129,7 @@ class Growing:
 def _most(
     snapshot: Snapshot,
     key: str,
-    asked: Sequence[Component],
+    target: Sequence[Component],
     had: Sequence[Component],
     ranges: Mapping[str, Range],
     now: float,
@@ -137,21 +137,21 @@ def _most(
     """The most that an elastic job, which cannot have all that it asks for, can have: as many replicas more of its
     elastic components, one after the other, as there is room and quota for. None where that is no replica more."""
     have = {part.name.lower(): part.replicas for part in had}
-    found = {p.name.lower(): min(p.replicas, have.get(p.name.lower(), 0)) for p in asked if p.name.lower() in ranges}
-    for part in asked:
+    sizes = {p.name.lower(): min(p.replicas, have.get(p.name.lower(), 0)) for p in target if p.name.lower() in ranges}
+    for part in target:
         name = part.name.lower()
-        if name not in found:
+        if name not in sizes:
             continue
-        begin, step = found[name], ranges[name].step
+        begin, step = sizes[name], ranges[name].step
         low, high = 0, (part.replicas - begin) // step
         while low < high:
             middle = (low + high + 1) // 2
-            if lacks(snapshot, key, resized(asked, {**found, name: begin + middle * step}), now) is None:
+            if lacks(snapshot, key, resized(target, {**sizes, name: begin + middle * step}), now) is None:
                 low = middle
             else:
                 high = middle - 1
-        found[name] = begin + low * step
-    return resized(asked, found) if any(count > have.get(name, 0) for name, count in found.items()) else None
+        sizes[name] = begin + low * step
+    return resized(target, sizes) if any(count > have.get(name, 0) for name, count in sizes.items()) else None
 
 
 def _may(binding: Body) -> bool:
@@ -168,12 +168,12 @@ def _state(picture: Picture, key: str) -> object:
 def _change(had: Sequence[Component], asked: Sequence[Component]) -> str:
     """As the event says it: worker 2 -> 4."""
     before = {component.name: component for component in had}
-    found = []
+    parts = []
     for component in asked:
         old = before.get(component.name)
         replicas = old.replicas if old is not None else 0
         if replicas != component.replicas:
-            found.append(f"{component.name} {replicas} -> {component.replicas}")
+            parts.append(f"{component.name} {replicas} -> {component.replicas}")
         elif old is not None and old.requests != component.requests:
-            found.append(f"{component.name} with other requests")
-    return ", ".join(found)
+            parts.append(f"{component.name} with other requests")
+    return ", ".join(parts)

@@ -105,7 +105,7 @@ class DecideLoop:
         self._aside = aside
         self._unreadable: set[Key] = set()  # bindings that say so
         self._last: Snapshot | None = None
-        self._seen: Snapshot | None = None  # the picture that this cycle decides on
+        self._snapshot: Snapshot | None = None  # the picture that this cycle decides on
         self._stands_until: float | None = None  # the plan for `_last`, if nothing but time changes
         self._first_look: float | None = None  # monotonic
         self._began = False  # whether the members were read once, or waited for long enough
@@ -171,14 +171,14 @@ class DecideLoop:
         if not self._may_begin(began):
             return LOOK_S
         metrics, now = self._hub.metrics, self._hub.clock.now()
-        self._seen = None
+        self._snapshot = None
         try:
             outcome, again = await self._cycle(began, now)
         except (Fenced, StoreUnavailable):
             raise
         except Exception as error:
             metrics.cycles.labels("failed").inc()
-            await self._faults.tell(error, Resort.UNDECIDED, self._seen, now)
+            await self._faults.tell(error, Resort.UNDECIDED, self._snapshot, now)
             raise
         metrics.looked(outcome, self._hub.clock.now())
         return again
@@ -252,7 +252,7 @@ class DecideLoop:
         clock = self._hub.clock.monotonic
         phases = Phases(clock, "snapshot", began)
         solver = InTime(self._solver, clock, began=began) if self._solver is not None else None
-        self._seen = picture.snapshot
+        self._snapshot = picture.snapshot
         decide = self._decider.decide
         decided = await asyncio.to_thread(decide, picture.snapshot, now=now, solver=solver, mark=phases.begin)
         self.cycles += 1
@@ -310,10 +310,10 @@ class DecideLoop:
         there was the plan."""
         placed = await self._committer.commit(picture, plan.placements, now) if plan.placements else 0
         await self._committer.nominate(picture, plan)
-        wanted = {claim.unit for claim in plan.claims}
-        await self._committer.release_expired(picture, wanted, now)
-        claimed = await self._committer.take_back(picture, plan) if wanted else frozenset()
-        self._reasons.offer(whole, {key: why for key, why in reasons.items() if key not in wanted - claimed})
+        claimants = {claim.unit for claim in plan.claims}
+        await self._committer.release_expired(picture, claimants, now)
+        claimed = await self._committer.take_back(picture, plan) if claimants else frozenset()
+        self._reasons.offer(whole, {key: why for key, why in reasons.items() if key not in claimants - claimed})
         if placed or claimed:
             evicted = sum(eviction.preemptor in claimed for eviction in plan.evictions)
             log.info(
@@ -325,7 +325,7 @@ class DecideLoop:
                 shipped=plan.certificate.shipped,
             )
             await self._recorder.record(picture.snapshot, plan, now=now, seed=SEED, took_s=took_s)
-        complete = placed == len(plan.placements) and claimed == wanted
+        complete = placed == len(plan.placements) and claimed == claimants
         if complete or placed or claimed:
             self._lost = 0
         if not complete:

@@ -87,7 +87,7 @@ class NodesNow:
             if number % BREATH == 0:
                 await asyncio.sleep(0)
         members: dict[str, list[Any]] = {}
-        shown = left = 0
+        count = surplus = 0
         for name in sorted(self._hub.members.names()):
             rows = members[name] = []
             for number, node in enumerate(sorted(self._hub.members.nodes(name), key=lambda one: one.name), 1):
@@ -95,24 +95,24 @@ class NodesNow:
                     await asyncio.sleep(0)
                 if not gpus_in(node.allocatable):
                     continue
-                if shown == NODES_MOST:
-                    left += 1
+                if count == NODES_MOST:
+                    surplus += 1
                     continue
-                shown += 1
+                count += 1
                 rows.append(_row(node, holds.get((name, node.name), {})))
-        return {"units": units, "members": members, "left": left}
+        return {"units": units, "members": members, "left": surplus}
 
     def _seen(self, unit: Unit, holds: dict[tuple[str, str], dict[str, int]]) -> bool:
         """Adds the GPUs of the unit's pods to `holds`: by member and node, then by unit."""
-        seen = False
+        any_gpus = False
         for pod in self._hub.members.pods_of(unit.id):
             works = pod.member == unit.member and pod.holds_room and not pod.placeholder
             gpus = gpus_in(pod.requests) if works else 0
             if gpus:
                 here = holds.setdefault((pod.member, pod.node), {})
                 here[unit.id] = here.get(unit.id, 0) + gpus
-                seen = True
-        return seen
+                any_gpus = True
+        return any_gpus
 
 
 def _row(node: NodeView, held: Mapping[str, int]) -> list[Any]:

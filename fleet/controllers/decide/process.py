@@ -83,7 +83,7 @@ class ProcessDecider:
         self._number = 0  # of the child that knows:
         self._sender = Sender()
         self._reasons: Mapping[str, Reason] = {}  # of the child's last plan
-        self.sent = 0  # pieces, for tests
+        self.piece_count = 0  # pieces, for tests
 
     def warm(self) -> None:
         """Start the child if there is none, without waiting for it."""
@@ -123,8 +123,8 @@ class ProcessDecider:
         mark: Callable[[str], None] = lambda part: None,
     ) -> Plan:
         """The plan, as `fleet.core.decide.decide` makes it. Raises what it raises, DecisionTooLong, or DeciderEnded."""
-        asked = _Asked(snapshot, now, seed, solver, mark)
-        plan = self._twice(asked, self._limit_s, DecisionTooLong, DeciderEnded)
+        request = _Asked(snapshot, now, seed, solver, mark)
+        plan = self._twice(request, self._limit_s, DecisionTooLong, DeciderEnded)
         self._lately.append(self._took_s)
         return plan
 
@@ -132,26 +132,26 @@ class ProcessDecider:
         """The same within a shorter limit, for a search that makes many decisions, some of which do not end."""
         return self._twice(_Asked(snapshot, now, seed, solver, lambda part: None), self.trial_s, DeciderEnded)
 
-    def _twice(self, asked: _Asked, limit_s: float, *again: type[Exception]) -> Plan:
+    def _twice(self, request: _Asked, limit_s: float, *again: type[Exception]) -> Plan:
         """The plan, of a second try after one of the exceptions `again`, which counts where that is too long, too."""
         with self._lock:
             interrupts = self._interrupts
             try:
-                return self._plan(asked, limit_s)
+                return self._plan(request, limit_s)
             except again as error:
                 if self._interrupts != interrupts:
                     raise
                 log.warning("the decider's process is replaced", why=str(error))
                 first = error
             try:
-                return self._plan(asked, self.trial_s if isinstance(first, DecisionTooLong) else limit_s)
+                return self._plan(request, self.trial_s if isinstance(first, DecisionTooLong) else limit_s)
             except DecisionTooLong:
                 raise first from None
 
-    def _plan(self, asked: _Asked, limit_s: float) -> Plan:
+    def _plan(self, request: _Asked, limit_s: float) -> Plan:
         try:
-            self._send(asked)
-            made = self._made(asked, limit_s)
+            self._send(request)
+            answer = self._made(request, limit_s)
         except BadSnapshot:  # nothing was sent
             raise
         except Exception as error:
@@ -164,11 +164,11 @@ class ProcessDecider:
                 how = f"ended with exit status {status}" if status is not None else f"cannot be started ({error})"
                 raise DeciderEnded(f"the decider's process {how}") from None
             raise
-        if isinstance(made, Exception):
-            raise made
-        return made
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
 
-    def _send(self, asked: _Asked) -> None:
+    def _send(self, request: _Asked) -> None:
         """Send all that the child needs to decide."""
         child = self._child
         child.start()
@@ -183,26 +183,26 @@ class ProcessDecider:
             if said != "ready":
                 raise _nonsense(said)
             child.ready = True
-        for piece in self._sender.pieces(asked.snapshot):
+        for piece in self._sender.pieces(request.snapshot):
             with child.within(STEP_S):
                 child.pipe.send(piece)
-            self.sent += 1
+            self.piece_count += 1
         with child.within(STEP_S):
-            child.pipe.send((asked.now, asked.seed, asked.solver is not None))
+            child.pipe.send((request.now, request.seed, request.solver is not None))
 
-    def _made(self, asked: _Asked, limit_s: float) -> Plan | Exception:
+    def _made(self, request: _Asked, limit_s: float) -> Plan | Exception:
         """The plan, or the exception that `decide` ended with."""
         child, left_s = self._child, self._limit_s  # until it begins
         while True:
             began = time.monotonic()
             with child.within(max(0.0, left_s)):
-                message = self._after_marks(asked.mark)
+                message = self._after_marks(request.mark)
             left_s -= time.monotonic() - began
             match message:
                 case ("begins", None):
                     left_s = limit_s
-                case ("solve", (problem, seed, seconds)) if asked.solver is not None:
-                    answer = asked.solver.solve(problem, seed=seed, limit_s=seconds)
+                case ("solve", (problem, seed, seconds)) if request.solver is not None:
+                    answer = request.solver.solve(problem, seed=seed, limit_s=seconds)
                     with child.within(STEP_S):
                         child.pipe.send(answer)
                 case ("raised", (Exception() as error, str(where))):

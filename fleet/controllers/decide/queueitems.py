@@ -85,14 +85,14 @@ class QueueItems:
 
 
 def _items(picture: Picture, reasons: Mapping[str, Reason]) -> dict[str, list[Body]]:
-    found: dict[str, list[Body]] = {}
+    items: dict[str, list[Body]] = {}
     for leaf, units in first_in_line(picture.snapshot.units.values(), reasons, ITEMS_MAX).items():
         for position, unit in enumerate(units, 1):
             stored = picture.sources[unit.id].unit
             if stored is not None:
                 item = {"name": stored.key.name, "namespace": stored.key.namespace, "priority": unit.priority}
-                found.setdefault(leaf, []).append(item | {"position": position})
-    return found
+                items.setdefault(leaf, []).append(item | {"position": position})
+    return items
 
 
 def _show(queue: Body, items: list[Body]) -> bool:

@@ -54,14 +54,14 @@ CONDITION_REASONS = {
 
 @dataclass(slots=True)
 class _Said:
-    """The stored reason of a unit, and when it was written; `unit` is the uid of the QueueUnit that says it. `shown`
-    and `shown_at` are those of the binding; None: the binding says something else."""
+    """The stored reason of a unit, and when it was written; `unit` is the uid of the QueueUnit that says it.
+    `unit_numbers` and `shown_at` are those of the binding; None: the binding says something else."""
 
     unit: str
     code: str
     numbers: Mapping[str, object]
     at: float
-    shown: Mapping[str, object] | None
+    unit_numbers: Mapping[str, object] | None
     shown_at: float
 
 
@@ -82,7 +82,7 @@ class ReasonWriter:
     def __init__(self, hub: Hub, events: EventRecorder) -> None:
         self._hub = hub
         self._events = events
-        self._said: dict[str, _Said] = {}
+        self._records: dict[str, _Said] = {}
         self._picture: Picture | None = None
         self._offered: Mapping[str, Reason] = {}
         self._reasons: dict[str, Reason] = {}
@@ -94,13 +94,13 @@ class ReasonWriter:
         self._picture, self._offered = picture, reasons
         waiting = sorted((units[key] for key in reasons if key in units), key=queue_order)
         self._reasons = {unit.id: reasons[unit.id] for unit in waiting}
-        self._said = {i: said for i, said in self._said.items() if i in self._reasons}
+        self._records = {i: said for i, said in self._records.items() if i in self._reasons}
 
     def renew(self, picture: Picture) -> None:
         """The plan before still stands, but the objects may be others: a user deleted a QueueUnit, and the new one of
         its name says nothing yet."""
         self._picture = picture
-        for unit_id, said in self._said.items():
+        for unit_id, said in self._records.items():
             sources = picture.sources.get(unit_id)
             if sources is not None and said.unit != _uid(sources) and unit_id in self._offered:
                 self._reasons[unit_id] = self._offered[unit_id]
@@ -123,7 +123,7 @@ class ReasonWriter:
             due, wait = self._due(unit_id, reason, said, picture.sources[unit_id].unit is not None, now)
             if due is None and wait == 0:
                 assert said is not None
-                self._said[unit_id] = said
+                self._records[unit_id] = said
                 del self._reasons[unit_id]
                 continue
             if due is None:
@@ -142,25 +142,25 @@ class ReasonWriter:
         return pause
 
     def _due(
-        self, unit_id: str, reason: Reason, said: _Said | None, has_unit: bool, now: float
+        self, unit_id: str, reason: Reason, record: _Said | None, has_unit: bool, now: float
     ) -> tuple[_Due | None, float]:
         """The reason to write now; or None and the seconds until there is one, 0 when all is said."""
-        if said is None or said.code != reason.code:
+        if record is None or record.code != reason.code:
             return _Due(unit_id, reason, new_code=True, on_unit=has_unit, on_binding=True), 0.0
         numbers, tuned = dict(reason.numbers), self._hub.config
         waits = []
-        if said.numbers != numbers:
-            waits.append(said.at + tuned.reason_repeat_s - now)
-        if has_unit and said.shown != numbers:
-            waits.append(said.shown_at + tuned.reason_shown_s - now)
+        if record.numbers != numbers:
+            waits.append(record.at + tuned.reason_repeat_s - now)
+        if has_unit and record.unit_numbers != numbers:
+            waits.append(record.shown_at + tuned.reason_shown_s - now)
         if not waits or min(waits) > 0:
             return None, min(waits, default=0.0)
-        on_unit = has_unit and said.numbers != numbers
-        on_binding = not has_unit or said.shown_at + tuned.reason_shown_s <= now
+        on_unit = has_unit and record.numbers != numbers
+        on_binding = not has_unit or record.shown_at + tuned.reason_shown_s <= now
         return _Due(unit_id, reason, new_code=False, on_unit=on_unit, on_binding=on_binding), 0.0
 
     def _known(self, unit_id: str, sources: Sources) -> _Said | None:
-        said = self._said.get(unit_id)
+        said = self._records.get(unit_id)
         if said is not None and said.unit == _uid(sources):
             return said
         return self._stored(sources)  # also when a user deleted the QueueUnit: the new one says nothing yet
@@ -201,12 +201,12 @@ class ReasonWriter:
             return
         for due in batch:
             uid, numbers = _uid(picture.sources[due.unit_id]), dict(due.reason.numbers)
-            known = self._said.get(due.unit_id)
-            shown, shown_at = (known.shown, known.shown_at) if known is not None else (None, 0.0)
+            known = self._records.get(due.unit_id)
+            shown, shown_at = (known.unit_numbers, known.shown_at) if known is not None else (None, 0.0)
             if due.on_binding:
                 shown, shown_at = numbers, now
             at = now if due.on_unit or not uid or known is None else known.at
-            self._said[due.unit_id] = _Said(uid, str(due.reason.code), numbers, at, shown, shown_at)
+            self._records[due.unit_id] = _Said(uid, str(due.reason.code), numbers, at, shown, shown_at)
             if not uid or shown == numbers:
                 self._reasons.pop(due.unit_id, None)
 

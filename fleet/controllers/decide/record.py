@@ -74,7 +74,7 @@ class Packer:
     good for as long as the snapshots hold that very object."""
 
     def __init__(self) -> None:
-        self._kept: dict[int, tuple[Unit | Member, orjson.Fragment]] = {}
+        self._cache: dict[int, tuple[Unit | Member, orjson.Fragment]] = {}
         self._one_at_a_time = threading.Lock()
 
     def pack(self, snapshot: Snapshot, plan: Plan, now: float, seed: int) -> dict[str, Any]:
@@ -91,13 +91,13 @@ class Packer:
 
     def _encoder(self) -> Callable[[Unit | Member], orjson.Fragment]:
         """Encodes each unit and member of one snapshot; unchanged ones come from the snapshot before."""
-        before, self._kept = self._kept, {}
+        before, self._cache = self._cache, {}
 
         def one(value: Unit | Member) -> orjson.Fragment:
             known = before.get(id(value))
             if known is None:
                 known = (value, orjson.Fragment(orjson.dumps(encode_one(value))))
-            self._kept[id(value)] = known  # the value too: its id is its own for as long as it is held
+            self._cache[id(value)] = known  # the value too: its id is its own for as long as it is held
             return known[1]
 
         return one

@@ -57,27 +57,27 @@ class Shrinking:
         """The plan without the claims that elastic jobs spare, and without the claims behind these, which may count on
         them: the next decision makes them anew."""
         giving = self._giving(picture, now)
-        kept: list[RoomClaim] = []
+        claims: list[RoomClaim] = []
         for claim in plan.claims:
             victims = [eviction.unit for eviction in plan.evictions if eviction.preemptor == claim.unit]
             if claim.member in giving or await self._tried(picture, claim, victims, now):
                 break
-            kept.append(claim)
-        if len(kept) == len(plan.claims):
+            claims.append(claim)
+        if len(claims) == len(plan.claims):
             return plan
-        units = {claim.unit for claim in kept}
-        return replace(plan, claims=tuple(kept), evictions=tuple(e for e in plan.evictions if e.preemptor in units))
+        units = {claim.unit for claim in claims}
+        return replace(plan, claims=tuple(claims), evictions=tuple(e for e in plan.evictions if e.preemptor in units))
 
     def _giving(self, picture: Picture, now: float) -> frozenset[str]:
         """The members in which pods of an elastic job are on their way out."""
-        found: dict[str, str] = {}
+        members: dict[str, str] = {}
         for key in picture.growing:
             unit, binding = picture.snapshot.units[key], picture.sources[key].binding.body
             if unit.member and ranges_of(binding) and beyond(unit.components, components_of(binding)):
-                found[key] = unit.member
-        self._since = {key: self._since.get(key, now) for key in found}
+                members[key] = unit.member
+        self._since = {key: self._since.get(key, now) for key in members}
         patience = self._hub.config.claim_s
-        return frozenset(member for key, member in found.items() if now < self._since[key] + patience)
+        return frozenset(member for key, member in members.items() if now < self._since[key] + patience)
 
     async def _tried(self, picture: Picture, claim: RoomClaim, victims: Iterable[str], now: float) -> bool:
         """As `_spared`. Where that fails, the plan stands as it was made."""
@@ -91,22 +91,22 @@ class Shrinking:
 
     async def _spared(self, picture: Picture, claim: RoomClaim, victims: Iterable[str], now: float) -> bool:
         """Whether elastic jobs among the victims became smaller, so that nobody needs to leave for this claim."""
-        found = [sizes for key in victims if (sizes := self._sizes(picture, key)) is not None]
-        found.sort(key=lambda sizes: (picture.snapshot.units[sizes.unit].placed_at or 0.0, sizes.unit))
-        if not found:
+        all_sizes = [sizes for key in victims if (sizes := self._sizes(picture, key)) is not None]
+        all_sizes.sort(key=lambda sizes: (picture.snapshot.units[sizes.unit].placed_at or 0.0, sizes.unit))
+        if not all_sizes:
             return False
         began = self._hub.clock.monotonic()
 
         async def starts(levels: Mapping[str, int]) -> bool:
-            units = [self._smaller(picture, sizes.unit, sizes.at[levels[sizes.unit]]) for sizes in found]
+            units = [self._smaller(picture, sizes.unit, sizes.at[levels[sizes.unit]]) for sizes in all_sizes]
             world = _without_surplus(picture.snapshot, units)
             tried = await asyncio.to_thread(decide, world, now=now, seed=SEED, solver=None)
             return any(placement.unit == claim.unit for placement in tried.placements)
 
-        levels = {sizes.unit: len(sizes.at) - 1 for sizes in found}
+        levels = {sizes.unit: len(sizes.at) - 1 for sizes in all_sizes}
         if not await starts(levels):
             return False
-        for sizes in found:  # the oldest keeps the most
+        for sizes in all_sizes:  # the oldest keeps the most
             low = 0
             while low < levels[sizes.unit] and self._hub.clock.monotonic() < began + SEARCH_S:
                 middle = (low + levels[sizes.unit]) // 2
@@ -115,7 +115,7 @@ class Shrinking:
                 else:
                     low = middle + 1
         writes: list[Write] = []
-        for sizes in found:
+        for sizes in all_sizes:
             if levels[sizes.unit]:
                 size = sizes.at[levels[sizes.unit]]
                 writes += self._writes(picture.sources[sizes.unit], size, picture.snapshot.units[claim.unit], now)
@@ -172,15 +172,15 @@ def sizes_of(has: Sequence[Component], ranges: Mapping[str, Range]) -> list[dict
     """The sizes of a job from its present one, which names no component, down to its least. Its last component gives up
     replicas first."""
     size: dict[str, int] = {}
-    found = [size]
+    sizes = [size]
     for part in reversed(has):
         name, count = part.name.lower(), part.replicas
         least, step = ranges.get(name, Range(count))
         while count - step >= least:
             count -= step
             size = {**size, name: count}
-            found.append(size)
-    return found
+            sizes.append(size)
+    return sizes
 
 
 def _surplus(pods: Sequence[PodView], size: Mapping[str, int]) -> list[PodView]:

@@ -90,8 +90,8 @@ class _Kept:
     pods: Sequence[PodView]
     copies: Sequence[tuple[str, Body]]
     unit: Unit | None
-    asked: frozenset[tuple[str, str]]  # label pairs that its pods ask nodes for
-    base_of: object = None  # all that `base` and `asked` were read from, but `around`
+    labels: frozenset[tuple[str, str]]  # label pairs that its pods ask nodes for
+    base_of: object = None  # all that `base` and `labels` were read from, but `around`
     pools: tuple[Pool, ...] | None = None
     failed: Exception | None = None  # why it could not be read
     grows: bool = False  # it has its room, and asks for more
@@ -113,7 +113,7 @@ class _Input:
     stored: Stored
     unit_key: Key
     queue_unit: Stored | None
-    known: _Kept | None
+    record: _Kept | None
     pods: Sequence[PodView]
     copies: Sequence[tuple[str, Body]]
 
@@ -129,13 +129,13 @@ class SnapshotBuilder:
         self._members = members
         self._config = config or Config()
         self._waiting_config = replace(self._config, reclaim=False)
-        self._kept: dict[str, _Kept] = {}
+        self._records: dict[str, _Kept] = {}
         self._around: tuple[object, ...] = ()  # the settings that all bases were made with
         self._lost = lost_copies(store)
         self._tree: QuotaTree | None = None
         self._tree_mark: tuple[int, int, int] | None = None  # its sources
         self._trees = 0  # so many were read, one after the other
-        self._asked: Counter[tuple[str, str]] = Counter()  # label pairs, by how many kept units ask nodes for them
+        self._label_counts: Counter[tuple[str, str]] = Counter()  # label pairs, by how many units ask for them
         self._waits = Waits(pods_run_s)
         self.unreadable: Mapping[Key, Exception] = {}  # keys that stand as `unreadable_unit` in the newest picture
         self._last = Snapshot()
@@ -146,22 +146,22 @@ class SnapshotBuilder:
         tree, clusters = self._look_around()
         changed: list[_Input] = []
         for stored in self._store.scan(WORK, "resourcebindings"):
-            known = self._known(stored)
-            if known is not None or b.is_gang(stored.body):
-                found = self._input(stored, known)
+            record = self._known(stored)
+            if record is not None or b.is_gang(stored.body):
+                found = self._input(stored, record)
                 if found is not None:
                     changed.append(found)
         if len(changed) <= READ_AT_ONCE:
             return
         for start in range(0, len(changed), READ_AT_ONCE):
             piece = changed[start : start + READ_AT_ONCE]
-            bodies = [(one.stored.body, one.queue_unit.body if one.queue_unit else None) for one in piece]
+            bodies = [(item.stored.body, item.queue_unit.body if item.queue_unit else None) for item in piece]
 
             def read(piece: Sequence[_Input] = piece, bodies: Sequence[_Bodies] = bodies) -> list[_Kept]:
                 return [self._read(one, *both, tree, clusters) for one, both in zip(piece, bodies, strict=True)]
 
-            for one, known in zip(piece, await asyncio.to_thread(read), strict=True):
-                self._keep(one.stored.uid, known)
+            for item, record in zip(piece, await asyncio.to_thread(read), strict=True):
+                self._keep(item.stored.uid, record)
 
     def _look_around(self) -> tuple[QuotaTree | None, Sequence[Candidate]]:
         """The tree and the Clusters, beside which all bindings are read."""
@@ -175,32 +175,32 @@ class SnapshotBuilder:
 
     def _known(self, stored: Stored) -> _Kept | None:
         """The binding as it was read before, beside the same tree and Clusters."""
-        known = self._kept.get(stored.uid)
-        return known if known is not None and known.around is self._around else None
+        record = self._records.get(stored.uid)
+        return record if record is not None and record.around is self._around else None
 
-    def _input(self, stored: Stored, known: _Kept | None) -> _Input | None:
+    def _input(self, stored: Stored, record: _Kept | None) -> _Input | None:
         """All that a unit is read from; None where it was read from these very inputs."""
-        key = known.unit_key if known else unit_key(stored.key)
+        key = record.unit_key if record else unit_key(stored.key)
         queue_unit = self._store.peek(key)
         pods, copies = self._members.pods_of(stored.uid), self._members.copies(stored.uid)
-        if known is not None and known.reads(stored, queue_unit.revision if queue_unit else 0, pods, copies):
+        if record is not None and record.reads(stored, queue_unit.revision if queue_unit else 0, pods, copies):
             return None
-        return _Input(stored, key, queue_unit, known, pods, copies)
+        return _Input(stored, key, queue_unit, record, pods, copies)
 
-    def _keep(self, uid: str, known: _Kept | None) -> None:
+    def _keep(self, uid: str, record: _Kept | None) -> None:
         """Keep a unit for later pictures; None: no longer."""
-        before = self._kept.pop(uid, None)
-        if known is not None:
-            known.unit = self._as_admitted(known.unit, known.queue_unit)
-            self._kept[uid] = known
-        had = before.asked if before is not None and before.unit is not None else _NO_LABELS
-        has = known.asked if known is not None and known.unit is not None else _NO_LABELS
+        before = self._records.pop(uid, None)
+        if record is not None:
+            record.unit = self._as_admitted(record.unit, record.queue_unit)
+            self._records[uid] = record
+        had = before.labels if before is not None and before.unit is not None else _NO_LABELS
+        has = record.labels if record is not None and record.unit is not None else _NO_LABELS
         if had is not has:
-            self._asked.update(has)
-            self._asked.subtract(had)
+            self._label_counts.update(has)
+            self._label_counts.subtract(had)
             for pair in had - has:
-                if not self._asked[pair]:
-                    del self._asked[pair]
+                if not self._label_counts[pair]:
+                    del self._label_counts[pair]
 
     def build(self, now: float = 0.0) -> Picture:
         """The state that this process has seen, at once. `now`: epoch seconds, for what ends with time."""
@@ -208,41 +208,41 @@ class SnapshotBuilder:
         tree, clusters = self._look_around()
         units: dict[str, Unit] = {}
         sources: dict[str, Sources] = {}
-        unread = set(self._kept)
-        asked = frozenset(self._asked)
+        unread = set(self._records)
+        pairs_before = frozenset(self._label_counts)
         unreadable: dict[Key, Exception] = {}
         growing: list[str] = []
         elastic: list[str] = []
         sweeps: dict[str, Sweep] = {}
         for stored in self._store.scan(WORK, "resourcebindings"):
-            known = self._known(stored)
-            if known is None and not b.is_gang(stored.body):
+            record = self._known(stored)
+            if record is None and not b.is_gang(stored.body):
                 continue
-            changed = self._input(stored, known)
+            changed = self._input(stored, record)
             if changed is not None:
                 own = changed.queue_unit.body if changed.queue_unit else None
-                known = self._read(changed, stored.body, own, tree, clusters)
-                self._keep(stored.uid, known)
-            assert known is not None
+                record = self._read(changed, stored.body, own, tree, clusters)
+                self._keep(stored.uid, record)
+            assert record is not None
             unread.discard(stored.uid)
-            if known.failed is not None:
-                unreadable[stored.key] = known.failed
-            if known.unit is not None:
-                units[known.unit.id] = known.unit
-                sources[known.unit.id] = Sources(stored, known.queue_unit)
-                if known.sweep is not None:
-                    sweeps[known.unit.id] = known.sweep
-                if known.grows:
-                    growing.append(known.unit.id)
-                if known.elastic and known.unit.phase is Phase.WAITING:
-                    elastic.append(known.unit.id)
+            if record.failed is not None:
+                unreadable[stored.key] = record.failed
+            if record.unit is not None:
+                units[record.unit.id] = record.unit
+                sources[record.unit.id] = Sources(stored, record.queue_unit)
+                if record.sweep is not None:
+                    sweeps[record.unit.id] = record.sweep
+                if record.grows:
+                    growing.append(record.unit.id)
+                if record.elastic and record.unit.phase is Phase.WAITING:
+                    elastic.append(record.unit.id)
         self.unreadable = unreadable
         for uid in unread:
             self._keep(uid, None)
-        if asked != self._asked.keys():
-            self._members.tell_apart(frozenset(self._asked))
+        if pairs_before != self._label_counts.keys():
+            self._members.tell_apart(frozenset(self._label_counts))
         members = self._read_members(now)
-        units.update(self._seated(self._kept.values(), members))
+        units.update(self._seated(self._records.values(), members))
         queues = self._store.scan(QUEUE, "queues", namespace=QUEUE_NAMESPACE)
         units.update(self._waits.look(queues, units, lambda key: sources[key].unit, self._members.pods_of, now, sweeps))
         config = self._waiting_config if self.unread() else self._config
@@ -257,21 +257,21 @@ class SnapshotBuilder:
         """A binding read anew, perhaps in a thread. `body`, `unit_body`: of the binding and of the unit of its name."""
         failed: Exception | None = None
         base_of: object = None
-        known, queue_unit, pods, copies = of.known, of.queue_unit, of.pods, of.copies
+        record, queue_unit, pods, copies = of.record, of.queue_unit, of.pods, of.copies
         revision = queue_unit.revision if queue_unit else 0
         if unit_body is not None and not owned_by(unit_body, of.stored.uid):
             queue_unit = unit_body = None  # of an earlier binding of this name
         try:
             base_of = base_inputs(body)
-            sound = known is not None and known.failed is None and known.base_of == base_of
-            base = known.base if known and sound else base_unit(body, tree, clusters)
+            sound = record is not None and record.failed is None and record.base_of == base_of
+            base = record.base if record and sound else base_unit(body, tree, clusters)
             unit = now_unit(base, body, unit_body, pods, copies)
             if unit is not None and unit.phase is Phase.WAITING and not unit.held:
                 why = why_held(body, copies, self._lost)
                 unit = replace(unit, held=True, held_why=why, release_helps=False) if why else unit
-            asked = known.asked if known and sound else asked_of_nodes(base, wanted_of(body))
+            labels = record.labels if record and sound else asked_of_nodes(base, wanted_of(body))
         except Exception as error:  # this one alone is left out
-            base, asked = unreadable_unit(of.stored, body, error), _NO_LABELS
+            base, labels = unreadable_unit(of.stored, body, error), _NO_LABELS
             unit = base if not b.clusters_of(body) and queue_unit is not None else None
             failed = error
         return _Kept(
@@ -284,7 +284,7 @@ class SnapshotBuilder:
             pods,
             copies,
             unit,
-            asked,
+            labels,
             base_of,
             failed=failed,
             grows=bool(b.spec_of(body).get(WANTED)),
@@ -300,24 +300,24 @@ class SnapshotBuilder:
         path = b.annotation(queue.body, ANNOTATION_QUOTA_FULLNAME) if queue is not None else ""
         return replace(unit, leaf=path) if path and path != unit.leaf else unit
 
-    def _seated(self, kept: Iterable[_Kept], members: Mapping[str, Member]) -> Iterable[tuple[str, Unit]]:
+    def _seated(self, records: Iterable[_Kept], members: Mapping[str, Member]) -> Iterable[tuple[str, Unit]]:
         """The units that have or had pods, each with their nodes in the member as `members` shows them; read again only
         when its pods or the room of its member are others."""
-        for known in kept:
-            unit = known.unit
+        for record in records:
+            unit = record.unit
             if unit is None or unit.member is None or unit.member not in members:
                 continue
             leaving = unit.phase is Phase.EVICTING
-            if not known.pods and not leaving:
+            if not record.pods and not leaving:
                 continue
             pools = members[unit.member].pools
-            if known.pools is not pools:
-                mine = [pod for pod in known.pods if pod.member == unit.member]
-                gone = leaving and not any(name == unit.member for name, _ in known.copies)
+            if record.pools is not pools:
+                mine = [pod for pod in record.pods if pod.member == unit.member]
+                gone = leaving and not any(name == unit.member for name, _ in record.copies)
                 seats = self._members.seats(unit.member, mine) or (_NOWHERE if mine or gone else ())
                 if seats != unit.seats:
-                    known.unit = unit = replace(unit, seats=seats)
-                known.pools = pools
+                    record.unit = unit = replace(unit, seats=seats)
+                record.pools = pools
             yield unit.id, unit
 
     def unread(self) -> list[str]:

@@ -60,12 +60,12 @@ def unit_of(
         raise NoUnit(f"policy {policy['metadata']['name']} selects {namespace}/{name}, but its {field} is not Gang")
     try:
         must = passing.why_queued(policy, tree, namespace, pairs(job["metadata"].get("labels")), hub=hub_requires_queue)
-        wanted = wanted_of_job(job, policy, interpreter, priority_classes, must)
+        inputs = wanted_of_job(job, policy, interpreter, priority_classes, must)
     except (AttributeError, TypeError, KeyError, ValueError) as error:
         raise NoUnit(f"{body['kind']} {namespace}/{name} cannot be read: {type(error).__name__}: {error}") from error
-    if not wanted.components:
+    if not inputs.components:
         raise NoUnit(f"{body['kind']} {namespace}/{name} cannot be read: it has no pods, or none that can be read")
-    binding = new_binding(job, wanted, namespace, binding_name(str(body["kind"]), str(name)), now)
+    binding = new_binding(job, inputs, namespace, binding_name(str(body["kind"]), str(name)), now)
     binding["metadata"]["uid"] = uid
     unit = base_unit(binding, tree, clusters)
     components = resized(unit.components, least_of(binding))
@@ -74,7 +74,7 @@ def unit_of(
         unit,
         components=components,
         created_at=now,
-        suspended=wanted.suspended,
+        suspended=inputs.suspended,
         walltime_s=float(limit) if limit else None,
     )
 
@@ -85,7 +85,7 @@ def unit_in(store: Store, body: Body, namespace: str, now: float, snapshot: Snap
     def bodies(group: str, resource: str, where: str | None = None) -> list[Body]:
         return [stored.body for stored in store.scan(group, resource, namespace=where)]
 
-    known = {found["metadata"]["name"]: candidate(found) for found in bodies(CLUSTER, "clusters")}
+    candidates = {found["metadata"]["name"]: candidate(found) for found in bodies(CLUSTER, "clusters")}
     policies = bodies(POLICY, "clusterpropagationpolicies") + bodies(POLICY, "propagationpolicies", namespace)
     return unit_of(
         body,
@@ -93,7 +93,7 @@ def unit_in(store: Store, body: Body, namespace: str, now: float, snapshot: Snap
         now=now,
         tree=snapshot.tree,
         policies=policies,
-        clusters=[known.get(name) or as_candidate(snapshot.members[name]) for name in sorted(snapshot.members)],
+        clusters=[candidates.get(name) or as_candidate(snapshot.members[name]) for name in sorted(snapshot.members)],
         priority_classes=bodies("scheduling.k8s.io", "priorityclasses"),
         hub_requires_queue=passing.hub_requires_queue(store),
     )

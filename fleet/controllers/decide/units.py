@@ -165,7 +165,7 @@ def now_unit(
         if reserved is not None and b.queued(
             binding
         ):  # with quota and room, and no more than placeholders in the member
-            there = [pod for pod in pods if pod.member == reserved.member]
+            member_pods = [pod for pod in pods if pod.member == reserved.member]
             components = resized(waiting.components, dict(reserved.replicas))
             return replace(
                 waiting,
@@ -176,7 +176,7 @@ def now_unit(
                 share_until=reserved.share_until,
                 backoff_until=None,
                 generation=generation,
-                visible=visible(components, there, gone=False),
+                visible=visible(components, member_pods, final=False),
             )
         head = head_of(binding if queue_unit is None else queue_unit)
         return replace(waiting, claim=claim_of(queue_unit), head=head, generation=generation)
@@ -187,9 +187,9 @@ def now_unit(
     leaving = bool(tasks) or b.deleting(binding)
     member = tasks[0]["fromCluster"] if tasks else placed[0] if placed else pods[0].member
     copy_there = any(name == member for name, _ in copies)
-    there = [pod for pod in pods if pod.member == member]
+    member_pods = [pod for pod in pods if pod.member == member]
     admitted = within_domain(base, b.annotation(binding, ANNOTATION_DOMAIN))
-    charged = b.charged_components(admitted, there, over=b.finished(binding) and not tasks) or admitted
+    charged = b.charged_components(admitted, member_pods, over=b.finished(binding) and not tasks) or admitted
     return replace(
         _as_queued(base, binding, queue_unit),
         components=charged,
@@ -197,9 +197,9 @@ def now_unit(
         member=member,
         placed_at=seconds(b.placed_at(binding)),
         share_until=seconds(b.status_of(binding).get(SHARE_UNTIL) or ""),
-        visible=visible(charged, there, gone=leaving and not copy_there),
+        visible=visible(charged, member_pods, final=leaving and not copy_there),
         leaving_at=seconds(tasks[0].get("creationTimestamp") or "") if tasks else None,
-        checkpoint_at=_checkpoint(binding, there, copies),
+        checkpoint_at=_checkpoint(binding, member_pods, copies),
         leaving_s=leaving_s(binding),
         backoff_until=None,
         generation=generation,
@@ -218,8 +218,8 @@ def _as_queued(base: Unit, binding: Body, queue_unit: Body | None) -> Unit:
     priority, limit = priority_of(queue_unit, binding), limit_of(queue_unit, binding)
     if not (suspended or stopped or b.held(binding)) and priority == base.priority and limit is None:
         return base
-    told = evicted(queue_unit) if stopped else None
-    over = told is not None and told.get("reason") == b.OVER_TIME and base.release_helps
+    eviction = evicted(queue_unit) if stopped else None
+    over = eviction is not None and eviction.get("reason") == b.OVER_TIME and base.release_helps
     if stopped or b.held(binding):
         base = replace(base, held_why="" if base.waits_turn else base.held_why, waits_turn=False)  # that comes first
     return replace(
@@ -228,7 +228,7 @@ def _as_queued(base: Unit, binding: Body, queue_unit: Body | None) -> Unit:
         walltime_s=float(limit) if limit else None,
         suspended=suspended,
         held=suspended or stopped or b.held(binding) or base.held,
-        held_why=str(told["message"]) if over and told is not None else base.held_why,
+        held_why=str(eviction["message"]) if over and eviction is not None else base.held_why,
     )
 
 
@@ -239,14 +239,17 @@ def _which(queue_unit: Body | None) -> str:
     return f"{queue_unit['metadata'].get('generation', 0)}.{queue_unit['metadata'].get('uid', '')[:8]}"
 
 
-def visible(components: Sequence[Component], pods: Sequence[PodView], *, gone: bool) -> tuple[tuple[str, int], ...]:
+def visible(components: Sequence[Component], pods: Sequence[PodView], *, final: bool) -> tuple[tuple[str, int], ...]:
     """How many replicas of each component need no assumed room: their pods have a node, which the inventory counts,
-    or are finished. `gone`: no more pods will come."""
+    or are finished. `final`: no more pods will come."""
     counts: dict[str, int] = {}
     for pod in pods:
         if (pod.node and pod.phase != "Failed") or pod.phase == "Succeeded":
             counts[pod.component.lower()] = counts.get(pod.component.lower(), 0) + 1
     return tuple(
-        (component.name, component.replicas if gone else min(component.replicas, counts.get(component.name.lower(), 0)))
+        (
+            component.name,
+            component.replicas if final else min(component.replicas, counts.get(component.name.lower(), 0)),
+        )
         for component in components
     )

@@ -54,20 +54,20 @@ class Adoption:
     def __init__(self, hub: Hub) -> None:
         self._hub = hub
 
-    async def adopt(self, member: str, known: Body, bindings: Bindings) -> None:
-        """Take the copy over. `known`: as the cache shows it. Raises NotAdopted."""
-        interpreter = interpreter_of(str(known.get("apiVersion")), str(known.get("kind")))
+    async def adopt(self, member: str, orphan: Body, bindings: Bindings) -> None:
+        """Take the copy over. `orphan`: as the cache shows it. Raises NotAdopted."""
+        interpreter = interpreter_of(str(orphan.get("apiVersion")), str(orphan.get("kind")))
         if interpreter is None:
             raise NotAdopted("only jobs are adopted: create the object on the hub again, and remove the copy")
-        found = await self._hub.members.look(member, known)
-        there = found.body
-        if found.did is not Did.DONE or there is None or there["metadata"]["uid"] != known["metadata"]["uid"]:
+        found = await self._hub.members.look(member, orphan)
+        live_copy = found.body
+        if found.did is not Did.DONE or live_copy is None or live_copy["metadata"]["uid"] != orphan["metadata"]["uid"]:
             raise NotAdopted(f"the member does not show it: {found.message or found.did}")
-        uid, attempt = b.labels_of(there).get(LABEL_BINDING, ""), b.attempt_of_copy(there)
-        if not _UID.fullmatch(uid) or attempt < 1 or b.deleting(there):
+        uid, attempt = b.labels_of(live_copy).get(LABEL_BINDING, ""), b.attempt_of_copy(live_copy)
+        if not _UID.fullmatch(uid) or attempt < 1 or b.deleting(live_copy):
             raise NotAdopted("it does not carry the marks of a copy of this hub, or is being deleted")
         try:
-            writes = self._writes(member, there, interpreter, bindings, uid, attempt)
+            writes = self._writes(member, live_copy, interpreter, bindings, uid, attempt)
             outcome = await self._hub.commit(writes)
         except StatusError as error:
             raise NotAdopted(error.message) from error
@@ -75,13 +75,13 @@ class Adoption:
             raise NotAdopted("its job changed meanwhile: try again")
 
     def _writes(
-        self, member: str, there: Body, interpreter: Interpreter, bindings: Bindings, uid: str, attempt: int
+        self, member: str, live_copy: Body, interpreter: Interpreter, bindings: Bindings, uid: str, attempt: int
     ) -> list[Write]:
-        job, way = job_of(there, interpreter)
+        job, way = job_of(live_copy, interpreter)
         place = partial(_placed_at, member=member, attempt=attempt, way=way, now=self._hub.clock.now())
         if uid in bindings:
             return self._taken_over(bindings[uid], place, member, attempt)
-        return self._new(place, there, job, interpreter, uid)
+        return self._new(place, live_copy, job, interpreter, uid)
 
     def _taken_over(
         self, known: tuple[Key, Body], place: Callable[[Body], Body], member: str, attempt: int
@@ -102,7 +102,7 @@ class Adoption:
         return writes
 
     def _new(
-        self, place: Callable[[Body], Body], there: Body, job: Body, interpreter: Interpreter, uid: str
+        self, place: Callable[[Body], Body], live_copy: Body, job: Body, interpreter: Interpreter, uid: str
     ) -> list[Write]:
         """The job is not on the hub: it and its binding are made, in one commit."""
         hub, now, namespace = self._hub, self._hub.clock.now(), str(job["metadata"].get("namespace") or "")
@@ -121,7 +121,7 @@ class Adoption:
         classes = hub.bodies("scheduling.k8s.io", "priorityclasses")
         wanted = wanted_of_job(create.body, policy, interpreter, classes)
         binding = new_binding(create.body, wanted, namespace, bound.name, now)
-        began = seconds(there["metadata"].get("creationTimestamp")) or now
+        began = seconds(live_copy["metadata"].get("creationTimestamp")) or now
         binding["metadata"]["annotations"][ANNOTATION_ENQUEUED] = rfc3339_micro(min(began, now))
         made = hub.new(WORK, "resourcebindings", namespace, place(binding))
         assert isinstance(made, Put)

@@ -27,29 +27,29 @@ def tasks_done(binding: Body, left: Iterable[str]) -> bool:
 
 
 def applied(
-    binding: Body, outcomes: dict[str, Outcome], missing: Sequence[str], left: Iterable[str], now: float
+    binding: Body, outcomes: dict[str, Outcome], missing: Sequence[str], holders: Iterable[str], now: float
 ) -> bool:
     """Write down the outcome of each member, in place; only for the members that the binding is placed in now. A member
-    that still has something of it (`left`) stays listed, and is remembered so."""
+    that still has something of it (`holders`) stays listed, and is remembered so."""
     if set(outcomes) != set(b.clusters_of(binding)):
         return False
     status = binding.setdefault("status", {})
-    known = {item["clusterName"]: item for item in b.copies_of(binding)}
-    items = [known[member] for member in sorted(set(left) - set(outcomes)) if member in known]
-    changed = set(known) != {*outcomes, *(item["clusterName"] for item in items)}
+    old_items = {item["clusterName"]: item for item in b.copies_of(binding)}
+    items = [old_items[member] for member in sorted(set(holders) - set(outcomes)) if member in old_items]
+    changed = set(old_items) != {*outcomes, *(item["clusterName"] for item in items)}
     for member, outcome in sorted(outcomes.items()):
-        if outcome.did is Did.UNREACHABLE and known.get(member, {}).get("applied"):
+        if outcome.did is Did.UNREACHABLE and old_items.get(member, {}).get("applied"):
             outcomes = {**outcomes, member: Outcome(Did.DONE)}  # applied before, and not known to have gone since
-            items.append(known[member])
+            items.append(old_items[member])
             continue
         applied = outcome.did is Did.DONE
-        item = {**known.get(member, {}), "clusterName": member, "applied": applied}
+        item = {**old_items.get(member, {}), "clusterName": member, "applied": applied}
         item.pop("appliedMessage", None)
         if not applied:
             item["appliedMessage"] = outcome.message
         elif b.is_gang(binding):  # as observe finds a copy that has no status yet: that is one write less
             item.setdefault("health", str(Health.UNKNOWN))
-        changed |= item != known.get(member)
+        changed |= item != old_items.get(member)
         items.append(item)
     status["aggregatedStatus"] = items
     failed = [

@@ -20,13 +20,13 @@ NAMED_MAX = 5
 
 
 async def without_data(
-    members: Members, member: str, job: Body, interpreter: Interpreter, sent: Callable[[Dependency], bool]
+    members: Members, member: str, job: Body, interpreter: Interpreter, is_sent: Callable[[Dependency], bool]
 ) -> Outcome | None:
     """NO_DATA with the names of the claims that are neither in the member nor sent there; what the member answers when
     that cannot be known yet; None when the job has its data. `job`: the manifest for this member."""
     named = sorted(entry for entry in interpreter.dependencies(job) if entry[0] == CLAIM)
     missing: list[str] = []
-    for kind, namespace, name in [entry for entry in named if not sent(entry)][:LOOKED_FOR_MAX]:
+    for kind, namespace, name in [entry for entry in named if not is_sent(entry)][:LOOKED_FOR_MAX]:
         claim = {"apiVersion": "v1", "kind": kind, "metadata": {"name": name, "namespace": namespace}}
         found = await members.look(member, claim)
         if found.did is Did.UNREACHABLE:

@@ -70,7 +70,7 @@ class Dependencies:
         self._index = index
         self._terms = terms
         self._events = events
-        self._told: set[tuple[str, str, str]] = set()  # uid of a binding, member and text of a warning
+        self._warnings: set[tuple[str, str, str]] = set()  # uid of a binding, member and text of a warning
         self._locks: dict[tuple[str, Key], asyncio.Lock] = {}
         self._bindings: dict[Key, set[Key]] = {}
 
@@ -101,7 +101,7 @@ class Dependencies:
         self,
         stored: Stored,
         member: str,
-        wanted: Iterable[Dependency],
+        dependencies: Iterable[Dependency],
         optional: Collection[Dependency],
         cluster: Candidate,
         overrides: Sequence[Body],
@@ -110,7 +110,7 @@ class Dependencies:
         get as the hub has them. `optional`: those that pods start without, and that the hub need not have. Something
         foreign of that name in the member is left as it is, unless the policy overwrites it."""
         missing: list[str] = []
-        for kind, namespace, name in self._with_secrets(wanted):
+        for kind, namespace, name in self._with_secrets(dependencies):
             key = key_of((kind, namespace, name))
             self._bindings.setdefault(key, set()).add(stored.key)
             source = self._hub.store.peek(key)
@@ -128,19 +128,19 @@ class Dependencies:
                 missing.append(f"{kind} {namespace}/{name} (not headless: a policy of its own may send it)")
                 continue
             async with self._lock(member, key):
-                there = self._hub.members.find(member, key)
-                if there is not None and not is_dependency(there):
+                live_copy = self._hub.members.find(member, key)
+                if live_copy is not None and not is_dependency(live_copy):
                     continue  # propagated there by a binding of its own
-                users = {stored.uid, *(self._users(there) if there is not None else ())}
+                users = {stored.uid, *(self._users(live_copy) if live_copy is not None else ())}
                 body = dependency(source.body, self._hub.hub_id, users, cluster, overrides)
-                as_sent = there if there is not None and hash_of(there) == hash_of(body) else None
+                as_sent = live_copy if live_copy is not None and hash_of(live_copy) == hash_of(body) else None
                 changed = self._drift.look(stored, member, body, as_sent if kind in _CONTENT else None)
                 if as_sent is not None and not b.deleting(as_sent) and not changed:
                     continue
-                if kind == classes.KIND and there is not None and classes.difference(body, there):
-                    outcome = await self._hub.members.delete(member, there)  # such a change is refused
+                if kind == classes.KIND and live_copy is not None and classes.difference(body, live_copy):
+                    outcome = await self._hub.members.delete(member, live_copy)  # such a change is refused
                     return Outcome(Did.UNREACHABLE, f"{kind} {name} is made anew in the member"), missing
-                sent = stamped(body, await self._stamp(there, stored.revision))
+                sent = stamped(body, await self._stamp(live_copy, stored.revision))
                 overwrite = kind in _CONTENT and b.overwrites(stored.body)
                 outcome = await self._hub.members.apply(member, sent, overwrite=overwrite)
                 if changed and outcome.did is Did.DONE and outcome.body is not None:
@@ -153,14 +153,14 @@ class Dependencies:
                 return outcome, missing
         return None, missing
 
-    async def _foreign(self, stored: Stored, member: str, body: Body, there: Body) -> list[str]:
+    async def _foreign(self, stored: Stored, member: str, body: Body, live_copy: Body) -> list[str]:
         """Tell once that the member's own object of that name counts, where it differs from the hub's. Returns what
         the pods do not get of the hub's: the value of a class is no such thing."""
         meta = body["metadata"]
         named = f"{body['kind']} {meta.get('namespace', '')}/{meta['name']}".replace(" /", " ")
         if body["kind"] == classes.KIND:
-            await self._warn(stored, PRIORITY_CLASS_DIFFERS, member, named, classes.difference(body, there))
-        elif differs := _difference(body, there):
+            await self._warn(stored, PRIORITY_CLASS_DIFFERS, member, named, classes.difference(body, live_copy))
+        elif differs := _difference(body, live_copy):
             await self._warn(stored, DEPENDENCY_DIFFERS, member, named, differs)
             return [f"{named} (member {member} has one of its own, with {differs})"]
         return []
@@ -168,23 +168,23 @@ class Dependencies:
     async def _warn(self, stored: Stored, reason: str, member: str, named: str, differs: str) -> None:
         """Say once that the object of the member is left as it is."""
         text = f"{named} of member {member} is its own and stays as it is: it has {differs}"
-        if differs and (stored.uid, member, text) not in self._told:
-            if len(self._told) >= TOLD_MAX:
-                self._told.clear()
-            self._told.add((stored.uid, member, text))
+        if differs and (stored.uid, member, text) not in self._warnings:
+            if len(self._warnings) >= TOLD_MAX:
+                self._warnings.clear()
+            self._warnings.add((stored.uid, member, text))
             await self._events.record(stored.body["spec"]["resource"], reason, text, warning=True)
 
     def _with_secrets(self, wanted: Iterable[Dependency]) -> list[Dependency]:
         """With the Secrets that service accounts add to their pods, and those that they name beside and the hub may
         send: tokens are the member's own."""
-        found = {dependency for dependency in wanted if dependency[0] in DEPENDENCIES}
-        for kind, namespace, name in tuple(found):
+        closure = {dependency for dependency in wanted if dependency[0] in DEPENDENCIES}
+        for kind, namespace, name in tuple(closure):
             account = self._hub.peek("", "serviceaccounts", namespace, name) if kind == "ServiceAccount" else None
             for entry in rows((account or {}).get("imagePullSecrets")):
-                found.add(("Secret", namespace, str(entry["name"])))
+                closure.add(("Secret", namespace, str(entry["name"])))
             named = (("Secret", namespace, text(entry.get("name"))) for entry in rows((account or {}).get("secrets")))
-            found.update(secret for secret in named if self.are_sent(secret))
-        return sorted(found)
+            closure.update(secret for secret in named if self.are_sent(secret))
+        return sorted(closure)
 
     def used_in(self, member: str, uid: str) -> list[Body]:
         """The copies in the member that the binding uses."""
@@ -196,17 +196,17 @@ class Dependencies:
         group, resource = DEPENDENCIES.get(copy["kind"], ("", ""))
         key = Key(group, resource, copy["metadata"].get("namespace", ""), copy["metadata"]["name"])
         async with self._lock(member, key):
-            there = self._hub.members.find(member, key)
-            if there is None or not is_dependency(there) or uid not in users_of(there):
+            live_copy = self._hub.members.find(member, key)
+            if live_copy is None or not is_dependency(live_copy) or uid not in users_of(live_copy):
                 return True
-            if b.deleting(there):
+            if b.deleting(live_copy):
                 return False
-            others = {user for user in users_of(there) if user != uid}
-            if not self._terms.undone(there):
+            others = {user for user in users_of(live_copy) if user != uid}
+            if not self._terms.undone(live_copy):
                 others &= self._living()
-            if others or not (stays or is_kept(self._hub, there)):
-                return (await share(self._hub, member, there, others)).did is Did.NOT_FOUND
-            return (await let_stay(self._hub, member, there)).did is not Did.UNREACHABLE
+            if others or not (stays or is_kept(self._hub, live_copy)):
+                return (await share(self._hub, member, live_copy, others)).did is Did.NOT_FOUND
+            return (await let_stay(self._hub, member, live_copy)).did is not Did.UNREACHABLE
 
     def _users(self, copy: Body) -> Collection[str]:
         """The bindings that use a copy. Where a restored backup has undone its sending, unknown ones count too: they
@@ -254,10 +254,10 @@ async def share(hub: Hub, member: str, copy: Body, users: Collection[str], *, st
         return await hub.members.delete(member, copy)
     old = stamp_of(copy)
     text = stamp or (old.text if old is not None else "")
-    sent = {ANNOTATION_SENT: text} if text else {}
+    annotation = {ANNOTATION_SENT: text} if text else {}
     if copy.get("kind") != CLAIM:
         body = with_users(copy, hub.hub_id, users)
-        body["metadata"]["annotations"].update(sent)
+        body["metadata"]["annotations"].update(annotation)
         return await hub.members.apply(member, body)
     # Most of a claim may never change: only who uses it is written, so that none of the member's defaults become ours.
     marks = with_users(copy, hub.hub_id, users)["metadata"]
@@ -266,7 +266,7 @@ async def share(hub: Hub, member: str, copy: Body, users: Collection[str], *, st
         member,
         copy,
         {LABEL_BINDING: labels[LABEL_BINDING]},
-        {**sent, ANNOTATION_USERS: annotations[ANNOTATION_USERS], ANNOTATION_HASH: annotations[ANNOTATION_HASH]},
+        {**annotation, ANNOTATION_USERS: annotations[ANNOTATION_USERS], ANNOTATION_HASH: annotations[ANNOTATION_HASH]},
     )
 
 

@@ -44,14 +44,14 @@ def with_sizes(body: Body, asked: Body, interpreter: Interpreter | None) -> Body
     return {**body, "metadata": {**meta, "annotations": annotations}}
 
 
-def as_there(body: Body, there: Body | None, interpreter: Interpreter | None, binding: Body) -> Body:
+def as_there(body: Body, live_copy: Body | None, interpreter: Interpreter | None, binding: Body) -> Body:
     """The manifest with the numbers of pods that the member has changed since they were sent, and the hub has not. An
     elastic job that the hub holds smaller than it asks for has the hub's."""
     held = WANTED in b.spec_of(binding) and ranges_of(binding)
-    if there is None or interpreter is None or held:
+    if live_copy is None or interpreter is None or held:
         return body
-    wanted, has = interpreter.sizes(body), sizes_of(there)
-    asked = wanted if hash_of(there) == hash_of(body) else _asked(there)
+    wanted, has = interpreter.sizes(body), sizes_of(live_copy)
+    asked = wanted if hash_of(live_copy) == hash_of(body) else _asked(live_copy)
     kept = {name: has[name] for name, size in wanted.items() if name in has and asked.get(name) == size}
     return interpreter.as_large_as(body, kept)
 
@@ -75,25 +75,25 @@ def differences(wanted: Body, there: Body, besides: str = "") -> dict[str, objec
     return found
 
 
-def _compare(wanted: Any, there: Any, path: str, found: dict[str, object]) -> None:
-    if wanted.__class__ is dict and (there.__class__ is dict or not there):
-        for key, value in wanted.items():
-            _compare(value, mapping(there).get(key), f"{path}.{key}", found)
-    elif wanted.__class__ is list and there.__class__ is list:
-        for place, value, other in _matched(wanted, there):
-            _compare(value, other, f"{path}[{place}]", found)
-    elif (wanted or there) and not _same(wanted, there):
-        found[path] = there
+def _compare(target: Any, actual: Any, path: str, changes: dict[str, object]) -> None:
+    if target.__class__ is dict and (actual.__class__ is dict or not actual):
+        for key, value in target.items():
+            _compare(value, mapping(actual).get(key), f"{path}.{key}", changes)
+    elif target.__class__ is list and actual.__class__ is list:
+        for place, value, other in _matched(target, actual):
+            _compare(value, other, f"{path}[{place}]", changes)
+    elif (target or actual) and not _same(target, actual):
+        changes[path] = actual
 
 
-def _matched(wanted: list[Any], there: list[Any]) -> Iterable[tuple[int, Any, Any]]:
+def _matched(target: list[Any], actual: list[Any]) -> Iterable[tuple[int, Any, Any]]:
     """The entries with their counterparts: those of the same name, where entries have names."""
-    names = [text(mapping(entry).get("name")) for entry in wanted]
+    names = [text(mapping(entry).get("name")) for entry in target]
     if all(names) and len(set(names)) == len(names):
-        named = {text(entry.get("name")): entry for entry in rows(there)}
-        return [(place, entry, named.get(names[place])) for place, entry in enumerate(wanted)]
-    left = [*there, *[None] * (len(wanted) - len(there))]
-    return [(place, entry, other) for place, (entry, other) in enumerate(zip(wanted, left, strict=False))]
+        named = {text(entry.get("name")): entry for entry in rows(actual)}
+        return [(place, entry, named.get(names[place])) for place, entry in enumerate(target)]
+    left = [*actual, *[None] * (len(target) - len(actual))]
+    return [(place, entry, other) for place, (entry, other) in enumerate(zip(target, left, strict=False))]
 
 
 def _same(wanted: Any, there: Any) -> bool:
@@ -121,25 +121,25 @@ class Drift:
 
     def __init__(self, hub: Hub, events: EventRecorder, again: Callable[[Key, float], None]) -> None:
         self._hub, self._events, self._again = hub, events, again
-        self._known: dict[tuple[str, str], _Known] = {}  # by member and uid of the copy
+        self._records: dict[tuple[str, str], _Known] = {}  # by member and uid of the copy
 
     def _of(self, member: str, there: Body) -> _Known:
         key = member, str(there["metadata"].get("uid"))
-        known = self._known.pop(key, None) or _Known()
-        while len(self._known) >= KNOWN_MAX:
-            del self._known[next(iter(self._known))]
-        self._known[key] = known  # the newest last
+        known = self._records.pop(key, None) or _Known()
+        while len(self._records) >= KNOWN_MAX:
+            del self._records[next(iter(self._records))]
+        self._records[key] = known  # the newest last
         return known
 
     def look(
-        self, stored: Stored, member: str, wanted: Body, there: Body | None, interpreter: Interpreter | None = None
+        self, stored: Stored, member: str, body: Body, live_copy: Body | None, interpreter: Interpreter | None = None
     ) -> Mapping[str, object]:
         """The fields that are to be put back now; none for a copy that stands as it should, or is put back later."""
-        if there is None:
+        if live_copy is None:
             return {}
-        self._count_above(stored, member, there, interpreter)
-        changed = differences(wanted, there, _besides(interpreter))
-        if not changed or changed == (known := self._of(member, there)).stays:
+        self._count_above(stored, member, live_copy, interpreter)
+        changed = differences(body, live_copy, _besides(interpreter))
+        if not changed or changed == (known := self._of(member, live_copy)).stays:
             return {}
         left = known.until - self._hub.clock.monotonic()
         if left > 0:
@@ -150,14 +150,14 @@ class Drift:
         self,
         stored: Stored,
         member: str,
-        wanted: Body,
-        there: Body,
+        body: Body,
+        live_copy: Body,
         changed: Mapping[str, object],
         interpreter: Interpreter | None = None,
     ) -> None:
-        """Note the answer of a member that was sent a copy again. `there`: the copy as it stands now."""
-        known = self._of(member, there)
-        known.stays = differences(wanted, there, _besides(interpreter))
+        """Note the answer of a member that was sent a copy again. `live_copy`: the copy as it stands now."""
+        known = self._of(member, live_copy)
+        known.stays = differences(body, live_copy, _besides(interpreter))
         known.until = self._hub.clock.monotonic() + min(PAUSE_MAX_S, PAUSE_FIRST_S * 2.0 ** min(known.times, 10))
         known.times += 1
         if known.stays == changed:
@@ -165,13 +165,13 @@ class Drift:
         self._hub.metrics.drifted(member)
         paths = list(changed)
         named = ", ".join(paths[:PATHS_MAX]) + (f" and {len(paths) - PATHS_MAX} more" if len(paths) > PATHS_MAX else "")
-        what = f"{wanted['kind']} {wanted['metadata']['name']}"
+        what = f"{body['kind']} {body['metadata']['name']}"
         text = f"{what} was changed in member {member}, and is put back: {named}"
         await self._events.record(stored.body["spec"]["resource"], PUT_BACK, text, warning=True)
 
     def _count_above(self, stored: Stored, member: str, there: Body, interpreter: Interpreter | None) -> None:
         above = asks_above(there, interpreter, components_of(stored.body))
-        was = self._known.get((member, str(there["metadata"].get("uid"))))
+        was = self._records.get((member, str(there["metadata"].get("uid"))))
         if above != (was is not None and was.above):
             self._of(member, there).above = above
             if above:

@@ -41,28 +41,28 @@ class FinishedWork:
         answer = await self._hub.members.look(member, copy)
         if answer.did is Did.UNREACHABLE:
             return True
-        there = answer.body or {}
-        if answer.did is not Did.DONE or mapping(there.get("metadata")).get("uid") != copy["metadata"].get("uid"):
+        live_copy = answer.body or {}
+        if answer.did is not Did.DONE or mapping(live_copy.get("metadata")).get("uid") != copy["metadata"].get("uid"):
             return False
-        standing = interpreter.state(there.get("status"))
+        standing = interpreter.state(live_copy.get("status"))
         if standing.state is not State.SUCCEEDED:
             return False
-        await self._believe(binding, member, there, standing.message)
+        await self._believe(binding, member, live_copy, standing.message)
         return True
 
-    async def _believe(self, binding: Body, member: str, copy: Body, said: str) -> None:
+    async def _believe(self, binding: Body, member: str, copy: Body, message: str) -> None:
         meta, now = binding["metadata"], self._hub.clock.now()
         key = Key(WORK, "resourcebindings", meta.get("namespace", ""), meta["name"])
         attempt, status = b.attempt_of_copy(copy), mapping(copy.get("status"))
 
         def settle(body: Body) -> Body:
-            return succeeded(body, member, status, said, now)
+            return succeeded(body, member, status, message, now)
 
         writes = [self._hub.change(key, settle, uid=meta["uid"], generation=meta.get("generation"))]
         unit = unit_of(self._hub.store.peek, key, meta["uid"])
         if unit is not None:
             writes.append(
-                self._hub.change(unit.key, lambda body: _over(body, binding, member, said, now), uid=unit.uid)
+                self._hub.change(unit.key, lambda body: _over(body, binding, member, message, now), uid=unit.uid)
             )
         text = f"Attempt {attempt} has succeeded in member {member}, which the hub had given up: the job is finished"
         writes.append(self._events.write(binding["spec"]["resource"], FINISHED_FOUND, text))
@@ -70,7 +70,7 @@ class FinishedWork:
             return  # another write was first: the next look finds the copy as it is
 
 
-def succeeded(binding: Body, member: str, status: Body, said: str, now: float) -> Body:
+def succeeded(binding: Body, member: str, status: Body, message: str, now: float) -> Body:
     """The binding of a job that has succeeded in this member, in place; a later attempt elsewhere leaves."""
     spec = binding["spec"]
     others = [name for name in b.clusters_of(binding) if name != member]
@@ -85,7 +85,7 @@ def succeeded(binding: Body, member: str, status: Body, said: str, now: float) -
     if condition(binding, QUEUING) is not None:
         set_condition(binding, QUEUING, False, "Dequeued", "", now)
     set_condition(binding, SCHEDULED, True, "Success", "Binding has been scheduled successfully.", now)
-    set_condition(binding, b.FINISHED, True, "Succeeded", said, now)
+    set_condition(binding, b.FINISHED, True, "Succeeded", message, now)
     for type_ in (b.REACHABLE, FULLY_APPLIED, b.WITHDRAWN):
         drop_condition(binding, type_)
     copy = {"clusterName": member, "applied": True, "health": str(Health.HEALTHY), "status": status}
@@ -93,8 +93,8 @@ def succeeded(binding: Body, member: str, status: Body, said: str, now: float) -
     return binding
 
 
-def _over(unit: Body, binding: Body, member: str, said: str, now: float) -> Body:
+def _over(unit: Body, binding: Body, member: str, message: str, now: float) -> Body:
     dequeued(unit, binding, member, b.attempt(binding), now)
     unit["status"].update(phase=SUCCEEDED, podState={"running": 0, "pending": 0}, lastUpdateTime=rfc3339(now))
-    set_condition(unit, "Finished", True, "Succeeded", said, now)
+    set_condition(unit, "Finished", True, "Succeeded", message, now)
     return unit

@@ -170,39 +170,39 @@ class DispatchLoop:
     async def _settle(self, stored: Stored) -> float | None:
         binding = stored.body
         stays = b.deleting(binding) and self._stays(binding)
-        wanted = () if b.deleting(binding) and not stays else b.clusters_of(binding)
-        wanted = self._withdrawal.staying(binding, wanted)
-        left = await self._withdrawal.withdraw(binding, wanted)
+        members = () if b.deleting(binding) and not stays else b.clusters_of(binding)
+        members = self._withdrawal.staying(binding, members)
+        holders = await self._withdrawal.withdraw(binding, members)
         if stays:
-            left |= await self._withdrawal.let_stay(binding, wanted)
-        if left:
-            await self._overdue.look(stored, left)
+            holders |= await self._withdrawal.let_stay(binding, members)
+        if holders:
+            await self._overdue.look(stored, holders)
         if b.deleting(binding):
-            if left:
+            if holders:
                 return self._again(stored.key)
             await self._let_go(stored)
             return None
-        if any(task["fromCluster"] not in left for task in b.tasks_of(binding)):
-            await self._hub.edit(stored.key, lambda body: tasks_done(body, left), uid=stored.uid)
-        if b.is_gang(binding) and not wanted:
+        if any(task["fromCluster"] not in holders for task in b.tasks_of(binding)):
+            await self._hub.edit(stored.key, lambda body: tasks_done(body, holders), uid=stored.uid)
+        if b.is_gang(binding) and not members:
             pause = self._withdrawal.pause(binding)
-            return min(self._again(stored.key), pause or RETRY_MAX_S) if left else None
-        return await self._send(stored, wanted, left)
+            return min(self._again(stored.key), pause or RETRY_MAX_S) if holders else None
+        return await self._send(stored, members, holders)
 
-    async def _send(self, stored: Stored, wanted: Sequence[str], left: Iterable[str]) -> float | None:
+    async def _send(self, stored: Stored, members: Sequence[str], holders: Iterable[str]) -> float | None:
         key = object_key(self._hub.registry, stored.body["spec"]["resource"])
         source = self._hub.store.peek(key) if key is not None else None
         if key is None or source is None or source.uid != stored.body["spec"]["resource"].get("uid"):
             return None  # its object is gone, and it will be
         stays = self._stays_here(stored, key, source)
         if stays:
-            await self._refuse(stored, wanted, stays)
+            await self._refuse(stored, members, stays)
             return None
-        if not self._there(stored.body, wanted, now=True) and self._has_run(stored, wanted):
-            return self._again(stored.key) if left else None  # its copy has been removed there: not to run again
+        if not self._there(stored.body, members, now=True) and self._has_run(stored, members):
+            return self._again(stored.key) if holders else None  # its copy has been removed there: not to run again
         outcomes: dict[str, Outcome] = {}
         missing: list[str] = []
-        for member in wanted:
+        for member in members:
             newer = newer_copy(stored.body, self._hub.members.copies(stored.uid)) if b.is_gang(stored.body) else ""
             if newer:  # a restored backup does not know that the job moved on
                 outcomes[member] = Outcome(Did.SUSPENDED, f"a newer copy of it is in {newer}: {WAY_OUT}")
@@ -214,18 +214,18 @@ class DispatchLoop:
             missing += [text for text in lacking if text not in missing]
         again = await self._judge(stored, outcomes)
         written = await self._hub.edit(
-            stored.key, lambda body: applied(body, outcomes, missing, left, self._hub.clock.now()), uid=stored.uid
+            stored.key, lambda body: applied(body, outcomes, missing, holders, self._hub.clock.now()), uid=stored.uid
         )
         if written and b.is_gang(stored.body):
             await self._tell_unit(stored, fails(outcomes))
         whole = not missing and all(outcome.did is Did.DONE for outcome in outcomes.values())
-        if written and whole and wanted and not is_true(stored.body, FULLY_APPLIED):
-            text = f"Successfully applied to cluster {', '.join(wanted)}"
+        if written and whole and members and not is_true(stored.body, FULLY_APPLIED):
+            text = f"Successfully applied to cluster {', '.join(members)}"
             await self._events.courtesy(stored.body["spec"]["resource"], SYNC_SUCCEED, text)
             chosen = seconds(b.placed_at(stored.body))
             if b.is_gang(stored.body) and chosen is not None:
-                self._hub.metrics.dispatched(wanted[0], self._hub.clock.now() - chosen)
-        if again or left:
+                self._hub.metrics.dispatched(members[0], self._hub.clock.now() - chosen)
+        if again or holders:
             return self._again(stored.key)
         self._tries.pop(stored.key, None)
         return None
@@ -304,13 +304,15 @@ class DispatchLoop:
             return Outcome(Did.UNREACHABLE, Reason(Code.MEMBER_UNREACHABLE, {"member": member}).text), missing
         self._enter(member, stored.key)
         try:
-            there = self._hub.members.find(member, key)
-            sent = self._is_of(binding, there)
-            avoided = nodes_off(there) if sent else avoided_in(self._hub.peek(CLUSTER, "clusters", "", member))
-            body = manifest(source, binding, self._hub.hub_id, cluster, overrides, avoided, there if sent else None)
+            live_copy = self._hub.members.find(member, key)
+            is_own = self._is_of(binding, live_copy)
+            avoided = nodes_off(live_copy) if is_own else avoided_in(self._hub.peek(CLUSTER, "clusters", "", member))
+            body = manifest(
+                source, binding, self._hub.hub_id, cluster, overrides, avoided, live_copy if is_own else None
+            )
             interpreter = interpreter_of(source["apiVersion"], source["kind"])
             propagates = bool(binding["spec"].get("propagateDeps"))
-            if interpreter is not None and not sent:
+            if interpreter is not None and not is_own:
                 lacks = await without_data(
                     self._hub.members,
                     member,
@@ -329,8 +331,8 @@ class DispatchLoop:
                 outcome, missing = await self._dependencies.send(stored, member, wanted, optional, cluster, overrides)
                 if outcome is not None:
                     return outcome, missing
-            standing = as_there(body, there if sent else None, interpreter, binding)
-            as_sent = there if there is not None and hash_of(there) == hash_of(body) else None
+            standing = as_there(body, live_copy if is_own else None, interpreter, binding)
+            as_sent = live_copy if live_copy is not None and hash_of(live_copy) == hash_of(body) else None
             changed = self._drift.look(stored, member, standing, as_sent, interpreter)
             if as_sent is not None and not b.deleting(as_sent) and not changed:
                 return Outcome(Did.DONE), missing

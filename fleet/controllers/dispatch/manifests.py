@@ -75,11 +75,11 @@ def manifest(
     cluster: Candidate,
     policies: Sequence[Body],
     avoided: Sequence[str] = (),
-    there: Body | None = None,
+    live_copy: Body | None = None,
 ) -> Body:
-    """The object of a binding as this member gets it. `avoided`: nodes there that its pods keep off; `there`: the copy
+    """The object of a binding as this member gets it. `avoided`: nodes that its pods keep off; `live_copy`: the copy
     of this attempt that the member has. Raises BadOverride, and Unsafe where no override is to blame."""
-    return blaming(lambda some: _manifest(source, binding, hub_id, cluster, some, avoided, there), source, policies)
+    return blaming(lambda some: _manifest(source, binding, hub_id, cluster, some, avoided, live_copy), source, policies)
 
 
 def _manifest(
@@ -89,7 +89,7 @@ def _manifest(
     cluster: Candidate,
     policies: Sequence[Body],
     avoided: Sequence[str],
-    there: Body | None,
+    live_copy: Body | None,
 ) -> Body:
     labels = marks(hub_id, binding)
     annotations = {ANNOTATION_JOB: b.job_name(binding)}
@@ -111,7 +111,7 @@ def _manifest(
         annotations |= {ANNOTATION_AVOIDED: ",".join(avoided)} if avoided else {}
         told = preserved.labels(state)
         annotations = {**{key: value for key, value in state.items() if key not in told}, **annotations}
-        stamped = interpreter.stamp(changed, {**told, **labels}, annotations, member_copy=there)
+        stamped = interpreter.stamp(changed, {**told, **labels}, annotations, member_copy=live_copy)
         if gang := b.annotation(binding, ANNOTATION_GANG):
             stamped = marked(stamped, at_once(interpreter, stamped), gang, gang_name(binding))
         return hashed(checked(stamped, source, labels, charged))
@@ -195,19 +195,21 @@ def _bare(source: Body) -> Body:
     """Without what only the hub (or the member) means."""
     body = {k: copy.deepcopy(v) for k, v in source.items() if k not in ("metadata", "status")}
     meta = source["metadata"]
-    kept = {name: meta[name] for name in ("name", "namespace") if meta.get(name)}
-    kept["labels"] = without_hub_keys(meta.get("labels") or {})
-    kept["annotations"] = without_hub_keys(
+    metadata = {name: meta[name] for name in ("name", "namespace") if meta.get(name)}
+    metadata["labels"] = without_hub_keys(meta.get("labels") or {})
+    metadata["annotations"] = without_hub_keys(
         {k: v for k, v in (meta.get("annotations") or {}).items() if k != LAST_APPLIED}
     )
     if source.get("kind") == "Namespace":
         body.pop("spec", None)
     if source.get("kind") == CLAIM:
         body["spec"] = {k: v for k, v in (body.get("spec") or {}).items() if k != "volumeName"}
-        kept["annotations"] = {k: v for k, v in kept["annotations"].items() if not k.startswith(_OF_ONE_CLUSTER)}
+        metadata["annotations"] = {
+            k: v for k, v in metadata["annotations"].items() if not k.startswith(_OF_ONE_CLUSTER)
+        }
     if source.get("kind") == "ServiceAccount":
         body.pop("secrets", None)
-    return {**body, "metadata": kept}
+    return {**body, "metadata": metadata}
 
 
 def _narrowed(body: Body) -> Body:

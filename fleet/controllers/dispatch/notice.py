@@ -40,10 +40,10 @@ class Notice:
 
     def __init__(self, hub: Hub) -> None:
         self._hub = hub
-        self._told: dict[str, str] = {}  # uid of a copy -> time that it and its pods were told
+        self._times: dict[str, str] = {}  # uid of a copy -> time that it and its pods were told
 
     def forget(self, uid: str) -> None:
-        self._told.pop(uid, None)
+        self._times.pop(uid, None)
 
     def pause(self, binding: Body) -> float | None:
         """Seconds until the first notice ends; None without one that still runs."""
@@ -64,7 +64,7 @@ class Notice:
             return False
         if saved_since(copy, pods, seconds(text(task.get("creationTimestamp"))) or until):
             return False
-        if self._told.get(copy["metadata"]["uid"]) != rfc3339(until):
+        if self._times.get(copy["metadata"]["uid"]) != rfc3339(until):
             await self._tell(member, copy, pods, rfc3339(until), text(task.get("message")))
         return True
 
@@ -81,7 +81,7 @@ class Notice:
             refused = next(outcome.message for outcome in outcomes if outcome.did is Did.REFUSED)
             log.warning("pods get no notice of their eviction", member=member, why=refused[:300])
         if all(outcome.did in (Did.DONE, Did.REFUSED, Did.NOT_FOUND) for outcome in outcomes):
-            self._told[copy["metadata"]["uid"]] = until
+            self._times[copy["metadata"]["uid"]] = until
 
     async def end_pods(self, binding: Body, member: str) -> None:
         """Delete the pods with the grace of the eviction task, where it names one. Before the copy itself: the member

@@ -55,7 +55,7 @@ def _within(body: Body, labels: Mapping[str, str], charged: Sequence[Component])
     if interpreter is None:
         raise Unsafe(f"kind: nobody knows what pods a {body['kind']} has")
     try:
-        asked = interpreter.components(body)
+        components = interpreter.components(body)
         templates = interpreter.templates(body)
     except (BadQuantity, StatusError, TypeError, ValueError, AttributeError) as error:
         raise Unsafe(f"its pods cannot be read: {error}"[:300]) from error
@@ -64,8 +64,8 @@ def _within(body: Body, labels: Mapping[str, str], charged: Sequence[Component])
             continue  # the members know its pods by the labels of the kind's own controller
         own = {**labels, LABEL_COMPONENT: template.name}
         _same(template.template.get("metadata") or {}, own, f"{template.path}.metadata.labels")
-    if not asked:
+    if not components:
         raise Unsafe("it has no pods any more")
-    more = beyond(asked, charged)
+    more = beyond(components, charged)
     if more:
         raise Unsafe(f"asks for more than it is charged: {'; '.join(excess.text for excess in more[:3])}")

@@ -32,16 +32,16 @@ class BadOverride(ValueError):
 def overridden(manifest: Body, source: Body, cluster: Candidate, policies: Iterable[Body]) -> Body:
     """The manifest as this member gets it. `source` is the object on the hub, which selectors look at. Raises
     BadOverride."""
-    found = manifest
+    result = manifest
     for policy in in_order(policies, source):
         try:
-            found = _by_policy(found, source, cluster, policy)
+            result = _by_policy(result, source, cluster, policy)
         except UNREADABLE as error:
             if isinstance(error, BadOverride):
                 raise
             # The stored policy may be older than its schema; the error's own text may quote the manifest.
             raise BadOverride(f"{called(policy)} cannot be applied ({type(error).__name__})") from error
-    return found
+    return result
 
 
 def blaming(make: Callable[[Sequence[Body]], Body], source: Body, policies: Sequence[Body]) -> Body:

@@ -67,7 +67,7 @@ class SweepLoop:
     async def sweep(self) -> int:
         """One search; returns how many objects it asked to remove."""
         await self._terms.begin()
-        there = [
+        copies = [
             (name, tuple(self._hub.members.owned(name)))
             for name in self._hub.members.names()
             if self._hub.members.ready(name)
@@ -75,7 +75,7 @@ class SweepLoop:
         page = await self._hub.store.list(WORK, "resourcebindings", fresh=True)
         bindings = {stored.uid: (stored.key, stored.body) for stored in page.items}
         removed = 0
-        for member, bodies in there:
+        for member, bodies in copies:
             bodies = tuple(body for body in bodies if not b.deleting(body))
             unknown = self._unknown(member, bodies, bindings, page.revision)
             if unknown or self._records.known(member):
@@ -104,7 +104,7 @@ class SweepLoop:
     async def _settle(self, member: str, unknown: Sequence[Body], bindings: Bindings, revision: int) -> int:
         """Carry out the orders of people about unknown copies, and write down which are left."""
         orders, removed = self._records.orders(member), 0
-        left: list[Body] = []
+        rest: list[Body] = []
         problems: dict[str, str] = {}
         await self._raise_revision(unknown, revision)
         for body in unknown:
@@ -115,22 +115,22 @@ class SweepLoop:
                     continue
             elif body["metadata"]["uid"] in orders.adopt and await self._adopt(member, body, bindings, problems):
                 continue
-            left.append(body)
-        if await self._records.write(member, left, problems) and left:
+            rest.append(body)
+        if await self._records.write(member, rest, problems) and rest:
             text = "copies of writes that a restored backup has undone: orphans of this member stay, see fleet doctor"
-            log.warning(text, member=member, copies=len(left))
+            log.warning(text, member=member, copies=len(rest))
         return removed
 
     async def _adopt(self, member: str, body: Body, bindings: Bindings, problems: dict[str, str]) -> bool:
         """Whether the copy is a job of the hub now; `problems` gets the reason where not."""
-        named = {"member": member, "kind": body["kind"], "name": body["metadata"]["name"]}
+        fields = {"member": member, "kind": body["kind"], "name": body["metadata"]["name"]}
         try:
             await self._adoption.adopt(member, body, bindings)
         except NotAdopted as error:
             problems[body["metadata"]["uid"]] = str(error)
-            log.warning("an unknown copy is not adopted", **named, why=str(error))
+            log.warning("an unknown copy is not adopted", **fields, why=str(error))
             return False
-        log.info("adopted an unknown copy", **named)
+        log.info("adopted an unknown copy", **fields)
         self._due = True  # what it uses is known, too, from the next look on
         return True
 

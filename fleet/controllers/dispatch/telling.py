@@ -18,10 +18,10 @@ log = structlog.get_logger(__name__)
 
 async def told(hub: Hub, binding: Body, member: str, sending: Awaitable[Outcome]) -> Outcome:
     """The outcome of `sending`. A refusal's text is left out, since it may quote the manifest."""
-    named, attempt = about(binding), b.attempt(binding)
+    fields, attempt = about(binding), b.attempt(binding)
     began, now = hub.clock.monotonic(), hub.clock.now()
     key = f"dispatch {member} {attempt} {now}"
-    token = TRACEPARENT.set(traceparent(named["uid"], key)) if hub.traces is not None else None
+    token = TRACEPARENT.set(traceparent(fields["uid"], key)) if hub.traces is not None else None
     try:
         outcome = await sending
     finally:
@@ -32,7 +32,7 @@ async def told(hub: Hub, binding: Body, member: str, sending: Awaitable[Outcome]
     why = {"reason": str(outcome.cause)} if outcome.cause is not None else {}
     say(
         "a job is sent to its member" if good else "a job cannot be sent to its member",
-        **named,
+        **fields,
         member=member,
         attempt=attempt,
         outcome=str(outcome.did),
@@ -43,7 +43,7 @@ async def told(hub: Hub, binding: Body, member: str, sending: Awaitable[Outcome]
         said: dict[str, Value] = {"fleet.member": member, "fleet.attempt": attempt, "fleet.outcome": str(outcome.did)}
         error = "" if good else str(outcome.did)
         span = Span(
-            named["uid"], key, "dispatch", now, now + took, attempted(attempt), said, outgoing=True, error=error
+            fields["uid"], key, "dispatch", now, now + took, attempted(attempt), said, outgoing=True, error=error
         )
         hub.traces.add(span)
     return outcome

@@ -115,21 +115,21 @@ def _name(record: Body, unknown: Sequence[Body], now: str, problems: Mapping[str
     """Write the copies down, in place; whether anything changed."""
     data = record.get("data") or {}
     since = {str(entry.get("uid")): str(entry.get("since")) for entry in entries(record)}
-    there = {copy_["metadata"]["uid"] for copy_ in unknown}
+    uids = {copy_["metadata"]["uid"] for copy_ in unknown}
     named = [_entry(copy_, since.get(copy_["metadata"]["uid"], now)) for copy_ in unknown]
     named.sort(key=lambda entry: (entry["namespace"], entry["kind"], entry["name"]))
-    wanted = {COPIES: orjson.dumps(named[:NAMED_MAX]).decode(), COUNT: str(len(named))}
+    target = {COPIES: orjson.dumps(named[:NAMED_MAX]).decode(), COUNT: str(len(named))}
     told = {**_problems(record), **problems}
     for field, remaining in (
-        (REMOVE, [uid for uid in _uids(record, REMOVE) if uid in there]),
-        (ADOPT, [uid for uid in _uids(record, ADOPT) if uid in there and uid not in problems]),
-        (PROBLEMS, {uid: why for uid, why in told.items() if uid in there}),
+        (REMOVE, [uid for uid in _uids(record, REMOVE) if uid in uids]),
+        (ADOPT, [uid for uid in _uids(record, ADOPT) if uid in uids and uid not in problems]),
+        (PROBLEMS, {uid: why for uid, why in told.items() if uid in uids}),
     ):
         if remaining:
-            wanted[field] = orjson.dumps(remaining).decode()
-    if data == wanted:
+            target[field] = orjson.dumps(remaining).decode()
+    if data == target:
         return False
-    record["data"] = wanted
+    record["data"] = target
     return True
 
 

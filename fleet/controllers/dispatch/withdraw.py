@@ -90,23 +90,23 @@ class Withdrawal:
         member shows with its uid."""
         if b.attempt(binding) == 0:
             return set()
-        left: set[str] = set()
-        sent = self._sent_to(binding) | left_behind(binding)
+        holders: set[str] = set()
+        recipients = self._sent_to(binding) | left_behind(binding)
         for member in sorted(self.touched(binding)):
             if self._given_up(member):
                 continue
             if member in keep:
                 await self._remove_older(binding, member)
-            elif member not in sent:
+            elif member not in recipients:
                 await self._remove_stray(binding, member)
             elif not self._hub.members.ready(member) or not await self._remove(binding, member):
-                left.add(member)
-        return left
+                holders.add(member)
+        return holders
 
     async def let_stay(self, binding: Body, members: Sequence[str]) -> set[str]:
         """Give the objects of the binding over to these members: the objects stay, without our claim. Pods keep the
         labels that their template gave them. Returns the members where that could not be done yet."""
-        left: set[str] = set()
+        holders: set[str] = set()
         for member in members:
             if self._given_up(member) or b.attempt(binding) == 0:
                 continue
@@ -117,12 +117,12 @@ class Withdrawal:
                 dict.fromkeys((ANNOTATION_JOB, ANNOTATION_HASH, ANNOTATION_SENT)),
             )
             if not self._hub.members.ready(member) or outcome.did is Did.UNREACHABLE:
-                left.add(member)
+                holders.add(member)
                 continue
             for copy in self._dependencies.used_in(member, binding["metadata"]["uid"]):
                 if not await self._dependencies.release(member, copy, binding["metadata"]["uid"], stays=True):
-                    left.add(member)
-        return left
+                    holders.add(member)
+        return holders
 
     def _given_up(self, member: str) -> bool:
         cluster = self._hub.peek(CLUSTER, "clusters", "", member)
@@ -206,15 +206,15 @@ class Withdrawal:
         key = object_key(self._hub.registry, resource)
         if key is None:
             return True
-        there = self._hub.members.find(member, key)
+        live_copy = self._hub.members.find(member, key)
         if (
-            there is not None
-            and (there["metadata"].get("labels") or {}).get(LABEL_BINDING) != binding["metadata"]["uid"]
+            live_copy is not None
+            and (live_copy["metadata"].get("labels") or {}).get(LABEL_BINDING) != binding["metadata"]["uid"]
         ):
             return True
-        if there is not None and b.deleting(there):
+        if live_copy is not None and b.deleting(live_copy):
             return False
-        outcome = await self._hub.members.delete(member, there or self._named(binding))
+        outcome = await self._hub.members.delete(member, live_copy or self._named(binding))
         # A conflict is an object that is not ours; an object of a kind that a member does not know cannot be there.
         return outcome.did in (Did.NOT_FOUND, Did.CONFLICT, Did.REFUSED)
 

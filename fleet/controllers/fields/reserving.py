@@ -54,13 +54,13 @@ class Queues:
 
     def line(self, name: str) -> tuple[Body, ...]:
         """The Queue of this name, then those of the nodes above its own, the root's last."""
-        found: list[Body] = []
+        queues: list[Body] = []
         queue = self._by_name.get(name)
-        while queue is not None and len(found) < DEPTH_MAX:
-            found.append(queue)
+        while queue is not None and len(queues) < DEPTH_MAX:
+            queues.append(queue)
             parent = b.annotation(queue, ANNOTATION_QUOTA_PARENT)
             queue = self._by_path.get(parent) if parent else None
-        return tuple(found)
+        return tuple(queues)
 
 
 def asked_of(

@@ -70,24 +70,24 @@ def _wait(before: Life, after: Life, at: float) -> Iterator[Span]:
 
 def _attempt(life: Life, before: Run | None, run: Run, since: float) -> Iterator[Span]:
     """What has begun or ended of an attempt; `since`: when the wait for it began."""
-    said: dict[str, Value] = {"fleet.member": run.member, "fleet.attempt": run.number, "fleet.gpus": run.gpus}
+    attributes: dict[str, Value] = {"fleet.member": run.member, "fleet.attempt": run.number, "fleet.gpus": run.gpus}
     above = attempted(run.number)
     if before is None:
         yield Span(life.uid, queued(run.number), "queued", since, run.placed, attributes=_queue(life))
     if run.started is not None and (before is None or before.started is None):
-        yield Span(life.uid, f"starting {run.number}", "starting", run.placed, run.started, above, said)
+        yield Span(life.uid, f"starting {run.number}", "starting", run.placed, run.started, above, attributes)
     if run.ended is None or (before is not None and before.ended is not None):
         return
-    said |= {"fleet.outcome": str(run.outcome), **({"fleet.reason": run.why} if run.why else {})}
+    attributes |= {"fleet.outcome": str(run.outcome), **({"fleet.reason": run.why} if run.why else {})}
     if run.started is not None:
-        yield Span(life.uid, f"running {run.number}", "running", run.started, run.ended, above, said)
+        yield Span(life.uid, f"running {run.number}", "running", run.started, run.ended, above, attributes)
     failed = str(run.outcome) if run.outcome == Outcome.FAILED else ""
-    yield Span(life.uid, above, "attempt", run.placed, run.ended, attributes=said, error=failed)
+    yield Span(life.uid, above, "attempt", run.placed, run.ended, attributes=attributes, error=failed)
 
 
 def _whole(life: Life) -> Span:
     ended = max(time for time in (life.ended, *(run.ended for run in _runs(life))) if time is not None)
-    said: dict[str, Value] = {
+    attributes: dict[str, Value] = {
         "k8s.namespace.name": life.namespace,
         "fleet.kind": life.kind,
         "fleet.name": life.name,
@@ -100,9 +100,9 @@ def _whole(life: Life) -> Span:
         **_queue(life),
     }
     if life.user:
-        said["user.name"] = life.user
+        attributes["user.name"] = life.user
     failed = life.state if life.state == Outcome.FAILED else ""
-    return Span(life.uid, JOB, f"job {life.kind}", life.submitted, ended, "", said, error=failed)
+    return Span(life.uid, JOB, f"job {life.kind}", life.submitted, ended, "", attributes, error=failed)
 
 
 def _queue(life: Life) -> dict[str, Value]:

@@ -74,14 +74,14 @@ class NotifyLoop:
         among = self._receivers.all()
         if not among:
             return
-        found: list[tuple[str, str, Happening]] = []
+        entries: list[tuple[str, str, Happening]] = []
         for change in changes:
-            for one in happenings(change.before, change.after, change.at):
-                job = self._receivers.job(change.body, one.uid)
+            for happening in happenings(change.before, change.after, change.at):
+                job = self._receivers.job(change.body, happening.uid)
                 if job is not None:
-                    asking = self._receivers.asking(one, job, among)
-                    found += [(receiver.namespace, receiver.name, one) for receiver in asking]
-        await outbox.enter(connection, found, self._hub.clock.now())
+                    asking = self._receivers.asking(happening, job, among)
+                    entries += [(receiver.namespace, receiver.name, happening) for receiver in asking]
+        await outbox.enter(connection, entries, self._hub.clock.now())
 
     async def run(self) -> None:
         async with self._outgoing:
@@ -108,8 +108,8 @@ class NotifyLoop:
     async def step(self, engine: AsyncEngine) -> None:
         """Deliver what is due now, some of each receiver."""
         now = self._hub.clock.now()
-        for one in list(self._unrecorded.values()):  # before another delivery, so that nobody is told twice
-            await self._record(engine, one, now)
+        for due in list(self._unrecorded.values()):  # before another delivery, so that nobody is told twice
+            await self._record(engine, due, now)
         if now - self._waited_at >= WAITS_S:
             await self._enter_waits(engine, now)
             self._waited_at = now
@@ -121,11 +121,11 @@ class NotifyLoop:
             found = await outbox.due(connection, now, DUE_MAX)
         turns: list[outbox.Due] = []
         of_one = Counter[tuple[str, str]]()
-        for one in found:
-            of_one[one.namespace, one.receiver] += 1
-            if of_one[one.namespace, one.receiver] <= OF_ONE and len(turns) < AT_ONCE:
-                turns.append(one)
-        ends = await asyncio.gather(*(self._deliver(engine, one) for one in turns), return_exceptions=True)
+        for due in found:
+            of_one[due.namespace, due.receiver] += 1
+            if of_one[due.namespace, due.receiver] <= OF_ONE and len(turns) < AT_ONCE:
+                turns.append(due)
+        ends = await asyncio.gather(*(self._deliver(engine, due) for due in turns), return_exceptions=True)
         for end in ends:
             if isinstance(end, BaseException):
                 raise end
@@ -143,17 +143,17 @@ class NotifyLoop:
                 .limit(WAITING_MAX)
             )
             lives = await rows.load(connection, set((await connection.scalars(waiting)).all()))
-            found: list[tuple[str, str, Happening]] = []
+            entries: list[tuple[str, str, Happening]] = []
             for life in lives.values():
-                one = waits_long(life, now)
+                happening = waits_long(life, now)
                 job = self._job_named(life.kind, life.namespace, life.name, life.uid)
                 if job is None:
                     continue
-                for receiver in self._receivers.asking(one, job, among):
+                for receiver in self._receivers.asking(happening, job, among):
                     assert receiver.long_s is not None
                     if now - life.submitted >= receiver.long_s:
-                        found.append((receiver.namespace, receiver.name, one))
-            await outbox.enter(connection, found, now)
+                        entries.append((receiver.namespace, receiver.name, happening))
+            await outbox.enter(connection, entries, now)
 
     def _job_named(self, kind: str, namespace: str, name: str, uid: str) -> Body | None:
         """The job, by its kind as people name it."""
@@ -165,42 +165,42 @@ class NotifyLoop:
                 return body
         return None
 
-    async def _deliver(self, engine: AsyncEngine, one: outbox.Due) -> None:
-        receiver = self._receivers.find(one.namespace, one.receiver)
+    async def _deliver(self, engine: AsyncEngine, due: outbox.Due) -> None:
+        receiver = self._receivers.find(due.namespace, due.receiver)
         problem = ""
         if receiver is not None:
             try:
-                await self._sender.send(receiver, one.id, one.happening, self._hub.clock.now())
+                await self._sender.send(receiver, due.id, due.happening, self._hub.clock.now())
             except NotDelivered as error:
                 problem = str(error)
             else:
-                self._unrecorded[one.id] = one
+                self._unrecorded[due.id] = due
         now = self._hub.clock.now()
-        if one.id in self._unrecorded:
-            await self._record(engine, one, now)
+        if due.id in self._unrecorded:
+            await self._record(engine, due, now)
             return
         async with engine.begin() as connection:
             if receiver is None:
-                await outbox.close(connection, one.id, outbox.NO_RECEIVER, now)
+                await outbox.close(connection, due.id, outbox.NO_RECEIVER, now)
                 return
-            again = await outbox.failed(connection, one, problem, now)
+            again = await outbox.failed(connection, due, problem, now)
         log.warning(
             "a notification is not delivered",
-            receiver=f"{one.namespace}/{one.receiver}",
+            receiver=f"{due.namespace}/{due.receiver}",
             why=problem,
-            tries=one.tries + 1,
+            tries=due.tries + 1,
             given_up=not again,
         )
         self._hub.metrics.notifications.labels("failed").inc()
-        await self._say(one.namespace, one.receiver, problem, now)
+        await self._say(due.namespace, due.receiver, problem, now)
 
-    async def _record(self, engine: AsyncEngine, one: outbox.Due, now: float) -> None:
+    async def _record(self, engine: AsyncEngine, due: outbox.Due, now: float) -> None:
         """Record a delivery. Where the database takes no writes, the next step begins with it."""
         async with engine.begin() as connection:
-            await outbox.close(connection, one.id, outbox.DELIVERED, now)
-        self._unrecorded.pop(one.id, None)
+            await outbox.close(connection, due.id, outbox.DELIVERED, now)
+        self._unrecorded.pop(due.id, None)
         self._hub.metrics.notifications.labels("delivered").inc()
-        await self._say(one.namespace, one.receiver, "", now)
+        await self._say(due.namespace, due.receiver, "", now)
 
     async def _say(self, namespace: str, name: str, problem: str, now: float) -> None:
         """The status of the receiver. The time of its last delivery alone is written once a minute."""

@@ -43,14 +43,14 @@ class Receivers:
 
     def job(self, seen: Body, uid: str) -> Body | None:
         """The job that an object is, or that a binding is of; None when it is not there any more."""
-        named = b.resource_of(seen) if seen.get("kind") == "ResourceBinding" else None
-        if named is None:
+        reference = b.resource_of(seen) if seen.get("kind") == "ResourceBinding" else None
+        if reference is None:
             return seen
-        group = text(named.get("apiVersion")).rpartition("/")[0]
-        kind = self._hub.registry.kind(group, text(named.get("kind")))
+        group = text(reference.get("apiVersion")).rpartition("/")[0]
+        kind = self._hub.registry.kind(group, text(reference.get("kind")))
         if kind is None:
             return None
-        found = self._hub.peek(kind.group, kind.resource, text(named.get("namespace")), text(named.get("name")))
+        found = self._hub.peek(kind.group, kind.resource, text(reference.get("namespace")), text(reference.get("name")))
         return found if found is not None and mapping(found.get("metadata")).get("uid") == uid else None
 
     def secret(self, namespace: str, name: str) -> Mapping[str, bytes] | None:

@@ -71,42 +71,42 @@ class DrainLoop:
         meta = binding["metadata"]
         return self._hub.peek(QUEUE, "queueunits", meta.get("namespace", ""), unit_name(meta["name"]))
 
-    async def _evict(self, member: str, drain: Drain, found: Emptying) -> Emptying:
+    async def _evict(self, member: str, drain: Drain, state: Emptying) -> Emptying:
         """Evict the gangs whose turn has come since the last look; the member after that."""
         now, looked = self._hub.clock.now(), self._hub.clock.monotonic()
         step = 60.0 / drain.per_minute
         due = min(max(self._due.get(member, looked), looked - LOOK_S), looked + step)
-        left: list[Going] = []
-        for one in found.going:
+        leavers: list[Going] = []
+        for candidate in state.going:
             if due > looked:
                 break
-            stored = self._stored(one.binding)
-            if one.at > now or stored is None:
+            stored = self._stored(candidate.binding)
+            if candidate.at > now or stored is None:
                 continue
             message = f"member {member} is being drained"
             if await self._evictor.evict_one(stored, reason=EVICTED, message=message):
-                left.append(one)
+                leavers.append(candidate)
                 due += step
         self._due[member] = due
-        going = [one for one in found.going if not any(one is other for other in left)]
-        return replace(found, going=going, leaving=[*found.leaving, *(one.binding for one in left)])
+        going = [candidate for candidate in state.going if not any(candidate is other for other in leavers)]
+        return replace(state, going=going, leaving=[*state.leaving, *(candidate.binding for candidate in leavers)])
 
     def _stored(self, binding: Body) -> Stored | None:
         meta = binding["metadata"]
         return self._hub.store.peek(Key(WORK, "resourcebindings", meta.get("namespace", ""), meta["name"]))
 
 
-def told(found: Emptying, *, ready: bool = True) -> str:
+def told(state: Emptying, *, ready: bool = True) -> str:
     """The state of a drain, for people."""
-    parts = [f"{len(found.going)} to leave, {len(found.leaving)} leaving"]
-    if not found.going and not found.leaving:
+    parts = [f"{len(state.going)} to leave, {len(state.leaving)} leaving"]
+    if not state.going and not state.leaving:
         parts = ["no more jobs leave"]
     elif not ready:
         parts.append("the member does not answer, and nothing leaves before it is back")
-    elif found.leaving:
-        parts.append(f"held up by {held_up_by(found.leaving)}")
-    if found.staying:
-        named = ", ".join(f"{b.job_name(one)} ({why})" for one, why in found.staying[:NAMED_MAX])
-        more = f" and {len(found.staying) - NAMED_MAX} more" if len(found.staying) > NAMED_MAX else ""
-        parts.append(f"{len(found.staying)} {'stays' if len(found.staying) == 1 else 'stay'}: {named}{more}")
+    elif state.leaving:
+        parts.append(f"held up by {held_up_by(state.leaving)}")
+    if state.staying:
+        named = ", ".join(f"{b.job_name(one)} ({why})" for one, why in state.staying[:NAMED_MAX])
+        more = f" and {len(state.staying) - NAMED_MAX} more" if len(state.staying) > NAMED_MAX else ""
+        parts.append(f"{len(state.staying)} {'stays' if len(state.staying) == 1 else 'stay'}: {named}{more}")
     return "; ".join(parts)

@@ -117,16 +117,16 @@ class ObserveLoop:
         if interpreter is None:
             return None
         sight = self._look(stored.body, interpreter)
-        asked = None
+        recheck_s = None
         if sight is not None and sight.copy is None:
-            fault, asked = await loss(self._hub, stored)
+            fault, recheck_s = await loss(self._hub, stored)
             if fault is not None:
                 sight = replace(sight, state=State.FAILED, message=fault.why, health=Health.UNHEALTHY, fault=fault)
         pause = await self._write(stored, interpreter, sight)
         if sight is not None and sight.lost and lost_in(stored.body) is None:
             await self._events.record(stored.body["spec"]["resource"], LOST, sight.message, warning=True)
         patience = await self._watch_over(stored, sight) if sight is not None else None
-        return min((p for p in (pause, patience, asked) if p is not None), default=None)
+        return min((p for p in (pause, patience, recheck_s) if p is not None), default=None)
 
     def _look(self, binding: Body, interpreter: Interpreter) -> Sight | None:
         members, uid = b.clusters_of(binding), binding["metadata"]["uid"]

@@ -35,7 +35,7 @@ class NodesLoop:
     def __init__(self, hub: Hub, events: EventRecorder) -> None:
         self._hub = hub
         self._events = events
-        self._seen: dict[Key, list[tuple[str, str, float]]] = {}  # the failures of a binding, as they were seen last
+        self._failures: dict[Key, list[tuple[str, str, float]]] = {}  # of a binding, as they were seen last
         sources = [Source(CLUSTER, "clusters"), Source(WORK, "resourcebindings", self._on_binding)]
         self.controller = Controller(self.name, hub.store, sources, self.reconcile, workers=1)
 
@@ -46,9 +46,9 @@ class NodesLoop:
         """Most bindings have no failures, and most changes of the others are no failure."""
         key, body = event.stored.key, event.stored.body
         found = failures_at(body) if b.is_gang(body) and event.type is not EventType.DELETED else []
-        before = self._seen.pop(key, [])
+        before = self._failures.pop(key, [])
         if found:
-            self._seen[key] = found
+            self._failures[key] = found
         members = {member for member, _, _ in (*found, *before)} if found != before else ()
         return [Key(CLUSTER, "clusters", "", member) for member in members]
 
@@ -57,27 +57,27 @@ class NodesLoop:
         if stored is None:
             self._hub.members.avoid_nodes(key.name, frozenset())
             return None
-        bodies = [self._hub.store.peek(one) for one in list(self._seen)]
-        found = failing_nodes(key.name, [one.body for one in bodies if one is not None], now)
-        new = {one.node for one in found}
-        found += [one for one in still_avoided(stored.body, now) if one.node not in new]
-        self._hub.members.avoid_nodes(key.name, frozenset(one.node for one in found))
+        bodies = [self._hub.store.peek(binding_key) for binding_key in list(self._failures)]
+        failures = failing_nodes(key.name, [binding.body for binding in bodies if binding is not None], now)
+        new = {failure.node for failure in failures}
+        failures += [failure for failure in still_avoided(stored.body, now) if failure.node not in new]
+        self._hub.members.avoid_nodes(key.name, frozenset(failure.node for failure in failures))
         known = avoided_in(stored.body)
-        await self._hub.edit(key, lambda body: settle(body, found, now) | idle.settle(body, now), uid=stored.uid)
-        for one in found:
-            if one.node not in known:
-                await self._events.record(stored.body, NODE_AVOIDED, one.text, warning=True)
-        ends = [one.until for one in found] + list(idle.idle_kinds(stored.body, now).values())
+        await self._hub.edit(key, lambda body: settle(body, failures, now) | idle.settle(body, now), uid=stored.uid)
+        for failure in failures:
+            if failure.node not in known:
+                await self._events.record(stored.body, NODE_AVOIDED, failure.text, warning=True)
+        ends = [failure.until for failure in failures] + list(idle.idle_kinds(stored.body, now).values())
         return min(ends) - now + 0.01 if ends else None
 
 
-def settle(cluster: Body, found: list[Failing], now: float) -> bool:
+def settle(cluster: Body, failures: list[Failing], now: float) -> bool:
     """Name the nodes in the Cluster's status, in place; False when it names them."""
-    status, entries = cluster.setdefault("status", {}), [to_body(one) for one in found]
-    if not found:
+    status, entries = cluster.setdefault("status", {}), [to_body(failure) for failure in failures]
+    if not failures:
         return (status.pop(FIELD, None) is not None) | drop_condition(cluster, NODES_AVOIDED)
     changed = status.get(FIELD) != entries
     status[FIELD] = entries
-    more = f" and {len(found) - NAMED_MAX} more" if len(found) > NAMED_MAX else ""
-    message = "; ".join(one.text for one in found[:NAMED_MAX]) + more
+    more = f" and {len(failures) - NAMED_MAX} more" if len(failures) > NAMED_MAX else ""
+    message = "; ".join(failure.text for failure in failures[:NAMED_MAX]) + more
     return set_condition(cluster, NODES_AVOIDED, True, "NodesFail", message, now) or changed

@@ -13,13 +13,13 @@ from fleet.wellknown import GANG_WHOLE, LOST, PENDING, QUEUING, RESIZED, SCHEDUL
 
 
 def job_status(binding: Body, interpreter: Interpreter, sight: Sight | None, now: float) -> Body:
-    shown: Body | None = None
+    status: Body | None = None
     if sight is not None:
-        shown = (sight.copy or {}).get("status") or next((item.get("status") for item in b.copies_of(binding)), None)
+        status = (sight.copy or {}).get("status") or next((item.get("status") for item in b.copies_of(binding)), None)
     own, stopped = _own_condition(binding, interpreter), _suspended(binding, interpreter)
     if own and own["type"] == PENDING:
         return {**interpreter.first_status, "conditions": [one for one in (own, stopped) if one]}
-    merged = interpreter.merge_status({"conditions": [own]} if own else {}, shown)
+    merged = interpreter.merge_status({"conditions": [own]} if own else {}, status)
     if running := _shown_by_pods(binding, interpreter, sight):
         merged["conditions"] = [*(merged.get("conditions") or ()), running]
     if lost := _shown_lost(binding, interpreter, sight, now):

@@ -60,17 +60,17 @@ class StoppingLoop:
         if stored is None or b.deleting(stored.body):
             return None
         path = path_of(stored.body)
-        held, drained = held_by(self._stops, path), drained_by(self._stops, path)
-        if not held:
+        holder, drained = held_by(self._stops, path), drained_by(self._stops, path)
+        if not holder:
             await self._hub.edit(key, lambda body: drop_condition(body, HELD), uid=stored.uid)
         elif drained == path:
             return await self._drain(stored)
         elif drained:
             await self._say(stored, ABOVE, f"the queue {drained} is drained")
-        elif held == path:
+        elif holder == path:
             await self._say(stored, HOLDS, "jobs that run go on")
         else:
-            await self._say(stored, ABOVE, f"the queue {held} is held; jobs that run go on")
+            await self._say(stored, ABOVE, f"the queue {holder} is held; jobs that run go on")
         return None
 
     async def _drain(self, queue: Stored) -> float:

@@ -30,7 +30,7 @@ class AfterLoop:
 
     def __init__(self, hub: Hub) -> None:
         self._hub = hub
-        self._named: dict[Key, frozenset[_Job]] = {}  # the jobs that a binding waits for
+        self._awaited_jobs: dict[Key, frozenset[_Job]] = {}  # the jobs that a binding waits for
         self._waiting: dict[_Job, set[Key]] = {}  # the bindings that wait for a job
         sources = [Source(WORK, "resourcebindings", self._on_binding)]
         self.controller = Controller(self.name, hub.store, sources, self.reconcile, workers=4)
@@ -41,17 +41,17 @@ class AfterLoop:
     def _on_binding(self, event: Event) -> Iterable[Key]:
         """The binding itself, and those that wait for its job."""
         key, body = event.stored.key, event.stored.body
-        gone = event.type is EventType.DELETED
-        named = frozenset() if gone else frozenset((key.namespace, one.name) for one in asked(body))
-        for job in self._named.pop(key, frozenset()) - named:
+        is_deleted = event.type is EventType.DELETED
+        jobs = frozenset() if is_deleted else frozenset((key.namespace, one.name) for one in asked(body))
+        for job in self._awaited_jobs.pop(key, frozenset()) - jobs:
             self._waiting[job].discard(key)
             if not self._waiting[job]:
                 del self._waiting[job]
-        if named:
-            self._named[key] = named
-            for job in named:
+        if jobs:
+            self._awaited_jobs[key] = jobs
+            for job in jobs:
                 self._waiting.setdefault(job, set()).add(key)
-        mine = not gone and (named or b.annotation(body, ANNOTATION_AFTER_SEEN))
+        mine = not is_deleted and (jobs or b.annotation(body, ANNOTATION_AFTER_SEEN))
         others = self._waiting.get((key.namespace, text(b.resource_of(body).get("name"))), ())
         return (*((key,) if mine else ()), *others)
 
@@ -106,21 +106,21 @@ def _noted(binding: Body, others: Mapping[After, Sequence[Body]], itself: str) -
     return bool(before != note)
 
 
-def judged(before: Seen, others: Mapping[After, Sequence[Body]], itself: str = "") -> Seen:
-    """How the named jobs stand now. `others`: each with the bindings of its name. `itself`: why the job waits for
+def judged(before: Seen, by_job: Mapping[After, Sequence[Body]], itself: str = "") -> Seen:
+    """How the named jobs stand now. `by_job`: each with the bindings of its name. `itself`: why the job waits for
     itself, where it does."""
     met, still, missing, never = list[str](), list[After](), list[str](), list[str]()
-    for one, bindings in others.items():
-        gone = not bindings and one.job in before.jobs
-        over = all(_met(one, binding) for binding in bindings) if bindings else gone and one.outcome == ANY
-        if over or str(one) in before.met:
-            met.append(str(one))
+    for after, bindings in by_job.items():
+        is_gone = not bindings and after.job in before.jobs
+        over = all(_met(after, binding) for binding in bindings) if bindings else is_gone and after.outcome == ANY
+        if over or str(after) in before.met:
+            met.append(str(after))
             continue
-        still.append(one)
-        never += [f"{one.job} was deleted before it had succeeded"] if gone else []
-        never += [why for binding in bindings if (why := _never(one, binding))]
-        missing += [one.job] if not bindings and not gone else []
-    jobs = dict.fromkeys(one.job for one, bindings in others.items() if bindings or one.job in before.jobs)
+        still.append(after)
+        never += [f"{after.job} was deleted before it had succeeded"] if is_gone else []
+        never += [why for binding in bindings if (why := _never(after, binding))]
+        missing += [after.job] if not bindings and not is_gone else []
+    jobs = dict.fromkeys(after.job for after, bindings in by_job.items() if bindings or after.job in before.jobs)
     absent = f"; no job {', '.join(missing[:3])} is there yet" if missing else ""
     return Seen(tuple(met), tuple(jobs), wanted(still) + absent, itself or (never[0] if never else ""))
 

@@ -255,25 +255,25 @@ def settle_unit(unit: Body, spec: Body, now: float, class_value: Callable[[str],
     a priority and a PriorityClass other than the ones that were written here last. A class that a person chose stands
     for its value (`class_value`, None when there is no such class) until a person gives a priority beside it."""
     annotations = unit["metadata"].setdefault("annotations", {})
-    now_says, wanted, status = unit.setdefault("spec", {}), dict(spec), unit.setdefault("status", {})
+    now_says, target, status = unit.setdefault("spec", {}), dict(spec), unit.setdefault("status", {})
     before = dict(annotations), dict(now_says), dict(status)
     noted_class = annotations.get(ANNOTATION_PRIORITY_CLASS)
     chosen = str(now_says.get("priorityClassName") or "")
     if noted_class is not None and chosen and chosen != noted_class:
         value = class_value(chosen)
-        wanted["priority"] = spec["priority"] if value is None else value
-        wanted["priorityClassName"] = chosen
+        target["priority"] = spec["priority"] if value is None else value
+        target["priorityClassName"] = chosen
     else:
         annotations[ANNOTATION_PRIORITY_CLASS] = spec.get("priorityClassName", "")
         now_says.pop("priorityClassName", None)
     noted = annotations.get(ANNOTATION_PRIORITY)
     if noted is not None and str(now_says.get("priority", noted)) != noted:
-        del wanted["priority"]
+        del target["priority"]
     else:
-        annotations[ANNOTATION_PRIORITY] = str(wanted["priority"])
-    if _asks_else(now_says, wanted):
+        annotations[ANNOTATION_PRIORITY] = str(target["priority"])
+    if _asks_else(now_says, target):
         claims.release(unit)
-    now_says.update(wanted)
+    now_says.update(target)
     until = requeue_at(unit)
     phase = BACKING_OFF if until is not None and until > now else ENQUEUED
     if phase_of(unit) not in (phase, RESERVED):

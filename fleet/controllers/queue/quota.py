@@ -63,7 +63,7 @@ class QuotaLoop:
     def __init__(self, hub: Hub, events: EventRecorder) -> None:
         self._hub = hub
         self._events = events
-        self._told: set[Key] = set()
+        self._warned_keys: set[Key] = set()
         sources = [Source(QUOTA, "elasticquotatrees", _always), Source(QUEUE, "queues", _always)]
         self.controller = Controller(self.name, hub.store, sources, self.reconcile, workers=1)
 
@@ -133,13 +133,13 @@ class QuotaLoop:
     async def _tell(self, key: Key, error: Exception | None) -> None:
         """Say on the object that it cannot be handled, or no longer."""
         teller = self.controller.teller
-        if teller is None or (error is None and key not in self._told):
+        if teller is None or (error is None and key not in self._warned_keys):
             return
         if error is None:
-            self._told.discard(key)
+            self._warned_keys.discard(key)
             await teller.handled(self.name, key)
-        elif key not in self._told:
-            self._told.add(key)
+        elif key not in self._warned_keys:
+            self._warned_keys.add(key)
             await teller.tell(self.name, key, error)
 
 

@@ -30,10 +30,10 @@ def sweep_of(binding: Body) -> Sweep | None:
 
 
 def beyond(
-    sweeps: Mapping[str, Sweep], units: Mapping[str, Unit], kept: Container[str], now: float
+    sweeps: Mapping[str, Sweep], units: Mapping[str, Unit], exclusions: Container[str], now: float
 ) -> Iterator[tuple[Unit, str]]:
     """The units of sweeps for which too many others run, and why each waits. One that backs off comes last: it keeps
-    no other from starting, and starts only where it may. `sweeps`: of units, by id. `kept`: units that are not
+    no other from starting, and starts only where it may. `sweeps`: of units, by id. `exclusions`: units that are not
     considered anyhow. Where jobs of one sweep disagree, the least number counts."""
     groups: dict[tuple[str, str], list[Unit]] = {}
     most: dict[tuple[str, str], int] = {}
@@ -43,7 +43,7 @@ def beyond(
         most[name] = min(sweep.most, most.get(name, sweep.most))
     for name, group in groups.items():
         free = most[name] - sum(unit.phase is not Phase.WAITING for unit in group)
-        line = [unit for unit in group if unit.phase is Phase.WAITING and not unit.held and unit.id not in kept]
+        line = [unit for unit in group if unit.phase is Phase.WAITING and not unit.held and unit.id not in exclusions]
         line.sort(key=lambda unit: ((unit.backoff_until or 0.0) > now, queue_order(unit)))
         for unit in line[max(0, free) :]:
             yield unit, f"sweep {name[1]} runs at most {most[name]} at once"

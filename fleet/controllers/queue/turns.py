@@ -40,15 +40,15 @@ class Turns:
 def turns_of(queues: Iterable[Body]) -> dict[str, Turns]:
     """By full path, of the queues that ask for any of this. Text that does not parse asks for nothing. A held queue
     holds the queues below it."""
-    found: dict[str, Turns] = {}
+    turns_by_path: dict[str, Turns] = {}
     by_path = {path_of(queue): queue for queue in queues}
     stops = stops_of(by_path.values())
     for path, queue in by_path.items():
         depth = digits(_first(queue, MAX_DEPTH_ANNOTATIONS))
         turns = Turns(depth, _first(queue, PODS_RUNNING_ANNOTATIONS) == "true", held_by(stops, path))
         if path and turns != Turns():
-            found[path] = turns
-    return found
+            turns_by_path[path] = turns
+    return turns_by_path
 
 
 def _first(queue: Body, names: Iterable[str]) -> str:
@@ -73,7 +73,7 @@ class Waits:
         self._patience_s = patience_s
         self.again_at: float | None = None  # when to look again although nothing changed
         self._read: tuple[int, dict[str, Turns]] = (-1, {})
-        self._kept: dict[str, tuple[Unit, str, Unit]] = {}
+        self._waiters: dict[str, tuple[Unit, str, Unit]] = {}
 
     @property
     def one_by_one(self) -> frozenset[str]:
@@ -94,7 +94,7 @@ class Waits:
         mark = max((queue.revision for queue in queues), default=0)
         if self._read[0] != mark:
             self._read = (mark, turns_of(queue.body for queue in queues))
-        turns, kept = self._read[1], {}
+        turns, waiters = self._read[1], {}
         lines: dict[str, list[Unit]] = {}
         ahead: dict[str, Unit] = {}
         until: dict[str, float] = {}
@@ -114,15 +114,15 @@ class Waits:
             before, stopped = ahead.get(leaf), turns[leaf].stopped
             for unit in line if before is not None or stopped else _beyond(turns[leaf].depth, line):
                 why = f"the queue {stopped} is held" if stopped else _why(leaf, turns[leaf].depth, before, unit)
-                kept[unit.id] = self._saying(unit, why, waits_turn=not stopped)
-        for unit, why in beyond(sweeps, units, kept, now):
-            kept[unit.id] = self._saying(unit, why, waits_turn=True)
-        self._kept = kept
-        return {key: known[2] for key, known in kept.items()}
+                waiters[unit.id] = self._saying(unit, why, waits_turn=not stopped)
+        for unit, why in beyond(sweeps, units, waiters, now):
+            waiters[unit.id] = self._saying(unit, why, waits_turn=True)
+        self._waiters = waiters
+        return {key: known[2] for key, known in waiters.items()}
 
     def _saying(self, unit: Unit, why: str, *, waits_turn: bool) -> tuple[Unit, str, Unit]:
         """The unit as it is, and as it says why it is not considered."""
-        known = self._kept.get(unit.id)
+        known = self._waiters.get(unit.id)
         if known is not None and known[0] is unit and known[1] == why:
             return known
         return unit, why, replace(unit, held=True, held_why=why, waits_turn=waits_turn)

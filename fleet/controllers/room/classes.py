@@ -25,33 +25,33 @@ class Classes:
     def __init__(self, hub: Hub, dependencies: Dependencies) -> None:
         self._hub = hub
         self._dependencies = dependencies
-        self._sent: dict[str, set[str]] = {}  # members by binding
+        self._recipients: dict[str, set[str]] = {}  # members by binding
 
     async def send(self, stored: Stored, member: str, pods: Iterable[Body]) -> Outcome | None:
         """An outcome where one could not be sent. A class that the hub does not have, or may not write, is left to the
         member."""
-        wanted = classes_of_pods(pods)
+        classes = classes_of_pods(pods)
         cluster = self._hub.peek(CLUSTER, "clusters", "", member)
-        if not wanted or cluster is None or not stored.body["spec"].get("propagateDeps"):
+        if not classes or cluster is None or not stored.body["spec"].get("propagateDeps"):
             return None
         overrides = [body for resource in OVERRIDES for body in self._hub.bodies(POLICY, resource)]
-        self._sent.setdefault(stored.uid, set()).add(member)
-        outcome, _ = await self._dependencies.send(stored, member, wanted, (), candidate(cluster), overrides)
+        self._recipients.setdefault(stored.uid, set()).add(member)
+        outcome, _ = await self._dependencies.send(stored, member, classes, (), candidate(cluster), overrides)
         return outcome
 
     def sent_for(self, uid: str) -> bool:
         """Whether a member may have classes that this process sent ahead for the binding."""
-        return uid in self._sent
+        return uid in self._recipients
 
-    async def settle(self, uid: str, wanted: str, placed: Iterable[str]) -> bool:
+    async def settle(self, uid: str, target: str, placed: Iterable[str]) -> bool:
         """Take the classes back from members where the binding neither wants room nor is placed; False while a member
         has not done so. Where the binding is placed, dispatch has them from now on."""
-        members = self._sent.get(uid, set())
+        members = self._recipients.get(uid, set())
         members.difference_update(placed)
-        for member in sorted(members - {wanted}):
+        for member in sorted(members - {target}):
             copies = [body for body in self._dependencies.used_in(member, uid) if body["kind"] == KIND]
             if all([await self._dependencies.release(member, body, uid) for body in copies]):
                 members.discard(member)
         if not members:
-            self._sent.pop(uid, None)
-        return not members - {wanted}
+            self._recipients.pop(uid, None)
+        return not members - {target}

@@ -74,7 +74,7 @@ class RoomLoop:
         self._hub = hub
         self._index = index
         self._classes = Classes(hub, dependencies)
-        self._gone: dict[Key, str] = {}  # uids of bindings that were deleted
+        self._deleted_uids: dict[Key, str] = {}  # uids of bindings that were deleted
         self._swapped: dict[str, set[str]] = {}  # uids of pods that are done, by binding: the caches lag behind
         sources = [
             Source(QUEUE, "queueunits", self._on_unit),
@@ -97,7 +97,7 @@ class RoomLoop:
     def _on_binding(self, event: Event) -> Iterable[Key]:
         self._index.put(event.stored)
         if event.type is EventType.DELETED:
-            self._gone[event.stored.key] = event.stored.uid
+            self._deleted_uids[event.stored.key] = event.stored.uid
         return (event.stored.key,) if self._concerns(event.stored.key) else ()
 
     def _on_member(self, changed: Changed) -> None:
@@ -113,7 +113,7 @@ class RoomLoop:
     def _concerns(self, key: Key) -> bool:
         """Whether room is held for the binding, or is to be: most jobs start without."""
         stored = self._hub.store.peek(key)
-        if stored is None or key in self._gone:
+        if stored is None or key in self._deleted_uids:
             return True
         held = any(pod.placeholder for pod in self._hub.members.pods_of(stored.uid))
         if held or self._hub.members.companions(stored.uid) or self._classes.sent_for(stored.uid):
@@ -124,29 +124,29 @@ class RoomLoop:
         return unit_of(self._hub.store.peek, binding.key, binding.uid)
 
     async def reconcile(self, key: Key) -> float | None:
-        gone = self._gone.pop(key, None)
+        old_uid = self._deleted_uids.pop(key, None)
         stored = self._hub.store.peek(key)
-        if gone is not None and (stored is None or stored.uid != gone):
-            self._swapped.pop(gone, None)
-            released = await self._release(self._hub.members.pods_of(gone))
-            if not await self._classes.settle(gone, "", ()) or not released:
-                self._gone[key] = gone
+        if old_uid is not None and (stored is None or stored.uid != old_uid):
+            self._swapped.pop(old_uid, None)
+            released = await self._release(self._hub.members.pods_of(old_uid))
+            if not await self._classes.settle(old_uid, "", ()) or not released:
+                self._deleted_uids[key] = old_uid
                 self.controller.queue.add_after(key, AGAIN_S)  # and the binding that has its name now goes on
         if stored is None or not b.is_gang(stored.body):
             return None
         unit = self._unit_of(stored)
-        wanted = self._wanted(stored.body, unit)
+        need = self._wanted(stored.body, unit)
         pods = self._hub.members.pods_of(stored.uid)
-        released = await self._release([pod for pod in pods if wanted is None or not wanted.matches(pod)])
-        released = await self._let_go(stored, wanted) and released
-        sent_for = wanted.member if wanted is not None else ""
+        released = await self._release([pod for pod in pods if need is None or not need.matches(pod)])
+        released = await self._let_go(stored, need) and released
+        sent_for = need.member if need is not None else ""
         released = await self._classes.settle(stored.uid, sent_for, b.clusters_of(stored.body)) and released
-        if wanted is None:
+        if need is None:
             self._swapped.pop(stored.uid, None)
-        elif wanted.nomination is None and wanted.driver is Driver.PLACEHOLDERS:
-            released = await self._swap(stored, wanted, [pod for pod in pods if wanted.matches(pod)]) and released
-        elif wanted.nomination is not None and unit is not None:
-            return await self._hold(stored, unit, wanted, wanted.nomination)
+        elif need.nomination is None and need.driver is Driver.PLACEHOLDERS:
+            released = await self._swap(stored, need, [pod for pod in pods if need.matches(pod)]) and released
+        elif need.nomination is not None and unit is not None:
+            return await self._hold(stored, unit, need, need.nomination)
         return None if released else AGAIN_S
 
     def _wanted(self, binding: Body, unit: Stored | None) -> Wanted | None:
@@ -164,52 +164,50 @@ class RoomLoop:
 
     # -- holding
 
-    async def _hold(self, stored: Stored, unit: Stored, wanted: Wanted, nomination: Nomination) -> float | None:
+    async def _hold(self, stored: Stored, unit: Stored, need: Wanted, nomination: Nomination) -> float | None:
         now, config = self._hub.clock.now(), self._hub.config
         try:
-            bodies = {body["metadata"]["name"]: body for body in self._bodies(stored, wanted, nomination)}
+            bodies = {body["metadata"]["name"]: body for body in self._bodies(stored, need, nomination)}
         except (BadOverride, BadQuantity, StatusError, Unsafe) as error:
             return await self._answer(unit, nomination, RETRY, str(error))
-        there = {place.name: place for place in self._places(stored.uid, wanted) if not place.over}
-        if all(name in there and there[name].held for name in bodies):
-            return await self._answer(unit, nomination, READY, f"held by {len(bodies)} {KIND[wanted.driver]}")
+        places = {place.name: place for place in self._places(stored.uid, need) if not place.over}
+        if all(name in places and places[name].has_node for name in bodies):
+            return await self._answer(unit, nomination, READY, f"held by {len(bodies)} {KIND[need.driver]}")
         grows = (config.nodes_added_s, config.nodes_added_s)  # the pending placeholders are what makes nodes come
         held_s, refused_s = grows if nomination.grows else (config.room_held_s, config.room_refused_s)
-        why = trouble(bodies, there, now, nomination.since, held_s, refused_s)
+        why = trouble(bodies, places, now, nomination.since, held_s, refused_s)
         if why:
             return await self._answer(unit, nomination, RETRY, why)
-        put = self._hub.members.put_pod if wanted.driver is Driver.PLACEHOLDERS else self._hub.members.apply
-        missing = [body for name, body in bodies.items() if name not in there]
+        put = self._hub.members.put_pod if need.driver is Driver.PLACEHOLDERS else self._hub.members.apply
+        missing = [body for name, body in bodies.items() if name not in places]
         lacks = await self._classes.send(stored, nomination.member, missing)
         outcomes = [lacks] if lacks else await asyncio.gather(*(put(nomination.member, body) for body in missing))
         for outcome in outcomes:
             if outcome.did in (Did.REFUSED, Did.CONFLICT):
                 return await self._answer(unit, nomination, RETRY, outcome.message)
-        held = sum(place.held for place in there.values())
-        waits = (
-            f"{held} of {len(bodies)} {KIND[wanted.driver]} have a node; member {nomination.member} has to add others"
-        )
+        held = sum(place.has_node for place in places.values())
+        waits = f"{held} of {len(bodies)} {KIND[need.driver]} have a node; member {nomination.member} has to add others"
         await self._answer(unit, nomination, PENDING, waits if nomination.grows else "")
         return min(nomination.since + held_s - now, AGAIN_S) + 0.01
 
-    def _places(self, uid: str, wanted: Wanted) -> list[Place]:
+    def _places(self, uid: str, need: Wanted) -> list[Place]:
         """The places of this attempt that its member shows."""
-        if wanted.driver is Driver.PLACEHOLDERS:
-            pods = [pod for pod in self._hub.members.pods_of(uid) if wanted.matches(pod)]
+        if need.driver is Driver.PLACEHOLDERS:
+            pods = [pod for pod in self._hub.members.pods_of(uid) if need.matches(pod)]
             return [of_pod(pod) for pod in pods if pod.placeholder and not pod.terminating]
         return [
             place(body)
             for member, body in self._hub.members.companions(uid)
-            if body["kind"] == "Reservation" and (member, b.attempt_of_copy(body)) == (wanted.member, wanted.attempt)
+            if body["kind"] == "Reservation" and (member, b.attempt_of_copy(body)) == (need.member, need.attempt)
         ]
 
-    def _bodies(self, stored: Stored, wanted: Wanted, nomination: Nomination) -> list[Body]:
+    def _bodies(self, stored: Stored, need: Wanted, nomination: Nomination) -> list[Body]:
         """The objects that hold the places."""
         pods = self._placeholders(stored, nomination)
-        if wanted.driver is Driver.PLACEHOLDERS:
+        if need.driver is Driver.PLACEHOLDERS:
             return pods
         cluster = self._hub.peek(CLUSTER, "clusters", "", nomination.member)
-        scheduler = gang_scheduler_of(cluster, wanted.driver).partition("/")[2]
+        scheduler = gang_scheduler_of(cluster, need.driver).partition("/")[2]
         return reservations(pods, scheduler or SCHEDULER)
 
     def _placeholders(self, stored: Stored, nomination: Nomination) -> list[Body]:
@@ -241,7 +239,7 @@ class RoomLoop:
 
     # -- the job takes the place of the placeholders
 
-    async def _swap(self, stored: Stored, wanted: Wanted, pods: Sequence[PodView]) -> bool:
+    async def _swap(self, stored: Stored, need: Wanted, pods: Sequence[PodView]) -> bool:
         """False while the member has not taken a part of it: a pod that stays at its gate changes nothing that would
         bring the binding back by itself."""
         done = self._swapped.setdefault(stored.uid, set())
@@ -253,7 +251,7 @@ class RoomLoop:
         opened = [pair for pair, gone in zip(sure, deleted, strict=True) if gone]
         done |= {pair.placeholder.uid for pair in opened}
         taken = len(opened) == len(due.pairs)
-        taken = await self._open(wanted.member, [*(pair.pod for pair in opened), *due.free], done) and taken
+        taken = await self._open(need.member, [*(pair.pod for pair in opened), *due.free], done) and taken
         if is_true(stored.body, GANG_WHOLE) or b.finished(stored.body):
             taken = await self._release([pod for pod in pods if pod.uid not in done]) and taken
         return taken
@@ -276,10 +274,10 @@ class RoomLoop:
         """Delete the placeholders among these pods; False while a member has not taken that."""
         return all(await self._delete([pod for pod in pods if pod.placeholder and not pod.terminating]))
 
-    async def _let_go(self, stored: Stored, wanted: Wanted | None) -> bool:
+    async def _let_go(self, stored: Stored, need: Wanted | None) -> bool:
         """Delete the Reservations that are not wanted; False while a member has not taken that."""
         whole = is_true(stored.body, GANG_WHOLE) or b.finished(stored.body)
-        kept = (wanted.member, wanted.attempt) if wanted is not None and not whole else None
+        kept = (need.member, need.attempt) if need is not None and not whole else None
         unwanted = [
             (member, body)
             for member, body in self._hub.members.companions(stored.uid)
@@ -297,18 +295,18 @@ class RoomLoop:
         """Placeholders whose binding is gone leave: those of a hub that was killed between two lines (I6)."""
         while True:
             await self._hub.clock.sleep(ORPHANS_S)
-            found = [
+            pods = [
                 pod
                 for member in self._hub.members.names()
                 if self._hub.members.ready(member)
                 for pod in self._hub.members.placeholders(member)
                 if self._index.key(pod.binding) is None
             ]
-            if not found:
+            if not pods:
                 continue
             page = await self._hub.store.list(WORK, "resourcebindings", fresh=True)
             known = {stored.uid for stored in page.items}
-            orphans = [pod for pod in found if pod.binding not in known]
+            orphans = [pod for pod in pods if pod.binding not in known]
             if orphans:
                 log.info("removing placeholders without a binding", pods=len(orphans))
                 await self._release(orphans)

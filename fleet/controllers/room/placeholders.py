@@ -79,11 +79,11 @@ def _placeholder(manifest: Body, template: Template, part: str, number: int, ttl
 
 def _affinity(spec: Mapping[str, Any]) -> Body:
     """To nodes as the pod has it, and to the other pods of its gang."""
-    kept: Body = {}
+    affinity: Body = {}
     if at(spec, "affinity", "nodeAffinity"):
-        kept["nodeAffinity"] = at(spec, "affinity", "nodeAffinity")
+        affinity["nodeAffinity"] = at(spec, "affinity", "nodeAffinity")
     terms = rows(at(spec, "affinity", "podAffinity", _TERMS))
     own = [term for term in terms if LABEL_BINDING in mapping(at(term, "labelSelector", "matchLabels"))]
     if own:
-        kept["podAffinity"] = {_TERMS: own}
-    return kept
+        affinity["podAffinity"] = {_TERMS: own}
+    return affinity

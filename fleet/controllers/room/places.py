@@ -11,11 +11,11 @@ ENDED = ("Succeeded", "Failed")
 
 
 class Place(NamedTuple):
-    """One place: `held` when it has a node; `refused`: why it has none; `since`: epoch seconds of its creation; `over`:
+    """One place. `refused`: why it has no node; `since`: epoch seconds of its creation; `over`:
     it will hold nothing any more."""
 
     name: str
-    held: bool
+    has_node: bool
     refused: str = ""
     since: float = 0.0
     over: bool = False
@@ -27,14 +27,14 @@ def of_pod(pod: PodView) -> Place:
 
 
 def trouble(
-    wanted: Collection[str], there: Mapping[str, Place], now: float, since: float, held_s: float, refused_s: float
+    names: Collection[str], places: Mapping[str, Place], now: float, since: float, held_s: float, refused_s: float
 ) -> str:
     """Why the room is not held and is not waited for any longer; "" while it may come. `held_s`: seconds that the hub
     waits from `since` on; `refused_s`: that a place may be without a node."""
-    refused = [place for place in there.values() if place.refused and not place.held]
+    refused = [place for place in places.values() if place.refused and not place.has_node]
     if refused and now >= min(place.since for place in refused) + refused_s:
         return f"{refused[0].name}: {refused[0].refused}"
     if now < since + held_s:
         return ""
-    held = sum(1 for place in there.values() if place.held)
-    return f"only {held} of {len(wanted)} pods had a node within {held_s:.0f} s"
+    held = sum(1 for place in places.values() if place.has_node)
+    return f"only {held} of {len(names)} pods had a node within {held_s:.0f} s"

@@ -77,7 +77,7 @@ class Aside:
         said = form(HANDLING_FAILED, "True", reason, message, at)
         if not said:
             return False
-        return await self._edit(key, partial(_say, said=said, first=interpreter is not None))
+        return await self._edit(key, partial(_say, new_condition=said, first=interpreter is not None))
 
     async def _edit(self, key: Key, change: Callable[[Body], bool]) -> bool:
         """Whether its status says, or no longer says, so now; False where there is none to write."""
@@ -140,14 +140,14 @@ def _says(body: Body, prefix: str) -> bool:
     return said is not None and text(said.get("reason")).startswith(prefix)
 
 
-def _say(body: Body, said: Body, first: bool = False) -> bool:
+def _say(body: Body, new_condition: Body, first: bool = False) -> bool:
     """Put the condition in, in place, where it does not stand yet. `first`: before the others, the last of which a job
     shows as its state."""
     if _says(body, ""):  # the words of another loop stand: two that replaced each other's would never end
         return False
     status = dict(mapping(body.get("status")))
     others = [entry for entry in rows(status.get("conditions")) if entry.get("type") != HANDLING_FAILED]
-    status["conditions"] = [said, *others] if first else [*others, said]
+    status["conditions"] = [new_condition, *others] if first else [*others, new_condition]
     body["status"] = status
     return True
 

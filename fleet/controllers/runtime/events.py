@@ -47,7 +47,7 @@ class EventRecorder:
 
     def __init__(self, hub: Hub) -> None:
         self._hub = hub
-        self._known: OrderedDict[tuple[str, ...], Key] = OrderedDict()
+        self._keys: OrderedDict[tuple[str, ...], Key] = OrderedDict()
         self._similar: OrderedDict[tuple[str, ...], _Similar] = OrderedDict()
         self._budget, self._budget_at = COURTESIES_PER_S, hub.clock.monotonic()
 
@@ -59,7 +59,7 @@ class EventRecorder:
         text = message if len(message) <= MESSAGE_MAX else message[: MESSAGE_MAX - 3] + "..."
         identity = (reference["kind"], reference.get("uid", ""), reason, text, component)
         now = self._hub.clock.now()
-        known = self._known.get(identity)
+        known = self._keys.get(identity)
         if known is not None and self._hub.store.peek(known) is not None:
             return self._hub.change(known, lambda body: _again(body, now))
         similar = self._similar_to((reference["kind"], reference.get("uid", ""), reason, component), now)
@@ -73,21 +73,21 @@ class EventRecorder:
         if similar.texts > SIMILAR_MAX:
             similar.combined = Key("", "events", namespace, name)
         else:
-            self._known[identity] = Key("", "events", namespace, name)
-        while len(self._known) > KNOWN_MAX:
-            self._known.popitem(last=False)
+            self._keys[identity] = Key("", "events", namespace, name)
+        while len(self._keys) > KNOWN_MAX:
+            self._keys.popitem(last=False)
         return self._hub.new(
             "", "events", namespace, _event(namespace, name, reference, reason, text, warning, component, now)
         )
 
     def _similar_to(self, identity: tuple[str, ...], now: float) -> _Similar:
-        found = self._similar.pop(identity, None)
-        if found is None or found.since + SIMILAR_FOR_S < now:
-            found = _Similar(now)
-        self._similar[identity] = found  # as the newest
+        similar = self._similar.pop(identity, None)
+        if similar is None or similar.since + SIMILAR_FOR_S < now:
+            similar = _Similar(now)
+        self._similar[identity] = similar  # as the newest
         while len(self._similar) > KNOWN_MAX:
             self._similar.popitem(last=False)
-        return found
+        return similar
 
     async def once(self, about: Body, reason: str, message: str) -> None:
         """Record a warning that is not repeated while its event is there, by whichever process."""
@@ -117,14 +117,14 @@ class EventRecorder:
 
 def _reference(about: Body) -> dict[str, str]:
     meta = about.get("metadata", about)
-    found = {
+    reference = {
         "apiVersion": about.get("apiVersion", ""),
         "kind": about.get("kind", ""),
         "namespace": meta.get("namespace") or "",
         "name": meta.get("name", ""),
         "uid": meta.get("uid") or "",
     }
-    return {name: str(value) for name, value in found.items() if value}
+    return {name: str(value) for name, value in reference.items() if value}
 
 
 def _event(

@@ -85,7 +85,7 @@ class Shares:
         self._patience_s = patience_s
         self._lock = threading.Lock()
         self._of: Snapshot | None = None  # the last one that was begun
-        self._found: Mapping[str, Mapping[str, int]] = {}
+        self._shares: Mapping[str, Mapping[str, int]] = {}
         self._thread: threading.Thread | None = None
 
     def of(self, snapshot: Snapshot, tree: QuotaTree) -> Mapping[str, Mapping[str, int]]:
@@ -99,10 +99,10 @@ class Shares:
             thread = self._thread
         if thread is not None:
             thread.join(self._patience_s)
-        return self._found
+        return self._shares
 
     def _find(self, snapshot: Snapshot, tree: QuotaTree) -> None:
-        self._found = fair_shares(snapshot, tree)
+        self._shares = fair_shares(snapshot, tree)
 
 
 def of_quota(snapshot: Snapshot, shares: Shares) -> Iterator[Metric]:

@@ -30,17 +30,17 @@ def model_of(labels: Iterable[tuple[str, str]]) -> str:
 def by_model(pools: Iterable[Pool], closed: Iterable[Closed]) -> Mapping[str, Tally[str]]:
     """GPUs of one member by model: allocated, free, and cordoned on the nodes that take no pods, used or not. Of the
     free ones, those on nodes where others are taken are fragmented too."""
-    found: dict[str, Tally[str]] = {}
+    tallies: dict[str, Tally[str]] = {}
     for pool in pools:
         whole = gpus_in(pool.allocatable)
         for vector, nodes in pool.free:
             free = gpus_in(vector)
             if nodes > 0 and (whole or free):
-                counts = found.setdefault(model_of(pool.labels), Tally())
+                counts = tallies.setdefault(model_of(pool.labels), Tally())
                 counts["free"] += free * nodes
                 counts["allocated"] += max(0, whole - free) * nodes
                 counts["fragmented"] += free * nodes if free < whole else 0
     for labels, amounts in closed:
         if gpus := gpus_in(amounts):
-            found.setdefault(model_of(labels), Tally())["cordoned"] += gpus
-    return found
+            tallies.setdefault(model_of(labels), Tally())["cordoned"] += gpus
+    return tallies

@@ -123,7 +123,7 @@ class Heartbeat:
 
     def _failing(self, now: float) -> list[dict[str, Any]]:
         """Loops with failures or ends of late."""
-        found: list[dict[str, Any]] = []
+        loops: list[dict[str, Any]] = []
         for loop in self._hub.metrics.loops:
             ends = self._hub.metrics.ends.get(loop.name, 0)
             so_many = loop.failures + ends
@@ -132,7 +132,7 @@ class Heartbeat:
                 at = now
             self._counted[loop.name] = (so_many, at)
             if at and now - at < FAILING_S:
-                found.append(
+                loops.append(
                     {
                         "loop": loop.name,
                         "failures": loop.failures,
@@ -141,7 +141,7 @@ class Heartbeat:
                         "error": loop.last_error[:ERROR_MAX],
                     }
                 )
-        return found
+        return loops
 
 
 def waiting_of(snapshot: Snapshot) -> dict[str, Any]:

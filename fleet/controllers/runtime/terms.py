@@ -102,15 +102,15 @@ class Terms:
 
     def __init__(self, hub: Hub) -> None:
         self._hub = hub
-        self._mine = ""
+        self._own_term = ""
         self._lock = asyncio.Lock()
 
     async def begin(self) -> str:
         """The id of this leader's term. Another entry may have ended it: then it is a new one."""
         async with self._lock:
-            if not self._mine or self._newest() != self._mine:
-                self._mine = await _append(self._hub.objects, self._hub.options, lambda _: self._hub.ids.uid())
-            return self._mine
+            if not self._own_term or self._newest() != self._own_term:
+                self._own_term = await _append(self._hub.objects, self._hub.options, lambda _: self._hub.ids.uid())
+            return self._own_term
 
     async def stamp(self, revision: int) -> str:
         """For a copy of a binding at this revision, as this process sees it. The view is in the order of revisions, so

@@ -126,15 +126,15 @@ def test_what_the_solver_improves_comes_out_the_same(child: ProcessDecider, stor
 
 def test_a_fleet_that_changes_gets_the_same_plans_from_the_differences_alone(child: ProcessDecider) -> None:
     now = world(3 * UNITS_MOST, 4, 40, seed=3)
-    sent = child.sent
+    sent = child.piece_count
     same(child, now, solved=False)
-    assert child.sent - sent == 3 + 4 + 1  # units, members, and the rest
-    sent = child.sent
+    assert child.piece_count - sent == 3 + 4 + 1  # units, members, and the rest
+    sent = child.piece_count
     few = Changes(put_units=tuple(replace(now.units[key], priority=7) for key in sorted(now.units)[:20]))
     now = now.apply(few)
     same(child, now, solved=False)
     same(child, now, solved=False)
-    assert child.sent - sent == 2
+    assert child.piece_count - sent == 2
     for seed in range(3):
         now = now.apply(changes(now, seed))
         same(child, now, solved=False)
@@ -284,7 +284,7 @@ def test_closing_ends_the_decision_that_is_made(standin: Makes) -> None:
 
     thread = threading.Thread(target=decides)
     thread.start()
-    while not decider.sent:
+    while not decider.piece_count:
         time.sleep(0.02)
     decider.close()
     thread.join(ENDS_S)
@@ -304,7 +304,7 @@ def test_a_leader_that_leads_no_more_lets_go_of_its_decision(standin: Makes) -> 
 
     thread = threading.Thread(target=decides)
     thread.start()
-    while not process.sent:
+    while not process.piece_count:
         time.sleep(0.02)
     decider.ended = True
     process.interrupt()
@@ -318,9 +318,9 @@ def test_the_child_ends_with_its_parent_even_while_it_decides() -> None:
         "import os, threading, time\n"
         "from tests.controllers.decide.test_process import ProcessDecider, call, command, named\n"
         "decider = ProcessDecider(command('by_units'))\n"
-        "call(decider, named('a')); sent = decider.sent\n"
+        "call(decider, named('a')); sent = decider.piece_count\n"
         "threading.Thread(target=call, args=(decider, named('hangs')), daemon=True).start()\n"
-        "while decider.sent == sent: time.sleep(0.02)\n"
+        "while decider.piece_count == sent: time.sleep(0.02)\n"
         "print(decider.pid, flush=True); os._exit(0)\n"
     )
     out = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=90, check=True).stdout
