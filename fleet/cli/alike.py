@@ -10,18 +10,18 @@ FROM = 4  # so many rows alike become one
 def merged(rows: Sequence[Sequence[str]]) -> list[list[str]]:
     """`rows` of a name and its text. Runs of rows that say the same of names that differ in their number become one
     row, with the first name, the last, and how many they are."""
-    found: list[list[str]] = []
+    result: list[list[str]] = []
     start = 0
     for end in range(1, len(rows) + 1):
         if end < len(rows) and _said(rows[end]) == _said(rows[start]):
             continue
         run = rows[start:end]
         if len(run) < FROM:
-            found += [list(row) for row in run]
+            result += [list(row) for row in run]
         else:
-            found.append([f"{run[0][0]} … {run[-1][0]} ({len(run)})", *run[0][1:]])
+            result.append([f"{run[0][0]} … {run[-1][0]} ({len(run)})", *run[0][1:]])
         start = end
-    return found
+    return result
 
 
 def _said(row: Sequence[str]) -> tuple[str, ...]:

@@ -39,7 +39,7 @@ class Applier:
         self.hub = hub
         self.namespace = namespace
         self.dry_run = dry_run
-        self._known: dict[tuple[str, str], Resource] = {}
+        self._resources: dict[tuple[str, str], Resource] = {}
 
     def apply(self, body: Body) -> tuple[str, Body]:
         """The line that kubectl would print, and the stored object. Raises Failure: NotServed and Refused are about
@@ -86,8 +86,8 @@ class Applier:
         group, _, version = body["apiVersion"].rpartition("/")
         resource = self._resource(group, body["kind"])
         if resource is None:
-            near = difflib.get_close_matches(body["kind"], [kind for _, kind in self._known], 1)
-            meant = "; did you mean " + " or ".join(_named(self._known, near[0])) + "?" if near else ""
+            near = difflib.get_close_matches(body["kind"], [kind for _, kind in self._resources], 1)
+            meant = "; did you mean " + " or ".join(_named(self._resources, near[0])) + "?" if near else ""
             raise NotServed(f'the hub does not serve kind "{body["kind"]}" of {body["apiVersion"]}{meant}')
         base = f"/apis/{group}/{version}" if group else f"/api/{version}"
         where = f"/namespaces/{body['metadata'].get('namespace') or self.namespace}" if resource.namespaced else ""
@@ -98,10 +98,10 @@ class Applier:
         """Asks the hub again for a kind that is not known: its definition may stand further up in the same file."""
         from fleet.amc.discovery import discover
 
-        if (group, kind) not in self._known:
+        if (group, kind) not in self._resources:
             found = reversed(discover(self.hub.client))
-            self._known = {(resource.group, resource.kind): resource for resource in found}
-        return self._known.get((group, kind))
+            self._resources = {(resource.group, resource.kind): resource for resource in found}
+        return self._resources.get((group, kind))
 
 
 def _named(known: dict[tuple[str, str], Resource], kind: str) -> list[str]:
@@ -146,14 +146,14 @@ def _fold(hub: Hub, path: str) -> None:
 
 def folded(managed: list[dict[str, Any]]) -> list[dict[str, Any]] | None:
     """`managed` with what FOLDED hold in one entry of MANAGER; None when they hold nothing."""
-    theirs = [e for e in managed if (e.get("manager"), e.get("operation")) in FOLDED and not e.get("subresource")]
-    if not theirs:
+    folds = [e for e in managed if (e.get("manager"), e.get("operation")) in FOLDED and not e.get("subresource")]
+    if not folds:
         return None
     ours = [e for e in managed if (e.get("manager"), e.get("operation")) == (MANAGER, "Apply")]
-    whole = {**theirs[0], "manager": MANAGER, "operation": "Apply"}
-    for entry in (*theirs[1:], *ours):
+    whole = {**folds[0], "manager": MANAGER, "operation": "Apply"}
+    for entry in (*folds[1:], *ours):
         whole["fieldsV1"] = _union(whole.get("fieldsV1") or {}, entry.get("fieldsV1") or {})
-    return [*(entry for entry in managed if entry not in theirs and entry not in ours), whole]
+    return [*(entry for entry in managed if entry not in folds and entry not in ours), whole]
 
 
 def _union(one: dict[str, Any], other: dict[str, Any]) -> dict[str, Any]:

@@ -48,18 +48,18 @@ def check(
     from fleet.cli.output import show
 
     bodies, faults = documents_of(files)
-    found: list[Json] = []
+    verdicts: list[Json] = []
     if bodies:
         hub = connect(kubeconfig, data_dir, context)
         applier = Applier(hub, namespace or hub.namespace, dry_run=True)
-        found = list(_checked(applier, bodies))
+        verdicts = list(_checked(applier, bodies))
     if output is Output.table:
-        sys.stdout.write("\n".join("".join(f"{line}\n" for line in _lines(one)) for one in found))
+        sys.stdout.write("\n".join("".join(f"{line}\n" for line in _lines(verdict)) for verdict in verdicts))
     else:
-        show(found, (), output)
+        show(verdicts, (), output)
     for fault in faults:
         print(f"fleet: {fault}", file=sys.stderr)
-    if faults or any(one["verdict"] in BAD for one in found):
+    if faults or any(verdict["verdict"] in BAD for verdict in verdicts):
         raise typer.Exit(1)
 
 
@@ -74,15 +74,15 @@ def _checked(applier: Applier, bodies: Sequence[Json]) -> Iterator[Json]:
         know_kinds(bodies, hub)
     for body in bodies:
         name = body["metadata"].get("name") or body["metadata"].get("generateName")
-        one: Json = {"job": f"{body['kind'].lower()}/{name}", "verdict": "refused", "why": None}
+        row: Json = {"job": f"{body['kind'].lower()}/{name}", "verdict": "refused", "why": None}
         try:
             if interpreter_of(body["apiVersion"], body["kind"]) is not None:
-                yield one | _asked(hub, applier.namespace, body)
+                yield row | _asked(hub, applier.namespace, body)
             else:
                 applier.apply(body)
-                yield one | {"verdict": "valid", "why": "is no job: nothing of it waits or starts"}
+                yield row | {"verdict": "valid", "why": "is no job: nothing of it waits or starts"}
         except (NotServed, Refused) as failure:
-            yield one | {"why": str(failure)}
+            yield row | {"why": str(failure)}
 
 
 def _asked(hub: Hub, namespace: str, body: Json) -> Json:
@@ -91,19 +91,19 @@ def _asked(hub: Hub, namespace: str, body: Json) -> Json:
     return answer
 
 
-def _lines(one: Json) -> Iterator[str]:
+def _lines(row: Json) -> Iterator[str]:
     from fleet.amc import table
 
-    yield f"{one['job']}: {_verdict(one)}"
-    if "policy" not in one:
+    yield f"{row['job']}: {_verdict(row)}"
+    if "policy" not in row:
         return
-    yield f"  Policy:   {one['policy'] or 'none takes it'}"
-    yield f"  Queue:    {one['queue'] or '-'}"
-    if one["reason"]:
-        yield f"  Reason:   {one['reason']['text']}"
-    if not one["members"]:
+    yield f"  Policy:   {row['policy'] or 'none takes it'}"
+    yield f"  Queue:    {row['queue'] or '-'}"
+    if row["reason"]:
+        yield f"  Reason:   {row['reason']['text']}"
+    if not row["members"]:
         return
-    ordered = sorted(one["members"], key=lambda member: not member["fits"])
+    ordered = sorted(row["members"], key=lambda member: not member["fits"])
     rows = [
         [member["name"], "yes" if member["fits"] else "no", (member["reason"] or {"text": "-"})["text"]]
         for member in ordered[:MEMBERS]
@@ -113,23 +113,23 @@ def _lines(one: Json) -> Iterator[str]:
         yield f"  and {len(ordered) - MEMBERS} more members (-o json lists all)"
 
 
-def _verdict(one: Json) -> str:
+def _verdict(row: Json) -> str:
     """In a few words."""
     from fleet.cli.jobs import age
     from fleet.values.times import seconds
 
-    if one["verdict"] == "starts":
-        return f"starts at once, in {one['member']}" if one["member"] else "starts at once"
-    if one["verdict"] == "waits" and one["start"]:
+    if row["verdict"] == "starts":
+        return f"starts at once, in {row['member']}" if row["member"] else "starts at once"
+    if row["verdict"] == "waits" and row["start"]:
         now = time.time()
-        early, middle, late = (then and age(then - now) for then in (seconds(one["start"][p]) for p in RANGE))
+        early, middle, late = (then and age(then - now) for then in (seconds(row["start"][p]) for p in RANGE))
         if early == late:
             return f"waits, and starts in about {middle}"
         return f"waits, and starts in about {middle} ({early} to {late or 'later than can be told'})"
-    if one["verdict"] == "waits":
+    if row["verdict"] == "waits":
         return "waits; no time can be told"
-    if one["verdict"] == "never":
-        return "never starts as things are" + (f": {one['why']}" if one["why"] else "")
-    if one["verdict"] == "refused":
-        return f"is refused: {one['why']}"
-    return f"is valid; {one['why']}"
+    if row["verdict"] == "never":
+        return "never starts as things are" + (f": {row['why']}" if row["why"] else "")
+    if row["verdict"] == "refused":
+        return f"is refused: {row['why']}"
+    return f"is valid; {row['why']}"

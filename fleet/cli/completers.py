@@ -69,13 +69,13 @@ def contexts(ctx: typer.Context, incomplete: str) -> list[str]:
     from fleet.client.config import kubeconfig_files
     from fleet.values.kubeconfig.document import BadKubeconfig, parse
 
-    found: set[str] = set()
+    names: set[str] = set()
     for path in kubeconfig_files(_path(ctx, "kubeconfig"), _path(ctx, "data_dir"), "any", os.environ)[0]:
         try:
-            found |= {str(entry["name"]) for entry in parse(path.read_text()).get("contexts") or ()}
+            names |= {str(entry["name"]) for entry in parse(path.read_text()).get("contexts") or ()}
         except (OSError, ValueError, BadKubeconfig, KeyError, TypeError):
             continue
-    return sorted(found)
+    return sorted(names)
 
 
 def states(ctx: typer.Context, incomplete: str) -> list[str]:

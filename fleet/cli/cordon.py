@@ -108,7 +108,7 @@ def edit_taints(hub: Hub, name: str, change: Callable[[Taints], Taints]) -> tupl
     from fleet.amc.get import CLUSTERS
     from fleet.cli.hub import Refused
 
-    for left in reversed(range(TRIES_MAX)):
+    for tries_left in reversed(range(TRIES_MAX)):
         cluster = found(hub, name)
         before = (cluster.get("spec") or {}).get("taints") or []
         after = change(before)
@@ -120,7 +120,7 @@ def edit_taints(hub: Hub, name: str, change: Callable[[Taints], Taints]) -> tupl
             hub.request("PATCH", f"{CLUSTERS}/{name}", patch, content_type="application/merge-patch+json")
             break
         except Refused as refused:
-            if refused.status != 409 or not left:
+            if refused.status != 409 or not tries_left:
                 raise
     return before, after
 

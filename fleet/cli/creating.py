@@ -44,7 +44,7 @@ def created(hub: Where, bodies: list[Body]) -> tuple[list[Body], set[str]]:
 
     code = [body for body in bodies if body["kind"] == "ConfigMap"]
     jobs = bodies[len(code) :]
-    found: list[Body] = []
+    stored_jobs: list[Body] = []
     earlier: set[str] = set()
     fresh = False
     refusal: Refused | None = None
@@ -53,19 +53,19 @@ def created(hub: Where, bodies: list[Body]) -> tuple[list[Body], set[str]]:
             fresh = _stored(hub, body)[1] or fresh
         for job in jobs:
             try:
-                found.append(post(hub, job))
+                stored_jobs.append(post(hub, job))
             except Refused as refused:
                 there = _earlier(hub, job, refused)
                 refusal = refused
-                found.append(there)
+                stored_jobs.append(there)
                 earlier.add(there["metadata"]["name"])
     except KeyboardInterrupt:
-        _cut_short(found, jobs)
+        _cut_short(stored_jobs, jobs)
     finally:
-        _give(hub, code, found, fresh=fresh)
+        _give(hub, code, stored_jobs, fresh=fresh)
     if refusal is not None and len(earlier) == len(jobs):
         raise Refused(f"{refusal}, as this command makes it: fleet explain tells how a job stands", refusal.status)
-    return found, earlier
+    return stored_jobs, earlier
 
 
 def _stored(hub: Where, body: Body) -> tuple[Body, bool]:
@@ -93,13 +93,13 @@ def _earlier(hub: Where, body: Body, refused: Any) -> Body:
     return there
 
 
-def within(asked: Any, stored: Any) -> bool:
+def within(manifest: Any, stored: Any) -> bool:
     """Whether the stored object has each field of the manifest, with the same value. The hub only adds defaults."""
-    if isinstance(asked, dict):
-        return isinstance(stored, dict) and all(k in stored and within(v, stored[k]) for k, v in asked.items())
-    if isinstance(asked, list):
-        return isinstance(stored, list) and len(asked) == len(stored) and all(map(within, asked, stored))
-    return bool(asked == stored)
+    if isinstance(manifest, dict):
+        return isinstance(stored, dict) and all(k in stored and within(v, stored[k]) for k, v in manifest.items())
+    if isinstance(manifest, list):
+        return isinstance(stored, list) and len(manifest) == len(stored) and all(map(within, manifest, stored))
+    return bool(manifest == stored)
 
 
 def _give(hub: Where, code: list[Body], jobs: list[Body], *, fresh: bool) -> None:

@@ -22,19 +22,19 @@ def know_kinds(bodies: Iterable[dict[str, Any]], hub: Hub | None) -> None:
     """Read jobs by the declarations among `bodies`, and by those of the hub. One of the file counts before one of the
     hub, of which it is a newer text. A user who may not list those of the hub knows the shipped kinds and the file's.
     Raises Failure for a declaration of the file that cannot be read."""
-    found: list[DeclaredKind] = []
+    declarations: list[DeclaredKind] = []
     for body in bodies:
         if body["kind"] == KIND:
             try:
-                found.append(DeclaredKind(read_declaration(mapping(body.get("spec")))))
+                declarations.append(DeclaredKind(read_declaration(mapping(body.get("spec")))))
             except BadDeclaration as error:
                 raise Failure(f"{KIND} {body['metadata'].get('name')}: {error}") from error
     for body in _of_hub(hub):
         try:
-            found.append(DeclaredKind(read_declaration(mapping(body.get("spec")))))
+            declarations.append(DeclaredKind(read_declaration(mapping(body.get("spec")))))
         except BadDeclaration:  # written around admission, or by an older version: it counts for nothing on the hub
             continue
-    INTERPRETERS.declare(found)
+    INTERPRETERS.declare(declarations)
 
 
 def _of_hub(hub: Hub | None) -> list[dict[str, Any]]:

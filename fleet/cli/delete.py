@@ -28,13 +28,13 @@ def delete(
     from fleet.cli.hub import Refused, connect
 
     hub = connect(kubeconfig, data_dir, context)
-    known, failed = discover(hub.client), False
+    resources, failed = discover(hub.client), False
     for text in objects:
         kind, _, name = text.partition("/")
-        resource = resolve(kind, known) if name else None
+        resource = resolve(kind, resources) if name else None
         try:
             if resource is None:
-                raise Failure(_unknown(text, [resource.singular or resource.kind.lower() for resource in known]))
+                raise Failure(_unknown(text, [resource.singular or resource.kind.lower() for resource in resources]))
             hub.request("DELETE", resource.path(namespace or hub.namespace, name))
             print(f'{resource.prefix} "{name}" deleted')
         except Failure as failure:

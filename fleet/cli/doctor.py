@@ -63,14 +63,19 @@ def doctor(
     patient = Patient(connect(kubeconfig, data_dir, context), time.time())
     if member is not None and all(one["name"] != member for one in patient.status["members"]):
         raise Failure(f'no member is called "{member}": fleet clusters lists them')
-    found = [one for check in CHECKS for one in looked(check, patient) if member in (None, one.member)]
+    findings = [one for check in CHECKS for one in looked(check, patient) if member in (None, one.member)]
     for refusal, checks in patient.unseen.items():
         print(f"not looked at: {', '.join(checks)}: {refusal}", file=sys.stderr)
-    if found and output is Output.table:
-        print("\n\n".join(map(told, found)))
+    if findings and output is Output.table:
+        print("\n\n".join(map(told, findings)))
     else:
-        show([asdict(finding) for finding in found], (), output, nothing=NOTHING + (IN_SIGHT if patient.unseen else ""))
-    if found:
+        show(
+            [asdict(finding) for finding in findings],
+            (),
+            output,
+            nothing=NOTHING + (IN_SIGHT if patient.unseen else ""),
+        )
+    if findings:
         raise typer.Exit(1)
 
 

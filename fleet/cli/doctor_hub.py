@@ -193,8 +193,8 @@ def history(patient: Patient) -> Iterator[Finding]:
 
 def disk(patient: Patient) -> Iterator[Finding]:
     """A data directory with little room left."""
-    found = patient.parts["disk"]
-    if found["free"] < DISK_BYTES or found["free"] < DISK_PART * found["total"]:
+    room = patient.parts["disk"]
+    if room["free"] < DISK_BYTES or room["free"] < DISK_PART * room["total"]:
         database = patient.parts["database"]
         used = f"; the database has {size(database['bytes'])}" if database else ""
         stops = ": nothing can be written, and nobody decides until there is room" if full(patient) else ""
@@ -202,8 +202,8 @@ def disk(patient: Patient) -> Iterator[Finding]:
             "disk",
             "Disk",
             "",
-            found["path"],
-            f"{size(found['free'])} of {size(found['total'])} are free{used}{stops}",
+            room["path"],
+            f"{size(room['free'])} of {size(room['total'])} are free{used}{stops}",
             "make room: delete finished jobs and old backups, or enlarge the volume",
         )
 
@@ -248,8 +248,8 @@ def receivers(patient: Patient) -> Iterator[Finding]:
     """NotificationReceivers that the hub could not deliver to."""
     for receiver in patient.hub.list(RECEIVERS):
         metadata = receiver["metadata"]
-        for told in (receiver.get("status") or {}).get("conditions") or ():
-            if told["type"] == "Delivering" and told["status"] == "False":
+        for condition in (receiver.get("status") or {}).get("conditions") or ():
+            if condition["type"] == "Delivering" and condition["status"] == "False":
                 mend = (
                     "correct it, its Secret or --outgoing-allow; the hub tries each notification again, 20 times"
                     f" (fleet notifications --failed -n {metadata['namespace']} lists them)"
@@ -259,7 +259,7 @@ def receivers(patient: Patient) -> Iterator[Finding]:
                     "NotificationReceiver",
                     metadata["namespace"],
                     metadata["name"],
-                    f"the last notification was not delivered: {told.get('message') or 'no cause is known'}",
+                    f"the last notification was not delivered: {condition.get('message') or 'no cause is known'}",
                     mend,
                 )
 

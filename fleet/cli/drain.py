@@ -100,7 +100,7 @@ def _wait(hub: Hub, names: Sequence[str], deadline: float, limit_s: float) -> No
     from fleet.bindings.draining import drain_of
     from fleet.cli.cordon import found
 
-    shown: dict[str, str] = {}
+    messages: dict[str, str] = {}
     waiting = list(names)
     while True:
         for name in tuple(waiting):
@@ -112,15 +112,15 @@ def _wait(hub: Hub, names: Sequence[str], deadline: float, limit_s: float) -> No
             over = status == "False"
             if over and _busy(_emptying(hub, name, drain)):
                 continue  # the condition is of an earlier drain still
-            if message and shown.get(name) != message:
-                shown[name] = message
+            if message and messages.get(name) != message:
+                messages[name] = message
                 print(f"{name}: {message}", file=sys.stderr)
             if over:
                 waiting.remove(name)
         if not waiting:
             return
         if time.monotonic() > deadline:
-            held = shown.get(waiting[0]) or "the controllers have not looked at it yet"
+            held = messages.get(waiting[0]) or "the controllers have not looked at it yet"
             raise TimeIsOver(f"{waiting[0]} is not drained after {limit_s:.0f} s: {held}. {_goes_on(waiting)}")
         time.sleep(POLL_S)
 
@@ -163,15 +163,15 @@ def _planned(hub: Hub, name: str, taint: dict[str, str]) -> list[dict[str, Any]]
 
     drain = drain_of({"spec": {"taints": [taint]}})
     assert drain is not None
-    found, now = _emptying(hub, name, drain), time.time()
+    state, now = _emptying(hub, name, drain), time.time()
 
     def record(binding: dict[str, Any], does: str, why: str = "", priority: int | None = None) -> dict[str, Any]:
         return {"member": name, "job": b.job_name(binding), "priority": priority, "does": does, "why": why}
 
     return [
-        *(record(binding, "is leaving") for binding in found.leaving),
-        *(record(one.binding, "leaves", _later(one.at - now), one.priority) for one in found.going),
-        *(record(binding, "stays", why) for binding, why in found.staying),
+        *(record(binding, "is leaving") for binding in state.leaving),
+        *(record(one.binding, "leaves", _later(one.at - now), one.priority) for one in state.going),
+        *(record(binding, "stays", why) for binding, why in state.staying),
     ]
 
 

@@ -20,25 +20,25 @@ _KINDS = {
 }
 
 
-def lines(said: dict[str, Any]) -> list[str]:
+def lines(document: dict[str, Any]) -> list[str]:
     """A `document` of fleet/core/foresee/explanation.py for people; without the reason, which stands above it or is its
     first line."""
-    if said["starts"] and said["reason"] is None:
-        return [f"It {'' if said.get('certain') else 'likely '}starts with the next decision."]
-    found: list[str] = []
-    if said.get("waitsFor"):
-        found.append(f"Waits for:  {said['waitsFor']['text']}")
-    place = said["position"]
+    if document["starts"] and document["reason"] is None:
+        return [f"It {'' if document.get('certain') else 'likely '}starts with the next decision."]
+    texts: list[str] = []
+    if document.get("waitsFor"):
+        texts.append(f"Waits for:  {document['waitsFor']['text']}")
+    place = document["position"]
     if place is not None:
-        where = said["queue"] or "those outside quota"
+        where = document["queue"] or "those outside quota"
         ahead = place["ahead"]
         others = {0: "no job of the fleet is", 1: "1 job of the fleet is"}.get(ahead, f"{ahead} jobs of the fleet are")
-        found.append(f"Position:   {place['place']} of {place['of']} in {where}; {others} ahead of it")
-    found.append(f"Starts:     {_starts(said)}")
-    found += would_start(said["changes"])
-    if said["then"] is not None:
-        found.append(f"Let go, it waits: {said['then']['text']}")
-    return found + would_not(said["without"])
+        texts.append(f"Position:   {place['place']} of {place['of']} in {where}; {others} ahead of it")
+    texts.append(f"Starts:     {_starts(document)}")
+    texts += would_start(document["changes"])
+    if document["then"] is not None:
+        texts.append(f"Let go, it waits: {document['then']['text']}")
+    return texts + would_not(document["without"])
 
 
 def would_start(changes: list[dict[str, Any]]) -> list[str]:

@@ -87,17 +87,17 @@ class Carried:
             time.sleep(command.seconds)
         return time.monotonic() if isinstance(command, Now) else None
 
-    def _asked(self, asked: Request) -> Answer:
+    def _asked(self, request: Request) -> Answer:
         self._close()  # an operation reads one stream at a time
-        if asked.stream:
+        if request.stream:
             try:
-                self._opened = self._hub.client.open(asked.path, asked.accept, quiet_s=asked.quiet_s)
+                self._opened = self._hub.client.open(request.path, request.accept, quiet_s=request.quiet_s)
             except NotGiven as no:
                 return Answer(no.answer.status, no.answer.raw)
             self._lines = lines_of(self._opened.pieces, EXACT)
             return Answer(200, b"", self._opened.headers)
-        self._method = asked.method
-        found = self._hub.client.request(asked.method, asked.path, asked.body, content_type=asked.content_type)
+        self._method = request.method
+        found = self._hub.client.request(request.method, request.path, request.body, content_type=request.content_type)
         self._hub.warn(found)
         return Answer(found.status, found.raw)
 

@@ -50,26 +50,24 @@ def explained(word: str) -> list[str]:
     from fleet.cli.main import COMMANDS
     from fleet.core.model.reason import TABLE
 
-    wanted = word.lower()
+    name = word.lower()
     lines = [
-        line for entry in terms() if entry["term"].lower() in (wanted, wanted.removesuffix("s")) for line in _of(entry)
+        line for entry in terms() if entry["term"].lower() in (name, name.removesuffix("s")) for line in _of(entry)
     ]
-    code = next((code for code in TABLE if code.value.lower() == wanted), None)
+    code = next((code for code in TABLE if code.value.lower() == name), None)
     if code is not None:
         lines += [
             f"{code.value}: the reason of a job that waits ({TABLE[code].severity.value})",
             *_wrapped(TABLE[code].text),
         ]
-    if wanted in COMMANDS:
+    if name in COMMANDS:
         lines.append(
-            f"{wanted} is a command, too: fleet {wanted} --help"
-            if lines
-            else f"{wanted} is a command: fleet {wanted} --help"
+            f"{name} is a command, too: fleet {name} --help" if lines else f"{name} is a command: fleet {name} --help"
         )
     if not lines:
-        lines = list(_elsewhere(wanted))
+        lines = list(_elsewhere(name))
     if not lines:
-        raise Failure(f'no term is called "{word}"{_near(wanted)}; fleet help lists all')
+        raise Failure(f'no term is called "{word}"{_near(name)}; fleet help lists all')
     return lines
 
 
@@ -102,16 +100,16 @@ def _of(entry: Term) -> Iterator[str]:
         yield from _wrapped(f"Seen in: {'; '.join(seen)}")
 
 
-def _elsewhere(wanted: str) -> Iterator[str]:
+def _elsewhere(word: str) -> Iterator[str]:
     """What is called so in other systems: commands here, and terms."""
     from fleet.cli.main import COMMANDS
     from fleet.cli.nearest import ELSEWHERE
 
-    here = [f"fleet {name}" for name in ELSEWHERE.get(wanted, ()) if name in COMMANDS]
+    here = [f"fleet {name}" for name in ELSEWHERE.get(word, ()) if name in COMMANDS]
     if here:
-        yield f"{wanted} of other systems is here: {', '.join(here)}"
+        yield f"{word} of other systems is here: {', '.join(here)}"
     for entry in terms():
-        if re.search(rf"\b{re.escape(wanted)}\b", plain(entry["elsewhere"]).lower()):
+        if re.search(rf"\b{re.escape(word)}\b", plain(entry["elsewhere"]).lower()):
             yield from _of(entry)
 
 
@@ -119,7 +117,7 @@ def _wrapped(text: str) -> list[str]:
     return textwrap.wrap(text, WIDTH, initial_indent="  ", subsequent_indent="  ")
 
 
-def _near(wanted: str) -> str:
+def _near(word: str) -> str:
     from difflib import get_close_matches
 
     from fleet.cli.main import COMMANDS
@@ -128,5 +126,5 @@ def _near(wanted: str) -> str:
     names = {
         name.lower(): name for name in (*(entry["term"] for entry in terms()), *(c.value for c in TABLE), *COMMANDS)
     }
-    near = [names[name] for name in get_close_matches(wanted, names, NEAR_MOST, 0.6)]
+    near = [names[name] for name in get_close_matches(word, names, NEAR_MOST, 0.6)]
     return f", did you mean {' or '.join(near)}?" if near else ""

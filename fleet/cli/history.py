@@ -137,7 +137,7 @@ def history(
     people = output not in (ListOutput.json, ListOutput.yaml)
 
     def fetch() -> Iterator[list[lists.Record]]:
-        now, found = time.time(), 0
+        now, count = time.time(), 0
         for page in pages(hub, HISTORY, limit, **which):
             if page["partial"] and all_namespaces:
                 hub.note(PART)
@@ -145,8 +145,8 @@ def history(
                 since = page["recordedSince"]
                 hub.note(f"the hub records since {since}" if since else UNRECORDED)
             yield [_line(job, now) if people else job for job in page["items"]]
-            found += len(page["items"])
-            if page["continue"] is not None and found == limit:
+            count += len(page["items"])
+            if page["continue"] is not None and count == limit:
                 hub.note(f"there are more than these {limit} (--limit)")
 
     lists.show(how, fetch, nothing="No such jobs in the history")
@@ -184,13 +184,13 @@ def forget(
 def pages(hub: Hub, path: str, limit: int, **which: Any) -> Iterator[dict[str, Any]]:
     """The answers of the hub at `path` with the newest, at most `limit`; 0: all."""
     query = {key: value for key, value in which.items() if value}
-    found = 0
+    count = 0
     while True:
-        query["limit"] = min(PAGE, limit - found) if limit else PAGE
+        query["limit"] = min(PAGE, limit - count) if limit else PAGE
         page = hub.request("GET", f"{path}?{urlencode(query, doseq=True)}").body
         yield page
-        found += len(page["items"])
-        if page["continue"] is None or (limit and found >= limit):
+        count += len(page["items"])
+        if page["continue"] is None or (limit and count >= limit):
             return
         query["continue"] = page["continue"]
 

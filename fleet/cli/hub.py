@@ -71,7 +71,7 @@ class Hub:
         self.client = client
         self.source = source
         self.namespace = namespace
-        self._said: set[str] = set()
+        self._warnings: set[str] = set()
 
     def request(
         self, method: str, path: str, body: Any = None, *, content_type: str = "application/json", missing: bool = False
@@ -99,13 +99,13 @@ class Hub:
 
     def warn(self, answer: Answer) -> None:
         for text in answer.warnings:
-            if len(self._said) < WARNINGS_MOST:
+            if len(self._warnings) < WARNINGS_MOST:
                 self.note(f"Warning: {text}")
 
     def note(self, text: str) -> None:
         """Say something beside the answer, each text once."""
-        if text not in self._said:
-            self._said.add(text)
+        if text not in self._warnings:
+            self._warnings.add(text)
             print(text, file=sys.stderr)
 
     def must_be_one(self) -> None:
@@ -190,15 +190,15 @@ def connect(
     """The hub that the options, or the environment, name. `token`: in place of the credentials of the kubeconfig, None
     for that of the environment. Raises Failure."""
     files, sure = kubeconfig_files(kubeconfig, data_dir, context, os.environ)
-    shown = os.pathsep.join(map(str, files))
+    paths = os.pathsep.join(map(str, files))
     instead = os.environ.get(ENV_TOKEN, "") if token is None else token
     if not any(path.exists() for path in files):
         raise Failure(
-            f"no hub found: {shown} does not exist (is `fleet up` running? else give --kubeconfig or --data-dir)"
+            f"no hub found: {paths} does not exist (is `fleet up` running? else give --kubeconfig or --data-dir)"
         )
     try:
         access = load(files, context=context, programs=True, token=instead)
-        hub = Hub(Client(access, timeout_s=timeout_s), shown, access.namespace)
+        hub = Hub(Client(access, timeout_s=timeout_s), paths, access.namespace)
     except BadKubeconfig as error:
         raise Failure(str(error)) from error
     if not sure:

@@ -29,15 +29,15 @@ _LAST = ("exception", "stack")
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """`at`: epoch seconds; `said`: what the line holds."""
+    """`at`: epoch seconds; `fields`: what the line holds."""
 
     at: float
     process: str
-    said: Mapping[str, Any]
+    fields: Mapping[str, Any]
 
     def text(self) -> str:
         """For people: time, process, level, the event, and its values."""
-        said = self.said
+        said = self.fields
         values = [f"{key}={_value(value)}" for key, value in said.items() if key not in (*_FIRST, *_LAST)]
         time_of, level = str(said.get("timestamp", ""))[:23].ljust(23), str(said.get("level", ""))
         head = f"{time_of} {self.process:<11} {level:<7} {said.get('event', '')}"
@@ -55,28 +55,28 @@ class Wanted:
     since: float = float("-inf")
 
     def holds(self, line: Line) -> bool:
-        said = line.said
-        if line.at < self.since or (self.request and said.get("request") != self.request):
+        fields = line.fields
+        if line.at < self.since or (self.request and fields.get("request") != self.request):
             return False
         if not self.job:
             return True
-        if said.get("uid") == self.job:
+        if fields.get("uid") == self.job:
             return True
-        return said.get("name") == self.job and (not self.namespace or said.get("namespace") == self.namespace)
+        return fields.get("name") == self.job and (not self.namespace or fields.get("namespace") == self.namespace)
 
 
-def show(data: DataDir, wanted: Wanted, follow: bool) -> Iterator[str]:
+def show(data: DataDir, selection: Wanted, follow: bool) -> Iterator[str]:
     """The lines, oldest first; with `follow` those to come too, without end. Raises Failure."""
     files = {path.stem: _Followed(path) for path in _files(data)}
     if not files:
         raise Failure(f"{data.logs} has no logs: the hub of this data directory has not run here")
     found = heapq.merge(*(one.past() for one in files.values()), key=lambda line: line.at)
-    yield from (line.text() for line in found if wanted.holds(line))
+    yield from (line.text() for line in found if selection.holds(line))
     while follow:
         for path in _files(data):
             files.setdefault(path.stem, _Followed(path))
         new = sorted((line for one in files.values() for line in one.more()), key=lambda line: line.at)
-        yield from (line.text() for line in new if wanted.holds(line))
+        yield from (line.text() for line in new if selection.holds(line))
         if not new:
             time.sleep(POLL_S)
 
@@ -148,14 +148,14 @@ class _Followed:
 
     def _line(self, raw: bytes) -> Line:
         try:
-            said = json.loads(raw)
+            fields = json.loads(raw)
         except ValueError:
-            said = None
-        if not isinstance(said, dict):
-            said = {"event": raw.decode(errors="replace").rstrip()}
-        at = seconds(str(said.get("timestamp", "")))
+            fields = None
+        if not isinstance(fields, dict):
+            fields = {"event": raw.decode(errors="replace").rstrip()}
+        at = seconds(str(fields.get("timestamp", "")))
         self.at = max(self.at, at) if at is not None else self.at  # a merge needs order
-        return Line(self.at, self.path.stem, said)
+        return Line(self.at, self.path.stem, fields)
 
 
 def _value(value: object) -> str:

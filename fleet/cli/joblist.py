@@ -52,19 +52,19 @@ def named(hub: Hub, namespace: str, job: str) -> dict[str, Any]:
     if not name:
         raise Failure(f'"{job}" is no name of a job{ELSEWHERE}')
     try:
-        found, _ = listed(hub, namespace, name=name, **({"kind": kind} if kind else {}))
+        matches, _ = listed(hub, namespace, name=name, **({"kind": kind} if kind else {}))
     except Refused as refused:
         if refused.status != 403:
             raise
         raise Failure(f"{refused}{_near(hub, name, namespace)}{ELSEWHERE}") from refused
-    if not found:
+    if not matches:
         raise Failure(
             f'no job "{job}" in namespace {namespace}{_near(hub, name, namespace)} (fleet jobs -A lists them)'
         )
-    if len(found) > 1:
-        kinds = ", ".join(sorted(f"{one['kind']}/{name}" for one in found))
+    if len(matches) > 1:
+        kinds = ", ".join(sorted(f"{one['kind']}/{name}" for one in matches))
         raise Failure(f'"{name}" names several jobs: {kinds}')
-    return found[0]
+    return matches[0]
 
 
 def _near(hub: Hub, name: str, namespace: str) -> str:

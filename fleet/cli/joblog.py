@@ -92,14 +92,14 @@ def logs(
         raise Failure("names no job: give its NAME, or --hub for the log of the hub itself")
     if previous and follow:
         raise Failure("--previous is of a container that has ended: it does not go with --follow")
-    named = [which for which in (rank, role, index, pod) if which is not None]
-    if rank is not None and len(named) > 1:
+    choices = [which for which in (rank, role, index, pod) if which is not None]
+    if rank is not None and len(choices) > 1:
         raise Failure("--rank names a pod by itself: without --pod, --role and --index")
     at = moment(since, time.time()) if since else None
     hub = connect(kubeconfig, data_dir, context)
     row = joblist.named(hub, namespace or hub.namespace, job)
     one = job_in(hub, row)
-    several = not named and (row["pods"] > 1 or len(_names(one)) > 1)
+    several = not choices and (row["pods"] > 1 or len(_names(one)) > 1)
     lines = operation(
         hub.session,
         one,
@@ -121,7 +121,7 @@ def logs(
         sys.stdout.buffer.flush()
 
 
-def _of_hub(data_dir: Path | None, wanted: Wanted, since: str | None, follow: bool) -> None:
+def _of_hub(data_dir: Path | None, selection: Wanted, since: str | None, follow: bool) -> None:
     from dataclasses import replace
 
     from fleet.cli.datadir import locate
@@ -130,10 +130,10 @@ def _of_hub(data_dir: Path | None, wanted: Wanted, since: str | None, follow: bo
     from fleet.values.times import seconds
 
     if since:
-        wanted = replace(wanted, since=seconds(moment(since, time.time())) or 0.0)
+        selection = replace(selection, since=seconds(moment(since, time.time())) or 0.0)
     data = locate(data_dir)
     data.need()
-    print_all(show(data, wanted, follow))
+    print_all(show(data, selection, follow))
 
 
 def _names(job: Job) -> list[str]:

@@ -60,13 +60,13 @@ def pod_of(job: Job, rank: int | None, pod: str | None) -> JobPod:
     """The pod of the rank or of the name; the first when neither is given. Raises Failure, which names pods."""
     if rank is not None and pod is not None:
         raise Failure("--rank and --pod both name a pod: give one")
-    found, _ = pods_of(job)
-    if not found:
+    pods, _ = pods_of(job)
+    if not pods:
         raise Failure(f"{job} has no pods yet, or none any more")
-    chosen = [one for one in found if (one.name == pod if pod is not None else one.rank == (rank or 0))]
+    chosen = [one for one in pods if (one.name == pod if pod is not None else one.rank == (rank or 0))]
     if not chosen:
-        names = ", ".join(f"{one.name} (rank {one.rank})" for one in found[:NAMED_MOST])
-        more = f" and {len(found) - NAMED_MOST} more" if len(found) > NAMED_MOST else ""
+        names = ", ".join(f"{one.name} (rank {one.rank})" for one in pods[:NAMED_MOST])
+        more = f" and {len(pods) - NAMED_MOST} more" if len(pods) > NAMED_MOST else ""
         what = f'no pod "{pod}"' if pod is not None else f"no pod of rank {rank}"
         raise Failure(f"{job} has {what}: its pods are {names}{more}")
     return chosen[0]

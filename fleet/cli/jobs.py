@@ -140,13 +140,13 @@ def _lines(hub: Hub, where: str | None, which: dict[str, str | list[str]]) -> It
 
     try:
         beside = _ownerless(hub, where, which)
-        for found, part in pages(hub, where, **which):
+        for items, part in pages(hub, where, **which):
             if part:
                 hub.note(PART)
-            if not found and not beside:
+            if not items and not beside:
                 _must_exist(hub, which)
             now = time.time()
-            yield [record(job, now) for job in (*found, *beside)]
+            yield [record(job, now) for job in (*items, *beside)]
             beside = []
     except Refused as refused:
         raise Failure(f"{refused}{ELSEWHERE}" if where and refused.status == 403 else str(refused)) from refused
@@ -166,17 +166,17 @@ def _looks(hub: Hub, where: str | None, which: dict[str, str | list[str]]) -> It
 
     next(_lines(hub, where, which))  # says what is wrong with the question, and whether some are left out
     listed, complete = JobChange("LISTED", Job()), False
-    found: dict[tuple[str, str, str], dict[str, Any]] = {}
+    records: dict[tuple[str, str, str], dict[str, Any]] = {}
     for change in hub.items(changes(hub.session, {"namespace": where, **which}, listed=listed)):
         place = change.job.namespace, change.job.name, change.job.kind
         if change is listed:
             complete = True
         elif change.type == "DELETED":
-            found.pop(place, None)
+            records.pop(place, None)
         else:
-            found[place] = record(dict(change.job.raw), time.time())
+            records[place] = record(dict(change.job.raw), time.time())
         if complete:
-            yield [found[place] for place in sorted(found)]
+            yield [records[place] for place in sorted(records)]
 
 
 def _must_exist(hub: Hub, which: dict[str, str | list[str]]) -> None:

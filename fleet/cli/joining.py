@@ -206,19 +206,19 @@ def _look(client: Client, access: Access) -> str:
 
 def _check_identity(hub: Hub, member: Member, identity: str) -> bool:
     """Whether the member is stored already. Raises Failure when name and cluster do not belong together."""
-    known, name = False, member.name
+    is_stored, name = False, member.name
     for cluster in hub.list(CLUSTERS):
         other = cluster["metadata"]["name"]
         other_identity = (cluster.get("spec") or {}).get("id") or ""
         if other == name:
-            known = True
+            is_stored = True
             if other_identity and identity != other_identity:
                 raise Failure(
                     f"{name} is the name of another cluster; fleet unjoin {name} first, or choose another name"
                 )
         elif identity == other_identity:
             raise Failure(f"this cluster is joined already, as {other}")
-    return known
+    return is_stored
 
 
 def _cluster(member: Member, access: Access, identity: str, *, mode: str = "Push") -> dict[str, Any]:

@@ -30,7 +30,7 @@ class Listing:
     """One kind of list.
 
     `word`: what other commands take for a record. `key`: the fields that tell records apart. `down`: orders that begin
-    with the greatest. `moving`: fields that change without being news. `shown`: a record as a table shows it.
+    with the greatest. `moving`: fields that change without being news. `row_of`: a record as a table shows it.
     """
 
     columns: tuple[str, ...]
@@ -40,7 +40,7 @@ class Listing:
     key: tuple[str, ...] = ("name",)
     down: tuple[str, ...] = ()
     moving: tuple[str, ...] = ()
-    shown: Callable[[Record], Record] = dict
+    row_of: Callable[[Record], Record] = dict
 
 
 @dataclass(frozen=True)
@@ -126,15 +126,19 @@ def _watch(how: How, looks: Iterable[list[Record]]) -> None:
     from fleet.cli.colors import wanted
 
     table = _table(how, color=wanted(how.color))
-    seen: dict[tuple[Any, ...], Record] = {}
+    before: dict[tuple[Any, ...], Record] = {}
     for found in looks:
         records = how.ordered(found)
-        changed = [record for record in records if _lasting(how, seen.get(how.id_of(record))) != _lasting(how, record)]
+        changed = [
+            record for record in records if _lasting(how, before.get(how.id_of(record))) != _lasting(how, record)
+        ]
         last = how.columns[-1]
-        gone = [seen[id_] | {"state": "-", last: "no longer listed"} for id_ in seen.keys() - map(how.id_of, records)]
+        gone = [
+            before[id_] | {"state": "-", last: "no longer listed"} for id_ in before.keys() - map(how.id_of, records)
+        ]
         _write(how, table, [*changed, *gone])
         sys.stdout.flush()
-        seen = {how.id_of(record): record for record in records}
+        before = {how.id_of(record): record for record in records}
 
 
 def _all(fetch: Fetch) -> list[Record]:
@@ -151,7 +155,7 @@ def _write(how: How, table: Any, records: Sequence[Record]) -> None:
     if how.output is ListOutput.name:
         sys.stdout.writelines(f"{how.listing.word(record)}\n" for record in records)
     elif records:  # with colours; the cells are clean
-        own(sys.stdout).writelines(f"{line}\n" for line in table.lines(map(how.listing.shown, records)))
+        own(sys.stdout).writelines(f"{line}\n" for line in table.lines(map(how.listing.row_of, records)))
     sys.stdout.flush()
 
 
@@ -160,16 +164,16 @@ def _lasting(how: How, record: Record | None) -> Record | None:
     return None if record is None else {k: v for k, v in record.items() if k not in how.listing.moving}
 
 
-def spelt(option: str, texts: Iterable[str] | None, known: Sequence[str]) -> list[str]:
+def spelt(option: str, texts: Iterable[str] | None, words: Sequence[str]) -> list[str]:
     """The words as Fleet spells them. Raises Failure, which names the nearest."""
-    by_lower = {word.lower(): word for word in known}
-    found = []
+    by_lower = {word.lower(): word for word in words}
+    result = []
     for text in texts or ():
         word = by_lower.get(text.lower().replace("-", " ")) or by_lower.get(text.lower())
         if word is None:
-            raise Failure(f"{option} {text}: is none of {', '.join(known)}{meant(text, known)}")
-        found.append(word)
-    return found
+            raise Failure(f"{option} {text}: is none of {', '.join(words)}{meant(text, words)}")
+        result.append(word)
+    return result
 
 
 def sort_option(listing: Listing) -> Any:

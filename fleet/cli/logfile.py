@@ -50,13 +50,13 @@ class LogFile:
 
     def _look(self) -> None:
         """Begin a new file where this one is too large, or where another process has begun one."""
-        mine = os.fstat(self._file.fileno())
+        own = os.fstat(self._file.fileno())
         try:
             there = self._path.stat()
-            moved = (there.st_dev, there.st_ino) != (mine.st_dev, mine.st_ino)
+            moved = (there.st_dev, there.st_ino) != (own.st_dev, own.st_ino)
         except FileNotFoundError:
             moved = True
-        if not moved and mine.st_size < BYTES_MAX:
+        if not moved and own.st_size < BYTES_MAX:
             return
         if not moved:
             self._path.replace(older(self._path))

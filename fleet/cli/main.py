@@ -100,19 +100,19 @@ def _whole() -> typer.Typer:
 
 def with_commands(names: Iterable[str]) -> typer.Typer:
     """The program with these commands alone."""
-    made = _empty()
+    program = _empty()
     for name in names:
         module, _, function = COMMANDS[name].partition(":")
         if module.startswith("hub.") and not optional.hub_is_installed():
-            made.command(name, help=_first_lines()[name], context_settings=ANY_WORDS)(optional.absent(name))
+            program.command(name, help=_first_lines()[name], context_settings=ANY_WORDS)(optional.absent(name))
             continue
         place = module if module.startswith("hub.") else f"cli.{module}"
         found = getattr(importlib.import_module(f"fleet.{place}"), function or module.removeprefix("hub."))
         if isinstance(found, typer.Typer):
-            made.add_typer(found, name=name, cls=Group)
+            program.add_typer(found, name=name, cls=Group)
         else:
-            made.command(name, epilog=of(name), cls=getattr(found, "command_class", None))(found)
-    return made
+            program.command(name, epilog=of(name), cls=getattr(found, "command_class", None))(found)
+    return program
 
 
 def with_a_list() -> typer.Typer:
@@ -132,7 +132,7 @@ def _first_lines() -> dict[str, str]:
 
 
 def _empty() -> typer.Typer:
-    made = typer.Typer(
+    program = typer.Typer(
         name="fleet",
         cls=Group,
         help="Queue training jobs under one quota over many Kubernetes clusters.",
@@ -142,8 +142,8 @@ def _empty() -> typer.Typer:
         rich_markup_mode=None,
         context_settings={"help_option_names": ["-h", "--help"]},
     )
-    made.callback()(_group)
-    return made
+    program.callback()(_group)
+    return program
 
 
 def _said(wanted: bool) -> None:

@@ -41,7 +41,7 @@ def documents(path: Path) -> list[Body]:
         data = sys.stdin.buffer.read() if str(path) == "-" else path.read_bytes()
     except OSError as error:
         raise Failure(f"cannot read {path}: {error.strerror or error}") from error
-    found: list[Body] = []
+    bodies: list[Body] = []
     for number, text in enumerate(_texts(several(data)), start=1):
         where, twice = f"{path}: document {number}", list[str]()
         try:
@@ -52,10 +52,10 @@ def documents(path: Path) -> list[Body]:
             raise Failure(f"{where} is not YAML: {' '.join(str(error).split())}") from error
         if twice:
             raise Failure(f"{where}: {twice[0]}")
-        found += [as_written(body) for body in _objects(document, where)]
-    if not found:
+        bodies += [as_written(body) for body in _objects(document, where)]
+    if not bodies:
         raise Failure(f"{path} is empty: no object in it")
-    return found
+    return bodies
 
 
 def _texts(parts: Iterable[bytes]) -> Iterator[bytes]:

@@ -87,32 +87,34 @@ def move(
     from fleet.cli.hub import connect
 
     hub = connect(kubeconfig, data_dir, context)
-    one = _found(hub, namespace or hub.namespace, f"{kind}/{job}" if kind else job)
-    binding = one.bound()
-    here = b.member_of(binding) or ""
+    bound_job = _found(hub, namespace or hub.namespace, f"{kind}/{job}" if kind else job)
+    binding = bound_job.bound()
+    member = b.member_of(binding) or ""
     if b.finished(binding):
-        raise Failure(f"{one} is over")
-    if here == to and not b.tasks_of(binding):
-        print(f"{one} is in {to}")
+        raise Failure(f"{bound_job} is over")
+    if member == to and not b.tasks_of(binding):
+        print(f"{bound_job} is in {to}")
         return
-    _check(hub, one, binding, to, here, force=force)
+    _check(hub, bound_job, binding, to, member, force=force)
     why = _why_not_now(hub, binding, to)
     if why and not wait_for_room:
-        raise Failure(f"{one} would not start in {to} now: {why.rstrip('.')}. --wait-for-room moves it all the same")
-    does = f"leaves {here} for {to}" if here else f"starts in {to} and nowhere else"
+        raise Failure(
+            f"{bound_job} would not start in {to} now: {why.rstrip('.')}. --wait-for-room moves it all the same"
+        )
+    does = f"leaves {member} for {to}" if member else f"starts in {to} and nowhere else"
     if dry_run:
-        print(f"{one} {does}" + (f", and waits there: {why}" if why else ""))
+        print(f"{bound_job} {does}" + (f", and waits there: {why}" if why else ""))
         return
-    one.mark(to)
-    print(f"{one} {does}", file=sys.stderr)
+    bound_job.mark(to)
+    print(f"{bound_job} {does}", file=sys.stderr)
     if not wait:
         return
     try:
-        _wait(one, to, timeout)
+        _wait(bound_job, to, timeout)
     except KeyboardInterrupt:
-        print(f"fleet: {_goes_on(one)}", file=sys.stderr)
+        print(f"fleet: {_goes_on(bound_job)}", file=sys.stderr)
         raise
-    print(f"{one} is in {to}")
+    print(f"{bound_job} is in {to}")
 
 
 def _found(hub: Hub, namespace: str, job: str) -> _Job:
@@ -127,7 +129,7 @@ def _found(hub: Hub, namespace: str, job: str) -> _Job:
     return _Job(hub, namespace, one.name, bound, one.path)
 
 
-def _check(hub: Hub, one: _Job, binding: dict[str, Any], to: str, here: str, *, force: bool) -> None:
+def _check(hub: Hub, job: _Job, binding: dict[str, Any], to: str, member: str, *, force: bool) -> None:
     """Raises Failure for a member that the job may not go to, and a job that is not to be stopped."""
     from fleet.bindings import binding as b
     from fleet.bindings.draining import cordoned, why_stays
@@ -137,13 +139,13 @@ def _check(hub: Hub, one: _Job, binding: dict[str, Any], to: str, here: str, *, 
     cluster = found(hub, to)
     placement = b.spec_of(binding).get("placement") or {}
     if not allows(placement, candidate(cluster)):
-        raise Failure(f"{one} may not go to {to}: its policy excludes that member")
+        raise Failure(f"{job} may not go to {to}: its policy excludes that member")
     if repels(placement, candidate(cluster)):
         taints = "cordoned" if cordoned(cluster) else "tainted"
-        raise Failure(f"{one} may not go to {to}: the member is {taints}, and its policy does not tolerate that")
-    stays = why_stays(binding, force=force) if here else ""
+        raise Failure(f"{job} may not go to {to}: the member is {taints}, and its policy does not tolerate that")
+    stays = why_stays(binding, force=force) if member else ""
     if stays:
-        raise Failure(f"{one} stays in {here}: {stays} (--force moves it)")
+        raise Failure(f"{job} stays in {member}: {stays} (--force moves it)")
 
 
 def _why_not_now(hub: Hub, binding: dict[str, Any], to: str) -> str:
@@ -160,24 +162,24 @@ def _why_not_now(hub: Hub, binding: dict[str, Any], to: str) -> str:
     return "" if reason is None else reason if isinstance(reason, str) else reason.text
 
 
-def _wait(one: _Job, to: str, limit_s: float) -> None:
+def _wait(job: _Job, to: str, limit_s: float) -> None:
     """Return when the job is there, and print each change meanwhile. Raises Failure."""
     from fleet.bindings import binding as b
 
-    deadline, shown = time.monotonic() + limit_s, ""
+    deadline, message = time.monotonic() + limit_s, ""
     while True:
-        binding = one.bound()
+        binding = job.bound()
         there = b.clusters_of(binding) == (to,)
         if there:
             return
-        if not one.marked() and b.clusters_of(one.bound()) != (to,):
-            raise Failure(f"the hub, or a person, has given up moving {one}: kubectl get events says why")
+        if not job.marked() and b.clusters_of(job.bound()) != (to,):
+            raise Failure(f"the hub, or a person, has given up moving {job}: kubectl get events says why")
         told = _told(binding)
-        if told and told != shown:
-            shown = told
-            print(f"{one}: {told}", file=sys.stderr)
+        if told and told != message:
+            message = told
+            print(f"{job}: {told}", file=sys.stderr)
         if time.monotonic() > deadline:
-            raise TimeIsOver(f"{one} is not in {to} after {limit_s:.0f} s: {shown or 'it waits'}. {_goes_on(one)}")
+            raise TimeIsOver(f"{job} is not in {to} after {limit_s:.0f} s: {message or 'it waits'}. {_goes_on(job)}")
         time.sleep(POLL_S)
 
 

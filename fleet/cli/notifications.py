@@ -87,13 +87,13 @@ def notifications(
     people = output not in (ListOutput.json, ListOutput.yaml)
 
     def fetch() -> Iterator[list[lists.Record]]:
-        now, found = time.time(), 0
+        now, count = time.time(), 0
         for page in pages(hub, NOTIFICATIONS, limit, namespace=where, receiver=receiver, state=states):
             if page["partial"]:
                 hub.note(PART)
             yield [_line(one, now) if people else one for one in page["items"]]
-            found += len(page["items"])
-            if page["continue"] is not None and found == limit:
+            count += len(page["items"])
+            if page["continue"] is not None and count == limit:
                 hub.note(f"there are more than these {limit} (--limit)")
 
     some = "No such notifications" if states or receiver else "No notifications"
@@ -126,14 +126,14 @@ def retry(
     print(f"{tried} notification{'s' if tried != 1 else ''} tried again" if tried else "no notification has failed")
 
 
-def _line(one: dict[str, Any], now: float) -> dict[str, Any]:
+def _line(item: dict[str, Any], now: float) -> dict[str, Any]:
     """For people; a receiver for all has jobs of other namespaces."""
-    job, due = one["job"], seconds(one["nextTry"])
-    name = job["name"] if job["namespace"] == one["namespace"] else f"{job['namespace']}/{job['name']}"
+    job, due = item["job"], seconds(item["nextTry"])
+    name = job["name"] if job["namespace"] == item["namespace"] else f"{job['namespace']}/{job['name']}"
     return {
-        **one,
+        **item,
         "job": name,
         "kind": job["kind"],
-        "age": since(one["at"], now),
+        "age": since(item["at"], now),
         "next_try": "" if due is None else f"in {age(due - now)}" if due > now else "now",
     }

@@ -193,13 +193,13 @@ def _entries(text: object) -> list[dict[str, Any]]:
 def _named(copies: Sequence[dict[str, Any]], text: str) -> list[dict[str, Any]]:
     """The one copy of this KIND/NAME. Raises Failure."""
     kind, _, name = text.partition("/")
-    found = [copy for copy in copies if (copy["kind"].lower(), copy["name"]) == (kind.lower(), name)]
-    if not found:
+    matches = [copy for copy in copies if (copy["kind"].lower(), copy["name"]) == (kind.lower(), name)]
+    if not matches:
         raise Failure(f'"{text}" is not KIND/NAME of an unknown copy: see `fleet orphans list`')
-    if len(found) > 1:
-        places = ", ".join(f"{copy['member']} {copy['namespace']}" for copy in found[:3])
-        raise Failure(f'"{text}" is there {len(found)} times ({places}): say --member and --namespace')
-    return found
+    if len(matches) > 1:
+        places = ", ".join(f"{copy['member']} {copy['namespace']}" for copy in matches[:3])
+        raise Failure(f'"{text}" is there {len(matches)} times ({places}): say --member and --namespace')
+    return matches
 
 
 def _order(hub: Hub, copies: Sequence[dict[str, Any]], order: str) -> None:

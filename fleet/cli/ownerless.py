@@ -30,13 +30,13 @@ def jobs(hub: Hub, namespace: str | None, which: Mapping[str, str | list[str]]) 
     from fleet.cli.hub import Refused
 
     try:
-        found = [_job(binding) for binding in bindings(hub, namespace)]
+        copies = [_job(binding) for binding in bindings(hub, namespace)]
     except Refused as refused:
         if refused.status != 403:
             raise
         return []
     kinds, member = [one.lower() for one in which.get("kind", ())], which.get("member", "")
-    return [job for job in found if (not kinds or job["kind"].lower() in kinds) and member in ("", job["member"])]
+    return [job for job in copies if (not kinds or job["kind"].lower() in kinds) and member in ("", job["member"])]
 
 
 def _job(binding: dict[str, Any]) -> dict[str, Any]:

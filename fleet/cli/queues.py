@@ -51,7 +51,7 @@ LIST = lists.Listing(
     word=lambda line: str(line["queue"]),
     key=("queue",),
     down=("waiting", "active", "used"),
-    shown=lambda line: line | {"waiting": f"{line['waiting']} (held)"} if line["held_by"] else line,
+    row_of=lambda line: line | {"waiting": f"{line['waiting']} (held)"} if line["held_by"] else line,
 )
 
 

@@ -122,62 +122,62 @@ def report(
         raise Failure(f"--file {file}: {error.strerror}") from error
 
 
-def _write(found: dict[str, Any], output: ReportOutput, file: Path | None) -> None:
+def _write(answer: dict[str, Any], output: ReportOutput, file: Path | None) -> None:
     if output is ReportOutput.png:
         from fleet.cli.reportplot import png
 
-        picture = png(found)
+        picture = png(answer)
         if file is not None:
             file.write_bytes(picture)
         else:
             sys.stdout.buffer.write(picture)
         return
     if file is None:
-        _print(found, output)
+        _print(answer, output)
         return
     with file.open("w", newline="") as opened, redirect_stdout(cast(TextIO, Plain(opened))):
-        _print(found, output)
+        _print(answer, output)
 
 
-def _print(found: dict[str, Any], output: ReportOutput) -> None:
+def _print(answer: dict[str, Any], output: ReportOutput) -> None:
     from fleet.cli.output import show, show_one
 
     if output is ReportOutput.json:
-        show_one(found, Output.json)
+        show_one(answer, Output.json)
     elif output is ReportOutput.csv:
         writer = csv.writer(sys.stdout, lineterminator="\n")
-        writer.writerows(_flat(found))
-    elif not found["rows"]:
-        since = found["recordedSince"]
+        writer.writerows(_flat(answer))
+    elif not answer["rows"]:
+        since = answer["recordedSince"]
         print(f"Nothing in this period; recorded since {since}" if since else UNRECORDED, file=sys.stderr)
     else:
-        print(f"{found['from']} to {found['to']}")
-        lines = [_cells(found, row) for row in found["rows"]]
-        if len(lines) > 1 or found["left"]:
-            lines.append(_cells(found, found["total"]) | {found["by"]: "total"})
+        print(f"{answer['from']} to {answer['to']}")
+        lines = [_cells(answer, row) for row in answer["rows"]]
+        if len(lines) > 1 or answer["left"]:
+            lines.append(_cells(answer, answer["total"]) | {answer["by"]: "total"})
         show(lines, list(lines[0]), Output.table)
-        if found["left"]:
-            print(f"{found['left']} more rows are in the total", file=sys.stderr)
+        if answer["left"]:
+            print(f"{answer['left']} more rows are in the total", file=sys.stderr)
 
 
-def _cells(found: dict[str, Any], row: dict[str, Any]) -> dict[str, Any]:
+def _cells(answer: dict[str, Any], row: dict[str, Any]) -> dict[str, Any]:
     """One row of a table for people."""
-    cells: dict[str, Any] = {found["by"]: row["key"] or "unknown"}
-    if found["report"] == "usage":
+    cells: dict[str, Any] = {answer["by"]: row["key"] or "unknown"}
+    if answer["report"] == "usage":
         cells |= {"gpu_hours": hours(row["gpuHours"])}
-        if found["by"] != "model":
-            cells |= {model: hours(row["models"].get(model, 0.0)) for model in _names(found, "models")}
-        return cells | _share(found, row)
-    if found["report"] == "efficiency":
+        if answer["by"] != "model":
+            cells |= {model: hours(row["models"].get(model, 0.0)) for model in _names(answer, "models")}
+        return cells | _share(answer, row)
+    if answer["report"] == "efficiency":
         cells |= {"gpu_hours": hours(row["gpuHours"]), "counted": hours(row["countedGpuHours"])}
         cells |= {"evicted": hours(row["evictedGpuHours"]), "failed": hours(row["failedGpuHours"])}
-        return cells | {"efficiency": _percent(row["efficiency"])} | _share(found, row)
+        return cells | {"efficiency": _percent(row["efficiency"])} | _share(answer, row)
     cells |= {"jobs": row["submitted"], "started": row["started"], "waiting": row["waiting"]}
     cells |= {name: _span(row[f"{name}S"]) for name in ("mean", "p50", "p90", "p99")}
     if row["reasons"] is not None:
         first = sorted(row["reasons"].items(), key=lambda item: -item[1])[:REASONS_MOST]
         cells["hours_by_reason"] = ", ".join(f"{reason} {hours(value)}" for reason, value in first)
-    elif found["total"]["reasons"] is not None:
+    elif answer["total"]["reasons"] is not None:
         cells["hours_by_reason"] = ""
     return cells
 
@@ -204,13 +204,13 @@ def _names(found: dict[str, Any], field: str) -> list[str]:
     return sorted(total, key=lambda name: (-total[name], name))
 
 
-def _flat(found: dict[str, Any]) -> Iterator[list[Any]]:
+def _flat(answer: dict[str, Any]) -> Iterator[list[Any]]:
     """Lines of a CSV: the fields of the rows, with a column for each model or reason. Without the total, so that the
     rows add up to it."""
-    nested = "reasons" if found["report"] == "waits" else "models" if found["report"] == "usage" else ""
-    plain = [field for field in found["total"] if field not in ("key", nested)]
-    names = _names(found, nested) if nested else []
+    nested = "reasons" if answer["report"] == "waits" else "models" if answer["report"] == "usage" else ""
+    plain = [field for field in answer["total"] if field not in ("key", nested)]
+    names = _names(answer, nested) if nested else []
     prefix = "hours:" if nested == "reasons" else "gpuHours:"
-    yield [found["by"], *plain, *(prefix + name for name in names)]
-    for row in found["rows"]:
+    yield [answer["by"], *plain, *(prefix + name for name in names)]
+    for row in answer["rows"]:
         yield [row["key"], *(row[field] for field in plain), *((row[nested] or {}).get(name, 0.0) for name in names)]

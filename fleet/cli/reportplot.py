@@ -13,22 +13,24 @@ HOUR_S = 3600.0
 NAMES = {"usage": "GPU-hours", "waits": "Hours from submission to the first start", "efficiency": "GPU-hours"}
 
 
-def png(found: dict[str, Any]) -> bytes:
+def png(answer: dict[str, Any]) -> bytes:
     """The picture of a report, as its PNG file."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
-    rows = found["rows"][:BARS_MOST]
+    rows = answer["rows"][:BARS_MOST]
     figure = Figure(figsize=(9, 1.8 + 0.32 * max(3, len(rows))), layout="constrained")
     FigureCanvasAgg(figure)
     axes = figure.add_subplot()
     labels = [row["key"] or "unknown" for row in rows]
-    _DRAW[found["report"]](axes, rows, labels, found)
+    _DRAW[answer["report"]](axes, rows, labels, answer)
     axes.invert_yaxis()
-    axes.set_xlabel(NAMES[found["report"]])
-    left = len(found["rows"]) - len(rows) + found["left"]
+    axes.set_xlabel(NAMES[answer["report"]])
+    left = len(answer["rows"]) - len(rows) + answer["left"]
     more = f", {left} more not shown" if left else ""
-    axes.set_title(f"{found['report'].capitalize()} by {found['by']}, {found['from'][:10]} to {found['to'][:10]}{more}")
+    axes.set_title(
+        f"{answer['report'].capitalize()} by {answer['by']}, {answer['from'][:10]} to {answer['to'][:10]}{more}"
+    )
     axes.grid(axis="x", alpha=0.3)
     if axes.get_legend_handles_labels()[0]:
         axes.legend()

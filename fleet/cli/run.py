@@ -230,14 +230,14 @@ def _steps(job: Body, request: Request) -> dict[str, str]:
     from fleet.submission import Interactive
     from fleet.submission.interactive import PORT
 
-    there = f" -n {request.namespace}" if request.namespace else ""
+    namespace_option = f" -n {request.namespace}" if request.namespace else ""
     sweep = sweep_of(job)
     if sweep:
         return {
-            f"fleet sweep {sweep}{there}": "its jobs, and how they stand",
-            f"fleet cancel -l {LABEL_SWEEP}={sweep}{there}": "stop them",
+            f"fleet sweep {sweep}{namespace_option}": "its jobs, and how they stand",
+            f"fleet cancel -l {LABEL_SWEEP}={sweep}{namespace_option}": "stop them",
         }
-    name = f"{job['metadata']['name']}{there}"
+    name = f"{job['metadata']['name']}{namespace_option}"
     steps = {
         f"fleet logs {name} -f": "its log",
         f"fleet explain {name}": "why it waits",
@@ -259,7 +259,7 @@ def _followed(hub: Where, jobs: list[Body], goal: Goal | None, wait: bool, logs:
     from fleet.cli.wait import wait as wait_for
 
     names = [named(job) for job in jobs]
-    there: dict[str, Any] = {
+    options: dict[str, Any] = {
         "namespace": jobs[0]["metadata"]["namespace"],
         "kubeconfig": hub.kubeconfig,
         "context": hub.context,
@@ -270,12 +270,12 @@ def _followed(hub: Where, jobs: list[Body], goal: Goal | None, wait: bool, logs:
         return
     if logs:
         with suppress(typer.Exit):  # of a job that failed at once: its log says why
-            wait_for(names, until=For.started, **there)
+            wait_for(names, until=For.started, **options)
         try:
-            joblog.logs(names[0], follow=True, **there)
+            joblog.logs(names[0], follow=True, **options)
         except Failure as failure:  # the exit status is the job's, not its log's
             print(f"fleet: {failure}", file=sys.stderr)
         except typer.Exit:
             pass
     if wait or logs:
-        wait_for(names, until=For.finished, **there)
+        wait_for(names, until=For.finished, **options)

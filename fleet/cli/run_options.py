@@ -50,16 +50,16 @@ class RunCommand(TyperCommand):
 
 def filled(words: Sequence[str]) -> list[str]:
     """The words, where an option that stands without its value has its value; what follows -- is the command."""
-    made: list[str] = []
+    result: list[str] = []
     for number, word in enumerate(words):
         if word == "--":
-            return [*made, *words[number:]]
+            return [*result, *words[number:]]
         alone = BARE.get(word)
         after = words[number + 1] if number + 1 < len(words) else "-"
         if alone is not None and (after.startswith("-") or (alone[1] and after not in alone[1])):
             word = f"{word}={alone[0]}"
-        made.append(word)
-    return made
+        result.append(word)
+    return result
 
 
 CommandArgument = Annotated[Texts, typer.Argument(metavar="COMMAND", help="What each worker runs; write it after --.")]
@@ -138,37 +138,37 @@ WaitOption = Annotated[
 FollowOption = Annotated[bool, typer.Option("--logs", "-f", help="The same, and print its log meanwhile.")]
 
 
-def request_of(**said: Any) -> Request:
+def request_of(**options: Any) -> Request:
     """The request that the options make, by their names. Raises Failure, which names the option."""
     from fleet.submission import Interactive, Mount, Request
     from fleet.submission.layouts import LAYOUTS
 
-    if said["notebook"] and said["shell"]:
+    if options["notebook"] and options["shell"]:
         raise Failure("--notebook and --shell: a job is one of them")
-    interactive = Interactive.NOTEBOOK if said["notebook"] else Interactive.SHELL if said["shell"] else None
-    command = said["command"] or ()
+    interactive = Interactive.NOTEBOOK if options["notebook"] else Interactive.SHELL if options["shell"] else None
+    command = options["command"] or ()
     return Request(
-        name=said["name"] or generated(command, interactive or "job"),
-        namespace=said["namespace"] or "",
-        image=said["image"],
+        name=options["name"] or generated(command, interactive or "job"),
+        namespace=options["namespace"] or "",
+        image=options["image"],
         command=command,
-        kind={kind.lower(): kind for kind in LAYOUTS}.get(said["kind"].lower(), said["kind"]),
-        workers=said["workers"],
-        gpus=said["gpus"],
-        cpu=said["cpu"],
-        memory=said["memory"],
-        resources=_pairs(said["resource"], "--resource"),
-        env=_pairs(said["env"], "--env", _here),
-        secrets=said["secret"] or (),
-        mounts=[Mount(*_mount(text)) for text in said["mount"] or ()],
-        node_selector=_pairs(said["node_selector"], "--node-selector"),
-        time_s=_seconds(said["time"], "--time") if said["time"] else None,
-        queue=said["queue"].rpartition("/")[2],
-        priority=said["priority"],
-        labels=_pairs(said["label"], "--label"),
-        annotations=_pairs(said["annotation"], "--annotation"),
+        kind={kind.lower(): kind for kind in LAYOUTS}.get(options["kind"].lower(), options["kind"]),
+        workers=options["workers"],
+        gpus=options["gpus"],
+        cpu=options["cpu"],
+        memory=options["memory"],
+        resources=_pairs(options["resource"], "--resource"),
+        env=_pairs(options["env"], "--env", _here),
+        secrets=options["secret"] or (),
+        mounts=[Mount(*_mount(text)) for text in options["mount"] or ()],
+        node_selector=_pairs(options["node_selector"], "--node-selector"),
+        time_s=_seconds(options["time"], "--time") if options["time"] else None,
+        queue=options["queue"].rpartition("/")[2],
+        priority=options["priority"],
+        labels=_pairs(options["label"], "--label"),
+        annotations=_pairs(options["annotation"], "--annotation"),
         interactive=interactive,
-        idle_s=_seconds(said["idle"], "--idle"),
+        idle_s=_seconds(options["idle"], "--idle"),
     )
 
 
@@ -194,14 +194,14 @@ def _here(name: str) -> str | None:
 
 def _pairs(texts: Texts, option: str, otherwise: Callable[[str], str | None] = lambda name: None) -> dict[str, str]:
     """NAME=VALUE by name. `otherwise`: the value of a NAME that stands alone. Raises Failure."""
-    found: dict[str, str] = {}
+    values: dict[str, str] = {}
     for text in texts or ():
         name, equals, value = text.partition("=")
         said = value if equals else otherwise(name)
         if not name or said is None:
             raise Failure(f"{option} {text}: is not of the form NAME=VALUE")
-        found[name] = said
-    return found
+        values[name] = said
+    return values
 
 
 def _mount(text: str) -> tuple[str, str, bool]:

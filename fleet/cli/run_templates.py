@@ -24,36 +24,36 @@ def show(hub: Hub, namespace: str) -> None:
 
     path = CONFIG_MAPS.format(namespace=namespace)
     rows = []
-    for one in hub.list(path, labelSelector=f"{LABEL_TEMPLATE}=true"):
-        name = one["metadata"]["name"]
+    for config_map in hub.list(path, labelSelector=f"{LABEL_TEMPLATE}=true"):
+        name = config_map["metadata"]["name"]
         try:
-            kind = str(_manifest(one)["kind"])
+            kind = str(_manifest(config_map)["kind"])
         except Failure as failure:
             kind = f"({failure})"
-        about = (one["metadata"].get("annotations") or {}).get(DESCRIPTION, "")
+        about = (config_map["metadata"].get("annotations") or {}).get(DESCRIPTION, "")
         rows.append({"name": name, "kind": kind, "description": about})
     show(rows, ("name", "kind", "description"), Output.table, nothing=f"no templates in namespace {namespace}")
 
 
 def manifest_of(hub: Hub, namespace: str, name: str) -> Body:
     """The job of a template. Raises Failure."""
-    found = hub.find(f"{CONFIG_MAPS.format(namespace=namespace)}/{name}")
-    if found is None:
+    config_map = hub.find(f"{CONFIG_MAPS.format(namespace=namespace)}/{name}")
+    if config_map is None:
         raise Failure(f'--template {name}: there is no ConfigMap "{name}" in namespace {namespace} ({HOW})')
-    if (found["metadata"].get("labels") or {}).get(LABEL_TEMPLATE) != "true":
+    if (config_map["metadata"].get("labels") or {}).get(LABEL_TEMPLATE) != "true":
         raise Failure(
             f"--template {name}: the ConfigMap is no template: its label {LABEL_TEMPLATE} is not true ({HOW})"
         )
-    return _manifest(found)
+    return _manifest(config_map)
 
 
-def _manifest(found: Body) -> Body:
+def _manifest(config_map: Body) -> Body:
     import yaml
 
     from fleet.values.yamlread import load_yaml
 
-    name = found["metadata"]["name"]
-    text = (found.get("data") or {}).get(KEY)
+    name = config_map["metadata"]["name"]
+    text = (config_map.get("data") or {}).get(KEY)
     if text is None:
         raise Failure(f"template {name} has no {KEY} in its data")
     try:

@@ -65,21 +65,21 @@ def gathered(hub: Hub) -> dict[str, Any]:
     where the hub cannot tell, for what is wrong with it."""
     from fleet.cli.hub import Refused
 
-    found: dict[str, Any] = hub.request("GET", STATUS).body
+    answer: dict[str, Any] = hub.request("GET", STATUS).body
     try:
         members = _if_allowed(hub, CLUSTERS, "items") or []
         queues = _if_allowed(hub, QUEUES, "items")
         decisions = _if_allowed(hub, f"{DECISIONS}?limit=1", "items")
     except Refused as refused:
-        if refused.status != 503 or found["healthy"]:
+        if refused.status != 503 or answer["healthy"]:
             raise
-        return found | {"jobs": None, "gpus": None, "decision": None}  # what is wrong is known, and why
+        return answer | {"jobs": None, "gpus": None, "decision": None}  # what is wrong is known, and why
     states = Counter[str]()
     for member in members:
         states.update(member["jobs"])
     waiting = next((node["waiting"] for node in queues or () if node["parent"] is None), None)
     total, used = (sum(int(member[field].get(GPU, 0)) for member in members) for field in ("allocatable", "allocated"))
-    return found | {
+    return answer | {
         "jobs": {"waiting": waiting, "members": dict(sorted(states.items()))},
         "gpus": {"total": total, "used": used},
         "decision": decisions[0] if decisions else None,
@@ -98,34 +98,37 @@ def _if_allowed(hub: Hub, path: str, field: str) -> Any:
         raise
 
 
-def lines(found: dict[str, Any], now: float) -> list[str]:
+def lines(answer: dict[str, Any], now: float) -> list[str]:
     """What was gathered, for people; `now` in epoch seconds."""
-    leader, members = found["leader"], found["members"]
+    leader, members = answer["leader"], answer["members"]
     ready = sum(member["ready"] for member in members)
     led = leader and f"{leader['name']} for {_ago(leader['since'], now)}, renewed {_ago(leader['renewed'], now)} ago"
-    decided = f"last {_ago(found['decided'], now)} ago" if found["decided"] else "none by this leader yet"
-    decision = found["decision"]
-    if decision and decision["at"] == found["decided"]:
+    decided = f"last {_ago(answer['decided'], now)} ago" if answer["decided"] else "none by this leader yet"
+    decision = answer["decision"]
+    if decision and decision["at"] == answer["decided"]:
         decided += f", {decision['placed']} started and {decision['waiting']} left waiting"
-    looked = f"{_ago(found['looked'], now)} ago" if found["looked"] else "not yet"
-    said = [
-        ("Healthy:", "yes" if found["healthy"] else "no"),
+    looked = f"{_ago(answer['looked'], now)} ago" if answer["looked"] else "not yet"
+    rows = [
+        ("Healthy:", "yes" if answer["healthy"] else "no"),
         ("Leader:", led or "none has ever led"),
         ("Decisions:", f"{decided}; queues looked at {looked}"),
-        ("Jobs:", _jobs(found)),
-        ("Loops:", f"failing: {', '.join(entry['loop'] for entry in found['failing'])}" if found["failing"] else "ok"),
-        ("Unhandled:", f"{found['aside']['count']} objects"),
-        ("Database:", found["database"]),
+        ("Jobs:", _jobs(answer)),
+        (
+            "Loops:",
+            f"failing: {', '.join(entry['loop'] for entry in answer['failing'])}" if answer["failing"] else "ok",
+        ),
+        ("Unhandled:", f"{answer['aside']['count']} objects"),
+        ("Database:", answer["database"]),
         ("API:", "ok"),  # the API has just answered
         ("Members:", f"{ready} of {len(members)} ready"),
     ]
-    shown = [f"{title:<11} {text}" for title, text in said]
+    texts = [f"{title:<11} {text}" for title, text in rows]
     width = max((len(member["name"]) for member in members), default=0)
     for member in members:
         silent = f", last heard of {member['silent_s']}s ago" if member["silent_s"] is not None else ""
-        shown.append(f"  {member['name']:<{width}}  {'ready' if member['ready'] else 'not ready'}{silent}")
-    shown += [f"Wrong:      {text}" for text in found["problems"]]
-    return shown + [f"Look at:    {one['kind']} {one['name']}: {one['why']}" for one in found.get("warnings", ())]
+        texts.append(f"  {member['name']:<{width}}  {'ready' if member['ready'] else 'not ready'}{silent}")
+    texts += [f"Wrong:      {text}" for text in answer["problems"]]
+    return texts + [f"Look at:    {one['kind']} {one['name']}: {one['why']}" for one in answer.get("warnings", ())]
 
 
 def _jobs(found: dict[str, Any]) -> str:

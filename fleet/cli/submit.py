@@ -111,18 +111,18 @@ def expand(hub: Hub, bodies: list[Body], series: Series) -> list[Body]:
         raise Failure(f"a sweep or an array is made of one job, and there are {len(jobs)}")
     if series.after and not jobs:
         raise Failure("--after is about jobs, and there are none")
-    found: list[Body] = []
+    result: list[Body] = []
     for body in bodies:
         if body not in jobs:
-            found.append(body)
+            result.append(body)
             continue
         if series.many and not body["metadata"].get("name"):
             body = {**body, "metadata": {**body["metadata"], "name": _name_of(body)}}
         try:
-            found += expanded(body, series)
+            result += expanded(body, series)
         except Wrong as wrong:
             raise Failure(f"--{wrong.part}: {wrong.why}") from wrong
-    return found
+    return result
 
 
 def _name_of(job: Body) -> str:
@@ -201,29 +201,29 @@ def _told(
         raise
     ends = time.monotonic() + TAKEN_WITHIN_S
     interrupted: KeyboardInterrupt | None = None
-    for one in done:
+    for outcome in done:
         by = ""
         try:
-            by = "" if isinstance(one, Failure) or interrupted else taken(hub, one[1], ends)
+            by = "" if isinstance(outcome, Failure) or interrupted else taken(hub, outcome[1], ends)
         except KeyboardInterrupt as ctrl_c:  # what was written is said all the same
             interrupted = ctrl_c
-        yield one if isinstance(one, Failure) else (one[0] + by, one[1])
+        yield outcome if isinstance(outcome, Failure) else (outcome[0] + by, outcome[1])
     if interrupted is not None:
         raise interrupted
 
 
-def _printed(told: Iterator[tuple[str, Body] | Failure], output: SubmitOutput | None) -> list[str]:
+def _printed(outcomes: Iterator[tuple[str, Body] | Failure], output: SubmitOutput | None) -> list[str]:
     """Print what was done; returns why objects were refused."""
     from fleet.cli.options import Output
     from fleet.cli.output import show_one
 
     faults: list[str] = []
     bodies: list[Body] = []
-    for one in told:
-        if isinstance(one, Failure):
-            faults.append(str(one))
+    for outcome in outcomes:
+        if isinstance(outcome, Failure):
+            faults.append(str(outcome))
             continue
-        line, body = one
+        line, body = outcome
         bodies.append(body)
         if output in (None, SubmitOutput.name):
             print(line if output is None else line.partition(" ")[0], flush=True)

@@ -68,16 +68,16 @@ def sweep(
     if goal is not None:
         follow(hub, where, name, goal)
         return
-    wanted = Goal(lowest or highest, "<" if lowest else ">", 0.0) if lowest or highest else None
+    ranking = Goal(lowest or highest, "<" if lowest else ">", 0.0) if lowest or highest else None
     lines = _lines(hub, where, name)
-    if wanted is not None:
-        _measure(hub, lines, wanted, {})
+    if ranking is not None:
+        _measure(hub, lines, ranking, {})
     for note in _cut_short(lines):
         print(f"fleet: {note}", file=sys.stderr)
     if name:
-        _show(lines, wanted, output)
+        _show(lines, ranking, output)
     else:
-        _show_sweeps(lines, wanted, output)
+        _show_sweeps(lines, ranking, output)
 
 
 def sweep_in(bodies: Sequence[Json], namespace: str) -> tuple[str, str]:
@@ -98,7 +98,7 @@ def follow(hub: Hub, namespace: str, name: str, goal: Goal) -> None:
 
 def _until_reached(hub: Hub, namespace: str, name: str, goal: Goal) -> None:
     read: dict[str, float | None] = {}  # by the jobs that are over: their logs are read once
-    shown = ""
+    message = ""
     while True:
         lines = _lines(hub, namespace, name)
         _measure(hub, lines, goal, read)
@@ -113,8 +113,8 @@ def _until_reached(hub: Hub, namespace: str, name: str, goal: Goal) -> None:
         if over == len(states):
             raise Failure(f"sweep {name} is over, and no job has reached {goal}{best}")
         told = f"{states.count('Running')} running, {over} of {len(states)} over{best}"
-        if told != shown:
-            shown = told
+        if told != message:
+            message = told
             print(told, file=sys.stderr)
         time.sleep(LOOK_S)
 
@@ -195,13 +195,13 @@ def _log(hub: Hub, path: str) -> str:
     """The end of the log of the job's first pod; "" where there is none (any more)."""
     from fleet.amc.client import NoAnswer, NotGiven
 
-    found = b""
+    tail = b""
     try:
         for piece in hub.client.stream(f"{path}/log?{urlencode({'tailLines': str(LOG_LINES)})}"):
-            found = (found + piece)[-LOG_MOST:]
+            tail = (tail + piece)[-LOG_MOST:]
     except (NotGiven, NoAnswer):  # its pods are gone, or its member does not answer now
         pass
-    return found.decode(errors="replace")
+    return tail.decode(errors="replace")
 
 
 def _told(line: Json, goal: Goal) -> str:
@@ -219,13 +219,13 @@ def _show_sweeps(lines: Sequence[Json], goal: Goal | None, output: Output) -> No
         states = Counter(line["state"] for line in jobs)
         bounds = [line["at_most"] for line in jobs if line["at_most"]]
         best = _told(jobs[0], goal) if goal is not None and jobs[0]["value"] is not None else None
-        told = ", ".join(f"{count} {state}" for state, count in states.items())
+        counts = ", ".join(f"{count} {state}" for state, count in states.items())
         records.append(
             {
                 "name": sweep,
                 "jobs": len(jobs),
                 "at_most": min(bounds, default=None),
-                "states": told if output is Output.table else dict(states),
+                "states": counts if output is Output.table else dict(states),
                 **({"best": best} if goal is not None else {}),
             }
         )

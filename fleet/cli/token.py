@@ -172,16 +172,16 @@ def revoke(
     """
     hub = _hub(kubeconfig, data_dir, context)
     tokens = _tokens(hub)
-    gone = [token for token in tokens if token["id"] == name] or [token for token in tokens if token["user"] == name]
-    if not gone:
+    matches = [token for token in tokens if token["id"] == name] or [token for token in tokens if token["user"] == name]
+    if not matches:
         raise Failure(f"{name}: no token has this id or this user (fleet token list)")
-    for token in gone:
+    for token in matches:
         if token["own"]:
             raise Failure(
                 f"{name}: {token['id']} is the administrator's token, which the kubeconfig of the hub's data directory"
                 " is made with: make another user of system:masters, and take the first line out of tokens.csv by hand"
             )
-    for token in gone:
+    for token in matches:
         hub.request("DELETE", f"{PATH}/{token['id']}", missing=True)
         print(f"revoked {token['id']} of {token['user']}")
 

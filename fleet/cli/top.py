@@ -130,20 +130,20 @@ def top(
 
 def _members(hub: Hub) -> list[Record]:
     """A record for each member and model of GPU, which is the name of its resource; the sum where there are several."""
-    found = [record for member in hub.request("GET", CLUSTERS).body["items"] for record in members(member)]
-    models = sorted({record["gpu"] for record in found if record["gpus"]})
+    records = [record for member in hub.request("GET", CLUSTERS).body["items"] for record in members(member)]
+    models = sorted({record["gpu"] for record in records if record["gpus"]})
     sums = []
     for model in models:
-        same = [record for record in found if record["gpu"] == model]
+        same = [record for record in records if record["gpu"] == model]
         if len(same) > 1:
             summed = {part: sum(one[part] for one in same) for part in ("used", "free", "cordoned", "running")}
             sums.append({"member": "all", "gpu": model, **_counts(**summed)})
-    return found + sums
+    return records + sums
 
 
 def members(member: Record) -> list[Record]:
     """The records of one member, of what /fleet/v1 says of it."""
-    room, taken, free = member["allocatable"], member["allocated"], member["free"]
+    room, use, free = member["allocatable"], member["allocated"], member["free"]
     models = sorted(name for name in room if name not in OTHERS and "gpu" in name.lower()) or [GPU]
     state = "ready" if member["ready"] else "not ready"
     common = {
@@ -159,7 +159,7 @@ def members(member: Record) -> list[Record]:
     records = []
     for model in models:
         gpus = int(room.get(model, "0"))
-        used = min(gpus, int(taken.get(model, "0")))  # pods on nodes that are gone are counted, too
+        used = min(gpus, int(use.get(model, "0")))  # pods on nodes that are gone are counted, too
         records.append({**common, "gpu": model, **_counts(used, gpus - used)})
     return records
 

@@ -49,15 +49,15 @@ def wait(
 
     hub = connect(kubeconfig, data_dir, context)
     where = namespace or hub.namespace
-    left: dict[tuple[str, str], Job] = {}
+    rest: dict[tuple[str, str], Job] = {}
     failed = False
     for job in jobs_of(hub, where, jobs or (), selector):
         if isinstance(job, Job):
-            left[job.kind, job.name] = job
+            rest[job.kind, job.name] = job
             continue
         failed = failed or until is not For.deleted
         print(f"fleet: {job}", file=sys.stderr)
-    for job, state, why in _standings(hub, where, left, timeout or None) if left else ():
+    for job, state, why in _standings(hub, where, rest, timeout or None) if rest else ():
         done = state in STATES[until]
         if done:
             print(f"{job} {state.lower()}" + (f": {why}" if state == "Failed" and why else ""))
@@ -68,11 +68,11 @@ def wait(
         else:
             print(f"{job}: {state}" + (f": {why}" if why else ""), file=sys.stderr)
         if done or state == "Deleted":
-            del left[job.kind, job.name]
-        if not left:
+            del rest[job.kind, job.name]
+        if not rest:
             break
-    if left:
-        raise TimeIsOver(f"not {until} after {timeout:g} s: {', '.join(map(str, left.values()))}")
+    if rest:
+        raise TimeIsOver(f"not {until} after {timeout:g} s: {', '.join(map(str, rest.values()))}")
     if failed:
         raise typer.Exit(1)
 
@@ -92,16 +92,16 @@ def _standings(
         "name": names if len(names) <= NAMES_MOST else None,
     }
     listed = JobChange("LISTED", Value())
-    shown: dict[Job, tuple[str, str]] = {}
+    standings: dict[Job, tuple[str, str]] = {}
     for change in hub.items(changes(hub.session, query, timeout=timeout, listed=listed)):
         if change is listed:  # what was deleted since it was named is not among them
-            yield from [(job, "Deleted", "") for job in jobs.values() if job not in shown]
+            yield from [(job, "Deleted", "") for job in jobs.values() if job not in standings]
             continue
         job, now = jobs.get((change.job.kind, change.job.name)), change.job
         if job is None:
             continue
         reason = now.reason.text if now.reason is not None else ""
         stands = ("Deleted", "") if change.type == "DELETED" else (now.state, reason)
-        if shown.get(job) != stands:
-            shown[job] = stands
+        if standings.get(job) != stands:
+            standings[job] = stands
             yield job, *stands

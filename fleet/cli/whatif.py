@@ -73,7 +73,7 @@ def what_if(
     forward = solver or otherwise is not None or not times  # the hub draws durations itself, and asks no solver
     hub = connect(kubeconfig, data_dir, context) if snapshot is None else None
     where = namespace or (hub.namespace if hub is not None else "") or "default"
-    asked = whatif_asked.Asked(
+    choices = whatif_asked.Asked(
         add_member or [],
         drain or [],
         lose or [],
@@ -90,24 +90,24 @@ def what_if(
         where,
     )
     if hub is not None and not forward and not optional.hub_is_installed():
-        found = whatif_asked.answer(hub, asked, f"are worked out here: {optional.INSTALL}")
+        result = whatif_asked.answer(hub, choices, f"are worked out here: {optional.INSTALL}")
     else:
-        here = optional.hub_module("whatif_here", "what-if of a file, with --solver, --runs-for or --no-times")
-        source = here.source(snapshot, hub)
+        module = optional.hub_module("whatif_here", "what-if of a file, with --solver, --runs-for or --no-times")
+        source = module.source(snapshot, hub)
         if source is not None and (forward or hub is None):
-            found = here.compared(source, asked, times=times, otherwise=otherwise, solver=solver, seed=seed)
+            result = module.compared(source, choices, times=times, otherwise=otherwise, solver=solver, seed=seed)
         elif forward or hub is None:
             raise Failure(f"--solver, --runs-for and --no-times {whatif_asked.NEEDS}")
         else:
-            found = whatif_asked.answer(hub, asked) if source is None else here.answered(hub, source, asked)
-    _show(found, output)
+            result = whatif_asked.answer(hub, choices) if source is None else module.answered(hub, source, choices)
+    _show(result, output)
 
 
-def _show(found: Any, output: Output) -> None:
+def _show(result: Any, output: Output) -> None:
     from fleet.cli import whatif_table
     from fleet.cli.output import show_one
 
     if output is Output.table:
-        sys.stdout.writelines(line.rstrip() + "\n" for line in whatif_table.lines(found))
+        sys.stdout.writelines(line.rstrip() + "\n" for line in whatif_table.lines(result))
     else:
-        show_one(found, output)
+        show_one(result, output)

@@ -60,16 +60,16 @@ def matched(pattern: re.Pattern[str], text: str, example: str) -> re.Match[str]:
 
 def limit(text: str) -> tuple[str, str, str, int | None]:
     """Node, field, resource and amount of NODE.FIELD=VALUE. Raises BadOption."""
-    found = matched(_LIMIT, text, "root/a.max.nvidia.com/gpu=32")
+    match = matched(_LIMIT, text, "root/a.max.nvidia.com/gpu=32")
     amount = None
-    if found["amount"] not in ("", "none"):
+    if match["amount"] not in ("", "none"):
         try:
-            amount = quantity(found["amount"], found["resource"])
+            amount = quantity(match["amount"], match["resource"])
         except BadQuantity as error:
-            raise BadOption(f"{found['amount']} {error}") from error
+            raise BadOption(f"{match['amount']} {error}") from error
         if amount < 0:
-            raise BadOption(f"{found['amount']} must not be negative")
-    return (found["node"], found["limit"], found["resource"], amount)
+            raise BadOption(f"{match['amount']} must not be negative")
+    return (match["node"], match["limit"], match["resource"], amount)
 
 
 def priority(text: str) -> tuple[str, int]:
@@ -88,14 +88,14 @@ def move(text: str) -> tuple[str, str]:
     return job, leaf
 
 
-def answer(hub: Hub, asked: Asked, needs: str = NEEDS) -> Json:
+def answer(hub: Hub, choices: Asked, needs: str = NEEDS) -> Json:
     """The hub's answer about the options. `needs`: what edits of members and of the whole tree are refused with. Raises
     Failure, which names the option."""
     from fleet.cli.hub import Refused
 
     options: list[str] = []
     edits: list[Json] = []
-    for option, make in _makers(hub, asked, needs):
+    for option, make in _makers(hub, choices, needs):
         try:
             for edit in make():
                 options.append(option)
@@ -114,31 +114,31 @@ def answer(hub: Hub, asked: Asked, needs: str = NEEDS) -> Json:
         raise Failure(f"{options[int(wrong[1])]}: {wrong[2]}") from refused
 
 
-def _makers(hub: Hub, asked: Asked, needs: str) -> Iterator[tuple[str, Callable[[], list[Json]]]]:
+def _makers(hub: Hub, choices: Asked, needs: str) -> Iterator[tuple[str, Callable[[], list[Json]]]]:
     """For each option its text, and the function that makes edits of it; in the order of fleet/hub/whatif_edits.py."""
     whole = {
-        "--add-member": asked.add_member,
-        "--scale": asked.scale,
-        "--tree": asked.tree,
-        "--drain": asked.drain,
-        "--lose": asked.lose,
-        "--fail-over": asked.fail_over,
+        "--add-member": choices.add_member,
+        "--scale": choices.scale,
+        "--tree": choices.tree,
+        "--drain": choices.drain,
+        "--lose": choices.lose,
+        "--fail-over": choices.fail_over,
     }
     given = [option for option, texts in whole.items() if texts]
     if given:
         raise Failure(f"{', '.join(given)}: edits of members and of the whole tree {needs}")
     each: tuple[tuple[str, Iterable[Any], Callable[..., list[Json]]], ...] = (
-        ("--set", asked.limits, _limited),
-        ("--remove", asked.remove, partial(_of_job, "Remove")),
-        ("--hold", asked.hold, partial(_of_job, "Hold", held=True)),
-        ("--release", asked.release, partial(_of_job, "Hold", held=False)),
-        ("--priority", asked.priority, _prioritized),
-        ("--move", asked.move, _moved),
-        ("--submit", asked.submit, partial(_submitted, hub)),
+        ("--set", choices.limits, _limited),
+        ("--remove", choices.remove, partial(_of_job, "Remove")),
+        ("--hold", choices.hold, partial(_of_job, "Hold", held=True)),
+        ("--release", choices.release, partial(_of_job, "Hold", held=False)),
+        ("--priority", choices.priority, _prioritized),
+        ("--move", choices.move, _moved),
+        ("--submit", choices.submit, partial(_submitted, hub)),
     )
     for option, texts, make in each:
         for text in texts:
-            yield f"{option} {text}", partial(make, namespace=asked.namespace, text=text)
+            yield f"{option} {text}", partial(make, namespace=choices.namespace, text=text)
 
 
 def _limited(namespace: str, text: str) -> list[Json]:

@@ -17,10 +17,10 @@ NOTHING = "nothing would be otherwise"
 Json = Mapping[str, Any]
 
 
-def lines(found: Json) -> Iterator[str]:
+def lines(answer: Json) -> Iterator[str]:
     """Of an answer as notation/edits.py encodes it."""
-    now = found["now"]
-    if found["rows"]:
+    now = answer["now"]
+    if answer["rows"]:
         rows = [
             [
                 row["job"],
@@ -30,30 +30,30 @@ def lines(found: Json) -> Iterator[str]:
                 _start(row, now),
                 (row["after"]["reason"] or {"text": ""})["text"],
             ]
-            for row in found["rows"]
+            for row in answer["rows"]
         ]
         head = ["JOB", "CHANGE", "BEFORE", "AFTER", "START", "REASON"]
         yield from table.lines([head, *merged(rows)])
-    elif not found.get("others"):
+    elif not answer.get("others"):
         yield NOTHING
-    told = {row["unit"] for row in found["rows"]}
-    for bound in found["bound"]:
+    told = {row["unit"] for row in answer["rows"]}
+    for bound in answer["bound"]:
         why = "" if bound["unit"] in told else f": {bound['reason']['text']}"
         yield f"{bound['job']} waits all the same{why}"
         yield from (f"  {line}" for line in _bound(bound))
-    if (of := found.get("boundOf", 0)) > len(found["bound"]):
-        yield f"{len(found['bound'])} of {of} jobs that wait all the same are shown"
-    for other in found.get("others") or ():
+    if (of := answer.get("boundOf", 0)) > len(answer["bound"]):
+        yield f"{len(answer['bound'])} of {of} jobs that wait all the same are shown"
+    for other in answer.get("others") or ():
         many = "1 job" if other["jobs"] == 1 else f"{other['jobs']} jobs"
         yield f"not yours: {many} of {other['leaf'] or 'no queue'} ({other['gpus']} GPUs): {other['change']}"
-    yield f"jobs that wait: {found['waiting']['before']}, then {found['waiting']['after']}"
-    before, after = (_answer(found["certificate"][when]) for when in ("before", "after"))
+    yield f"jobs that wait: {answer['waiting']['before']}, then {answer['waiting']['after']}"
+    before, after = (_answer(answer["certificate"][when]) for when in ("before", "after"))
     yield f"answer: {after}" if before == after else f"answer: {before}, then {after}"
-    if found["noTimes"]:
-        yield f"no times: {found['noTimes']}"
-    elif found["until"] < now + HORIZON_S:
-        yield f"the queues were run forward for {age(found['until'] - now)}: who starts later is unknown"
-    elif found["endless"] and any(_waits_for_good(row["after"]) for row in found["rows"]):
+    if answer["noTimes"]:
+        yield f"no times: {answer['noTimes']}"
+    elif answer["until"] < now + HORIZON_S:
+        yield f"the queues were run forward for {age(answer['until'] - now)}: who starts later is unknown"
+    elif answer["endless"] and any(_waits_for_good(row["after"]) for row in answer["rows"]):
         yield "jobs without a walltime are taken not to end; --runs-for says otherwise"
 
 
