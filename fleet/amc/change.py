@@ -36,7 +36,7 @@ class Applying:
 
 def documents(texts: Sequence[tuple[str, bytes]]) -> list[Body]:
     """The objects of files: (name, content) each; several documents and Lists too. Raises Refused."""
-    found: list[Body] = []
+    bodies: list[Body] = []
     for name, content in texts:
         try:
             loaded = list(yaml.load_all(content, Loader=_Loader))
@@ -48,10 +48,10 @@ def documents(texts: Sequence[tuple[str, bytes]]) -> list[Body]:
             named = metadata.get("name") if isinstance(metadata, dict) else None
             if not (body.get("apiVersion") and body.get("kind") and named):
                 raise Refused(f"error: {name}: an object needs apiVersion, kind and metadata.name")
-            found.append(body)
-    if not found:
+            bodies.append(body)
+    if not bodies:
         raise Refused("error: no object is given")
-    return found
+    return bodies
 
 
 def _flat(documents: Sequence[Any]) -> Iterator[Any]:
@@ -70,7 +70,7 @@ def read(files: Sequence[str], stdin: bytes | None) -> list[tuple[str, bytes]]:
         raise Refused(f"error: cannot read {error.filename}: {error.strerror or error}") from error
 
 
-def apply(client: Client, bodies: Sequence[Body], asked: Applying) -> Said:
+def apply(client: Client, bodies: Sequence[Body], choices: Applying) -> Said:
     """Apply each object in each member, by server-side apply. Raises NoAnswer and Refused."""
     for body in bodies:
         if HUB_LABEL in (body["metadata"].get("labels") or {}):
@@ -83,17 +83,17 @@ def apply(client: Client, bodies: Sequence[Body], asked: Applying) -> Said:
             known = discover(client, proxy(member))
             for body in bodies:
                 try:
-                    done.append(f"{_named(body)} {_applied(client, member, known, body, asked)}")
+                    done.append(f"{_named(body)} {_applied(client, member, known, body, choices)}")
                 except Refused as refused:
                     failed.append(f"cluster({member}): {refused}")
         except NoAnswer as error:
             failed.append(silence(member, error))
         return done, failed
 
-    return _all(at_once(one, of_members(client, asked.members)))
+    return _all(at_once(one, of_members(client, choices.members)))
 
 
-def _applied(client: Client, member: str, known: list[Resource], body: Body, asked: Applying) -> str:
+def _applied(client: Client, member: str, known: list[Resource], body: Body, choices: Applying) -> str:
     group, _, version = str(body["apiVersion"]).rpartition("/")
     resource = next((one for one in known if (one.group, one.kind) == (group, body["kind"])), None) or resolve(
         str(body["kind"]).lower(), [one for one in known if one.group == group]
@@ -102,7 +102,7 @@ def _applied(client: Client, member: str, known: list[Resource], body: Body, ask
         raise Refused(f'the server doesn\'t have a resource type "{body["kind"]}" in {body["apiVersion"]}')
     if resource.version != version:
         resource = Resource(group, version, resource.plural, resource.singular, resource.kind, resource.namespaced)
-    namespace = str(body["metadata"].get("namespace") or asked.namespace)
+    namespace = str(body["metadata"].get("namespace") or choices.namespace)
     path = proxy(member) + resource.path(namespace, quote(str(body["metadata"]["name"]), safe=""))
     there = client.get(path)
     if there.ok and managed(there.body):
@@ -110,12 +110,12 @@ def _applied(client: Client, member: str, known: list[Resource], body: Body, ask
     if not there.ok and there.status != 404:
         raise Refused(_why(there))
     options = {"fieldManager": MANAGER, "fieldValidation": "Strict"}
-    options |= {"force": "true"} if asked.force else {}
-    options |= {"dryRun": "All"} if asked.dry_run else {}
+    options |= {"force": "true"} if choices.force else {}
+    options |= {"dryRun": "All"} if choices.dry_run else {}
     answer = client.request("PATCH", f"{path}?{urlencode(options)}", body, content_type="application/apply-patch+yaml")
     if not answer.ok:
         raise Refused(_why(answer))
-    return f"serverside-applied in {member}{' (server dry run)' * asked.dry_run}"
+    return f"serverside-applied in {member}{' (server dry run)' * choices.dry_run}"
 
 
 def delete(client: Client, query: Query, *, dry_run: bool = False) -> Said:
@@ -157,14 +157,14 @@ def _deleted(
     client: Client, member: str, resource: Resource, namespace: str | None, name: str, *, dry_run: bool
 ) -> str:
     path = proxy(member) + resource.path(namespace, quote(name, safe=""))
-    there = client.get(path)
-    if not there.ok:
-        missing = there.status == 404 and ((there.body or {}).get("details") or {}).get("name")
-        raise Refused(f'{resource.group_resource} "{name}" not found' if missing else _why(there))
-    if managed(there.body):
+    lookup = client.get(path)
+    if not lookup.ok:
+        missing = lookup.status == 404 and ((lookup.body or {}).get("details") or {}).get("name")
+        raise Refused(f'{resource.group_resource} "{name}" not found' if missing else _why(lookup))
+    if managed(lookup.body):
         raise Refused(f"{resource.prefix}/{name} was put there by the hub: delete it on the hub")
     options = {"dryRun": ["All"]} if dry_run else {}
-    precondition = {"uid": there.body["metadata"]["uid"]}
+    precondition = {"uid": lookup.body["metadata"]["uid"]}
     body = {"kind": "DeleteOptions", "apiVersion": "v1", "propagationPolicy": "Background"}
     answer = client.request("DELETE", path, {**body, "preconditions": precondition, **options})
     if not answer.ok:

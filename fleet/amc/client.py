@@ -100,7 +100,7 @@ class Client:
 
             self._program_credential = ProgramCredential(access.program)
         self._one_at_a_time = threading.Lock()
-        self._shown: tuple[Credential, ssl.SSLContext] | None = None
+        self._tls: tuple[Credential, ssl.SSLContext] | None = None
         self._context(self._credential())  # what is wrong with either is known at once
 
     def _credential(self) -> Credential:
@@ -113,9 +113,9 @@ class Client:
     def _context(self, credential: Credential) -> ssl.SSLContext | None:
         if self._parts.scheme != "https":
             return None
-        if self._shown is None or self._shown[0] is not credential:
-            self._shown = credential, context(self.access, credential)
-        return self._shown[1]
+        if self._tls is None or self._tls[0] is not credential:
+            self._tls = credential, context(self.access, credential)
+        return self._tls[1]
 
     def _valid(self) -> Credential:
         """The credential of a request. Raises NoAnswer."""

@@ -17,19 +17,19 @@ __all__ = ["Resource", "discover", "resolve"]
 
 def discover(client: Client, prefix: str = "") -> list[Resource]:
     """All kinds that the server behind `prefix` serves, in its own order of groups. Raises NoAnswer."""
-    found: list[Resource] = []
+    resources: list[Resource] = []
     for root in ("/api", "/apis"):
         answer = client.get(prefix + root, AGGREGATED)
         if not answer.ok or not isinstance(answer.body, dict):
             continue
         if answer.body.get("kind") == "APIGroupDiscoveryList":
-            found += aggregated(answer.body)
+            resources += aggregated(answer.body)
         else:
-            found += _legacy(client, prefix, answer.body)
-    return found
+            resources += _legacy(client, prefix, answer.body)
+    return resources
 
 
-def resolve(word: str, known: list[Resource]) -> Resource | None:
+def resolve(word: str, resources: list[Resource]) -> Resource | None:
     """The first resource that `word` names, as kubectl reads it."""
     name, _, rest = word.lower().partition(".")
     version, _, group = rest.partition(".")
@@ -38,7 +38,7 @@ def resolve(word: str, known: list[Resource]) -> Resource | None:
         tries.append((group, version))
     for wanted_group, wanted_version in tries:
         for match in (_by_name, _by_short_name):
-            for resource in known:
+            for resource in resources:
                 if wanted_group not in ("*", resource.group) or wanted_version not in ("", resource.version):
                     continue
                 if match(resource, name):
@@ -63,7 +63,7 @@ def _legacy(client: Client, prefix: str, document: dict[str, Any]) -> Iterator[R
             for group in document.get("groups") or []
             for version in group.get("versions") or []
         ]
-    seen: set[tuple[str, str]] = set()
+    names: set[tuple[str, str]] = set()
     for group, version in versions:
         path = f"/apis/{group}/{version}" if group else f"/api/{version}"
         answer = client.get(prefix + path)
@@ -71,9 +71,9 @@ def _legacy(client: Client, prefix: str, document: dict[str, Any]) -> Iterator[R
             continue
         for entry in answer.body.get("resources") or []:
             plural = entry.get("name", "")
-            if "/" in plural or (group, plural) in seen:
+            if "/" in plural or (group, plural) in names:
                 continue
-            seen.add((group, plural))
+            names.add((group, plural))
             yield Resource(
                 group,
                 version,

@@ -37,12 +37,12 @@ def parse_ports(text: str) -> Ports:
     return Ports(int(given[0]), int(given[1]))
 
 
-def forward(client: Client, wanted: Wanted, ports: Sequence[Ports], address: str, say: Callable[[str], None]) -> None:
+def forward(client: Client, target: Wanted, ports: Sequence[Ports], address: str, say: Callable[[str], None]) -> None:
     """Listen until it is interrupted. Raises Refused for a port that is taken, or a pod that cannot be reached."""
     with contextlib.ExitStack() as stack:
         listening = []
         for pair in ports:
-            connect(client, _path(wanted, pair.remote), (V4,)).close()  # a refusal is said now, and not at first use
+            connect(client, _path(target, pair.remote), (V4,)).close()  # a refusal is said now, and not at first use
             try:
                 server = stack.enter_context(socket.create_server((address, pair.local)))
             except OSError as error:
@@ -50,7 +50,7 @@ def forward(client: Client, wanted: Wanted, ports: Sequence[Ports], address: str
             say(f"Forwarding from {address}:{server.getsockname()[1]} -> {pair.remote}")
             listening.append((server, pair.remote))
         threads = [
-            threading.Thread(target=_serve, args=(client, wanted, server, remote), daemon=True)
+            threading.Thread(target=_serve, args=(client, target, server, remote), daemon=True)
             for server, remote in listening
         ]
         for thread in threads:
@@ -58,39 +58,39 @@ def forward(client: Client, wanted: Wanted, ports: Sequence[Ports], address: str
         threads[0].join()
 
 
-def _path(wanted: Wanted, remote: int) -> str:
-    return f"{wanted.path}/portforward?ports={remote}"
+def _path(target: Wanted, remote: int) -> str:
+    return f"{target.path}/portforward?ports={remote}"
 
 
-def _serve(client: Client, wanted: Wanted, server: socket.socket, remote: int) -> None:
+def _serve(client: Client, target: Wanted, server: socket.socket, remote: int) -> None:
     while True:
         local, _ = server.accept()
-        threading.Thread(target=_carry, args=(client, wanted, local, remote), daemon=True).start()
+        threading.Thread(target=_carry, args=(client, target, local, remote), daemon=True).start()
 
 
-def _carry(client: Client, wanted: Wanted, local: socket.socket, remote: int) -> None:
+def _carry(client: Client, target: Wanted, local: socket.socket, remote: int) -> None:
     """One connection, both ways, until one side ends."""
     import websocket
 
     with local:
         try:
-            there = connect(client, _path(wanted, remote), (V4,))
+            connection = connect(client, _path(target, remote), (V4,))
         except (Refused, NoAnswer) as error:
             print(f"port {remote}: {error}", file=sys.stderr)
             return
-        there.settimeout(None)
+        connection.settimeout(None)
 
         def up() -> None:
             with contextlib.suppress(OSError, websocket.WebSocketException):
                 while data := local.recv(PIECE):
-                    there.send_binary(bytes([DATA]) + data)
+                    connection.send_binary(bytes([DATA]) + data)
             with contextlib.suppress(OSError, websocket.WebSocketException):
-                there.close()
+                connection.close()
 
         threading.Thread(target=up, daemon=True).start()
         begun: set[int] = set()  # the first message of each channel is its port
-        with contextlib.closing(there), contextlib.suppress(OSError, websocket.WebSocketException):
-            while data := there.recv():
+        with contextlib.closing(connection), contextlib.suppress(OSError, websocket.WebSocketException):
+            while data := connection.recv():
                 message = data.encode() if isinstance(data, str) else data
                 channel, rest = message[0], message[1:]
                 if channel not in begun:

@@ -101,17 +101,17 @@ def resolve_all(client: Client, words: Iterable[str], members: Sequence[str]) ->
             return []
 
     known = discover(client)
-    theirs: list[list[Resource]] | None = None
-    found = []
+    member_kinds: list[list[Resource]] | None = None
+    resources = []
     for word in words:
         resource = resolve(word, known)
         if resource is None:
-            theirs = at_once(served, members) if theirs is None else theirs
-            resource = next((one for kinds in theirs if (one := resolve(word, kinds)) is not None), None)
+            member_kinds = at_once(served, members) if member_kinds is None else member_kinds
+            resource = next((one for kinds in member_kinds if (one := resolve(word, kinds)) is not None), None)
         if resource is None:
             raise Refused(f'error: the server doesn\'t have a resource type "{word}"')
-        found.append(resource)
-    return found
+        resources.append(resource)
+    return resources
 
 
 def run(client: Client, query: Query) -> tuple[str, list[str]]:
@@ -122,7 +122,7 @@ def run(client: Client, query: Query) -> tuple[str, list[str]]:
     answers = at_once(lambda job: ask(client, job[0], job[1], query), jobs)
     if query.members is None:
         _forgive(resources, jobs, answers)
-    complaints = [line for found in answers for line in found.complaints]
+    complaints = [line for result in answers for line in result.complaints]
     by_resource = [
         (resource, [f for (r, _), f in zip(jobs, answers, strict=True) if r is resource]) for resource in resources
     ]
@@ -150,38 +150,38 @@ def empty_line(query: Query) -> str:
 
 
 def ask(client: Client, resource: Resource, member: str, query: Query) -> Found:
-    found = Found(member)
+    result = Found(member)
     wants_table = query.output in ("", "wide")
     accept = TABLE if wants_table else "application/json"
     try:
         if query.names:
             for name in query.names:
                 path = proxy(member) + resource.path(query.namespace, quote(name, safe=""))
-                _take(found, client.get(path, accept), resource, name)
+                _take(result, client.get(path, accept), resource, name)
         else:
-            _list(client, found, resource, query, accept)
+            _list(client, result, resource, query, accept)
     except NoAnswer as error:
-        found.complaints.append(silence(member, error))
-    return found
+        result.complaints.append(silence(member, error))
+    return result
 
 
-def _list(client: Client, found: Found, resource: Resource, query: Query, accept: str) -> None:
+def _list(client: Client, result: Found, resource: Resource, query: Query, accept: str) -> None:
     parameters = {"limit": str(PAGE)}
     if query.selector:
         parameters["labelSelector"] = query.selector
     if query.field_selector:
         parameters["fieldSelector"] = query.field_selector
     for _ in range(PAGES_MAX):
-        path = f"{proxy(found.member)}{resource.path(query.namespace)}?{urlencode(parameters)}"
+        path = f"{proxy(result.member)}{resource.path(query.namespace)}?{urlencode(parameters)}"
         answer = client.get(path, accept)
-        _take(found, answer, resource, "")
+        _take(result, answer, resource, "")
         following = answer.ok and isinstance(answer.body, dict) and (answer.body.get("metadata") or {}).get("continue")
         if not following:
             return
         parameters["continue"] = following
 
 
-def _take(found: Found, answer: Answer, resource: Resource, name: str) -> None:
+def _take(result: Found, answer: Answer, resource: Resource, name: str) -> None:
     body = answer.body
     if not answer.ok or not isinstance(body, dict):
         message = answer.message
@@ -190,18 +190,18 @@ def _take(found: Found, answer: Answer, resource: Resource, name: str) -> None:
             message = f'{resource.group_resource} "{name}" not found'
         elif answer.status == 404 and not known:
             message = f'the server doesn\'t have a resource type "{resource.plural}"'
-            found.unserved = True
-        found.complaints.append(f"cluster({found.member}): {message}")
+            result.unserved = True
+        result.complaints.append(f"cluster({result.member}): {message}")
     elif body.get("kind") == "Table":
-        found.revision = str((body.get("metadata") or {}).get("resourceVersion") or "")
-        found.columns = body.get("columnDefinitions") or []
-        found.rows += body.get("rows") or []
+        result.revision = str((body.get("metadata") or {}).get("resourceVersion") or "")
+        result.columns = body.get("columnDefinitions") or []
+        result.rows += body.get("rows") or []
     elif name:
-        found.objects.append(body)
+        result.objects.append(body)
     else:
         group_version = body.get("apiVersion")
         kind = str(body.get("kind", "")).removesuffix("List")
-        found.objects += [{"apiVersion": group_version, "kind": kind, **item} for item in body.get("items") or []]
+        result.objects += [{"apiVersion": group_version, "kind": kind, **item} for item in body.get("items") or []]
 
 
 def _objects(by_resource: list[tuple[Resource, list[Found]]], query: Query) -> str:
@@ -234,9 +234,9 @@ def _table(resource: Resource, answers: list[Found], query: Query, *, prefixed: 
 @dataclass(frozen=True)
 class Form:
     """The columns of the listing: CLUSTER after NAME, ADOPTION last (not for pods, unless wide). `prefix`: before each
-    name. `shown`: the columns of the members."""
+    name. `column_names`: the columns of the members."""
 
-    shown: Sequence[str]
+    column_names: Sequence[str]
     spaced: bool
     adoption: bool
     labels: bool
@@ -244,7 +244,7 @@ class Form:
 
     @property
     def head(self) -> list[str]:
-        names = [name.upper() for name in self.shown]
+        names = [name.upper() for name in self.column_names]
         ends = ["ADOPTION"] * self.adoption + ["LABELS"] * self.labels
         return ["NAMESPACE"] * self.spaced + [*names[:1], "CLUSTER", *names[1:], *ends]
 
@@ -252,7 +252,9 @@ class Form:
         by_name = {c["name"]: i for i, c in enumerate(columns)}
         metadata = (row.get("object") or {}).get("metadata") or {}
         cells = row.get("cells") or []
-        values = [table.cell(cells[by_name[n]]) if n in by_name and by_name[n] < len(cells) else "" for n in self.shown]
+        values = [
+            table.cell(cells[by_name[n]]) if n in by_name and by_name[n] < len(cells) else "" for n in self.column_names
+        ]
         values[:1] = [self.prefix + value for value in values[:1]]
         labels = metadata.get("labels") or {}
         line = [metadata.get("namespace", "")] if self.spaced else []
@@ -268,7 +270,7 @@ def form_of(resource: Resource, answers: Sequence[Found], query: Query, *, prefi
     if columns is None:
         columns = next((found.columns for found in answers if found.columns), [])
     return Form(
-        shown=[c["name"] for c in columns if wide or not c.get("priority")],
+        column_names=[c["name"] for c in columns if wide or not c.get("priority")],
         spaced=query.namespace is None and resource.namespaced,
         adoption=resource.group_resource != "pods" or wide,
         labels=query.show_labels,

@@ -80,21 +80,21 @@ def _said(body: Any, code: int) -> str:
         return f"the server answers {code}"
 
 
-def session(client: Client, verb: str, wanted: Wanted, words: Sequence[str] = ()) -> int:
+def session(client: Client, verb: str, target: Wanted, words: Sequence[str] = ()) -> int:
     """Run until the process ends; its exit status. `verb`: exec or attach. Raises NoAnswer and Refused."""
-    terminal = wanted.tty and wanted.stdin and sys.stdin.isatty()
-    if wanted.tty and not terminal:
+    terminal = target.tty and target.stdin and sys.stdin.isatty()
+    if target.tty and not terminal:
         print("no terminal is used: stdin is none, or -i is missing", file=sys.stderr)
-    streams = {"stdin": wanted.stdin, "stdout": True, "stderr": not terminal, "tty": terminal}
-    query = [("container", wanted.container)] if wanted.container else []
+    streams = {"stdin": target.stdin, "stdout": True, "stderr": not terminal, "tty": terminal}
+    query = [("container", target.container)] if target.container else []
     query += [(name, "true") for name, on in streams.items() if on] + [("command", word) for word in words]
-    connection = connect(client, f"{wanted.path}/{verb}?{urlencode(query)}", (V5, V4))
+    connection = connect(client, f"{target.path}/{verb}?{urlencode(query)}", (V5, V4))
     with contextlib.closing(connection), _raw() if terminal else contextlib.nullcontext():
         connection.settimeout(None)
         sending = _Sending(connection)
         if terminal:
             sending.resizes()
-        if wanted.stdin:
+        if target.stdin:
             sending.follows_stdin()
         return _received(connection)
 
@@ -174,15 +174,15 @@ def _received(connection: WebSocket) -> int:
 def status_of(text: bytes) -> int:
     """The exit status that the last message of a process tells. Raises Refused for a process that could not run."""
     try:
-        told = json.loads(text)
+        document = json.loads(text)
     except ValueError:
         raise Refused(text.decode(errors="replace").strip()) from None
-    if told.get("status") == "Success":
+    if document.get("status") == "Success":
         return 0
-    for cause in (told.get("details") or {}).get("causes") or []:
+    for cause in (document.get("details") or {}).get("causes") or []:
         if cause.get("reason") == "ExitCode" and str(cause.get("message")).isdigit():
             return int(cause["message"])
-    raise Refused(" ".join(str(told.get("message") or "the command failed").split()))
+    raise Refused(" ".join(str(document.get("message") or "the command failed").split()))
 
 
 @contextlib.contextmanager
@@ -190,13 +190,13 @@ def _raw() -> Iterator[None]:
     """The terminal gives each key as it is, Ctrl-C too, until the block is left, by a signal too."""
     descriptor = sys.stdin.fileno()
     before = termios.tcgetattr(descriptor)
-    taken = {name: signal.signal(name, _leave) for name in (signal.SIGTERM, signal.SIGHUP)}
+    handlers = {name: signal.signal(name, _leave) for name in (signal.SIGTERM, signal.SIGHUP)}
     tty.setraw(descriptor)
     try:
         yield
     finally:
         termios.tcsetattr(descriptor, termios.TCSADRAIN, before)
-        for name, handler in taken.items():
+        for name, handler in handlers.items():
             signal.signal(name, handler)
 
 

@@ -35,25 +35,25 @@ def watch(client: Client, query: Query) -> None:
     resource = resources[0]
     answers = at_once(lambda member: ask(client, resource, member, query), members)
     form = form_of(resource, answers, query, prefixed=False)
-    rows = [form.row(found.member, found.columns, row) for found in answers for row in found.rows]
+    rows = [form.row(result.member, result.columns, row) for result in answers for row in result.rows]
     head = [] if query.no_headers else [form.head]
     widths = table.widths([form.head, *rows])
     if rows:
         _say(table.line(row, widths) for row in [*head, *rows])
-    for found in answers:
-        _complain(found.complaints)
+    for result in answers:
+        _complain(result.complaints)
     changes: queue.Queue[Change] = queue.Queue()
-    for found in answers:
-        if found.unserved:
+    for result in answers:
+        if result.unserved:
             continue
-        asked = (client, resource, query, found, changes)
-        threading.Thread(target=_follow, args=asked, daemon=True, name=found.member).start()
+        asked = (client, resource, query, result, changes)
+        threading.Thread(target=_follow, args=asked, daemon=True, name=result.member).start()
     while True:
         member, columns, changed, complaint = changes.get()
         if complaint:
             _complain([complaint])
             continue
-        if not form.shown:  # nothing was there to take columns from
+        if not form.column_names:  # nothing was there to take columns from
             form = form_of(resource, [Found(member, columns, changed)], query, prefixed=False)
         more = [form.row(member, columns, row) for row in changed]
         if not rows:
@@ -73,12 +73,12 @@ def _complain(lines: Iterable[str]) -> None:
         print(line, file=sys.stderr, flush=True)
 
 
-def _follow(client: Client, resource: Resource, query: Query, found: Found, changes: queue.Queue[Change]) -> None:
+def _follow(client: Client, resource: Resource, query: Query, result: Found, changes: queue.Queue[Change]) -> None:
     """One member's changes, for ever."""
-    revision, columns, silent = found.revision, found.columns, False
+    revision, columns, silent = result.revision, result.columns, False
     selector = f"metadata.name={query.names[0]}" if query.names else query.field_selector
     while True:
-        asked = {
+        parameters = {
             "watch": "true",
             "allowWatchBookmarks": "true",
             "timeoutSeconds": str(WATCH_S),
@@ -86,8 +86,8 @@ def _follow(client: Client, resource: Resource, query: Query, found: Found, chan
             "labelSelector": query.selector,
             "fieldSelector": selector,
         }
-        given = urlencode({name: value for name, value in asked.items() if value})
-        path = f"{proxy(found.member)}{resource.path(query.namespace)}?{given}"
+        given = urlencode({name: value for name, value in parameters.items() if value})
+        path = f"{proxy(result.member)}{resource.path(query.namespace)}?{given}"
         try:
             for event in _events(client.stream(path, TABLE)):
                 silent = False
@@ -98,14 +98,16 @@ def _follow(client: Client, resource: Resource, query: Query, found: Found, chan
                 revision = _revision(body) or revision
                 columns = body.get("columnDefinitions") or columns
                 if event.get("type") != "BOOKMARK" and body.get("rows"):
-                    changes.put((found.member, columns, body["rows"], ""))
+                    changes.put((result.member, columns, body["rows"], ""))
             time.sleep(0.1)
         except (NoAnswer, NotGiven) as error:
             if not silent:
                 said = (
-                    silence(found.member, error) if isinstance(error, NoAnswer) else f"cluster({found.member}): {error}"
+                    silence(result.member, error)
+                    if isinstance(error, NoAnswer)
+                    else f"cluster({result.member}): {error}"
                 )
-                changes.put((found.member, [], [], said))
+                changes.put((result.member, [], [], said))
             silent = True
             if isinstance(error, NotGiven) and error.answer.status == 410:
                 revision = ""
