@@ -110,9 +110,9 @@ def _of_files(files: Sequence[Path], context: str | None, sure: bool, token: str
     from fleet.values.kubeconfig.tls import context as context_of
 
     try:
-        found = load(files, context=context, programs=True, token="given" if token else "")
-        credential = _credential_of(found)
-        tls = context_of(found, credential())
+        kubeconfig = load(files, context=context, programs=True, token="given" if token else "")
+        credential = _credential_of(kubeconfig)
+        tls = context_of(kubeconfig, credential())
     except BadKubeconfig as error:
         raise BadConfiguration(str(error)) from error
 
@@ -123,18 +123,23 @@ def _of_files(files: Sequence[Path], context: str | None, sure: bool, token: str
             raise BadConfiguration(str(error)) from error
 
     return Access(
-        _https(found.server), tls, _bearer(token) if token else credentials, found.namespace, found.server_name, sure
+        _https(kubeconfig.server),
+        tls,
+        _bearer(token) if token else credentials,
+        kubeconfig.namespace,
+        kubeconfig.server_name,
+        sure,
     )
 
 
-def _credential_of(found: Found) -> Callable[[], Credential]:
+def _credential_of(kubeconfig: Found) -> Callable[[], Credential]:
     """The credential of now: that of a program is asked for anew when it ends."""
-    if found.program is None:
-        own = found.credential
+    if kubeconfig.program is None:
+        own = kubeconfig.credential
         return lambda: own
     from fleet.values.kubeconfig.program import ProgramCredential
 
-    program, one_at_a_time = ProgramCredential(found.program), threading.Lock()
+    program, one_at_a_time = ProgramCredential(kubeconfig.program), threading.Lock()
 
     def credential() -> Credential:
         with one_at_a_time:

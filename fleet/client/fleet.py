@@ -30,7 +30,7 @@ class Items(Generic[T]):
     """Items as they come. Each loop over it asks anew. A notebook shows those of lists that end."""
 
     def __init__(self, start: Callable[[], Iterator[T]], name: str = "items", *, shown: bool = True) -> None:
-        self._start, self._name, self._shown = start, name, shown
+        self._start, self._name, self._tabular = start, name, shown
 
     def __iter__(self) -> Iterator[T]:
         return self._start()
@@ -44,10 +44,10 @@ class Items(Generic[T]):
         return self.all().df()
 
     def __repr__(self) -> str:
-        return f"<{self._name}: read it in a loop{', by .all() or by .df()' if self._shown else ''}>"
+        return f"<{self._name}: read it in a loop{', by .all() or by .df()' if self._tabular else ''}>"
 
     def _repr_html_(self) -> str | None:
-        return self.all()._repr_html_() if self._shown else None
+        return self.all()._repr_html_() if self._tabular else None
 
 
 class AsyncItems(Generic[T]):
@@ -131,14 +131,14 @@ def _run(operation: Callable[Concatenate[Session, P], Steps[R]]) -> Callable[Con
 
 
 def _items(
-    operation: Callable[Concatenate[Session, P], Flow[T]], *, shown: bool = False
+    operation: Callable[Concatenate[Session, P], Flow[T]], *, tabular: bool = False
 ) -> Callable[Concatenate[Fleet, P], Items[T]]:
-    """`shown`: the items end soon, and are rows of a table."""
+    """`tabular`: the items end soon, and are rows of a table."""
 
     def method(self: Fleet, /, *args: P.args, **kwargs: P.kwargs) -> Items[T]:
         operation(self.session, *args, **kwargs)  # refuses wrong arguments here, and not in the loop
         name = operation.__name__
-        return Items(lambda: self.driver.items(operation(self.session, *args, **kwargs)), name, shown=shown)
+        return Items(lambda: self.driver.items(operation(self.session, *args, **kwargs)), name, shown=tabular)
 
     _shaped(method, operation)
     return method
@@ -175,7 +175,7 @@ class Fleet(_Client):
     apply, delete = _run(submitting.apply), _run(submitting.delete)
     job, explain, events = _run(jobs.job), _run(jobs.explain), _run(jobs.events)
     wait, watch = _run(jobwatch.wait), _items(jobwatch.watch)
-    jobs = _items(jobs.jobs, shown=True)
+    jobs = _items(jobs.jobs, tabular=True)
     watch_objects = _items(watching.watch_objects)
     pods = _run(logs.pods)
     logs, all_logs = _items(logs.logs), _items(logs.all_logs)
@@ -185,7 +185,7 @@ class Fleet(_Client):
     queues, clusters, status = _run(hub.queues), _run(hub.clusters), _run(hub.status)
     what_if, usage = _run(hub.what_if), _run(hub.usage)
     report = _run(history.report)
-    history = _items(history.history, shown=True)
+    history = _items(history.history, tabular=True)
 
     def close(self) -> None:
         """Close the connections."""

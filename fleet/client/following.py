@@ -31,22 +31,22 @@ class _Log:
     open: bool = False
     whole: bool = False
     done: bool = False
-    told: bool = False  # something, since it was opened
+    news: bool = False  # something, since it was opened
     last: str = ""  # the time of the newest line
     same: int = 0  # lines of that time
-    known: int = 0  # of them, those that a log which is opened again tells once more
+    repeats: int = 0  # of them, those that a log which is opened again tells once more
 
     def take(self, line: str) -> str | None:
         """The text of a line that begins with its time; None for a line that has come before."""
         at, _, text = line.partition(" ")
         if at[4:5] != "-" or at[10:11] != "T":
-            self.done = self.told = True  # without times it cannot be gone on with
+            self.done = self.news = True  # without times it cannot be gone on with
             return line
-        if at < self.last or (at == self.last and self.known > 0):
-            self.known -= at == self.last
+        if at < self.last or (at == self.last and self.repeats > 0):
+            self.repeats -= at == self.last
             return None
         self.same = self.same + 1 if at == self.last else 1
-        self.last, self.known, self.told = at, 0, True
+        self.last, self.repeats, self.news = at, 0, True
         return text
 
 
@@ -61,7 +61,7 @@ class _Following:
     name: str | None
     logs: dict[str, _Log] = field(default_factory=dict)  # by uid of the pod
     failure: Refused | None = None
-    said: set[str] = field(default_factory=set)
+    texts: set[str] = field(default_factory=set)
     noted: bool = False
     read: bool = False
 
@@ -108,7 +108,7 @@ class _Following:
     def _begin(self, log: _Log, pod: Pod) -> Steps[None]:
         since = {} if not log.last else {"sinceTime": f"{log.last[:19]}Z", "sinceSeconds": None, "tailLines": None}
         how = {"pod": pod.name, "cluster": pod.member, "follow": "true", "timestamps": "true"}
-        log.pod, log.open, log.told, log.known = pod, True, False, log.same
+        log.pod, log.open, log.news, log.repeats = pod, True, False, log.same
         log.whole = pod.phase in OVER
         path = with_query(f"{self.job.object}/log", {**self.query, **since, **how})
         yield Open(pod.uid, Request("GET", path, accept="*/*", stream=True, endless=True))
@@ -136,7 +136,7 @@ class _Following:
             return f"{log.pod.name} is deleted, and its log with it"
         if _may_pass(error):  # a member that does not answer, or too many relays, is told of once
             text = "" if isinstance(error, Unreachable | BadRequest) else str(error)
-            told, self.said = text in self.said, self.said | {text}
+            told, self.texts = text in self.texts, self.texts | {text}
             return "" if told else text
         if not isinstance(error, Refused):
             raise error
@@ -165,15 +165,15 @@ def followed(
             now = yield Now()
             due = now + (MISSING_S if it.missing else STEADY_S)
         came: list[Came] = yield NextOf(max(0.0, due - now))
-        for one in came:
-            log = it.logs[one.stream]
-            if one.line is None:
-                due = min(due, now + (ENDED_S if log.told else MISSING_S))
-                if said := it.ended(log, one.error):
+        for arrival in came:
+            log = it.logs[arrival.stream]
+            if arrival.line is None:
+                due = min(due, now + (ENDED_S if log.news else MISSING_S))
+                if said := it.ended(log, arrival.error):
                     yield Say(said)
-            elif (text := log.take(one.line)) is not None:
+            elif (text := log.take(arrival.line)) is not None:
                 it.read = True
-                yield Give(LogLine(pod=log.pod.name, text=one.line if timestamps else text, rank=log.pod.rank))
+                yield Give(LogLine(pod=log.pod.name, text=arrival.line if timestamps else text, rank=log.pod.rank))
     if it.failure is not None:
         raise it.failure
     if not it.read:

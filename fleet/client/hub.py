@@ -45,7 +45,7 @@ def what_if(session: Session, edits: Iterable[Mapping[str, Any]]) -> Steps[WhatI
 def usage(session: Session) -> Steps[DataFrame]:
     """What the queues use now, as a DataFrame: a row for each queue and resource, amounts as numbers in base units
     (cores, bytes, GPUs). A `max` that is not set is NaN."""
-    found = yield from queues(session)
+    all_queues = yield from queues(session)
     return frame(
         [
             {
@@ -56,7 +56,7 @@ def usage(session: Session) -> Steps[DataFrame]:
                 "waiting": queue.waiting,
                 "running": queue.running,
             }
-            for queue in found
+            for queue in all_queues
             for resource in sorted({*queue.used, *queue.min, *queue.max})
         ]
     )

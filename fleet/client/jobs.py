@@ -113,28 +113,28 @@ def explain(
     A job that was submitted a moment ago may not be in the decider's newest snapshot: it is asked for again for
     `patience_s`, and then the answer has `answered=False`."""
     began: float = yield Now()
-    seen = yield from named(session, job, namespace)
+    detail = yield from named(session, job, namespace)
     while True:
-        told = None
-        if seen.state in WAITS and not seen.member:
-            path = f"{JOBS}/{seen.namespace}/{seen.kind}/{seen.name}/explanation"
-            told = yield from got(session, path, missing=True)
-        if told is not None:
-            position = told.get("position") or {}
-            given = {
-                **told,
+        document = None
+        if detail.state in WAITS and not detail.member:
+            path = f"{JOBS}/{detail.namespace}/{detail.kind}/{detail.name}/explanation"
+            document = yield from got(session, path, missing=True)
+        if document is not None:
+            position = document.get("position") or {}
+            fields = {
+                **document,
                 "job": None,
                 "answered": True,
                 "place": position.get("place"),
                 "ahead": position.get("ahead"),
             }
-            return _explained(given, seen)
-        code = seen.reason.code if seen.reason is not None else ""
+            return _explained(fields, detail)
+        code = detail.reason.code if detail.reason is not None else ""
         now: float = yield Now()
-        if seen.state not in WAITS or seen.member or code in LEFT_OUT or now - began >= patience_s:
-            return _explained({"reason": seen.reason.raw if seen.reason is not None else None}, seen)
+        if detail.state not in WAITS or detail.member or code in LEFT_OUT or now - began >= patience_s:
+            return _explained({"reason": detail.reason.raw if detail.reason is not None else None}, detail)
         yield Pause(POLL_S)
-        seen = yield from again(session, seen)
+        detail = yield from again(session, detail)
 
 
 def _explained(raw: dict[str, Any], seen: JobDetail) -> Explanation:
@@ -145,7 +145,7 @@ def events(session: Session, job: JobLike, *, namespace: str | None = None) -> S
     """What happened to a job, as far as the hub still has its Events; the newest last."""
     seen = yield from named(session, job, namespace)
     path = f"/api/v1/namespaces/{seen.namespace}/events"
-    found = yield from got(session, path, fieldSelector=f"involvedObject.uid={seen.uid}")
+    answer = yield from got(session, path, fieldSelector=f"involvedObject.uid={seen.uid}")
     listed = [
         Event(
             at=moment(raw.get("lastTimestamp") or raw.get("eventTime") or raw["metadata"].get("creationTimestamp")),
@@ -155,6 +155,6 @@ def events(session: Session, job: JobLike, *, namespace: str | None = None) -> S
             count=raw.get("count") or 1,
             raw=raw,
         )
-        for raw in found["items"]
+        for raw in answer["items"]
     ]
     return Rows(sorted(listed, key=lambda event: event.at.timestamp() if event.at else 0.0))

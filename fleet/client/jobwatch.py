@@ -71,34 +71,34 @@ def changes(
     listed: JobChange | None = None,
 ) -> Flow[JobChange]:
     """The same by the parameters of the route. `listed` is given each time after all the jobs that are there."""
-    seen: Seen = {}
+    jobs: Seen = {}
     revision, begun = "", False
     started: float = yield Now()
     while True:
         now: float = yield Now()
-        left = STREAM_MOST_S if timeout is None else started + timeout - now
-        if left <= 0:
+        rest_s = STREAM_MOST_S if timeout is None else started + timeout - now
+        if rest_s <= 0:
             return
         first: set[Place] | None = None if revision else set()
         try:
-            yield from _opened(session, {**query, "resourceVersion": revision}, left)
+            yield from _opened(session, {**query, "resourceVersion": revision}, rest_s)
             begun = True
             while (event := (yield from next_event())) is not None:
                 if event["type"] == "BOOKMARK":
-                    for place in seen.keys() - first if first is not None else ():
-                        yield Give(JobChange("DELETED", seen.pop(place)[1]))
+                    for place in jobs.keys() - first if first is not None else ():
+                        yield Give(JobChange("DELETED", jobs.pop(place)[1]))
                     if first is not None and listed is not None:
                         yield Give(listed)
                     revision, first = event["resourceVersion"], None
                     continue
                 if first is not None:
                     first.add(_place(event["job"]))
-                for change in _changes(seen, event):
+                for change in _changes(jobs, event):
                     yield Give(change)
         except (Unreachable, TooManyRequests, Unavailable) as error:
             if not begun or (isinstance(error, Unreachable) and error.lasting):
                 raise
-            yield Pause(min(AGAIN_S, left))
+            yield Pause(min(AGAIN_S, rest_s))
         except Refused as refused:
             if refused.status != GONE:
                 raise
@@ -122,42 +122,42 @@ def wait(
         raise ValueError(f"until must be one of {', '.join(STATES)}, not {until!r}")
     began: float = yield Now()
     try:
-        seen = yield from named(session, job, namespace)
+        detail = yield from named(session, job, namespace)
     except NotFound:
         if until != "deleted":
             raise
         return gone(session, job, namespace)
-    while seen.state not in (*STATES[until], "Deleted"):
+    while detail.state not in (*STATES[until], "Deleted"):
         now: float = yield Now()
-        left = STREAM_MOST_S if timeout is None else began + timeout - now
-        if left <= 0:
-            raise NotInTime(seen, until, timeout or 0.0)
+        rest_s = STREAM_MOST_S if timeout is None else began + timeout - now
+        if rest_s <= 0:
+            raise NotInTime(detail, until, timeout or 0.0)
         try:
-            seen = yield from _changed(session, seen, STATES[until], left)
+            detail = yield from _changed(session, detail, STATES[until], rest_s)
         except (Unreachable, TooManyRequests, Unavailable) as error:
             if isinstance(error, Unreachable) and error.lasting:
                 raise
-            yield Pause(min(AGAIN_S, left))
-    was_deleted = seen.state == "Deleted" and until != "deleted"
-    if check and (was_deleted or (seen.state == "Failed" and until != "deleted")):
-        raise JobFailed(seen, "was deleted" if was_deleted else "failed")
-    return seen
+            yield Pause(min(AGAIN_S, rest_s))
+    was_deleted = detail.state == "Deleted" and until != "deleted"
+    if check and (was_deleted or (detail.state == "Failed" and until != "deleted")):
+        raise JobFailed(detail, "was deleted" if was_deleted else "failed")
+    return detail
 
 
-def _changed(session: Session, seen: JobDetail, states: tuple[str, ...], within_s: float) -> Steps[JobDetail]:
+def _changed(session: Session, detail: JobDetail, states: tuple[str, ...], within_s: float) -> Steps[JobDetail]:
     """The job as soon as it is in one of the states, or as it stands when the stream ends."""
-    query = {"namespace": seen.namespace, "kind": seen.kind, "name": seen.name}
+    query = {"namespace": detail.namespace, "kind": detail.kind, "name": detail.name}
     yield from _opened(session, query, within_s)
-    there = False
+    is_listed = False
     while (event := (yield from next_event())) is not None:
-        if event["type"] == "JOB" and event["uid"] == seen.uid:
-            there = True
+        if event["type"] == "JOB" and event["uid"] == detail.uid:
+            is_listed = True
             if event["job"]["state"] in states:  # and may have left it since
-                now = yield from again(session, seen)
+                now = yield from again(session, detail)
                 return JobDetail.of({**now.raw, **event["job"]})
-        elif event["type"] == "GONE" or not there:
+        elif event["type"] == "GONE" or not is_listed:
             break
-    return (yield from again(session, seen))
+    return (yield from again(session, detail))
 
 
 def _opened(session: Session, query: Mapping[str, Words | None], within_s: float) -> Steps[None]:
@@ -171,26 +171,26 @@ def _opened(session: Session, query: Mapping[str, Words | None], within_s: float
         raise NotFound(404, no.reason, "this hub is older than its client: it has no watch of jobs") from no
 
 
-def _changes(seen: Seen, event: Body) -> Iterator[JobChange]:
+def _changes(jobs: Seen, event: Body) -> Iterator[JobChange]:
     """What a line means to somebody who has seen these. A job that was made anew is DELETED, then ADDED."""
     place, uid = _place(event["job"]), event["uid"]
-    known = seen.get(place)
+    before = jobs.get(place)
     if event["type"] == "JOB":
-        if known is not None and known[0] != uid:
-            yield JobChange("DELETED", known[1])
-            known = None
+        if before is not None and before[0] != uid:
+            yield JobChange("DELETED", before[1])
+            before = None
         now = Job.of(event["job"])
-        seen[place] = uid, now
-        if known is None or known[1] != now:
-            yield JobChange("ADDED" if known is None else "MODIFIED", now)
-    elif known is None or known[0] != uid:
+        jobs[place] = uid, now
+        if before is None or before[1] != now:
+            yield JobChange("ADDED" if before is None else "MODIFIED", now)
+    elif before is None or before[0] != uid:
         return
     elif event["type"] == "GONE":
-        yield JobChange("DELETED", seen.pop(place)[1])
-    elif event["type"] == "PLACE" and known[1].position not in (None, event["job"]["position"]):
+        yield JobChange("DELETED", jobs.pop(place)[1])
+    elif event["type"] == "PLACE" and before[1].position not in (None, event["job"]["position"]):
         moved = {"position": event["job"]["position"]}
-        seen[place] = uid, replace(known[1], **moved, raw={**known[1].raw, **moved})
-        yield JobChange("MODIFIED", seen[place][1])
+        jobs[place] = uid, replace(before[1], **moved, raw={**before[1].raw, **moved})
+        yield JobChange("MODIFIED", jobs[place][1])
 
 
 def _place(job: Body) -> Place:

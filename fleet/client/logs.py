@@ -42,9 +42,9 @@ def logs(
         raise ValueError("rank stands alone, without role, index and pod")
     if follow and previous:
         raise ValueError("previous is of a container that has ended: it does not go with follow")
-    found = yield from looked_at(session, job, namespace=namespace)
+    detail = yield from looked_at(session, job, namespace=namespace)
     if rank is not None:
-        role, index = _of_rank(found, rank)
+        role, index = _of_rank(detail, rank)
     query = {
         "container": container,
         "tailLines": None if tail is None else str(tail),
@@ -52,24 +52,24 @@ def logs(
         "sinceTime": None if since is None else since.isoformat(timespec="seconds"),
         "previous": "true" if previous else None,
     }
-    named = {"role": role, "index": None if index is None else str(index), "pod": pod}
-    shown = "true" if timestamps else None
-    one = any(value is not None for value in named.values())
-    if one and pod is None:
-        rank = _rank_of(found, role, index or 0)
+    choice = {"role": role, "index": None if index is None else str(index), "pod": pod}
+    flag = "true" if timestamps else None
+    is_single = any(value is not None for value in choice.values())
+    if is_single and pod is None:
+        rank = _rank_of(detail, role, index or 0)
     try:
         if follow:
             if rank is None and role is not None:
-                raise _no_such_role(found, role)
-            yield from followed(session, found, query, rank=rank, name=pod, timestamps=timestamps)
-        elif one:
-            yield from _log(session, found, {**named, **query, "timestamps": shown}, rank)
+                raise _no_such_role(detail, role)
+            yield from followed(session, detail, query, rank=rank, name=pod, timestamps=timestamps)
+        elif is_single:
+            yield from _log(session, detail, {**choice, **query, "timestamps": flag}, rank)
         else:
-            yield from _each(session, found, {**query, "timestamps": shown})
+            yield from _each(session, detail, {**query, "timestamps": flag})
     except Forbidden as no:  # a role may have the right to the log, and none to the list of pods
-        if one or "/pods" not in no.message:
+        if is_single or "/pods" not in no.message:
             raise
-        yield from _log(session, found, {**query, "timestamps": shown, "follow": "true" if follow else None})
+        yield from _log(session, detail, {**query, "timestamps": flag, "follow": "true" if follow else None})
 
 
 def all_logs(
@@ -89,15 +89,15 @@ def pods(session: Session, job: JobLike, *, usage: bool = False, namespace: str 
 def _each(session: Session, job: JobDetail, query: Mapping[str, str | None]) -> Flow[LogLine]:
     """The logs of all pods, one after the other. Raises the first refusal where there is no log at all."""
     refusals: list[Refused] = []
-    there = yield from pods(session, job)
-    for pod in there:
+    all_pods = yield from pods(session, job)
+    for pod in all_pods:
         try:
             yield from _log(session, job, {**query, "pod": pod.name, "cluster": pod.member}, pod.rank)
         except (BadRequest, NotFound) as no:
             refusals.append(no)
-    if not there:
+    if not all_pods:
         raise NotFound(404, "NotFound", f"{job.place} has no pods any more")
-    if len(refusals) == len(there):
+    if len(refusals) == len(all_pods):
         raise refusals[0]
     for refusal in refusals:
         yield Say(refusal.message)

@@ -40,13 +40,13 @@ class Resource:
 def aggregated(document: Mapping[str, Any]) -> Iterator[Resource]:
     """The kinds of an APIGroupDiscoveryList, each in its preferred version."""
     for group in document.get("items") or []:
-        seen: set[str] = set()
+        names: set[str] = set()
         for version in group.get("versions") or []:
             for entry in version.get("resources") or []:
                 plural = entry.get("resource", "")
-                if plural in seen or not plural:
+                if plural in names or not plural:
                     continue
-                seen.add(plural)
+                names.add(plural)
                 yield Resource(
                     group=group.get("metadata", {}).get("name", ""),
                     version=version.get("version", ""),

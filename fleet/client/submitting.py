@@ -83,7 +83,7 @@ def apply(
 ) -> Steps[Submission]:
     """Create the objects, or change those that exist, by server-side apply. `force`: take fields that other managers
     hold."""
-    made: list[Object] = []
+    results: list[Object] = []
     for body, resource, path in (yield from _addressed(session, manifests, namespace)):
         name = body["metadata"].get("name")
         if not name:
@@ -95,20 +95,20 @@ def apply(
             "dryRun": "All" if dry_run else None,
         }
         answer = yield from asked(session, Request("PATCH", with_query(f"{path}/{name}", query), body, APPLY))
-        made.append((yield from _object(session, answer.body, resource)))
-    return Submission(made)
+        results.append((yield from _object(session, answer.body, resource)))
+    return Submission(results)
 
 
 def delete(session: Session, manifests: Manifests, *, namespace: str | None = None) -> Steps[int]:
     """Delete the objects of a manifest; the number of those that were there."""
-    there = 0
+    count = 0
     for body, _, path in (yield from _addressed(session, manifests, namespace)):
         if not body["metadata"].get("name"):
             raise BadManifest("delete needs metadata.name")
         options = {"propagationPolicy": "Background"}
         request = Request("DELETE", f"{path}/{body['metadata']['name']}", options, repeatable=False)
-        there += (yield from asked(session, request, missing=True)).ok
-    return there
+        count += (yield from asked(session, request, missing=True)).ok
+    return count
 
 
 def _created(session: Session, path: str, body: Body, dry_run: bool) -> Steps[Body]:
@@ -151,7 +151,7 @@ def _addressed(
     session: Session, manifests: Manifests, namespace: str | None
 ) -> Steps[list[tuple[Body, Resource, str]]]:
     """Each object, its resource and the path of its collection. All are known before the first is written."""
-    found: list[tuple[Body, Resource, str]] = []
+    targets: list[tuple[Body, Resource, str]] = []
     for body in objects(manifests):
         resource = yield from resource_of(session, str(body["apiVersion"]), str(body["kind"]))
         said = body["metadata"].get("namespace")
@@ -159,8 +159,8 @@ def _addressed(
             raise BadManifest(
                 f"{body['kind']} {body['metadata'].get('name', '')} is of namespace {said}, not {namespace}"
             )
-        found.append((body, resource, resource.path(said or namespace or session.namespace)))
-    return found
+        targets.append((body, resource, resource.path(said or namespace or session.namespace)))
+    return targets
 
 
 def resource_of(session: Session, api_version: str, kind: str) -> Steps[Resource]:

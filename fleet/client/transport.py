@@ -65,7 +65,7 @@ class _Talk(Generic[R]):
         self.over = False
         self.command: Any = None
         self.result: Any = None
-        self.given: list[Any] = []
+        self.items: list[Any] = []
         self.answered(None)
 
     def answered(self, outcome: Any) -> None:
@@ -83,13 +83,13 @@ class _Talk(Generic[R]):
     def local(self) -> Any:
         """The outcome of a command that asks the server nothing."""
         if isinstance(self.command, Give):
-            self.given.append(self.command.item)
+            self.items.append(self.command.item)
         elif isinstance(self.command, Say):
             warn(self.command.text)
         return time.monotonic() if isinstance(self.command, Now) else None
 
     def taken(self) -> list[Any]:
-        given, self.given = self.given, []
+        given, self.items = self.items, []
         return given
 
     def close(self) -> None:

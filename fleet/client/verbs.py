@@ -20,13 +20,13 @@ def hold(session: Session, job: JobLike, *, namespace: str | None = None) -> Ste
 
 def release(session: Session, job: JobLike, *, namespace: str | None = None) -> Steps[None]:
     """Let a held job start again."""
-    found = yield from looked_at(session, job, namespace=namespace)
-    yield from changed(session, found.object, {"metadata": {"annotations": {ANNOTATION_HOLD: None}}})
-    if found.unit is None:
+    detail = yield from looked_at(session, job, namespace=namespace)
+    yield from changed(session, detail.object, {"metadata": {"annotations": {ANNOTATION_HOLD: None}}})
+    if detail.unit is None:
         return
-    unit = yield from got(session, found.unit, missing=True)
+    unit = yield from got(session, detail.unit, missing=True)
     if unit is not None and (unit.get("spec") or {}).get("active") is False:
-        yield from changed(session, found.unit, {"spec": {"active": True}})
+        yield from changed(session, detail.unit, {"spec": {"active": True}})
 
 
 def suspend(session: Session, job: JobLike, *, namespace: str | None = None) -> Steps[None]:
@@ -55,15 +55,15 @@ def priority(session: Session, job: JobLike, value: int, *, namespace: str | Non
 
 
 def _suspended(session: Session, job: JobLike, namespace: str | None, suspended: bool) -> Steps[None]:
-    found = yield from looked_at(session, job, namespace=namespace)
-    if not found.suspend_field:
+    detail = yield from looked_at(session, job, namespace=namespace)
+    if not detail.suspend_field:
         raise _cannot(
-            found, "cannot be suspended: its kind has no field for that; no replicas stop it, and some start it"
+            detail, "cannot be suspended: its kind has no field for that; no replicas stop it, and some start it"
         )
     patch: Any = suspended
-    for step in reversed(found.suspend_field.split(".")):
+    for step in reversed(detail.suspend_field.split(".")):
         patch = {step: patch}
-    yield from changed(session, found.object, patch)
+    yield from changed(session, detail.object, patch)
 
 
 def _cannot(job: JobDetail, why: str) -> BadRequest:

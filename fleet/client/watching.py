@@ -37,19 +37,19 @@ def watch_objects(
     resource = yield from resource_of(session, api_version, kind)
     path = resource.path(None if all_namespaces else namespace or session.namespace)
     query = {"labelSelector": labels, "fieldSelector": fields}
-    seen: Seen = {}
+    bodies: Seen = {}
     revision, begun = "", False
     while True:
         try:
             if not revision:
                 found = (yield from asked(session, Request("GET", with_query(path, query)))).body
-                for change in _differences(seen, _items(found, api_version, kind)):
+                for change in _differences(bodies, _items(found, api_version, kind)):
                     yield Give(change)
                 revision, begun = found["metadata"]["resourceVersion"], True
             yield from asked(session, _watch(path, query, revision))
             while (event := (yield from next_event())) is not None:
                 revision = event["object"]["metadata"]["resourceVersion"]
-                told = _change(seen, event)
+                told = _change(bodies, event)
                 if told is not None:
                     yield Give(told)
         except (Unreachable, TooManyRequests, Unavailable) as error:
@@ -81,30 +81,30 @@ def next_event() -> Steps[Body | None]:
     return event
 
 
-def _change(seen: Seen, event: Body) -> ObjectChange | None:
+def _change(bodies: Seen, event: Body) -> ObjectChange | None:
     """What an event means to somebody who has seen these; None for a bookmark."""
     body: Body = event["object"]
     if event["type"] == "BOOKMARK":
         return None
     if event["type"] == "DELETED":
-        seen.pop(_key(body), None)
+        bodies.pop(_key(body), None)
         return ObjectChange("DELETED", body)
-    known = _key(body) in seen
-    seen[_key(body)] = body
+    known = _key(body) in bodies
+    bodies[_key(body)] = body
     return ObjectChange("MODIFIED" if known else "ADDED", body)
 
 
-def _differences(seen: Seen, items: list[Body]) -> Iterator[ObjectChange]:
+def _differences(bodies: Seen, items: list[Body]) -> Iterator[ObjectChange]:
     """How a new list differs from what was seen. An object that was made anew is DELETED, then ADDED."""
-    there = {_key(body): body for body in items}
-    for key, before in list(seen.items()):
-        if key not in there or there[key]["metadata"]["uid"] != before["metadata"]["uid"]:
-            yield ObjectChange("DELETED", seen.pop(key))
-    for key, body in there.items():
-        before_version = seen[key]["metadata"]["resourceVersion"] if key in seen else None
+    new_bodies = {_key(body): body for body in items}
+    for key, before in list(bodies.items()):
+        if key not in new_bodies or new_bodies[key]["metadata"]["uid"] != before["metadata"]["uid"]:
+            yield ObjectChange("DELETED", bodies.pop(key))
+    for key, body in new_bodies.items():
+        before_version = bodies[key]["metadata"]["resourceVersion"] if key in bodies else None
         if before_version != body["metadata"]["resourceVersion"]:
             yield ObjectChange("ADDED" if before_version is None else "MODIFIED", body)
-    seen.update(there)
+    bodies.update(new_bodies)
 
 
 def _items(found: Body, api_version: str, kind: str) -> list[Body]:
