@@ -25,17 +25,17 @@ class TooMuch(Exception):
 
 def weight(value: Any) -> int:
     """About how many bytes of memory the value takes, of dicts, lists, tuples, texts and numbers."""
-    total, left = 0, list[Iterable[Any]]([(value,)])
-    while left:
-        for one in left.pop():
-            if one.__class__ is str:
-                total += 50 + len(one)
-            elif one.__class__ is dict:
-                total += 64 + 100 * len(one) + sum(map(len, one))
-                left.append(one.values())
-            elif one.__class__ is list or one.__class__ is tuple:
-                total += 56 + 8 * len(one)
-                left.append(one)
+    total, rest = 0, list[Iterable[Any]]([(value,)])
+    while rest:
+        for item in rest.pop():
+            if item.__class__ is str:
+                total += 50 + len(item)
+            elif item.__class__ is dict:
+                total += 64 + 100 * len(item) + sum(map(len, item))
+                rest.append(item.values())
+            elif item.__class__ is list or item.__class__ is tuple:
+                total += 56 + 8 * len(item)
+                rest.append(item)
             else:
                 total += 32
     return total
@@ -74,7 +74,7 @@ class LoopTime:
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
         self._share, self._burst_s, self._now, self._sleep = share, burst_s, now, sleep
-        self._left, self._at = burst_s, now()
+        self._budget_s, self._at = burst_s, now()
 
     def work(self) -> Work:
         """A piece of work that begins now."""
@@ -83,9 +83,9 @@ class LoopTime:
     async def spend(self, seconds: float) -> None:
         """Note this time, and give others a turn: a long one where the member is beyond its share."""
         now = self._now()
-        self._left = min(self._burst_s, self._left + (now - self._at) * self._share) - seconds
+        self._budget_s = min(self._burst_s, self._budget_s + (now - self._at) * self._share) - seconds
         self._at = now
-        await self._sleep(max(0.0, -self._left / self._share))
+        await self._sleep(max(0.0, -self._budget_s / self._share))
 
 
 class Work:

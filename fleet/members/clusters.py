@@ -44,7 +44,7 @@ class ClusterMembers:
         self._companions: ByBinding[Body] = ByBinding()
         self._callbacks: list[Callable[[Changed], None]] = []
         self._changing = asyncio.Lock()
-        self._named: frozenset[tuple[str, str]] = frozenset()
+        self._labels: frozenset[tuple[str, str]] = frozenset()
         self._avoided: dict[str, frozenset[str]] = {}
 
     # -- which members there are
@@ -78,7 +78,7 @@ class ClusterMembers:
             )
             self._members[name] = member
             self._credentials[name] = credentials
-            member.tell_apart(self._named)
+            member.tell_apart(self._labels)
             member.avoid_nodes(self._avoided.get(name, frozenset()))
             member.start()
 
@@ -148,10 +148,10 @@ class ClusterMembers:
         member = self._members.get(name)
         return member.nodes() if member else ()
 
-    def tell_apart(self, named: frozenset[tuple[str, str]]) -> None:
-        self._named = named
+    def tell_apart(self, labels: frozenset[tuple[str, str]]) -> None:
+        self._labels = labels
         for member in self._members.values():
-            member.tell_apart(named)
+            member.tell_apart(labels)
 
     def node_ready(self, name: str, node: str) -> bool:
         member = self._members.get(name)

@@ -139,20 +139,20 @@ class Connection:
         have been replaced sends no request that changes the member (I11): the hub fences writes, a member cannot.
         """
         limit_s = self._request_s if limit_s is None else limit_s
-        sent = dict(headers or ())
+        fields = dict(headers or ())
         if parent := TRACEPARENT.get():
-            sent["traceparent"] = parent
+            fields["traceparent"] = parent
         content = None
         if body is not None:
             content = orjson.dumps(body)
-            sent["content-type"] = content_type
+            fields["content-type"] = content_type
         await self._place()
         try:
             if not even_lost and self.lost():
                 raise Unreachable("the member does not answer")
             if method != "GET" and not self.may_write():
                 raise Unreachable("not sent: another process may lead by now")
-            async with asyncio.timeout(limit_s), self._send(method, path, params, content, sent) as response:
+            async with asyncio.timeout(limit_s), self._send(method, path, params, content, fields) as response:
                 answered = await _answered(response)
         except TimeoutError as error:
             raise Unreachable(f"no answer within {limit_s:g} s") from error
@@ -275,13 +275,13 @@ async def _split(response: aiohttp.ClientResponse) -> AsyncIterator[list[bytes]]
     begun: list[bytes] = []
     size = 0
     async for chunk in response.content.iter_any():
-        first, *others = chunk.split(b"\n")
+        first, *rest = chunk.split(b"\n")
         begun.append(first)
         size += len(first)
         if size > ANSWER_BYTES_MAX:
             raise TooLarge(ANSWER_BYTES_MAX)
-        if not others:
+        if not rest:
             continue
-        *whole, last = b"".join(begun), *others
+        *whole, last = b"".join(begun), *rest
         yield [line for line in whole if line]
         begun, size = [last], len(last)

@@ -126,19 +126,19 @@ class Discovery:
                 for group in rows(body.get("groups"))
                 for version in rows(group.get("versions"))
             ]
-        found: list[Served] = []
+        kinds: list[Served] = []
         for group, version in versions:
             path = f"/apis/{group}/{version}" if group else f"/api/{version}"
             answer = await self._connection.request("GET", path, even_lost=False)
             if answer.status == 503:  # an aggregated API whose server is down hides only itself
                 continue
             _need(answer, path)
-            found += [
+            kinds += [
                 served
                 for r in rows(answer.body.get("resources"))
                 for served in _served(group, version, r.get("name"), r.get("kind"), bool(r.get("namespaced")), r)
             ]
-        return found
+        return kinds
 
 
 def _need(answer: Answer, path: str) -> None:
@@ -161,9 +161,9 @@ def _aggregated(body: Body) -> Iterable[Served]:
 
 
 def _served(
-    group: str, version: object, resource: object, kind: object, namespaced: bool, said: Body
+    group: str, version: object, resource: object, kind: object, namespaced: bool, document: Body
 ) -> Iterable[Served]:
     """One kind; none where a name is not one word of a path, as those of subresources."""
     named = [group, *map(text, (version, resource, kind))]
     if named[1] and named[2] and all(map(_NAME.fullmatch, named)):
-        yield Served(group, named[1], named[2], named[3], namespaced, frozenset(texts(said.get("verbs"))))
+        yield Served(group, named[1], named[2], named[3], namespaced, frozenset(texts(document.get("verbs"))))

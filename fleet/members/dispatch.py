@@ -48,16 +48,16 @@ def unanswered(error: Unreachable) -> Outcome:
     return Outcome(Did.UNREACHABLE, str(error), cause=Code.MEMBER_FAILS if error.reason == BAD_ANSWERS else None)
 
 
-def why_not(existing: Body, wanted: Body, overwrite: bool) -> str:
+def why_not(existing: Body, manifest: Body, overwrite: bool) -> str:
     """Why the existing object may not be replaced by the wanted one; "" when it may. An object of another hub is never
     replaced: two hubs that overwrite each other would run one job's master beside the other's workers."""
-    have, want = existing["metadata"].get("labels") or {}, wanted["metadata"].get("labels") or {}
+    have, want = existing["metadata"].get("labels") or {}, manifest["metadata"].get("labels") or {}
     owner = have.get(LABEL_HUB)
     if owner != want.get(LABEL_HUB):
         if owner:
             return f"exists and belongs to hub {owner}"
         return "" if overwrite else "exists and was not created by Fleet"
-    if _shared(wanted) and _shared(existing):
+    if _shared(manifest) and _shared(existing):
         return ""  # used by several bindings: attempts of one say nothing about another
     if have.get(LABEL_BINDING) != want.get(LABEL_BINDING):
         return "" if overwrite else f"exists and belongs to binding {have.get(LABEL_BINDING)}"
@@ -105,20 +105,20 @@ class Dispatcher:
             return unanswered(error)
         return found if isinstance(found, Outcome) else Outcome(Did.DONE, body=found)
 
-    async def apply(self, served: Served, body: Body, known: Body | None, *, overwrite: bool) -> Outcome:
-        """`known`: the cached object at this key, which spares the look. The outcome's body is the stored object. An
+    async def apply(self, served: Served, body: Body, cached_copy: Body | None, *, overwrite: bool) -> Outcome:
+        """`cached_copy`: the object at this key, which spares the look. The outcome's body is the stored object. An
         object with another number of pods than the cached one is left as it is: the manifest was made beside that."""
         meta = body["metadata"]
         path = served.path(meta.get("namespace") or "", meta["name"])
         outcome = Outcome(Did.UNREACHABLE, "not tried")
         try:
             for look in range(LOOKS):
-                existing = known if look == 0 and known is not None else await self._look(path)
+                existing = cached_copy if look == 0 and cached_copy is not None else await self._look(path)
                 if isinstance(existing, Outcome):
                     return existing
                 if existing is not None and (refusal := why_not(existing, body, overwrite)):
                     return Outcome(Did.CONFLICT, f"{served.kind} {meta['name']} {refusal}", existing)
-                if existing is not None and known is not None and sizes_of(existing) != sizes_of(known):
+                if existing is not None and cached_copy is not None and sizes_of(existing) != sizes_of(cached_copy):
                     text = f"the number of pods of {served.kind} {meta['name']} changed meanwhile"
                     return Outcome(Did.UNREACHABLE, text, existing)
                 if existing is not None and existing["metadata"].get("deletionTimestamp"):
@@ -154,22 +154,27 @@ class Dispatcher:
         return Outcome(Did.NOT_FOUND, f"{served.kind} {name} is not there") if existing is None else existing
 
     async def _apply_once(self, path: str, body: Body, existing: Body | None) -> Outcome:
-        sent = copy.copy(body)
-        sent["metadata"] = {
+        manifest = copy.copy(body)
+        manifest["metadata"] = {
             k: v
             for k, v in body["metadata"].items()
             if k not in ("uid", "resourceVersion", "managedFields", "creationTimestamp")
         }
         if existing is not None:
-            sent["metadata"]["uid"] = existing["metadata"]["uid"]
-            sent["metadata"]["resourceVersion"] = existing["metadata"]["resourceVersion"]
+            manifest["metadata"]["uid"] = existing["metadata"]["uid"]
+            manifest["metadata"]["resourceVersion"] = existing["metadata"]["resourceVersion"]
         params = {"fieldManager": FIELD_MANAGER, "force": "true" if existing is not None else "false"}
         for attempt in range(2):
             answer = await self._connection.request(
-                "PATCH", path, params=params, body=sent, content_type="application/apply-patch+yaml", even_lost=False
+                "PATCH",
+                path,
+                params=params,
+                body=manifest,
+                content_type="application/apply-patch+yaml",
+                even_lost=False,
             )
             if attempt == 0 and _missing_namespace(answer):
-                created = await self._create_namespace(sent["metadata"]["namespace"])
+                created = await self._create_namespace(manifest["metadata"]["namespace"])
                 if created.did not in (Did.DONE, Did.CONFLICT):
                     return created
                 continue

@@ -106,12 +106,12 @@ class Dispatched:
         copies: ByBinding[Body],
         companions: ByBinding[Body],
         notify: Notify,
-        kept: Kept | None = None,
+        memory: Kept | None = None,
     ) -> None:
         self.hub = hub
-        self._kept = kept or Kept()
+        self._memory = memory or Kept()
         self._member, self._copies, self._companions, self._notify = member, copies, companions, notify
-        self._held: dict[Key, _Held] = {}
+        self._entries: dict[Key, _Held] = {}
         self._jobs: dict[JobName, Body] = {}
         self._came: list[Callable[[str, str], None]] = []
 
@@ -123,14 +123,14 @@ class Dispatched:
         return self._jobs.get((group, kind, namespace, name))
 
     def find(self, key: Key) -> Body | None:
-        held = self._held.get(key)
+        held = self._entries.get(key)
         return held.body if held else None
 
     def all(self) -> Sequence[Body]:
-        return [held.body for held in self._held.values()]
+        return [held.body for held in self._entries.values()]
 
     def keys(self, group: str, resource: str) -> set[Key]:
-        return {key for key in self._held if key.group == group and key.resource == resource}
+        return {key for key in self._entries if key.group == group and key.resource == resource}
 
     def put(self, served: Served, body: Body, *, written: bool = False) -> None:
         """`written`: the member's answer to a write of ours."""
@@ -141,48 +141,48 @@ class Dispatched:
         if labels.get(LABEL_HUB) != self.hub or _made_there(meta):
             self.drop(key)
             return
-        held = self._held.get(key)
-        if held is not None:
-            old = held.body["metadata"]
+        entry = self._entries.get(key)
+        if entry is not None:
+            old = entry.body["metadata"]
             if old["uid"] == meta["uid"] and _revision(old) >= _revision(meta):
                 return
         meta.pop("managedFields", None)
         if "status" in body:
             body["status"] = _read_status(body["status"])
         body["apiVersion"], body["kind"] = served.api_version, served.kind
-        self._kept.put(key, weight(body))
+        self._memory.put(key, weight(body))
         binding = labels.get(LABEL_BINDING, "")
-        if held is not None and held.binding != binding:
-            self._drop(held.binding, key)
-        self._held[key] = _Held(body, binding)
+        if entry is not None and entry.binding != binding:
+            self._drop(entry.binding, key)
+        self._entries[key] = _Held(body, binding)
         if is_job(served):
             self._copies.put(binding, self._member, str(key), body)
-            new = held is None
+            new = entry is None
             self._jobs[served.group, served.kind, key.namespace, key.name] = body
             for came in self._came if new else ():
                 came(key.namespace, key.name)
         elif (served.group, served.resource) in COMPANIONS:
             self._companions.put(binding, self._member, str(key), body)
-        only_status = written or (held is not None and _but_status(held.body) == _but_status(body))
+        only_status = written or (entry is not None and _but_status(entry.body) == _but_status(body))
         self._notify(Changed(self._member, "status" if only_status else "job", binding))
 
     def drop(self, key: Key, uid: str | None = None) -> None:
         """`uid`: only that very object."""
-        held = self._held.get(key)
-        if held is None or (uid is not None and held.body["metadata"]["uid"] != uid):
+        entry = self._entries.get(key)
+        if entry is None or (uid is not None and entry.body["metadata"]["uid"] != uid):
             return
-        del self._held[key]
-        self._kept.drop(key)
-        self._jobs.pop((key.group, held.body["kind"], key.namespace, key.name), None)
-        self._drop(held.binding, key)
-        self._notify(Changed(self._member, "job", held.binding))
+        del self._entries[key]
+        self._memory.drop(key)
+        self._jobs.pop((key.group, entry.body["kind"], key.namespace, key.name), None)
+        self._drop(entry.binding, key)
+        self._notify(Changed(self._member, "job", entry.binding))
 
     def _drop(self, binding: str, key: Key) -> None:
         self._copies.drop(binding, self._member, str(key))
         self._companions.drop(binding, self._member, str(key))
 
     def clear(self) -> None:
-        for key in list(self._held):
+        for key in list(self._entries):
             self.drop(key)
 
 

@@ -118,20 +118,20 @@ async def _of_exporters(source: Exporters, asker: Asker, nodes: Collection[str] 
             except NoFigures as error:
                 return error
 
-    told, missing = Told(), {}
+    report, missing = Told(), {}
     async with asyncio.TaskGroup() as group:
         asked = {node: group.create_task(one(name)) for node, name in sorted(pods.items())}
     for node, task in asked.items():
         answer = task.result()
         if isinstance(answer, bytes):
             figures = figures_in(answer)
-            told.figures += figures
+            report.figures += figures
         if isinstance(answer, NoFigures) or not figures:
             missing[node] = str(answer) if isinstance(answer, NoFigures) else "its exporter tells no GPU"
     named = "; ".join(f"{node}: {why}" for node, why in list(missing.items())[:SILENT_MOST])
     more = f"; and {len(missing) - SILENT_MOST} nodes more" if len(missing) > SILENT_MOST else ""
-    told.silent = one_line(f"tells no GPU figures of {named}{more}") if missing else ""
-    return told
+    report.silent = one_line(f"tells no GPU figures of {named}{more}") if missing else ""
+    return report
 
 
 def figures_in(content: bytes) -> list[Figure]:
@@ -153,7 +153,7 @@ async def _of_prometheus(source: Prometheus, asker: Asker, namespace: str) -> li
     metric = f'__name__=~"{"|".join(NAMES)}"'
     # Prometheus renames the exporter's own labels `namespace` and `pod` where its scrape does not honour them.
     chosen = [f',{label}="{namespace}"' for label in ("exported_namespace", "namespace")] if namespace else [""]
-    found: list[tuple[str, Mapping[str, str], Any]] = []
+    samples: list[tuple[str, Mapping[str, str], Any]] = []
     for labels in chosen:
         path = f"/api/v1/query?{urlencode({'query': f'{{{metric}{labels}}}'})}"
         if source.elsewhere:
@@ -166,8 +166,8 @@ async def _of_prometheus(source: Prometheus, asker: Asker, namespace: str) -> li
             value = row.get("value")
             labelled = pairs(row.get("metric"))
             if isinstance(value, list) and len(value) == 2:
-                found.append((labelled.get("__name__", ""), labelled, value[1]))
-    return _folded(found)
+                samples.append((labelled.get("__name__", ""), labelled, value[1]))
+    return _folded(samples)
 
 
 def _json(content: bytes) -> dict[str, Any]:
@@ -235,16 +235,19 @@ IDLE_BELOW = 0.05
 
 
 def summed(figures: Collection[Figure]) -> Sum:
-    used = [one.utilization for one in figures if one.utilization is not None]
-    whole = [one for one in figures if one.used_bytes is not None and one.free_bytes is not None]
+    used = [figure.utilization for figure in figures if figure.utilization is not None]
+    whole = [figure for figure in figures if figure.used_bytes is not None and figure.free_bytes is not None]
     return Sum(
         len(figures),
-        tuple(sorted({one.model for one in figures if one.model})),
+        tuple(sorted({figure.model for figure in figures if figure.model})),
         math.fsum(used) / len(used) if used else None,
-        _total(one.used_bytes for one in figures),
-        _total((one.used_bytes or 0) + (one.free_bytes or 0) for one in whole),
-        _total(one.power_watts for one in figures),
-        sum(one.pod != "" and one.utilization is not None and one.utilization < IDLE_BELOW for one in figures),
+        _total(figure.used_bytes for figure in figures),
+        _total((figure.used_bytes or 0) + (figure.free_bytes or 0) for figure in whole),
+        _total(figure.power_watts for figure in figures),
+        sum(
+            figure.pod != "" and figure.utilization is not None and figure.utilization < IDLE_BELOW
+            for figure in figures
+        ),
     )
 
 

@@ -56,13 +56,13 @@ def source_of(cluster: Body) -> Source | None:
         dcgm = mapping(metrics["dcgm"])
         labels = tuple(sorted(pairs(dcgm.get("labels")).items()))
         return Exporters(text(dcgm.get("namespace")), labels, *_at(dcgm, EXPORTER_PORT))
-    asked = mapping(metrics["prometheus"])
-    if asked.get("url"):
-        secret = text(mapping(asked.get("secretRef")).get("name"))
-        return Prometheus(text(asked["url"]).rstrip("/"), True, secret, text(asked.get("caBundle")))
-    port, scheme = _at(asked, PROMETHEUS_PORT)
-    target = proxied("services", text(asked.get("namespace")), text(asked.get("service")), port, scheme)
-    return Prometheus(f"{target}{text(asked.get('path'))}")
+    prometheus = mapping(metrics["prometheus"])
+    if prometheus.get("url"):
+        secret = text(mapping(prometheus.get("secretRef")).get("name"))
+        return Prometheus(text(prometheus["url"]).rstrip("/"), True, secret, text(prometheus.get("caBundle")))
+    port, scheme = _at(prometheus, PROMETHEUS_PORT)
+    target = proxied("services", text(prometheus.get("namespace")), text(prometheus.get("service")), port, scheme)
+    return Prometheus(f"{target}{text(prometheus.get('path'))}")
 
 
 def proxied(resource: str, namespace: str, name: str, port: int, scheme: str) -> str:
@@ -81,36 +81,36 @@ def faults(metrics: Body) -> Iterator[Fault]:
         yield ("", metrics, "exactly one of dcgm and prometheus names where the figures are")
         return
     name = "dcgm" if "dcgm" in metrics else "prometheus"
-    given = mapping(metrics[name])
-    url = text(given.get("url"))
-    if name == "prometheus" and bool(url) == bool(given.get("service")):
-        yield (name, given, "exactly one of url and service names the Prometheus")
+    source = mapping(metrics[name])
+    url = text(source.get("url"))
+    if name == "prometheus" and bool(url) == bool(source.get("service")):
+        yield (name, source, "exactly one of url and service names the Prometheus")
     elif url:
         if not url.startswith("https://") or "?" in url or "#" in url:
             yield (f"{name}.url", url, "must be an address of https, without a query")
-        others = [field for field in ("namespace", "port", "scheme", "path") if field in given]
-        yield from ((f"{name}.{field}", given[field], "is for a service, not for a url") for field in others)
+        others = [field for field in ("namespace", "port", "scheme", "path") if field in source]
+        yield from ((f"{name}.{field}", source[field], "is for a service, not for a url") for field in others)
     else:
-        yield from _inside(name, given)
+        yield from _inside(name, source)
 
 
-def _inside(name: str, given: Body) -> Iterator[Fault]:
+def _inside(name: str, source: Body) -> Iterator[Fault]:
     for field in ("namespace", *(("service",) if name == "prometheus" else ())):
-        for problem in label_problems(text(given.get(field))):
-            yield (f"{name}.{field}", given.get(field), problem)
-    if not 1 <= whole(given.get("port"), 1) <= 65535:
-        yield (f"{name}.port", given.get("port"), "must be between 1 and 65535")
-    if (text(given.get("scheme")) or "http") not in SCHEMES:
-        yield (f"{name}.scheme", given.get("scheme"), f"must be one of {', '.join(SCHEMES)}")
-    if not _PREFIX.match(text(given.get("path"))):
-        yield (f"{name}.path", given["path"], "must be steps of letters, digits and ._~-, each after a /")
+        for problem in label_problems(text(source.get(field))):
+            yield (f"{name}.{field}", source.get(field), problem)
+    if not 1 <= whole(source.get("port"), 1) <= 65535:
+        yield (f"{name}.port", source.get("port"), "must be between 1 and 65535")
+    if (text(source.get("scheme")) or "http") not in SCHEMES:
+        yield (f"{name}.scheme", source.get("scheme"), f"must be one of {', '.join(SCHEMES)}")
+    if not _PREFIX.match(text(source.get("path"))):
+        yield (f"{name}.path", source["path"], "must be steps of letters, digits and ._~-, each after a /")
     if name == "dcgm":
-        labels = pairs(given.get("labels"))
+        labels = pairs(source.get("labels"))
         if not labels or len(labels) > LABELS_MOST:
             yield ("dcgm.labels", labels, f"must be the 1 to {LABELS_MOST} labels that all exporters have")
         for key, value in labels.items():
             for problem in (*qualified_name_problems(key), *label_value_problems(value)):
                 yield (f"dcgm.labels[{key}]", value, problem)
     for field in ("secretRef", "caBundle"):
-        if field in given:
-            yield (f"{name}.{field}", given[field], "is for a prometheus with a url")
+        if field in source:
+            yield (f"{name}.{field}", source[field], "is for a prometheus with a url")

@@ -118,9 +118,9 @@ def read_pod(member: str, body: Body, requests: Amounts) -> PodView:
 class NodeSink:
     """One change is told of a whole list, and one of each object that comes after it."""
 
-    def __init__(self, member: str, nodes: Nodes, notify: Notify, kept: Kept | None = None) -> None:
+    def __init__(self, member: str, nodes: Nodes, notify: Notify, memory: Kept | None = None) -> None:
         self._member, self._nodes, self._notify = member, nodes, notify
-        self._kept = kept or Kept()
+        self._memory = memory or Kept()
         self._missing: set[str] = set()
         self._listing = False
 
@@ -131,7 +131,7 @@ class NodeSink:
     def seen(self, body: Body) -> None:
         node = read_node(body)
         self._missing.discard(node.name)
-        self._kept.put(("node", node.name), NODE_BYTES + weight((node.pool[0], node.own, node.allocatable.items_)))
+        self._memory.put(("node", node.name), NODE_BYTES + weight((node.pool[0], node.own, node.allocatable.items_)))
         if self._nodes.put(node) and not self._listing:
             self._notify(Changed(self._member, "node"))
 
@@ -140,7 +140,7 @@ class NodeSink:
             self._notify(Changed(self._member, "node"))
 
     def _forget(self, name: str) -> bool:
-        self._kept.drop(("node", name))
+        self._memory.drop(("node", name))
         return self._nodes.remove(name)
 
     def clear(self) -> None:
@@ -177,12 +177,12 @@ class PodSink:
         index: ByBinding[PodView],
         notify: Notify,
         find: Find = nothing,
-        kept: Kept | None = None,
+        memory: Kept | None = None,
     ) -> None:
         self._member, self._hub, self._nodes, self._index, self._notify = member, hub, nodes, index, notify
-        self._kept = kept or Kept()
+        self._memory = memory or Kept()
         self._charged: dict[str, tuple[str, Amounts]] = {}  # uid -> node, requests
-        self._ours: dict[str, PodView] = {}
+        self._views: dict[str, PodView] = {}
         self._missing: set[str] = set()
         self._listing = False
         self._interned: dict[Amounts, Amounts] = {}
@@ -197,7 +197,7 @@ class PodSink:
             self.seen(body)
 
     def started(self) -> None:
-        self._missing = {*self._charged, *self._ours, *self._waits_for}
+        self._missing = {*self._charged, *self._views, *self._waits_for}
         self._listing = True
 
     def listed(self) -> None:
@@ -218,7 +218,7 @@ class PodSink:
         belongs = self._belongs(uid, body)
         ours = belongs is not None
         requests = self._requests(body) if ours or counts else NOTHING
-        self._kept.put(uid, self._size(uid, body, requests) if ours or counts or uid in self._waits_for else 0)
+        self._memory.put(uid, self._size(uid, body, requests) if ours or counts or uid in self._waits_for else 0)
         if counts and charged is None:
             self._charged[uid] = (node, requests)
             self._nodes.use(node, requests, 1)
@@ -235,11 +235,11 @@ class PodSink:
         view = read_pod(self._member, body, requests)
         if (view.binding, view.component, view.attempt) != (belongs.binding, belongs.component, belongs.attempt):
             view = replace(view, binding=belongs.binding, component=belongs.component, attempt=belongs.attempt)
-        known = self._ours.get(uid)
+        known = self._views.get(uid)
         if known != view:
             if known is not None and known.binding != view.binding:
                 self._index.drop(known.binding, self._member, uid)
-            self._ours[uid] = view
+            self._views[uid] = view
             self._index.put(view.binding, self._member, uid, view)
             self._notify(Changed(self._member, "pod", view.binding))
 
@@ -248,16 +248,16 @@ class PodSink:
 
     def clear(self) -> None:
         """The member left: nothing of it may stay in the shared index."""
-        for uid in {*self._charged, *self._ours, *self._waits_for}:
+        for uid in {*self._charged, *self._views, *self._waits_for}:
             self._forget(uid)
 
     def placeholders(self) -> Sequence[PodView]:
-        return [view for view in self._ours.values() if view.placeholder]
+        return [view for view in self._views.values() if view.placeholder]
 
     def pending_requests(self) -> Amounts:
         """The sum over our pods that wait for a node."""
         total = NOTHING
-        for view in self._ours.values():
+        for view in self._views.values():
             if not view.node and view.phase == "Pending":
                 total = total.plus(view.requests)
         return total
@@ -267,11 +267,13 @@ class PodSink:
         meta = body["metadata"]
         labels = mapping(meta.get("labels"))
         if labels.get(LABEL_HUB) == self._hub:
-            said = labels_of(labels)
-            return Belongs(said.get(LABEL_BINDING, ""), said.get(LABEL_COMPONENT, ""), attempt_of(said))
+            hub_labels = labels_of(labels)
+            return Belongs(
+                hub_labels.get(LABEL_BINDING, ""), hub_labels.get(LABEL_COMPONENT, ""), attempt_of(hub_labels)
+            )
         if LABEL_HUB in labels:
             return None
-        known = self._ours.get(uid)
+        known = self._views.get(uid)
         if known is not None:  # its job may be gone by now, and the pod is on its way
             return Belongs(known.binding, known.component, known.attempt)
         for interpreter in INTERPRETERS.by_labels() if labels else ():
@@ -284,9 +286,9 @@ class PodSink:
                 self._unclaimed.setdefault((namespace, job), {})[uid] = body
                 self._waits_for[uid] = namespace, job
                 continue
-            said = labels_of(copy["metadata"].get("labels"))
+            copy_labels = labels_of(copy["metadata"].get("labels"))
             component = one_line(labels.get(marks.component)).lower()
-            return Belongs(said.get(LABEL_BINDING, ""), component, attempt_of(said))
+            return Belongs(copy_labels.get(LABEL_BINDING, ""), component, attempt_of(copy_labels))
         return None
 
     def _size(self, uid: str, body: Body, requests: Amounts) -> int:
@@ -315,9 +317,9 @@ class PodSink:
 
     def _forget(self, uid: str) -> None:
         charged = uid in self._charged
-        self._kept.drop(uid)
+        self._memory.drop(uid)
         self._release(uid)
-        view = self._ours.pop(uid, None)
+        view = self._views.pop(uid, None)
         waits_for = self._waits_for.pop(uid, None)
         if waits_for is not None:
             self._unclaimed[waits_for].pop(uid)

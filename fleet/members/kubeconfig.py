@@ -61,22 +61,22 @@ def _check(chosen: Chosen) -> None:
         raise BadKubeconfig(user_at, "no credentials: a token, a client certificate or a user name is required")
 
 
-def _tls(found: Found, chosen: Chosen) -> ssl.SSLContext:
+def _tls(access: Found, chosen: Chosen) -> ssl.SSLContext:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    if found.insecure:
+    if access.insecure:
         context.check_hostname = False
         context.verify_mode = ssl.CERT_NONE
-    elif found.ca:
+    elif access.ca:
         try:
-            context.load_verify_locations(cadata=found.ca.decode("ascii"))
+            context.load_verify_locations(cadata=access.ca.decode("ascii"))
         except (ssl.SSLError, ValueError) as error:
             where = f"{chosen.cluster_at}.certificate-authority-data"
             raise BadKubeconfig(where, f"no usable certificate: {error}") from error
     else:
         context.load_default_certs()
-    if found.certificate and found.key:
+    if access.certificate and access.key:
         try:
-            load_pair(context, found.certificate, found.key)
+            load_pair(context, access.certificate, access.key)
         except ssl.SSLError as error:
             where = f"{chosen.user_at}.client-certificate-data"
             raise BadKubeconfig(where, f"no usable pair of certificate and key: {error}") from error

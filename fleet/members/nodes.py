@@ -112,7 +112,7 @@ class Nodes:
         self._model: tuple[Pool, ...] | None = None
         self._order: dict[PoolKey, int] = {}  # of the pools in `_model`
         self._seats: dict[tuple[str, Amounts], tuple[Node, Amounts, object, Seat]] = {}  # sources and seat
-        self._named: frozenset[tuple[str, str]] = frozenset()
+        self._labels: frozenset[tuple[str, str]] = frozenset()
         self._avoided: frozenset[str] = frozenset()
         self._hidden: dict[str, Node] = {}  # avoided nodes as the member shows them
         self.total_allocatable = NOTHING
@@ -215,20 +215,20 @@ class Nodes:
         wanted = set(labels)
         return sum(wanted.issubset({*node.pool[0], *node.own}) for node in self._nodes.values())
 
-    def tell_apart(self, named: frozenset[tuple[str, str]]) -> bool:
+    def tell_apart(self, labels: frozenset[tuple[str, str]]) -> bool:
         """From now on the nodes that have one of these labels to themselves are a pool each, the others not. True when
         that changed any pool."""
-        turned = named ^ self._named
+        turned = labels ^ self._labels
         touched = [node for node in self._nodes.values() if node.usable and node.answers(turned)]
         for node in touched:
             self._move(node, node.offers(self._used.get(node.name, NOTHING)), None)
-        self._named = named
+        self._labels = labels
         for node in touched:
             self._move(node, None, node.offers(self._used.get(node.name, NOTHING)))
         return bool(touched)
 
     def _key(self, node: Node) -> PoolKey:
-        if not node.answers(self._named):
+        if not node.answers(self._labels):
             return node.pool
         labels, taints = node.pool
         return tuple(sorted((*labels, *node.own))), taints
@@ -265,25 +265,25 @@ class Nodes:
                 self._order = order
         return self._model
 
-    def seats(self, held: Mapping[str, Amounts]) -> tuple[Seat, ...]:
-        """`held`: the requests of some pods on each node. A seat has the room that would be free without them, which is
+    def seats(self, requests: Mapping[str, Amounts]) -> tuple[Seat, ...]:
+        """`requests`: of some pods on each node. A seat has the room that would be free without them, which is
         less on a node that is overcommitted."""
         self.pools()
         if len(self._seats) > SEATS_PER_NODE * len(self._nodes):
             self._seats.clear()
-        return tuple(self._seat(name, held[name]) for name in sorted(held))
+        return tuple(self._seat(name, requests[name]) for name in sorted(requests))
 
-    def _seat(self, name: str, held: Amounts) -> Seat:
+    def _seat(self, name: str, requests: Amounts) -> Seat:
         """Kept until the node is another or used otherwise, or the pools are others."""
         node, used = self._nodes.get(name), self._used.get(name, NOTHING)
         if node is None or not node.usable:
-            return Seat(name, -1, NOTHING, held)
-        known = self._seats.get((name, held))
+            return Seat(name, -1, NOTHING, requests)
+        known = self._seats.get((name, requests))
         if known is not None and known[0] is node and known[1] is used and known[2] is self._order:
             return known[3]
         free = node.offers(used)
-        seat = Seat(name, self._order[self._key(node)], free, node.offers(used.minus(held)).minus(free))
-        self._seats[name, held] = (node, used, self._order, seat)
+        seat = Seat(name, self._order[self._key(node)], free, node.offers(used.minus(requests)).minus(free))
+        self._seats[name, requests] = (node, used, self._order, seat)
         return seat
 
     def _pool(self, key: PoolKey) -> Pool:

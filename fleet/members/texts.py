@@ -45,14 +45,14 @@ def labels_of(value: object) -> dict[str, str]:
 
 def lines_within(value: Any) -> None:
     """Make a line of each text that is for people to read, however deep it stands, in place."""
-    left = [value]
-    while left:
-        found = left.pop()
-        if found.__class__ is list:
-            left += found
-        elif found.__class__ is dict:
-            for key, inner in found.items():
+    rest = [value]
+    while rest:
+        item = rest.pop()
+        if item.__class__ is list:
+            rest += item
+        elif item.__class__ is dict:
+            for key, inner in item.items():
                 if inner.__class__ is not str:
-                    left.append(inner)
+                    rest.append(inner)
                 elif key.lower().endswith(_FOR_PEOPLE):
-                    found[key] = one_line(inner)
+                    item[key] = one_line(inner)
