@@ -77,7 +77,7 @@ class Stream:
         self._mux, self.number, self._size = mux, number, size
         self._unread: deque[bytes] = deque()
         self._unread_bytes = 0
-        self._taken = 0  # read here, and not yet allowed again to the peer
+        self._credit = 0  # read here, and not yet allowed again to the peer
         self._allowed = size
         self._ended = self._written = False  # no more comes; no more is sent
         self._news, self._room = asyncio.Event(), asyncio.Event()
@@ -100,9 +100,9 @@ class Stream:
             await self._news.wait()
         data = self._unread.popleft()
         self._unread_bytes -= len(data)
-        self._taken += len(data)
-        if self._taken * 2 >= self._size and not self._ended:
-            taken, self._taken = self._taken, 0
+        self._credit += len(data)
+        if self._credit * 2 >= self._size and not self._ended:
+            taken, self._credit = self._credit, 0
             await self._mux._send(window(self.number, taken))
         return data
 
@@ -161,7 +161,7 @@ class Stream:
                     self.opened.set_result(None)
             case Kind.DATA:
                 self._unread_bytes += len(frame.payload)
-                if self._ended or self._unread_bytes + self._taken > self._size:
+                if self._ended or self._unread_bytes + self._credit > self._size:
                     raise BadFrame("more data than was allowed")
                 self._unread.append(frame.payload)
                 self._news.set()

@@ -45,9 +45,9 @@ class Socket:
         self._writer.close()
 
 
-async def splice(one: Duplex, other: Duplex) -> None:
+async def splice(first: Duplex, other: Duplex) -> None:
     """Until both ends have said all, or one of them breaks: then the other breaks too."""
-    ways = [asyncio.create_task(_pass(one, other)), asyncio.create_task(_pass(other, one))]
+    ways = [asyncio.create_task(_pass(first, other)), asyncio.create_task(_pass(other, first))]
     try:
         done, open_ways = await asyncio.wait(ways, return_when=asyncio.FIRST_COMPLETED)
         broken = _first_error(done)
@@ -57,12 +57,12 @@ async def splice(one: Duplex, other: Duplex) -> None:
         if broken is None and open_ways:
             broken = ConnectionError("half closed for too long")
         if broken is not None:
-            for each in (one, other):
+            for each in (first, other):
                 each.abort(str(broken) or type(broken).__name__)
             if not isinstance(broken, OSError):
                 raise broken
     except asyncio.CancelledError:
-        for each in (one, other):
+        for each in (first, other):
             each.abort("not wanted any more")
         raise
     finally:
