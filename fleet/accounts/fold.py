@@ -86,68 +86,68 @@ class Seen:
 
     body: Body
     at: float
-    gone: bool = False
+    is_deleted: bool = False
     listed: bool = False
     models: Mapping[str, int] = field(default_factory=dict)
 
 
-def job_seen(life: Life | None, seen: Seen) -> Life:
+def job_seen(life: Life | None, event: Seen) -> Life:
     """The job itself was created, changed or deleted."""
-    metadata = seen.body["metadata"]
+    metadata = event.body["metadata"]
     if life is None:
-        submitted = seconds(text(metadata.get("creationTimestamp"))) or seen.at
+        submitted = seconds(text(metadata.get("creationTimestamp"))) or event.at
         life = Life(
             uid=metadata["uid"],
             submitted=submitted,
             namespace=text(metadata.get("namespace")),
             name=metadata["name"],
-            kind=word_of(seen.body),
-            user=_user(seen.body),
+            kind=word_of(event.body),
+            user=_user(event.body),
             spell=(NO_POLICY, submitted),
         )
     if life.run is None or life.run.ended is not None:
-        life = _sized(life, _asked(seen.body))
-    if not seen.gone or life.ended is not None:
+        life = _sized(life, _asked(event.body))
+    if not event.is_deleted or life.ended is not None:
         return life
-    return replace(_closed(life, seen.at), state=DELETED, why=DELETED, ended=seen.at)
+    return replace(_closed(life, event.at), state=DELETED, why=DELETED, ended=event.at)
 
 
-def binding_seen(life: Life | None, seen: Seen) -> Life:
+def binding_seen(life: Life | None, event: Seen) -> Life:
     """The job's ResourceBinding was made, changed or removed."""
-    binding = seen.body
-    life = life if life is not None else _of_binding(binding, seen)
-    life = _settled(_placed(_sized(life, _admitted(binding)), seen), seen)
-    until = life.run.placed if seen.listed and life.run is not None else seen.at
+    binding = event.body
+    life = life if life is not None else _of_binding(binding, event)
+    life = _settled(_placed(_sized(life, _admitted(binding)), event), event)
+    until = life.run.placed if event.listed and life.run is not None else event.at
     outcome = b.outcome_of(binding)
-    if seen.gone or life.state == DELETED:
+    if event.is_deleted or life.state == DELETED:
         return _closed(life, until)
     if outcome:
-        return _finished(_closed(life, until), seen, outcome)
+        return _finished(_closed(life, until), event, outcome)
     life = replace(life, ended=None, why=None, message=None)
     if b.clusters_of(binding):
         running = life.run is not None and life.run.started is not None
         return replace(_closed(life, until), state="Running" if running else "Placed")
-    return _waiting(replace(life, state="Evicting" if b.tasks_of(binding) else "Queued"), seen)
+    return _waiting(replace(life, state="Evicting" if b.tasks_of(binding) else "Queued"), event)
 
 
-def _waiting(life: Life, seen: Seen) -> Life:
+def _waiting(life: Life, event: Seen) -> Life:
     """A unit tells why a job waits in its queue; outside of queues the binding tells it itself."""
     if life.spell is None:
-        life = replace(life, spell=(UNDECIDED, seen.at))
+        life = replace(life, spell=(UNDECIDED, event.at))
     elif life.spell[0] == NO_POLICY:  # a policy has taken it
-        at_once = seen.listed or seen.at - life.spell[1] < TAKEN_S
-        life = replace(life, spell=(UNDECIDED, life.spell[1])) if at_once else _respelt(life, UNDECIDED, seen)
-    if b.queued(seen.body):
+        at_once = event.listed or event.at - life.spell[1] < TAKEN_S
+        life = replace(life, spell=(UNDECIDED, life.spell[1])) if at_once else _respelt(life, UNDECIDED, event)
+    if b.queued(event.body):
         return life
-    told = condition(seen.body, SCHEDULED) or {}
-    return _respelt(life, text(told.get("reason")), seen) if told.get("status") == "False" else life
+    told = condition(event.body, SCHEDULED) or {}
+    return _respelt(life, text(told.get("reason")), event) if told.get("status") == "False" else life
 
 
-def unit_seen(life: Life, seen: Seen, paths: Mapping[str, str]) -> Life:
+def unit_seen(life: Life, event: Seen, paths: Mapping[str, str]) -> Life:
     """The job's QueueUnit was made, changed or removed. `paths`: of the quota tree, by name of the Queue."""
-    queue = queue_of(seen.body)
-    life = replace(life, queue=paths.get(queue, queue) or None, priority=_priority(seen.body, life.priority))
-    return life if seen.gone else _respelt(life, _reason(seen.body), seen)
+    queue = queue_of(event.body)
+    life = replace(life, queue=paths.get(queue, queue) or None, priority=_priority(event.body, life.priority))
+    return life if event.is_deleted else _respelt(life, _reason(event.body), event)
 
 
 def vanished(life: Life, at: float) -> Life:
@@ -171,10 +171,10 @@ def _reason(unit: Body) -> str:
     return text(reason_of(unit).get("code")) or (str(Code.BACK_OFF) if phase_of(unit) == BACKING_OFF else "")
 
 
-def _of_binding(binding: Body, seen: Seen) -> Life:
+def _of_binding(binding: Body, event: Seen) -> Life:
     """Of a job whose own events the log does not have any more."""
     resource = b.resource_of(binding)
-    submitted = seconds(text(binding["metadata"].get("creationTimestamp"))) or seen.at
+    submitted = seconds(text(binding["metadata"].get("creationTimestamp"))) or event.at
     return Life(
         uid=text(resource.get("uid")),
         submitted=submitted,
@@ -186,78 +186,78 @@ def _of_binding(binding: Body, seen: Seen) -> Life:
     )
 
 
-def _placed(life: Life, seen: Seen) -> Life:
+def _placed(life: Life, event: Seen) -> Life:
     """The latest attempt as the binding shows it, not yet ended."""
-    binding, run, number = seen.body, life.run, b.attempt(seen.body)
+    binding, run, number = event.body, life.run, b.attempt(event.body)
     members = b.clusters_of(binding)
     if not members:
         return life
     if run is None or run.number < number:
-        life = _given_way(life, seen) if run is not None else life
-        run = begun(number, _time(b.placed_at(binding), seen), members[0], life.gpus)
+        life = _given_way(life, event) if run is not None else life
+        run = begun(number, _time(b.placed_at(binding), event), members[0], life.gpus)
         life = replace(life, attempts=max(life.attempts, number))
     if run.number != number:
         return life
     if run.ended is not None and not b.finished(binding):
-        run = restarted(run, seen.at)
+        run = restarted(run, event.at)
     if run.ended is None:
-        run = resized(run, seen.at, life.gpus, seen.models)
+        run = resized(run, event.at, life.gpus, event.models)
     if run.started is None and (is_true(binding, GANG_WHOLE) or _runs(binding)):
         told = condition(binding, GANG_WHOLE) or {}
-        since = _time(text(told.get("lastTransitionTime")), seen)
+        since = _time(text(told.get("lastTransitionTime")), event)
         run = replace(run, started=since, counted=since)
     return replace(life, run=run, started=life.started if life.started is not None else run.started)
 
 
-def _given_way(life: Life, seen: Seen) -> Life:
+def _given_way(life: Life, event: Seen) -> Life:
     """The attempt before a new one: where it failed, its work is done again."""
     run = life.run
     assert run is not None
     if run.ended is None:  # its end was not recorded
-        run = ended(run, seen.at, Outcome.UNSEEN)
+        run = ended(run, event.at, Outcome.UNSEEN)
     again = run.gpu_s if run.outcome == Outcome.FAILED else 0.0
     return replace(life, earlier=(*life.earlier, run), lost_gpu_s=life.lost_gpu_s + again)
 
 
-def _settled(life: Life, seen: Seen) -> Life:
+def _settled(life: Life, event: Seen) -> Life:
     """The end of the attempt, where this is it: its job is over, or nothing of it is in its member any more."""
-    binding, run = seen.body, life.run
+    binding, run = event.body, life.run
     if run is None or run.ended is not None:
         return life
     tasks, outcome, placed = b.tasks_of(binding), b.outcome_of(binding), bool(b.clusters_of(binding))
     if outcome and placed:
         told = condition(binding, b.FINISHED) or {}
-        return replace(life, run=ended(run, _time(text(told.get("lastTransitionTime")), seen), Outcome(outcome)))
+        return replace(life, run=ended(run, _time(text(told.get("lastTransitionTime")), event), Outcome(outcome)))
     if tasks and not placed and run.why is None:
         run = replace(run, why=text(tasks[0].get("reason")) or str(Outcome.EVICTED))
-    if (placed or tasks) and not seen.gone:
+    if (placed or tasks) and not event.is_deleted:
         return replace(life, run=run)
     how = Outcome.WITHDRAWN if run.started is None else Outcome.EVICTED
-    run = ended(run, seen.at, Outcome.DELETED if seen.gone and run.why is None else how)
+    run = ended(run, event.at, Outcome.DELETED if event.is_deleted and run.why is None else how)
     if run.outcome != Outcome.EVICTED:
         return replace(life, run=run)
     saved = seconds(b.annotation(binding, ANNOTATION_CHECKPOINT)) or 0.0
     return replace(life, run=run, evictions=life.evictions + 1, lost_gpu_s=life.lost_gpu_s + run.since(saved))
 
 
-def _finished(life: Life, seen: Seen, outcome: str) -> Life:
-    told = condition(seen.body, b.FINISHED) or {}
+def _finished(life: Life, event: Seen, outcome: str) -> Life:
+    entry = condition(event.body, b.FINISHED) or {}
     return replace(
         life,
         state=outcome,
-        ended=life.ended or _time(text(told.get("lastTransitionTime")), seen),
+        ended=life.ended or _time(text(entry.get("lastTransitionTime")), event),
         why="JobFailed" if outcome == Outcome.FAILED else None,
-        message=_kept(text(told.get("message")))[:MESSAGE_MAX] or None,
+        message=_kept(text(entry.get("message")))[:MESSAGE_MAX] or None,
     )
 
 
-def _respelt(life: Life, reason: str, seen: Seen) -> Life:
+def _respelt(life: Life, reason: str, event: Seen) -> Life:
     """A job that waits does so by this reason from now on; of an object in a list, since it began."""
     if life.spell is None or reason in ("", life.spell[0]):
         return life
-    if seen.listed and life.spell[0] == UNDECIDED:
+    if event.listed and life.spell[0] == UNDECIDED:
         return replace(life, spell=(reason, life.spell[1]))
-    return replace(_closed(life, seen.at), spell=(reason, seen.at))
+    return replace(_closed(life, event.at), spell=(reason, event.at))
 
 
 def _closed(life: Life, at: float) -> Life:
@@ -275,9 +275,9 @@ def _runs(binding: Body) -> bool:
     return interpreter is not None and bool(shown) and interpreter.state(shown).state is State.RUNNING
 
 
-def _time(said: str, seen: Seen) -> float:
+def _time(said: str, event: Seen) -> float:
     """When it happened: the event's time, which is exact; of an object in a list, what the object says."""
-    return (seconds(said) or seen.at) if seen.listed else seen.at
+    return (seconds(said) or event.at) if event.listed else event.at
 
 
 def _sized(life: Life, components: tuple[Component, ...]) -> Life:

@@ -46,7 +46,7 @@ async def ensure(connection: AsyncConnection, month: date) -> None:
 
 async def existing(connection: AsyncConnection) -> set[str]:
     """The names of the partitions that are there."""
-    found = await connection.execute(
+    result = await connection.execute(
         sa.text(
             "SELECT c.relname FROM pg_inherits i JOIN pg_class c ON c.oid = i.inhrelid"
             " JOIN pg_class p ON p.oid = i.inhparent JOIN pg_namespace n ON n.oid = p.relnamespace"
@@ -54,7 +54,7 @@ async def existing(connection: AsyncConnection) -> set[str]:
         ),
         {"schema": SCHEMA},
     )
-    return set(found.scalars())
+    return set(result.scalars())
 
 
 async def drop_before(connection: AsyncConnection, table: str, oldest: date) -> list[str]:

@@ -150,21 +150,21 @@ class Recorder:
 
     # -- a batch
 
-    async def _record(self, seen: list[tuple[tuple[str, str], Seen]], upto: int | None) -> None:
+    async def _record(self, events: list[tuple[tuple[str, str], Seen]], upto: int | None) -> None:
         """Fold the events into the tables; `upto`: the cursor after them, None to leave it."""
         async with self._engine.begin() as connection:
             if not await self._mine(connection):
                 return
-            lives = await rows.load(connection, self._uids(seen))
+            lives = await rows.load(connection, self._uids(events))
             before = dict(lives)
             changes: list[Change] = []
-            for resource, one in seen:
+            for resource, event in events:
                 try:
-                    change = self._fold(lives, resource, one)
-                    if change is not None and not one.listed:
+                    change = self._fold(lives, resource, event)
+                    if change is not None and not event.listed:
                         changes.append(change)
                 except Exception as error:  # an object that nobody can read costs itself alone
-                    log.warning("an object is not recorded", name=one.body["metadata"].get("name"), error=repr(error))
+                    log.warning("an object is not recorded", name=event.body["metadata"].get("name"), error=repr(error))
             await self._write(connection, [life for uid, life in lives.items() if before.get(uid) is not life])
             if changes:
                 await self._tell(connection, changes)
@@ -225,33 +225,33 @@ class Recorder:
             return b.labels_of(body).get(LABEL_JOB_UID, "") if _of_job(body) else ""
         return "" if resource == QUEUES else text(metadata.get("uid"))
 
-    def _fold(self, lives: dict[str, Life], resource: tuple[str, str], one: Seen) -> Change | None:
+    def _fold(self, lives: dict[str, Life], resource: tuple[str, str], event: Seen) -> Change | None:
         if resource == QUEUES:
-            self._paths[one.body["metadata"]["name"]] = b.annotation(one.body, ANNOTATION_QUOTA_FULLNAME)
+            self._paths[event.body["metadata"]["name"]] = b.annotation(event.body, ANNOTATION_QUOTA_FULLNAME)
             return None
-        uid = self._uid(resource, one.body)
+        uid = self._uid(resource, event.body)
         if not uid or not _is_uuid(uid):
             return None
         life = lives.get(uid)
         if resource == UNITS:
             if life is None:
                 return None
-            now = unit_seen(life, one, self._paths)
+            now = unit_seen(life, event, self._paths)
         elif resource == BINDINGS:
-            placed = bool(b.clusters_of(one.body)) and not b.finished(one.body)
-            now = binding_seen(life, replace(one, models=self._models(one.body)) if placed else one)
+            placed = bool(b.clusters_of(event.body)) and not b.finished(event.body)
+            now = binding_seen(life, replace(event, models=self._models(event.body)) if placed else event)
         else:
-            now = job_seen(life, one)
+            now = job_seen(life, event)
         if now != life:
             lives[uid] = now
         (self._living.discard if now.over else self._living.add)(uid)
         if resource == BINDINGS:
-            unit = now.namespace, unit_name(one.body["metadata"]["name"])
-            if not now.over and not one.gone:
+            unit = now.namespace, unit_name(event.body["metadata"]["name"])
+            if not now.over and not event.is_deleted:
                 self._units[unit] = uid
             elif self._units.get(unit) == uid:
                 del self._units[unit]
-        return Change(life, now, one.body, one.at) if now != life else None
+        return Change(life, now, event.body, event.at) if now != life else None
 
     # -- where the log does not reach
 
@@ -294,7 +294,9 @@ class Recorder:
 def _seen(event: Event) -> tuple[tuple[str, str], Seen]:
     """At a time that the tables keep as it is: in microseconds."""
     key = event.stored.key
-    return (key.group, key.resource), Seen(event.stored.body, round(event.at, 6), gone=event.type is EventType.DELETED)
+    return (key.group, key.resource), Seen(
+        event.stored.body, round(event.at, 6), is_deleted=event.type is EventType.DELETED
+    )
 
 
 def _of_job(binding: Body) -> bool:

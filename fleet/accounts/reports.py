@@ -297,15 +297,15 @@ async def _shares(
 
 async def _capacity(reader: Reader, recorded: Period, chosen: Chosen) -> dict[tuple[str, str], float]:
     """GPU-hours that the members had, by member and model."""
-    there: list[Condition] = [Usage.scope == "member"]
+    conditions: list[Condition] = [Usage.scope == "member"]
     if chosen.member is not None:
-        there.append(Usage.name == chosen.member)
+        conditions.append(Usage.name == chosen.member)
     if chosen.model is not None:
-        there.append(Usage.model == chosen.model)
+        conditions.append(Usage.model == chosen.model)
     sampled = Usage.at == sa.any_(sa.literal(_minutes(recorded), ARRAY(sa.TIMESTAMP(timezone=True))))
     sums, minutes = await reader.together(
         sa.select(Usage.name, Usage.model, sa.func.sum(Usage.capacity))
-        .where(sampled, *there)
+        .where(sampled, *conditions)
         .group_by(Usage.name, Usage.model),
         sa.select(sa.func.count(sa.distinct(Usage.at))).where(sampled, Usage.scope == "member"),
     )

@@ -17,27 +17,27 @@ Row = dict[str, Any]
 async def changes(reader: Reader, period: Period, chosen: Chosen, limit: int) -> tuple[list[Row], dict[str, int]]:
     """The newest changes, `limit` of them at most, and the number of all by kind. Of several GPU models an attempt has
     a row each, and counts once. Raises HistoryUnavailable."""
-    one = (Attempt.job, Attempt.number)
-    seen = sa.or_(Attempt.ended.is_(None), Attempt.ended >= period.start), *of_attempt(chosen)
+    key = (Attempt.job, Attempt.number)
+    conditions = sa.or_(Attempt.ended.is_(None), Attempt.ended >= period.start), *of_attempt(chosen)
     started = (
         sa.select(
-            *one,
+            *key,
             sa.func.min(Attempt.started).label("at"),
             sa.literal(STARTED).label("what"),
             sa.func.min(Attempt.member).label("member"),
         )
-        .where(Attempt.started >= period.start, Attempt.started < period.end, *seen)
-        .group_by(*one)
+        .where(Attempt.started >= period.start, Attempt.started < period.end, *conditions)
+        .group_by(*key)
     )
     ended = (
         sa.select(
-            *one,
+            *key,
             sa.func.max(Attempt.ended).label("at"),
             sa.func.min(Attempt.outcome).label("what"),
             sa.func.min(Attempt.member).label("member"),
         )
-        .where(Attempt.ended >= period.start, Attempt.ended < period.end, *seen)
-        .group_by(*one)
+        .where(Attempt.ended >= period.start, Attempt.ended < period.end, *conditions)
+        .group_by(*key)
     )
     both = sa.union_all(started, ended).subquery()
     newest = (

@@ -59,16 +59,16 @@ async def jobs(
 
 async def life(reader: Reader, now: datetime, *which: Condition) -> Row | None:
     """The newest job of which this holds, with everything that is recorded of it; None: there is none."""
-    found = await _found(reader, sa.select(Job).where(*which).limit(EARLIER_MOST + 1))
-    if not found:
+    job_rows = await _found(reader, sa.select(Job).where(*which).limit(EARLIER_MOST + 1))
+    if not job_rows:
         return None
-    job = found[0]
+    job = job_rows[0]
     waited = sa.select(Wait.reason, Wait.seconds, Wait.since).where(
         Wait.job == job.uid, Wait.submitted == job.submitted
     )
     attempts, waits = await _attempts(reader, [job.uid]), await reader.rows(waited)
-    mine = attempts.get(job.uid, [])
-    numbers = sorted({attempt.number for attempt in mine})
+    job_attempts = attempts.get(job.uid, [])
+    numbers = sorted({attempt.number for attempt in job_attempts})
     spells = [
         {
             "reason": reason,
@@ -77,12 +77,12 @@ async def life(reader: Reader, now: datetime, *which: Condition) -> Row | None:
         }
         for reason, seconds, since in waits
     ]
-    return _job(job, mine, now) | {
+    return _job(job, job_attempts, now) | {
         "waits": sorted(spells, key=lambda spell: -spell["seconds"]),
-        "placements": [_placement([a for a in mine if a.number == number], now) for number in numbers],
+        "placements": [_placement([a for a in job_attempts if a.number == number], now) for number in numbers],
         "earlier": [
             {"uid": other.uid, "kind": other.kind, "state": other.state, "submitted": _time(other.submitted)}
-            for other in found[1:]
+            for other in job_rows[1:]
         ],
     }
 

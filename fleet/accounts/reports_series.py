@@ -54,7 +54,7 @@ async def over_time(reader: Reader, scope: str, period: Period, points: int) -> 
     every = max(1, ceil(minutes / SAMPLES))
     numbers = {*range(0, minutes, every), *range(max(0, minutes - LAST), minutes)}
     read = [begin + timedelta(minutes=number) for number in sorted(numbers)]
-    found, capacity = await reader.together(
+    usage, capacity = await reader.together(
         sa.select(Usage.at, Usage.name, sa.func.sum(Usage.used), sa.func.sum(Usage.waiting))
         .where(Usage.at.in_(read), Usage.scope == scope)
         .group_by(Usage.at, Usage.name),
@@ -67,15 +67,15 @@ async def over_time(reader: Reader, scope: str, period: Period, points: int) -> 
     def place(at: datetime) -> int:
         return int((at - begin).total_seconds() // MINUTE_S) // step
 
-    recorded = Counter(place(at) for at in {row[0] for row in (*found, *capacity)})
+    recorded = Counter(place(at) for at in {row[0] for row in (*usage, *capacity)})
     totals: Counter[str] = Counter()
-    for _, name, used, _ in found:
+    for _, name, used, _ in usage:
         totals[name] += used
-    named = [name for name, _ in sorted(totals.items(), key=lambda item: (-item[1], item[0]))[:SERIES_MOST]]
+    largest = [name for name, _ in sorted(totals.items(), key=lambda item: (-item[1], item[0]))[:SERIES_MOST]]
     used_of: defaultdict[tuple[str | None, int], float] = defaultdict(float)
     waiting_of: defaultdict[tuple[str | None, int], float] = defaultdict(float)
-    for at, name, used, waiting in found:
-        key = (name if name in named else None, place(at))
+    for at, name, used, waiting in usage:
+        key = (name if name in largest else None, place(at))
         used_of[key] += used
         waiting_of[key] += waiting
     room: dict[int, float] = dict.fromkeys(range(count), 0.0)
@@ -87,7 +87,7 @@ async def over_time(reader: Reader, scope: str, period: Period, points: int) -> 
             values.get((name, number), 0.0) / recorded[number] if recorded[number] else None for number in range(count)
         ]
 
-    names: list[str | None] = [*named, *([None] if len(totals) > len(named) else [])]
+    names: list[str | None] = [*largest, *([None] if len(totals) > len(largest) else [])]
     return OverTime(
         int(step * MINUTE_S),
         [begin + timedelta(minutes=number * step) for number in range(count)],

@@ -27,10 +27,10 @@ async def retain(connection: AsyncConnection, now: float, *, job_days: int, usag
 async def erase(connection: AsyncConnection, user: str) -> int:
     """Forget whose jobs these were, in the transaction of `connection`; returns how many rows named the user. Jobs
     first, whose rows a recorder locks: a batch that it writes meanwhile has the name no more, or is found below."""
-    named = 0
+    count = 0
     for model in (Job, Attempt, Wait):
         done = await connection.execute(sa.update(model).where(model.user == user).values(user=None))
-        named += done.rowcount
+        count += done.rowcount
     told = sa.update(Notification).where(Notification.body["user"].astext == user)
     await connection.execute(told.values(body=Notification.body.op("||")(sa.cast({"user": None}, JSONB))))
-    return named
+    return count

@@ -35,25 +35,25 @@ def _seconds(at: datetime | None) -> float | None:
 
 async def load(connection: AsyncConnection, uids: Collection[str]) -> dict[str, Life]:
     """The lives of these jobs, as far as they are recorded, each with its latest attempt. Locks their rows."""
-    found: dict[str, Life] = {}
+    lives: dict[str, Life] = {}
     if not uids:
-        return found
+        return lives
     for row in await connection.execute(sa.select(_JOBS).where(_JOBS.c.uid.in_(uids)).with_for_update()):
         times = {"submitted": row.submitted.timestamp(), "started": _seconds(row.started), "ended": _seconds(row.ended)}
-        found[row.uid] = Life(**{**row._mapping, **times})
-    for row in await connection.execute(sa.select(_WAITS).where(_WAITS.c.job.in_(found))):
-        life = found[row.job]
+        lives[row.uid] = Life(**{**row._mapping, **times})
+    for row in await connection.execute(sa.select(_WAITS).where(_WAITS.c.job.in_(lives))):
+        life = lives[row.job]
         spell = (row.reason, row.since.timestamp()) if row.since is not None else life.spell
         waits = {**life.waits, **({row.reason: row.seconds} if row.seconds else {})}
-        found[row.job] = replace(life, waits=waits, spell=spell)
-    attempts = sa.select(_ATTEMPTS).where(_ATTEMPTS.c.job.in_(found)).order_by(_ATTEMPTS.c.number)
+        lives[row.job] = replace(life, waits=waits, spell=spell)
+    attempts = sa.select(_ATTEMPTS).where(_ATTEMPTS.c.job.in_(lives)).order_by(_ATTEMPTS.c.number)
     for row in await connection.execute(attempts):
-        life, part = found[row.job], Part(row.model, row.gpus, row.gpu_s)
+        life, part = lives[row.job], Part(row.model, row.gpus, row.gpu_s)
         if life.run is not None and life.run.number == row.number:
-            found[row.job] = replace(life, run=replace(life.run, parts=(*life.run.parts, part)))
+            lives[row.job] = replace(life, run=replace(life.run, parts=(*life.run.parts, part)))
         else:
-            found[row.job] = replace(life, run=_run_of(row, part))
-    return found
+            lives[row.job] = replace(life, run=_run_of(row, part))
+    return lives
 
 
 def _run_of(row: Any, part: Part) -> Run:

@@ -71,21 +71,21 @@ def counted(run: Run, at: float) -> Run:
 def resized(run: Run, at: float, gpus: int, models: Mapping[str, int]) -> Run:
     """The attempt has so many GPUs from now on, of these models. Models that do not account for all GPUs count only
     where there is no doubt: one model has them all. A model that was known stays."""
-    known = {part.model: part.gpus for part in run.parts}
+    old_counts = {part.model: part.gpus for part in run.parts}
     if sum(models.values()) != gpus:
         models = {next(iter(models)): gpus} if len(models) == 1 else {}
     if not models and gpus == run.gpus:
         return run
     if not models:
-        models = {next(iter(known)): gpus} if len(known) == 1 else {UNKNOWN_MODEL: gpus}
-    wanted = {model: count for model, count in models.items() if count} or {UNKNOWN_MODEL: 0}
-    if wanted == known:
+        models = {next(iter(old_counts)): gpus} if len(old_counts) == 1 else {UNKNOWN_MODEL: gpus}
+    new_counts = {model: count for model, count in models.items() if count} or {UNKNOWN_MODEL: 0}
+    if new_counts == old_counts:
         return run
     run = counted(run, at)
     before = {part.model: part.gpu_s for part in run.parts}
     unknown = before.pop(UNKNOWN_MODEL, 0.0)
-    parts = {model: Part(model, 0, gpu_s) for model, gpu_s in before.items() if gpu_s or model in wanted}
-    for model, count in wanted.items():  # time of an unknown model was the time of these
+    parts = {model: Part(model, 0, gpu_s) for model, gpu_s in before.items() if gpu_s or model in new_counts}
+    for model, count in new_counts.items():  # time of an unknown model was the time of these
         share = unknown * count / gpus if gpus else 0.0
         parts[model] = Part(model, count, before.get(model, 0.0) + share)
     return replace(run, parts=tuple(parts.values()))

@@ -41,7 +41,7 @@ async def sample(
     used = {(name, model): gpus for name, model, gpus in await connection.execute(there.group_by("member", "model"))}
     holds = sa.select(Attempt.queue, sa.func.sum(Attempt.gpus)).where(Attempt.ended.is_(None)).group_by("queue")
     asks = sa.select(Job.queue, sa.func.sum(Job.gpus)).where(Job.ended.is_(None), Job.state.in_(WAITING))
-    held = {path: gpus for path, gpus in await connection.execute(holds) if path is not None}
+    use = {path: gpus for path, gpus in await connection.execute(holds) if path is not None}
     waiting = {path: gpus for path, gpus in await connection.execute(asks.group_by("queue")) if path is not None}
     rows = [
         {
@@ -56,7 +56,7 @@ async def sample(
         }
         for name, model in sorted({*members, *(key for key, gpus in used.items() if gpus)})
     ]
-    for path in sorted({*queues, *held, *waiting}):
+    for path in sorted({*queues, *use, *waiting}):
         limits = queues.get(path, Limits())
         rows.append(
             {
@@ -64,7 +64,7 @@ async def sample(
                 "scope": QUEUE,
                 "name": path,
                 "model": "",
-                "used": float(held.get(path, 0)),
+                "used": float(use.get(path, 0)),
                 "waiting": float(waiting.get(path, 0)),
                 "capacity": limits.most,
                 "guaranteed": limits.guaranteed,
