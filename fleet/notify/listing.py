@@ -31,16 +31,16 @@ class Which:
     ids: Collection[str] = ()
 
     def conditions(self) -> list[sa.ColumnElement[bool]]:
-        found: list[sa.ColumnElement[bool]] = []
+        result: list[sa.ColumnElement[bool]] = []
         if self.namespaces is not None:
-            found.append(Notification.receiver_namespace.in_(self.namespaces))
+            result.append(Notification.receiver_namespace.in_(self.namespaces))
         if self.receiver is not None:
-            found.append(Notification.receiver == self.receiver)
+            result.append(Notification.receiver == self.receiver)
         if self.states:
-            found.append(_STATE.in_(self.states))
+            result.append(_STATE.in_(self.states))
         if self.ids:
-            found.append(Notification.id.in_(self.ids))
-        return found
+            result.append(Notification.id.in_(self.ids))
+        return result
 
 
 def page(which: Which, limit: int, after: Mark | None) -> sa.Select[Any]:
@@ -53,22 +53,22 @@ def page(which: Which, limit: int, after: Mark | None) -> sa.Select[Any]:
     return chosen.order_by(Notification.entered.desc(), Notification.id.desc()).limit(limit + 1)
 
 
-def shown(one: Any) -> dict[str, Any]:
+def shown(row: Any) -> dict[str, Any]:
     """One row of a page, for clients."""
-    body: Mapping[str, Any] = one.body
+    body: Mapping[str, Any] = row.body
     return {
-        "id": one.id,
-        "namespace": one.receiver_namespace,
-        "receiver": one.receiver,
-        "state": one.state,
+        "id": row.id,
+        "namespace": row.receiver_namespace,
+        "receiver": row.receiver,
+        "state": row.state,
         "job": {key: body[key] for key in ("namespace", "kind", "name", "uid")},
         "event": body["told"],
         "at": rfc3339(body["at"]),
-        "entered": rfc3339(one.entered.timestamp()),
-        "tries": one.tries,
-        "error": one.error,
-        "nextTry": rfc3339(one.next_at.timestamp()) if one.over is None else None,
-        "over": rfc3339(one.over.timestamp()) if one.over is not None else None,
+        "entered": rfc3339(row.entered.timestamp()),
+        "tries": row.tries,
+        "error": row.error,
+        "nextTry": rfc3339(row.next_at.timestamp()) if row.over is None else None,
+        "over": rfc3339(row.over.timestamp()) if row.over is not None else None,
     }
 
 

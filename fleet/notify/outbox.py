@@ -51,7 +51,7 @@ def identity(namespace: str, receiver: str, happening: Happening) -> str:
     return str(uuid.uuid5(_SPACE, f"{happening.uid}/{happening.key}/{namespace}/{receiver}"))
 
 
-async def enter(connection: AsyncConnection, found: Iterable[tuple[str, str, Happening]], now: float) -> int:
+async def enter(connection: AsyncConnection, entries: Iterable[tuple[str, str, Happening]], now: float) -> int:
     """Enter (namespace of the receiver, its name, happening), each once; how many were new."""
     rows = [
         {
@@ -64,7 +64,7 @@ async def enter(connection: AsyncConnection, found: Iterable[tuple[str, str, Hap
             "tries": 0,
             "body": happening.as_json(),
         }
-        for namespace, receiver, happening in found
+        for namespace, receiver, happening in entries
     ]
     if not rows:
         return 0
@@ -97,15 +97,15 @@ async def close(connection: AsyncConnection, id_: str, outcome: str, now: float,
     )
 
 
-async def failed(connection: AsyncConnection, one: Due, error: str, now: float) -> bool:
+async def failed(connection: AsyncConnection, row: Due, error: str, now: float) -> bool:
     """Record a try that failed; False when it was the last one."""
-    tries = one.tries + 1
+    tries = row.tries + 1
     if tries >= TRIES_MAX:
-        await close(connection, one.id, GAVE_UP, now, error)
+        await close(connection, row.id, GAVE_UP, now, error)
         return False
     await connection.execute(
         sa.update(Notification)
-        .where(Notification.id == one.id)
+        .where(Notification.id == row.id)
         .values(tries=tries, next_at=when(now + pause_after(tries)), error=error)
     )
     return True

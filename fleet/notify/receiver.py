@@ -92,16 +92,16 @@ def lasting(said: str) -> float | None:
     return float(found[1]) * _SECONDS[found[2]] if found else None
 
 
-def asks_for(receiver: Receiver, told: Told, job: Body) -> bool:
+def asks_for(receiver: Receiver, event: Told, job: Body) -> bool:
     """Whether the receiver is to be told of this event of this job."""
     metadata = mapping(job.get("metadata"))
     namespace = text(metadata.get("namespace"))
     if namespace != receiver.namespace and receiver.namespace != SYSTEM_NAMESPACE:
         return False
     wanted = _named(metadata).get(receiver.name, frozenset())
-    if told in (receiver.events if wanted is None else wanted):
+    if event in (receiver.events if wanted is None else wanted):
         return True
-    if receiver.selector is None or told not in receiver.events:
+    if receiver.selector is None or event not in receiver.events:
         return False
     return (namespace == receiver.namespace or receiver.everywhere) and holds(
         receiver.selector, mapping(metadata.get("labels"))
