@@ -182,8 +182,8 @@ class Access:
         """The hub as a client of the issuer that flags name; None without one. Raises Failure."""
         from fleet.console.login import CALLBACK, Client
 
-        found = self.issuers()
-        if not found:
+        issuers = self.issuers()
+        if not issuers:
             return None
         url, secret = self.oidc_redirect_url or "", ""
         if url and not (url.startswith("https://") and url.isprintable() and url.endswith(CALLBACK)):
@@ -194,7 +194,7 @@ class Access:
             except (OSError, UnicodeDecodeError) as error:
                 why = getattr(error, "strerror", None) or "no text"
                 raise Failure(f"--oidc-client-secret-file {self.oidc_client_secret_file}: {why}") from error
-        source = found[0].source
+        source = issuers[0].source
         return Client(source.url, self.oidc_client_id or "", secret, url, source.certificate_authority)
 
     def authorities(self, own: Path) -> tuple[Path, ...]:
@@ -229,15 +229,15 @@ class Access:
 def takes_access(command: Callable[..., None]) -> Callable[..., None]:
     """Give a command every option of Access, in place of its parameter `access`."""
     own = inspect.signature(command, eval_str=True)
-    given = inspect.signature(Access, eval_str=True).parameters
+    options = inspect.signature(Access, eval_str=True).parameters
 
     def run(**values: Any) -> None:
-        access = Access(**{name: values.pop(name) for name in given})
+        access = Access(**{name: values.pop(name) for name in options})
         command(**values, access=access)
 
     parameters = [
         parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY)
-        for parameter in (*(one for one in own.parameters.values() if one.name != "access"), *given.values())
+        for parameter in (*(one for one in own.parameters.values() if one.name != "access"), *options.values())
     ]
     run.__name__, run.__doc__ = command.__name__, command.__doc__
     run.__signature__ = own.replace(parameters=parameters)  # type: ignore[attr-defined]

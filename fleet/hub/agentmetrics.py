@@ -46,7 +46,7 @@ def registry_of(agent: Agent) -> CollectorRegistry:
 
     class Scraped(Collector):
         def collect(self) -> Iterator[Metric]:
-            sent, received = agent.carried()
+            bytes_sent, received = agent.carried()
             for kind, name, says, value in (
                 (
                     GaugeMetricFamily,
@@ -56,7 +56,7 @@ def registry_of(agent: Agent) -> CollectorRegistry:
                 ),
                 (CounterMetricFamily, "fleet_tunnel_connections", "Connections with the hub.", agent.connections),
                 (GaugeMetricFamily, "fleet_tunnel_streams", "Open streams of the hub.", agent.streams),
-                (CounterMetricFamily, "fleet_tunnel_sent_bytes", "Bytes to the hub.", sent),
+                (CounterMetricFamily, "fleet_tunnel_sent_bytes", "Bytes to the hub.", bytes_sent),
                 (CounterMetricFamily, "fleet_tunnel_received_bytes", "Bytes from the hub.", received),
             ):
                 metric = kind(name, says, labels=["member"])

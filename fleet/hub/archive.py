@@ -161,7 +161,7 @@ class Backup:
 
 def read(source: IO[bytes], name: str, passphrase: str | None) -> Backup:
     """The backup. Raises Failure, which calls it `name`."""
-    found, keys = Backup({}), b""
+    backup, keys = Backup({}), b""
     digests: dict[str, str] = {}
     locked, last = False, b""
     try:
@@ -172,22 +172,22 @@ def read(source: IO[bytes], name: str, passphrase: str | None) -> Backup:
                     raise Failure(f"{name} is no backup of Fleet")
                 if entry.name.startswith(TABLE) and entry.name.endswith(SUFFIX):
                     rows = spool()
-                    found.tables[entry.name.removeprefix(TABLE).removesuffix(SUFFIX)] = rows
+                    backup.tables[entry.name.removeprefix(TABLE).removesuffix(SUFFIX)] = rows
                     _copy(content, rows)
                     digests[entry.name] = _digest(rows)
                     rows.seek(0)
                     continue
-                held = _held(content, entry, name)
+                part = _held(content, entry, name)
                 if entry.name == DIGESTS:
-                    last = held
+                    last = part
                     continue
                 if entry.name == MANIFEST:
-                    found.manifest = _manifest(held, name)
+                    backup.manifest = _manifest(part, name)
                 elif entry.name in (KEYS, LOCKED_KEYS):
-                    keys, locked = held, entry.name == LOCKED_KEYS
+                    keys, locked = part, entry.name == LOCKED_KEYS
                     if locked:
-                        keys = _unlocked(held, passphrase, _bound(digests), name)
-                digests[entry.name] = hashlib.sha256(held).hexdigest()
+                        keys = _unlocked(part, passphrase, _bound(digests), name)
+                digests[entry.name] = hashlib.sha256(part).hexdigest()
             while unpacked.read(CHUNK):  # to its check sum
                 pass
     except BROKEN as error:
@@ -196,13 +196,13 @@ def read(source: IO[bytes], name: str, passphrase: str | None) -> Backup:
         raise Failure(f"{name} cannot be read: {error.strerror or error}") from error
     if not last:
         raise Failure(f"{name} is cut off: its end is missing")
-    if _json(last, name) != digests or bool(found.manifest.get("encrypted")) != locked:
+    if _json(last, name) != digests or bool(backup.manifest.get("encrypted")) != locked:
         raise Failure(f"{name} is damaged: its parts do not have the digests that it names")
     try:
-        found.files = {str(path): base64.b64decode(text, validate=True) for path, text in _json(keys, name).items()}
+        backup.files = {str(path): base64.b64decode(text, validate=True) for path, text in _json(keys, name).items()}
     except ValueError as error:
         raise Failure(f"{name} is damaged: {KEYS}") from error
-    return found
+    return backup
 
 
 def _manifest(held: bytes, name: str) -> dict[str, Any]:

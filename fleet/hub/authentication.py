@@ -53,8 +53,8 @@ async def users_of(hub: Base, access: Access, outgoing: Outgoing) -> AsyncIterat
         AgentTokens(hub.store),
         PeerTokens(key, hub.clock),
     ]
-    named = access.issuers()
-    if access.authentication_config is None and not named:
+    issuers = access.issuers()
+    if access.authentication_config is None and not issuers:
         yield Users(AnyOf(*sources), accounts, None)
         return
     from api.access.oidc.metrics import OidcMetrics
@@ -65,7 +65,7 @@ async def users_of(hub: Base, access: Access, outgoing: Outgoing) -> AsyncIterat
     metrics = OidcMetrics()
     tokens = OidcTokens(fetch_by(outgoing), hub.clock, metrics)
     if access.authentication_config is None:
-        tokens.configure(named)
+        tokens.configure(issuers)
         metrics.good.set(1)
         try:
             yield Users(AnyOf(*sources, tokens), accounts, metrics)

@@ -52,7 +52,7 @@ class _Collector:
     def collect(self) -> Iterator[Metric]:
         from prometheus_client.core import GaugeMetricFamily
 
-        told = GaugeMetricFamily(
+        family = GaugeMetricFamily(
             "fleet_api_certificate_expiry_timestamp_seconds",
             "When a certificate of the hub ends, in epoch seconds.",
             labels=["certificate"],
@@ -61,8 +61,8 @@ class _Collector:
         for name, label in ((CA, "ca"), (SERVER, "server"), (CLIENT, "client_authority")):
             ends = [one.until for one in found if one.name == name]
             if ends:
-                told.add_metric([label], min(ends))
-        yield told
+                family.add_metric([label], min(ends))
+        yield family
 
 
 def _ends(path: Path) -> list[float]:

@@ -23,7 +23,7 @@ class SettingAside:
     """A callback of the collector."""
 
     def __init__(self) -> None:
-        self._known = LEAST  # objects after the last look at all of them
+        self._count = LEAST  # objects after the last look at all of them
         self._all = False  # the next full look is at all of them
         self._uncounted = 0  # full looks until the objects are counted
 
@@ -36,11 +36,11 @@ class SettingAside:
             return
         count = gc.get_freeze_count()  # this walks over all of them, as slow as a full look
         if self._all:
-            self._all, self._known = False, max(count, LEAST)
-        elif count > 2 * self._known:
+            self._all, self._count = False, max(count, LEAST)
+        elif count > 2 * self._count:
             self._all = True
             gc.unfreeze()
-        self._uncounted = max(2 * self._known - count, self._known // 4) // PER_LOOK
+        self._uncounted = max(2 * self._count - count, self._count // 4) // PER_LOOK
 
 
 def collect_seldom() -> None:

@@ -77,7 +77,7 @@ async def serve_api(
         base(data, dsn, PARSED_BYTES) as hub,
         contextlib.aclosing(Outgoing(access.allowed())) as outgoing,
         users_of(hub, access, outgoing) as users,
-        audit_of(access, outgoing, hub.clock) as kept,
+        audit_of(access, outgoing, hub.clock) as audit_log,
         contextlib.aclosing(History(urls.history or dsn)) as history,
         traces_of(otlp, "fleet-api", data.hub_id) as traces,
     ):
@@ -95,7 +95,9 @@ async def serve_api(
         served = shown(data, access.certificate)
         certificates = Certificates(data, access.authorities(data.ca_certificate), served.public.certificate)
         own = Parts(data, dsn, hub.clock, certificates, history, hooks.failing)
-        kept.audit.requests = RequestLog(hub.clock, request_spans(traces, hub.clock) if traces is not None else None)
+        audit_log.audit.requests = RequestLog(
+            hub.clock, request_spans(traces, hub.clock) if traces is not None else None
+        )
         lines = Lines(hub.store)
         tokens = StoredTokens(hub.store, hub.clock, data.tokens)
         await tokens.take_over()
@@ -119,7 +121,7 @@ async def serve_api(
             parts=parts,
             extra_routes={**tunnels.routes(), **relays.routes()},
             dial=dialer.dial,
-            audit=kept.audit,
+            audit=audit_log.audit,
             fairness=fairness,
             console=console_of(hub, access, users.authenticator, outgoing),
         )
@@ -127,7 +129,7 @@ async def serve_api(
         app.metrics.agents.set_function(lambda: len(tunnels))
         tunnels.show(app.metrics.registry)
         users.show(app.metrics.registry)
-        kept.show(app.metrics.registry)
+        audit_log.show(app.metrics.registry)
         certificates.show(app.metrics.registry)
         failing.show(app.metrics.registry)
         if traces is not None:

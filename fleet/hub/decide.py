@@ -124,15 +124,15 @@ def _explain(
     seed = seed or 0 if record is None else record.get("seed")
     if not isinstance(seed, int):
         raise BadSnapshot([("seed", "is not a whole number")])
-    said = of_snapshot(parsed, job, now=float(at), seed=seed, solver=solver)
+    answer = of_snapshot(parsed, job, now=float(at), seed=seed, solver=solver)
     if output is not Output.table:
-        show_one(said, output)
+        show_one(answer, output)
         return
-    reason = said["reason"]
-    print(f"{said['job']}: {_stands(said)}")
+    reason = answer["reason"]
+    print(f"{answer['job']}: {_stands(answer)}")
     if reason is not None:
         print(f"Reason:     {reason['text']}  ({reason['code']})")
-    print("\n".join(explanation.lines(said)))
+    print("\n".join(explanation.lines(answer)))
 
 
 def _stands(said: Mapping[str, Any]) -> str:

@@ -121,13 +121,13 @@ class _Terminal:
         self,
         *words: str,
         program: str | None = None,
-        shown: str = "",
+        command_line: str = "",
         only: Callable[[str], str] = str,
         refused: bool = False,
     ) -> None:
-        """`program` is what runs for the first word; `only` cuts the output as the `shown` command line would.
+        """`program` is what runs for the first word; `only` cuts the output as `command_line` would.
         `refused`: the command must fail."""
-        print(f"\n$ {shown or shlex.join(words)}", flush=True)
+        print(f"\n$ {command_line or shlex.join(words)}", flush=True)
         with self._steps.waiting(" ".join(words[:2])):
             done = subprocess.run(
                 [program or words[0], *words[1:]],
@@ -185,7 +185,7 @@ class KubectlUser(_Terminal):
         self._program = kubectl
 
     def _kubectl(self, *words: str, shown: str = "", only: Callable[[str], str] = str, refused: bool = False) -> None:
-        self._type("kubectl", *words, program=self._program, shown=shown, only=only, refused=refused)
+        self._type("kubectl", *words, program=self._program, command_line=shown, only=only, refused=refused)
 
     def apply(self, manifest: str, *, refused: bool = False) -> None:
         self._kubectl("apply", "-f", str(EXAMPLES / manifest), refused=refused)

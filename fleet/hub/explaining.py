@@ -22,18 +22,18 @@ def of_snapshot(
     """The explanation of a unit that is named by its id, its job ("namespace/name") or the job's name alone. The
     running jobs of the snapshot are all the history there is. `solver` tells which starts are certain. Raises Failure
     and BadSnapshot."""
-    found = [unit for unit in snapshot.units.values() if name in (unit.id, unit.name, unit.name.rpartition("/")[2])]
-    if not found:
+    units = [unit for unit in snapshot.units.values() if name in (unit.id, unit.name, unit.name.rpartition("/")[2])]
+    if not units:
         raise Failure(f'the snapshot has no job "{name}"')
-    if len(found) > 1 and name not in snapshot.units:
-        names = [unit.name if sum(unit.name == u.name for u in found) == 1 else f"the id {unit.id}" for unit in found]
+    if len(units) > 1 and name not in snapshot.units:
+        names = [unit.name if sum(unit.name == u.name for u in units) == 1 else f"the id {unit.id}" for unit in units]
         raise Failure(f'"{name}" names several jobs: {", ".join(sorted(names)[:5])}')
-    unit = snapshot.units.get(name, found[0])
+    unit = snapshot.units.get(name, units[0])
     if unit.phase is not Phase.WAITING:
         raise Failure(f"{unit.name} does not wait: it is {unit.phase} in {unit.member}")
     pasts = [Past(u, u.enqueued_at, u.placed_at) for u in snapshot.units.values()]
     began = time.monotonic()
-    said = explain(
+    answer = explain(
         snapshot,
         unit.id,
         History(pasts, now),
@@ -43,4 +43,4 @@ def of_snapshot(
         elapsed_s=lambda: time.monotonic() - began,
         solver=solver,
     )
-    return document(said, named_kind)
+    return document(answer, named_kind)

@@ -24,9 +24,9 @@ def hub_app(
     dial: Dial | None = None,
     console: Console | None = None,
     extra_routes: Mapping[tuple[str, str, str], SubresourceHandler] | None = None,
-    **others: Any,
+    **arguments: Any,
 ) -> Api:
-    """`build_app`, whose arguments `others` are, with the rules of Fleet that ask for rights, the rights of agents and
+    """`build_app`, which gets `arguments` too, with the rules of Fleet that ask for rights, the rights of agents and
     processes of the hub, and the proxy to members. `dial` reaches members that only their agents reach. `console`: the
     pages at /console and the sessions of browsers."""
     proxy = ClusterProxy(objects, dial=dial)
@@ -39,5 +39,5 @@ def hub_app(
         own_right=own_right,
         pages=console,
         closes=(proxy.aclose,),
-        **others,
+        **arguments,
     )

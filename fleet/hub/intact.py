@@ -104,20 +104,20 @@ def _look(file: _File) -> Any:
     """The content of the file. Raises Failure."""
     path = file.path
     try:
-        found = path.stat()
-        if not stat.S_ISREG(found.st_mode):
+        entry = path.stat()
+        if not stat.S_ISREG(entry.st_mode):
             raise Failure(f"{path} is no file: move it away, and {file.remedy}")
-        if found.st_uid not in (os.geteuid(), 0):  # root may have put it there to be read
-            owner = _name(found.st_uid)
+        if entry.st_uid not in (os.geteuid(), 0):  # root may have put it there to be read
+            owner = _name(entry.st_uid)
             raise Failure(f"{path} belongs to {owner}: run this as {owner}, or chown -R {_name(os.geteuid())} it")
-        mode = stat.S_IMODE(found.st_mode)
+        mode = stat.S_IMODE(entry.st_mode)
         if mode & 0o007 and not file.public:
             raise Failure(f"{path} is open to others (mode {mode:04o}): chmod 0600 {path}, and consider what they read")
-        content = path.read_bytes() if found.st_size <= FILE_MAX else b""
+        content = path.read_bytes() if entry.st_size <= FILE_MAX else b""
     except OSError as error:
         raise Failure(f"{path} cannot be read ({error.strerror}): chmod 0600 {path}, or {file.remedy}") from error
     if not content.strip():
-        raise Failure(f"{path} is {'empty' if found.st_size <= FILE_MAX else 'damaged'}: {file.remedy}")
+        raise Failure(f"{path} is {'empty' if entry.st_size <= FILE_MAX else 'damaged'}: {file.remedy}")
     try:
         return file.read(content)
     except Failure:

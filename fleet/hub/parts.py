@@ -70,24 +70,24 @@ class Parts:
             behind, lost, oldest = await log_after(self.dsn, revision)
         except (HistoryUnavailable, StoreUnavailable) as error:
             return {"history": None, "historyTrouble": str(error)}
-        told = {
+        history = {
             "recordedSince": state.get("since"),
             "gaps": list(state.get("gaps", ())),
             "behind": behind,
             "behindS": round(max(0.0, now - oldest), 1) if oldest is not None else 0.0,
             "lost": lost if state else 0,
         }
-        return {"history": told, "historyTrouble": ""}
+        return {"history": history, "historyTrouble": ""}
 
     def _files(self) -> dict[str, Any]:
         # The database may stand on a volume of its own.
-        path = min((one for one in (self.data.root, self.data.postgres) if one.exists()), key=_free)
+        path = min((volume for volume in (self.data.root, self.data.postgres) if volume.exists()), key=_free)
         usage = shutil.disk_usage(path)
         return {
             "disk": {"path": str(path), "free": usage.free, "total": usage.total},
             "certificates": [
-                {"name": one.name, "file": str(one.file), "until": rfc3339(one.until)}
-                for one in self.certificates.read()
+                {"name": certificate.name, "file": str(certificate.file), "until": rfc3339(certificate.until)}
+                for certificate in self.certificates.read()
             ],
         }
 

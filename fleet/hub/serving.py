@@ -73,13 +73,13 @@ def own(data: DataDir) -> Pair:
     return Pair(data.local_certificate, data.local_key)
 
 
-def shown(data: DataDir, given: Given) -> Certificates:
+def shown(data: DataDir, source: Given) -> Certificates:
     """The certificates to serve with."""
     from api.transport.tls import Certificates, Pair
 
     mine = own(data)
-    if given.certificate is not None and given.key is not None:
-        return Certificates(Pair(given.certificate, given.key), mine)
+    if source.certificate is not None and source.key is not None:
+        return Certificates(Pair(source.certificate, source.key), mine)
     server = Pair(data.server_certificate, data.server_key)
     return Certificates(server, mine if mine != server else None)
 

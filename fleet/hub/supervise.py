@@ -121,15 +121,15 @@ class Supervisor:
                 how = f"nothing, since it could not be started: {error.strerror or error}"
             if self._stopping:
                 return
-            said = _last_line(child.log)
+            last_line = _last_line(child.log)
             if not child.ready.is_set():
                 if status == Misfit.exit_status:
-                    self._fail(Misfit(said.removeprefix("fleet: ")))
+                    self._fail(Misfit(last_line.removeprefix("fleet: ")))
                     return
                 deaths.append(clock())
                 if len(deaths) == DEATHS_MAX and deaths[-1] - deaths[0] < DEATHS_WINDOW_S:
                     why = f"{child.name} died {DEATHS_MAX} times, last with {how}"
-                    self._fail(Failure(f"{why}: {said}" if said else f"{why}; its log: {child.log}"))
+                    self._fail(Failure(f"{why}: {last_line}" if last_line else f"{why}; its log: {child.log}"))
                     return
             pause = PAUSE_FIRST_S if clock() - began >= RAN_WELL_S else pause
             _say(f"{child.name} ended with {how}; starting it again in {pause:.1f} s; its log: {child.log}")

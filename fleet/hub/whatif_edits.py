@@ -62,34 +62,34 @@ class Source:
     hub: Hub | None = None
 
 
-def makers(asked: Asked, source: Source) -> Iterator[tuple[str, Made]]:
+def makers(choices: Asked, source: Source) -> Iterator[tuple[str, Made]]:
     """For each option its text, and the function that makes edits of it for the snapshot as it is by then."""
-    for text in asked.add_member:
+    for text in choices.add_member:
         yield f"--add-member {text}", partial(_added, text)
-    for text in asked.scale:
+    for text in choices.scale:
         yield f"--scale {text}", partial(_scaled, text)
-    if asked.tree is not None:
-        yield f"--tree {asked.tree}", partial(_replaced, asked.tree)
-    for text in asked.limits:
+    if choices.tree is not None:
+        yield f"--tree {choices.tree}", partial(_replaced, choices.tree)
+    for text in choices.limits:
         yield f"--set {text}", partial(_limited, text)
-    for text in asked.remove:
-        yield f"--remove {text}", partial(_remove, text, asked.namespace)
-    for text in asked.hold:
-        yield f"--hold {text}", partial(_hold, text, asked.namespace, True)
-    for text in asked.release:
-        yield f"--release {text}", partial(_hold, text, asked.namespace, False)
-    for text in asked.priority:
-        yield f"--priority {text}", partial(_prioritized, text, asked.namespace)
-    for text in asked.move:
-        yield f"--move {text}", partial(_moved, text, asked.namespace)
-    for text in asked.drain:
+    for text in choices.remove:
+        yield f"--remove {text}", partial(_remove, text, choices.namespace)
+    for text in choices.hold:
+        yield f"--hold {text}", partial(_hold, text, choices.namespace, True)
+    for text in choices.release:
+        yield f"--release {text}", partial(_hold, text, choices.namespace, False)
+    for text in choices.priority:
+        yield f"--priority {text}", partial(_prioritized, text, choices.namespace)
+    for text in choices.move:
+        yield f"--move {text}", partial(_moved, text, choices.namespace)
+    for text in choices.drain:
         yield f"--drain {text}", partial(_drained, text)
-    for text in asked.lose:
+    for text in choices.lose:
         yield f"--lose {text}", partial(_lost, text, source.hub)
-    for text in asked.fail_over:
+    for text in choices.fail_over:
         yield f"--fail-over {text}", partial(_given_up, text)
-    for path in asked.submit:
-        yield f"--submit {path}", partial(_submitted, path, asked.namespace, source)
+    for path in choices.submit:
+        yield f"--submit {path}", partial(_submitted, path, choices.namespace, source)
 
 
 def from_file(path: Path) -> Source:

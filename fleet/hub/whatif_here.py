@@ -36,13 +36,13 @@ def answered(hub: Hub, source: Source, asked: Asked) -> Any:
     return hub.request("POST", "/fleet/v1/what-if", {"edits": encode_edits(_edits(asked, source))}).body
 
 
-def compared(source: Source, asked: Asked, *, times: bool, otherwise: float | None, solver: bool, seed: int) -> Any:
+def compared(source: Source, choices: Asked, *, times: bool, otherwise: float | None, solver: bool, seed: int) -> Any:
     """The comparison that this process makes. `otherwise`: seconds that jobs without a walltime run. Raises Failure."""
     began = time.monotonic()
     try:
         comparison = what_if(
             source.snapshot,
-            _edits(asked, source),
+            _edits(choices, source),
             now=source.now,
             seed=seed,
             solver=_solver() if solver else None,
