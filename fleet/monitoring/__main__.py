@@ -17,13 +17,13 @@ DOCS = "https://docs.example.com/fleet"
 
 def files(docs: str) -> dict[str, str]:
     """The text of each file by its path. Equal arguments give equal texts."""
-    made = "# Made by `python -m fleet.monitoring`, from fleet/monitoring/rules.py.\n"
+    head = "# Made by `python -m fleet.monitoring`, from fleet/monitoring/rules.py.\n"
     rules = yaml.safe_dump(document(docs), sort_keys=False, width=1_000)
     boards = {
         f"dashboards/{name}.json": json.dumps(board, cls=JSONEncoder, indent=1, sort_keys=True) + "\n"
         for name, board in dashboards().items()
     }
-    return {"rules.yaml": made + rules, **boards}
+    return {"rules.yaml": head + rules, **boards}
 
 
 def main() -> None:

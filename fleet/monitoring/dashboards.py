@@ -569,7 +569,7 @@ def dashboards() -> dict[str, Dashboard]:
 
 
 def _built(board: Board) -> Dashboard:
-    made = (
+    dashboard = (
         boards.Dashboard(board.title)
         .uid(f"fleet-{board.name}")
         .description(board.says)
@@ -581,17 +581,17 @@ def _built(board: Board) -> Dashboard:
         .with_variable(boards.DatasourceVariable("datasource").label("Prometheus").type("prometheus"))
     )
     for title, panels in board.rows:
-        made = made.with_row(boards.Row(title))
+        dashboard = dashboard.with_row(boards.Row(title))
         for panel in panels:
-            made = made.with_panel(_panel(panel))
-    built = made.build()
+            dashboard = dashboard.with_panel(_panel(panel))
+    built = dashboard.build()
     for number, placed in enumerate(built.panels or (), start=1):
         placed.id_val = number
     return built
 
 
 def _panel(panel: Panel) -> Timeseries:
-    made = (
+    timeseries = (
         Timeseries()
         .title(panel.title)
         .description(panel.says)
@@ -605,5 +605,7 @@ def _panel(panel: Panel) -> Timeseries:
         .span(8)
     )
     for number, (legend, query) in enumerate(panel.queries):
-        made = made.with_target(Dataquery().expr(query).legend_format(legend).ref_id(chr(ord("A") + number)))
-    return made
+        timeseries = timeseries.with_target(
+            Dataquery().expr(query).legend_format(legend).ref_id(chr(ord("A") + number))
+        )
+    return timeseries
