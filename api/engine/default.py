@@ -27,16 +27,8 @@ def default(node: Node, value: Any, spent: list[int] | None = None, old: Any = N
     if spent is None:
         spent = [0]
     if value.__class__ is dict:
-        for key in node.own_defaults:
-            if value.get(key) is None:
-                child = node.child(key)
-                assert child is not None
-                if key not in value or not child.nullable:
-                    spent[0] += child.default_size
-                    if spent[0] > BYTES_MAX:
-                        text = f"Request entity too large: the defaults of its schema add more than {BYTES_MAX} bytes"
-                        raise StatusError(413, "RequestEntityTooLarge", text)
-                    value[key] = copy.deepcopy(child.default)
+        if node.own_defaults:
+            _fill(node, value, spent)
         if node.open:
             return False
         dead: list[str] | None = None
@@ -61,13 +53,33 @@ def default(node: Node, value: Any, spent: list[int] | None = None, old: Any = N
                 del value[key]
     elif value.__class__ is list:
         items = node.items
-        if items is None or items.open:
-            return False
-        before = old if old.__class__ is list else ()
-        for index, inner in enumerate(value):
-            was = before[index] if index < len(before) else None
-            if was is not None and was == inner:
-                continue
-            if inner.__class__ is dict or inner.__class__ is list:
-                strange = default(items, inner, spent, was) or strange
+        if items is not None and not items.open:
+            return _default_items(items, value, spent, old)
+    return strange
+
+
+def _fill(node: Node, value: dict[str, Any], spent: list[int]) -> None:
+    """Set the fields that are absent and have a default."""
+    for key in node.own_defaults:
+        if value.get(key) is None:
+            child = node.child(key)
+            assert child is not None
+            if key not in value or not child.nullable:
+                spent[0] += child.default_size
+                if spent[0] > BYTES_MAX:
+                    text = f"Request entity too large: the defaults of its schema add more than {BYTES_MAX} bytes"
+                    raise StatusError(413, "RequestEntityTooLarge", text)
+                value[key] = copy.deepcopy(child.default)
+
+
+def _default_items(items: Node, value: list[Any], spent: list[int], old: Any) -> bool:
+    """The same for each item of a list."""
+    strange = False
+    before = old if old.__class__ is list else ()
+    for index, inner in enumerate(value):
+        was = before[index] if index < len(before) else None
+        if was is not None and was == inner:
+            continue
+        if inner.__class__ is dict or inner.__class__ is list:
+            strange = default(items, inner, spent, was) or strange
     return strange

@@ -163,7 +163,7 @@ class Node:
         self.raw = raw
         self.loose = loose
         # A definition of a built-in type inside a custom kind's schema (a pod template) is as built-in as the type.
-        self.builtin = builtin = builtin or _SCHEMA_FROM in raw
+        self.builtin = builtin or _SCHEMA_FROM in raw
         get = raw.get
         self.type: str = get("type", "")
         self.int_or_string = bool(get("x-kubernetes-int-or-string")) or get("format") == "int-or-string"
@@ -171,48 +171,73 @@ class Node:
             self.type = ""
         self.types = _TYPES.get(self.type)
         self.nullable = bool(get("nullable"))
+        embedded = root or bool(get("x-kubernetes-embedded-resource"))
+        self._compares: bool | None = None
+        self._ruled: bool | None = None
+        self._read_children(raw, embedded)
+        self._read_defaults(raw)
+        self._read_enum(raw)
+        self.pattern_text: str | None = get("pattern")
+        self.pattern = _pattern(self.pattern_text)
+        self._read_bounds(raw)
+        self._read_merging(raw)
+        self._read_combined(raw)
+        self.rules: tuple[Rule, ...] = compile_rules(raw, embedded)
+        # A scalar of which only the type is asked: long lists of them are checked at once.
+        self.simple = self.type in ("string", "boolean") and raw.keys() <= _SAYS_NOTHING
+
+    def _read_children(self, raw: Schema, embedded: bool) -> None:
+        """What may be and what must be below. `embedded`: it is a whole object."""
+        get = raw.get
         self._raw_props: dict[str, Schema] = dict(get("properties") or {})
-        if root or get("x-kubernetes-embedded-resource"):
+        if embedded:
             self._raw_props |= {"apiVersion": _STRING, "kind": _STRING, "metadata": META_SCHEMA}
         self._props: dict[str, Node] = {}
         additional = get("additionalProperties")
         self.preserve = bool(get("x-kubernetes-preserve-unknown-fields")) or additional is True
         bare = not self._raw_props and not isinstance(additional, dict)
-        if bare and (builtin or not raw) and self.type in ("object", ""):
+        if bare and (self.builtin or not raw) and self.type in ("object", ""):
             self.preserve = True  # RawExtension, FieldsV1 and JSON among the built-in types say no more than that
         self._additional: Any = additional if isinstance(additional, dict) else None
         self._items: Any = get("items")
-        self._compares: bool | None = None
-        self._ruled: bool | None = None
         # Nothing to prune, default or look into: free-form content, or a scalar.
         self.open = self.preserve and bare and not self._items
-        self.default = get("default")
+        self.required: tuple[str, ...] = () if self.loose else tuple(get("required") or ())
+        if get("x-kubernetes-embedded-resource"):
+            self.required = tuple(dict.fromkeys((*self.required, "apiVersion", "kind")))
+
+    def _read_defaults(self, raw: Schema) -> None:
+        """The default of the place, and the fields that have one."""
+        self.default = raw.get("default")
         self.has_default = "default" in raw
         self.default_size = len(orjson.dumps(self.default)) if self.has_default else 0
         self.own_defaults: tuple[str, ...] = tuple(k for k, s in self._raw_props.items() if "default" in s)
-        self.required: tuple[str, ...] = () if loose else tuple(get("required") or ())
-        if get("x-kubernetes-embedded-resource"):
-            self.required = tuple(dict.fromkeys((*self.required, "apiVersion", "kind")))
-        enum = get("enum")
+
+    def _read_enum(self, raw: Schema) -> None:
+        """The values that are allowed, and the same to look one up."""
+        enum = raw.get("enum")
         self.enum: list[Any] | None = list(enum) if enum else None
         self.enum_texts = frozenset(v for v in enum or () if isinstance(v, str))
         self.enum_others = frozenset(orjson.dumps(v, option=orjson.OPT_SORT_KEYS).decode() for v in enum or ())
-        self.pattern_text: str | None = get("pattern")
-        self.pattern = _pattern(self.pattern_text)
-        self._read_bounds(raw)
+
+    def _read_merging(self, raw: Schema) -> None:
+        """How lists and maps are merged."""
+        get = raw.get
         self.list_type: str = get("x-kubernetes-list-type") or "atomic"
         self.list_map_keys: tuple[str, ...] = tuple(get("x-kubernetes-list-map-keys") or ())
         self.atomic = get("x-kubernetes-map-type") == "atomic"
         self.patch_strategy: frozenset[str] = frozenset((get("x-kubernetes-patch-strategy") or "").split(",")) - {""}
         self.merge_key: str = get("x-kubernetes-patch-merge-key") or ""
-        self.one_of = tuple(Node(s, True) for s in get("oneOf") or ()) if not self.int_or_string else ()
-        self.any_of = tuple(Node(s, True) for s in get("anyOf") or ()) if not self.int_or_string else ()
-        self.all_of = tuple(Node(s, True) for s in get("allOf") or ()) if not self.int_or_string else ()
-        negated = get("not")
+
+    def _read_combined(self, raw: Schema) -> None:
+        """The schemas of which one, any, all or none must hold."""
+
+        def nodes(key: str) -> tuple[Node, ...]:
+            return tuple(Node(schema, True) for schema in raw.get(key) or ()) if not self.int_or_string else ()
+
+        self.one_of, self.any_of, self.all_of = nodes("oneOf"), nodes("anyOf"), nodes("allOf")
+        negated = raw.get("not")
         self.negated = Node(negated, True) if negated is not None else None
-        self.rules: tuple[Rule, ...] = compile_rules(raw, root or bool(get("x-kubernetes-embedded-resource")))
-        # A scalar of which only the type is asked: long lists of them are checked at once.
-        self.simple = self.type in ("string", "boolean") and raw.keys() <= _SAYS_NOTHING
 
     def _read_bounds(self, raw: Schema) -> None:
         """The bounds of a value: its format, and how large or long it may be."""

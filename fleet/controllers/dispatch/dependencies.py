@@ -57,6 +57,7 @@ NAMED_MAX = 3  # keys that a warning names
 # The dependencies whose content the pods read: a foreign one of other content is never taken for the hub's in silence,
 # and one of the hub's that the member changes is put back. Others it may have reasons to change.
 _CONTENT = {"ConfigMap": ("binaryData", "data"), "Secret": ("data",)}
+_NOT_ON_HUB = "not on the hub"
 TOLD_MAX = 10_000  # warnings that are kept in mind, so that none is said at each look
 
 
@@ -114,18 +115,10 @@ class Dependencies:
             key = key_of((kind, namespace, name))
             self._bindings.setdefault(key, set()).add(stored.key)
             source = self._hub.store.peek(key)
-            if source is not None and why_not(
-                self._hub.registry.need(key.group, key.resource), key, source.body, tenant=True
-            ):
-                missing.append(f"{kind} {namespace}/{name} (its type stays on the hub)")
-                continue
-            if source is None or b.deleting(source.body):
-                if kind in OFTEN_LOCAL or (kind, namespace, name) in optional:
-                    continue
-                missing.append(f"{kind} {namespace}/{name} (not on the hub)")
-                continue
-            if kind == "Service" and not headless(source.body):
-                missing.append(f"{kind} {namespace}/{name} (not headless: a policy of its own may send it)")
+            why = self._why_kept(kind, key, source)
+            if source is None or why:
+                if why != _NOT_ON_HUB or not (kind in OFTEN_LOCAL or (kind, namespace, name) in optional):
+                    missing.append(f"{kind} {namespace}/{name} ({why})")
                 continue
             async with self._lock(member, key):
                 live_copy = self._hub.members.find(member, key)
@@ -152,6 +145,18 @@ class Dependencies:
             elif outcome.did not in (Did.DONE, Did.CONFLICT):
                 return outcome, missing
         return None, missing
+
+    def _why_kept(self, kind: str, key: Key, source: Stored | None) -> str | None:
+        """Why a dependency is not sent; None where it is."""
+        if source is None:
+            return _NOT_ON_HUB
+        if why_not(self._hub.registry.need(key.group, key.resource), key, source.body, tenant=True):
+            return "its type stays on the hub"
+        if b.deleting(source.body):
+            return _NOT_ON_HUB
+        if kind == "Service" and not headless(source.body):
+            return "not headless: a policy of its own may send it"
+        return None
 
     async def _foreign(self, stored: Stored, member: str, body: Body, live_copy: Body) -> list[str]:
         """Tell once that the member's own object of that name counts, where it differs from the hub's. Returns what

@@ -138,13 +138,7 @@ def estimates(
             raise KeyError(unit)
     if plan is None:
         plan = decide(snapshot, now=now, seed=seed, solver=None)
-    outcomes: dict[str, Outcome] = {}
-    for unit in units:
-        reason = plan.reasons.get(unit)
-        if reason is None:
-            outcomes[unit] = Estimate(now, now, now, 1)
-        elif not starts(plan, unit) and never(reason):
-            outcomes[unit] = NeverStarts(reason)
+    outcomes = _certain(plan, units, now)
     pending = [unit for unit in units if unit not in outcomes]
     world = _near(snapshot, plan, pending) if pending else snapshot
     if world is None:
@@ -169,12 +163,29 @@ def estimates(
         if len(runs) < min(samples, SAMPLES_LEAST):
             outcomes[unit] = NotEstimated("it would take too long to run the queue forward")
         else:
-            outcome = of_runs((run.started.get(unit, math.inf) for run in runs), now, horizon_s)
-            if isinstance(outcome, BeyondHorizon):
-                looked = min(run.until for run in runs if unit not in run.started)
-                outcome = replace(outcome, horizon=min(outcome.horizon, looked))
-            outcomes[unit] = outcome
+            outcomes[unit] = _common(runs, unit, now, horizon_s)
     return outcomes
+
+
+def _certain(plan: Plan, units: Collection[str], now: float) -> dict[str, Outcome]:
+    """The units of which the plan says all: they start now, or never."""
+    outcomes: dict[str, Outcome] = {}
+    for unit in units:
+        reason = plan.reasons.get(unit)
+        if reason is None:
+            outcomes[unit] = Estimate(now, now, now, 1)
+        elif not starts(plan, unit) and never(reason):
+            outcomes[unit] = NeverStarts(reason)
+    return outcomes
+
+
+def _common(runs: Sequence[_Ran], unit: str, now: float, horizon_s: float) -> Estimate | BeyondHorizon:
+    """The common result of the runs for one unit. The horizon is no later than all of them looked."""
+    outcome = of_runs((run.started.get(unit, math.inf) for run in runs), now, horizon_s)
+    if isinstance(outcome, BeyondHorizon):
+        looked = min(run.until for run in runs if unit not in run.started)
+        outcome = replace(outcome, horizon=min(outcome.horizon, looked))
+    return outcome
 
 
 def of_runs(found: Iterable[float], now: float, horizon_s: float = HORIZON_S) -> Estimate | BeyondHorizon:

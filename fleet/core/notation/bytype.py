@@ -11,7 +11,7 @@ from __future__ import annotations
 import dataclasses
 import types
 import typing
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from enum import Enum
 from functools import cache
 from typing import Any
@@ -88,39 +88,17 @@ def decode_value(kind: Any, value: object, where: str) -> Any:
     """A value of a type as the core's dataclasses annotate it."""
     origin, arguments = typing.get_origin(kind), typing.get_args(kind)
     if origin in (typing.Union, types.UnionType):
-        if value is None and type(None) in arguments:
-            return None
-        options = [option for option in arguments if option is not type(None)]
-        if len(options) > 1:
-            if isinstance(value, tuple(options)) and not isinstance(value, bool):
-                return value
-            raise BadSnapshot([(where, f"{value!r} is not of a type that belongs here")])
-        return decode_value(options[0], value, where)
+        return _decode_union(arguments, value, where)
     if kind is Amounts:
         return Amounts.of(amounts_of(value, where))
     if origin is not None and issubclass(origin, Mapping):
-        if not isinstance(value, Mapping):
-            raise BadSnapshot([(where, "is not an object")])
         if arguments[1] is int:
             return amounts_of(value, where)
-        return {str(key): decode_value(arguments[1], item, f"{where}[{key}]") for key, item in value.items()}
+        return {str(key): item for key, item in _decode_pairs(arguments[1], value, where)}
     if origin is frozenset:
         return frozenset(decode_value(arguments[0], item, where) for item in listed(value, where))
     if origin is tuple:
-        if len(arguments) == 2 and arguments[1] is Ellipsis:
-            pair = typing.get_args(arguments[0]) if typing.get_origin(arguments[0]) is tuple else ()
-            if isinstance(value, Mapping) and pair and pair[0] is str:
-                of = pair[1]
-                return tuple((key, decode_value(of, item, f"{where}[{key}]")) for key, item in value.items())
-            items = listed(value, where)
-            return tuple(decode_value(arguments[0], item, f"{where}[{i}]") for i, item in enumerate(items))
-        items = listed(value, where)
-        if len(items) != len(arguments):
-            raise BadSnapshot([(where, f"needs {len(arguments)} items")])
-        return tuple(
-            decode_value(option, item, f"{where}[{i}]")
-            for i, (option, item) in enumerate(zip(arguments, items, strict=True))
-        )
+        return _decode_tuple(arguments, value, where)
     if isinstance(kind, type) and issubclass(kind, Enum):
         try:
             return kind(value)
@@ -128,6 +106,48 @@ def decode_value(kind: Any, value: object, where: str) -> Any:
             raise BadSnapshot([(where, f"{value!r} is none of {', '.join(str(k.value) for k in kind)}")]) from None
     if dataclasses.is_dataclass(kind):
         return decode(kind, value, where)
+    return _decode_scalar(kind, value, where)
+
+
+def _decode_union(arguments: Sequence[Any], value: object, where: str) -> Any:
+    """A value of one of several types, of which None may be one."""
+    if value is None and type(None) in arguments:
+        return None
+    options = [option for option in arguments if option is not type(None)]
+    if len(options) == 1:
+        return decode_value(options[0], value, where)
+    if isinstance(value, tuple(options)) and not isinstance(value, bool):
+        return value
+    raise BadSnapshot([(where, f"{value!r} is not of a type that belongs here")])
+
+
+def _decode_pairs(kind: Any, value: object, where: str) -> Iterator[tuple[str, Any]]:
+    """The items of an object, each of one type."""
+    if not isinstance(value, Mapping):
+        raise BadSnapshot([(where, "is not an object")])
+    for key, item in value.items():
+        yield key, decode_value(kind, item, f"{where}[{key}]")
+
+
+def _decode_tuple(arguments: Sequence[Any], value: object, where: str) -> tuple[Any, ...]:
+    """A tuple of any length (pairs may be an object) or of one type for each item."""
+    kinds: Sequence[Any]
+    if len(arguments) == 2 and arguments[1] is Ellipsis:
+        pair = typing.get_args(arguments[0]) if typing.get_origin(arguments[0]) is tuple else ()
+        if isinstance(value, Mapping) and pair and pair[0] is str:
+            return tuple(_decode_pairs(pair[1], value, where))
+        items = listed(value, where)
+        kinds = [arguments[0]] * len(items)
+    else:
+        items, kinds = listed(value, where), arguments
+        if len(items) != len(kinds):
+            raise BadSnapshot([(where, f"needs {len(kinds)} items")])
+    each = enumerate(zip(kinds, items, strict=True))
+    return tuple(decode_value(kind, item, f"{where}[{index}]") for index, (kind, item) in each)
+
+
+def _decode_scalar(kind: type, value: object, where: str) -> Any:
+    """Text, a truth value or a number. An integer is a float, too."""
     if kind is float and isinstance(value, (int, float)) and not isinstance(value, bool):
         if not abs(value) <= MOST_SECONDS:
             raise BadSnapshot([(where, f"is not between -{MOST_SECONDS} and {MOST_SECONDS}")])

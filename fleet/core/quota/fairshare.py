@@ -43,20 +43,10 @@ class Claimant:
 
 def fill(total: Mapping[str, int | Fraction], claimants: Sequence[Claimant]) -> list[dict[str, Fraction]]:
     """The part of `total` for each claimant, in order. Bases that together exceed the total shrink in proportion."""
-    got: list[dict[str, Fraction]] = []
     supply = {name: Fraction(amount) for name, amount in total.items()}
-    for name in supply:
-        due = sum(min(c.base.get(name, 0), c.demand.get(name, 0)) for c in claimants)
-        scale = min(Fraction(1), supply[name] / due) if due > 0 else Fraction(1)
-        for index, claimant in enumerate(claimants):
-            if index == len(got):
-                got.append({})
-            got[index][name] = scale * min(claimant.base.get(name, 0), claimant.demand.get(name, 0))
-    if not supply:
-        return [{} for _ in claimants]
+    got = _bases(supply, claimants)
     for name in supply:
         supply[name] -= sum((mine[name] for mine in got), Fraction(0))
-    whole = dict(supply)
     extra = [
         {
             name: claimant.demand.get(name, 0) - mine[name]
@@ -65,9 +55,33 @@ def fill(total: Mapping[str, int | Fraction], claimants: Sequence[Claimant]) -> 
         }
         for claimant, mine in zip(claimants, got, strict=True)
     ]
+    for mine, more in zip(got, _risen(supply, extra, [claimant.weight for claimant in claimants]), strict=True):
+        for name, amount in more.items():
+            mine[name] += amount
+    return got
+
+
+def _bases(total: Mapping[str, Fraction], claimants: Sequence[Claimant]) -> list[dict[str, Fraction]]:
+    """The base of each claimant within its demand, shrunk to what there is."""
+    got: list[dict[str, Fraction]] = [{} for _ in claimants]
+    for name, amount in total.items():
+        bases = [min(claimant.base.get(name, 0), claimant.demand.get(name, 0)) for claimant in claimants]
+        due = sum(bases)
+        scale = min(Fraction(1), amount / due) if due > 0 else Fraction(1)
+        for mine, base in zip(got, bases, strict=True):
+            mine[name] = scale * base
+    return got
+
+
+def _risen(
+    whole: Mapping[str, Fraction], extra: Sequence[Mapping[str, Fraction]], weights: Sequence[Fraction]
+) -> list[dict[str, Fraction]]:
+    """The part of `whole` that each claimant gets, which asks for `extra`: all rise at one level, and stop where they
+    have all or a resource is used up."""
+    supply = dict(whole)
     # `full[i]`: the level at which claimant i, which rises evenly up to there, has all it asks for.
     full = {
-        index: max(amount / whole[name] for name, amount in more.items()) / claimants[index].weight
+        index: max(amount / whole[name] for name, amount in more.items()) / weights[index]
         for index, more in enumerate(extra)
         if more and all(whole[name] > 0 for name in more)
     }
@@ -92,10 +106,10 @@ def fill(total: Mapping[str, int | Fraction], claimants: Sequence[Claimant]) -> 
                 reached[other] = min(level, full[other])
                 for name, amount in extra[other].items():
                     rate[name] -= amount / full[other]
-    for index, high in reached.items():
-        for name, amount in extra[index].items():
-            got[index][name] += amount * high / full[index]
-    return got
+    return [
+        {name: amount * reached[index] / full[index] for name, amount in more.items()} if index in reached else {}
+        for index, more in enumerate(extra)
+    ]
 
 
 def rounded(parts: Sequence[Fraction]) -> list[int]:

@@ -200,13 +200,11 @@ def _question_about(
     state: State, wanting: Sequence[Wanting], sites: Sequence[str], lacking: Lacking, needed: Container[str]
 ) -> tuple[list[Work], VictimProblem | None]:
     exact = state.usage.withholds
-    gangs: list[tuple[tuple[int, int], ...]] = []
+    gangs = _choices(wanting, sites)
     works_by_id: dict[str, Work] = {}
     by: dict[str, tuple[int, ...]] = {}
     for gang, alike in enumerate(wanting):
-        numbers = {choice.member: number for number, choice in enumerate(alike.candidates[0].eligibility.choices)}
-        gangs.append(tuple((site, numbers[member]) for site, member in enumerate(sites) if member in numbers))
-        here = (work for site, _ in gangs[-1] for work in alike.able.at(sites[site]))
+        here = (work for site, _ in gangs[gang] for work in alike.able.at(sites[site]))
         for work in alike.able if lacking or exact else here:
             works_by_id[work.unit.id] = work
             by[work.unit.id] = (*by.get(work.unit.id, ()), gang)
@@ -223,10 +221,6 @@ def _question_about(
     for work in works:
         site = -1 if exact or work.unit.id in freed else index[work.unit.member or ""]
         victims.append(Victim(not work.borrows, work.lost, site, by[work.unit.id]))
-    rows: list[FreedRow] = []
-    for row, (_, _, need) in enumerate(lacking):
-        amounts = ((number, freed.get(work.unit.id, ())) for number, work in enumerate(works))
-        rows.append(FreedRow(tuple((number, frees[row]) for number, frees in amounts if frees and frees[row]), need))
     demands = [Demand(-1, part.replicas, part.need, part.claim, gang=gang) for gang, part in parts]
     kinds = {(demand.need, demand.claim) for demand in demands}
     topology = max((part.topology for _, part in parts), default=0)
@@ -243,14 +237,32 @@ def _question_about(
     return works, VictimProblem(
         tuple(victims),
         tuple(sites),
-        tuple(rows),
+        _freed_rows(works, freed, lacking),
         tuple(places),
         tuple(demands),
-        tuple(gangs),
+        gangs,
         tuple(len(alike.candidates) for alike in wanting),
         tuple(sorted({gang for gang, part in parts if part.topology})),
         hint=tuple(number for number, work in enumerate(works) if work.unit.id in needed),
     )
+
+
+def _choices(wanting: Sequence[Wanting], sites: Sequence[str]) -> tuple[tuple[tuple[int, int], ...], ...]:
+    """The sites that each gang may go to, each with the number of its choice."""
+    gangs = []
+    for alike in wanting:
+        numbers = {choice.member: number for number, choice in enumerate(alike.candidates[0].eligibility.choices)}
+        gangs.append(tuple((site, numbers[member]) for site, member in enumerate(sites) if member in numbers))
+    return tuple(gangs)
+
+
+def _freed_rows(works: Sequence[Work], freed: Mapping[str, tuple[int, ...]], lacking: Lacking) -> tuple[FreedRow, ...]:
+    """The amounts of lacking quota that each victim frees, by its number."""
+    rows = []
+    for row, (_, _, need) in enumerate(lacking):
+        amounts = ((number, freed.get(work.unit.id, ())) for number, work in enumerate(works))
+        rows.append(FreedRow(tuple((number, frees[row]) for number, frees in amounts if frees and frees[row]), need))
+    return tuple(rows)
 
 
 def _lacking(state: State, candidates: Sequence[Candidate]) -> Lacking:
