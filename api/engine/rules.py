@@ -27,7 +27,9 @@ EXCEEDED = "validation failed due to running out of cost budget, no further vali
 _CALL_EXCEEDED = "operation cancelled: actual cost limit exceeded"
 
 
-AT_ONCE: ContextVar[bool] = ContextVar("at_once", default=False)  # does somebody wait who must not wait long?
+# Does somebody wait who must not wait long? No argument: it would go through every function that makes a body, down to
+# the two that count. Only objects/apart.at_once sets it, around one call that awaits nothing.
+AT_ONCE: ContextVar[bool] = ContextVar("at_once", default=False)
 
 
 class TakesLong(Exception):

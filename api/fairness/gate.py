@@ -25,7 +25,6 @@ from api.fairness.scheduler import Place, Scheduler
 from api.objects.objects import Objects
 from api.wire.http import Answer, Receive, Request, Response, Scope, Send, Upgrade
 from api.wire.rights import Attributes
-from fleet.values.ports import ALONE
 
 SEATS = 600  # of one API process, as of a kube-apiserver: 400 requests that read and 200 that write
 ROUND_S = 0.001  # steps of one round of the event loop, before the next ones wait
@@ -124,7 +123,7 @@ class Fairness:
         seat = request.seat = Seat(self, request_class, 1)
         level, flow = request_class.level, seat.flow
         flow.company = COMPANY if flow.in_use or len(flow) else max(flow.company - 1, 0)
-        ALONE.set(not flow.company)
+        request.alone = not flow.company
         reader: Reader | None = request.scope.get(SCOPE)
         turned = reader is not None and reader.classified(request_class)
         if level.limits.exempt or attributes.subresource in LONG_RUNNING:

@@ -105,6 +105,7 @@ async def may_connect(
 
 
 # Annotations that webhooks and policies give to the audit record of a request: set to a dict by the keeper of records.
+# No argument: it changes no answer, and rules, webhooks and tokens write to it below functions that know no request.
 AUDITED: ContextVar[dict[str, str] | None] = ContextVar("audited", default=None)
 
 

@@ -87,15 +87,17 @@ class Objects:
         self._making = Making(clock, ids, fill)
 
     # Reading: bodies are shared and must not be changed by the caller.
-    async def get(self, kind: Kind, namespace: str, name: str, *, fresh: bool = True) -> Body:
+    async def get(self, kind: Kind, namespace: str, name: str, *, fresh: bool = True, alone: bool = False) -> Body:
         """The object, or StatusError 404."""
-        body = await self.find(kind, namespace, name, fresh=fresh)
+        body = await self.find(kind, namespace, name, fresh=fresh, alone=alone)
         if body is None:
             raise not_found(kind.group, kind.resource, name)
         return body
 
-    async def find(self, kind: Kind, namespace: str, name: str, *, fresh: bool = True) -> Body | None:
-        stored = await self.versions.of(kind).get(_key(kind, namespace, name), fresh=fresh)
+    async def find(
+        self, kind: Kind, namespace: str, name: str, *, fresh: bool = True, alone: bool = False
+    ) -> Body | None:
+        stored = await self.versions.of(kind).get(_key(kind, namespace, name), fresh=fresh, alone=alone)
         return stored.body if stored is not None else None
 
     async def list(
@@ -125,7 +127,7 @@ class Objects:
             new = prepared.body
             name = new["metadata"]["name"]
             if options.dry_run:
-                if await self.store.get(_key(kind, namespace, name)) is not None:
+                if await self.store.get(_key(kind, namespace, name), alone=options.alone) is not None:
                     raise already_exists(kind.group, kind.resource, name)
                 return Written(new, created=True, warnings=warnings)
             put = Put(_key(kind, namespace, name), new, ABSENT)
@@ -448,6 +450,7 @@ class Objects:
             options.dry_run,
             size,
             way,
+            options.alone,
         )
         written = await rewrite.run(source, self.clock, self._turns)
         if unchanged and rule is not None and pure is not None and operation == "UPDATE" and not subresource:

@@ -50,7 +50,8 @@ class Rewrite:
     """`make` says what becomes of the stored body (pure; asked once for each try). `admit` asks the admission rule
     about (prepared, old, whether it is large) and raises what it refuses; `check` does the same without waiting, None
     when the rule cannot. `size`: of what the client sent, in bytes. A large body is made beside the event loop, and
-    never under the lock. `way`: through webhooks and policies, which are not asked under the lock either."""
+    never under the lock. `way`: through webhooks and policies, which are not asked under the lock either. `alone`: see
+    Store.get."""
 
     kind: Kind
     key: Key
@@ -61,6 +62,7 @@ class Rewrite:
     dry_run: bool = False
     size: int = 0
     way: Way | None = None
+    alone: bool = False
 
     async def run(self, store: Source, clock: Clock, turns: Turns) -> Written:
         """StatusError 404 when there is no object, 409 when others would not let go of it, or the refusal of `make` or
@@ -96,7 +98,7 @@ class Rewrite:
             refused = error
         if refused is None and (written is None or written.deleted or written.what is not old):
             return written
-        newest = await store.get(self.key)
+        newest = await store.get(self.key, alone=self.alone)
         if newest is None or (newest.uid, newest.revision) != (stored.uid, stored.revision):
             return await self._once(store)
         if refused is not None:
@@ -105,7 +107,7 @@ class Rewrite:
 
     async def _once(self, store: Source) -> Written | None:
         """None when another write came in between."""
-        stored = await store.get(self.key)
+        stored = await store.get(self.key, alone=self.alone)
         if stored is None:
             raise self._missing()
         return await self._of(store, stored)
@@ -132,7 +134,7 @@ class Rewrite:
         return _written(prepared, stored.body, outcome) if isinstance(outcome, Committed) else None
 
     async def _large(self, store: Source) -> bool:
-        stored = await store.get(self.key)
+        stored = await store.get(self.key, alone=self.alone)
         return stored is not None and max(self.size, len(stored.raw)) > LARGE_BYTES
 
     async def _locked(self, store: Source, check: Callable[[Prepared, Body], None]) -> Written:

@@ -43,7 +43,7 @@ class Converter(Protocol):
 class Source(Protocol):
     """The part of a `Store` by which requests read and write; see there."""
 
-    async def get(self, key: Key, *, fresh: bool = True) -> Stored | None: ...
+    async def get(self, key: Key, *, fresh: bool = True, alone: bool = False) -> Stored | None: ...
 
     async def list(
         self,
@@ -56,6 +56,7 @@ class Source(Protocol):
         start: tuple[str, str] | None = None,
         at: int | None = None,
         fresh: bool = True,
+        alone: bool = False,
     ) -> Page: ...
 
     async def watch(
@@ -64,7 +65,7 @@ class Source(Protocol):
 
     async def commit(self, writes: Sequence[Write], *, epoch: int | None = None) -> Committed | Conflict: ...
 
-    async def revision(self) -> int: ...
+    async def revision(self, *, alone: bool = False) -> int: ...
 
 
 class Shown(Stored):
@@ -167,11 +168,11 @@ class _View:
             names = f'"kind":"{kind.kind}"', f'"apiVersion":"{kind.api_version}"'
             self._heads = tuple(f"{{{one},{other},".encode() for one, other in (names, names[::-1]))
 
-    async def revision(self) -> int:
-        return await self._store.revision()
+    async def revision(self, *, alone: bool = False) -> int:
+        return await self._store.revision(alone=alone)
 
-    async def get(self, key: Key, *, fresh: bool = True) -> Stored | None:
-        stored = await self._store.get(key, fresh=fresh)
+    async def get(self, key: Key, *, fresh: bool = True, alone: bool = False) -> Stored | None:
+        stored = await self._store.get(key, fresh=fresh, alone=alone)
         if stored is None or self._is_as_asked(stored):
             return stored
         return (await self.shown((stored,)))[0]
@@ -187,11 +188,20 @@ class _View:
         start: tuple[str, str] | None = None,
         at: int | None = None,
         fresh: bool = True,
+        alone: bool = False,
     ) -> Page:
         """A webhook's answer is selected from when it is there, so a page may have fewer items than its limit."""
         test = None if selector is None or self._ask is not None else self._seen_by(selector)
         page = await self._store.list(
-            group, resource, namespace=namespace, selector=test, limit=limit, start=start, at=at, fresh=fresh
+            group,
+            resource,
+            namespace=namespace,
+            selector=test,
+            limit=limit,
+            start=start,
+            at=at,
+            fresh=fresh,
+            alone=alone,
         )
         items = await self.shown(page.items)
         if selector is not None and self._ask is not None:

@@ -35,6 +35,7 @@ class Options:
     field_validation: str = "Strict"  # Strict | Warn | Ignore
     force: bool = False  # apply only
     epoch: int | None = None  # leadership epoch to check in the commit
+    alone: bool = False  # is the request the only one of its user?
     # Asked before an apply creates what is missing: raises StatusError 403 for a user who may patch but not create.
     may_create: Callable[[], None] | None = field(default=None, compare=False)
 

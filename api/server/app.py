@@ -246,7 +246,8 @@ class Api:
             began, clock = self._clock.monotonic(), self._clock.monotonic
             verb, resource = request.method.lower(), prefix.strip("/")
             counting = self.metrics.counting(guarded(request, send), verb, resource, lambda: clock() - began)
-            await mounted({**scope, "fleet.user": user, "fleet.authorizer": self.authorizer}, receive, counting)
+            inner = {**scope, "fleet.user": user, "fleet.authorizer": self.authorizer, "fleet.alone": request.alone}
+            await mounted(inner, receive, counting)
             return None
         route = parse(path)
         if route is None:
@@ -420,8 +421,8 @@ def build_app(
     """The API over `objects` and the `store` beneath it.
 
     `tokens` signs what serviceaccounts/NAME/token gives out. `mounts`: path prefix -> ASGI application served behind
-    the same authentication, with `fleet.user` and `fleet.authorizer` in its scope; its `open_paths` take none. A Face
-    there answers by itself.
+    the same authentication, with `fleet.user`, `fleet.authorizer` and `fleet.alone` in its scope; its `open_paths` take
+    none. A Face there answers by itself.
     `extra_routes`: (group, resource, subresource) -> handler, in place of the built-in answer, authorised before it is
     called; "*" for every group and resource, subresource "" for a get of what is not stored. `recheck_every_s`: how
     often an open stream's right is looked at. `checks`: of /readyz, by name, beside that of the store. `parts`: of the

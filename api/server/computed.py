@@ -87,14 +87,14 @@ class _Made:
     def __init__(self, store: Store, group: str, resource: str, make: Callable[[], Awaitable[list[Body]]]) -> None:
         self._store, self._group, self._resource, self._make = store, group, resource, make
 
-    async def revision(self) -> int:
+    async def revision(self, *, alone: bool = False) -> int:
         try:
-            return await self._store.revision()
+            return await self._store.revision(alone=alone)
         except StoreUnavailable:  # which is what a ComponentStatus is asked about
             return 0
 
-    async def get(self, key: Key, *, fresh: bool = True) -> Stored | None:
-        page = await self.list(key.group, key.resource)
+    async def get(self, key: Key, *, fresh: bool = True, alone: bool = False) -> Stored | None:
+        page = await self.list(key.group, key.resource, alone=alone)
         return next((stored for stored in page.items if stored.key == key), None)
 
     async def list(
@@ -108,10 +108,11 @@ class _Made:
         start: tuple[str, str] | None = None,
         at: int | None = None,
         fresh: bool = True,
+        alone: bool = False,
     ) -> Page:
         """The whole, on one page."""
         bodies = [body for body in await self._make() if selector is None or selector(body)]
-        return Page(tuple(map(self._stored, bodies)), await self.revision(), None, 0)
+        return Page(tuple(map(self._stored, bodies)), await self.revision(alone=alone), None, 0)
 
     def _stored(self, body: Body) -> Stored:
         metadata = body["metadata"]

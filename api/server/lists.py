@@ -128,7 +128,8 @@ async def get_object(
     source: Source, served: Served, namespace: str, name: str, request: Request, form: Accepted, now: float
 ) -> Answer:
     """GET …/NAME in the form asked for."""
-    stored = await source.get(key_of(served, namespace, name), fresh=request.query.get("resourceVersion") != "0")
+    fresh = request.query.get("resourceVersion") != "0"
+    stored = await source.get(key_of(served, namespace, name), fresh=fresh, alone=request.alone)
     if stored is None:
         group = served.api_version.rsplit("/", 1)[0] if "/" in served.api_version else ""
         raise not_found(group, served.kind.resource, name)
@@ -210,7 +211,7 @@ async def read_page(
     try:
         if name is not None and not token and at is None and (namespace is not None or not kind.namespaced):
             # A list of one name is how clients wait for one object: a look-up, not a scan.
-            page = await _one(source, served, namespace or "", name, selection)
+            page = await _one(source, served, namespace or "", name, selection, request.alone)
         else:
             page = await source.list(
                 kind.group,
@@ -221,6 +222,7 @@ async def read_page(
                 start=start,
                 at=at,
                 fresh=fresh,
+                alone=request.alone,
             )
     except Expired:
         raise _list_expired(start) from None
@@ -231,10 +233,10 @@ async def read_page(
     return page
 
 
-async def _one(source: Source, served: Served, namespace: str, name: str, selection: Selection) -> Page:
+async def _one(source: Source, served: Served, namespace: str, name: str, selection: Selection, alone: bool) -> Page:
     # The revision is read first: the object may then be newer than the list says, which a watch from there repairs.
     # Nothing has to be asked a second time, since this process has seen that revision.
-    revision = await source.revision()
+    revision = await source.revision(alone=alone)
     stored = await source.get(key_of(served, namespace, name), fresh=False)
     found = stored is not None and (selection.selector is None or selection.selector(stored.body))
     items = (stored,) if stored is not None and found else ()

@@ -127,7 +127,7 @@ class Subresources:
 
     async def _scale(self, served: Served, route: Route, operation: str, request: Request) -> Answer:
         kind = served.kind
-        body = await self._objects.get(kind, _namespace(served, route), route.name)
+        body = await self._objects.get(kind, _namespace(served, route), route.name, alone=request.alone)
         scale = scale_of(served, body)
         if operation == "get":
             return json_response(scale)
@@ -222,7 +222,7 @@ class Subresources:
         if causes:
             raise invalid("authentication.k8s.io", "TokenRequest", "", causes)
         audiences = audiences_of(spec, "TokenRequest")
-        account = await self._objects.get(served.kind, route.namespace, route.name)
+        account = await self._objects.get(served.kind, route.namespace, route.name, alone=request.alone)
         seconds = min(seconds, MAX_TOKEN_S)
         issued = self._tokens.issue(
             route.namespace, route.name, account["metadata"]["uid"], seconds=seconds, audiences=audiences

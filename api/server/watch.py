@@ -267,21 +267,22 @@ class Watches:
     async def answer(self, request: Request, asked: WatchRequest, source: Source) -> Answer:
         """As a stream of HTTP, or over the WebSocket that the client asks for."""
         if not request.header(b"upgrade") or not is_websocket(request):
-            return await self.open(asked, source)
+            return await self.open(asked, source, request.alone)
         headers = handshake(request, next(iter(offers(request)), ""))
-        return stream_upgrade(await self.open(asked, source), headers)
+        return stream_upgrade(await self.open(asked, source, request.alone), headers)
 
-    async def open(self, request: WatchRequest, source: Source) -> Stream:
-        """Each refusal that is possible happens here, with a status code; later errors are ERROR events."""
+    async def open(self, request: WatchRequest, source: Source, alone: bool = False) -> Stream:
+        """Each refusal that is possible happens here, with a status code; later errors are ERROR events. `alone`: see
+        Store.get."""
         kind = request.served.kind
         initial: tuple[Stored, ...] = ()
         if request.initial:
             page = await source.list(
-                kind.group, kind.resource, namespace=request.namespace, selector=request.selection.selector
+                kind.group, kind.resource, namespace=request.namespace, selector=request.selection.selector, alone=alone
             )
             initial, since = page.items, page.revision
         else:
-            since = request.since if request.since is not None else await source.revision()
+            since = request.since if request.since is not None else await source.revision(alone=alone)
         try:
             watch = await source.watch(kind.group, kind.resource, namespace=request.namespace, since=since)
         except Expired:

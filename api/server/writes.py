@@ -69,6 +69,7 @@ def parse_options(request: Request, verb: str, *, apply: bool = False) -> Option
         dry_run=dry_run == "All",
         field_validation=validation,
         force=request.flag("force"),
+        alone=request.alone,
     )
 
 
@@ -230,7 +231,7 @@ class Writes:
         gone = await self._objects.delete_collection(
             served.kind, route.namespace or None, options, selector=selection.selector, delete_options=given
         )
-        revision = await self._store.revision()
+        revision = await self._store.revision(alone=request.alone)
         return await as_read(list_pieces(served, {"resourceVersion": str(revision)}, raws(served, gone)), JSON)
 
     async def _delete_options(self, request: Request) -> Body:

@@ -19,7 +19,7 @@ from api.store import sql
 from api.store.link import BROKEN, Link, connect, why_away
 from api.store.secrets import SecretBox
 from api.store.view import View
-from fleet.values.ports import ALONE, Stored, StoreUnavailable
+from fleet.values.ports import Stored, StoreUnavailable
 
 log = structlog.get_logger(__name__)
 
@@ -134,9 +134,10 @@ class Follower:
         revision: int = state["revision"]
         return revision
 
-    async def fresh(self) -> int:
-        """The newest revision of a question asked after this call; the view has reached it. Raises StoreUnavailable."""
-        if ALONE.get() and not self.own_link.busy:
+    async def fresh(self, alone: bool = False) -> int:
+        """The newest revision of a question asked after this call; the view has reached it. `alone`: the question need
+        not be shared with other readers. Raises StoreUnavailable."""
+        if alone and not self.own_link.busy:
             revision = await self._ask_alone()
             if revision is not None:
                 return revision

@@ -68,7 +68,7 @@ class MemoryStore:
     async def stop(self) -> None:
         """Nothing to do: the memory goes with the process."""
 
-    async def get(self, key: Key, *, fresh: bool = True) -> Stored | None:
+    async def get(self, key: Key, *, fresh: bool = True, alone: bool = False) -> Stored | None:
         return self._view.get(key)
 
     async def list(
@@ -82,6 +82,7 @@ class MemoryStore:
         start: tuple[str, str] | None = None,
         at: int | None = None,
         fresh: bool = True,
+        alone: bool = False,
     ) -> Page:
         if at is not None:
             await self._reach(at)
@@ -125,7 +126,7 @@ class MemoryStore:
     ) -> tuple[Sequence[Event], int]:
         return self._log.after(resources, since, limit)
 
-    async def revision(self) -> int:
+    async def revision(self, *, alone: bool = False) -> int:
         return self._view.revision
 
     def everything(self) -> tuple[int, Sequence[Stored]]:

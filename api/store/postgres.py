@@ -137,9 +137,9 @@ class PostgresStore:
 
     # -- reading -----------------------------------------------------------------------------------------------------
 
-    async def get(self, key: Key, *, fresh: bool = True) -> Stored | None:
+    async def get(self, key: Key, *, fresh: bool = True, alone: bool = False) -> Stored | None:
         if fresh:
-            await self._follower.fresh()
+            await self._follower.fresh(alone)
         return self._view.get(key)
 
     async def list(
@@ -153,11 +153,12 @@ class PostgresStore:
         start: tuple[str, str] | None = None,
         at: int | None = None,
         fresh: bool = True,
+        alone: bool = False,
     ) -> Page:
         if at is not None:
             await self._reach(at)
         elif fresh:
-            await self._follower.fresh()
+            await self._follower.fresh(alone)
         try:
             return await self._view.list(group, resource, namespace, selector, limit, start, at)
         except Expired:
@@ -199,8 +200,8 @@ class PostgresStore:
         found = [sql.event_of(row, self._box) for row in rows]
         return found, found[-1].revision if len(found) == limit else newest
 
-    async def revision(self) -> int:
-        return await self._follower.fresh()
+    async def revision(self, *, alone: bool = False) -> int:
+        return await self._follower.fresh(alone)
 
     async def watch(
         self, group: str, resource: str, *, namespace: str | None = None, since: int | None = None

@@ -49,10 +49,22 @@ ANONYMOUS = User("system:anonymous", ("system:unauthenticated",))
 
 
 class Request:
-    """One HTTP request. `user` is filled in once it is known, `attributes` with what the user needs the right to,
-    `seat` once fairness has classified it. `record`: what the audit log says of it."""
+    """One HTTP request. `user` is filled in once it is known, `attributes` with what the user needs the right to, `seat`
+    and `alone` (the only one of its user) once fairness has classified it. `record`: what the audit log says of it."""
 
-    __slots__ = ("_headers", "_query", "attributes", "method", "path", "receive", "record", "scope", "seat", "user")
+    __slots__ = (
+        "_headers",
+        "_query",
+        "alone",
+        "attributes",
+        "method",
+        "path",
+        "receive",
+        "record",
+        "scope",
+        "seat",
+        "user",
+    )
 
     def __init__(self, scope: Scope, receive: Receive) -> None:
         self.scope = scope
@@ -63,6 +75,7 @@ class Request:
         self.attributes: Attributes | None = None
         self.record: Unrecorded = UNRECORDED
         self.seat: Seat | None = None
+        self.alone = False
         self._headers: dict[bytes, bytes] | None = None
         self._query: dict[str, str] | None = None
 

@@ -90,7 +90,7 @@ class Relays:
         served = find(self._objects.registry, "", "v1", "pods")
         assert served is not None
         body = _outward(found.body, route.name)
-        revision = await self._objects.store.revision()
+        revision = await self._objects.store.revision(alone=request.alone)
         key = Key("", "pods", route.namespace, route.name)
         stored = Stored(key, body["metadata"]["uid"], revision, orjson.dumps(body), body)
         return await show(served, stored, request, accepted_form(request, served), self._objects.clock.now())

@@ -45,6 +45,12 @@ def authorizer_of(request: Request) -> Authorizer:
     return authorizer
 
 
+def alone(request: Request) -> bool:
+    """Whether the request is the only one of its user (Store.get)."""
+    only: bool = request.scope.get("fleet.alone", False)
+    return only
+
+
 def allowed(request: Request, attributes: Attributes) -> bool:
     return authorizer_of(request).allowed(user_of(request), attributes)
 
@@ -58,7 +64,7 @@ def need(request: Request, attributes: Attributes) -> None:
 def hub_request(request: Request) -> HubRequest:
     """The same request as the rest of the API reads it: bodies in JSON and YAML, with their bounds."""
     inner = HubRequest(request.scope, request.receive)
-    inner.user = user_of(request)
+    inner.user, inner.alone = user_of(request), alone(request)
     return inner
 
 

@@ -14,7 +14,7 @@ from api.wire.rights import Attributes
 from fleet.bindings.heartbeat import LEASE, report_of, silence
 from fleet.bindings.warnings import warnings
 from fleet.rest.clusters import cluster
-from fleet.rest.context import Hub, answer, need, spared
+from fleet.rest.context import Hub, alone, answer, need, spared
 from fleet.rest.hubmodels import HubParts, HubStatus
 from fleet.values.ports import Body, StoreUnavailable
 from fleet.values.untyped import mapping, rows, text, texts, whole
@@ -47,7 +47,7 @@ def router(hub: Hub, parts: Parts | None = None) -> APIRouter:
         asked for a write. Needs `list` on clusters.cluster.karmada.io."""
         need(request, Attributes("list", CLUSTER, "clusters"))
         try:
-            await hub.store.revision()
+            await hub.store.revision(alone=alone(request))
         except StoreUnavailable as error:
             return answer(found(hub, str(error).removeprefix("the database "), parts))
         told = found(hub, "", parts)

@@ -32,7 +32,7 @@ from fleet.bindings import after
 from fleet.bindings.heartbeat import silence_of
 from fleet.core.foresee.explanation import document
 from fleet.kinds import kind_word, named_kind
-from fleet.rest.context import Hub, answer, encoded, hub_request, need, user_of, wrong
+from fleet.rest.context import Hub, alone, answer, encoded, hub_request, need, user_of, wrong
 from fleet.rest.explanations import Explanations
 from fleet.rest.jobfilter import JobFilter
 from fleet.rest.line import Line, Lines, queue_paths
@@ -151,7 +151,9 @@ class Jobs:
         kinds = [job_kind(registry, name, "kind") for name in query.kind] or job_kinds(registry)
         places = query.places(request, kinds)
         after = decode_continue(query.continue_) if query.continue_ else None
-        revision = await store.revision()  # from here on this process has seen all that was acknowledged before
+        revision = await store.revision(
+            alone=alone(request)
+        )  # from here on this process has seen all that was acknowledged before
         asked_for = query.of_object()
         line = await self._lines.at(revision)
         paths = queue_paths(store)
@@ -205,8 +207,8 @@ class Jobs:
     def _stands(self, kind: Kind, body: Body, uid: str, paths: dict[str, str]) -> Stands:
         return stands(self._hub.store, kind, body, uid, paths, self._notice() or "")
 
-    async def _detail(self, kind: Kind, body: Body, uid: str) -> dict[str, Any]:
-        revision = await self._hub.store.revision()
+    async def _detail(self, request: Request, kind: Kind, body: Body, uid: str) -> dict[str, Any]:
+        revision = await self._hub.store.revision(alone=alone(request))
         job = self._stands(kind, body, uid, queue_paths(self._hub.store))
         if job.unit is None or not waits(job.unit):
             return detail(job, None)
@@ -215,18 +217,19 @@ class Jobs:
     async def _looked_up(self, request: Request, namespace: str, kind_name: str, name: str) -> tuple[Kind, Stored]:
         kind = job_kind(self._hub.registry, kind_name, "kind")
         need(request, Attributes("get", kind.group, kind.resource, namespace=namespace, name=name))
-        stored = await self._hub.store.get(Key(kind.group, kind.resource, namespace, name))
+        key = Key(kind.group, kind.resource, namespace, name)
+        stored = await self._hub.store.get(key, alone=alone(request))
         if stored is None:
             raise not_found(kind.group, kind.resource, name)
         return kind, stored
 
     async def get(self, request: Request, namespace: str, kind_name: str, name: str) -> Response:
         kind, stored = await self._looked_up(request, namespace, kind_name, name)
-        return answer(await self._detail(kind, stored.body, stored.uid))
+        return answer(await self._detail(request, kind, stored.body, stored.uid))
 
     async def explain(self, request: Request, namespace: str, kind_name: str, name: str) -> Response:
         kind, stored = await self._looked_up(request, namespace, kind_name, name)
-        await self._hub.store.revision()
+        await self._hub.store.revision(alone=alone(request))
         job = self._stands(kind, stored.body, stored.uid, {})
         if job.binding is None:
             raise StatusError(
@@ -263,7 +266,7 @@ class Jobs:
         written = await self._hub.objects.create(kind, namespace, manifest.body, options)
         if not options.dry_run:
             tell(request.scope, kind.group, kind.kind, namespace, written.body)
-        shown = await self._detail(kind, written.body, written.body["metadata"].get("uid", ""))
+        shown = await self._detail(request, kind, written.body, written.body["metadata"].get("uid", ""))
         return shown, (*manifest.warnings, *written.warnings)
 
     async def _submit_all(self, request: Request, manifests: Sequence[Manifest], options: Options) -> Response:
@@ -294,7 +297,7 @@ class Jobs:
         options = Options(user_of(request), hub_request(request).agent, query.dry)
         how = {"propagationPolicy": query.propagationPolicy}
         written = await self._hub.objects.delete(kind, namespace, name, options, how)
-        shown = await self._detail(kind, written.body, written.body["metadata"].get("uid", ""))
+        shown = await self._detail(request, kind, written.body, written.body["metadata"].get("uid", ""))
         tell(request.scope, kind.group, kind.kind, namespace, written.body)
         shown |= {"state": str(State.DELETED if written.deleted else State.DELETING), "position": None, "reason": None}
         return answer(shown, warnings=written.warnings)

@@ -24,7 +24,7 @@ from fleet.bindings.unit import priority_of, queue_of
 from fleet.core.quota.lending import Lenders, borrowed
 from fleet.core.quota.tree import MAX_JOBS, QuotaTree
 from fleet.kinds import kind_word
-from fleet.rest.context import Hub, allowed, answer, encoded, need, spared
+from fleet.rest.context import Hub, allowed, alone, answer, encoded, need, spared
 from fleet.rest.followed import Sums
 from fleet.rest.line import BINDINGS, UNITS, Lines, Waiting, binding_key, queue_paths, unit_key
 from fleet.rest.quantities import add, quantities
@@ -65,7 +65,7 @@ def router(hub: Hub, lines: Lines, shares: FairShares) -> APIRouter:
         if not whole and not homes(hub, request):
             need(request, READ_QUEUES)
             need(request, READ_TREE)
-        revision = await hub.store.revision()
+        revision = await hub.store.revision(alone=alone(request))
         queues = [stored.body for stored in hub.store.scan(QUEUE, "queues", namespace=QUEUE_NAMESPACE)]
         tree = read_tree(tree_object(hub.store), queues)
         items = (

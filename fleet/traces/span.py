@@ -15,7 +15,8 @@ from dataclasses import dataclass, field
 
 JOB = "job"  # the key of the span of the whole life, which all others are below
 
-# What the requests to a member that serve one span say of it; "": they serve none.
+# What the requests to a member that serve one span say of it; "": they serve none. No argument: it is a mark for the
+# traces, which changes no request otherwise, and all calls below the span carry it.
 TRACEPARENT: ContextVar[str] = ContextVar("traceparent", default="")
 
 _UID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")

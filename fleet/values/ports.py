@@ -11,13 +11,11 @@ and there are no gaps. A reader that has seen revision N can therefore ask for "
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
-from contextvars import ContextVar
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 Body = dict[str, Any]
-ALONE: ContextVar[bool] = ContextVar("alone", default=False)  # is the caller of a store the only one of its user?
 
 
 class Clock(Protocol):
@@ -351,9 +349,10 @@ class Store(Protocol):
 
     async def stop(self) -> None: ...
 
-    async def get(self, key: Key, *, fresh: bool = True) -> Stored | None:
+    async def get(self, key: Key, *, fresh: bool = True, alone: bool = False) -> Stored | None:
         """The object, or None. `fresh`: at least as new as every commit acknowledged, by any process, before the
-        call; otherwise what this process has seen so far (never older than its own writes)."""
+        call; otherwise what this process has seen so far (never older than its own writes). `alone`: the caller is the
+        only one of its user, and its question need not be shared with those of others."""
         ...
 
     async def list(
@@ -367,9 +366,11 @@ class Store(Protocol):
         start: tuple[str, str] | None = None,
         at: int | None = None,
         fresh: bool = True,
+        alone: bool = False,
     ) -> Page:
         """Objects in order of (namespace, name). `namespace=None`: all. `limit` counts selected items. `at`: the
-        state at exactly that revision, or Expired. `start`: begin after this (namespace, name)."""
+        state at exactly that revision, or Expired. `start`: begin after this (namespace, name). `fresh`, `alone`: see
+        `get`."""
         ...
 
     def scan(self, group: str, resource: str, *, namespace: str | None = None) -> Sequence[Stored]:
@@ -400,8 +401,8 @@ class Store(Protocol):
         revision up to which these are all there are. Raises Expired."""
         ...
 
-    async def revision(self) -> int:
-        """The newest committed revision, by any process; this process has seen all up to it."""
+    async def revision(self, *, alone: bool = False) -> int:
+        """The newest committed revision, by any process; this process has seen all up to it. `alone`: see `get`."""
         ...
 
     async def compact(self, before: int) -> None:

@@ -22,10 +22,10 @@ class _Away(MemoryStore):
 
     away = False
 
-    async def revision(self) -> int:
+    async def revision(self, *, alone: bool = False) -> int:
         if self.away:
             raise StoreUnavailable("away")
-        return await super().revision()
+        return await super().revision(alone=alone)
 
 
 async def test_kubectl_shows_who_serves_each_group(hub: Hub) -> None:

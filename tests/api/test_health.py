@@ -73,7 +73,7 @@ async def test_whether_the_process_serves_does_not_depend_on_the_database() -> N
     """The check of load balancers: where the database is away, each API process answers why, and stays in reach."""
 
     class Away(MemoryStore):
-        async def revision(self) -> int:
+        async def revision(self, *, alone: bool = False) -> int:
             raise StoreUnavailable("away")
 
     def asked(path: str) -> Awaitable[tuple[int, str]]:

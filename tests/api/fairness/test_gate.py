@@ -7,10 +7,13 @@ import time
 from typing import Any
 
 import httpx
+import pytest
 
 from api.fairness.defaults import GROUP, LEVELS, SCHEMAS
 from api.fairness.gate import COMPANY
-from fleet.values.ports import ALONE
+from api.store.memory import MemoryStore
+from api.wire.http import Request
+from fleet.values.ports import Key, Page, Stored
 from tests.api.fairness.world import WORK, until, world
 
 FLOWS = f"/apis/{GROUP}/v1/flowschemas"
@@ -58,9 +61,9 @@ async def test_a_fresh_hub_has_the_objects_of_a_kube_apiserver_and_keeps_them() 
 async def test_the_store_is_told_who_is_the_only_one_of_her_user() -> None:
     both, told = asyncio.Event(), dict[str, list[bool]]()
 
-    async def work(user: str) -> None:
-        told.setdefault(user, []).append(ALONE.get())
-        if user == "flood":
+    async def work(request: Request) -> None:
+        told.setdefault(request.user.name, []).append(request.alone)
+        if request.user.name == "flood":
             await both.wait()
 
     async with world(work=work) as hub, hub.client("flood") as flood, hub.client("ann") as ann:
@@ -76,6 +79,40 @@ async def test_the_store_is_told_who_is_the_only_one_of_her_user() -> None:
             await flood.get(WORK)
     assert told["ann"] == [True, True]
     assert told["flood"] == [True, False, *[False] * (COMPANY - 1), True]
+
+
+async def test_reads_and_writes_tell_the_store_that_their_user_has_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    told: list[tuple[str, bool]] = []
+    get, listed, revision = MemoryStore.get, MemoryStore.list, MemoryStore.revision
+
+    async def noted_get(self: MemoryStore, key: Key, *, fresh: bool = True, alone: bool = False) -> Stored | None:
+        if fresh and key.resource == "configmaps":
+            told.append(("get", alone))
+        return await get(self, key, fresh=fresh, alone=alone)
+
+    async def noted_list(self: MemoryStore, group: str, resource: str, **asked: Any) -> Page:
+        if resource == "configmaps":
+            told.append(("list", asked.get("alone", False)))
+        return await listed(self, group, resource, **asked)
+
+    async def noted_revision(self: MemoryStore, *, alone: bool = False) -> int:
+        told.append(("revision", alone))
+        return await revision(self, alone=alone)
+
+    monkeypatch.setattr(MemoryStore, "get", noted_get)
+    monkeypatch.setattr(MemoryStore, "list", noted_list)
+    path = "/api/v1/namespaces/default/configmaps"
+    async with world() as hub, hub.client() as root:
+        assert (await root.post("/api/v1/namespaces", json={"metadata": {"name": "default"}})).status_code == 201
+        assert (await root.post(path, json={"metadata": {"name": "a"}})).status_code == 201
+        monkeypatch.setattr(MemoryStore, "revision", noted_revision)
+        told.clear()
+        await root.get(f"{path}/a")
+        await root.get(path)
+        await root.get(path, params={"fieldSelector": "metadata.name=a"})
+        headers = {"content-type": "application/merge-patch+json"}
+        await root.patch(f"{path}/a", json={}, headers=headers)  # an answer without a commit
+    assert told == [("get", True), ("list", True), ("revision", True), ("get", True)]
 
 
 async def test_a_change_that_an_administrator_marks_as_her_own_stays() -> None:
@@ -143,8 +180,8 @@ def _uids(answer: httpx.Response) -> tuple[str, str]:
 async def test_a_level_without_queues_refuses_what_finds_no_seat() -> None:
     go_on = asyncio.Event()
 
-    async def work(user: str) -> None:
-        if user == "ann":
+    async def work(request: Request) -> None:
+        if request.user.name == "ann":
             await go_on.wait()
 
     async with world(work=work, seats=20) as hub, hub.client() as root, hub.client("ann") as ann:
@@ -175,8 +212,10 @@ async def test_a_level_without_queues_refuses_what_finds_no_seat() -> None:
 
 
 async def test_another_user_passes_the_requests_of_a_flood() -> None:
-    async def work(user: str) -> None:
-        for _ in range(3 if user == "flood" else 0):  # her steps are short: a busy machine must not make them long
+    async def work(request: Request) -> None:
+        for _ in range(
+            3 if request.user.name == "flood" else 0
+        ):  # her steps are short: a busy machine must not make them long
             until_s = time.perf_counter() + 0.002
             while time.perf_counter() < until_s:
                 pass
@@ -202,7 +241,7 @@ async def test_another_user_passes_the_requests_of_a_flood() -> None:
 async def test_a_flood_beyond_its_queue_is_refused_and_its_seats_come_back() -> None:
     go_on = asyncio.Event()
 
-    async def work(user: str) -> None:
+    async def work(request: Request) -> None:
         await go_on.wait()
 
     async with world(work=work, seats=20) as hub, hub.client("flood") as flood:

@@ -40,7 +40,7 @@ PATIENCE_S = 30.0
 class World:
     fairness: Fairness
     app: Any
-    work: Callable[[str], Awaitable[None]]
+    work: Callable[[Request], Awaitable[None]]
     order: list[str] = field(default_factory=list)
 
     def client(self, token: str = "root") -> httpx.AsyncClient:
@@ -50,12 +50,12 @@ class World:
         )
 
 
-async def _nothing(user: str) -> None:
+async def _nothing(request: Request) -> None:
     pass
 
 
 @asynccontextmanager
-async def world(*, work: Callable[[str], Awaitable[None]] = _nothing, seats: int = 600) -> AsyncIterator[World]:
+async def world(*, work: Callable[[Request], Awaitable[None]] = _nothing, seats: int = 600) -> AsyncIterator[World]:
     """`work` is what a GET of WORK does."""
     clock, registry = WallClock(), Registry(load_kinds())
     store = MemoryStore(clock)
@@ -63,7 +63,7 @@ async def world(*, work: Callable[[str], Awaitable[None]] = _nothing, seats: int
     fairness = Fairness(objects, seats)
 
     async def worked(route: Route, request: Request) -> Answer:
-        await opened.work(request.user.name)
+        await opened.work(request)
         opened.order.append(request.user.name)
         return json_response({})
 

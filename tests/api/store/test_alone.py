@@ -11,7 +11,7 @@ import pytest
 
 from api.store import follower
 from api.store.postgres import PostgresStore
-from fleet.values.ports import ALONE, StoreUnavailable
+from fleet.values.ports import StoreUnavailable
 from tests.api.store.world import PostgresWorld, eventually, key, must, put
 
 SOON_S = 0.3
@@ -20,9 +20,8 @@ OWN = "fleet: ask"
 
 async def read(store: PostgresStore, *, alone: bool) -> int:
     """The newest revision, within SOON_S."""
-    ALONE.set(alone)
     async with asyncio.timeout(SOON_S):
-        return await store.revision()
+        return await store.revision(alone=alone)
 
 
 @asynccontextmanager
@@ -49,10 +48,9 @@ async def backends(dsn: str) -> int:
 
 async def test_it_sees_what_another_process_wrote(postgres: PostgresWorld) -> None:
     store, other = await postgres.open(), await postgres.open()
-    ALONE.set(True)
     for number in range(20):
         await must(other, put("a", data={"n": str(number)}))
-        found = await store.get(key("a"))
+        found = await store.get(key("a"), alone=True)
         assert found is not None and found.body["data"] == {"n": str(number)}
     assert store._follower.own_link.open and not other._follower.own_link.open
 
@@ -91,13 +89,11 @@ async def test_a_database_that_does_not_answer_is_unavailable(
 ) -> None:
     monkeypatch.setattr(follower, "FRESH_TIMEOUT_S", 0.1)
     store = await postgres.open()
-    ALONE.set(True)
-    await store.revision()
+    await store.revision(alone=True)
     async with silent(postgres.dsn):
         with pytest.raises(StoreUnavailable):
-            await store.revision()
+            await store.revision(alone=True)
     await eventually(lambda: not store._follower.own_link.busy)
-    ALONE.set(False)
     async with asyncio.timeout(5):
         while True:  # the shared question hung as well
             try:
