@@ -81,8 +81,9 @@ console-test: $(CONSOLE) chromium ## Use all of the console of a real hub in a b
 screenshots: $(CONSOLE) chromium ## Take the pictures of the console's pages in docs/images/console anew
 	@FLEET_SCREENSHOTS=docs/images/console $(BIN)/python -m pytest -q tests/console/screenshots.py $(PYTEST_ARGS)
 
-.PHONY: lint lint-style lint-types lint-imports lint-console lint-changelog
-lint: lint-style lint-types lint-imports lint-console lint-changelog ## Check style, types, the direction of imports, and that a change brings a note
+.PHONY: lint lint-style lint-types lint-imports lint-console lint-changelog lint-walk
+lint: lint-style lint-types lint-imports lint-console lint-changelog ## Check style, types, the direction of imports, and that a change brings a note; show a decision's way
+	@$(MAKE) lint-walk
 
 # One target for each check: .pre-commit-config.yaml runs the same ones.
 lint-style: $(STAMP)
@@ -100,6 +101,10 @@ lint-console: $(CONSOLE)
 
 lint-changelog: $(STAMP)
 	@$(BIN)/python docs/changelog.py check
+
+# No check: a change shows here whether a reader of the core has more files to open than before.
+lint-walk: $(STAMP)
+	@$(BIN)/python -m tests.core.decide.walk
 
 .PHONY: bench
 bench: $(STAMP) ## Measure latency, throughput, memory (PARTS="api …" for some; a table, and JSON in build/bench.json)
