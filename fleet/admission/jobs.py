@@ -34,7 +34,6 @@ from fleet.values.untyped import at, mapping
 from fleet.wellknown import ANNOTATION_MIN_REPLICAS, ANNOTATION_SIZE, KUBEFLOW, MANAGED_BY
 
 _CONTAINERS = ("initContainers", "containers")
-_MAY_END = ("Never", "OnFailure")
 _RESTART_POLICIES = ("Always", "ExitCode", "Never", "OnFailure")
 _REPLICAS_MAX = 100_000
 _CHECKS: dict[tuple[str, str], tuple[Interpreter, tuple[Check, ...]]] = {}  # made once for each interpreter

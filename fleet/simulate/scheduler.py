@@ -57,7 +57,6 @@ class _Line:
     `blocked`: did not fit, and no room since."""
 
     needs: Needs
-    nominated: str
     heap: list[tuple[int, int, str]] = field(default_factory=list)
     blocked: bool = False
 
@@ -181,7 +180,7 @@ class Scheduler:
             self._sequence += 1
             needs = needs_of(pod["spec"])
             nominated = self._nominated.get(uid, ("",))[0]
-            line = self._lines.setdefault((needs, nominated), _Line(needs, nominated))
+            line = self._lines.setdefault((needs, nominated), _Line(needs))
             heappush(line.heap, (-int(pod["spec"].get("priority") or 0), self._sequence, uid))
             line.blocked = False
             self._wake.set()

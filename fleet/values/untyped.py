@@ -48,13 +48,6 @@ def number(value: Any) -> int:
     return int(value)
 
 
-def named(value: Any) -> str:
-    """A text that is not empty, for a reader that cannot do without. Raises ValueError for anything else."""
-    if value.__class__ is not str or not value:
-        raise ValueError(f"{str(value)[:40]!r} is no name")
-    return str(value)
-
-
 def whole(value: Any, otherwise: int = 0) -> int:
     """`value` when it is a whole number (3.0 is one), else `otherwise`."""
     if value.__class__ is int:

@@ -108,16 +108,6 @@ def natural(*fields: str) -> Check:
     return check
 
 
-def positive(*fields: str) -> Check:
-    def check(obj: Object, path: str) -> Iterator[Cause]:
-        for field in fields:
-            value = obj.get(field)
-            if value is not None and value <= 0:
-                yield invalid(join(path, field), value, "must be greater than zero")
-
-    return check
-
-
 def between(field: str, low: int, high: int) -> Check:
     return of(field, lambda value: () if low <= value <= high else (f"must be between {low} and {high}, inclusive",))
 

@@ -45,12 +45,10 @@ class RoomClaim:
 @dataclass(frozen=True, slots=True)
 class Head:
     """Unit `unit` is its leaf's head from now on. The nomination is remembered until the unit starts, or until a plan
-    does not name the unit any more. `delayed`: the epoch second at which the unit starts now that others pass it by
-    right, where that is later than the time it was told."""
+    does not name the unit any more."""
 
     unit: str
     nomination: Nomination
-    delayed: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
