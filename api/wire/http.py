@@ -49,8 +49,8 @@ ANONYMOUS = User("system:anonymous", ("system:unauthenticated",))
 
 
 class Request:
-    """One HTTP request. `user` is filled in once it is known, `attributes` with what the user needs the right to, `seat`
-    and `alone` (the only one of its user) once fairness has classified it. `record`: what the audit log says of it."""
+    """One HTTP request. `user` is filled in once it is known, `attributes` with what she needs the right to, `seat` and
+    `alone` (the only one of its user) once fairness has classified it. `record`: what the audit log says of it."""
 
     __slots__ = (
         "_headers",
