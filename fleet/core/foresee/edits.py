@@ -160,45 +160,20 @@ def edited(snapshot: Snapshot, edits: Iterable[Edit]) -> Snapshot:
 def _changes(snapshot: Snapshot, edit: Edit) -> Changes:
     match edit:
         case AddMember():
-            if edit.member.name in snapshot.members:
-                raise BadEdit(f"member {edit.member.name} is there already", "member.name")
-            if not edit.member.name:
-                raise BadEdit("a member needs a name", "member.name")
-            return Changes(put_members=(edit.member,))
+            return _added(snapshot, edit.member)
         case DrainMember():
-            member = _member(snapshot, edit.member)
-            leaving = tuple(_waiting_again(unit) for unit in _placed_in(snapshot, edit.member))
-            return Changes(put_units=leaving, put_members=(replace(member, ready=False, not_ready_reason=DRAINED),))
+            return _left(_member(snapshot, edit.member), DRAINED, _placed_in(snapshot, edit.member))
         case LoseMember():
-            member = _member(snapshot, edit.member)
-            for key in sorted(edit.failover or ()):
-                _unit(snapshot, key, "failover")
-            moving = tuple(
-                _waiting_again(unit)
-                for unit in _placed_in(snapshot, edit.member)
-                if edit.failover is None or unit.id in edit.failover
-            )
-            return Changes(put_units=moving, put_members=(replace(member, ready=False, not_ready_reason=LOST),))
+            return _lost(snapshot, edit)
         case Scale():
-            member = _member(snapshot, edit.member)
-            scaled = _scaled(member, edit)
-            left = _unseated(snapshot, scaled) - _unseated(snapshot, member) if edit.by < 0 else set()
-            if left:
-                raise BadEdit(f"member {edit.member} needs these nodes for {', '.join(sorted(left)[:3])}", "by")
-            return Changes(put_members=(scaled,))
+            return _rescaled(snapshot, edit)
         case SetLimit():
             return Changes(tree=_limited(snapshot.tree, edit), new_tree=True)
         case ReplaceTree():
             _sound(edit.tree)
             return Changes(tree=edit.tree, new_tree=True)
         case Submit():
-            if edit.unit.id in snapshot.units:
-                raise BadEdit(f"job {edit.unit.name} is there already", "unit.id")
-            if not edit.unit.id:
-                raise BadEdit("a job needs an id", "unit.id")
-            if edit.unit.phase is not Phase.WAITING:
-                raise BadEdit("only what waits can be submitted", "unit.phase")
-            return Changes(put_units=(edit.unit,))
+            return _submitted(snapshot, edit.unit)
         case Remove():
             return _removed(snapshot, _unit(snapshot, edit.unit))
         case Hold():
@@ -206,13 +181,52 @@ def _changes(snapshot: Snapshot, edit: Edit) -> Changes:
             held = edit.held or (unit.held and not unit.release_helps)
             return Changes(put_units=(replace(unit, held=held, suspended=False),))
         case Prioritize():
-            if abs(edit.priority) > PRIORITY_MOST:
-                raise BadEdit(f"is not between -{PRIORITY_MOST} and {PRIORITY_MOST}", "priority")
-            return Changes(put_units=(replace(_waiting(snapshot, edit.unit), priority=edit.priority),))
+            return _prioritized(snapshot, edit)
         case MoveTo():
             return Changes(put_units=(replace(_waiting(snapshot, edit.unit), leaf=edit.leaf),))
         case Resize():
             return Changes(put_units=(_resized(_waiting(snapshot, edit.unit), edit),))
+
+
+def _added(snapshot: Snapshot, member: Member) -> Changes:
+    if member.name in snapshot.members:
+        raise BadEdit(f"member {member.name} is there already", "member.name")
+    if not member.name:
+        raise BadEdit("a member needs a name", "member.name")
+    return Changes(put_members=(member,))
+
+
+def _left(member: Member, why: str, units: Iterable[Unit]) -> Changes:
+    """The changes after which the member takes nothing, and the units wait again."""
+    waiting = tuple(_waiting_again(unit) for unit in units)
+    return Changes(put_units=waiting, put_members=(replace(member, ready=False, not_ready_reason=why),))
+
+
+def _lost(snapshot: Snapshot, edit: LoseMember) -> Changes:
+    member = _member(snapshot, edit.member)
+    for key in sorted(edit.failover or ()):
+        _unit(snapshot, key, "failover")
+    placed = _placed_in(snapshot, edit.member)
+    return _left(member, LOST, (unit for unit in placed if edit.failover is None or unit.id in edit.failover))
+
+
+def _rescaled(snapshot: Snapshot, edit: Scale) -> Changes:
+    member = _member(snapshot, edit.member)
+    scaled = _scaled(member, edit)
+    left = _unseated(snapshot, scaled) - _unseated(snapshot, member) if edit.by < 0 else set()
+    if left:
+        raise BadEdit(f"member {edit.member} needs these nodes for {', '.join(sorted(left)[:3])}", "by")
+    return Changes(put_members=(scaled,))
+
+
+def _submitted(snapshot: Snapshot, unit: Unit) -> Changes:
+    if unit.id in snapshot.units:
+        raise BadEdit(f"job {unit.name} is there already", "unit.id")
+    if not unit.id:
+        raise BadEdit("a job needs an id", "unit.id")
+    if unit.phase is not Phase.WAITING:
+        raise BadEdit("only what waits can be submitted", "unit.phase")
+    return Changes(put_units=(unit,))
 
 
 def _member(snapshot: Snapshot, name: str) -> Member:
@@ -238,6 +252,12 @@ def _waiting(snapshot: Snapshot, key: str) -> Unit:
 
 def _placed_in(snapshot: Snapshot, member: str) -> list[Unit]:
     return [unit for unit in snapshot.units.values() if unit.member == member and unit.phase is Phase.PLACED]
+
+
+def _prioritized(snapshot: Snapshot, edit: Prioritize) -> Changes:
+    if abs(edit.priority) > PRIORITY_MOST:
+        raise BadEdit(f"is not between -{PRIORITY_MOST} and {PRIORITY_MOST}", "priority")
+    return Changes(put_units=(replace(_waiting(snapshot, edit.unit), priority=edit.priority),))
 
 
 def _removed(snapshot: Snapshot, unit: Unit) -> Changes:
