@@ -14,7 +14,7 @@ from datetime import date
 from pathlib import Path
 
 from fleet.values.release import NAME as RELEASE
-from fleet.values.release import Release
+from fleet.values.release import ProgramRelease
 
 TITLES = {
     "added": "Added",
@@ -100,7 +100,7 @@ def release(root: Path, version: str, day: date) -> None:
     first = ABOVE_RELEASES.search(text)
     at = first.start() if first else len(text)
     page.write_text(f"{text[:at].rstrip()}\n\n## {version} ({day})\n\n{notes(read)}\n\n{text[at:]}".rstrip() + "\n")
-    (root / "fleet" / RELEASE).write_text(Release(version, commit="").document)
+    (root / "fleet" / RELEASE).write_text(ProgramRelease(version, commit="").document)
     for path in fragments(root):
         path.unlink()
 

@@ -38,7 +38,7 @@ log = structlog.get_logger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class Checked:
+class CheckedToken:
     """A good token: whose it is, and which of the audiences asked for it is meant for."""
 
     user: User
@@ -52,14 +52,14 @@ class Authenticator(Protocol):
         """The user, with the group system:authenticated among its groups, or None when the token is not valid here."""
         ...
 
-    async def checked(self, token: str, audiences: Sequence[str]) -> Checked | None:
+    async def checked(self, token: str, audiences: Sequence[str]) -> CheckedToken | None:
         """As `user`, for a token that is meant for one of the audiences; for this server when none is named."""
         ...
 
 
-def for_this_server(user: User | None, audiences: Sequence[str]) -> Checked | None:
+def for_this_server(user: User | None, audiences: Sequence[str]) -> CheckedToken | None:
     """A token without audiences of its own is meant for this server alone."""
-    return Checked(user, (ISSUER,)) if user is not None and ISSUER in (audiences or (ISSUER,)) else None
+    return CheckedToken(user, (ISSUER,)) if user is not None and ISSUER in (audiences or (ISSUER,)) else None
 
 
 class TokenFile:
@@ -87,7 +87,7 @@ class TokenFile:
         user, expires = self._users.get(digest, (None, inf))
         return user if expires == inf or self._clock.now() < expires else None
 
-    async def checked(self, token: str, audiences: Sequence[str]) -> Checked | None:
+    async def checked(self, token: str, audiences: Sequence[str]) -> CheckedToken | None:
         return for_this_server(await self.user(token), audiences)
 
     def _reload(self) -> None:
@@ -190,7 +190,7 @@ class StaticTokens:
     async def user(self, token: str) -> User | None:
         return self._users.get(digest_of(token))
 
-    async def checked(self, token: str, audiences: Sequence[str]) -> Checked | None:
+    async def checked(self, token: str, audiences: Sequence[str]) -> CheckedToken | None:
         return for_this_server(await self.user(token), audiences)
 
 
@@ -200,7 +200,7 @@ def digest_of(token: str) -> bytes:
 
 
 @dataclass(frozen=True, slots=True)
-class Issued:
+class IssuedToken:
     token: str
     credential: str  # names the token in the extra fields of its user
     expires: float  # epoch seconds
@@ -235,7 +235,7 @@ class ServiceAccountTokens:
         self._issuer = issuer
         self._good: OrderedDict[bytes, _Token] = OrderedDict()
 
-    def issue(self, namespace: str, name: str, uid: str, *, seconds: int, audiences: Sequence[str] = ()) -> Issued:
+    def issue(self, namespace: str, name: str, uid: str, *, seconds: int, audiences: Sequence[str] = ()) -> IssuedToken:
         now = int(self._clock.now())
         jti = str(uuid.uuid4())  # noqa: TID251  # stored nowhere but in the token
         claims = {
@@ -248,7 +248,7 @@ class ServiceAccountTokens:
             "exp": now + seconds,
             "kubernetes.io": {"namespace": namespace, "serviceaccount": {"name": name, "uid": uid}},
         }
-        return Issued(
+        return IssuedToken(
             jwt.encode(claims, self._key, algorithm=self._algorithm), credential_of(jti), float(now + seconds)
         )
 
@@ -256,12 +256,12 @@ class ServiceAccountTokens:
         known = await self._valid(token)
         return known.user if known is not None and self._issuer in known.audiences else None
 
-    async def checked(self, token: str, audiences: Sequence[str]) -> Checked | None:
+    async def checked(self, token: str, audiences: Sequence[str]) -> CheckedToken | None:
         known = await self._valid(token)
         if known is None:
             return None
         meant = tuple(audience for audience in audiences or (self._issuer,) if audience in known.audiences)
-        return Checked(known.user, meant) if meant else None
+        return CheckedToken(known.user, meant) if meant else None
 
     async def _valid(self, token: str) -> _Token | None:
         """The content of a token, when it is ours, its time has come and is not over, and its account exists."""
@@ -348,7 +348,7 @@ class AnyOf:
                 return user
         return None
 
-    async def checked(self, token: str, audiences: Sequence[str]) -> Checked | None:
+    async def checked(self, token: str, audiences: Sequence[str]) -> CheckedToken | None:
         for authenticator in self._authenticators:
             checked = await authenticator.checked(token, audiences)
             if checked is not None:

@@ -18,7 +18,7 @@ import structlog
 from api.access.auth import (
     AUTHENTICATED,
     AdministratorsToken,
-    Checked,
+    CheckedToken,
     Line,
     TokenName,
     digest_of,
@@ -58,7 +58,7 @@ class StoredTokens:
         name = _name(stored)
         return User(name.user, (*name.groups, AUTHENTICATED), name.uid) if self._clock.now() < name.expires else None
 
-    async def checked(self, token: str, audiences: Sequence[str]) -> Checked | None:
+    async def checked(self, token: str, audiences: Sequence[str]) -> CheckedToken | None:
         return for_this_server(await self.user(token), audiences)
 
     async def listed(self) -> list[TokenName]:

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from ipaddress import ip_address
 from typing import Any
 
-from api.audit.policy import Asked, Level, Stage
+from api.audit.policy import AuditedRequest, Level, Stage
 from fleet.values.times import rfc3339_micro
 
 API_VERSION = "audit.k8s.io/v1"
@@ -33,7 +33,7 @@ def user_info(name: str, uid: str, groups: Sequence[str], extra: Iterable[tuple[
     return info | ({"extra": named} if named else {})
 
 
-def object_ref(request: Asked) -> Body | None:
+def object_ref(request: AuditedRequest) -> Body | None:
     """The object that a request is about; None for a path that is no resource."""
     if request.path:
         return None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Awaitable, Callable, Sequence
 
-from api.audit.policy import Policy
+from api.audit.policy import AuditPolicy
 from api.audit.record import Record, Sink
 from api.audit.requests import RequestLog
 from api.wire.http import Message, Receive, Request, Scope, Send
@@ -26,7 +26,9 @@ def _new_id() -> str:
 class Audit:
     """Goes around the whole API. Without a policy each answer has its id, and nothing else happens."""
 
-    def __init__(self, policy: Policy | None = None, sinks: Sequence[Sink] = (), clock: Clock | None = None) -> None:
+    def __init__(
+        self, policy: AuditPolicy | None = None, sinks: Sequence[Sink] = (), clock: Clock | None = None
+    ) -> None:
         self._policy = policy if sinks else None
         self._sinks, self._clock = tuple(sinks), clock
         self.requests: RequestLog | None = None  # where requests are logged and traced

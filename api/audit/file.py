@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-from api.audit.metrics import Counts, Outcome
+from api.audit.metrics import Outcome, SinkCounts
 from fleet.values.files import append_private
 from fleet.values.ports import Clock
 
@@ -42,7 +42,7 @@ class AuditFile:
     """A Sink. `path` "-": standard output. Raises OSError for a file that cannot be opened."""
 
     def __init__(
-        self, path: str, rotation: Rotation, counts: Counts, clock: Clock, *, buffer_bytes: int = BUFFER_BYTES
+        self, path: str, rotation: Rotation, counts: SinkCounts, clock: Clock, *, buffer_bytes: int = BUFFER_BYTES
     ) -> None:
         self._path = None if path == STDOUT else Path(path)
         self._clock = clock

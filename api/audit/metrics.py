@@ -35,11 +35,11 @@ class AuditMetrics:
         """Add the metrics to those of another registry."""
         registry.register(self._events)
 
-    def of(self, place: str) -> Counts:
-        return Counts(place, self._events)
+    def of(self, place: str) -> SinkCounts:
+        return SinkCounts(place, self._events)
 
 
-class Counts:
+class SinkCounts:
     """The counts of one place. Losses are said in the log too, with their number since the last time. May be called on
     any thread."""
 

@@ -46,7 +46,7 @@ STAGES = tuple(stage.value for stage in Stage)
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class AuditedRequest:
     """A request as policies see it. `path` is "" for one about a resource; `groups` None: its user is not known."""
 
     user: str
@@ -69,7 +69,7 @@ class Resources:
     resources: tuple[str, ...]
     names: frozenset[str]
 
-    def match(self, request: Asked) -> bool:
+    def match(self, request: AuditedRequest) -> bool:
         if self.group not in (request.group, "*"):
             return False
         if not self.resources:
@@ -85,7 +85,7 @@ class Resources:
 
 
 @dataclass(frozen=True, slots=True)
-class Rule:
+class AuditRule:
     """One rule. Empty lists mean everything."""
 
     level: Level
@@ -98,7 +98,7 @@ class Rule:
     omit_stages: frozenset[str] = frozenset()
     omit_managed_fields: bool = False
 
-    def match(self, request: Asked) -> bool:
+    def match(self, request: AuditedRequest) -> bool:
         if self.users and (request.groups is None or request.user not in self.users):
             return False
         if self.groups and self.groups.isdisjoint(request.groups or ()):
@@ -117,22 +117,22 @@ def _covers(url: str, path: str) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class Policy:
+class AuditPolicy:
     """The rules in their order, with what holds for all of them folded in."""
 
-    rules: tuple[Rule, ...]
+    rules: tuple[AuditRule, ...]
 
-    def rule(self, asked: Asked) -> Rule | None:
+    def rule(self, asked: AuditedRequest) -> AuditRule | None:
         """The rule that decides; None where no rule matches, and nothing is logged."""
         return next((rule for rule in self.rules if rule.match(asked)), None)
 
 
-def parse(text: bytes) -> Policy:
+def parse(text: bytes) -> AuditPolicy:
     """The policy of a file. Raises BadConfiguration, with the fields that are wrong."""
     return read(load(text))
 
 
-def read(document: Any) -> Policy:
+def read(document: Any) -> AuditPolicy:
     """As `parse`, of a document that is read already."""
     if not isinstance(document, dict):
         raise BadConfiguration(["(file): must be an object"])
@@ -154,10 +154,10 @@ def read(document: Any) -> Policy:
     rules = tuple(_rule(entry, stages, omits) for entry in entries)
     if faults:
         raise BadConfiguration(faults)
-    return Policy(rules)
+    return AuditPolicy(rules)
 
 
-def _rule(entry: Section, stages: frozenset[str], omits: bool) -> Rule:
+def _rule(entry: Section, stages: frozenset[str], omits: bool) -> AuditRule:
     level = entry.text("level", required=True)
     if level and level not in LEVELS:
         entry.fault("level", f"{level[:100]!r} is none of {', '.join(LEVELS)}")
@@ -172,7 +172,7 @@ def _rule(entry: Section, stages: frozenset[str], omits: bool) -> Rule:
         omits = entry.flag("omitManagedFields")
     entry.end()
     known = LEVELS.get(level, Level.None_)
-    return Rule(known, users, groups, verbs, resources, namespaces, urls, omitted, omits)
+    return AuditRule(known, users, groups, verbs, resources, namespaces, urls, omitted, omits)
 
 
 def _stages(section: Section) -> frozenset[str]:

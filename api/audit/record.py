@@ -15,7 +15,7 @@ import structlog
 import yaml
 
 from api.audit import event as words
-from api.audit.policy import Asked, Level, Policy, Rule, Stage
+from api.audit.policy import AuditedRequest, AuditPolicy, AuditRule, Level, Stage
 from api.audit.secrets import bounded, holds_secret, is_secret, masked, quiet
 from api.engine.status import StatusError
 from api.objects.hooking import AUDITED
@@ -24,7 +24,7 @@ from api.wire.http import ANONYMOUS, JSON, PROTOBUF, Request, Response
 from api.wire.protobuf import decode
 from api.wire.rights import Attributes, Authorizer
 from api.wire.routing import parse, verb, wanted
-from api.wire.unrecorded import UNRECORDED, Unrecorded
+from api.wire.unrecorded import UNRECORDED, NullRecord
 
 BODIES_BYTES_MAX = 1 << 20  # of one event; larger bodies are left out, and an annotation says so
 READ_BYTES_MAX = 128 * 1024  # of a body that has to be read once more for the log
@@ -47,7 +47,7 @@ class Sink(Protocol):
     def put(self, line: bytes) -> None: ...
 
 
-class Record(Unrecorded):
+class Record(NullRecord):
     """See the module. `now`: the time in epoch seconds."""
 
     __slots__ = (
@@ -71,12 +71,17 @@ class Record(Unrecorded):
     )
 
     def __init__(
-        self, policy: Policy, put: Callable[[bytes], None], now: Callable[[], float], request: Request, audit_id: str
+        self,
+        policy: AuditPolicy,
+        put: Callable[[bytes], None],
+        now: Callable[[], float],
+        request: Request,
+        audit_id: str,
     ) -> None:
         self._policy, self._put, self._now, self._request, self._id = policy, put, now, request, audit_id
         self._received = now()
-        self._rule: Rule | None = None
-        self._asked: Asked | None = None
+        self._rule: AuditRule | None = None
+        self._asked: AuditedRequest | None = None
         self._level = Level.None_
         self._facts: words.Body = {}
         self._ref: words.Body | None = None
@@ -255,18 +260,18 @@ class Record(Unrecorded):
         return raw
 
 
-def _asked(request: Request, user: str, groups: tuple[str, ...] | None) -> Asked:
+def _asked(request: Request, user: str, groups: tuple[str, ...] | None) -> AuditedRequest:
     """The request as policies see it."""
     route = parse(request.path)
     if route is None:
-        return Asked(user, groups, request.method.lower(), path=request.path)
+        return AuditedRequest(user, groups, request.method.lower(), path=request.path)
     try:
         watching = request.method == "GET" and request.flag("watch")
         selector = request.query.get("fieldSelector", "")
     except StatusError:  # more parameters than are read
         watching, selector = False, ""
     attributes = wanted(route, verb(request.method, route, watching), selector)
-    return Asked(
+    return AuditedRequest(
         user,
         groups,
         attributes.verb,

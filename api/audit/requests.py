@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import structlog
 
 from api.engine.kind import Kind
-from api.objects.writing import Written
+from api.objects.writing import WriteOutcome
 from fleet.values.ports import Body, Clock, Stored
 from fleet.values.untyped import mapping, text
 
@@ -30,7 +30,7 @@ log = structlog.get_logger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class About:
+class WriteTarget:
     """The object that a request writes, as far as it is known."""
 
     group: str = ""
@@ -49,20 +49,20 @@ def tell(scope: Scope, group: str, kind: str, namespace: str, body: Body, *, sto
     metadata = mapping(body.get("metadata"))
     name, uid = text(metadata.get("name"))[:NAME_CHARACTERS_MAX], text(metadata.get("uid")) if stored else ""
     namespace = namespace or text(metadata.get("namespace"))[:NAME_CHARACTERS_MAX]
-    _note(scope, About(group, kind, namespace, name, uid))
+    _note(scope, WriteTarget(group, kind, namespace, name, uid))
 
 
-def tell_written(scope: Scope, kind: Kind, written: Written) -> None:
+def tell_written(scope: Scope, kind: Kind, written: WriteOutcome) -> None:
     """The same of what has been written."""
     what = written.what
     if isinstance(what, Stored):
-        _note(scope, About(kind.group, kind.kind, what.key.namespace, what.key.name, what.uid))
+        _note(scope, WriteTarget(kind.group, kind.kind, what.key.namespace, what.key.name, what.uid))
     else:
         tell(scope, kind.group, kind.kind, "", what)
 
 
-def _note(scope: Scope, now: About) -> None:
-    written: list[About] | None = scope.get(_KEY)
+def _note(scope: Scope, now: WriteTarget) -> None:
+    written: list[WriteTarget] | None = scope.get(_KEY)
     if written is None:
         return
     if written and not written[-1].uid:
@@ -79,7 +79,7 @@ class RequestedWrite:
     verb: str
     code: int
     took: float
-    about: About
+    about: WriteTarget
 
 
 @dataclass
@@ -105,7 +105,7 @@ class RequestLog:
             return
         now, wanted = self.clock.monotonic(), request.attributes
         verb = wanted.verb if wanted is not None else request.method.lower()
-        named = About("", "", wanted.namespace, wanted.name) if wanted is not None else About()
+        named = WriteTarget("", "", wanted.namespace, wanted.name) if wanted is not None else WriteTarget()
         for about in request.scope[_KEY] or (named,):
             if self._has_room(now):
                 missed = {"unlogged": self.unlogged} if self.unlogged else {}

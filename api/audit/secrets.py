@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 from urllib.parse import unquote
 
-from api.audit.policy import Asked, Level
+from api.audit.policy import AuditedRequest, Level
 
 MASK = "***"
 # Kinds whose bodies are credentials: their requests are logged at the level Metadata at most.
@@ -19,7 +19,7 @@ _NAMED = re.compile(r"(?i)token|password|secret|authorization|api[-_]?key")
 _QUOTING = (400, 422)  # refusals that quote what was sent
 
 
-def is_secret(asked: Asked) -> bool:
+def is_secret(asked: AuditedRequest) -> bool:
     """Whether bodies of this request and of its answer are credentials."""
     return (
         (asked.group, asked.resource) in _RESOURCES

@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from api.audit.event import API_VERSION
-from api.audit.metrics import Counts, Outcome
+from api.audit.metrics import Outcome, SinkCounts
 from api.outgoing import Outgoing, OutgoingError, Reason
-from fleet.values.kubeconfig.document import BadKubeconfig, Chosen, choose, parse
+from fleet.values.kubeconfig.document import BadKubeconfig, ContextEntry, choose, parse
 from fleet.values.kubeconfig.files import access_of, resolved
 from fleet.values.ports import Clock
 
@@ -59,7 +59,7 @@ def read_receiver(text: str, folder: Path) -> Receiver:
     return Receiver(found.server, headers, _authority(chosen, found.ca), found.server_name or None)
 
 
-def _authority(chosen: Chosen, data: bytes | None) -> str | None:
+def _authority(chosen: ContextEntry, data: bytes | None) -> str | None:
     if data is None:
         return None
     try:
@@ -77,7 +77,7 @@ class AuditWebhook:
         self,
         outgoing: Outgoing,
         receiver: Receiver,
-        counts: Counts,
+        counts: SinkCounts,
         clock: Clock,
         *,
         wait_s: float = WAIT_S,

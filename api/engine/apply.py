@@ -20,7 +20,7 @@ from api.engine.schema import ANYTHING, Node, compiled
 from api.engine.status import CAUSES_MAX, Cause, StatusError, bad_request, conflict
 from api.engine.strategic import go_text
 from api.engine.validate import shown
-from api.engine.write import Author, Prepared, identify, prepare_create, prepare_update
+from api.engine.write import Author, PreparedWrite, identify, prepare_create, prepare_update
 
 BEFORE_FIRST_APPLY = "before-first-apply"
 
@@ -62,7 +62,7 @@ def apply_new(
     uid: str,
     field_validation: str = "Strict",
     draft: bool = False,
-) -> Prepared:
+) -> PreparedWrite:
     """An apply to an object that does not exist creates it."""
     own_fields = _wanted(compiled(kind), kind, config, author.subresource)
     return prepare_create(
@@ -88,7 +88,7 @@ def apply_to(
     force: bool,
     field_validation: str = "Strict",
     draft: bool = False,
-) -> Prepared:
+) -> PreparedWrite:
     """`config` applied to `old`, neither of which is changed. StatusError 409 names each conflict."""
     root = compiled(kind)
     version = config["metadata"].get("resourceVersion")

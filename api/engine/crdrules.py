@@ -15,7 +15,7 @@ import orjson
 from api.engine.crdparts import invalid
 from api.engine.fieldpath import BadFieldPath, field_path
 from api.engine.kind import Schema
-from api.engine.rules import Rule, compile_rules
+from api.engine.rules import CelRule, compile_rules
 from api.engine.status import Cause, cut
 from api.engine.validate import shown
 from fleet.values.cel.estimate import estimate
@@ -168,7 +168,7 @@ def _flaws_at(spot: _Spot, total: _Total) -> Iterator[Cause]:
         yield from _old_self_flaws(where, raw, rule, spot.apart)
 
 
-def _old_self_flaws(where: str, raw: Mapping[str, Any], rule: Rule, apart: str) -> Iterator[Cause]:
+def _old_self_flaws(where: str, raw: Mapping[str, Any], rule: CelRule, apart: str) -> Iterator[Cause]:
     if rule.transition and apart:
         said = f"oldSelf cannot be used on the uncorrelatable portion of the schema within {apart}"
         yield invalid(f"{where}.rule", rule.text, said)

@@ -10,7 +10,7 @@ import copy
 from api.engine.kind import Body, Kind
 from api.engine.status import Cause, bad_request, conflict, invalid
 from api.engine.validate import shown
-from api.engine.write import Prepared, counts_generations, set_or_drop
+from api.engine.write import PreparedWrite, counts_generations, set_or_drop
 from fleet.values.times import rfc3339
 from fleet.values.untyped import at, mapping, texts, whole
 
@@ -45,7 +45,7 @@ def check_options(options: Body) -> None:
 
 def prepare_delete(
     kind: Kind, old: Body, delete_options: Body | None, *, now: float, graceful: bool = False
-) -> Prepared:
+) -> PreparedWrite:
     """The effect of DELETE. `finished` means that the object is to be removed at once. Otherwise the result is the body
     that says that the object is going (which may be `old` itself, when it says so already).
 
@@ -61,10 +61,10 @@ def prepare_delete(
     held = bool(finalizers) or grace > 0
     held = held or (kind.group == "" and kind.resource == "namespaces" and bool(at(old, "spec", "finalizers")))
     if not held:
-        return Prepared(old, finished=True)
+        return PreparedWrite(old, finished=True)
     old_grace = metadata.get("deletionGracePeriodSeconds") or 0
     if going and finalizers == (metadata.get("finalizers") or []) and grace >= old_grace:
-        return Prepared(old)
+        return PreparedWrite(old)
     body = copy.copy(old)
     body["metadata"] = metadata = dict(metadata)
     set_or_drop(metadata, "finalizers", finalizers or None)
@@ -79,7 +79,7 @@ def prepare_delete(
         metadata["deletionGracePeriodSeconds"] = grace
     if kind.group == "" and kind.resource == "namespaces":
         body["status"] = {**mapping(old.get("status")), "phase": "Terminating"}
-    return Prepared(body)
+    return PreparedWrite(body)
 
 
 def _check_preconditions(kind: Kind, metadata: Body, preconditions: Body) -> None:

@@ -16,9 +16,9 @@ from api.engine.fieldpath import BadFieldPath, field_path
 from api.engine.status import Cause, cut
 from fleet.values.cel.program import CALL_COST_MAX, Budget, Program, compile_expression
 from fleet.values.cel.shapes import type_of_schema
-from fleet.values.cel.tree import BadExpression, TooLarge
+from fleet.values.cel.tree import BadExpression, ExpressionTooLarge
 from fleet.values.cel.types import BOOL, STRING, Type, optional_of
-from fleet.values.cel.values import NO_OVERLOAD, NONE, Fault, Optional, OverBudget
+from fleet.values.cel.values import NO_OVERLOAD, NONE, NoValue, Optional, OverBudget
 
 COST_MAX = 10_000_000  # of all rules of one write, as in a kube-apiserver: some seconds of Python
 COST_AT_ONCE = 100_000  # the same where somebody waits who must not wait long: an event loop
@@ -53,7 +53,7 @@ class RuleBudget(Budget):
 
 
 @dataclass(frozen=True, slots=True)
-class Rule:
+class CelRule:
     """A rule. `transition`: it reads `oldSelf`, and is asked only where there is an old value. `where`: `field_path`
     as a refusal names it. `error`, `message_error`: why a text cannot be compiled."""
 
@@ -75,7 +75,7 @@ class Rule:
         return self.message.strip() or self.text.strip()
 
 
-def compile_rules(schema: Mapping[str, Any], root: bool = False) -> tuple[Rule, ...]:
+def compile_rules(schema: Mapping[str, Any], root: bool = False) -> tuple[CelRule, ...]:
     """The rules of one place of a schema. `root`: of an object with metadata of its own."""
     given = schema.get("x-kubernetes-validations")
     if not given:
@@ -84,7 +84,7 @@ def compile_rules(schema: Mapping[str, Any], root: bool = False) -> tuple[Rule, 
     return tuple(_compiled(raw, schema, self_type) for raw in given)
 
 
-def _compiled(raw: Mapping[str, Any], schema: Mapping[str, Any], self_type: Type | None) -> Rule:
+def _compiled(raw: Mapping[str, Any], schema: Mapping[str, Any], self_type: Type | None) -> CelRule:
     text, optional = _text(raw, "rule"), raw.get("optionalOldSelf") is True
     program = expression = None
     error = message_error = ""
@@ -102,7 +102,7 @@ def _compiled(raw: Mapping[str, Any], schema: Mapping[str, Any], self_type: Type
             where = field_path(_text(raw, "fieldPath"), schema)
         except BadFieldPath:  # one that was stored before it was checked names the place of the rule
             pass
-    return Rule(
+    return CelRule(
         text=text,
         message=_text(raw, "message"),
         message_expression=expression,
@@ -122,7 +122,7 @@ def _program(
 ) -> tuple[Program | None, str]:
     try:
         program = compile_expression(text, names)
-    except TooLarge as problem:
+    except ExpressionTooLarge as problem:
         return None, str(problem)
     except BadExpression as problem:
         return None, f"{failed}{problem}"
@@ -135,7 +135,7 @@ def _text(raw: Mapping[str, Any], key: str) -> str:
 
 
 def evaluate(
-    rules: Sequence[Rule],
+    rules: Sequence[CelRule],
     value: Any,
     old: Any,
     type_name: str,
@@ -165,7 +165,7 @@ def evaluate(
                 ended = "no further validation rules will be run due to call cost exceeds limit for rule"
                 said = f"'{_CALL_EXCEEDED}': {ended}: {rule.named}"
             return [*causes, Cause(where, f'Invalid value: "{type_name}": {said}')]
-        except Fault as fault:  # a rule that has no value refuses, as it does in a kube-apiserver
+        except NoValue as fault:  # a rule that has no value refuses, as it does in a kube-apiserver
             causes.append(Cause(where, f'Invalid value: "{type_name}": {_said(fault, rule)}'))
             continue
         if outcome is not True and (rule.transition or not unchanged()):
@@ -173,7 +173,7 @@ def evaluate(
     return causes
 
 
-def _bindings(rule: Rule, value: Any, old: Any) -> dict[str, Any]:
+def _bindings(rule: CelRule, value: Any, old: Any) -> dict[str, Any]:
     if rule.read is not None:
         value, old = rule.read(value), None if old is None else rule.read(old)
     if not rule.optional_old:
@@ -181,14 +181,14 @@ def _bindings(rule: Rule, value: Any, old: Any) -> dict[str, Any]:
     return {"self": value, "oldSelf": NONE if old is None else Optional((old,))}
 
 
-def _said(fault: Fault, rule: Rule) -> str:
+def _said(fault: NoValue, rule: CelRule) -> str:
     if str(fault).startswith(NO_OVERLOAD):
         operator = "call arguments did not match a supported operator, function or macro signature for rule"
         return f"'{fault}': {operator}: {rule.named}"
     return f"{cut(str(fault))} evaluating rule: {rule.named}"
 
 
-def _refusal(rule: Rule, value: Any, old: Any, path: str, budget: RuleBudget) -> Cause:
+def _refusal(rule: CelRule, value: Any, old: Any, path: str, budget: RuleBudget) -> Cause:
     message = rule.message.strip() or f"failed rule: {rule.text.strip()}"
     if rule.message_expression is not None:
         try:
@@ -196,7 +196,7 @@ def _refusal(rule: Rule, value: Any, old: Any, path: str, budget: RuleBudget) ->
             said = said.strip() if isinstance(said, str) else ""
             if said and "\n" not in said and len(said.encode()) <= MESSAGE_BYTES_MAX:
                 message = said
-        except Fault:  # the fixed message stands in for one that cannot be computed
+        except NoValue:  # the fixed message stands in for one that cannot be computed
             budget.lacks()
     where = f"{path}.{rule.where}" if path and rule.where else path or rule.where
     return Cause(where or "<nil>", _worded(rule.reason, value, message), rule.reason)

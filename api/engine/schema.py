@@ -14,7 +14,7 @@ from typing import Any
 import orjson
 
 from api.engine.kind import Kind, Schema
-from api.engine.rules import Rule, compile_rules
+from api.engine.rules import CelRule, compile_rules
 from fleet.values.pattern import BadPattern, Pattern
 
 _CACHE_MAX = 4096
@@ -182,7 +182,7 @@ class Node:
         self._read_bounds(raw)
         self._read_merging(raw)
         self._read_combined(raw)
-        self.rules: tuple[Rule, ...] = compile_rules(raw, embedded)
+        self.rules: tuple[CelRule, ...] = compile_rules(raw, embedded)
         # A scalar of which only the type is asked: long lists of them are checked at once.
         self.simple = self.type in ("string", "boolean") and raw.keys() <= _SAYS_NOTHING
 

@@ -66,7 +66,7 @@ class Author:
 
 
 @dataclass(frozen=True, slots=True)
-class Prepared:
+class PreparedWrite:
     """`body` is what to store; `warnings` are for the client. `finished`: the write removed the last finalizer of an
     object that is being deleted, so the object is to be removed instead of stored."""
 
@@ -205,7 +205,7 @@ def prepare_create(
     with_status: bool = False,
     managed: list[Any] | None = None,
     draft: bool = False,
-) -> Prepared:
+) -> PreparedWrite:
     """A new object. `body` is the caller's to give away. `suffix` completes generateName. Unless `with_status`, a
     status is dropped where the kind has the subresource. `managed` is the managedFields of an apply. A `draft` may have
     faults that others correct before the object is prepared for good; only its types are checked."""
@@ -247,7 +247,7 @@ def prepare_create(
         managed = fields.record_update(root, kind, None, content, given, author.manager, author.subresource, now)
     if managed:
         metadata["managedFields"] = managed
-    return Prepared(body, warnings)
+    return PreparedWrite(body, warnings)
 
 
 def _new_namespace(body: Body) -> None:
@@ -281,7 +281,7 @@ def prepare_update(
     quote: str = "",
     managed: list[Any] | None = None,
     draft: bool = False,
-) -> Prepared:
+) -> PreparedWrite:
     """`new` in place of `old`, through `author.subresource`. `old` is not changed; `new` is the caller's to give away.
 
     The main resource leaves the status alone and /status leaves all else alone; `whole` (for controllers) writes both
@@ -310,7 +310,7 @@ def prepare_update(
     same = _equal_but_managed(old, new)
     if same and managed is None and old_managed == (before.get("managedFields") or []):
         _refuse(kind, new, causes, draft=draft)
-        return Prepared(old, warnings)
+        return PreparedWrite(old, warnings)
     causes += meta.check(kind, metadata)
     _refuse(kind, new, validate(compiled(kind), new, old, causes, changes=whole), draft=draft)
     if counts_generations(kind) and not same and _content_changed(kind, old, new):
@@ -322,8 +322,8 @@ def prepare_update(
     if managed:
         metadata["managedFields"] = managed
     if same and managed == (before.get("managedFields") or []):
-        return Prepared(old, warnings)
-    return Prepared(new, warnings, finished=is_finished(kind, new))
+        return PreparedWrite(old, warnings)
+    return PreparedWrite(new, warnings, finished=is_finished(kind, new))
 
 
 def _must_mean(kind: Kind, before: Body, metadata: Body, *, patched: bool) -> None:

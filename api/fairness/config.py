@@ -13,8 +13,8 @@ import structlog
 
 from api.fairness.defaults import GROUP
 from api.fairness.keeper import Keeper
-from api.fairness.metrics import Counts, Tally
-from api.fairness.scheduler import Flow, Level, Scheduler
+from api.fairness.metrics import RequestCounts, Tally
+from api.fairness.scheduler import Flow, PriorityLevel, Scheduler
 from api.fairness.schemas import Schema, read_levels, read_schemas
 from api.objects.objects import Objects
 from api.objects.writing import User
@@ -33,7 +33,7 @@ log = structlog.get_logger(__name__)
 class Class:
     """The class of a request: its level and flow, the headers that name it to the client, its counts."""
 
-    level: Level
+    level: PriorityLevel
     flow: Flow
     headers: tuple[tuple[bytes, bytes], ...]
     tally: Tally
@@ -42,7 +42,7 @@ class Class:
 class Config:
     """Classifies requests. `keeper` restores what must be there, and says in each schema whether its level is."""
 
-    def __init__(self, objects: Objects, scheduler: Scheduler, counts: Counts) -> None:
+    def __init__(self, objects: Objects, scheduler: Scheduler, counts: RequestCounts) -> None:
         self._store = objects.store
         self._keeper = Keeper(objects)
         self._scheduler, self._counts = scheduler, counts

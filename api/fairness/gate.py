@@ -19,9 +19,9 @@ from typing import Any
 from api.audit.face import Handler
 from api.engine.status import StatusError
 from api.fairness.config import Class, Config
-from api.fairness.metrics import Counts
+from api.fairness.metrics import RequestCounts
 from api.fairness.reading import SCOPE, Reader
-from api.fairness.scheduler import Place, Scheduler
+from api.fairness.scheduler import Scheduler, WaitingStep
 from api.objects.objects import Objects
 from api.wire.http import Answer, Receive, Request, Response, Scope, Send, Upgrade
 from api.wire.rights import Attributes
@@ -78,7 +78,7 @@ class Fairness:
 
     def __init__(self, objects: Objects, seats: int = SEATS) -> None:
         self.scheduler = Scheduler(seats)
-        self.counts = Counts(self.scheduler)
+        self.counts = RequestCounts(self.scheduler)
         self._config = Config(objects, self.scheduler, self.counts)
         self._loop: asyncio.AbstractEventLoop | None = None
         self._round = 0.0  # spent in this round of the loop
@@ -220,7 +220,7 @@ class Fairness:
         assert self._loop is not None
         future: asyncio.Future[bool] = self._loop.create_future()
         estimate = self._step if seat.active else self._step + max(seat.seats - 1, 0) * SEAT_S
-        place = Place(seat.level, seat.flow, seat.seats, estimate, self._loop.time(), seat.active, (future, seat))
+        place = WaitingStep(seat.level, seat.flow, seat.seats, estimate, self._loop.time(), seat.active, (future, seat))
         if not self.scheduler.wait(place):
             return None
         future.add_done_callback(lambda done: self.scheduler.drop(place) if done.cancelled() else None)

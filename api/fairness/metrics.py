@@ -22,7 +22,7 @@ class Tally:
     dispatched: int = 0
 
 
-class Counts:
+class RequestCounts:
     """Counted requests. A counter of the library costs more than the rest of an undisturbed request's way."""
 
     def __init__(self, scheduler: Scheduler) -> None:

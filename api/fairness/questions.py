@@ -12,7 +12,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 from api.engine.status import StatusError
-from api.fairness.scheduler import Flow, Limits, Place, Scheduler
+from api.fairness.scheduler import Flow, Limits, Scheduler, WaitingStep
 
 SEATS = 2  # answered at once: each has a thread beside the event loop
 OF_USER, OF_ALL = 4, 64  # questions that wait
@@ -45,7 +45,7 @@ class Questions:
 
     async def _wait(self, flow: Flow) -> None:
         turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        place = Place(self._level, flow, 1, ESTIMATE_S, time.monotonic(), False, turn)
+        place = WaitingStep(self._level, flow, 1, ESTIMATE_S, time.monotonic(), False, turn)
         if not self._scheduler.wait(place):
             whose = "your" if len(flow.arrived) >= OF_USER else "other"
             raise _refused(f"{whose} questions are being answered")

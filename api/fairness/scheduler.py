@@ -44,11 +44,11 @@ class Limits:
 
 
 @dataclass(slots=True, eq=False)
-class Place:
+class WaitingStep:
     """A step that waits for its turn. `seated`: its request has a seat already. `seats` 0: a request is still to be
     read; the number of connections bounds these, and not the queue."""
 
-    level: Level
+    level: PriorityLevel
     flow: Flow
     seats: int
     estimate_s: float
@@ -65,19 +65,19 @@ class Flow:
     tag: float = 0.0
     in_use: int = 0
     company: int = 0  # requests to come that do not count as alone
-    seated: deque[Place] = field(default_factory=deque)
-    arrived: deque[Place] = field(default_factory=deque)
-    unread: deque[Place] = field(default_factory=deque)
+    seated: deque[WaitingStep] = field(default_factory=deque)
+    arrived: deque[WaitingStep] = field(default_factory=deque)
+    unread: deque[WaitingStep] = field(default_factory=deque)
 
     def __len__(self) -> int:
         return len(self.seated) + len(self.arrived) + len(self.unread)
 
-    def line(self, place: Place) -> deque[Place]:
+    def line(self, place: WaitingStep) -> deque[WaitingStep]:
         return self.seated if place.seated else self.arrived if place.seats else self.unread
 
 
 @dataclass(slots=True, eq=False)
-class Level:
+class PriorityLevel:
     """One priority level at work. `uid` is that of the stored object."""
 
     name: str
@@ -110,7 +110,7 @@ class Level:
         return found
 
 
-def _tag(of: Flow | Level) -> float:
+def _tag(of: Flow | PriorityLevel) -> float:
     return of.tag
 
 
@@ -119,8 +119,8 @@ class Scheduler:
 
     def __init__(self, seats: int) -> None:
         self._seats = seats
-        self.levels: dict[str, Level] = {}
-        self._busy: dict[Level, None] = {}
+        self.levels: dict[str, PriorityLevel] = {}
+        self._busy: dict[PriorityLevel, None] = {}
         self._served = 0.0
         self.waiting = 0
         self._in_use = 0
@@ -132,12 +132,12 @@ class Scheduler:
         for name, (uid, limits) in wanted.items():
             level = before.get(name)
             if level is None or level.uid != uid:
-                level = Level(name, uid, limits)
+                level = PriorityLevel(name, uid, limits)
             level.limits = limits
             level.nominal = -(-self._seats * limits.shares // shares)
             self.levels[name] = level
 
-    def take(self, level: Level, flow: Flow, seats: int) -> bool:
+    def take(self, level: PriorityLevel, flow: Flow, seats: int) -> bool:
         """Take seats at once; False where there are none."""
         if not self._free(level, flow, seats):
             return False
@@ -146,27 +146,27 @@ class Scheduler:
         self._in_use += seats
         return True
 
-    def leave(self, level: Level, flow: Flow, seats: int) -> None:
+    def leave(self, level: PriorityLevel, flow: Flow, seats: int) -> None:
         level.in_use -= seats
         flow.in_use -= seats
         self._in_use -= seats
 
-    def _free(self, level: Level, flow: Flow, seats: int) -> bool:
+    def _free(self, level: PriorityLevel, flow: Flow, seats: int) -> bool:
         """No flow has more seats than are free beside it. So there is one for the first request of any other."""
         wanted = flow.in_use + seats
         return wanted <= level.nominal - level.in_use or not level.in_use or wanted <= self._left_for(level)
 
-    def _left_for(self, level: Level) -> int:
+    def _left_for(self, level: PriorityLevel) -> int:
         """The free seats of a level, and those that it may borrow now."""
         kept = sum(max(0, other.kept - other.in_use) for other in self.levels.values() if other is not level)
         left = max(level.nominal - level.in_use, self._seats - self._in_use - kept)
         return left if level.most is None else min(left, level.most - level.in_use)
 
-    def light(self, level: Level, flow: Flow) -> bool:
+    def light(self, level: PriorityLevel, flow: Flow) -> bool:
         """Whether a step of this flow would be the next in any case."""
         return not len(flow) and flow.tag <= level.served and (level.tag <= self._served or len(self._busy) < 2)
 
-    def wait(self, place: Place) -> bool:
+    def wait(self, place: WaitingStep) -> bool:
         """Let a step wait; False where the queue is full."""
         level, flow = place.level, place.flow
         line = flow.line(place)
@@ -183,7 +183,7 @@ class Scheduler:
             level.tag = max(level.tag, self._served)
         return True
 
-    def next(self) -> Place | None:
+    def next(self) -> WaitingStep | None:
         """The step whose turn it is, with its seats taken; None where none waits that could go on."""
         for level in sorted(self._busy, key=_tag) if len(self._busy) > 1 else self._busy:
             if ready := self._ready(level):
@@ -195,21 +195,21 @@ class Scheduler:
                 return place
         return None
 
-    def _ready(self, level: Level) -> list[Flow]:
+    def _ready(self, level: PriorityLevel) -> list[Flow]:
         return [
             flow
             for flow in level.busy
             if flow.seated or self._free(level, flow, flow.arrived[0].seats if flow.arrived else 0)
         ]
 
-    def _pop(self, flow: Flow) -> Place:
+    def _pop(self, flow: Flow) -> WaitingStep:
         if flow.seated:
             return flow.seated.popleft()
         place = (flow.arrived or flow.unread).popleft()
         self.take(place.level, flow, place.seats)
         return place
 
-    def _left(self, place: Place) -> None:
+    def _left(self, place: WaitingStep) -> None:
         self.waiting -= 1
         place.level.waiting -= place.seats > 0
         if not len(place.flow):
@@ -217,19 +217,19 @@ class Scheduler:
         if not place.level.busy:
             self._busy.pop(place.level, None)
 
-    def charge(self, level: Level, flow: Flow, seconds: float) -> None:
+    def charge(self, level: PriorityLevel, flow: Flow, seconds: float) -> None:
         """Time on the loop that a flow had; negative where it had less than was thought."""
         flow.tag = max(flow.tag, level.served) + seconds
         level.tag = max(level.tag, self._served) + seconds / max(level.limits.shares, 1)
 
-    def drop(self, place: Place) -> None:
+    def drop(self, place: WaitingStep) -> None:
         """Take a step out that waits no longer; nothing where it has had its turn."""
         line = place.flow.line(place)
         if place in line:
             line.remove(place)
             self._left(place)
 
-    def overdue(self, since: float) -> list[Place]:
+    def overdue(self, since: float) -> list[WaitingStep]:
         """Take out all that came before `since` and have no seat yet."""
         late = [
             place

@@ -14,14 +14,14 @@ from typing import Protocol
 
 from api.engine.bounds import private
 from api.engine.kind import Kind
-from api.engine.write import Prepared
+from api.engine.write import PreparedWrite
 from api.objects.apart import made
 from api.objects.writing import Options, User
 from fleet.values.ports import Body
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class HookRequest:
     """A request to write, or to connect. `name` is "" while a generated one is not known. `sent_options`:
     DeleteOptions, or the options of a connection."""
 
@@ -34,7 +34,7 @@ class Asked:
     sent_options: Body | None = None
 
 
-class Hooked(Protocol):
+class RequestHooks(Protocol):
     """The webhooks and policies that one request may concern. Both methods raise StatusError to refuse. `warnings`: for
     the client."""
 
@@ -47,22 +47,22 @@ class Hooked(Protocol):
     async def validate(self, new: Body | None, old: Body | None) -> None: ...
 
 
-Hooks = Callable[[Asked], Hooked | None]  # None: nothing is registered that such a request may concern
-Make = Callable[[Body, bool], Prepared]  # from the stored body ({} for a new object), and whether it is a draft
-Remake = Callable[[Body, Body, list[Body]], Prepared]  # stored and changed body, managedFields of the draft
+Hooks = Callable[[HookRequest], RequestHooks | None]  # None: nothing is registered that such a request may concern
+Make = Callable[[Body, bool], PreparedWrite]  # from the stored body ({} for a new object), and whether it is a draft
+Remake = Callable[[Body, Body, list[Body]], PreparedWrite]  # stored and changed body, managedFields of the draft
 
 
 @dataclass(frozen=True, slots=True)
 class Way:
     """How one write goes through its webhooks and policies."""
 
-    hooked: Hooked
+    hooked: RequestHooks
     make: Make
     remake: Remake
     deletes: bool = False
     generates: bool = False  # a name, which is not known before the object is made for good
 
-    async def prepare(self, old: Body, large: bool) -> Prepared:
+    async def prepare(self, old: Body, large: bool) -> PreparedWrite:
         """The object to store, after all that may change it. `old`: {} for a new object."""
         if self.deletes:
             prepared = self.make(old, False)
@@ -78,9 +78,9 @@ class Way:
             return await made(large, self.make, old, False)
         managed = draft.body["metadata"].get("managedFields") or []
         prepared = await made(large, self.remake, old, changed, managed)
-        return Prepared(prepared.body, (*draft.warnings, *prepared.warnings), prepared.finished)
+        return PreparedWrite(prepared.body, (*draft.warnings, *prepared.warnings), prepared.finished)
 
-    async def validate(self, prepared: Prepared, old: Body) -> None:
+    async def validate(self, prepared: PreparedWrite, old: Body) -> None:
         await self.hooked.validate(None if self.deletes else prepared.body, old or None)
 
     def warned(self, *others: str) -> tuple[str, ...]:
@@ -96,7 +96,7 @@ async def may_connect(
     may have changed, and warnings for the client. Raises StatusError for a refusal."""
     if hooks is None or user.hub:
         return options, ()
-    hooked = hooks(Asked("CONNECT", kind, subresource, namespace, name, Options(user, ""), options))
+    hooked = hooks(HookRequest("CONNECT", kind, subresource, namespace, name, Options(user, ""), options))
     if hooked is None:
         return options, ()
     options = await hooked.mutate(options, None) or options

@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from api.engine.kind import Kind
-from api.engine.write import Author, Prepared, prepare_create, prepare_update
-from api.objects.hooking import Asked, Hooks, Make, Way
+from api.engine.write import Author, PreparedWrite, prepare_create, prepare_update
+from api.objects.hooking import HookRequest, Hooks, Make, Way
 from api.objects.refusing import fitting, name_in
 from api.objects.writing import Options
 from fleet.values.ports import Body, Clock, Ids
@@ -36,7 +36,7 @@ class Making:
         with_status: bool,
         draft: bool = False,
         managed: Sequence[Body] | None = None,
-    ) -> Prepared:
+    ) -> PreparedWrite:
         return prepare_create(
             kind,
             namespace,
@@ -63,7 +63,7 @@ class Making:
         quote: str = "",
         draft: bool = False,
         managed: Sequence[Body] | None = None,
-    ) -> Prepared:
+    ) -> PreparedWrite:
         prepared = prepare_update(
             kind,
             old,
@@ -78,7 +78,7 @@ class Making:
         )
         return prepared if prepared.body is old else fitting(kind, prepared)
 
-    def way(self, hooks: Hooks | None, request: Asked, make: Make, *, generates: bool = False) -> Way | None:
+    def way(self, hooks: Hooks | None, request: HookRequest, make: Make, *, generates: bool = False) -> Way | None:
         """The way through webhooks and policies; None, and at no cost, where there are none."""
         if hooks is None or request.options.user.hub:
             return None
@@ -87,7 +87,7 @@ class Making:
             return None
         kind, namespace, lax = request.kind, request.namespace, replace(request.options, field_validation="Ignore")
 
-        def remake(old: Body, changed: Body, managed: Sequence[Body]) -> Prepared:
+        def remake(old: Body, changed: Body, managed: Sequence[Body]) -> PreparedWrite:
             if old:
                 return self.update(kind, old, changed, lax, request.subresource, managed=managed)
             return fitting(kind, self.create(kind, namespace, changed, lax, False, managed=managed))

@@ -28,15 +28,15 @@ from api.engine.status import (
     not_found,
 )
 from api.engine.strategic import go_text
-from api.engine.write import Author, Prepared, need_version, prepare_update
+from api.engine.write import Author, PreparedWrite, need_version, prepare_update
 from api.objects.apart import LARGE_BYTES, apart, made
-from api.objects.hooking import Asked, Hooks, Make, Way
+from api.objects.hooking import HookRequest, Hooks, Make, Way
 from api.objects.making import Fill, Making, as_it_is
 from api.objects.patching import patcher
 from api.objects.refusing import LastFinalizer, fitting, name_in, need_namespace, refuse
 from api.objects.rewrite import Rewrite, Turns
 from api.objects.versions import Versions
-from api.objects.writing import Options, Review, Rule, Written, as_stored
+from api.objects.writing import Options, Review, Rule, WriteOutcome, as_stored
 from api.slices import unhurried
 from fleet.values.ports import (
     ABSENT,
@@ -110,17 +110,17 @@ class Objects:
     # Writing, as clients ask for it: all the rules, admission included.
     async def create(
         self, kind: Kind, namespace: str, body: Body, options: Options, *, with_status: bool = False
-    ) -> Written:
+    ) -> WriteOutcome:
         """StatusError 409 when it exists, 404 or 403 when its namespace is missing or going, 422 when it is invalid.
         `with_status` (for controllers): the status given is stored by the same write."""
         await need_namespace(self.store, kind, namespace, body)
         generated = not name_in(body)
         data = encoded(body)
 
-        def make(old: Body, draft: bool = False) -> Prepared:
+        def make(old: Body, draft: bool = False) -> PreparedWrite:
             return fitting(kind, self._making.create(kind, namespace, orjson.loads(data), options, with_status, draft))
 
-        asked = Asked("CREATE", kind, "", namespace, "" if generated else body["metadata"]["name"], options)
+        asked = HookRequest("CREATE", kind, "", namespace, "" if generated else body["metadata"]["name"], options)
         way = self._making.way(self.hooks, asked, make, generates=generated)
         for attempt in range(GENERATE_ATTEMPTS_MAX):
             prepared, warnings, also = await self._admitted(kind, namespace, make, way, options, len(data))
@@ -129,7 +129,7 @@ class Objects:
             if options.dry_run:
                 if await self.store.get(_key(kind, namespace, name), alone=options.alone) is not None:
                     raise already_exists(kind.group, kind.resource, name)
-                return Written(new, created=True, warnings=warnings)
+                return WriteOutcome(new, created=True, warnings=warnings)
             put = Put(_key(kind, namespace, name), new, ABSENT)
             outcome = await self.versions.of(kind).commit([put, *also], epoch=options.epoch)
             if isinstance(outcome, Committed):
@@ -140,12 +140,12 @@ class Objects:
 
     async def update(
         self, kind: Kind, namespace: str, name: str, body: Body, options: Options, subresource: str = ""
-    ) -> Written:
+    ) -> WriteOutcome:
         """Replace the object, or its status. With metadata.resourceVersion a changed object is a 409 Conflict."""
 
         data = encoded(body)
 
-        def make(old: Body, draft: bool = False) -> Prepared:
+        def make(old: Body, draft: bool = False) -> PreparedWrite:
             need_version(kind, name, body)  # after the object is found: a missing one is a 404 first
             return self._making.update(kind, old, orjson.loads(data), options, subresource, draft=draft)
 
@@ -163,7 +163,7 @@ class Objects:
         patch_type: str,
         options: Options,
         subresource: str = "",
-    ) -> Written:
+    ) -> WriteOutcome:
         """`patch_type` is the media type: application/{json-patch+json,merge-patch+json,strategic-merge-patch+json,
         apply-patch+yaml}; `patch` is the parsed body. An apply creates what is missing."""
         if patch_type == patches.APPLY:
@@ -171,7 +171,7 @@ class Objects:
         change = patcher(kind, patch_type)
         data = encoded(patch)
 
-        def make(old: Body, draft: bool = False) -> Prepared:
+        def make(old: Body, draft: bool = False) -> PreparedWrite:
             given = orjson.loads(data)  # changes of one try must not be part of the next
             quote = go_text(given) if patch_type == patches.STRATEGIC else ""
             new = private(change(old, given))
@@ -181,7 +181,7 @@ class Objects:
 
     async def _apply(
         self, kind: Kind, namespace: str, name: str, config: Any, options: Options, subresource: str
-    ) -> Written:
+    ) -> WriteOutcome:
         if config.__class__ is not dict:
             raise bad_request("error decoding patch: an applied configuration is an object")
         raw = encoded(config)
@@ -195,7 +195,7 @@ class Objects:
 
         config, data = await apart(checked) if len(raw) > LARGE_BYTES else checked()
 
-        def make(old: Body, draft: bool = False) -> Prepared:
+        def make(old: Body, draft: bool = False) -> PreparedWrite:
             return fitting(
                 kind,
                 apply_to(
@@ -210,7 +210,7 @@ class Objects:
                 ),
             )
 
-        def make_new(old: Body, draft: bool = False) -> Prepared:
+        def make_new(old: Body, draft: bool = False) -> PreparedWrite:
             return fitting(
                 kind,
                 apply_new(
@@ -225,7 +225,7 @@ class Objects:
                 ),
             )
 
-        way = self._making.way(self.hooks, Asked("CREATE", kind, "", namespace, name, options), make_new)
+        way = self._making.way(self.hooks, HookRequest("CREATE", kind, "", namespace, name, options), make_new)
 
         for _ in range(ATTEMPTS_MAX):
             try:
@@ -238,7 +238,7 @@ class Objects:
             await need_namespace(self.store, kind, namespace, config)
             prepared, warnings, also = await self._admitted(kind, namespace, make_new, way, options, len(data))
             if options.dry_run:
-                return Written(prepared.body, created=True, warnings=warnings)
+                return WriteOutcome(prepared.body, created=True, warnings=warnings)
             put = Put(_key(kind, namespace, name), prepared.body, ABSENT)
             outcome = await self.versions.of(kind).commit([put, *also], epoch=options.epoch)
             if isinstance(outcome, Committed):
@@ -247,10 +247,10 @@ class Objects:
 
     async def delete(
         self, kind: Kind, namespace: str, name: str, options: Options, delete_options: Body | None = None
-    ) -> Written:
+    ) -> WriteOutcome:
         """`deleted` when it is gone; otherwise the body says that it is going, and names the finalizers."""
 
-        def make(old: Body, draft: bool = False) -> Prepared:
+        def make(old: Body, draft: bool = False) -> PreparedWrite:
             return prepare_delete(kind, old, delete_options, now=self.clock.now(), graceful=self._graceful_pods)
 
         return await self._rewrite(kind, namespace, name, make, options, "", "DELETE", sent_options=delete_options)
@@ -373,7 +373,7 @@ class Objects:
 
     async def _admitted(
         self, kind: Kind, namespace: str, make: Make, way: Way | None, options: Options, size: int
-    ) -> tuple[Prepared, tuple[str, ...], Sequence[Write]]:
+    ) -> tuple[PreparedWrite, tuple[str, ...], Sequence[Write]]:
         """A new object that all agree with, the warnings for its client, and the writes to commit with it."""
         large = size > LARGE_BYTES
         if way is not None:
@@ -398,16 +398,16 @@ class Objects:
         *,
         size: int = 0,
         sent_options: Body | None = None,
-    ) -> Written:
+    ) -> WriteOutcome:
         warned: list[str] = []  # by the rule, about the last try
         unchanged: list[Body] = []  # the stored body, where the last try changes nothing
 
-        def noted(old: Body, draft: bool = False) -> Prepared:
+        def noted(old: Body, draft: bool = False) -> PreparedWrite:
             prepared = make(old, draft)
             unchanged[:] = [old] if prepared.body is old and not prepared.finished else []
             return prepared
 
-        def review(prepared: Prepared, old: Body, large: bool = False) -> Review:
+        def review(prepared: PreparedWrite, old: Body, large: bool = False) -> Review:
             new = None if operation == "DELETE" else prepared.body
             warned.clear()
             return Review(
@@ -425,16 +425,16 @@ class Objects:
                 store=self.store,
             )
 
-        async def admit(prepared: Prepared, old: Body, large: bool) -> None:
+        async def admit(prepared: PreparedWrite, old: Body, large: bool) -> None:
             if rule is not None:
                 refuse(kind, name, await rule(review(prepared, old, large), self))
 
-        def check(prepared: Prepared, old: Body) -> None:
+        def check(prepared: PreparedWrite, old: Body) -> None:
             if pure is not None:
                 refuse(kind, name, pure(review(prepared, old)))
 
         way = self._making.way(
-            self.hooks, Asked(operation, kind, subresource, namespace, name, options, sent_options), noted
+            self.hooks, HookRequest(operation, kind, subresource, namespace, name, options, sent_options), noted
         )
         rule = self._rule(kind)
         pure = getattr(rule, "pure", None)  # see writing.Rule
@@ -454,7 +454,7 @@ class Objects:
         )
         written = await rewrite.run(source, self.clock, self._turns)
         if unchanged and rule is not None and pure is not None and operation == "UPDATE" and not subresource:
-            same = Prepared(private(unchanged[0]))  # a rule may fill in defaults, and the stored body is shared
+            same = PreparedWrite(private(unchanged[0]))  # a rule may fill in defaults, and the stored body is shared
             with contextlib.suppress(StatusError):  # the stored object stays, even if a rule refuses it now
                 await rule(review(same, unchanged[0], size > LARGE_BYTES), self)
         if way is not None:

@@ -8,7 +8,7 @@ from typing import Any
 from api.engine.bounds import check_stored
 from api.engine.kind import Kind
 from api.engine.status import Cause, StatusError, forbidden, invalid, not_found
-from api.engine.write import Prepared
+from api.engine.write import PreparedWrite
 from fleet.values.ports import Body, Key, Store
 
 
@@ -51,7 +51,7 @@ def refuse(kind: Kind, name: str, causes: Sequence[Cause]) -> None:
         raise invalid(kind.group, kind.kind, name, causes)
 
 
-def fitting(kind: Kind, prepared: Prepared) -> Prepared:
+def fitting(kind: Kind, prepared: PreparedWrite) -> PreparedWrite:
     """A client's object, if it is small enough to be stored. An object that controllers write by `change` may be
     larger."""
     check_stored(kind.group, kind.kind, name_in(prepared.body), prepared.body)

@@ -19,11 +19,11 @@ from weakref import WeakValueDictionary
 from api.engine.kind import Kind
 from api.engine.rules import TakesLong
 from api.engine.status import StatusError, conflict, not_found
-from api.engine.write import Prepared
+from api.engine.write import PreparedWrite
 from api.objects.apart import LARGE_BYTES, at_once, made
 from api.objects.hooking import Way
-from api.objects.versions import Shown, Source
-from api.objects.writing import Written, as_stored
+from api.objects.versions import ConvertedObject, ObjectSource
+from api.objects.writing import WriteOutcome, as_stored
 from fleet.values.ports import Body, Change, Clock, Committed, Delete, Expect, Key, Put, Stored, Write
 
 PATIENCE_S = 10.0  # of a write whose rule looks at other objects, its wait for its turn included; then 409 Conflict
@@ -55,16 +55,16 @@ class Rewrite:
 
     kind: Kind
     key: Key
-    make: Callable[[Body], Prepared]
-    admit: Callable[[Prepared, Body, bool], Awaitable[None]]
-    check: Callable[[Prepared, Body], None] | None
+    make: Callable[[Body], PreparedWrite]
+    admit: Callable[[PreparedWrite, Body, bool], Awaitable[None]]
+    check: Callable[[PreparedWrite, Body], None] | None
     epoch: int | None = None
     dry_run: bool = False
     size: int = 0
     way: Way | None = None
     alone: bool = False
 
-    async def run(self, store: Source, clock: Clock, turns: Turns) -> Written:
+    async def run(self, store: ObjectSource, clock: Clock, turns: Turns) -> WriteOutcome:
         """StatusError 404 when there is no object, 409 when others would not let go of it, or the refusal of `make` or
         of the rule."""
         written = await self._first(store)
@@ -85,7 +85,7 @@ class Rewrite:
                     raise conflict(self.kind.group, self.kind.resource, self.key.name)
                 await clock.sleep(random.uniform(*PAUSE_S))
 
-    async def _first(self, store: Source) -> Written | None:
+    async def _first(self, store: ObjectSource) -> WriteOutcome | None:
         """The first try, of the object as this process has seen it: a commit that happens says that this was the
         newest. An answer without a commit holds for the newest object only, which is asked for then."""
         stored = None if self.dry_run or self.way is not None else await store.get(self.key, fresh=False)
@@ -105,44 +105,46 @@ class Rewrite:
             raise refused
         return written
 
-    async def _once(self, store: Source) -> Written | None:
+    async def _once(self, store: ObjectSource) -> WriteOutcome | None:
         """None when another write came in between."""
         stored = await store.get(self.key, alone=self.alone)
         if stored is None:
             raise self._missing()
         return await self._of(store, stored)
 
-    async def _of(self, store: Source, stored: Stored) -> Written | None:
+    async def _of(self, store: ObjectSource, stored: Stored) -> WriteOutcome | None:
         large = max(self.size, len(stored.raw)) > LARGE_BYTES
         if self.way is not None:
             prepared = await self.way.prepare(stored.body, large)
         else:
             prepared = await made(large, self.make, stored.body)
-        stale = isinstance(stored, Shown) and stored.stale  # a write that changes nothing still rewrites it then
+        stale = (
+            isinstance(stored, ConvertedObject) and stored.stale
+        )  # a write that changes nothing still rewrites it then
         same = prepared.body is stored.body and not prepared.finished and not stale
         if not same:
             await self.admit(prepared, stored.body, large)
         if self.way is not None:
             await self.way.validate(prepared, stored.body)
         if same:
-            return Written(prepared.body, warnings=prepared.warnings)
+            return WriteOutcome(prepared.body, warnings=prepared.warnings)
         if self.dry_run:
-            return Written(prepared.body, deleted=prepared.finished, warnings=prepared.warnings)
+            return WriteOutcome(prepared.body, deleted=prepared.finished, warnings=prepared.warnings)
         expect = Expect(revision=stored.revision)
         write = Delete(self.key, expect) if prepared.finished else Put(self.key, prepared.body, expect)
         outcome = await store.commit([write], epoch=self.epoch)
         return _written(prepared, stored.body, outcome) if isinstance(outcome, Committed) else None
 
-    async def _large(self, store: Source) -> bool:
+    async def _large(self, store: ObjectSource) -> bool:
         stored = await store.get(self.key, alone=self.alone)
         return stored is not None and max(self.size, len(stored.raw)) > LARGE_BYTES
 
-    async def _locked(self, store: Source, check: Callable[[Prepared, Body], None]) -> Written:
+    async def _locked(self, store: ObjectSource, check: Callable[[PreparedWrite, Body], None]) -> WriteOutcome:
         """Made, checked and written under the writer's lock. Removing is another kind of write than changing, and which
         of the two it comes to is known there only: whichever guess is wrong writes nothing, and the other is made."""
-        last: list[tuple[Prepared, Body]] = []
+        last: list[tuple[PreparedWrite, Body]] = []
 
-        def checked(body: Body) -> Prepared:
+        def checked(body: Body) -> PreparedWrite:
             prepared = at_once(self.make, body)
             if prepared.body is not body or prepared.finished:
                 check(prepared, body)
@@ -179,10 +181,10 @@ class _OtherwiseError(Exception):
     """The object is to be removed where a change was tried, or the other way round."""
 
 
-def _written(prepared: Prepared, old: Body, outcome: Committed) -> Written:
+def _written(prepared: PreparedWrite, old: Body, outcome: Committed) -> WriteOutcome:
     """An update that lets an object go answers with what it wrote last; a deletion with the object as it went."""
     stored = outcome.stored[-1]
     if not prepared.finished:
         return as_stored(stored, prepared.body, warnings=prepared.warnings)
     what = stored if prepared.body is old else prepared.body
-    return Written(what, deleted=True, warnings=prepared.warnings)
+    return WriteOutcome(what, deleted=True, warnings=prepared.warnings)

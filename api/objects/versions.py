@@ -1,9 +1,9 @@
 """Objects in the version that is asked for, where the store may have them in another one.
 
-An object is stored in the storage version of its kind. A `Source` reads and writes the store in one version: the store
-itself where nothing can differ, else a view of it. What is older than a kind's schema is completed by it on the way, as
-if it had just been written. A webhook may take seconds, so no view takes a change that is made under the writer's lock.
-"""
+An object is stored in the storage version of its kind. An `ObjectSource` reads and writes the store in one version: the
+store itself where nothing can differ, else a view of it. What is older than a kind's schema is completed by it on the
+way, as if it had just been written. A webhook may take seconds, so no view takes a change that is made under the
+writer's lock."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class Converter(Protocol):
         ...
 
 
-class Source(Protocol):
+class ObjectSource(Protocol):
     """The part of a `Store` by which requests read and write; see there."""
 
     async def get(self, key: Key, *, fresh: bool = True, alone: bool = False) -> Stored | None: ...
@@ -68,7 +68,7 @@ class Source(Protocol):
     async def revision(self, *, alone: bool = False) -> int: ...
 
 
-class Shown(Stored):
+class ConvertedObject(Stored):
     """A stored object in another form. `stale`: the store would have it otherwise, were it written now."""
 
     __slots__ = ("stale",)
@@ -98,7 +98,7 @@ class Versions:
         self._answers = _Answers()
         self._complete: set[Complete] = set()
 
-    def of(self, kind: Kind) -> Source:
+    def of(self, kind: Kind) -> ObjectSource:
         if kind.family is None:
             return _View(self._store, kind, self._complete) if kind.since else self._store
         if kind.family.webhook is not None and self.converter is None:
@@ -252,15 +252,15 @@ class _View:
             stored = items[index]
             body, stale = self._completed(stored)
             if body["apiVersion"] == self._kind.api_version:
-                out[index] = Shown(stored, body, stale=stale) if stale else self._remembered(stored)
+                out[index] = ConvertedObject(stored, body, stale=stale) if stale else self._remembered(stored)
             elif self._ask is None:
-                out[index] = Shown(stored, rewritten(self._kind, body), stale=stale)
+                out[index] = ConvertedObject(stored, rewritten(self._kind, body), stale=stale)
             else:
                 foreign.append((index, body, stale))
         if foreign:
             bodies = await self._by_webhook([(items[index], body) for index, body, _ in foreign])
             for (index, _, stale), body in zip(foreign, bodies, strict=True):
-                out[index] = Shown(items[index], body, stale=stale)
+                out[index] = ConvertedObject(items[index], body, stale=stale)
         return out
 
     async def _by_webhook(self, given: Sequence[tuple[Stored, Body]]) -> Sequence[Body]:

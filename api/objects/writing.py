@@ -41,7 +41,7 @@ class Options:
 
 
 @dataclass(frozen=True, slots=True)
-class Written:
+class WriteOutcome:
     """The outcome of a write. `what`: the object as it is stored now, or its body where nothing was stored. `put`: the
     body that the store was given, where it is stored as it was given. `warnings` are texts for `Warning: 299` headers
     (of the engine, and of rules)."""
@@ -62,9 +62,9 @@ class Written:
         return {**self.put, "metadata": {**self.put["metadata"], "resourceVersion": str(self.what.revision)}}
 
 
-def as_stored(stored: Stored, put: Body, *, created: bool = False, warnings: tuple[str, ...] = ()) -> Written:
+def as_stored(stored: Stored, put: Body, *, created: bool = False, warnings: tuple[str, ...] = ()) -> WriteOutcome:
     """The outcome of a write that the store has taken; it may show another form than it was given."""
-    return Written(stored, created=created, warnings=warnings, put=put if type(stored) is Stored else None)
+    return WriteOutcome(stored, created=created, warnings=warnings, put=put if type(stored) is Stored else None)
 
 
 @dataclass(frozen=True, slots=True)

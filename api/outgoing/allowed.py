@@ -35,13 +35,13 @@ class _Entry:
 
 
 @dataclass(frozen=True, slots=True)
-class Allowed:
+class AllowList:
     """The administrator's list. Empty: public addresses alone, without the hub's own."""
 
     entries: tuple[_Entry, ...] = ()
 
     @classmethod
-    def parse(cls, texts: Iterable[str]) -> Allowed:
+    def parse(cls, texts: Iterable[str]) -> AllowList:
         """CIDR, or HOST with an optional :PORT; ValueError says which text is neither."""
         return cls(tuple(_entry(text.strip()) for text in texts))
 

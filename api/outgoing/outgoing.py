@@ -18,7 +18,7 @@ from typing import Any
 import aiohttp
 import yarl
 
-from api.outgoing.allowed import Allowed
+from api.outgoing.allowed import AllowList
 from api.outgoing.errors import OutgoingError, Reason
 from api.outgoing.reach import Reach, Resolver
 
@@ -41,7 +41,7 @@ class Answer:
 class Outgoing:
     """Make it anywhere, use it on one event loop, and close it there."""
 
-    def __init__(self, allowed: Allowed, *, resolver: Resolver | None = None) -> None:
+    def __init__(self, allowed: AllowList, *, resolver: Resolver | None = None) -> None:
         """`resolver`: how names become addresses; None: as the machine does it."""
         self._reach = Reach(allowed, resolver)
         self._session: aiohttp.ClientSession | None = None

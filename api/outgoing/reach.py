@@ -16,7 +16,7 @@ from concurrent.futures import ThreadPoolExecutor
 import psutil
 from aiohttp.abc import AbstractResolver, ResolveResult
 
-from api.outgoing.allowed import Allowed
+from api.outgoing.allowed import AllowList
 from api.outgoing.errors import OutgoingError, Reason
 from api.outgoing.special import Address, plain, public
 
@@ -29,7 +29,7 @@ Resolver = Callable[[str, int], Awaitable[list[str]]]  # host and port -> addres
 class Reach(AbstractResolver):
     """The resolver of the connections: the addresses of a host that a request may go to."""
 
-    def __init__(self, allowed: Allowed, resolver: Resolver | None = None) -> None:
+    def __init__(self, allowed: AllowList, resolver: Resolver | None = None) -> None:
         self._allowed = allowed
         self._resolver = resolver or self._looked_up
         self._threads: ThreadPoolExecutor | None = None

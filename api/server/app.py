@@ -43,7 +43,7 @@ from api.wire.http import (
     Answer,
     ASGIApp,
     Face,
-    OpenApi,
+    OpenApiSource,
     Receive,
     Request,
     Response,
@@ -57,13 +57,13 @@ from api.wire.http import (
     refuse_timeout,
     zipped,
 )
-from api.wire.negotiation import DISCOVERY_FORMS, Accepted, accept, accepted_form, in_protobuf
+from api.wire.negotiation import DISCOVERY_FORMS, AnswerForm, accept, accepted_form, in_protobuf
 from api.wire.rights import Attributes, Authorizer
 from api.wire.routing import Route, method_not_allowed, parse, reaches, unknown_path, verb, wanted
 from api.wire.selection import parse_selection
-from api.wire.served import Served, find
+from api.wire.served import ServedKind, find
 from api.wire.stream import lifespan, send_stream, until_gone
-from api.wire.unsent import Unsent
+from api.wire.unsent import UnsentBytes
 from fleet.values import release
 from fleet.values.ports import Clock, Store
 
@@ -101,7 +101,7 @@ class Api:
         clock: Clock,
         authenticator: Authenticator,
         authorizer: Authorizer,
-        openapi: OpenApi | None,
+        openapi: OpenApiSource | None,
         version: str,
         tokens: ServiceAccountTokens | None,
         mounts: Mapping[str, ASGIApp | Face],
@@ -139,9 +139,9 @@ class Api:
         self._subresources = Subresources(objects, self._writes, tokens, clock.now)
         self._rechecks = Rechecks(recheck_every_s)
         self._closes = closes
-        self._unsent = Unsent(self.metrics.registry)
+        self._unsent = UnsentBytes(self.metrics.registry)
         self._stopping = asyncio.Event()
-        self.joined: Callable[[Served], Served] = lambda served: served  # puts more columns on it
+        self.joined: Callable[[ServedKind], ServedKind] = lambda served: served  # puts more columns on it
 
     async def start(self) -> None:
         self._stopping.clear()
@@ -288,7 +288,7 @@ class Api:
         parts = [part for part in path.split("/") if part]
         answer: Response | None = None
         # Only discovery is asked for in several forms; OpenAPI has media types of its own.
-        form, forms = Accepted(), DISCOVERY_FORMS if len(parts) == 1 else ()
+        form, forms = AnswerForm(), DISCOVERY_FORMS if len(parts) == 1 else ()
         if parts and parts[0] in ("api", "apis"):
             form = accept(request.header(b"accept"), True, forms)
         match parts:
@@ -350,7 +350,7 @@ class Api:
         if not self.authorizer.allowed(request.user, attributes):
             raise attributes.refusal(request.user)
 
-    async def _object(self, served: Served, route: Route, asked: str, request: Request) -> Answer:
+    async def _object(self, served: ServedKind, route: Route, asked: str, request: Request) -> Answer:
         form, kind, served = accepted_form(request, served), served.kind, self.joined(served)
         source = self._computed.get((kind.group, kind.resource)) or self._versions.of(kind)
         namespace = (route.namespace or None) if kind.namespaced else None
@@ -386,7 +386,7 @@ class Api:
             self.authorizer.invalidate()
         return answer
 
-    async def _subresource(self, served: Served, route: Route, asked: str, request: Request) -> Answer:
+    async def _subresource(self, served: ServedKind, route: Route, asked: str, request: Request) -> Answer:
         extra = self._extra.get((served.kind.group, served.kind.resource, route.subresource))
         extra = extra or self._extra.get(("*", "*", route.subresource))
         if extra is not None:
@@ -402,7 +402,7 @@ def build_app(
     clock: Clock,
     authenticator: Authenticator,
     authorizer: Authorizer,
-    openapi: OpenApi | None = None,
+    openapi: OpenApiSource | None = None,
     version: str = VERSION,
     tokens: ServiceAccountTokens | None = None,
     mounts: Mapping[str, ASGIApp | Face] | None = None,

@@ -14,7 +14,7 @@ import orjson
 
 from api.engine.kind import Kind
 from api.engine.status import StatusError
-from api.objects.versions import Source
+from api.objects.versions import ObjectSource
 from api.server.discovery import Discovery
 from api.server.health import Check, of_store
 from fleet.values.ports import Body, Clock, Key, Page, Selector, Store, Stored, StoreUnavailable
@@ -31,7 +31,7 @@ _CUSTOM_PRIORITY, _FIRST_PRIORITY, _STEP = 1000, 18000, 100  # of groups: the fi
 
 def computed_kinds(
     store: Store, clock: Clock, discovery: Discovery, parts: Mapping[str, Check]
-) -> dict[tuple[str, str], Source]:
+) -> dict[tuple[str, str], ObjectSource]:
     """By group and resource: what stands in for the store when these kinds are read."""
     began = rfc3339(clock.now())
 
@@ -43,7 +43,7 @@ def computed_kinds(
         return [_service(group, version, place, began) for place, (group, version) in enumerate(discovery.served())]
 
     made = {_COMPONENTS: components, _SERVICES: services}
-    return {name: cast(Source, _Made(store, *name, make)) for name, make in made.items()}
+    return {name: cast(ObjectSource, _Made(store, *name, make)) for name, make in made.items()}
 
 
 def refused(kind: Kind) -> StatusError | None:

@@ -18,7 +18,7 @@ from api.engine.crd import preference
 from api.engine.kind import Kind
 from api.engine.registry import Registry
 from api.wire.http import JSON, Response
-from api.wire.negotiation import Accepted
+from api.wire.negotiation import AnswerForm
 from api.wire.served import served_kinds
 
 # The order in which a kube-apiserver lists its groups, all others behind them. Clients take the first group for a name
@@ -164,7 +164,7 @@ class Discovery:
     def versions(self, group: str) -> tuple[str, ...]:
         return tuple(self._fresh().get(group, {}))
 
-    def api(self, form: Accepted, host: str) -> Response:
+    def api(self, form: AnswerForm, host: str) -> Response:
         """GET /api"""
         if form.form == "APIGroupDiscoveryList":
             return self._aggregated(form, core=True)
@@ -175,7 +175,7 @@ class Discovery:
         }
         return Response(orjson.dumps(body), headers=_VARY)
 
-    def apis(self, form: Accepted) -> Response:
+    def apis(self, form: AnswerForm) -> Response:
         """GET /apis"""
         if form.form == "APIGroupDiscoveryList":
             return self._aggregated(form, core=False)
@@ -205,7 +205,7 @@ class Discovery:
             self._cache[key] = body
         return Response(body)
 
-    def _aggregated(self, form: Accepted, *, core: bool) -> Response:
+    def _aggregated(self, form: AnswerForm, *, core: bool) -> Response:
         groups = self._fresh()
         key = ("aggregated", form.version, "core" if core else "")
         body = self._cache.get(key)

@@ -16,15 +16,15 @@ import orjson
 
 from api.engine.bounds import int64
 from api.engine.status import Cause, StatusError, bad_request, expired, invalid, not_found
-from api.objects.versions import Source
+from api.objects.versions import ObjectSource
 from api.server.tables import metadata_only, table, table_of, table_rows
 from api.wire.http import JSON, PROTOBUF, Answer, Request, Response, as_read, in_pieces
 from api.wire.joining import END, MANY, joined, list_pieces, raws, read
-from api.wire.negotiation import YAML_ANSWER_BYTES_MAX, Accepted, to_yaml
+from api.wire.negotiation import YAML_ANSWER_BYTES_MAX, AnswerForm, to_yaml
 from api.wire.protobuf.answers import around, list_of, stored_field
 from api.wire.routing import Route
 from api.wire.selection import Selection
-from api.wire.served import Served
+from api.wire.served import ServedKind
 from fleet.values.ports import Expired, FutureRevision, Key, Page, Stored
 
 MAX_LIMIT = 1_000_000
@@ -119,13 +119,13 @@ def parse_limit(request: Request) -> int | None:
     return min(limit, MAX_LIMIT) if limit > 0 else None
 
 
-def key_of(served: Served, namespace: str, name: str) -> Key:
+def key_of(served: ServedKind, namespace: str, name: str) -> Key:
     kind = served.kind
     return Key(kind.group, kind.resource, namespace if kind.namespaced else "", name)
 
 
 async def get_object(
-    source: Source, served: Served, namespace: str, name: str, request: Request, form: Accepted, now: float
+    source: ObjectSource, served: ServedKind, namespace: str, name: str, request: Request, form: AnswerForm, now: float
 ) -> Answer:
     """GET …/NAME in the form asked for."""
     fresh = request.query.get("resourceVersion") != "0"
@@ -148,7 +148,7 @@ async def or_elsewhere(
         return await elsewhere(route, request)
 
 
-async def show(served: Served, stored: Stored, request: Request, form: Accepted, now: float) -> Answer:
+async def show(served: ServedKind, stored: Stored, request: Request, form: AnswerForm, now: float) -> Answer:
     """One stored object in the form asked for."""
     if form.form == "Table":
         body = table(served, [stored], form.version, request.query.get("includeObject", ""), stored.revision, now)
@@ -168,11 +168,11 @@ async def show(served: Served, stored: Stored, request: Request, form: Accepted,
     return Response(raw)
 
 
-def _other_form(form: Accepted, what: str) -> StatusError:
+def _other_form(form: AnswerForm, what: str) -> StatusError:
     return StatusError(406, "NotAcceptable", f"you requested {form.form}, but the requested object is {what}")
 
 
-def table_type(form: Accepted) -> str:
+def table_type(form: AnswerForm) -> str:
     return f"{JSON};as={form.form};g={form.group};v={form.version}"
 
 
@@ -192,7 +192,7 @@ def _list_expired(start: tuple[str, str] | None) -> StatusError:
 
 
 async def read_page(
-    source: Source, served: Served, namespace: str | None, request: Request, selection: Selection
+    source: ObjectSource, served: ServedKind, namespace: str | None, request: Request, selection: Selection
 ) -> Page:
     """The page that the request's limit, continue and version parameters name. Raises StatusError 410 and 504."""
     limit = parse_limit(request)
@@ -233,7 +233,9 @@ async def read_page(
     return page
 
 
-async def _one(source: Source, served: Served, namespace: str, name: str, selection: Selection, alone: bool) -> Page:
+async def _one(
+    source: ObjectSource, served: ServedKind, namespace: str, name: str, selection: Selection, alone: bool
+) -> Page:
     # The revision is read first: the object may then be newer than the list says, which a watch from there repairs.
     # Nothing has to be asked a second time, since this process has seen that revision.
     revision = await source.revision(alone=alone)
@@ -254,12 +256,12 @@ def too_large_version(asked: int, current: int) -> StatusError:
 
 
 async def list_objects(
-    source: Source,
-    served: Served,
+    source: ObjectSource,
+    served: ServedKind,
     namespace: str | None,
     request: Request,
     selection: Selection,
-    form: Accepted,
+    form: AnswerForm,
     now: float,
 ) -> Answer:
     """GET of a collection in the form asked for."""

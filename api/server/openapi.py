@@ -37,7 +37,7 @@ _YEAR_S = 31536000
 _PROTOBUF = {version: f"application/com.github.proto-openapi.spec.v{version}.v1.0+protobuf" for version in (2, 3)}
 
 
-class Kept(Response):
+class PermanentResponse(Response):
     """An answer that never changes under its address."""
 
     __slots__ = ()
@@ -125,7 +125,7 @@ class OpenApi:
             form = JSON
             if _wants_protobuf(request, 3):
                 document, form = self.v3_protobuf(path.removeprefix("v3/")) or b"", _PROTOBUF[3]
-            answer = Kept if request.query.get("hash") == digest else Response
+            answer = PermanentResponse if request.query.get("hash") == digest else Response
             return answer(document, content_type=form, headers=headers)
         if path == "v2":
             packed = _wants_protobuf(request, 2)

@@ -27,7 +27,7 @@ from api.server.writes import Writes, delete_write_options, parse_options, refus
 from api.wire.http import Answer, Request, json_response
 from api.wire.negotiation import JSON_PATCH, MERGE_PATCH, accepted_form, read_object, read_patch
 from api.wire.routing import Route
-from api.wire.served import Served
+from api.wire.served import ServedKind
 from fleet.values.ports import Body
 from fleet.values.times import rfc3339
 from fleet.values.untyped import at, mapping, rows
@@ -80,7 +80,7 @@ class Subresources:
         self._tokens = tokens
         self._now = now
 
-    async def answer(self, served: Served, route: Route, operation: str, request: Request) -> Answer:
+    async def answer(self, served: ServedKind, route: Route, operation: str, request: Request) -> Answer:
         kind = served.kind
         match route.subresource:
             case "status" if kind.status:
@@ -111,7 +111,7 @@ class Subresources:
             raise not_found(kind.group, kind.resource, route.name)
         raise StatusError(404, "NotFound", "the server could not find the requested resource")
 
-    async def _whole(self, served: Served, route: Route, asked: str, request: Request) -> Answer:
+    async def _whole(self, served: ServedKind, route: Route, asked: str, request: Request) -> Answer:
         form = accepted_form(request, served)
         match asked:
             case "get":
@@ -125,7 +125,7 @@ class Subresources:
 
     # -- scale --------------------------------------------------------------------------------------------------------
 
-    async def _scale(self, served: Served, route: Route, operation: str, request: Request) -> Answer:
+    async def _scale(self, served: ServedKind, route: Route, operation: str, request: Request) -> Answer:
         kind = served.kind
         body = await self._objects.get(kind, _namespace(served, route), route.name, alone=request.alone)
         scale = scale_of(served, body)
@@ -165,7 +165,7 @@ class Subresources:
 
     # -- pods ---------------------------------------------------------------------------------------------------------
 
-    async def _bind(self, served: Served, route: Route, request: Request) -> Answer:
+    async def _bind(self, served: ServedKind, route: Route, request: Request) -> Answer:
         options = parse_options(request, "Create")
         binding, _ = await read_object(request, field_validation="Ignore")
         node = _part(binding, "target", "Binding").get("name")
@@ -190,7 +190,7 @@ class Subresources:
             raise StatusError(404, "NotFound", f'pods "{route.name}" not found', kind="pods", name=route.name)
         return json_response({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success"}, 201)
 
-    async def _evict(self, served: Served, route: Route, request: Request) -> Answer:
+    async def _evict(self, served: ServedKind, route: Route, request: Request) -> Answer:
         options = parse_options(request, "Create")
         eviction, _ = await read_object(request, field_validation="Ignore")
         given = _part(eviction, "deleteOptions", "Eviction")
@@ -201,7 +201,7 @@ class Subresources:
 
     # -- service accounts ---------------------------------------------------------------------------------------------
 
-    async def _token(self, served: Served, route: Route, request: Request) -> Answer:
+    async def _token(self, served: ServedKind, route: Route, request: Request) -> Answer:
         if self._tokens is None:
             raise StatusError(404, "NotFound", "this server signs no tokens")
         asked, _ = await read_object(request, field_validation="Ignore")
@@ -238,7 +238,7 @@ class Subresources:
         return json_response(answer, 201)
 
 
-def scale_of(served: Served, body: Mapping[str, Any]) -> Body:
+def scale_of(served: ServedKind, body: Mapping[str, Any]) -> Body:
     """The autoscaling/v1 Scale of an object whose kind has one."""
     scale = served.kind.scale
     assert scale is not None
@@ -301,5 +301,5 @@ def _nested(path: str, value: Any) -> Body:
     return dict(value)
 
 
-def _namespace(served: Served, route: Route) -> str:
+def _namespace(served: ServedKind, route: Route) -> str:
     return route.namespace if served.kind.namespaced else ""

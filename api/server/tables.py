@@ -9,7 +9,7 @@ import orjson
 
 from api.engine.columns import cells, column_definitions
 from api.engine.status import bad_request
-from api.wire.served import Served
+from api.wire.served import ServedKind
 from fleet.values.ports import Body, Stored
 
 
@@ -23,7 +23,7 @@ def metadata_only(body: Mapping[str, Any], version: str) -> Body:
 
 
 def table(
-    served: Served,
+    served: ServedKind,
     items: Sequence[Stored],
     version: str,
     include_object: str,
@@ -38,7 +38,9 @@ def table(
     return table_of(served, rows, version, {"resourceVersion": str(revision)}, columns=columns)
 
 
-def table_rows(served: Served, items: Sequence[Stored], version: str, include_object: str, now: float) -> list[bytes]:
+def table_rows(
+    served: ServedKind, items: Sequence[Stored], version: str, include_object: str, now: float
+) -> list[bytes]:
     """The rows of a Table, each as JSON. StatusError 400 for an unknown `include_object`."""
     if include_object not in ("", "Metadata", "Object", "None"):
         raise bad_request(f'unrecognized includeObject value: "{include_object[:50]}"')
@@ -55,7 +57,7 @@ def table_rows(served: Served, items: Sequence[Stored], version: str, include_ob
 
 
 def table_of(
-    served: Served, rows: Sequence[bytes], version: str, meta: Mapping[str, Any], *, columns: bool = True
+    served: ServedKind, rows: Sequence[bytes], version: str, meta: Mapping[str, Any], *, columns: bool = True
 ) -> bytes:
     """A Table of these rows."""
     more = served.joined.columns if served.joined is not None else ()

@@ -16,17 +16,17 @@ import orjson
 
 from api.engine.status import Cause, StatusError, expired
 from api.objects.shared import SharedBytes
-from api.objects.versions import Source
+from api.objects.versions import ObjectSource
 from api.server.lists import options_invalid, parse_integer, parse_revision, table_type, too_large_version
 from api.server.tables import metadata_only, table
 from api.slices import Slice, unhurried
 from api.transport.websocket import handshake, is_websocket, offers, stream_upgrade
 from api.wire.http import JSON, PROTOBUF, Answer, Request, Stream
 from api.wire.joining import MANY
-from api.wire.negotiation import Accepted
+from api.wire.negotiation import AnswerForm
 from api.wire.protobuf.answers import frame, whole
 from api.wire.selection import Selection
-from api.wire.served import Served
+from api.wire.served import ServedKind
 from fleet.values.ports import Body, Clock, Event, EventType, Expired, FutureRevision, Stored, StoreUnavailable, Watch
 
 CHUNK_BYTES = 64 * 1024
@@ -41,10 +41,10 @@ Sender = Callable[[bytes], Awaitable[None]]
 class WatchRequest:
     """A watch as it was asked for, checked."""
 
-    served: Served
+    served: ServedKind
     namespace: str | None
     selection: Selection
-    form: Accepted
+    form: AnswerForm
     include_object: str
     since: int | None  # None: start with the current state
     initial: bool  # send the current state as ADDED events first
@@ -54,7 +54,7 @@ class WatchRequest:
 
 
 def parse_watch(
-    request: Request, served: Served, namespace: str | None, selection: Selection, form: Accepted
+    request: Request, served: ServedKind, namespace: str | None, selection: Selection, form: AnswerForm
 ) -> WatchRequest:
     """Read the parameters of a watch; StatusError 400 or 422 for combinations that mean nothing."""
     query = request.query
@@ -264,14 +264,14 @@ class Watches:
         self._shared = SharedBytes()
         self._bookmark_every_s = bookmark_every_s
 
-    async def answer(self, request: Request, asked: WatchRequest, source: Source) -> Answer:
+    async def answer(self, request: Request, asked: WatchRequest, source: ObjectSource) -> Answer:
         """As a stream of HTTP, or over the WebSocket that the client asks for."""
         if not request.header(b"upgrade") or not is_websocket(request):
             return await self.open(asked, source, request.alone)
         headers = handshake(request, next(iter(offers(request)), ""))
         return stream_upgrade(await self.open(asked, source, request.alone), headers)
 
-    async def open(self, request: WatchRequest, source: Source, alone: bool = False) -> Stream:
+    async def open(self, request: WatchRequest, source: ObjectSource, alone: bool = False) -> Stream:
         """Each refusal that is possible happens here, with a status code; later errors are ERROR events. `alone`: see
         Store.get."""
         kind = request.served.kind

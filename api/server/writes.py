@@ -18,16 +18,16 @@ from api.engine.schema import compiled
 from api.engine.status import Cause, StatusError, bad_request, invalid
 from api.engine.validate import shown
 from api.objects.objects import Objects
-from api.objects.writing import Options, Written
+from api.objects.writing import Options, WriteOutcome
 from api.server.lists import parse_integer, show, table_type
 from api.server.tables import metadata_only
 from api.wire.http import JSON, PROTOBUF, Answer, Request, Response, as_read, warning_headers
 from api.wire.joining import list_pieces, raws
-from api.wire.negotiation import APPLY_PATCH, JSON_PATCH, Accepted, read_object, read_options, read_patch, to_yaml
+from api.wire.negotiation import APPLY_PATCH, JSON_PATCH, AnswerForm, read_object, read_options, read_patch, to_yaml
 from api.wire.protobuf.answers import whole
 from api.wire.routing import Route
 from api.wire.selection import Selection
-from api.wire.served import Served
+from api.wire.served import ServedKind
 from fleet.values.ports import Body, Clock, Key, Store, Stored
 
 MAX_MANAGER_CHARS = 128
@@ -80,7 +80,7 @@ def refuse_strict(strict: list[str], options: Options) -> tuple[str, ...]:
     return tuple(strict) if options.field_validation == "Warn" else ()
 
 
-def _check(served: Served, route: Route, body: Body) -> None:
+def _check(served: ServedKind, route: Route, body: Body) -> None:
     """The object must be of the version and have the name that the path gives; StatusError 400. (The engine checks the
     kind and the namespace.)"""
     version, metadata = body.get("apiVersion"), body.get("metadata")
@@ -100,7 +100,7 @@ def _check(served: Served, route: Route, body: Body) -> None:
         raise bad_request(f"the name of the object ({name}) does not match the name on the URL ({route.name})")
 
 
-async def _read(served: Served, route: Route, request: Request, options: Options) -> tuple[Body, tuple[str, ...]]:
+async def _read(served: ServedKind, route: Route, request: Request, options: Options) -> tuple[Body, tuple[str, ...]]:
     """Return the object of a request as it is stored, and warnings. Raises StatusError."""
     body, strict = await read_object(request, field_validation=options.field_validation)
     if strict and options.field_validation == "Strict":
@@ -111,7 +111,7 @@ async def _read(served: Served, route: Route, request: Request, options: Options
     return served.inward(body), warnings
 
 
-def _with_unknown(served: Served, body: Body, strict: list[str]) -> list[str]:
+def _with_unknown(served: ServedKind, body: Body, strict: list[str]) -> list[str]:
     """The fields that stand twice, and those that the kind does not have: one refusal names both."""
     unknown: list[str] = []
     prune(compiled(served.kind), served.inward(body), "", unknown)
@@ -120,10 +120,10 @@ def _with_unknown(served: Served, body: Body, strict: list[str]) -> list[str]:
 
 
 async def written_response(
-    served: Served,
-    written: Written,
+    served: ServedKind,
+    written: WriteOutcome,
     request: Request,
-    form: Accepted,
+    form: AnswerForm,
     status: int,
     now: float,
     extra: tuple[str, ...] = (),
@@ -147,7 +147,7 @@ async def written_response(
     return Response(raw, status, headers=warnings)
 
 
-def _as_stored(served: Served, body: Body) -> Stored:
+def _as_stored(served: ServedKind, body: Body) -> Stored:
     metadata = body.get("metadata", {})
     kind = served.kind
     key = Key(kind.group, kind.resource, metadata.get("namespace", ""), metadata.get("name", ""))
@@ -164,12 +164,18 @@ class Writes:
         self._clock = clock
 
     async def _answer(
-        self, served: Served, written: Written, request: Request, form: Accepted, status: int, extra: tuple[str, ...]
+        self,
+        served: ServedKind,
+        written: WriteOutcome,
+        request: Request,
+        form: AnswerForm,
+        status: int,
+        extra: tuple[str, ...],
     ) -> Answer:
         tell_written(request.scope, served.kind, written)
         return await written_response(served, written, request, form, status, self._clock.now(), extra)
 
-    async def create(self, served: Served, route: Route, request: Request, form: Accepted) -> Answer:
+    async def create(self, served: ServedKind, route: Route, request: Request, form: AnswerForm) -> Answer:
         options = parse_options(request, "Create")
         body, warnings = await _read(served, route, request, options)
         if served.kind.namespaced and not route.namespace:
@@ -179,7 +185,7 @@ class Writes:
         )
         return await self._answer(served, written, request, form, 201, warnings)
 
-    async def update(self, served: Served, route: Route, request: Request, form: Accepted) -> Answer:
+    async def update(self, served: ServedKind, route: Route, request: Request, form: AnswerForm) -> Answer:
         options = parse_options(request, "Update")
         body, warnings = await _read(served, route, request, options)
         written = await self._objects.update(
@@ -189,10 +195,10 @@ class Writes:
 
     async def patch(
         self,
-        served: Served,
+        served: ServedKind,
         route: Route,
         request: Request,
-        form: Accepted,
+        form: AnswerForm,
         may_create: Callable[[], None] | None = None,
     ) -> Answer:
         """`may_create`: see Options."""
@@ -215,7 +221,7 @@ class Writes:
         )
         return await self._answer(served, written, request, form, 201 if written.created else 200, warnings)
 
-    async def delete(self, served: Served, route: Route, request: Request, form: Accepted) -> Answer:
+    async def delete(self, served: ServedKind, route: Route, request: Request, form: AnswerForm) -> Answer:
         given = await self._delete_options(request)
         options = delete_write_options(parse_options(request, "Delete"), given)
         written = await self._objects.delete(served.kind, _namespace(served, route), route.name, options, given)
@@ -224,7 +230,9 @@ class Writes:
             return Response(orjson.dumps(_deleted(served, written.body)), headers=warning_headers(written.warnings))
         return await self._answer(served, written, request, form, 200, ())
 
-    async def delete_collection(self, served: Served, route: Route, request: Request, selection: Selection) -> Answer:
+    async def delete_collection(
+        self, served: ServedKind, route: Route, request: Request, selection: Selection
+    ) -> Answer:
         """Every selected object; answers with what there was."""
         given = await self._delete_options(request)
         options = delete_write_options(parse_options(request, "Delete"), given)
@@ -263,11 +271,11 @@ def delete_write_options(options: Options, given: Body) -> Options:
     return options
 
 
-def _namespace(served: Served, route: Route) -> str:
+def _namespace(served: ServedKind, route: Route) -> str:
     return route.namespace if served.kind.namespaced else ""
 
 
-def _deleted(served: Served, body: Body) -> Body:
+def _deleted(served: ServedKind, body: Body) -> Body:
     """The answer to a DELETE when the object is gone. `kind` is the plural here, as clients know it."""
     metadata = body.get("metadata", {})
     details = {"name": metadata.get("name", ""), "kind": served.kind.resource, "uid": metadata.get("uid", "")}

@@ -22,7 +22,7 @@ class EmbeddedFailed(Exception):
     """The server could not be started; the text gives the cause and the remedy."""
 
 
-class Damaged(EmbeddedFailed):
+class DamagedFile(EmbeddedFailed):
     """The text names the file and says what to do."""
 
 
@@ -36,19 +36,19 @@ def programs() -> dict[str, Path]:
 
 
 def check(data: Path) -> None:
-    """Raises Damaged, or EmbeddedFailed without programs. A directory that is not there yet is well."""
+    """Raises DamagedFile, or EmbeddedFailed without programs. A directory that is not there yet is well."""
     if not data.exists():
         return
     binaries = programs()
     if not data.is_dir():
-        raise Damaged(f"{data} is no directory: {RESTORE}")
+        raise DamagedFile(f"{data} is no directory: {RESTORE}")
     _check_owner(data)
     version = _version(data, binaries)
     control = data / CONTROL
     if _read(control, CONTROL_BYTES + 1) is None:
-        raise Damaged(f"{control} is missing: {RESTORE}")
+        raise DamagedFile(f"{control} is missing: {RESTORE}")
     if control.stat().st_size != CONTROL_BYTES:
-        raise Damaged(f"{control} is damaged: {RESTORE}")
+        raise DamagedFile(f"{control} is damaged: {RESTORE}")
     _check_control(control, data, binaries[version])
 
 
@@ -57,41 +57,41 @@ def _check_owner(data: Path) -> None:
     try:
         owner = pwd.getpwuid(info.st_uid).pw_name
     except KeyError:
-        raise Damaged(f"{data} belongs to user id {info.st_uid}, which has no name here: chown -R it") from None
+        raise DamagedFile(f"{data} belongs to user id {info.st_uid}, which has no name here: chown -R it") from None
     me = os.geteuid()
     if me != 0 and info.st_uid != me:
-        raise Damaged(f"{data} belongs to {owner}: run this as {owner}, or chown -R it")
+        raise DamagedFile(f"{data} belongs to {owner}: run this as {owner}, or chown -R it")
     if me == 0 and info.st_uid == 0:
-        raise Damaged(f"{data} belongs to root, as whom PostgreSQL does not run: chown -R nobody {data}")
+        raise DamagedFile(f"{data} belongs to root, as whom PostgreSQL does not run: chown -R nobody {data}")
     if stat.S_IMODE(info.st_mode) & 0o027:
-        raise Damaged(f"{data} is open to others (mode {stat.S_IMODE(info.st_mode):04o}): chmod 0700 {data}")
+        raise DamagedFile(f"{data} is open to others (mode {stat.S_IMODE(info.st_mode):04o}): chmod 0700 {data}")
 
 
 def _version(data: Path, binaries: dict[str, Path]) -> str:
     path = data / VERSION
     content = _read(path, 64)
     if content is None:
-        raise Damaged(f"{path} is missing: {RESTORE}")
+        raise DamagedFile(f"{path} is missing: {RESTORE}")
     text = content.decode("ascii", "replace").strip()
     if not text.isdigit():
-        raise Damaged(f"{path} is damaged: {RESTORE}")
+        raise DamagedFile(f"{path} is damaged: {RESTORE}")
     if text not in binaries:
         has = ", ".join(sorted(binaries)) or "none"
         newer = int(text[:20]) > max(map(int, binaries), default=0)
         remedy = f"run the newer release that made it, or {RESTORE}" if newer else RESTORE
-        raise Damaged(f"{path} says PostgreSQL {text[:20]}, and there are programs of {has}: {remedy}")
+        raise DamagedFile(f"{path} says PostgreSQL {text[:20]}, and there are programs of {has}: {remedy}")
     return text
 
 
 def _read(path: Path, most: int) -> bytes | None:
-    """The beginning of a file; None where there is none. Raises Damaged for what is no file, or cannot be read."""
+    """The beginning of a file; None where there is none. Raises DamagedFile for what is no file, or cannot be read."""
     try:
         with path.open("rb") as file:
             return file.read(most)
     except FileNotFoundError:
         return None
     except OSError as error:
-        raise Damaged(f"{path} cannot be read ({error.strerror}): {RESTORE}") from error
+        raise DamagedFile(f"{path} cannot be read ({error.strerror}): {RESTORE}") from error
 
 
 def _check_control(control: Path, data: Path, binaries: Path) -> None:
@@ -107,4 +107,4 @@ def _check_control(control: Path, data: Path, binaries: Path) -> None:
     except (OSError, subprocess.TimeoutExpired):
         return  # the server itself will say
     if done.returncode != 0 or b"warning" in (done.stdout + done.stderr).lower():
-        raise Damaged(f"{control} is damaged: {RESTORE}")
+        raise DamagedFile(f"{control} is damaged: {RESTORE}")

@@ -37,7 +37,7 @@ SELECTABLE = (
 
 
 @dataclass(frozen=True, slots=True)
-class Evaluated:
+class CommitEffect:
     """The commit holds. `events` are in revision order; `stored[i]` answers write i."""
 
     stored: tuple[Stored, ...]
@@ -46,7 +46,7 @@ class Evaluated:
 
 def evaluate(
     writes: Sequence[Write], lookup: Callable[[Key], Stored | None], last: int, at: float = 0.0
-) -> Evaluated | Conflict:
+) -> CommitEffect | Conflict:
     """Check all of `writes` against the current state and make the new one; the first gets revision `last` + 1. `at`:
     the time of the change.
 
@@ -78,7 +78,7 @@ def evaluate(
         overlay[key] = None if event.type is EventType.DELETED else event.stored
         stored.append(event.stored)
         events.append(event)
-    return Evaluated(tuple(stored), tuple(events))
+    return CommitEffect(tuple(stored), tuple(events))
 
 
 def holds(expect: Expect, current: Stored | None) -> bool:

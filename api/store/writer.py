@@ -25,7 +25,7 @@ import asyncpg
 import structlog
 
 from api.store import sql
-from api.store.evaluate import Evaluated, evaluate
+from api.store.evaluate import CommitEffect, evaluate
 from api.store.follower import Follower
 from api.store.link import BROKEN, Link, why_away
 from api.store.memory import count
@@ -67,13 +67,13 @@ class OutcomeUnknown(StoreUnavailable):
 
 
 @dataclass(slots=True)
-class Waiting:
+class PendingCommit:
     """A commit on its way, and its outcome."""
 
     writes: Sequence[Write]
     epoch: int | None
     answer: asyncio.Future[Committed | Conflict]
-    result: Evaluated | Conflict | BaseException | None = None
+    result: CommitEffect | Conflict | BaseException | None = None
 
 
 @dataclass(slots=True)
@@ -90,7 +90,7 @@ class Writer:
     def __init__(self, dsn: str, view: View, follower: Follower, box: SecretBox, clock: Clock, stats: Stats) -> None:
         self._view, self._follower, self._box, self._clock, self._stats = view, follower, box, clock, stats
         self.link = Link(dsn, "write", sql.BY_KEY)
-        self._queue: deque[Waiting] = deque()
+        self._queue: deque[PendingCommit] = deque()
         self._wake = asyncio.Event()
         self._closed = False
         self._apart = 0  # batches to come that take four steps, since another process has written
@@ -98,7 +98,7 @@ class Writer:
     async def submit(self, writes: Sequence[Write], epoch: int | None) -> Committed | Conflict:
         if self._closed or len(self._queue) >= MAX_WAITING:
             raise StoreUnavailable("the store is stopping" if self._closed else "too many writes are waiting")
-        waiting = Waiting(writes, epoch, asyncio.get_running_loop().create_future())
+        waiting = PendingCommit(writes, epoch, asyncio.get_running_loop().create_future())
         self._queue.append(waiting)
         self._wake.set()
         return await waiting.answer
@@ -120,7 +120,7 @@ class Writer:
             except Exception as error:
                 await self._one_by_one(commits, error)
 
-    async def _one_by_one(self, commits: list[Waiting], error: Exception) -> None:
+    async def _one_by_one(self, commits: list[PendingCommit], error: Exception) -> None:
         """The database refused the batch: find the commit that it cannot take, and let the others through."""
         log.error("a batch was refused", error=repr(error), commits=len(commits))
         if len(commits) == 1:
@@ -145,8 +145,8 @@ class Writer:
             self._fail([self._queue.popleft()], StoreUnavailable("the store has stopped"))
         await self.link.close()
 
-    def _gather(self) -> list[Waiting]:
-        commits: list[Waiting] = []
+    def _gather(self) -> list[PendingCommit]:
+        commits: list[PendingCommit] = []
         writes = 0
         while self._queue and len(commits) < MAX_COMMITS:
             if commits and writes + len(self._queue[0].writes) > MAX_WRITES:
@@ -159,7 +159,7 @@ class Writer:
         return commits
 
     @staticmethod
-    def _fail(commits: Sequence[Waiting], error: BaseException) -> None:
+    def _fail(commits: Sequence[PendingCommit], error: BaseException) -> None:
         for waiting in commits:
             if not waiting.answer.done():
                 waiting.answer.set_exception(error)
@@ -169,7 +169,7 @@ class Writer:
         """Commits that no batch has taken yet."""
         return len(self._queue)
 
-    async def _commit(self, commits: list[Waiting]) -> None:
+    async def _commit(self, commits: list[PendingCommit]) -> None:
         """Run one batch to an answer for each of its commits, or raise StoreUnavailable: then none happened."""
         for pause in (*RETRY_S, None):
             began = self._clock.monotonic()
@@ -193,7 +193,7 @@ class Writer:
                 return
         raise StoreUnavailable("the database gave up this write too often")
 
-    async def _attempt(self, commits: list[Waiting]) -> Batch | None:
+    async def _attempt(self, commits: list[PendingCommit]) -> Batch | None:
         """One transaction; None if it turned out not to have happened. Raises BROKEN when it surely has not."""
         if self._apart:
             self._apart -= 1
@@ -223,7 +223,7 @@ class Writer:
                 return batch
         return batch if await self._happened(batch, backend) else None
 
-    async def _at_once(self, commits: list[Waiting]) -> Batch | None:
+    async def _at_once(self, commits: list[PendingCommit]) -> Batch | None:
         """The same by one statement, which holds where no other process has written lately. None if it did not happen,
         or would say nothing: refusals are true of the newest state only."""
         async with self.link.use() as connection:
@@ -244,7 +244,7 @@ class Writer:
                 return batch if row else None
         return batch if await self._happened(batch, backend) else None
 
-    def _evaluate(self, commits: list[Waiting], epochs: frozenset[int]) -> Batch:
+    def _evaluate(self, commits: list[PendingCommit], epochs: frozenset[int]) -> Batch:
         """Judge every commit in order; a later one sees the changes of the earlier ones. Large ones are left for later,
         taken off `commits` and put back into the queue."""
         batch = Batch()
@@ -268,7 +268,7 @@ class Writer:
             except Exception as error:  # a Change refused, or is broken: its commit's affair
                 waiting.result = error
                 continue
-            if isinstance(result, Evaluated) and result.events:
+            if isinstance(result, CommitEffect) and result.events:
                 last = result.events[-1].revision
                 batch.events.extend(result.events)
                 for event in result.events:
@@ -300,7 +300,7 @@ class Writer:
                 found = sorted((row["revision"], row["type"], row["body"]) for row in rows)
                 return found == events
 
-    def _answer(self, commits: Sequence[Waiting], batch: Batch) -> None:
+    def _answer(self, commits: Sequence[PendingCommit], batch: Batch) -> None:
         """The batch is in the database: show it to this process's readers, then answer."""
         self._view.apply(batch.events)
         if batch.events:
@@ -310,7 +310,7 @@ class Writer:
             result = waiting.result
             if waiting.answer.done():
                 continue
-            if isinstance(result, Evaluated):
+            if isinstance(result, CommitEffect):
                 self._stats.commits += 1
                 revision = result.events[-1].revision if result.events else self._view.revision
                 waiting.answer.set_result(Committed(result.stored, revision))

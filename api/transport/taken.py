@@ -14,7 +14,7 @@ from api.transport.protocol import Tunnelled
 UNREAD_MAX = 512 * 1024  # bytes that nothing has taken yet
 
 
-class Taken(Tunnelled):
+class TakenConnection(Tunnelled):
     """What the other protocols share: a queue of what came, and writing."""
 
     close_s = 1.0  # to write what is left
@@ -99,7 +99,7 @@ class Taken(Tunnelled):
         raise NotImplementedError
 
 
-class RawPipe(Taken):
+class RawPipe(TakenConnection):
     """The bytes themselves, of a protocol that this server does not look into."""
 
     close_s = 30.0  # the end of an answer may be in the transport yet

@@ -10,14 +10,14 @@ from collections.abc import Awaitable, Callable, Iterator
 from api.access.credentials import TOKEN_PROTOCOL
 from api.engine.status import StatusError, bad_request
 from api.transport.protocol import TAKE_OVER
-from api.transport.taken import RawPipe, Taken
+from api.transport.taken import RawPipe, TakenConnection
 from api.wire.frames import BadMessage, Decoder, Op, accept_key, encode, encode_close
 from api.wire.http import JSON, Request, Stream, Upgrade
 
 LENGTH_BYTES = 4  # of a protobuf event in a stream
 
 
-class ServerPipe(Taken):
+class ServerPipe(TakenConnection):
     """A Pipe of messages. `deaf`: what the client says is passed over, but that it goes."""
 
     def __init__(self, *, deaf: bool = False) -> None:
@@ -112,7 +112,7 @@ def need_take_over(request: Request) -> None:
 async def send_upgrade(answer: Upgrade, request: Request, *ends: asyncio.Event) -> None:
     """Change the protocol of the request's connection, and run the answer until it has ended or one of `ends` is
     set."""
-    pipe: Taken = RawPipe() if answer.raw else ServerPipe(deaf=answer.deaf)
+    pipe: TakenConnection = RawPipe() if answer.raw else ServerPipe(deaf=answer.deaf)
     lines = "".join(f"{name}: {value}\r\n" for name, value in answer.headers)
     head = f"HTTP/1.1 101 Switching Protocols\r\nconnection: Upgrade\r\n{lines}\r\n"
     tasks: list[asyncio.Task[object]] = []
@@ -135,7 +135,7 @@ async def send_upgrade(answer: Upgrade, request: Request, *ends: asyncio.Event) 
         await pipe.close(1001, "the server ends this connection")
 
 
-async def _run(answer: Upgrade, pipe: Taken) -> None:
+async def _run(answer: Upgrade, pipe: TakenConnection) -> None:
     await answer.run(pipe)
 
 

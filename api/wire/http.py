@@ -20,7 +20,7 @@ import orjson
 from api.engine.status import StatusError, bad_request
 from api.objects.writing import User
 from api.wire.rights import Attributes
-from api.wire.unrecorded import UNRECORDED, Unrecorded
+from api.wire.unrecorded import UNRECORDED, NullRecord
 
 if TYPE_CHECKING:
     from zlib import _Compress as Packer
@@ -73,7 +73,7 @@ class Request:
         self.path: str = scope["path"]
         self.user = ANONYMOUS
         self.attributes: Attributes | None = None
-        self.record: Unrecorded = UNRECORDED
+        self.record: NullRecord = UNRECORDED
         self.seat: Seat | None = None
         self.alone = False
         self._headers: dict[bytes, bytes] | None = None
@@ -345,7 +345,7 @@ class Face(Protocol):
     async def answer(self, request: Request) -> Answer: ...
 
 
-class OpenApi(Protocol):
+class OpenApiSource(Protocol):
     """The OpenAPI documents. `answer` gets a path below /openapi and says what to send, or None for an unknown path."""
 
     async def answer(self, path: str, request: Request) -> Response | None: ...

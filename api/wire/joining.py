@@ -12,7 +12,7 @@ from typing import TypeVar
 import orjson
 
 from api.slices import unhurried
-from api.wire.served import Served
+from api.wire.served import ServedKind
 from fleet.values.ports import Stored
 
 Item = TypeVar("Item")
@@ -35,7 +35,7 @@ async def read(items: Sequence[Stored]) -> AsyncIterator[Sequence[Stored]]:
         yield [stored.once(packed=many) for stored in part]
 
 
-async def raws(served: Served, items: Sequence[Stored]) -> AsyncIterator[Sequence[bytes]]:
+async def raws(served: ServedKind, items: Sequence[Stored]) -> AsyncIterator[Sequence[bytes]]:
     """The bytes of stored objects, as this version of the kind has them."""
     many = len(items) > MANY
     async for part in parts(items):
@@ -63,7 +63,9 @@ async def joined(
         yield b"".join((head, comma.join(waiting) if waiting != [b""] else b"", end))
 
 
-def list_pieces(served: Served, meta: dict[str, object], items: AsyncIterator[Sequence[bytes]]) -> AsyncIterator[bytes]:
+def list_pieces(
+    served: ServedKind, meta: dict[str, object], items: AsyncIterator[Sequence[bytes]]
+) -> AsyncIterator[bytes]:
     """A list object around items that are JSON already. The items of a built-in kind do not repeat its name, as in a
     kube-apiserver, whose typed clients compare them with single objects."""
     head = orjson.dumps({"kind": served.kind.list_kind, "apiVersion": served.api_version, "metadata": meta})
@@ -74,7 +76,7 @@ def list_pieces(served: Served, meta: dict[str, object], items: AsyncIterator[Se
     return joined(begin, bare, first=b"{", comma=b",{")
 
 
-def _nameless(served: Served, items: Sequence[bytes]) -> list[bytes]:
+def _nameless(served: ServedKind, items: Sequence[bytes]) -> list[bytes]:
     """The items without `kind` and `apiVersion`, which stand first in what is stored, and without their first brace:
     none is parsed."""
     kind, version = f'"kind":"{served.kind.kind}",'.encode(), f'"apiVersion":"{served.api_version}",'.encode()

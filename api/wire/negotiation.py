@@ -20,7 +20,7 @@ from api.objects.apart import LARGE_BYTES, apart
 from api.wire.http import JSON, PROTOBUF, Request, Response
 from api.wire.protobuf import decode, kind_message
 from api.wire.protobuf.answers import from_json
-from api.wire.served import Served
+from api.wire.served import ServedKind
 from api.wire.strict import duplicates
 from fleet.values.yamlread import load_yaml, several
 
@@ -37,7 +37,7 @@ BODY_TYPES = ("application/json", "application/yaml", PROTOBUF)
 
 
 @dataclass(frozen=True, slots=True)
-class Accepted:
+class AnswerForm:
     """The form of answer to give: `form` is "", "Table", "PartialObjectMetadata", "PartialObjectMetadataList" or the
     discovery's "APIGroupDiscoveryList", with the version asked for; `yaml` and `protobuf` say how it is written."""
 
@@ -48,7 +48,7 @@ class Accepted:
     protobuf: bool = False
 
 
-_PLAIN = Accepted()
+_PLAIN = AnswerForm()
 _DISCOVERY = "APIGroupDiscoveryList"
 METADATA_FORMS = ("PartialObjectMetadata", "PartialObjectMetadataList")
 OBJECT_FORMS = ("Table", *METADATA_FORMS)
@@ -64,7 +64,7 @@ _FORMS = {
 Reader = Callable[[bytes, str], tuple[Any, list[str]]]
 
 
-def accept(header: str, typed: bool = False, forms: tuple[str, ...] = OBJECT_FORMS) -> Accepted:
+def accept(header: str, typed: bool = False, forms: tuple[str, ...] = OBJECT_FORMS) -> AnswerForm:
     """The best form for an Accept header: the first one offered, in order of q. StatusError 406 when there is none.
 
     `typed`: the kind has a protobuf form. The metadata of an object has one whatever its kind. `forms`: what the answer
@@ -75,7 +75,7 @@ def accept(header: str, typed: bool = False, forms: tuple[str, ...] = OBJECT_FOR
     return (_known if len(header) <= _ACCEPT_KEPT_CHARS else _best)(header, typed, forms)
 
 
-def accepted_form(request: Request, served: Served) -> Accepted:
+def accepted_form(request: Request, served: ServedKind) -> AnswerForm:
     """The form in which a request wants an object of a kind. Raises StatusError 406."""
     header = request.header(b"accept")
     typed = PROTOBUF in header and kind_message(served.api_version, served.kind.kind) is not None
@@ -107,7 +107,7 @@ async def in_protobuf(answer: Response, request: Request) -> Response:
     return answer
 
 
-def _best(header: str, typed: bool, forms: tuple[str, ...]) -> Accepted:
+def _best(header: str, typed: bool, forms: tuple[str, ...]) -> AnswerForm:
     offers: list[tuple[float, int, str, dict[str, str]]] = []
     for index, part in enumerate(header.split(",", ACCEPT_PARTS_MAX)[:ACCEPT_PARTS_MAX]):
         media, *parameters = (piece.strip() for piece in part.split(";"))
@@ -127,15 +127,15 @@ def _best(header: str, typed: bool, forms: tuple[str, ...]) -> Accepted:
             if not form:
                 return _PLAIN
             if form in forms and version in _FORMS.get((form, group), ()):
-                return Accepted(form, version, group)
+                return AnswerForm(form, version, group)
         elif media == PROTOBUF and options.get("stream", "") in ("", "watch"):
             form, group, version = options.get("as", ""), options.get("g", ""), options.get("v", "")
             if not form and typed:
-                return Accepted(protobuf=True)
+                return AnswerForm(protobuf=True)
             if form in forms and form != "Table" and version in _FORMS.get((form, group), ()):
-                return Accepted(form, version, group, protobuf=True)
+                return AnswerForm(form, version, group, protobuf=True)
         elif media == "application/yaml" and "as" not in options:
-            return Accepted(yaml=True)
+            return AnswerForm(yaml=True)
         elif media in ("text/html", "text/*", "text/plain") and "as" not in options:
             continue
     raise StatusError(

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from api.engine.selectors import PRESENT, both, marks_of_fields, marks_of_labels, parse_fields, parse_labels
 from api.engine.status import bad_request
 from api.wire.http import Request
-from api.wire.served import Served
+from api.wire.served import ServedKind
 from fleet.values.ports import Hinted, Selector
 
 MAX_SELECTOR_CHARS = 8 * 1024  # as long as a path may be
@@ -30,7 +30,7 @@ EVERYTHING = Selection()
 _PATH = re.compile(r"(^|,)(\w+)")  # the first step of each path of a field selector
 
 
-def parse_selection(request: Request, served: Served) -> Selection:
+def parse_selection(request: Request, served: ServedKind) -> Selection:
     """The request's labelSelector and fieldSelector; StatusError 400 for one that does not parse."""
     kind, query = served.kind, request.query
     labels, fields = query.get("labelSelector", "").strip(), query.get("fieldSelector", "").strip()

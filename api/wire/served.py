@@ -30,7 +30,7 @@ _EVENT_FIELDS = {
 }
 
 
-class Joined(Protocol):
+class JoinedColumns(Protocol):
     """Columns of a kind whose cells no object of it holds."""
 
     @property
@@ -42,7 +42,7 @@ class Joined(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Served:
+class ServedKind:
     """`converted` is False when stored bytes can be sent as they are. `renamed`: the names of top-level fields under
     this group/version, and the names under which they are stored, where these differ. `joined`: columns after those of
     the kind."""
@@ -51,7 +51,7 @@ class Served:
     api_version: str
     converted: bool
     renamed: Mapping[str, str] | None = None
-    joined: Joined | None = None
+    joined: JoinedColumns | None = None
 
     def outward(self, raw: bytes) -> bytes:
         """Stored bytes as this group/version shows them."""
@@ -105,15 +105,15 @@ def served_kinds(kind: Kind) -> dict[str, Kind]:
     return found | dict.fromkeys(kind.aliases, kind)
 
 
-def find(registry: Registry, group: str, version: str, resource: str) -> Served | None:
+def find(registry: Registry, group: str, version: str, resource: str) -> ServedKind | None:
     """The kind behind group/version/resource, or None when it is not served so."""
     kind = registry.resource(group, resource)
     if kind is None:
         return None
     if (group, resource) == _EVENTS and version == kind.version:
-        return Served(registry.need(*_STORED_EVENTS), kind.api_version, True, _EVENT_FIELDS)
+        return ServedKind(registry.need(*_STORED_EVENTS), kind.api_version, True, _EVENT_FIELDS)
     api_version = f"{group}/{version}" if group else version
     if api_version == kind.api_version and kind.family is None:
-        return Served(kind, api_version, False)
+        return ServedKind(kind, api_version, False)
     found = served_kinds(kind).get(api_version)
-    return None if found is None else Served(found, api_version, found.api_version != api_version)
+    return None if found is None else ServedKind(found, api_version, found.api_version != api_version)

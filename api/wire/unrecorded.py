@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from api.wire.rights import Attributes, Authorizer
 
 
-class Unrecorded:
+class NullRecord:
     """A record that takes everything and keeps nothing. Each method may be called at any time."""
 
     __slots__ = ()
@@ -40,4 +40,4 @@ class Unrecorded:
         """Nothing more is sent."""
 
 
-UNRECORDED = Unrecorded()
+UNRECORDED = NullRecord()

@@ -21,7 +21,7 @@ ALL_BYTES = 1 << 30
 _WHY = "too many bytes of large answers wait to be read; read them, or ask for pages (limit)"
 
 
-class Unsent:
+class UnsentBytes:
     """The bytes of one process. The only large answer of a user is sent whatever its size, while the process has
     room."""
 

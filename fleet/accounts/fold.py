@@ -1,10 +1,10 @@
 """The fold: the life of one job so far, and one event → its life after that. Pure.
 
-A `Life` is the rows of one job (models.py) as one value. The recorder reads it from the tables, folds the events of the
-log into it in order, and writes it back, so that no state is kept anywhere else.
+A `JobLife` is the rows of one job (models.py) as one value. The recorder reads it from the tables, folds the events of
+the log into it in order, and writes it back, so that no state is kept anywhere else.
 
-An event says what stands in the object after the change. `Seen.listed` marks an object that was found in a list
-instead: then the object's own times count, in whole seconds.
+An event says what stands in the object after the change. `JobObservation.listed` marks an object that was found in a
+list instead: then the object's own times count, in whole seconds.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from fleet.accounts.run import Outcome, Run, begun, ended, resized, restarted
+from fleet.accounts.run import AttemptOutcome, AttemptRun, begun, ended, resized, restarted
 from fleet.bindings import binding as b
 from fleet.bindings.components import components_of
 from fleet.bindings.conditions import condition, is_true
@@ -20,7 +20,7 @@ from fleet.bindings.unit import BACKING_OFF, RESERVED, active, in_queue, phase_o
 from fleet.core.model.amounts import gpus_in
 from fleet.core.model.reason import Code
 from fleet.core.model.unit import Component
-from fleet.kinds import State, interpreter_of, word_of
+from fleet.kinds import JobState, interpreter_of, word_of
 from fleet.values.ports import Body
 from fleet.values.quantity import BadQuantity
 from fleet.values.times import seconds
@@ -35,7 +35,7 @@ DELETED, GONE_UNSEEN = "Deleted", "NotRecorded"
 
 
 @dataclass(frozen=True, slots=True)
-class Life:
+class JobLife:
     """The rows of one job. Times are epoch seconds. `waits`: seconds by reason, of spells that are over; `spell`: the
     reason that it waits by now, and since when; `run`: its latest attempt; `earlier`: those before it that have changed
     and are not written yet. `first_member`, `first_models`: as they were written last; `first_start` tells them."""
@@ -62,8 +62,8 @@ class Life:
     lost_gpu_s: float = 0.0
     waits: Mapping[str, float] = field(default_factory=dict)
     spell: tuple[str, float] | None = None
-    run: Run | None = None
-    earlier: tuple[Run, ...] = ()
+    run: AttemptRun | None = None
+    earlier: tuple[AttemptRun, ...] = ()
 
     @property
     def over(self) -> bool:
@@ -80,7 +80,7 @@ class Life:
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class JobObservation:
     """One event: the object after it, and when. `models`: GPUs by model where its pods are, as far as they are known
     (of a binding)."""
 
@@ -91,12 +91,12 @@ class Seen:
     models: Mapping[str, int] = field(default_factory=dict)
 
 
-def job_seen(life: Life | None, event: Seen) -> Life:
+def job_seen(life: JobLife | None, event: JobObservation) -> JobLife:
     """The job itself was created, changed or deleted."""
     metadata = event.body["metadata"]
     if life is None:
         submitted = seconds(text(metadata.get("creationTimestamp"))) or event.at
-        life = Life(
+        life = JobLife(
             uid=metadata["uid"],
             submitted=submitted,
             namespace=text(metadata.get("namespace")),
@@ -112,7 +112,7 @@ def job_seen(life: Life | None, event: Seen) -> Life:
     return replace(_closed(life, event.at), state=DELETED, why=DELETED, ended=event.at)
 
 
-def binding_seen(life: Life | None, event: Seen) -> Life:
+def binding_seen(life: JobLife | None, event: JobObservation) -> JobLife:
     """The job's ResourceBinding was made, changed or removed."""
     binding = event.body
     life = life if life is not None else _of_binding(binding, event)
@@ -130,7 +130,7 @@ def binding_seen(life: Life | None, event: Seen) -> Life:
     return _waiting(replace(life, state="Evicting" if b.tasks_of(binding) else "Queued"), event)
 
 
-def _waiting(life: Life, event: Seen) -> Life:
+def _waiting(life: JobLife, event: JobObservation) -> JobLife:
     """A unit tells why a job waits in its queue; outside of queues the binding tells it itself."""
     if life.spell is None:
         life = replace(life, spell=(UNDECIDED, event.at))
@@ -143,18 +143,18 @@ def _waiting(life: Life, event: Seen) -> Life:
     return _respelt(life, text(told.get("reason")), event) if told.get("status") == "False" else life
 
 
-def unit_seen(life: Life, event: Seen, paths: Mapping[str, str]) -> Life:
+def unit_seen(life: JobLife, event: JobObservation, paths: Mapping[str, str]) -> JobLife:
     """The job's QueueUnit was made, changed or removed. `paths`: of the quota tree, by name of the Queue."""
     queue = queue_of(event.body)
     life = replace(life, queue=paths.get(queue, queue) or None, priority=_priority(event.body, life.priority))
     return life if event.is_deleted else _respelt(life, _reason(event.body), event)
 
 
-def vanished(life: Life, at: float) -> Life:
+def vanished(life: JobLife, at: float) -> JobLife:
     """Its objects went while nothing was recorded; `at`: up to when it is known."""
     run = life.run
     if run is not None and run.ended is None:
-        life = replace(life, run=ended(run, at, Outcome.UNSEEN))
+        life = replace(life, run=ended(run, at, AttemptOutcome.UNSEEN))
     if life.ended is None:
         life = replace(_closed(life, at), state=DELETED, why=GONE_UNSEEN, ended=at)
     return _closed(life, at)
@@ -171,11 +171,11 @@ def _reason(unit: Body) -> str:
     return text(reason_of(unit).get("code")) or (str(Code.BACK_OFF) if phase_of(unit) == BACKING_OFF else "")
 
 
-def _of_binding(binding: Body, event: Seen) -> Life:
+def _of_binding(binding: Body, event: JobObservation) -> JobLife:
     """Of a job whose own events the log does not have any more."""
     resource = b.resource_of(binding)
     submitted = seconds(text(binding["metadata"].get("creationTimestamp"))) or event.at
-    return Life(
+    return JobLife(
         uid=text(resource.get("uid")),
         submitted=submitted,
         namespace=text(resource.get("namespace")),
@@ -186,7 +186,7 @@ def _of_binding(binding: Body, event: Seen) -> Life:
     )
 
 
-def _placed(life: Life, event: Seen) -> Life:
+def _placed(life: JobLife, event: JobObservation) -> JobLife:
     """The latest attempt as the binding shows it, not yet ended."""
     binding, run, number = event.body, life.run, b.attempt(event.body)
     members = b.clusters_of(binding)
@@ -209,17 +209,17 @@ def _placed(life: Life, event: Seen) -> Life:
     return replace(life, run=run, started=life.started if life.started is not None else run.started)
 
 
-def _given_way(life: Life, event: Seen) -> Life:
+def _given_way(life: JobLife, event: JobObservation) -> JobLife:
     """The attempt before a new one: where it failed, its work is done again."""
     run = life.run
     assert run is not None
     if run.ended is None:  # its end was not recorded
-        run = ended(run, event.at, Outcome.UNSEEN)
-    again = run.gpu_s if run.outcome == Outcome.FAILED else 0.0
+        run = ended(run, event.at, AttemptOutcome.UNSEEN)
+    again = run.gpu_s if run.outcome == AttemptOutcome.FAILED else 0.0
     return replace(life, earlier=(*life.earlier, run), lost_gpu_s=life.lost_gpu_s + again)
 
 
-def _settled(life: Life, event: Seen) -> Life:
+def _settled(life: JobLife, event: JobObservation) -> JobLife:
     """The end of the attempt, where this is it: its job is over, or nothing of it is in its member any more."""
     binding, run = event.body, life.run
     if run is None or run.ended is not None:
@@ -227,31 +227,33 @@ def _settled(life: Life, event: Seen) -> Life:
     tasks, outcome, placed = b.tasks_of(binding), b.outcome_of(binding), bool(b.clusters_of(binding))
     if outcome and placed:
         told = condition(binding, b.FINISHED) or {}
-        return replace(life, run=ended(run, _time(text(told.get("lastTransitionTime")), event), Outcome(outcome)))
+        return replace(
+            life, run=ended(run, _time(text(told.get("lastTransitionTime")), event), AttemptOutcome(outcome))
+        )
     if tasks and not placed and run.why is None:
-        run = replace(run, why=text(tasks[0].get("reason")) or str(Outcome.EVICTED))
+        run = replace(run, why=text(tasks[0].get("reason")) or str(AttemptOutcome.EVICTED))
     if (placed or tasks) and not event.is_deleted:
         return replace(life, run=run)
-    how = Outcome.WITHDRAWN if run.started is None else Outcome.EVICTED
-    run = ended(run, event.at, Outcome.DELETED if event.is_deleted and run.why is None else how)
-    if run.outcome != Outcome.EVICTED:
+    how = AttemptOutcome.WITHDRAWN if run.started is None else AttemptOutcome.EVICTED
+    run = ended(run, event.at, AttemptOutcome.DELETED if event.is_deleted and run.why is None else how)
+    if run.outcome != AttemptOutcome.EVICTED:
         return replace(life, run=run)
     saved = seconds(b.annotation(binding, ANNOTATION_CHECKPOINT)) or 0.0
     return replace(life, run=run, evictions=life.evictions + 1, lost_gpu_s=life.lost_gpu_s + run.since(saved))
 
 
-def _finished(life: Life, event: Seen, outcome: str) -> Life:
+def _finished(life: JobLife, event: JobObservation, outcome: str) -> JobLife:
     entry = condition(event.body, b.FINISHED) or {}
     return replace(
         life,
         state=outcome,
         ended=life.ended or _time(text(entry.get("lastTransitionTime")), event),
-        why="JobFailed" if outcome == Outcome.FAILED else None,
+        why="JobFailed" if outcome == AttemptOutcome.FAILED else None,
         message=_kept(text(entry.get("message")))[:MESSAGE_MAX] or None,
     )
 
 
-def _respelt(life: Life, reason: str, event: Seen) -> Life:
+def _respelt(life: JobLife, reason: str, event: JobObservation) -> JobLife:
     """A job that waits does so by this reason from now on; of an object in a list, since it began."""
     if life.spell is None or reason in ("", life.spell[0]):
         return life
@@ -260,7 +262,7 @@ def _respelt(life: Life, reason: str, event: Seen) -> Life:
     return replace(_closed(life, event.at), spell=(reason, event.at))
 
 
-def _closed(life: Life, at: float) -> Life:
+def _closed(life: JobLife, at: float) -> JobLife:
     """The spell of waiting is over."""
     if life.spell is None:
         return life
@@ -272,15 +274,15 @@ def _runs(binding: Body) -> bool:
     resource = b.resource_of(binding)
     interpreter = interpreter_of(text(resource.get("apiVersion")), text(resource.get("kind")))
     shown = next((copy.get("status") for copy in b.copies_of(binding)), None)
-    return interpreter is not None and bool(shown) and interpreter.state(shown).state is State.RUNNING
+    return interpreter is not None and bool(shown) and interpreter.state(shown).state is JobState.RUNNING
 
 
-def _time(said: str, event: Seen) -> float:
+def _time(said: str, event: JobObservation) -> float:
     """When it happened: the event's time, which is exact; of an object in a list, what the object says."""
     return (seconds(said) or event.at) if event.listed else event.at
 
 
-def _sized(life: Life, components: tuple[Component, ...]) -> Life:
+def _sized(life: JobLife, components: tuple[Component, ...]) -> JobLife:
     gpus = sum(gpus_in(part.requests) * part.replicas for part in components)
     pods = sum(part.replicas for part in components)
     return replace(life, gpus=min(gpus, INTEGER_MAX), pods=min(pods, INTEGER_MAX)) if components else life

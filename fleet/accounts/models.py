@@ -20,7 +20,7 @@ class Base(DeclarativeBase):
     metadata = sa.MetaData(schema=SCHEMA)
 
 
-class Job(Base):
+class JobRecord(Base):
     """One job, from its submission on. Partitioned by `submitted`."""
 
     __tablename__ = "jobs"
@@ -53,7 +53,7 @@ class Job(Base):
     lost_gpu_s: Mapped[float]  # of attempts that were evicted or failed, and whose work is done again
 
 
-class Attempt(Base):
+class AttemptRecord(Base):
     """One placement of a job in a member; of several GPU models, a row for each. Partitioned by `placed`."""
 
     __tablename__ = "attempts"
@@ -80,7 +80,7 @@ class Attempt(Base):
     why: Mapped[str | None]
 
 
-class Wait(Base):
+class WaitRecord(Base):
     """How long a job has waited by one reason. Partitioned by `submitted`."""
 
     __tablename__ = "waits"
@@ -98,7 +98,7 @@ class Wait(Base):
     since: Mapped[datetime | None] = mapped_column(sa.TIMESTAMP(timezone=True))  # of the spell that goes on
 
 
-class Usage(Base):
+class UsageRecord(Base):
     """One minute of one queue or member, by GPU model. Partitioned by `at`."""
 
     __tablename__ = "usage"
@@ -113,7 +113,7 @@ class Usage(Base):
     guaranteed: Mapped[float | None]  # min of the queue
 
 
-class Notification(Base):
+class NotificationRecord(Base):
     """One happening that a receiver is told of; `over` when it was delivered, or when no try is left (`outcome`)."""
 
     __tablename__ = "notifications"

@@ -10,9 +10,9 @@ from datetime import UTC, date, datetime
 import sqlalchemy as sa
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from fleet.accounts.models import SCHEMA, Attempt, Job, Usage, Wait
+from fleet.accounts.models import SCHEMA, AttemptRecord, JobRecord, UsageRecord, WaitRecord
 
-TABLES = tuple(model.__tablename__ for model in (Job, Attempt, Wait, Usage))
+TABLES = tuple(model.__tablename__ for model in (JobRecord, AttemptRecord, WaitRecord, UsageRecord))
 PARTITION_LOCK = 0x666C6565_0005  # two that make the same month at once would refuse each other
 
 

@@ -20,8 +20,8 @@ from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
 from api.engine.registry import Registry
 from fleet.accounts import rows
-from fleet.accounts.fold import Life, Seen, binding_seen, job_seen, unit_seen, vanished
-from fleet.accounts.models import Attempt, Cursor, Job
+from fleet.accounts.fold import JobLife, JobObservation, binding_seen, job_seen, unit_seen, vanished
+from fleet.accounts.models import AttemptRecord, Cursor, JobRecord
 from fleet.bindings import binding as b
 from fleet.kinds import INTERPRETERS
 from fleet.values.ports import Body, Clock, Event, EventType, Expired, Store
@@ -50,19 +50,19 @@ Models = Callable[[Body], Mapping[str, int]]  # of a binding that is placed: GPU
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class JobChange:
     """What one event has changed in the life of a job; `body`: the object that the event is about."""
 
-    before: Life | None
-    after: Life
+    before: JobLife | None
+    after: JobLife
     body: Body
     at: float
 
 
-Tell = Callable[[AsyncConnection, Sequence[Change]], Awaitable[None]]  # in the transaction that records the changes
+Tell = Callable[[AsyncConnection, Sequence[JobChange]], Awaitable[None]]  # in the transaction that records the changes
 
 
-async def nobody(connection: AsyncConnection, changes: Sequence[Change]) -> None:
+async def nobody(connection: AsyncConnection, changes: Sequence[JobChange]) -> None:
     """Nobody is told."""
 
 
@@ -100,8 +100,11 @@ class Recorder:
         async with self._engine.connect() as connection:
             cursor = (await connection.execute(sa.select(Cursor.revision, Cursor.state))).first()
             self._cursor = cursor.revision if cursor is not None else -1
-            living = sa.select(Job.uid, Job.namespace, Job.kind, Job.name).where(
-                sa.or_(Job.ended.is_(None), Job.uid.in_(sa.select(Attempt.job).where(Attempt.ended.is_(None))))
+            living = sa.select(JobRecord.uid, JobRecord.namespace, JobRecord.kind, JobRecord.name).where(
+                sa.or_(
+                    JobRecord.ended.is_(None),
+                    JobRecord.uid.in_(sa.select(AttemptRecord.job).where(AttemptRecord.ended.is_(None))),
+                )
             )
             for row in await connection.execute(living):
                 self._living.add(row.uid)
@@ -150,14 +153,14 @@ class Recorder:
 
     # -- a batch
 
-    async def _record(self, events: list[tuple[tuple[str, str], Seen]], upto: int | None) -> None:
+    async def _record(self, events: list[tuple[tuple[str, str], JobObservation]], upto: int | None) -> None:
         """Fold the events into the tables; `upto`: the cursor after them, None to leave it."""
         async with self._engine.begin() as connection:
             if not await self._mine(connection):
                 return
             lives = await rows.load(connection, self._uids(events))
             before = dict(lives)
-            changes: list[Change] = []
+            changes: list[JobChange] = []
             for resource, event in events:
                 try:
                     change = self._fold(lives, resource, event)
@@ -193,7 +196,7 @@ class Recorder:
         self.revision = self._cursor = revision
         self._written_at = self._clock.monotonic()
 
-    async def _write(self, connection: AsyncConnection, lives: list[Life]) -> None:
+    async def _write(self, connection: AsyncConnection, lives: list[JobLife]) -> None:
         """All at once; where the database refuses a value, each life alone."""
         try:
             async with connection.begin_nested():
@@ -212,7 +215,7 @@ class Recorder:
                 self.unwritten.add(life.uid)
                 log.error("a job is not recorded", job=f"{life.namespace}/{life.name}", error=str(error.orig)[:300])
 
-    def _uids(self, seen: list[tuple[tuple[str, str], Seen]]) -> set[str]:
+    def _uids(self, seen: list[tuple[tuple[str, str], JobObservation]]) -> set[str]:
         uids = {uid for resource, one in seen if (uid := self._uid(resource, one.body))}
         return {uid for uid in uids if _is_uuid(uid)}
 
@@ -225,7 +228,7 @@ class Recorder:
             return b.labels_of(body).get(LABEL_JOB_UID, "") if _of_job(body) else ""
         return "" if resource == QUEUES else text(metadata.get("uid"))
 
-    def _fold(self, lives: dict[str, Life], resource: tuple[str, str], event: Seen) -> Change | None:
+    def _fold(self, lives: dict[str, JobLife], resource: tuple[str, str], event: JobObservation) -> JobChange | None:
         if resource == QUEUES:
             self._paths[event.body["metadata"]["name"]] = b.annotation(event.body, ANNOTATION_QUOTA_FULLNAME)
             return None
@@ -251,7 +254,7 @@ class Recorder:
                 self._units[unit] = uid
             elif self._units.get(unit) == uid:
                 del self._units[unit]
-        return Change(life, now, event.body, event.at) if now != life else None
+        return JobChange(life, now, event.body, event.at) if now != life else None
 
     # -- where the log does not reach
 
@@ -281,20 +284,20 @@ class Recorder:
             await self._advance(connection, revision)
         self._moved(revision)
 
-    async def _objects(self) -> tuple[int, list[tuple[tuple[str, str], Seen]]]:
+    async def _objects(self) -> tuple[int, list[tuple[tuple[str, str], JobObservation]]]:
         """Jobs, then bindings, then units, all of one revision."""
         while True:
             before = (await self._store.list(*BINDINGS, limit=1, fresh=False)).revision
             found = [(named, stored) for named in self._followed() for stored in self._store.scan(*named)]
             if (await self._store.list(*BINDINGS, limit=1, fresh=False)).revision == before:
                 now = self._clock.now()
-                return before, [(named, Seen(stored.body, now, listed=True)) for named, stored in found]
+                return before, [(named, JobObservation(stored.body, now, listed=True)) for named, stored in found]
 
 
-def _seen(event: Event) -> tuple[tuple[str, str], Seen]:
+def _seen(event: Event) -> tuple[tuple[str, str], JobObservation]:
     """At a time that the tables keep as it is: in microseconds."""
     key = event.stored.key
-    return (key.group, key.resource), Seen(
+    return (key.group, key.resource), JobObservation(
         event.stored.body, round(event.at, 6), is_deleted=event.type is EventType.DELETED
     )
 

@@ -24,9 +24,9 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy.dialects.postgresql import ARRAY
 
-from fleet.accounts.models import Attempt, Job, Usage, Wait
-from fleet.accounts.reports_asked import Chosen, Condition, Period, of_attempt, of_job, of_wait
-from fleet.accounts.reports_reader import Reader
+from fleet.accounts.models import AttemptRecord, JobRecord, UsageRecord, WaitRecord
+from fleet.accounts.reports_asked import Condition, JobSelection, Period, of_attempt, of_job, of_wait
+from fleet.accounts.reports_reader import HistoryReader
 
 SAMPLES = 1000
 PERCENTILES = (0.5, 0.9, 0.99)
@@ -37,7 +37,7 @@ MINUTE = timedelta(minutes=1)
 Row = dict[str, Any]
 
 
-class By(StrEnum):
+class ReportGrouping(StrEnum):
     """What the rows of a report stand for."""
 
     USER = "user"
@@ -47,16 +47,18 @@ class By(StrEnum):
     MODEL = "model"
 
 
-PLACES = (By.MEMBER, By.MODEL)  # what a job has only once it is placed
+PLACES = (ReportGrouping.MEMBER, ReportGrouping.MODEL)  # what a job has only once it is placed
 
 
-async def usage(reader: Reader, by: By, period: Period, chosen: Chosen) -> tuple[list[Row], Row]:
+async def usage(
+    reader: HistoryReader, by: ReportGrouping, period: Period, chosen: JobSelection
+) -> tuple[list[Row], Row]:
     """A row for each value of `by`, the largest first, and the sum of all."""
-    key, recorded = _key(Attempt, by), await _recorded(reader, period, chosen)
+    key, recorded = _key(AttemptRecord, by), await _recorded(reader, period, chosen)
     statement = (
-        sa.select(key, Attempt.model.label("of"), sa.func.sum(_used(period)).label("used"), _within(recorded))
+        sa.select(key, AttemptRecord.model.label("of"), sa.func.sum(_used(period)).label("used"), _within(recorded))
         .where(*_in_period(period), *of_attempt(chosen))
-        .group_by(key, Attempt.model)
+        .group_by(key, AttemptRecord.model)
     )
     found = await reader.rows(statement)
     models: dict[str | None, dict[str, float]] = {}
@@ -77,13 +79,15 @@ async def usage(reader: Reader, by: By, period: Period, chosen: Chosen) -> tuple
     return _largest(rows), whole
 
 
-async def efficiency(reader: Reader, by: By, period: Period, chosen: Chosen) -> tuple[list[Row], Row]:
+async def efficiency(
+    reader: HistoryReader, by: ReportGrouping, period: Period, chosen: JobSelection
+) -> tuple[list[Row], Row]:
     """A row for each value of `by`, the largest first, and the sum of all."""
-    key, recorded = _key(Attempt, by), await _recorded(reader, period, chosen)
+    key, recorded = _key(AttemptRecord, by), await _recorded(reader, period, chosen)
     statement = (
-        sa.select(key, Attempt.outcome, sa.func.sum(_used(period)).label("used"), _within(recorded))
+        sa.select(key, AttemptRecord.outcome, sa.func.sum(_used(period)).label("used"), _within(recorded))
         .where(*_in_period(period), *of_attempt(chosen))
-        .group_by(key, Attempt.outcome)
+        .group_by(key, AttemptRecord.outcome)
     )
     hours: dict[str | None, dict[str, float]] = {}
     within: dict[str | None, float] = {}
@@ -100,15 +104,17 @@ async def efficiency(reader: Reader, by: By, period: Period, chosen: Chosen) -> 
     return _largest(rows), total
 
 
-async def waits(reader: Reader, by: By, period: Period, chosen: Chosen) -> tuple[list[Row], Row]:
+async def waits(
+    reader: HistoryReader, by: ReportGrouping, period: Period, chosen: JobSelection
+) -> tuple[list[Row], Row]:
     """A row for each value of `by`, the most hours of waiting first, and the figures of all jobs together. A job has
     no member and no model while it waits: by these there are no reasons."""
     placed = chosen.member is not None or chosen.model is not None
     key = _reason_key(by)
     reasons = (
-        sa.select(key, Wait.reason, sa.func.sum(_waited(period)).label("waited"))
-        .where(Wait.submitted >= period.start, Wait.submitted < period.end, *of_wait(chosen))
-        .group_by(*((key,) if by not in PLACES else ()), Wait.reason)
+        sa.select(key, WaitRecord.reason, sa.func.sum(_waited(period)).label("waited"))
+        .where(WaitRecord.submitted >= period.start, WaitRecord.submitted < period.end, *of_wait(chosen))
+        .group_by(*((key,) if by not in PLACES else ()), WaitRecord.reason)
     )
     each, whole, by_reason = await reader.together(
         _waits(by, period, chosen), _waits(None, period, chosen), reasons.where(sa.false()) if placed else reasons
@@ -129,12 +135,12 @@ async def waits(reader: Reader, by: By, period: Period, chosen: Chosen) -> tuple
 REPORTS = {"usage": usage, "waits": waits, "efficiency": efficiency}
 
 
-def _key(table: type[Job] | type[Attempt], by: By) -> sa.Label[Any]:
+def _key(table: type[JobRecord] | type[AttemptRecord], by: ReportGrouping) -> sa.Label[Any]:
     return getattr(table, by.value).label("key")  # type: ignore[no-any-return]
 
 
-def _reason_key(by: By) -> sa.Label[Any]:
-    return sa.null().label("key") if by in PLACES else getattr(Wait, by.value).label("key")
+def _reason_key(by: ReportGrouping) -> sa.Label[Any]:
+    return sa.null().label("key") if by in PLACES else getattr(WaitRecord, by.value).label("key")
 
 
 def _seconds(span: Any) -> Any:
@@ -143,40 +149,40 @@ def _seconds(span: Any) -> Any:
 
 def _in_period(period: Period) -> Iterable[Condition]:
     """Of attempts whose pods ran in it."""
-    yield Attempt.placed < period.end
-    yield Attempt.started < period.end
-    yield sa.or_(Attempt.ended.is_(None), Attempt.ended > period.start)
+    yield AttemptRecord.placed < period.end
+    yield AttemptRecord.started < period.end
+    yield sa.or_(AttemptRecord.ended.is_(None), AttemptRecord.ended > period.start)
 
 
 def _used(period: Period) -> Any:
     """GPU-seconds of an attempt in the period. Most attempts lie in it whole, so that case comes first and does no
     arithmetic. What goes on is counted up to now."""
-    over = sa.func.coalesce(Attempt.ended, sa.literal(period.now, sa.TIMESTAMP(timezone=True)))
-    begun = sa.func.coalesce(Attempt.counted, Attempt.started)
+    over = sa.func.coalesce(AttemptRecord.ended, sa.literal(period.now, sa.TIMESTAMP(timezone=True)))
+    begun = sa.func.coalesce(AttemptRecord.counted, AttemptRecord.started)
     since_counted = sa.case(
-        (Attempt.ended.is_(None), Attempt.gpus * sa.func.greatest(_seconds(over - begun), 0.0)), else_=0.0
+        (AttemptRecord.ended.is_(None), AttemptRecord.gpus * sa.func.greatest(_seconds(over - begun), 0.0)), else_=0.0
     )
-    inside = _seconds(sa.func.least(over, period.end) - sa.func.greatest(Attempt.started, period.start))
-    lasted = sa.func.nullif(_seconds(over - Attempt.started), 0.0)
+    inside = _seconds(sa.func.least(over, period.end) - sa.func.greatest(AttemptRecord.started, period.start))
+    lasted = sa.func.nullif(_seconds(over - AttemptRecord.started), 0.0)
     part = sa.func.coalesce(sa.func.greatest(inside, 0.0) / lasted, 0.0)
     return sa.case(
-        (sa.and_(Attempt.started >= period.start, Attempt.ended <= period.end), Attempt.gpu_s),
-        else_=(Attempt.gpu_s + since_counted) * part,
+        (sa.and_(AttemptRecord.started >= period.start, AttemptRecord.ended <= period.end), AttemptRecord.gpu_s),
+        else_=(AttemptRecord.gpu_s + since_counted) * part,
     )
 
 
 def _waited(period: Period) -> Any:
     """Seconds by one reason; a spell that goes on counts up to now."""
     now = sa.literal(period.now, sa.TIMESTAMP(timezone=True))
-    going_on = sa.case((Wait.since.is_(None), 0.0), else_=sa.func.greatest(_seconds(now - Wait.since), 0.0))
-    return Wait.seconds + going_on
+    going_on = sa.case((WaitRecord.since.is_(None), 0.0), else_=sa.func.greatest(_seconds(now - WaitRecord.since), 0.0))
+    return WaitRecord.seconds + going_on
 
 
-def _waits(by: By | None, period: Period, chosen: Chosen) -> sa.Select[Any]:
+def _waits(by: ReportGrouping | None, period: Period, chosen: JobSelection) -> sa.Select[Any]:
     """Number, percentiles and mean of the jobs' waits; `by` None: of all of them."""
-    inside = (Job.submitted >= period.start, Job.submitted < period.end, *of_job(Job, chosen))
+    inside = (JobRecord.submitted >= period.start, JobRecord.submitted < period.end, *of_job(JobRecord, chosen))
     source = (
-        sa.select(_wait_key(by, chosen), Job.submitted, Job.started, Job.ended)
+        sa.select(_wait_key(by, chosen), JobRecord.submitted, JobRecord.started, JobRecord.ended)
         .where(*inside, *_first_start(by, chosen))
         .subquery()
     )
@@ -195,25 +201,25 @@ def _waits(by: By | None, period: Period, chosen: Chosen) -> sa.Select[Any]:
     return sa.select(sa.func.max(source.c.key), *columns).group_by(sa.func.hashtextextended(source.c.key, 0))
 
 
-def _wait_key(by: By | None, chosen: Chosen) -> sa.Label[Any]:
+def _wait_key(by: ReportGrouping | None, chosen: JobSelection) -> sa.Label[Any]:
     """A job that first ran on GPUs of two models counts for each of them."""
-    if by is By.MODEL and chosen.model is None:
-        return sa.func.unnest(Job.first_models, type_=sa.String).label("key")
-    if by is By.MODEL:
+    if by is ReportGrouping.MODEL and chosen.model is None:
+        return sa.func.unnest(JobRecord.first_models, type_=sa.String).label("key")
+    if by is ReportGrouping.MODEL:
         return sa.literal(chosen.model).label("key")
-    if by is By.MEMBER:
-        return Job.first_member.label("key")
-    return sa.null().label("key") if by is None else _key(Job, by)
+    if by is ReportGrouping.MEMBER:
+        return JobRecord.first_member.label("key")
+    return sa.null().label("key") if by is None else _key(JobRecord, by)
 
 
-def _first_start(by: By | None, chosen: Chosen) -> Iterable[Condition]:
+def _first_start(by: ReportGrouping | None, chosen: JobSelection) -> Iterable[Condition]:
     """Of jobs that have started, where the place of the first start is asked for."""
     if by in PLACES:
-        yield Job.first_member.is_not(None)
+        yield JobRecord.first_member.is_not(None)
     if chosen.member is not None:
-        yield Job.first_member == chosen.member
+        yield JobRecord.first_member == chosen.member
     if chosen.model is not None:
-        yield sa.literal(chosen.model) == sa.any_(Job.first_models)
+        yield sa.literal(chosen.model) == sa.any_(JobRecord.first_models)
 
 
 def _wait_row(found: Sequence[Any], reasons: dict[str, float] | None) -> Row:
@@ -252,14 +258,14 @@ def _largest(rows: list[Row]) -> list[Row]:
     return sorted(rows, key=lambda row: (-row["gpuHours"], row["key"] or ""))
 
 
-async def _recorded(reader: Reader, period: Period, chosen: Chosen) -> Period | None:
+async def _recorded(reader: HistoryReader, period: Period, chosen: JobSelection) -> Period | None:
     """The part of the period whose capacity is known: from its first recorded minute to its last. None where there is
     none, and for a reader of some namespaces, whose part says nothing of the whole."""
     if chosen.sight is not None:
         return None
     ends = await reader.rows(
-        sa.select(sa.func.min(Usage.at), sa.func.max(Usage.at)).where(
-            Usage.at >= period.start, Usage.at < period.end, Usage.scope == "member"
+        sa.select(sa.func.min(UsageRecord.at), sa.func.max(UsageRecord.at)).where(
+            UsageRecord.at >= period.start, UsageRecord.at < period.end, UsageRecord.scope == "member"
         )
     )
     if not ends or ends[0][0] is None:
@@ -274,10 +280,10 @@ def _within(recorded: Period | None) -> Any:
 
 
 async def _shares(
-    reader: Reader,
-    by: By,
+    reader: HistoryReader,
+    by: ReportGrouping,
     recorded: Period | None,
-    chosen: Chosen,
+    chosen: JobSelection,
     within: dict[str | None, float],
     rows: list[Row],
     total: Row,
@@ -287,7 +293,7 @@ async def _shares(
     capacity = {} if recorded is None else await _capacity(reader, recorded, chosen)
     sums: dict[str | None, float] = {}
     for (member, model), hours in capacity.items():
-        name = (member if by is By.MEMBER else model) or None
+        name = (member if by is ReportGrouping.MEMBER else model) or None
         sums[name] = sums.get(name, 0.0) + hours
     for row in (*rows, total):
         there = sum(capacity.values()) if row is total else sums.get(row["key"], 0.0) if by in PLACES else 0.0
@@ -295,19 +301,19 @@ async def _shares(
         row |= {"capacityGpuHours": there or None, "share": used / there if there else None}
 
 
-async def _capacity(reader: Reader, recorded: Period, chosen: Chosen) -> dict[tuple[str, str], float]:
+async def _capacity(reader: HistoryReader, recorded: Period, chosen: JobSelection) -> dict[tuple[str, str], float]:
     """GPU-hours that the members had, by member and model."""
-    conditions: list[Condition] = [Usage.scope == "member"]
+    conditions: list[Condition] = [UsageRecord.scope == "member"]
     if chosen.member is not None:
-        conditions.append(Usage.name == chosen.member)
+        conditions.append(UsageRecord.name == chosen.member)
     if chosen.model is not None:
-        conditions.append(Usage.model == chosen.model)
-    sampled = Usage.at == sa.any_(sa.literal(_minutes(recorded), ARRAY(sa.TIMESTAMP(timezone=True))))
+        conditions.append(UsageRecord.model == chosen.model)
+    sampled = UsageRecord.at == sa.any_(sa.literal(_minutes(recorded), ARRAY(sa.TIMESTAMP(timezone=True))))
     sums, minutes = await reader.together(
-        sa.select(Usage.name, Usage.model, sa.func.sum(Usage.capacity))
+        sa.select(UsageRecord.name, UsageRecord.model, sa.func.sum(UsageRecord.capacity))
         .where(sampled, *conditions)
-        .group_by(Usage.name, Usage.model),
-        sa.select(sa.func.count(sa.distinct(Usage.at))).where(sampled, Usage.scope == "member"),
+        .group_by(UsageRecord.name, UsageRecord.model),
+        sa.select(sa.func.count(sa.distinct(UsageRecord.at))).where(sampled, UsageRecord.scope == "member"),
     )
     hours = (recorded.end - recorded.start).total_seconds() / HOUR_S / max(1, minutes[0][0])
     return {(name, model): capacity * hours for name, model, capacity in sums if capacity}

@@ -9,14 +9,14 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from fleet.accounts.models import Attempt, Job, Wait
+from fleet.accounts.models import AttemptRecord, JobRecord, WaitRecord
 
 Sight = Mapping[str, frozenset[str] | None]  # the namespaces of each kind whose jobs may be seen; None: all
 Condition = sa.ColumnElement[bool]
 
 
 @dataclass(frozen=True, slots=True)
-class Chosen:
+class JobSelection:
     """The jobs that were asked for. None: all. `queue`: it and those below it; `sight`: None for every job."""
 
     user: str | None = None
@@ -37,7 +37,7 @@ class Period:
     now: datetime
 
 
-def of_job(table: type[Job] | type[Attempt], chosen: Chosen) -> Iterable[Condition]:
+def of_job(table: type[JobRecord] | type[AttemptRecord], chosen: JobSelection) -> Iterable[Condition]:
     """The conditions that the columns of a job, or of an attempt, tell."""
     if chosen.user is not None:
         yield table.user == chosen.user
@@ -51,25 +51,27 @@ def of_job(table: type[Job] | type[Attempt], chosen: Chosen) -> Iterable[Conditi
         yield _seen(table, chosen.sight)
 
 
-def of_attempt(chosen: Chosen) -> Iterable[Condition]:
-    yield from of_job(Attempt, chosen)
+def of_attempt(chosen: JobSelection) -> Iterable[Condition]:
+    yield from of_job(AttemptRecord, chosen)
     if chosen.member is not None:
-        yield Attempt.member == chosen.member
+        yield AttemptRecord.member == chosen.member
     if chosen.model is not None:
-        yield Attempt.model == chosen.model
+        yield AttemptRecord.model == chosen.model
 
 
-def of_wait(chosen: Chosen) -> Iterable[Condition]:
+def of_wait(chosen: JobSelection) -> Iterable[Condition]:
     """Of a row of `waits`, which knows no kind: its job is looked up where the kind matters."""
     if chosen.kind is None and chosen.sight is None:
         if chosen.user is not None:
-            yield Wait.user == chosen.user
+            yield WaitRecord.user == chosen.user
         if chosen.namespace is not None:
-            yield Wait.namespace == chosen.namespace
+            yield WaitRecord.namespace == chosen.namespace
         if chosen.queue is not None:
-            yield below(Wait.queue, chosen.queue)
+            yield below(WaitRecord.queue, chosen.queue)
         return
-    yield sa.exists().where(Job.uid == Wait.job, Job.submitted == Wait.submitted, *of_job(Job, chosen))
+    yield sa.exists().where(
+        JobRecord.uid == WaitRecord.job, JobRecord.submitted == WaitRecord.submitted, *of_job(JobRecord, chosen)
+    )
 
 
 def below(column: Any, queue: str) -> Condition:
@@ -78,7 +80,7 @@ def below(column: Any, queue: str) -> Condition:
     return found
 
 
-def _seen(table: type[Job] | type[Attempt], sight: Sight) -> Condition:
+def _seen(table: type[JobRecord] | type[AttemptRecord], sight: Sight) -> Condition:
     """One condition for all kinds that may be seen in the same namespaces: mostly there is one."""
     kinds: dict[frozenset[str] | None, list[str]] = {}
     for kind, namespaces in sight.items():

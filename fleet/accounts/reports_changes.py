@@ -6,43 +6,54 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from fleet.accounts.models import Attempt, Job
-from fleet.accounts.reports_asked import Chosen, Period, of_attempt
-from fleet.accounts.reports_reader import Reader
+from fleet.accounts.models import AttemptRecord, JobRecord
+from fleet.accounts.reports_asked import JobSelection, Period, of_attempt
+from fleet.accounts.reports_reader import HistoryReader
 
 STARTED = "Started"
 Row = dict[str, Any]
 
 
-async def changes(reader: Reader, period: Period, chosen: Chosen, limit: int) -> tuple[list[Row], dict[str, int]]:
+async def changes(
+    reader: HistoryReader, period: Period, chosen: JobSelection, limit: int
+) -> tuple[list[Row], dict[str, int]]:
     """The newest changes, `limit` of them at most, and the number of all by kind. Of several GPU models an attempt has
     a row each, and counts once. Raises HistoryUnavailable."""
-    key = (Attempt.job, Attempt.number)
-    conditions = sa.or_(Attempt.ended.is_(None), Attempt.ended >= period.start), *of_attempt(chosen)
+    key = (AttemptRecord.job, AttemptRecord.number)
+    conditions = sa.or_(AttemptRecord.ended.is_(None), AttemptRecord.ended >= period.start), *of_attempt(chosen)
     started = (
         sa.select(
             *key,
-            sa.func.min(Attempt.started).label("at"),
+            sa.func.min(AttemptRecord.started).label("at"),
             sa.literal(STARTED).label("what"),
-            sa.func.min(Attempt.member).label("member"),
+            sa.func.min(AttemptRecord.member).label("member"),
         )
-        .where(Attempt.started >= period.start, Attempt.started < period.end, *conditions)
+        .where(AttemptRecord.started >= period.start, AttemptRecord.started < period.end, *conditions)
         .group_by(*key)
     )
     ended = (
         sa.select(
             *key,
-            sa.func.max(Attempt.ended).label("at"),
-            sa.func.min(Attempt.outcome).label("what"),
-            sa.func.min(Attempt.member).label("member"),
+            sa.func.max(AttemptRecord.ended).label("at"),
+            sa.func.min(AttemptRecord.outcome).label("what"),
+            sa.func.min(AttemptRecord.member).label("member"),
         )
-        .where(Attempt.ended >= period.start, Attempt.ended < period.end, *conditions)
+        .where(AttemptRecord.ended >= period.start, AttemptRecord.ended < period.end, *conditions)
         .group_by(*key)
     )
     both = sa.union_all(started, ended).subquery()
     newest = (
-        sa.select(both.c.at, both.c.what, both.c.member, Job.namespace, Job.kind, Job.name, Job.gpus, Job.queue)
-        .join(Job, Job.uid == both.c.job)
+        sa.select(
+            both.c.at,
+            both.c.what,
+            both.c.member,
+            JobRecord.namespace,
+            JobRecord.kind,
+            JobRecord.name,
+            JobRecord.gpus,
+            JobRecord.queue,
+        )
+        .join(JobRecord, JobRecord.uid == both.c.job)
         .order_by(both.c.at.desc(), both.c.job, both.c.what)
         .limit(limit)
     )

@@ -8,10 +8,10 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from fleet.accounts.models import Attempt, Job, Wait
+from fleet.accounts.models import AttemptRecord, JobRecord, WaitRecord
 from fleet.accounts.reports import HOUR_S, UNKNOWN, Row
-from fleet.accounts.reports_asked import Chosen, Condition, of_attempt, of_job
-from fleet.accounts.reports_reader import Reader
+from fleet.accounts.reports_asked import Condition, JobSelection, of_attempt, of_job
+from fleet.accounts.reports_reader import HistoryReader
 from fleet.values.times import rfc3339
 
 EARLIER_MOST = 20  # jobs of the same name that are named
@@ -20,8 +20,8 @@ Mark = tuple[datetime, str]  # submission and uid of the last job of a page
 
 
 async def jobs(
-    reader: Reader,
-    chosen: Chosen,
+    reader: HistoryReader,
+    chosen: JobSelection,
     *,
     states: Sequence[str] = (),
     name: str | None = None,
@@ -33,22 +33,23 @@ async def jobs(
 ) -> tuple[list[Row], Mark | None]:
     """Jobs, the newest submission first, and where the next page begins. `since`, `until`: those that were there at
     some time from `since` on and before `until`."""
-    statement = sa.select(Job).where(*of_job(Job, chosen))
+    statement = sa.select(JobRecord).where(*of_job(JobRecord, chosen))
     if chosen.member is not None or chosen.model is not None:
-        there = of_attempt(Chosen(member=chosen.member, model=chosen.model))
-        statement = statement.where(sa.exists().where(Attempt.job == Job.uid, *there))
+        there = of_attempt(JobSelection(member=chosen.member, model=chosen.model))
+        statement = statement.where(sa.exists().where(AttemptRecord.job == JobRecord.uid, *there))
     if states:
-        statement = statement.where(Job.state.in_(states))
+        statement = statement.where(JobRecord.state.in_(states))
     if name is not None:
-        statement = statement.where(Job.name == name)
+        statement = statement.where(JobRecord.name == name)
     if since is not None:
-        statement = statement.where(sa.or_(Job.ended.is_(None), Job.ended >= since))
+        statement = statement.where(sa.or_(JobRecord.ended.is_(None), JobRecord.ended >= since))
     if until is not None:
-        statement = statement.where(Job.submitted < until)
+        statement = statement.where(JobRecord.submitted < until)
     if after is not None:
         at, uid = after
         statement = statement.where(
-            Job.submitted <= at, sa.or_(Job.submitted < at, Job.uid < sa.cast(uid, Job.uid.type))
+            JobRecord.submitted <= at,
+            sa.or_(JobRecord.submitted < at, JobRecord.uid < sa.cast(uid, JobRecord.uid.type)),
         )
     found = await _found(reader, statement.limit(limit + 1))
     shown = found[:limit]
@@ -57,14 +58,14 @@ async def jobs(
     return [_job(job, attempts.get(job.uid, []), now) for job in shown], mark
 
 
-async def life(reader: Reader, now: datetime, *which: Condition) -> Row | None:
+async def life(reader: HistoryReader, now: datetime, *which: Condition) -> Row | None:
     """The newest job of which this holds, with everything that is recorded of it; None: there is none."""
-    job_rows = await _found(reader, sa.select(Job).where(*which).limit(EARLIER_MOST + 1))
+    job_rows = await _found(reader, sa.select(JobRecord).where(*which).limit(EARLIER_MOST + 1))
     if not job_rows:
         return None
     job = job_rows[0]
-    waited = sa.select(Wait.reason, Wait.seconds, Wait.since).where(
-        Wait.job == job.uid, Wait.submitted == job.submitted
+    waited = sa.select(WaitRecord.reason, WaitRecord.seconds, WaitRecord.since).where(
+        WaitRecord.job == job.uid, WaitRecord.submitted == job.submitted
     )
     attempts, waits = await _attempts(reader, [job.uid]), await reader.rows(waited)
     job_attempts = attempts.get(job.uid, [])
@@ -87,34 +88,36 @@ async def life(reader: Reader, now: datetime, *which: Condition) -> Row | None:
     }
 
 
-async def names(reader: Reader, chosen: Chosen) -> list[str]:
+async def names(reader: HistoryReader, chosen: JobSelection) -> list[str]:
     """The names of these jobs."""
-    found = await reader.rows(sa.select(Job.name).where(*of_job(Job, chosen)).distinct().limit(NAMES_MOST))
+    found = await reader.rows(sa.select(JobRecord.name).where(*of_job(JobRecord, chosen)).distinct().limit(NAMES_MOST))
     return [name for (name,) in found]
 
 
 def of_name(namespace: str, kind: str, name: str) -> tuple[Condition, ...]:
-    return Job.namespace == namespace, Job.kind == kind, Job.name == name
+    return JobRecord.namespace == namespace, JobRecord.kind == kind, JobRecord.name == name
 
 
-def of_uid(uid: str, chosen: Chosen) -> tuple[Condition, ...]:
-    return Job.uid == uid, *of_job(Job, chosen)
+def of_uid(uid: str, chosen: JobSelection) -> tuple[Condition, ...]:
+    return JobRecord.uid == uid, *of_job(JobRecord, chosen)
 
 
-async def _found(reader: Reader, statement: sa.Select[Any]) -> Sequence[Any]:
+async def _found(reader: HistoryReader, statement: sa.Select[Any]) -> Sequence[Any]:
     """Rows whose columns have the names of the table's."""
-    columns = (column.label(column.key) for column in Job.__table__.columns)
-    return await reader.rows(statement.with_only_columns(*columns).order_by(Job.submitted.desc(), Job.uid.desc()))
+    columns = (column.label(column.key) for column in JobRecord.__table__.columns)
+    return await reader.rows(
+        statement.with_only_columns(*columns).order_by(JobRecord.submitted.desc(), JobRecord.uid.desc())
+    )
 
 
-async def _attempts(reader: Reader, uids: Sequence[str]) -> dict[str, list[Any]]:
+async def _attempts(reader: HistoryReader, uids: Sequence[str]) -> dict[str, list[Any]]:
     """The rows of attempts by job, in their order."""
     if not uids:
         return {}
-    columns = (column.label(column.key) for column in Attempt.__table__.columns)
-    asked = sa.select(*columns).where(Attempt.job.in_(uids))
+    columns = (column.label(column.key) for column in AttemptRecord.__table__.columns)
+    asked = sa.select(*columns).where(AttemptRecord.job.in_(uids))
     found: dict[str, list[Any]] = {}
-    for row in await reader.rows(asked.order_by(Attempt.number, Attempt.model)):
+    for row in await reader.rows(asked.order_by(AttemptRecord.number, AttemptRecord.model)):
         found.setdefault(row.job, []).append(row)
     return found
 

@@ -13,7 +13,7 @@ from sqlalchemy.exc import DBAPIError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
-from fleet.accounts.models import Cursor, Job, Usage
+from fleet.accounts.models import Cursor, JobRecord, UsageRecord
 from fleet.accounts.retention import erase
 from fleet.accounts.schema import engine_of
 from fleet.values.times import seconds
@@ -28,7 +28,7 @@ class HistoryUnavailable(Exception):
     """The database of the history does not answer, or not in time."""
 
 
-class Reader:
+class HistoryReader:
     """One history. A database without its schema is an empty one: nothing has been recorded there yet."""
 
     def __init__(self, dsn: str) -> None:
@@ -57,7 +57,7 @@ class Reader:
     async def since(self) -> datetime | None:
         """Since when the hub records, or else the time of the oldest record; None: nothing is recorded yet."""
         begun, oldest, minute = await self.together(
-            sa.select(Cursor.state), sa.select(sa.func.min(Job.submitted)), sa.select(sa.func.min(Usage.at))
+            sa.select(Cursor.state), sa.select(sa.func.min(JobRecord.submitted)), sa.select(sa.func.min(UsageRecord.at))
         )
         for (state,) in begun:
             if (said := seconds((state or {}).get("since"))) is not None:

@@ -15,9 +15,9 @@ from math import ceil
 
 import sqlalchemy as sa
 
-from fleet.accounts.models import Usage
+from fleet.accounts.models import UsageRecord
 from fleet.accounts.reports_asked import Period
-from fleet.accounts.reports_reader import Reader
+from fleet.accounts.reports_reader import HistoryReader
 from fleet.accounts.usage import MEMBER, MINUTE_S
 
 SAMPLES = 1000  # minutes that are read
@@ -28,7 +28,7 @@ Values = list[float | None]  # of each step; None: nothing was recorded
 
 
 @dataclass(frozen=True, slots=True)
-class Series:
+class UsageSeries:
     """`name`: None for all others together."""
 
     name: str | None
@@ -42,11 +42,11 @@ class OverTime:
 
     step_s: int
     steps: Sequence[datetime]
-    series: Sequence[Series]
+    series: Sequence[UsageSeries]
     capacity: Values
 
 
-async def over_time(reader: Reader, scope: str, period: Period, points: int) -> OverTime:
+async def over_time(reader: HistoryReader, scope: str, period: Period, points: int) -> OverTime:
     """`scope`: of the names, `queue` or `member`; `points`: steps at most. Raises HistoryUnavailable."""
     minutes = max(1, ceil((period.end - period.start).total_seconds() / MINUTE_S))
     step = ceil(minutes / points)
@@ -55,12 +55,12 @@ async def over_time(reader: Reader, scope: str, period: Period, points: int) -> 
     numbers = {*range(0, minutes, every), *range(max(0, minutes - LAST), minutes)}
     read = [begin + timedelta(minutes=number) for number in sorted(numbers)]
     usage, capacity = await reader.together(
-        sa.select(Usage.at, Usage.name, sa.func.sum(Usage.used), sa.func.sum(Usage.waiting))
-        .where(Usage.at.in_(read), Usage.scope == scope)
-        .group_by(Usage.at, Usage.name),
-        sa.select(Usage.at, sa.func.sum(Usage.capacity))
-        .where(Usage.at.in_(read), Usage.scope == MEMBER)
-        .group_by(Usage.at),
+        sa.select(UsageRecord.at, UsageRecord.name, sa.func.sum(UsageRecord.used), sa.func.sum(UsageRecord.waiting))
+        .where(UsageRecord.at.in_(read), UsageRecord.scope == scope)
+        .group_by(UsageRecord.at, UsageRecord.name),
+        sa.select(UsageRecord.at, sa.func.sum(UsageRecord.capacity))
+        .where(UsageRecord.at.in_(read), UsageRecord.scope == MEMBER)
+        .group_by(UsageRecord.at),
     )
     count = ceil(minutes / step)
 
@@ -91,6 +91,6 @@ async def over_time(reader: Reader, scope: str, period: Period, points: int) -> 
     return OverTime(
         int(step * MINUTE_S),
         [begin + timedelta(minutes=number * step) for number in range(count)],
-        [Series(name, means(used_of, name), means(waiting_of, name)) for name in names],
+        [UsageSeries(name, means(used_of, name), means(waiting_of, name)) for name in names],
         [room[number] / recorded[number] if recorded[number] else None for number in range(count)],
     )

@@ -12,9 +12,9 @@ from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from fleet.accounts import partitions
-from fleet.accounts.fold import Life
+from fleet.accounts.fold import JobLife
 from fleet.accounts.models import SCHEMA, Base
-from fleet.accounts.run import Part, Run
+from fleet.accounts.run import AttemptRun, ModelGpus
 
 _JOBS, _ATTEMPTS, _WAITS = (Base.metadata.tables[f"{SCHEMA}.{name}"] for name in ("jobs", "attempts", "waits"))
 _COLUMNS = tuple(column.name for column in _JOBS.c)
@@ -33,14 +33,14 @@ def _seconds(at: datetime | None) -> float | None:
     return None if at is None else at.timestamp()
 
 
-async def load(connection: AsyncConnection, uids: Collection[str]) -> dict[str, Life]:
+async def load(connection: AsyncConnection, uids: Collection[str]) -> dict[str, JobLife]:
     """The lives of these jobs, as far as they are recorded, each with its latest attempt. Locks their rows."""
-    lives: dict[str, Life] = {}
+    lives: dict[str, JobLife] = {}
     if not uids:
         return lives
     for row in await connection.execute(sa.select(_JOBS).where(_JOBS.c.uid.in_(uids)).with_for_update()):
         times = {"submitted": row.submitted.timestamp(), "started": _seconds(row.started), "ended": _seconds(row.ended)}
-        lives[row.uid] = Life(**{**row._mapping, **times})
+        lives[row.uid] = JobLife(**{**row._mapping, **times})
     for row in await connection.execute(sa.select(_WAITS).where(_WAITS.c.job.in_(lives))):
         life = lives[row.job]
         spell = (row.reason, row.since.timestamp()) if row.since is not None else life.spell
@@ -48,7 +48,7 @@ async def load(connection: AsyncConnection, uids: Collection[str]) -> dict[str, 
         lives[row.job] = replace(life, waits=waits, spell=spell)
     attempts = sa.select(_ATTEMPTS).where(_ATTEMPTS.c.job.in_(lives)).order_by(_ATTEMPTS.c.number)
     for row in await connection.execute(attempts):
-        life, part = lives[row.job], Part(row.model, row.gpus, row.gpu_s)
+        life, part = lives[row.job], ModelGpus(row.model, row.gpus, row.gpu_s)
         if life.run is not None and life.run.number == row.number:
             lives[row.job] = replace(life, run=replace(life.run, parts=(*life.run.parts, part)))
         else:
@@ -56,8 +56,8 @@ async def load(connection: AsyncConnection, uids: Collection[str]) -> dict[str, 
     return lives
 
 
-def _run_of(row: Any, part: Part) -> Run:
-    return Run(
+def _run_of(row: Any, part: ModelGpus) -> AttemptRun:
+    return AttemptRun(
         row.number,
         row.placed.timestamp(),
         row.member,
@@ -70,7 +70,7 @@ def _run_of(row: Any, part: Part) -> Run:
     )
 
 
-async def write(connection: AsyncConnection, lives: Iterable[Life]) -> None:
+async def write(connection: AsyncConnection, lives: Iterable[JobLife]) -> None:
     """Put the lives into the tables, with their latest attempts and those before them that have changed."""
     lives = list(lives)
     if not lives:
@@ -95,7 +95,7 @@ async def write(connection: AsyncConnection, lives: Iterable[Life]) -> None:
         await connection.execute(sa.insert(_WAITS), waits)
 
 
-def _job(life: Life) -> Mapping[str, Any]:
+def _job(life: JobLife) -> Mapping[str, Any]:
     member, models = life.first_start
     return {
         **{name: getattr(life, name) for name in _COLUMNS},
@@ -107,7 +107,7 @@ def _job(life: Life) -> Mapping[str, Any]:
     }
 
 
-def _attempts(life: Life, run: Run) -> Iterable[Mapping[str, Any]]:
+def _attempts(life: JobLife, run: AttemptRun) -> Iterable[Mapping[str, Any]]:
     for part in run.parts:
         yield {
             **_whose(life),
@@ -126,7 +126,7 @@ def _attempts(life: Life, run: Run) -> Iterable[Mapping[str, Any]]:
         }
 
 
-def _waits(life: Life) -> Iterable[Mapping[str, Any]]:
+def _waits(life: JobLife) -> Iterable[Mapping[str, Any]]:
     reason, since = life.spell or ("", None)
     for name in sorted({*(name for name, seconds in life.waits.items() if seconds), *([reason] if reason else [])}):
         yield {
@@ -138,5 +138,5 @@ def _waits(life: Life) -> Iterable[Mapping[str, Any]]:
         }
 
 
-def _whose(life: Life) -> Mapping[str, Any]:
+def _whose(life: JobLife) -> Mapping[str, Any]:
     return {"job": life.uid, "namespace": life.namespace, "user": life.user, "queue": life.queue}

@@ -9,7 +9,7 @@ from enum import StrEnum
 UNKNOWN_MODEL = ""
 
 
-class Outcome(StrEnum):
+class AttemptOutcome(StrEnum):
     SUCCEEDED = "Succeeded"
     FAILED = "Failed"
     EVICTED = "Evicted"
@@ -19,7 +19,7 @@ class Outcome(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class ModelGpus:
     """The GPUs of one model, and their GPU-seconds until the attempt's `counted`."""
 
     model: str
@@ -28,13 +28,13 @@ class Part:
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
+class AttemptRun:
     """The rows of one attempt. `why`: set when it begins to leave, `outcome` when it has ended."""
 
     number: int
     placed: float
     member: str
-    parts: tuple[Part, ...]
+    parts: tuple[ModelGpus, ...]
     started: float | None = None
     ended: float | None = None
     counted: float | None = None
@@ -56,11 +56,11 @@ class Run:
         return self.gpu_s * max(0.0, self.ended - saved) / max(self.ended - self.started, 1e-9)
 
 
-def begun(number: int, placed: float, member: str, gpus: int) -> Run:
-    return Run(number, placed, member, (Part(UNKNOWN_MODEL, gpus),))
+def begun(number: int, placed: float, member: str, gpus: int) -> AttemptRun:
+    return AttemptRun(number, placed, member, (ModelGpus(UNKNOWN_MODEL, gpus),))
 
 
-def counted(run: Run, at: float) -> Run:
+def counted(run: AttemptRun, at: float) -> AttemptRun:
     """The same, its GPU time counted up to `at`."""
     if run.started is None or run.counted is None or at <= run.counted:
         return run
@@ -68,7 +68,7 @@ def counted(run: Run, at: float) -> Run:
     return replace(run, counted=at, parts=tuple(replace(p, gpu_s=p.gpu_s + p.gpus * seconds) for p in run.parts))
 
 
-def resized(run: Run, at: float, gpus: int, models: Mapping[str, int]) -> Run:
+def resized(run: AttemptRun, at: float, gpus: int, models: Mapping[str, int]) -> AttemptRun:
     """The attempt has so many GPUs from now on, of these models. Models that do not account for all GPUs count only
     where there is no doubt: one model has them all. A model that was known stays."""
     old_counts = {part.model: part.gpus for part in run.parts}
@@ -84,17 +84,17 @@ def resized(run: Run, at: float, gpus: int, models: Mapping[str, int]) -> Run:
     run = counted(run, at)
     before = {part.model: part.gpu_s for part in run.parts}
     unknown = before.pop(UNKNOWN_MODEL, 0.0)
-    parts = {model: Part(model, 0, gpu_s) for model, gpu_s in before.items() if gpu_s or model in new_counts}
+    parts = {model: ModelGpus(model, 0, gpu_s) for model, gpu_s in before.items() if gpu_s or model in new_counts}
     for model, count in new_counts.items():  # time of an unknown model was the time of these
         share = unknown * count / gpus if gpus else 0.0
-        parts[model] = Part(model, count, before.get(model, 0.0) + share)
+        parts[model] = ModelGpus(model, count, before.get(model, 0.0) + share)
     return replace(run, parts=tuple(parts.values()))
 
 
-def ended(run: Run, at: float, outcome: Outcome) -> Run:
+def ended(run: AttemptRun, at: float, outcome: AttemptOutcome) -> AttemptRun:
     return replace(counted(run, at), ended=at, outcome=str(outcome))
 
 
-def restarted(run: Run, at: float) -> Run:
+def restarted(run: AttemptRun, at: float) -> AttemptRun:
     """It goes on after all: its member says no longer that it is over."""
     return replace(run, ended=None, outcome=None, counted=at if run.started is not None else None)

@@ -13,7 +13,7 @@ from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from fleet.accounts import partitions
-from fleet.accounts.models import Attempt, Job, Usage
+from fleet.accounts.models import AttemptRecord, JobRecord, UsageRecord
 from fleet.accounts.rows import instant
 
 MINUTE_S = 60.0
@@ -22,7 +22,7 @@ WAITING = ("Queued", "Evicting")
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class QueueLimits:
     """GPUs that a queue is guaranteed, and that it may have at most; None: no limit."""
 
     guaranteed: float = 0.0
@@ -33,14 +33,22 @@ async def sample(
     connection: AsyncConnection,
     now: float,
     members: Mapping[tuple[str, str], float],
-    queues: Mapping[str, Limits],
+    queues: Mapping[str, QueueLimits],
 ) -> int:
     """Write the minute of `now`; returns the number of rows. `members`: GPUs by member and model; `queues`: by path."""
     at = instant(now - now % MINUTE_S)
-    there = sa.select(Attempt.member, Attempt.model, sa.func.sum(Attempt.gpus)).where(Attempt.ended.is_(None))
+    there = sa.select(AttemptRecord.member, AttemptRecord.model, sa.func.sum(AttemptRecord.gpus)).where(
+        AttemptRecord.ended.is_(None)
+    )
     used = {(name, model): gpus for name, model, gpus in await connection.execute(there.group_by("member", "model"))}
-    holds = sa.select(Attempt.queue, sa.func.sum(Attempt.gpus)).where(Attempt.ended.is_(None)).group_by("queue")
-    asks = sa.select(Job.queue, sa.func.sum(Job.gpus)).where(Job.ended.is_(None), Job.state.in_(WAITING))
+    holds = (
+        sa.select(AttemptRecord.queue, sa.func.sum(AttemptRecord.gpus))
+        .where(AttemptRecord.ended.is_(None))
+        .group_by("queue")
+    )
+    asks = sa.select(JobRecord.queue, sa.func.sum(JobRecord.gpus)).where(
+        JobRecord.ended.is_(None), JobRecord.state.in_(WAITING)
+    )
     use = {path: gpus for path, gpus in await connection.execute(holds) if path is not None}
     waiting = {path: gpus for path, gpus in await connection.execute(asks.group_by("queue")) if path is not None}
     rows = [
@@ -57,7 +65,7 @@ async def sample(
         for name, model in sorted({*members, *(key for key, gpus in used.items() if gpus)})
     ]
     for path in sorted({*queues, *use, *waiting}):
-        limits = queues.get(path, Limits())
+        limits = queues.get(path, QueueLimits())
         rows.append(
             {
                 "at": at,
@@ -72,5 +80,5 @@ async def sample(
         )
     if rows:
         await partitions.ensure(connection, partitions.month_of(at))
-        await connection.execute(insert(Usage).on_conflict_do_nothing(), rows)
+        await connection.execute(insert(UsageRecord).on_conflict_do_nothing(), rows)
     return len(rows)

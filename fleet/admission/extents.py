@@ -12,7 +12,7 @@ from api.admission.rule import Check, dig
 from api.engine.status import Cause
 from api.objects.writing import Review
 from fleet.admission.operators import asked_anew
-from fleet.bindings.extent import Count, Excess, excesses, of_placement, of_pod
+from fleet.bindings.extent import BoundExcess, Count, excesses, of_placement, of_pod
 from fleet.kinds.interpreter import Interpreter, Template
 from fleet.values.ports import Body
 from fleet.values.untyped import mapping, rows
@@ -52,5 +52,5 @@ def _of_policy(policy: Body) -> Iterator[Count]:
     yield from of_placement("spec.placement", mapping(dig(policy, "spec.placement")))
 
 
-def _causes(beyond: Sequence[Excess]) -> list[Cause]:
+def _causes(beyond: Sequence[BoundExcess]) -> list[Cause]:
     return [Cause(one.field, f"Too many: {one.text}", "FieldValueTooMany") for one in beyond]

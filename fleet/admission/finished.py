@@ -15,7 +15,7 @@ from api.engine.status import Cause
 from api.objects.writing import Review
 from fleet.bindings.faults import moves_again
 from fleet.bindings.named import binding_of
-from fleet.kinds.interpreter import Interpreter, State
+from fleet.kinds.interpreter import Interpreter, JobState
 from fleet.values.ports import Body
 from fleet.values.untyped import at, mapping, rows, text
 from fleet.wellknown.marks import TABLE
@@ -31,11 +31,11 @@ def over_stays_over(interpreter: Interpreter) -> Callable[[Review], Sequence[Cau
         if review.new is None or review.old is None or review.subresource == "status":
             return ()
         standing = interpreter.state(review.old.get("status")).state
-        if standing not in (State.SUCCEEDED, State.FAILED) or "deletionTimestamp" in review.old["metadata"]:
+        if standing not in (JobState.SUCCEEDED, JobState.FAILED) or "deletionTimestamp" in review.old["metadata"]:
             return ()
         lives = interpreter.times_to_live
         changed = _changed(mapping(review.new.get("spec")), mapping(review.old.get("spec")), lives)
-        if standing is State.FAILED and _moves(review):
+        if standing is JobState.FAILED and _moves(review):
             if changed:
                 review.warnings.append(f"{_called(review)} has failed here: the change counts from its next attempt")
             return ()
@@ -53,9 +53,9 @@ def _called(review: Review) -> str:
     return f'{review.kind.kind} "{review.name}"'
 
 
-def _ended(job: Body, state: State) -> str:
+def _ended(job: Body, state: JobState) -> str:
     """How and when: `Succeeded at 2026-11-22T10:00:00Z`."""
-    final = ("Succeeded", "Complete") if state is State.SUCCEEDED else ("Failed",)
+    final = ("Succeeded", "Complete") if state is JobState.SUCCEEDED else ("Failed",)
     told = [c for c in rows(at(job, "status", "conditions")) if c.get("type") in final and c.get("status") == "True"]
     when = text(told[-1].get("lastTransitionTime")) if told else ""
     return f"{state} at {when}" if when else str(state)

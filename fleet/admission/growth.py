@@ -23,12 +23,12 @@ from fleet.bindings import binding as b
 from fleet.bindings.components import WANTED, components_of, wanted_of
 from fleet.bindings.heartbeat import silence_of
 from fleet.bindings.named import binding_of
-from fleet.core.model.charge import Excess, beyond
+from fleet.core.model.charge import ChargeExcess, beyond
 from fleet.core.model.unit import Component, Phase, Unit
 from fleet.core.placement.growing import lacks, larger
 from fleet.core.snapshot import Snapshot
 from fleet.kinds import interpreter_for
-from fleet.kinds.interpreter import Interpreter, State
+from fleet.kinds.interpreter import Interpreter, JobState
 from fleet.values.ports import Body, Clock, Store, Stored
 from fleet.values.quantity import BadQuantity
 from fleet.values.untyped import at, rows, text
@@ -36,7 +36,7 @@ from fleet.wellknown import ANNOTATION_POLICY, PENDING, QUEUING, WORK
 
 WAITING_MOST = 20  # requests that wait for their answer; more are told to come again
 LOOKS, LOOK_S = 6, 0.5  # for a snapshot that shows the job, which may just have started, and the pause between two
-_PLACED = (State.CREATED, State.RUNNING)
+_PLACED = (JobState.CREATED, JobState.RUNNING)
 
 
 async def has_what_it_asks(review: Review, objects: Objects) -> Sequence[Cause]:
@@ -60,7 +60,7 @@ async def has_what_it_asks(review: Review, objects: Objects) -> Sequence[Cause]:
     return _causes(review.new, interpreter, more, why) if why else ()
 
 
-def _causes(new: Body, interpreter: Interpreter, more: Sequence[Excess], why: str) -> list[Cause]:
+def _causes(new: Body, interpreter: Interpreter, more: Sequence[ChargeExcess], why: str) -> list[Cause]:
     fields = {template.name: template.path.removesuffix(".template") for template in interpreter.templates(new)}
     return [
         Cause(fields.get(excess.component, "spec"), f"Forbidden: {excess.text}: {why}", "FieldValueForbidden")

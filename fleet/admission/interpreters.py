@@ -25,7 +25,7 @@ RESOURCE = "workloadinterpreters"
 RETRY_S = 1.0
 
 
-class Loader:
+class DeclarationLoader:
     """Puts the stored declarations into the table. A declaration that has not changed is not compiled again."""
 
     def __init__(self, store: Store) -> None:
@@ -72,7 +72,7 @@ def _interpreter(stored: Stored) -> DeclaredKind | None:
 
 async def follow_interpreters(store: Store, loaded: asyncio.Event | None = None) -> None:
     """Run until cancelled. `loaded` is set once every declaration that is stored counts."""
-    loader = Loader(store)
+    loader = DeclarationLoader(store)
     while True:
         try:
             await loader.follow(loaded)

@@ -24,7 +24,7 @@ from fleet.admission.operators import OPERATORS, asked_anew, taken_by_operator
 from fleet.admission.quotalabels import stays_in_queue
 from fleet.admission.statuses import status_by_hub
 from fleet.kinds import interpreter_for
-from fleet.kinds.interpreter import Fault, Interpreter, Template
+from fleet.kinds.interpreter import BrokenRule, Interpreter, Template
 from fleet.kinds.sizes import declared_size
 from fleet.kinds.topology import topologies
 from fleet.values.names import qualified_name_problems
@@ -80,7 +80,7 @@ def _taken_there(interpreter: Interpreter, review: Review) -> Sequence[Cause]:
     return [_as_cause(review.new, fault) for fault in faults if not fault.warns]
 
 
-def _as_cause(body: Body, fault: Fault) -> Cause:
+def _as_cause(body: Body, fault: BrokenRule) -> Cause:
     value: Any = body
     for step in fault.steps:
         value = value[step] if isinstance(step, int) else mapping(value).get(step)

@@ -20,7 +20,7 @@ _SHOWN_MAX = 3  # names of containers in a refusal
 
 
 @dataclass(frozen=True, slots=True)
-class Operator:
+class JobOperator:
     """`field`: the map of replica types in the spec. `container`: the one that it starts in, "" for the first. `types`:
     the replica types that it knows, none for any. `leader`: the type of which there is one pod; `led`: there must be
     one. `rivals`: types of which one at most."""
@@ -34,13 +34,13 @@ class Operator:
     services: bool = True  # each pod has a Service of its name
 
 
-OPERATORS: Mapping[str, Operator] = {
-    "PyTorchJob": Operator("pytorchReplicaSpecs", "pytorch", ("Master", "Worker"), "Master"),
-    "TFJob": Operator("tfReplicaSpecs", "tensorflow", rivals=("Chief", "Master")),
-    "MPIJob": Operator("mpiReplicaSpecs", "", ("Launcher", "Worker"), "Launcher", led=True, services=False),
-    "JAXJob": Operator("jaxReplicaSpecs", "jax", ("Worker",)),
-    "PaddleJob": Operator("paddleReplicaSpecs", "paddle", ("Master", "Worker")),
-    "XGBoostJob": Operator("xgbReplicaSpecs", "xgboost", ("Master", "Worker"), "Master", led=True),
+OPERATORS: Mapping[str, JobOperator] = {
+    "PyTorchJob": JobOperator("pytorchReplicaSpecs", "pytorch", ("Master", "Worker"), "Master"),
+    "TFJob": JobOperator("tfReplicaSpecs", "tensorflow", rivals=("Chief", "Master")),
+    "MPIJob": JobOperator("mpiReplicaSpecs", "", ("Launcher", "Worker"), "Launcher", led=True, services=False),
+    "JAXJob": JobOperator("jaxReplicaSpecs", "jax", ("Worker",)),
+    "PaddleJob": JobOperator("paddleReplicaSpecs", "paddle", ("Master", "Worker")),
+    "XGBoostJob": JobOperator("xgbReplicaSpecs", "xgboost", ("Master", "Worker"), "Master", led=True),
 }
 
 
@@ -51,7 +51,7 @@ def asked_anew(review: Review) -> bool:
     return review.old is None or bool(review.new.get("spec") != review.old.get("spec"))
 
 
-def taken_by_operator(operator: Operator) -> Callable[[Review], Sequence[Cause]]:
+def taken_by_operator(operator: JobOperator) -> Callable[[Review], Sequence[Cause]]:
     """The check of a job of its kind."""
     field = operator.field
 
@@ -63,7 +63,7 @@ def taken_by_operator(operator: Operator) -> Callable[[Review], Sequence[Cause]]
     return check
 
 
-def _refused(operator: Operator, where: str, specs: Body) -> Iterator[Cause]:
+def _refused(operator: JobOperator, where: str, specs: Body) -> Iterator[Cause]:
     known = {name.lower(): name for name in operator.types}
     for name, given in specs.items():
         spec = mapping(given)
@@ -80,7 +80,7 @@ def _refused(operator: Operator, where: str, specs: Body) -> Iterator[Cause]:
         yield forbidden(where, f"must not have more than one of {' and '.join(operator.rivals)}")
 
 
-def _container(operator: Operator, where: str, spec: Mapping[str, Any]) -> Iterator[Cause]:
+def _container(operator: JobOperator, where: str, spec: Mapping[str, Any]) -> Iterator[Cause]:
     containers = rows(mapping(mapping(spec.get("template")).get("spec")).get("containers"))
     names = [text(container.get("name")) for container in containers]
     if operator.container and names and operator.container not in names:

@@ -23,10 +23,10 @@ from fleet.wellknown import QUEUE, QUEUE_NAMESPACE, QUOTA_NAME_LABELS
 
 def install(objects: Objects, authorizer: Authorizer) -> None:
     """Put the check before the rule that `objects` has for jobs."""
-    objects.rules[EVERY_KIND] = QueueUse(authorizer, objects.store, objects.rules.get(EVERY_KIND))
+    objects.rules[EVERY_KIND] = QueueUseRule(authorizer, objects.store, objects.rules.get(EVERY_KIND))
 
 
-class QueueUse:
+class QueueUseRule:
     """An admission rule for jobs, in front of another. It waits for nothing, and so is as pure as that one."""
 
     def __init__(self, authorizer: Authorizer, store: Store, then: Rule | None) -> None:

@@ -29,10 +29,10 @@ from fleet.values.untyped import at
 
 def install(objects: Objects) -> None:
     """Put the warning behind the rule that `objects` has for all kinds without a rule of their own, jobs among them."""
-    objects.rules[EVERY_KIND] = Untaken(objects.store, objects.rules.get(EVERY_KIND))
+    objects.rules[EVERY_KIND] = UntakenRule(objects.store, objects.rules.get(EVERY_KIND))
 
 
-class Untaken:
+class UntakenRule:
     """An admission rule behind another; it refuses nothing. As pure as that one."""
 
     def __init__(self, store: Store, first: Rule | None) -> None:

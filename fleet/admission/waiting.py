@@ -28,7 +28,7 @@ from fleet.core.quota.parse import BadTree, limits_of_waiting
 from fleet.core.quota.tree import QuotaTree
 from fleet.core.quota.users import USER_MAX
 from fleet.core.quota.waiting import MAX_WAITING, WaitingLimits
-from fleet.kinds import INTERPRETERS, Interpreter, State, interpreter_for
+from fleet.kinds import INTERPRETERS, Interpreter, JobState, interpreter_for
 from fleet.values.ports import Body, Key, Store
 from fleet.values.untyped import at, digits
 from fleet.wellknown import (
@@ -41,7 +41,7 @@ from fleet.wellknown import (
 
 DEFAULT_BY_USER = 10_000
 _CONFIG = Key("", "configmaps", SYSTEM_NAMESPACE, HUB_CONFIG)
-_OVER = (State.SUCCEEDED, State.FAILED)
+_OVER = (JobState.SUCCEEDED, JobState.FAILED)
 
 
 async def may_wait(review: Review, objects: Objects) -> Sequence[Cause]:

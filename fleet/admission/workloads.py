@@ -14,7 +14,7 @@ from api.admission.causes import invalid
 from api.engine.status import Cause
 from fleet.admission.travel import GRANTS_RIGHTS
 from fleet.kinds import INTERPRETERS, interpreter_for, interpreter_of
-from fleet.kinds.lookup import Named
+from fleet.kinds.lookup import NamedKind
 
 WITH_PODS = frozenset(
     {
@@ -71,7 +71,7 @@ def gang_kinds() -> list[str]:
     return sorted({kind for _, kind in INTERPRETERS})
 
 
-def stays_with_its_pods(kind: Named) -> bool:
+def stays_with_its_pods(kind: NamedKind) -> bool:
     """Whether it is a kind with pods that no policy can take, since no interpreter reads it."""
     return (kind.group, kind.kind) in WITH_PODS and interpreter_for(kind) is None
 

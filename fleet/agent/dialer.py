@@ -11,7 +11,7 @@ import asyncio
 import socket
 from collections.abc import Awaitable, Callable
 
-from fleet.agent.lease import Holding, absence
+from fleet.agent.lease import TunnelLease, absence
 from fleet.agent.mux import Mux, Pipe, Stream, StreamBroken
 from fleet.agent.splice import Socket, splice
 
@@ -25,7 +25,7 @@ class NotConnected(ConnectionError):
 class _Link:
     """The connection to the holder of one member's tunnel."""
 
-    def __init__(self, holding: Holding, pipe: Pipe) -> None:
+    def __init__(self, holding: TunnelLease, pipe: Pipe) -> None:
         self.holding = holding
         self.mux = Mux(pipe)
         self.task = asyncio.create_task(self.mux.run(), name="tunnel:link")
@@ -41,7 +41,7 @@ class Dialer:
 
     def __init__(
         self,
-        holding: Callable[[str], Holding | None],
+        holding: Callable[[str], TunnelLease | None],
         connect: Callable[[str, str], Awaitable[Pipe]],
         own: Callable[[str], Mux | None] = lambda name: None,
         close: Callable[[], Awaitable[None]] | None = None,

@@ -19,7 +19,7 @@ _HEAD = struct.Struct("!BI")
 _WINDOW = struct.Struct("!I")
 
 
-class Kind(IntEnum):
+class FrameKind(IntEnum):
     OPEN = 1
     OPENED = 2
     DATA = 3
@@ -36,7 +36,7 @@ class BadFrame(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Frame:
-    kind: Kind
+    kind: FrameKind
     stream: int = 0
     payload: bytes = b""
 
@@ -52,10 +52,10 @@ def decode(message: bytes) -> Frame:
     number, stream = _HEAD.unpack_from(message)
     payload = message[_HEAD.size :]
     try:
-        kind = Kind(number)
+        kind = FrameKind(number)
     except ValueError:
         raise BadFrame(f"unknown kind of frame {number}") from None
-    if (stream == 0) != (kind in (Kind.PING, Kind.PONG)):
+    if (stream == 0) != (kind in (FrameKind.PING, FrameKind.PONG)):
         raise BadFrame(f"{kind.name} names stream {stream}")
     low, high = _SIZES[kind]
     if not low <= len(payload) <= high:
@@ -64,19 +64,19 @@ def decode(message: bytes) -> Frame:
 
 
 _SIZES = {
-    Kind.OPEN: (0, 0),
-    Kind.OPENED: (0, 0),
-    Kind.DATA: (1, DATA_MAX),
-    Kind.WINDOW: (_WINDOW.size, _WINDOW.size),
-    Kind.END: (0, 0),
-    Kind.RESET: (0, REASON_MAX),
-    Kind.PING: (PING_BYTES, PING_BYTES),
-    Kind.PONG: (PING_BYTES, PING_BYTES),
+    FrameKind.OPEN: (0, 0),
+    FrameKind.OPENED: (0, 0),
+    FrameKind.DATA: (1, DATA_MAX),
+    FrameKind.WINDOW: (_WINDOW.size, _WINDOW.size),
+    FrameKind.END: (0, 0),
+    FrameKind.RESET: (0, REASON_MAX),
+    FrameKind.PING: (PING_BYTES, PING_BYTES),
+    FrameKind.PONG: (PING_BYTES, PING_BYTES),
 }
 
 
 def window(stream: int, more: int) -> Frame:
-    return Frame(Kind.WINDOW, stream, _WINDOW.pack(more))
+    return Frame(FrameKind.WINDOW, stream, _WINDOW.pack(more))
 
 
 def window_of(frame: Frame) -> int:
@@ -86,7 +86,7 @@ def window_of(frame: Frame) -> int:
 
 
 def reset(stream: int, reason: str) -> Frame:
-    return Frame(Kind.RESET, stream, reason.encode()[:REASON_MAX])
+    return Frame(FrameKind.RESET, stream, reason.encode()[:REASON_MAX])
 
 
 def reason_of(frame: Frame) -> str:

@@ -12,7 +12,7 @@ ASK_S = 3.0
 AT_ONCE = 256
 
 
-class Health:
+class HealthServer:
     """Plain HTTP, since kubelets bring no credentials; the answers tell nothing else."""
 
     def __init__(self, agent: Agent, listener: socket.socket) -> None:

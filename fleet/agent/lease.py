@@ -21,7 +21,7 @@ LATE_S = 30.0  # a Lease that is older: the process that held the tunnel is gone
 
 
 @dataclass(frozen=True, slots=True)
-class Holding:
+class TunnelLease:
     """The content of such a Lease. `holder` "": no process holds the tunnel."""
 
     holder: str
@@ -35,13 +35,13 @@ def key_of(name: str) -> Key:
     return Key(GROUP, RESOURCE, SYSTEM_NAMESPACE, f"{AGENT}-{name}")
 
 
-def read(lease: Body | None) -> Holding | None:
+def read(lease: Body | None) -> TunnelLease | None:
     if lease is None:
         return None
     spec = mapping(lease.get("spec"))
     address = text(mapping(mapping(lease.get("metadata")).get("annotations")).get(ANNOTATION_TUNNEL))
     transitions = spec.get("leaseTransitions")
-    return Holding(
+    return TunnelLease(
         text(spec.get("holderIdentity")),
         address,
         transitions if isinstance(transitions, int) else 0,
@@ -89,7 +89,7 @@ def renewed(lease: Body, number: int, now: float, *, holds: bool) -> Body | None
     return lease
 
 
-def absence(holding: Holding | None) -> str:
+def absence(holding: TunnelLease | None) -> str:
     """The sentence about a member whose agent cannot be reached."""
     if holding is None or holding.renewed is None:
         return "its agent is not connected (it never was)"

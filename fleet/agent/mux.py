@@ -22,7 +22,7 @@ from fleet.agent.frames import (
     STREAM_MAX,
     BadFrame,
     Frame,
-    Kind,
+    FrameKind,
     decode,
     encode,
     reason_of,
@@ -88,7 +88,7 @@ class Stream:
 
     async def accept(self) -> None:
         """Grant a stream that the peer asked for."""
-        await self._mux._send(Frame(Kind.OPENED, self.number))
+        await self._mux._send(Frame(FrameKind.OPENED, self.number))
 
     async def read(self) -> bytes:
         """The next bytes, b"" at the end. Raises StreamBroken."""
@@ -118,13 +118,13 @@ class Stream:
             part = view[: min(self._allowed, DATA_MAX)]
             self._allowed -= len(part)
             view = view[len(part) :]
-            await self._mux._send(Frame(Kind.DATA, self.number, bytes(part)))
+            await self._mux._send(Frame(FrameKind.DATA, self.number, bytes(part)))
 
     async def write_eof(self) -> None:
         """No more comes from here."""
         if not self._written and not self.broken:
             self._written = True
-            await self._mux._send(Frame(Kind.END, self.number))
+            await self._mux._send(Frame(FrameKind.END, self.number))
             self._mux._over(self)
 
     def abort(self, reason: str) -> None:
@@ -156,25 +156,25 @@ class Stream:
     def takes(self, frame: Frame) -> None:
         """A frame of the peer's. Raises BadFrame."""
         match frame.kind:
-            case Kind.OPENED:
+            case FrameKind.OPENED:
                 if not self.opened.done():
                     self.opened.set_result(None)
-            case Kind.DATA:
+            case FrameKind.DATA:
                 self._unread_bytes += len(frame.payload)
                 if self._ended or self._unread_bytes + self._credit > self._size:
                     raise BadFrame("more data than was allowed")
                 self._unread.append(frame.payload)
                 self._news.set()
-            case Kind.WINDOW:
+            case FrameKind.WINDOW:
                 self._allowed += window_of(frame)
                 if self._allowed > self._size:
                     raise BadFrame("a window larger than it was")
                 self._room.set()
-            case Kind.END:
+            case FrameKind.END:
                 self._ended = True
                 self._news.set()
                 self._mux._over(self)
-            case Kind.RESET:
+            case FrameKind.RESET:
                 self.breaks(reason_of(frame))
 
 
@@ -252,7 +252,7 @@ class Mux:
         stream = self._streams[self._last] = Stream(self, self._last, self.limits.window)
         try:
             async with asyncio.timeout(self.limits.open_s):
-                await self._send(Frame(Kind.OPEN, stream.number))
+                await self._send(Frame(FrameKind.OPEN, stream.number))
                 await stream.opened
         except TimeoutError:
             stream.abort("not wanted any more")
@@ -309,7 +309,7 @@ class Mux:
                 self.close(f"silent for {self.limits.silent_s:g} s", 1001)
                 return
             number += 1
-            self._control(Frame(Kind.PING, 0, number.to_bytes(PING_BYTES, "big")))
+            self._control(Frame(FrameKind.PING, 0, number.to_bytes(PING_BYTES, "big")))
 
     async def _read(self) -> None:
         while (message := await self._pipe.receive()) is not None:
@@ -320,11 +320,11 @@ class Mux:
         self.close(reason or f"closed by the peer{f' ({code})' if code else ''}")
 
     def _takes(self, frame: Frame) -> None:
-        if frame.kind is Kind.PING:
-            self._control(Frame(Kind.PONG, 0, frame.payload))
-        elif frame.kind is Kind.OPEN:
+        if frame.kind is FrameKind.PING:
+            self._control(Frame(FrameKind.PONG, 0, frame.payload))
+        elif frame.kind is FrameKind.OPEN:
             self._asked(frame.stream)
-        elif frame.kind is not Kind.PONG:
+        elif frame.kind is not FrameKind.PONG:
             stream = self._streams.get(frame.stream)
             if stream is not None:
                 stream.takes(frame)

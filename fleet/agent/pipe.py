@@ -18,7 +18,7 @@ REFUSALS = {
 }
 
 
-class Refused(ConnectionError):
+class TunnelRefusal(ConnectionError):
     """The hub has answered, and no; `status` is the code of HTTP."""
 
     def __init__(self, status: int) -> None:
@@ -68,7 +68,7 @@ def session(*, trust_env: bool = False) -> aiohttp.ClientSession:
 async def connect(
     client: aiohttp.ClientSession, url: str, token: str, tls: ssl.SSLContext | None, server_name: str = ""
 ) -> Pipe:
-    """`server_name`: to ask for in place of the URL's host. Raises Refused, or OSError."""
+    """`server_name`: to ask for in place of the URL's host. Raises TunnelRefusal, or OSError."""
     try:
         socket = await client.ws_connect(
             url,
@@ -82,7 +82,7 @@ async def connect(
             server_hostname=server_name or None,
         )
     except aiohttp.WSServerHandshakeError as error:
-        raise Refused(error.status) from error
+        raise TunnelRefusal(error.status) from error
     except aiohttp.ClientError as error:
         raise ConnectionError(str(error) or type(error).__name__) from error
     return ClientPipe(socket)

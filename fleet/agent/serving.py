@@ -16,7 +16,7 @@ import structlog
 
 from fleet.agent.lease import REPLACED
 from fleet.agent.mux import Mux, MuxLimits, Stream
-from fleet.agent.pipe import CONNECT_S, Refused, connect, session
+from fleet.agent.pipe import CONNECT_S, TunnelRefusal, connect, session
 from fleet.agent.splice import Socket, splice
 from fleet.wellknown import CLUSTER
 
@@ -106,7 +106,7 @@ class Agent:
             except TimeoutError:
                 self.trouble = f"no answer within {CONNECT_S:g} s"
                 return None
-            except Refused as error:
+            except TunnelRefusal as error:
                 self.trouble = str(error)
                 return self._backoff.most_s * (0.5 + self._backoff.random.random() / 2) if error.status < 500 else None
             except OSError as error:

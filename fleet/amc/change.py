@@ -14,9 +14,9 @@ from urllib.parse import quote, urlencode
 
 import yaml
 
-from fleet.amc.client import Answer, Client, NoAnswer
+from fleet.amc.client import Client, NoAnswer, ServerAnswer
 from fleet.amc.discovery import Resource, discover, resolve
-from fleet.amc.get import HUB_LABEL, Query, Refused, at_once, of_members, proxy, resolve_all, silence
+from fleet.amc.get import HUB_LABEL, CommandRefusal, Query, at_once, of_members, proxy, resolve_all, silence
 
 MANAGER = "kubectl-amc"
 _Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
@@ -35,22 +35,22 @@ class Applying:
 
 
 def documents(texts: Sequence[tuple[str, bytes]]) -> list[Body]:
-    """The objects of files: (name, content) each; several documents and Lists too. Raises Refused."""
+    """The objects of files: (name, content) each; several documents and Lists too. Raises CommandRefusal."""
     bodies: list[Body] = []
     for name, content in texts:
         try:
             loaded = list(yaml.load_all(content, Loader=_Loader))
         except (yaml.YAMLError, ValueError) as error:
-            raise Refused(f"error: {name} is not YAML: {' '.join(str(error).split())}") from error
+            raise CommandRefusal(f"error: {name} is not YAML: {' '.join(str(error).split())}") from error
         for document in _flat(loaded):
             body = document if isinstance(document, dict) else {}
             metadata = body.get("metadata")
             named = metadata.get("name") if isinstance(metadata, dict) else None
             if not (body.get("apiVersion") and body.get("kind") and named):
-                raise Refused(f"error: {name}: an object needs apiVersion, kind and metadata.name")
+                raise CommandRefusal(f"error: {name}: an object needs apiVersion, kind and metadata.name")
             bodies.append(body)
     if not bodies:
-        raise Refused("error: no object is given")
+        raise CommandRefusal("error: no object is given")
     return bodies
 
 
@@ -63,18 +63,18 @@ def _flat(documents: Sequence[Any]) -> Iterator[Any]:
 
 
 def read(files: Sequence[str], stdin: bytes | None) -> list[tuple[str, bytes]]:
-    """The content of each file. `stdin`: of "-". Raises Refused."""
+    """The content of each file. `stdin`: of "-". Raises CommandRefusal."""
     try:
         return [(name, (stdin or b"") if name == "-" else Path(name).read_bytes()) for name in files]
     except OSError as error:
-        raise Refused(f"error: cannot read {error.filename}: {error.strerror or error}") from error
+        raise CommandRefusal(f"error: cannot read {error.filename}: {error.strerror or error}") from error
 
 
 def apply(client: Client, bodies: Sequence[Body], choices: Applying) -> Said:
-    """Apply each object in each member, by server-side apply. Raises NoAnswer and Refused."""
+    """Apply each object in each member, by server-side apply. Raises NoAnswer and CommandRefusal."""
     for body in bodies:
         if HUB_LABEL in (body["metadata"].get("labels") or {}):
-            raise Refused(f"error: {_named(body)} has the label {HUB_LABEL}, which is the hub's to set")
+            raise CommandRefusal(f"error: {_named(body)} has the label {HUB_LABEL}, which is the hub's to set")
 
     def one(member: str) -> Said:
         done: list[str] = []
@@ -84,7 +84,7 @@ def apply(client: Client, bodies: Sequence[Body], choices: Applying) -> Said:
             for body in bodies:
                 try:
                     done.append(f"{_named(body)} {_applied(client, member, known, body, choices)}")
-                except Refused as refused:
+                except CommandRefusal as refused:
                     failed.append(f"cluster({member}): {refused}")
         except NoAnswer as error:
             failed.append(silence(member, error))
@@ -99,31 +99,31 @@ def _applied(client: Client, member: str, known: list[Resource], body: Body, cho
         str(body["kind"]).lower(), [one for one in known if one.group == group]
     )
     if resource is None:
-        raise Refused(f'the server doesn\'t have a resource type "{body["kind"]}" in {body["apiVersion"]}')
+        raise CommandRefusal(f'the server doesn\'t have a resource type "{body["kind"]}" in {body["apiVersion"]}')
     if resource.version != version:
         resource = Resource(group, version, resource.plural, resource.singular, resource.kind, resource.namespaced)
     namespace = str(body["metadata"].get("namespace") or choices.namespace)
     path = proxy(member) + resource.path(namespace, quote(str(body["metadata"]["name"]), safe=""))
     there = client.get(path)
     if there.ok and managed(there.body):
-        raise Refused(f"{_named(body)} was put there by the hub: change it on the hub")
+        raise CommandRefusal(f"{_named(body)} was put there by the hub: change it on the hub")
     if not there.ok and there.status != 404:
-        raise Refused(_why(there))
+        raise CommandRefusal(_why(there))
     options = {"fieldManager": MANAGER, "fieldValidation": "Strict"}
     options |= {"force": "true"} if choices.force else {}
     options |= {"dryRun": "All"} if choices.dry_run else {}
     answer = client.request("PATCH", f"{path}?{urlencode(options)}", body, content_type="application/apply-patch+yaml")
     if not answer.ok:
-        raise Refused(_why(answer))
+        raise CommandRefusal(_why(answer))
     return f"serverside-applied in {member}{' (server dry run)' * choices.dry_run}"
 
 
 def delete(client: Client, query: Query, *, dry_run: bool = False) -> Said:
-    """Delete the objects that are named, or chosen by their labels. Raises NoAnswer and Refused."""
+    """Delete the objects that are named, or chosen by their labels. Raises NoAnswer and CommandRefusal."""
     members = of_members(client, query.members)
     resources = resolve_all(client, query.words, members)
     if not query.names and not query.selector:
-        raise Refused("error: name the objects, or choose them by their labels with -l")
+        raise CommandRefusal("error: name the objects, or choose them by their labels with -l")
 
     def one(member: str) -> Said:
         done: list[str] = []
@@ -133,9 +133,9 @@ def delete(client: Client, query: Query, *, dry_run: bool = False) -> Said:
                 for name in query.names or _chosen(client, member, resource, query):
                     try:
                         done.append(_deleted(client, member, resource, query.namespace, name, dry_run=dry_run))
-                    except Refused as refused:
+                    except CommandRefusal as refused:
                         failed.append(f"cluster({member}): {refused}")
-            except Refused as refused:
+            except CommandRefusal as refused:
                 failed.append(f"cluster({member}): {refused}")
             except NoAnswer as error:
                 failed.append(silence(member, error))
@@ -149,7 +149,7 @@ def _chosen(client: Client, member: str, resource: Resource, query: Query) -> li
     path = f"{proxy(member)}{resource.path(query.namespace)}?{urlencode({'labelSelector': query.selector})}"
     answer = client.get(path, "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json")
     if not answer.ok:
-        raise Refused(_why(answer))
+        raise CommandRefusal(_why(answer))
     return [item["metadata"]["name"] for item in answer.body.get("items") or []]
 
 
@@ -160,15 +160,15 @@ def _deleted(
     lookup = client.get(path)
     if not lookup.ok:
         missing = lookup.status == 404 and ((lookup.body or {}).get("details") or {}).get("name")
-        raise Refused(f'{resource.group_resource} "{name}" not found' if missing else _why(lookup))
+        raise CommandRefusal(f'{resource.group_resource} "{name}" not found' if missing else _why(lookup))
     if managed(lookup.body):
-        raise Refused(f"{resource.prefix}/{name} was put there by the hub: delete it on the hub")
+        raise CommandRefusal(f"{resource.prefix}/{name} was put there by the hub: delete it on the hub")
     options = {"dryRun": ["All"]} if dry_run else {}
     precondition = {"uid": lookup.body["metadata"]["uid"]}
     body = {"kind": "DeleteOptions", "apiVersion": "v1", "propagationPolicy": "Background"}
     answer = client.request("DELETE", path, {**body, "preconditions": precondition, **options})
     if not answer.ok:
-        raise Refused(_why(answer))
+        raise CommandRefusal(_why(answer))
     return f'{resource.prefix} "{name}" deleted from {member}{" (server dry run)" * dry_run}'
 
 
@@ -184,7 +184,7 @@ def _named(body: Body) -> str:
     return f"{str(body['kind']).lower()}{f'.{group}' if group else ''}/{body['metadata']['name']}"
 
 
-def _why(answer: Answer) -> str:
+def _why(answer: ServerAnswer) -> str:
     return " ".join(answer.message.split())
 
 

@@ -42,13 +42,13 @@ class NoAnswer(Exception):
 class NotGiven(Exception):
     """The server refuses what was to be streamed; `answer` says why."""
 
-    def __init__(self, answer: Answer) -> None:
+    def __init__(self, answer: ServerAnswer) -> None:
         super().__init__(answer.message)
         self.answer = answer
 
 
 @dataclass(frozen=True)
-class Answer:
+class ServerAnswer:
     """`body` is the parsed JSON, or the text when it is none; `raw` are the bytes that came; `warnings` what the server
     warns of beside its answer."""
 
@@ -77,7 +77,7 @@ class Answer:
 
 
 @dataclass(frozen=True)
-class Opened:
+class OpenAnswer:
     """An answer that goes on. Header names are in lower case."""
 
     headers: Mapping[str, str]
@@ -135,7 +135,7 @@ class Client:
     def tls(self) -> ssl.SSLContext | None:
         return self._context(self._valid())
 
-    def get(self, path: str, accept: str = "application/json") -> Answer:
+    def get(self, path: str, accept: str = "application/json") -> ServerAnswer:
         return self.request("GET", path, accept=accept)
 
     def request(
@@ -146,7 +146,7 @@ class Client:
         *,
         accept: str = "application/json",
         content_type: str = "application/json",
-    ) -> Answer:
+    ) -> ServerAnswer:
         """One request; a kept connection that the server has closed meanwhile is opened again once, and a program that
         gives credentials is asked again once, when they are refused. Raises NoAnswer."""
         headers = self.headers(accept)
@@ -176,10 +176,10 @@ class Client:
                 self.close()
                 headers |= self.headers(accept)
                 continue
-            return Answer(response.status, _parse(raw), raw, _warnings(response.headers.get_all("Warning") or ()))
+            return ServerAnswer(response.status, _parse(raw), raw, _warnings(response.headers.get_all("Warning") or ()))
         raise AssertionError("unreachable")
 
-    def open(self, path: str, accept: str = "*/*", *, quiet_s: float | None = None) -> Opened:
+    def open(self, path: str, accept: str = "*/*", *, quiet_s: float | None = None) -> OpenAnswer:
         """An answer that goes on, however long that takes; but not when nothing comes for `quiet_s`. Raises NoAnswer,
         and NotGiven for a refusal."""
         connection = self._connect()
@@ -188,7 +188,7 @@ class Client:
             response = connection.getresponse()
             if response.status != 200:
                 raw = response.read()
-                raise NotGiven(Answer(response.status, _parse(raw), raw))
+                raise NotGiven(ServerAnswer(response.status, _parse(raw), raw))
         except (OSError, http.client.HTTPException) as error:
             connection.close()
             raise self._no_answer(error) from error
@@ -198,7 +198,7 @@ class Client:
         if connection.sock is not None:
             connection.sock.settimeout(quiet_s)
         headers = {name.lower(): value for name, value in response.headers.items()}
-        return Opened(headers, self._pieces(connection, response), connection.close)
+        return OpenAnswer(headers, self._pieces(connection, response), connection.close)
 
     def _pieces(self, connection: http.client.HTTPConnection, response: http.client.HTTPResponse) -> Iterator[bytes]:
         try:

@@ -11,17 +11,17 @@ import subprocess
 from collections.abc import Sequence
 
 from fleet.amc.client import Client
-from fleet.amc.get import Query, Refused, at_once, of_members, proxy
+from fleet.amc.get import CommandRefusal, Query, at_once, of_members, proxy
 
 MORE_S = 20.0  # for kubectl's own work, beside the time that a member has for each answer
 
 
 def describe(client: Client, query: Query, how: Sequence[str], timeout_s: float) -> tuple[str, list[str]]:
     """The text for stdout, and lines for stderr. `how`: options of kubectl that name the hub and its user. Raises
-    NoAnswer and Refused."""
+    NoAnswer and CommandRefusal."""
     kubectl = shutil.which("kubectl")
     if kubectl is None:
-        raise Refused("error: describe needs kubectl, which is not on the PATH")
+        raise CommandRefusal("error: describe needs kubectl, which is not on the PATH")
     members = of_members(client, query.members)
 
     def one(member: str) -> tuple[str, list[str]]:

@@ -14,8 +14,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from fleet.amc.client import Client, NoAnswer
-from fleet.amc.get import Refused
-from fleet.amc.streams import PIECE, V4, Wanted, connect
+from fleet.amc.get import CommandRefusal
+from fleet.amc.streams import PIECE, V4, StreamTarget, connect
 
 DATA, ERROR = 0, 1
 
@@ -29,16 +29,19 @@ class Ports:
 
 
 def parse_ports(text: str) -> Ports:
-    """LOCAL:REMOTE, :REMOTE, or PORT for both. Raises Refused."""
+    """LOCAL:REMOTE, :REMOTE, or PORT for both. Raises CommandRefusal."""
     local, colon, remote = text.partition(":")
     given = (local or "0", remote) if colon else (local, local)
     if not all(part.isdigit() and int(part) < 1 << 16 for part in given) or int(given[1]) == 0:
-        raise Refused(f'"{text}" is no pair of ports: LOCAL:REMOTE, :REMOTE or PORT')
+        raise CommandRefusal(f'"{text}" is no pair of ports: LOCAL:REMOTE, :REMOTE or PORT')
     return Ports(int(given[0]), int(given[1]))
 
 
-def forward(client: Client, target: Wanted, ports: Sequence[Ports], address: str, say: Callable[[str], None]) -> None:
-    """Listen until it is interrupted. Raises Refused for a port that is taken, or a pod that cannot be reached."""
+def forward(
+    client: Client, target: StreamTarget, ports: Sequence[Ports], address: str, say: Callable[[str], None]
+) -> None:
+    """Listen until it is interrupted. Raises CommandRefusal for a port that is taken, or a pod that cannot be
+    reached."""
     with contextlib.ExitStack() as stack:
         listening = []
         for pair in ports:
@@ -46,7 +49,7 @@ def forward(client: Client, target: Wanted, ports: Sequence[Ports], address: str
             try:
                 server = stack.enter_context(socket.create_server((address, pair.local)))
             except OSError as error:
-                raise Refused(f"cannot listen on {address}:{pair.local}: {error.strerror or error}") from error
+                raise CommandRefusal(f"cannot listen on {address}:{pair.local}: {error.strerror or error}") from error
             say(f"Forwarding from {address}:{server.getsockname()[1]} -> {pair.remote}")
             listening.append((server, pair.remote))
         threads = [
@@ -58,24 +61,24 @@ def forward(client: Client, target: Wanted, ports: Sequence[Ports], address: str
         threads[0].join()
 
 
-def _path(target: Wanted, remote: int) -> str:
+def _path(target: StreamTarget, remote: int) -> str:
     return f"{target.path}/portforward?ports={remote}"
 
 
-def _serve(client: Client, target: Wanted, server: socket.socket, remote: int) -> None:
+def _serve(client: Client, target: StreamTarget, server: socket.socket, remote: int) -> None:
     while True:
         local, _ = server.accept()
         threading.Thread(target=_carry, args=(client, target, local, remote), daemon=True).start()
 
 
-def _carry(client: Client, target: Wanted, local: socket.socket, remote: int) -> None:
+def _carry(client: Client, target: StreamTarget, local: socket.socket, remote: int) -> None:
     """One connection, both ways, until one side ends."""
     import websocket
 
     with local:
         try:
             connection = connect(client, _path(target, remote), (V4,))
-        except (Refused, NoAnswer) as error:
+        except (CommandRefusal, NoAnswer) as error:
             print(f"port {remote}: {error}", file=sys.stderr)
             return
         connection.settimeout(None)

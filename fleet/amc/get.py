@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 from urllib.parse import quote, urlencode
 
 from fleet.amc import table, yamlout
-from fleet.amc.client import Answer, Client, NoAnswer
+from fleet.amc.client import Client, NoAnswer, ServerAnswer
 from fleet.amc.discovery import Resource, discover, resolve
 
 CLUSTERS = "/apis/cluster.karmada.io/v1alpha1/clusters"
@@ -28,7 +28,7 @@ J = TypeVar("J")
 T = TypeVar("T")
 
 
-class Refused(Exception):
+class CommandRefusal(Exception):
     """The command cannot be done at all; the text is the line for the user."""
 
 
@@ -48,7 +48,7 @@ class Query:
 
 
 @dataclass
-class Found:
+class MemberListing:
     """The answer of one member for one kind: a Table, objects, or lines of complaint."""
 
     member: str
@@ -65,15 +65,15 @@ def proxy(member: str) -> str:
 
 
 def member_names(client: Client) -> list[str]:
-    """The members that are joined, in order of name. Raises NoAnswer and Refused."""
+    """The members that are joined, in order of name. Raises NoAnswer and CommandRefusal."""
     answer = client.get(CLUSTERS)
     if not answer.ok:
-        raise Refused(f"Error from server: {answer.message}")
+        raise CommandRefusal(f"Error from server: {answer.message}")
     return sorted(item["metadata"]["name"] for item in answer.body.get("items") or [])
 
 
 def of_members(client: Client, members: Sequence[str] | None) -> list[str]:
-    """The members that were named; all of them for None. Raises NoAnswer and Refused."""
+    """The members that were named; all of them for None. Raises NoAnswer and CommandRefusal."""
     return member_names(client) if members is None else list(members)
 
 
@@ -92,7 +92,7 @@ def at_once(act: Callable[[J], T], jobs: Sequence[J]) -> list[T]:
 
 
 def resolve_all(client: Client, words: Iterable[str], members: Sequence[str]) -> list[Resource]:
-    """Each word as a resource: kinds of the hub first, then kinds of the members. Raises Refused."""
+    """Each word as a resource: kinds of the hub first, then kinds of the members. Raises CommandRefusal."""
 
     def served(member: str) -> list[Resource]:
         try:
@@ -109,7 +109,7 @@ def resolve_all(client: Client, words: Iterable[str], members: Sequence[str]) ->
             member_kinds = at_once(served, members) if member_kinds is None else member_kinds
             resource = next((one for kinds in member_kinds if (one := resolve(word, kinds)) is not None), None)
         if resource is None:
-            raise Refused(f'error: the server doesn\'t have a resource type "{word}"')
+            raise CommandRefusal(f'error: the server doesn\'t have a resource type "{word}"')
         resources.append(resource)
     return resources
 
@@ -135,7 +135,9 @@ def run(client: Client, query: Query) -> tuple[str, list[str]]:
     return "\n".join(block for block in blocks if block), complaints
 
 
-def _forgive(resources: Sequence[Resource], jobs: Sequence[tuple[Resource, str]], answers: Sequence[Found]) -> None:
+def _forgive(
+    resources: Sequence[Resource], jobs: Sequence[tuple[Resource, str]], answers: Sequence[MemberListing]
+) -> None:
     """All members were asked: a member that does not serve a kind which others do has nothing to show, and is right."""
     for resource in resources:
         mine = [found for (asked, _), found in zip(jobs, answers, strict=True) if asked is resource]
@@ -149,8 +151,8 @@ def empty_line(query: Query) -> str:
     return "No resources found" + ("" if query.namespace is None else f" in {query.namespace} namespace.")
 
 
-def ask(client: Client, resource: Resource, member: str, query: Query) -> Found:
-    result = Found(member)
+def ask(client: Client, resource: Resource, member: str, query: Query) -> MemberListing:
+    result = MemberListing(member)
     wants_table = query.output in ("", "wide")
     accept = TABLE if wants_table else "application/json"
     try:
@@ -165,7 +167,7 @@ def ask(client: Client, resource: Resource, member: str, query: Query) -> Found:
     return result
 
 
-def _list(client: Client, result: Found, resource: Resource, query: Query, accept: str) -> None:
+def _list(client: Client, result: MemberListing, resource: Resource, query: Query, accept: str) -> None:
     parameters = {"limit": str(PAGE)}
     if query.selector:
         parameters["labelSelector"] = query.selector
@@ -181,7 +183,7 @@ def _list(client: Client, result: Found, resource: Resource, query: Query, accep
         parameters["continue"] = following
 
 
-def _take(result: Found, answer: Answer, resource: Resource, name: str) -> None:
+def _take(result: MemberListing, answer: ServerAnswer, resource: Resource, name: str) -> None:
     body = answer.body
     if not answer.ok or not isinstance(body, dict):
         message = answer.message
@@ -204,7 +206,7 @@ def _take(result: Found, answer: Answer, resource: Resource, name: str) -> None:
         result.objects += [{"apiVersion": group_version, "kind": kind, **item} for item in body.get("items") or []]
 
 
-def _objects(by_resource: list[tuple[Resource, list[Found]]], query: Query) -> str:
+def _objects(by_resource: list[tuple[Resource, list[MemberListing]]], query: Query) -> str:
     objects = [yamlout.without_managed_fields(o) for _, found in by_resource for f in found for o in f.objects]
     single = len(query.names) == 1 and len(by_resource) == 1 and query.members is not None and len(query.members) == 1
     if single and not objects:
@@ -222,7 +224,7 @@ def _objects(by_resource: list[tuple[Resource, list[Found]]], query: Query) -> s
     return yamlout.as_yaml(body) if query.output == "yaml" else yamlout.as_json(body)
 
 
-def _table(resource: Resource, answers: list[Found], query: Query, *, prefixed: bool) -> str:
+def _table(resource: Resource, answers: list[MemberListing], query: Query, *, prefixed: bool) -> str:
     """The members' Tables as one."""
     form = form_of(resource, answers, query, prefixed=prefixed)
     rows = [form.row(found.member, found.columns, row) for found in answers for row in found.rows]
@@ -232,7 +234,7 @@ def _table(resource: Resource, answers: list[Found], query: Query, *, prefixed: 
 
 
 @dataclass(frozen=True)
-class Form:
+class ListingForm:
     """The columns of the listing: CLUSTER after NAME, ADOPTION last (not for pods, unless wide). `prefix`: before each
     name. `column_names`: the columns of the members."""
 
@@ -264,12 +266,12 @@ class Form:
         return line
 
 
-def form_of(resource: Resource, answers: Sequence[Found], query: Query, *, prefixed: bool) -> Form:
+def form_of(resource: Resource, answers: Sequence[MemberListing], query: Query, *, prefixed: bool) -> ListingForm:
     wide = query.output == "wide"
     columns = next((found.columns for found in answers if found.rows), None)
     if columns is None:
         columns = next((found.columns for found in answers if found.columns), [])
-    return Form(
+    return ListingForm(
         column_names=[c["name"] for c in columns if wide or not c.get("priority")],
         spaced=query.namespace is None and resource.namespaced,
         adoption=resource.group_resource != "pods" or wide,

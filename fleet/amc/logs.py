@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from urllib.parse import quote, urlencode
 
 from fleet.amc.client import Client, NotGiven
-from fleet.amc.get import Refused, proxy
+from fleet.amc.get import CommandRefusal, proxy
 
 
 @dataclass(frozen=True)
@@ -25,7 +25,7 @@ class LogQuery:
 
 
 def logs(client: Client, query: LogQuery) -> Iterator[bytes]:
-    """The log, as it comes. Raises NoAnswer, and Refused with the member's answer as one line."""
+    """The log, as it comes. Raises NoAnswer, and CommandRefusal with the member's answer as one line."""
     parameters = {
         "container": query.container,
         "tailLines": "" if query.tail is None else str(query.tail),
@@ -39,4 +39,4 @@ def logs(client: Client, query: LogQuery) -> Iterator[bytes]:
     try:
         yield from client.stream(f"{path}?{given}" if given else path)
     except NotGiven as refused:
-        raise Refused(f"cluster({query.member}): {' '.join(str(refused).split())}") from refused
+        raise CommandRefusal(f"cluster({query.member}): {' '.join(str(refused).split())}") from refused

@@ -58,7 +58,7 @@ def run(options: argparse.Namespace) -> int:
         return _COMMANDS[options.command](client, options)
     except (BadKubeconfig, NoAnswer) as error:
         print(f"error: {error}", file=sys.stderr)
-    except get.Refused as error:
+    except get.CommandRefusal as error:
         print(error, file=sys.stderr)
     return 1
 
@@ -111,10 +111,10 @@ def _logs(client: Client, options: argparse.Namespace) -> int:
 
 
 def _exec(client: Client, options: argparse.Namespace) -> int:
-    from fleet.amc.streams import Wanted, session
+    from fleet.amc.streams import StreamTarget, session
 
     pod = options.pod.removeprefix("pod/").removeprefix("pods/")
-    wanted = Wanted(options.namespace, f"{pod}.{options.member}", options.container, options.stdin, options.tty)
+    wanted = StreamTarget(options.namespace, f"{pod}.{options.member}", options.container, options.stdin, options.tty)
     return session(client, "exec", wanted, options.words)
 
 
@@ -178,22 +178,22 @@ def _chosen(options: argparse.Namespace) -> list[str] | None:
 
 
 def _query(options: argparse.Namespace) -> Query:
-    from fleet.amc.get import Query, Refused
+    from fleet.amc.get import CommandRefusal, Query
 
     first, *names = options.what
     if "/" in first:
         pairs = [word.partition("/") for word in options.what]
         kinds = {kind for kind, _, _ in pairs}
         if len(kinds) != 1 or not all(name for _, _, name in pairs):
-            raise Refused("error: KIND/NAME arguments must all name one kind")
+            raise CommandRefusal("error: KIND/NAME arguments must all name one kind")
         words, names = [pairs[0][0]], [name for _, _, name in pairs]
     else:
         words = [word for word in first.split(",") if word]
     everywhere = getattr(options, "all_namespaces", False)
     if names and everywhere:
-        raise Refused("error: a resource cannot be retrieved by name across all namespaces")
+        raise CommandRefusal("error: a resource cannot be retrieved by name across all namespaces")
     if names and options.selector:
-        raise Refused("error: name cannot be provided when a selector is specified")
+        raise CommandRefusal("error: name cannot be provided when a selector is specified")
     return Query(
         words=words,
         names=names,

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, urlencode
 
 from fleet.amc.client import Client, NoAnswer
-from fleet.amc.get import Refused
+from fleet.amc.get import CommandRefusal
 
 if TYPE_CHECKING:
     from websocket import WebSocket
@@ -35,7 +35,7 @@ HANDSHAKE_S = 30.0
 
 
 @dataclass(frozen=True)
-class Wanted:
+class StreamTarget:
     """The process: a pod of a namespace by its name on the hub, and its container ("": the first)."""
 
     namespace: str
@@ -50,7 +50,7 @@ class Wanted:
 
 
 def connect(client: Client, path: str, protocols: Sequence[str]) -> WebSocket:
-    """A WebSocket to the path. Raises NoAnswer, and Refused with the words of the server."""
+    """A WebSocket to the path. Raises NoAnswer, and CommandRefusal with the words of the server."""
     import websocket
 
     url = client.access.server.replace("http", "ws", 1) + path
@@ -68,7 +68,7 @@ def connect(client: Client, path: str, protocols: Sequence[str]) -> WebSocket:
             skip_utf8_validation=True,
         )
     except websocket.WebSocketBadStatusException as error:
-        raise Refused(_said(error.resp_body, error.status_code)) from error
+        raise CommandRefusal(_said(error.resp_body, error.status_code)) from error
     except (websocket.WebSocketException, OSError) as error:
         raise NoAnswer(f"no answer from {client.access.server}: {error}") from error
 
@@ -80,8 +80,8 @@ def _said(body: Any, code: int) -> str:
         return f"the server answers {code}"
 
 
-def session(client: Client, verb: str, target: Wanted, words: Sequence[str] = ()) -> int:
-    """Run until the process ends; its exit status. `verb`: exec or attach. Raises NoAnswer and Refused."""
+def session(client: Client, verb: str, target: StreamTarget, words: Sequence[str] = ()) -> int:
+    """Run until the process ends; its exit status. `verb`: exec or attach. Raises NoAnswer and CommandRefusal."""
     terminal = target.tty and target.stdin and sys.stdin.isatty()
     if target.tty and not terminal:
         print("no terminal is used: stdin is none, or -i is missing", file=sys.stderr)
@@ -149,7 +149,7 @@ class _Sending:
 
 
 def _received(connection: WebSocket) -> int:
-    """Print what comes, until the process ends: its exit status. Raises Refused, NoAnswer."""
+    """Print what comes, until the process ends: its exit status. Raises CommandRefusal, NoAnswer."""
     import websocket
 
     outputs = {STDOUT: sys.stdout.buffer, STDERR: sys.stderr.buffer}
@@ -172,17 +172,18 @@ def _received(connection: WebSocket) -> int:
 
 
 def status_of(text: bytes) -> int:
-    """The exit status that the last message of a process tells. Raises Refused for a process that could not run."""
+    """The exit status that the last message of a process tells. Raises CommandRefusal for a process that could not
+    run."""
     try:
         document = json.loads(text)
     except ValueError:
-        raise Refused(text.decode(errors="replace").strip()) from None
+        raise CommandRefusal(text.decode(errors="replace").strip()) from None
     if document.get("status") == "Success":
         return 0
     for cause in (document.get("details") or {}).get("causes") or []:
         if cause.get("reason") == "ExitCode" and str(cause.get("message")).isdigit():
             return int(cause["message"])
-    raise Refused(" ".join(str(document.get("message") or "the command failed").split()))
+    raise CommandRefusal(" ".join(str(document.get("message") or "the command failed").split()))
 
 
 @contextlib.contextmanager

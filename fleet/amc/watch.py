@@ -18,7 +18,19 @@ from urllib.parse import urlencode
 from fleet.amc import table
 from fleet.amc.client import Client, NoAnswer, NotGiven
 from fleet.amc.discovery import Resource
-from fleet.amc.get import TABLE, Found, Query, Refused, ask, at_once, form_of, of_members, proxy, resolve_all, silence
+from fleet.amc.get import (
+    TABLE,
+    CommandRefusal,
+    MemberListing,
+    Query,
+    ask,
+    at_once,
+    form_of,
+    of_members,
+    proxy,
+    resolve_all,
+    silence,
+)
 
 AGAIN_S = 5.0  # after a member that gave no answer
 WATCH_S = 3600  # of one request
@@ -27,11 +39,11 @@ Change = tuple[str, list[dict[str, Any]], list[dict[str, Any]], str]  # member, 
 
 
 def watch(client: Client, query: Query) -> None:
-    """Print until it is interrupted. Raises NoAnswer and Refused."""
+    """Print until it is interrupted. Raises NoAnswer and CommandRefusal."""
     members = of_members(client, query.members)
     resources = resolve_all(client, query.words, members)
     if len(resources) > 1 or query.output not in ("", "wide") or len(query.names) > 1:
-        raise Refused("error: -w shows one kind, or one name, as a table")
+        raise CommandRefusal("error: -w shows one kind, or one name, as a table")
     resource = resources[0]
     answers = at_once(lambda member: ask(client, resource, member, query), members)
     form = form_of(resource, answers, query, prefixed=False)
@@ -54,7 +66,7 @@ def watch(client: Client, query: Query) -> None:
             _complain([complaint])
             continue
         if not form.column_names:  # nothing was there to take columns from
-            form = form_of(resource, [Found(member, columns, changed)], query, prefixed=False)
+            form = form_of(resource, [MemberListing(member, columns, changed)], query, prefixed=False)
         more = [form.row(member, columns, row) for row in changed]
         if not rows:
             widths = table.widths([form.head, *more])
@@ -73,7 +85,9 @@ def _complain(lines: Iterable[str]) -> None:
         print(line, file=sys.stderr, flush=True)
 
 
-def _follow(client: Client, resource: Resource, query: Query, result: Found, changes: queue.Queue[Change]) -> None:
+def _follow(
+    client: Client, resource: Resource, query: Query, result: MemberListing, changes: queue.Queue[Change]
+) -> None:
     """One member's changes, for ever."""
     revision, columns, silent = result.revision, result.columns, False
     selector = f"metadata.name={query.names[0]}" if query.names else query.field_selector

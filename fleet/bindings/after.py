@@ -60,7 +60,7 @@ class After:
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class AfterProgress:
     """What the hub has noted: entries that are met, jobs that have been there, and why the job waits or `never`
     starts."""
 
@@ -121,14 +121,16 @@ def asked(binding: Body) -> tuple[After, ...]:
         return ()
 
 
-def seen(binding: Body) -> Seen:
+def seen(binding: Body) -> AfterProgress:
     """What the hub has noted of them; nothing where the note cannot be read."""
     said = b.annotation(binding, ANNOTATION_AFTER_SEEN)
     try:
         noted = mapping(orjson.loads(said)) if said else {}
     except ValueError:
         noted = {}
-    return Seen(texts(noted.get("met")), texts(noted.get("jobs")), text(noted.get("waits")), text(noted.get("never")))
+    return AfterProgress(
+        texts(noted.get("met")), texts(noted.get("jobs")), text(noted.get("waits")), text(noted.get("never"))
+    )
 
 
 def left(binding: Body) -> tuple[After, ...]:

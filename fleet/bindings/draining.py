@@ -37,7 +37,7 @@ class Drain:
 
 
 @dataclass(frozen=True, slots=True)
-class Going:
+class LeavingJob:
     """A job in the member that leaves. `at`: epoch seconds before which its policy lets it stay."""
 
     binding: Body
@@ -46,10 +46,10 @@ class Going:
 
 
 @dataclass(frozen=True, slots=True)
-class Emptying:
+class DrainProgress:
     """The jobs of a member that is drained. `going` in the order in which they leave, `leaving` the longest first."""
 
-    going: Sequence[Going]
+    going: Sequence[LeavingJob]
     leaving: Sequence[Body]
     staying: Sequence[tuple[Body, str]]  # why, in words that follow the name
 
@@ -79,10 +79,10 @@ def cordoned(cluster: Body) -> bool:
 
 def emptying(
     member: str, drain: Drain, bindings: Iterable[Body], unit_of: Callable[[Body], Body | None], now: float
-) -> Emptying:
+) -> DrainProgress:
     """Sort the gangs of a member. Lowest priority leaves first, of one priority the latest in queue order. Jobs that
     are over, and objects without pods, are left alone."""
-    going: list[Going] = []
+    going: list[LeavingJob] = []
     leaving: list[Body] = []
     staying: list[tuple[Body, str]] = []
     for binding in bindings:
@@ -96,10 +96,10 @@ def emptying(
             if why:
                 staying.append((binding, why))
             else:
-                going.append(Going(binding, _priority(unit_of(binding), binding), at or now))
+                going.append(LeavingJob(binding, _priority(unit_of(binding), binding), at or now))
     going.sort(key=lambda one: (one.priority, -b.enqueued_at(one.binding), b.job_name(one.binding)))
     leaving.sort(key=lambda one: (_since(one, member) or now, b.job_name(one)))
-    return Emptying(going, leaving, sorted(staying, key=lambda entry: b.job_name(entry[0])))
+    return DrainProgress(going, leaving, sorted(staying, key=lambda entry: b.job_name(entry[0])))
 
 
 def held_up_by(leaving: Sequence[Body]) -> str:

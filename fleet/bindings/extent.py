@@ -24,7 +24,7 @@ _LISTS = ("matchExpressions", "matchFields")
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class ExtentLimits:
     """The most of each. All but `resources` and `characters` are sums over the components of a gang, or over the
     affinities of a policy."""
 
@@ -46,7 +46,7 @@ class Limits:
     """Of one name or value. The longest key that Kubernetes allows has a prefix of 253 and a name of 63."""
 
 
-LIMITS = Limits()
+LIMITS = ExtentLimits()
 _WORDS: Mapping[str, str] = {
     "components": "components",
     "resources": "names of resources in one pod",
@@ -62,14 +62,14 @@ _OF_EACH = ("resources", "characters")  # are not added up
 
 
 class Count(NamedTuple):
-    """So many of one kind, a field of `Limits`, at this field of a manifest."""
+    """So many of one kind, a field of `ExtentLimits`, at this field of a manifest."""
 
     field: str
     kind: str
     amount: int
 
 
-class Excess(NamedTuple):
+class BoundExcess(NamedTuple):
     """A bound that is passed, with the first field that passes it."""
 
     field: str
@@ -88,7 +88,7 @@ class Excess(NamedTuple):
         return f"it is too large to be decided, {self.text}: cancel it, and submit it again with fewer"
 
 
-def excesses(counts: Iterable[Count]) -> list[Excess]:
+def excesses(counts: Iterable[Count]) -> list[BoundExcess]:
     """The bounds that the counts pass, each once."""
     total: dict[str, int] = {}
     first: dict[str, str] = {}
@@ -97,7 +97,7 @@ def excesses(counts: Iterable[Count]) -> list[Excess]:
         total[kind] = now
         if now > getattr(LIMITS, kind):
             first.setdefault(kind, field)
-    return [Excess(field, kind, total[kind]) for kind, field in first.items()]
+    return [BoundExcess(field, kind, total[kind]) for kind, field in first.items()]
 
 
 def of_pod(where: str, spec: Mapping[str, Any]) -> Iterator[Count]:
@@ -128,7 +128,7 @@ def of_placement(where: str, placement: Mapping[str, Any]) -> Iterator[Count]:
     yield from _tolerations(f"{where}.clusterTolerations", placement.get("clusterTolerations"))
 
 
-def excess_of(binding: Body) -> Excess | None:
+def excess_of(binding: Body) -> BoundExcess | None:
     """A bound that a stored gang passes; None for nearly all. Linear in the binding, and parses nothing of it."""
     spec = b.spec_of(binding)
     for field in ("components", "wantedComponents"):

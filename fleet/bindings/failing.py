@@ -27,7 +27,7 @@ FIELD = "avoidedNodes"  # in a Cluster's status
 
 
 @dataclass(frozen=True, slots=True)
-class Failing:
+class FailingNode:
     """A node to avoid until an epoch second."""
 
     node: str
@@ -50,34 +50,34 @@ def failures_at(binding: Body) -> list[tuple[str, str, float]]:
     return found
 
 
-def failing_nodes(member: str, bindings: Iterable[Body], now: float) -> list[Failing]:
+def failing_nodes(member: str, bindings: Iterable[Body], now: float) -> list[FailingNode]:
     """The nodes of the member to avoid now, by name."""
     failures_by_node: dict[str, list[tuple[str, float]]] = {}
     for binding in bindings:
         for name, node, at in failures_at(binding):
             if name == member and at > now - max(WITHIN_S, AVOIDED_S):
                 failures_by_node.setdefault(node, []).append((binding["metadata"]["uid"], at))
-    failing: list[Failing] = []
+    failing: list[FailingNode] = []
     for node, failures in failures_by_node.items():
         last = max(at for _, at in failures)
         counted = [(job, at) for job, at in failures if at > last - WITHIN_S]
         jobs = {job for job, _ in counted}
         if len(counted) >= FAILURES_MIN and len(jobs) >= JOBS_MIN and last + AVOIDED_S > now:
-            failing.append(Failing(node, len(counted), len(jobs), last + AVOIDED_S))
+            failing.append(FailingNode(node, len(counted), len(jobs), last + AVOIDED_S))
     failing.sort(key=lambda one: (-one.until, one.node))
     return sorted(failing[:NODES_MAX], key=lambda one: one.node)
 
 
-def still_avoided(cluster: Body, now: float) -> list[Failing]:
+def still_avoided(cluster: Body, now: float) -> list[FailingNode]:
     """The nodes that the Cluster names, and whose time is not over: their jobs may have been deleted since."""
     return [
-        Failing(text(e.get("name")), whole(e.get("failures")), whole(e.get("jobs")), until)
+        FailingNode(text(e.get("name")), whole(e.get("failures")), whole(e.get("jobs")), until)
         for e in rows(b.status_of(cluster).get(FIELD))
         if (until := seconds(text(e.get("until")))) is not None and until > now and text(e.get("name"))
     ]
 
 
-def to_body(failing: Failing) -> dict[str, Any]:
+def to_body(failing: FailingNode) -> dict[str, Any]:
     said = {"name": failing.node, "failures": failing.failures, "jobs": failing.jobs}
     return {**said, "until": rfc3339(failing.until)}
 

@@ -23,7 +23,7 @@ BACKOFF_LIMIT = 100  # attempts, where neither job nor policy says; then a job i
 
 
 @dataclass(frozen=True, slots=True)
-class Failure:
+class AttemptFailure:
     """One attempt that came to nothing. `user`: the job's own fault, counted against its retries."""
 
     member: str
@@ -39,14 +39,14 @@ class Failure:
     others: int = 0  # how many jobs' failures with it by the infrastructure
 
 
-def failures_of(binding: Body) -> tuple[Failure, ...]:
+def failures_of(binding: Body) -> tuple[AttemptFailure, ...]:
     """Newest last; text that does not parse counts as no failures (a person may edit the annotation)."""
     text = b.annotation(binding, ANNOTATION_RETRIES)
     if not text:
         return ()
     try:
         return tuple(
-            Failure(
+            AttemptFailure(
                 str(entry.get("member", "")),
                 float(entry.get("at", 0)),
                 str(entry.get("reason", "")),
@@ -70,11 +70,11 @@ def left_behind(binding: Body) -> frozenset[str]:
     return frozenset(one.member for one in failures_of(binding) if one.reason == Code.MEMBER_UNREACHABLE)
 
 
-def failures_text(failures: Sequence[Failure]) -> str:
+def failures_text(failures: Sequence[AttemptFailure]) -> str:
     return orjson.dumps([asdict(failure) for failure in failures[-FAILURES_KEPT:]]).decode()
 
 
-def with_failure(failures: Sequence[Failure], failure: Failure) -> tuple[Failure, ...]:
+def with_failure(failures: Sequence[AttemptFailure], failure: AttemptFailure) -> tuple[AttemptFailure, ...]:
     """A further failure, counted: only the newest are kept, and the number goes on."""
     counted = replace(
         failure,
@@ -85,7 +85,7 @@ def with_failure(failures: Sequence[Failure], failure: Failure) -> tuple[Failure
     return (*failures, counted)
 
 
-def failed(failures: Sequence[Failure], *, user: bool) -> int:
+def failed(failures: Sequence[AttemptFailure], *, user: bool) -> int:
     """How often the job failed by its own fault, or by the infrastructure's, and was moved."""
     told = (failures[-1].users if user else failures[-1].others) if failures else 0
     return max(told, sum(1 for one in failures if one.reason == APPLICATION and one.user is user))
@@ -105,7 +105,7 @@ def first_pause_s(binding: Body) -> float:
     return BACKOFF_FIRST_S if said < 0 else float(said)
 
 
-def backoffs(failures: Sequence[Failure]) -> int:
+def backoffs(failures: Sequence[AttemptFailure]) -> int:
     """How many attempts came to nothing and were followed by a back-off."""
     return max(failures[-1].number if failures else 0, sum(1 for failure in failures if failure.backoff))
 
@@ -122,7 +122,7 @@ def gave_up(binding: Body) -> str:
     return f"{attempts} came to nothing, the last: {last.message or last.reason}"
 
 
-def backoff_until(failures: Sequence[Failure]) -> float | None:
+def backoff_until(failures: Sequence[AttemptFailure]) -> float | None:
     """When the next attempt may start: 1 s after the first failure, or as its policy says, doubling to 5 minutes; None
     without a back-off."""
     if not failures or not failures[-1].backoff:

@@ -50,7 +50,7 @@ _CONTAINERS = {value: theirs for sign, value, theirs, _ in TABLE if sign == "con
 
 
 @dataclass(frozen=True, slots=True)
-class Fault:
+class AttemptFault:
     """`nodes`: those that the signs of the infrastructure name; empty for the job's own fault. `lost`: its copy is gone
     from its member, so nobody knows its end."""
 
@@ -60,14 +60,14 @@ class Fault:
     lost: bool = False
 
 
-def fault_of(pods: Iterable[PodView], node_ready: Callable[[PodView], bool]) -> Fault:
+def fault_of(pods: Iterable[PodView], node_ready: Callable[[PodView], bool]) -> AttemptFault:
     """The fault of a job that has failed. `node_ready`: whether the node of a pod is there and ready."""
     signs = [(pod, sign) for pod in sorted(pods, key=lambda pod: pod.name) if (sign := _sign(pod, node_ready))]
     if not signs:
-        return Fault()
+        return AttemptFault()
     pod, sign = signs[0]
     nodes = dict.fromkeys(pod.node for pod, _ in signs if pod.node)
-    return Fault(True, f"{pod.name}: {sign}", tuple(nodes)[:NODES_MAX])
+    return AttemptFault(True, f"{pod.name}: {sign}", tuple(nodes)[:NODES_MAX])
 
 
 def _sign(pod: PodView, node_ready: Callable[[PodView], bool]) -> str:
@@ -85,18 +85,18 @@ def _sign(pod: PodView, node_ready: Callable[[PodView], bool]) -> str:
     return next((said for _, said in pod.exits if _CONTAINERS.get(said)), "")
 
 
-def to_body(fault: Fault) -> Body:
+def to_body(fault: AttemptFault) -> Body:
     lost = {"lost": True} if fault.lost else {}
     return {"infrastructure": fault.infrastructure, "why": fault.why, "nodes": list(fault.nodes), **lost}
 
 
-def fault_in(binding: Body) -> Fault | None:
+def fault_in(binding: Body) -> AttemptFault | None:
     """The fault that was seen when its member said Failed; None before, and for one of an older release."""
     said: Any = b.status_of(binding).get(FAILURE)
     if said.__class__ is not dict:
         return None
     theirs, lost = (mapping(said).get(name) is True for name in ("infrastructure", "lost"))
-    return Fault(theirs, text(said.get("why")), texts(said.get("nodes")), lost)
+    return AttemptFault(theirs, text(said.get("why")), texts(said.get("nodes")), lost)
 
 
 def moves_again(binding: Body) -> bool:

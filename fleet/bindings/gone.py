@@ -6,13 +6,13 @@ from collections.abc import Iterable
 
 from fleet.bindings import binding as b
 from fleet.bindings.conditions import is_true
-from fleet.bindings.faults import Fault, fault_in
+from fleet.bindings.faults import AttemptFault, fault_in
 from fleet.core.model.pod import PodView
-from fleet.kinds import State, interpreter_of
+from fleet.kinds import JobState, interpreter_of
 from fleet.values.ports import Body
 from fleet.wellknown import GANG_WHOLE
 
-_RAN = (State.RUNNING, State.SUCCEEDED, State.FAILED)
+_RAN = (JobState.RUNNING, JobState.SUCCEEDED, JobState.FAILED)
 
 
 def ran(binding: Body, pods: Iterable[PodView]) -> bool:
@@ -33,7 +33,7 @@ def ran(binding: Body, pods: Iterable[PodView]) -> bool:
     )
 
 
-def lost_in(binding: Body) -> Fault | None:
+def lost_in(binding: Body) -> AttemptFault | None:
     """The fault of a job whose copy was gone after it ran; None for every other job."""
     fault = fault_in(binding) if b.outcome_of(binding) == "Failed" else None
     return fault if fault is not None and fault.lost else None

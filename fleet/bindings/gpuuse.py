@@ -18,7 +18,7 @@ LEVELS = (1, 5, 10, 20, 50)  # percent: a job is known since when its use is bel
 
 
 @dataclass(frozen=True, slots=True)
-class IdleJob:
+class LowUseJob:
     """`kind`: group and kind of its object; `name`: namespace/name. `use`: the mean of its GPUs, from 0 to 1. `since`:
     epoch seconds by level."""
 
@@ -34,14 +34,14 @@ class IdleJob:
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class GpuUseRow:
     """`at`: epoch seconds. `members`: `gpus`, `utilization`, `used_bytes`, `memory_bytes`, `power_watts`, `idle` and
     `silent` of each that names a source. `more_jobs`: jobs beyond the most of a row."""
 
     id: int
     at: float
     members: Mapping[str, Mapping[str, Any]]
-    jobs: tuple[IdleJob, ...]
+    jobs: tuple[LowUseJob, ...]
     more_jobs: int
 
 
@@ -50,10 +50,10 @@ class LatestGpuUse:
 
     def __init__(self, store: Store) -> None:
         self._store = store
-        self._kept: Seen | None = None
+        self._kept: GpuUseRow | None = None
         self._reading = asyncio.Lock()
 
-    async def latest(self) -> Seen | None:
+    async def latest(self) -> GpuUseRow | None:
         """None while there is none."""
         async with self._reading:
             found = await self._store.read_history(GPU_USE, limit=1)
@@ -63,12 +63,12 @@ class LatestGpuUse:
             if self._kept is None or self._kept.id != row["id"]:
                 members = {name: mapping(one) for name, one in mapping(row.get("members")).items()}
                 jobs = tuple(_job(one) for one in rows(row.get("jobs")))
-                self._kept = Seen(int(row["id"]), float(row["now"]), members, jobs, int(row.get("left") or 0))
+                self._kept = GpuUseRow(int(row["id"]), float(row["now"]), members, jobs, int(row.get("left") or 0))
             return self._kept
 
 
-def _job(row: Mapping[str, Any]) -> IdleJob:
-    return IdleJob(
+def _job(row: Mapping[str, Any]) -> LowUseJob:
+    return LowUseJob(
         text(row.get("unit")),
         text(row.get("kind")),
         text(row.get("name")),

@@ -16,7 +16,7 @@ EXECUTE = "NoExecute"
 
 
 @dataclass(frozen=True, slots=True)
-class Candidate:
+class ClusterFields:
     """The fields of a Cluster object that affinity and taints look at."""
 
     name: str
@@ -51,13 +51,13 @@ def expression_matches(entry: object, labels: Mapping[str, str]) -> bool:
     return operator == "DoesNotExist" and value is None
 
 
-def candidate(cluster: Body) -> Candidate:
+def candidate(cluster: Body) -> ClusterFields:
     spec, meta = mapping(cluster.get("spec")), cluster["metadata"]
     fields = {name: text(spec.get(name)) for name in ("provider", "region", "zone")}
-    return Candidate(meta["name"], pairs(meta.get("labels")), fields, rows(spec.get("taints")))
+    return ClusterFields(meta["name"], pairs(meta.get("labels")), fields, rows(spec.get("taints")))
 
 
-def affinity_matches(affinity: Mapping[str, Any] | None, cluster: Candidate) -> bool:
+def affinity_matches(affinity: Mapping[str, Any] | None, cluster: ClusterFields) -> bool:
     """One clusterAffinity; a missing one allows every member."""
     if not affinity:
         return True
@@ -72,7 +72,9 @@ def affinity_matches(affinity: Mapping[str, Any] | None, cluster: Candidate) -> 
     return all(expression_matches(entry, cluster.fields) for entry in expressions)
 
 
-def affinity_groups(placement: Mapping[str, Any] | None, clusters: Sequence[Candidate]) -> tuple[AffinityGroup, ...]:
+def affinity_groups(
+    placement: Mapping[str, Any] | None, clusters: Sequence[ClusterFields]
+) -> tuple[AffinityGroup, ...]:
     """The placement's affinities resolved to member names, in order; empty when every member is allowed."""
     placement = placement or {}
     ordered = placement.get("clusterAffinities") or ()
@@ -88,7 +90,7 @@ def affinity_groups(placement: Mapping[str, Any] | None, clusters: Sequence[Cand
     )
 
 
-def allows(placement: Mapping[str, Any] | None, cluster: Candidate) -> bool:
+def allows(placement: Mapping[str, Any] | None, cluster: ClusterFields) -> bool:
     """Whether the placement's affinities let it stay in this member (taints keep newcomers out, not who is there)."""
     groups = affinity_groups(placement, [cluster])
     return not groups or any(cluster.name in group.members for group in groups)
@@ -138,7 +140,7 @@ def until(placement: Mapping[str, Any] | None, taint: Mapping[str, Any], now: fl
     return added + max(0.0, float(min(limits))) if limits else None
 
 
-def standby(placement: Mapping[str, Any] | None, clusters: Iterable[Candidate]) -> frozenset[str]:
+def standby(placement: Mapping[str, Any] | None, clusters: Iterable[ClusterFields]) -> frozenset[str]:
     """The members whose taints with the effect PreferNoSchedule the placement does not tolerate: it goes there last."""
     tolerations = [toleration(entry) for entry in (placement or {}).get("clusterTolerations") or ()]
     return frozenset(
@@ -146,7 +148,7 @@ def standby(placement: Mapping[str, Any] | None, clusters: Iterable[Candidate]) 
     )
 
 
-def repels(placement: Mapping[str, Any] | None, cluster: Candidate) -> bool:
+def repels(placement: Mapping[str, Any] | None, cluster: ClusterFields) -> bool:
     """Whether a taint of the member keeps newcomers with this placement out."""
     tolerations = cluster_tolerations(placement)
     repelling = [taint for taint in cluster.taints if taint.get("effect") in ("NoSchedule", "NoExecute")]
@@ -154,7 +156,7 @@ def repels(placement: Mapping[str, Any] | None, cluster: Candidate) -> bool:
 
 
 def duplicated_to(
-    placement: Mapping[str, Any] | None, clusters: Sequence[Candidate], current: Iterable[str]
+    placement: Mapping[str, Any] | None, clusters: Sequence[ClusterFields], current: Iterable[str]
 ) -> list[str]:
     """Every member that an object without pods goes to. The affinities allow it (of ordered ones, the first group that
     has any). The object tolerates its taints, or is there already and need not leave (`current`). Sorted by name."""

@@ -16,7 +16,7 @@ PENDING, READY, RETRY, REJECTED = "Pending", "Ready", "Retry", "Rejected"  # sta
 
 
 @dataclass(frozen=True, slots=True)
-class Nomination:
+class HeldReservation:
     """The member of a Reserved unit, since when and until when it waits for that, and the inputs of the decision: the
     binding's `generation` and its `queue`."""
 
@@ -31,7 +31,7 @@ class Nomination:
     grows: bool = False  # its member has to add nodes for it
 
 
-def nomination_of(unit: Body | None) -> Nomination | None:
+def nomination_of(unit: Body | None) -> HeldReservation | None:
     """None for a unit that is not Reserved, and for one whose nomination does not parse."""
     entry = b.status_of(unit).get(NOMINATION)
     if phase_of(unit) != RESERVED or not isinstance(entry, dict) or not entry.get("member"):
@@ -44,10 +44,10 @@ def nomination_of(unit: Body | None) -> Nomination | None:
     share_until = seconds(entry.get("shareUntil") or "")
     replicas = tuple((str(name), whole(count)) for name, count in mapping(entry.get("replicas")).items())
     grows = entry.get("grows") is True
-    return Nomination(str(entry["member"]), since, until, generation, where, domain, share_until, replicas, grows)
+    return HeldReservation(str(entry["member"]), since, until, generation, where, domain, share_until, replicas, grows)
 
 
-def to_body(nomination: Nomination) -> Body:
+def to_body(nomination: HeldReservation) -> Body:
     """As in the unit's status."""
     return {
         "member": nomination.member,

@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 
 from fleet.cli import joining
 from fleet.cli.failure import Failure
-from fleet.cli.hub import Hub
+from fleet.cli.hub import HubClient
 from fleet.values.files import write_private
 
 NAMESPACE = "fleet-agent"
@@ -21,7 +21,7 @@ _LOCAL = ("localhost", "127.0.0.1", "::1")
 Body = dict[str, Any]
 
 
-def hand_out(hub: Hub, member: joining.Member, url: str, image: str, output: Path | None) -> None:
+def hand_out(hub: HubClient, member: joining.MemberFacts, url: str, image: str, output: Path | None) -> None:
     """Join the member, and print or write the manifest that connects it. Raises Failure."""
     parts = urlsplit(url)
     if parts.scheme != "https" or not parts.hostname:

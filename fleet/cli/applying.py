@@ -14,7 +14,7 @@ from fleet.cli.failure import Failure
 
 if TYPE_CHECKING:
     from fleet.amc.discovery import Resource
-    from fleet.cli.hub import Hub
+    from fleet.cli.hub import HubClient
 
 Body = dict[str, Any]
 
@@ -28,22 +28,22 @@ FORBIDDEN, CONFLICT = 403, 409
 NOTED_MOST_BYTES = 200_000  # of a manifest that is noted in an annotation, which may have 256 KiB
 
 
-class NotServed(Failure):
+class KindNotServed(Failure):
     """The hub serves no such kind."""
 
 
 class Applier:
     """Applies objects one by one. `dry_run`: with all checks and defaults of the hub, and nothing is stored."""
 
-    def __init__(self, hub: Hub, namespace: str, *, dry_run: bool = False) -> None:
+    def __init__(self, hub: HubClient, namespace: str, *, dry_run: bool = False) -> None:
         self.hub = hub
         self.namespace = namespace
         self.dry_run = dry_run
         self._resources: dict[tuple[str, str], Resource] = {}
 
     def apply(self, body: Body) -> tuple[str, Body]:
-        """The line that kubectl would print, and the stored object. Raises Failure: NotServed and Refused are about
-        this object alone."""
+        """The line that kubectl would print, and the stored object. Raises Failure: KindNotServed and HubRefusal are
+        about this object alone."""
         resource, path = self.addressed(body)
         how = "&fieldValidation=Strict" + ("&dryRun=All" if self.dry_run else "")
         if body["metadata"].get("name"):
@@ -61,7 +61,7 @@ class Applier:
     def would_replace(self, body: Body) -> tuple[str, Body]:
         """The line of an object that takes the place of one of its name, and its manifest: checked in all that the hub
         checks of a new object, with nothing stored or deleted. Raises Failure as `apply` does."""
-        from fleet.cli.hub import Refused
+        from fleet.cli.hub import HubRefusal
 
         resource, path = self.addressed(body)
         collection, _, name = path.rpartition("/")
@@ -76,7 +76,7 @@ class Applier:
         ):
             try:
                 self.hub.request(method, where, _noted(body), content_type=how)
-            except Refused as refused:
+            except HubRefusal as refused:
                 if refused.status == FORBIDDEN or (method == "POST" and refused.status != CONFLICT):
                     raise
         return f"{resource.prefix}/{name} replaced" + (" (dry run)" if self.dry_run else ""), body
@@ -88,7 +88,7 @@ class Applier:
         if resource is None:
             near = difflib.get_close_matches(body["kind"], [kind for _, kind in self._resources], 1)
             meant = "; did you mean " + " or ".join(_named(self._resources, near[0])) + "?" if near else ""
-            raise NotServed(f'the hub does not serve kind "{body["kind"]}" of {body["apiVersion"]}{meant}')
+            raise KindNotServed(f'the hub does not serve kind "{body["kind"]}" of {body["apiVersion"]}{meant}')
         base = f"/apis/{group}/{version}" if group else f"/api/{version}"
         where = f"/namespaces/{body['metadata'].get('namespace') or self.namespace}" if resource.namespaced else ""
         name = body["metadata"].get("name")
@@ -123,14 +123,14 @@ def _noted(body: dict[str, Any]) -> dict[str, Any]:
     return {**body, "metadata": {**body["metadata"], "annotations": annotations}}
 
 
-def _fold(hub: Hub, path: str) -> None:
+def _fold(hub: HubClient, path: str) -> None:
     """Make the fields that `kubectl apply` holds ours, so that fields that have left the manifest leave the object."""
-    from fleet.cli.hub import Refused
+    from fleet.cli.hub import HubRefusal
 
     for attempt in range(1, FOLD_TRIES + 1):
         try:
             metadata = (hub.find(path) or {}).get("metadata") or {}
-        except Refused:  # a user who may write the object may not be allowed to look at it
+        except HubRefusal:  # a user who may write the object may not be allowed to look at it
             return
         managed = folded(metadata.get("managedFields") or [])
         if managed is None:
@@ -139,7 +139,7 @@ def _fold(hub: Hub, path: str) -> None:
         try:
             hub.request("PATCH", path, patch, content_type=MERGE)
             return
-        except Refused as refused:
+        except HubRefusal as refused:
             if refused.status != 409 or attempt == FOLD_TRIES:
                 raise
 

@@ -18,7 +18,7 @@ from fleet.cli.options import ContextOption, DataDirOption, KubeconfigOption, Na
 
 if TYPE_CHECKING:
     from fleet.cli.applying import Applier
-    from fleet.cli.hub import Hub
+    from fleet.cli.hub import HubClient
 
 Json = dict[str, Any]
 
@@ -64,9 +64,9 @@ def check(
 
 
 def _checked(applier: Applier, bodies: Sequence[Json]) -> Iterator[Json]:
-    from fleet.cli.applying import NotServed
+    from fleet.cli.applying import KindNotServed
     from fleet.cli.declared import know_kinds
-    from fleet.cli.hub import Refused
+    from fleet.cli.hub import HubRefusal
     from fleet.kinds.lookup import interpreter_of
 
     hub = applier.hub
@@ -81,11 +81,11 @@ def _checked(applier: Applier, bodies: Sequence[Json]) -> Iterator[Json]:
             else:
                 applier.apply(body)
                 yield row | {"verdict": "valid", "why": "is no job: nothing of it waits or starts"}
-        except (NotServed, Refused) as failure:
+        except (KindNotServed, HubRefusal) as failure:
             yield row | {"why": str(failure)}
 
 
-def _asked(hub: Hub, namespace: str, body: Json) -> Json:
+def _asked(hub: HubClient, namespace: str, body: Json) -> Json:
     home = body["metadata"].get("namespace") or namespace
     answer: Json = hub.request("POST", f"{CHECK}?{urlencode({'namespace': home})}", body).body
     return answer

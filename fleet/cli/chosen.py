@@ -15,7 +15,7 @@ from fleet.cli.failure import Failure
 
 if TYPE_CHECKING:
     from fleet.amc.discovery import Resource
-    from fleet.cli.hub import Hub
+    from fleet.cli.hub import HubClient
 
 JobsArgument = Annotated[
     list[str] | None,
@@ -34,10 +34,10 @@ TargetsArgument = Annotated[
 
 
 @dataclass(frozen=True)
-class Job:
+class HubJob:
     """One job on the hub. `path`: of its object."""
 
-    hub: Hub
+    hub: HubClient
     namespace: str
     name: str
     kind: str
@@ -48,17 +48,17 @@ class Job:
         return f"{self.kind.lower()}/{self.name}"
 
 
-def job_of(hub: Hub, namespace: str, text: str) -> Job:
+def job_of(hub: HubClient, namespace: str, text: str) -> HubJob:
     """The one job of this name. Raises Failure."""
     from fleet.cli import joblist
 
     return job_in(hub, joblist.named(hub, namespace, text))
 
 
-def jobs_of(hub: Hub, namespace: str, names: Sequence[str], selector: str | None) -> Iterator[Job | Failure]:
+def jobs_of(hub: HubClient, namespace: str, names: Sequence[str], selector: str | None) -> Iterator[HubJob | Failure]:
     """Each job that was named, or all with these labels. A name that names no job is a Failure in its place."""
     from fleet.cli import joblist
-    from fleet.cli.hub import Refused
+    from fleet.cli.hub import HubRefusal
 
     if bool(names) == bool(selector):
         raise Failure("name the jobs, or choose them by their labels with -l" + "; not both" * bool(names))
@@ -71,7 +71,7 @@ def jobs_of(hub: Hub, namespace: str, names: Sequence[str], selector: str | None
     for name in dict.fromkeys(names):
         try:
             yield job_of(hub, namespace, name)
-        except Refused as refused:
+        except HubRefusal as refused:
             if refused.status not in (403, 404, 422):
                 raise
             yield refused
@@ -79,9 +79,11 @@ def jobs_of(hub: Hub, namespace: str, names: Sequence[str], selector: str | None
             yield failure
 
 
-def each(hub: Hub, namespace: str, names: Sequence[str], selector: str | None, act: Callable[[Job], str]) -> None:
+def each(
+    hub: HubClient, namespace: str, names: Sequence[str], selector: str | None, act: Callable[[HubJob], str]
+) -> None:
     """Print what `act` says of each job. A job that is refused does not stop the others; the exit status is 1 then."""
-    from fleet.cli.hub import Refused
+    from fleet.cli.hub import HubRefusal
 
     failed = False
     for job in jobs_of(hub, namespace, names, selector):
@@ -90,7 +92,7 @@ def each(hub: Hub, namespace: str, names: Sequence[str], selector: str | None, a
                 raise job
             print(act(job))
         except Failure as failure:
-            if isinstance(job, Job) and not isinstance(failure, Refused):
+            if isinstance(job, HubJob) and not isinstance(failure, HubRefusal):
                 raise  # the hub answers no request any more
             failed = True
             print(f"fleet: {failure}", file=sys.stderr)
@@ -98,15 +100,15 @@ def each(hub: Hub, namespace: str, names: Sequence[str], selector: str | None, a
         raise typer.Exit(1)
 
 
-def job_in(hub: Hub, row: dict[str, Any]) -> Job:
+def job_in(hub: HubClient, row: dict[str, Any]) -> HubJob:
     kind, namespace, name = row["kind"], row["namespace"], row["name"]
     resource = _resource(hub, kind)
     group = f"{resource.group}/" if resource.group else ""
-    return Job(hub, namespace, name, kind, group + resource.version, resource.path(namespace, name))
+    return HubJob(hub, namespace, name, kind, group + resource.version, resource.path(namespace, name))
 
 
 @functools.lru_cache(maxsize=32)
-def _resource(hub: Hub, kind: str) -> Resource:
+def _resource(hub: HubClient, kind: str) -> Resource:
     from fleet.amc.discovery import resolve
 
     found = resolve(kind.lower(), _known(hub))
@@ -116,7 +118,7 @@ def _resource(hub: Hub, kind: str) -> Resource:
 
 
 @functools.lru_cache(maxsize=1)
-def _known(hub: Hub) -> list[Resource]:
+def _known(hub: HubClient) -> list[Resource]:
     from fleet.amc.discovery import discover
 
     return discover(hub.client)

@@ -12,8 +12,8 @@ from fleet.cli.failure import Failure
 from fleet.cli.options import ContextOption, DataDirOption, JobArgument, KubeconfigOption, NamespaceOption
 
 if TYPE_CHECKING:
-    from fleet.cli.chosen import Job
-    from fleet.cli.hub import Hub
+    from fleet.cli.chosen import HubJob
+    from fleet.cli.hub import HubClient
 
 NAME_MOST = 57  # characters of the old name in a generated one
 
@@ -39,12 +39,12 @@ def clone(
     Code that fleet run sent along is copied for the new job.
     """
     from fleet.cli.creating import created
-    from fleet.cli.run import Where, print_as
-    from fleet.cli.run_options import Printed, random_end
+    from fleet.cli.run import CommandTarget, print_as
+    from fleet.cli.run_options import PrintForm, random_end
     from fleet.submission.cloning import code_map, with_own_code
     from fleet.submission.dumps import as_written
 
-    where = Where(kubeconfig, data_dir, context, namespace)
+    where = CommandTarget(kubeconfig, data_dir, context, namespace)
     hub = where.connect()
     old = job_of(hub, where.namespace(), job)
     body = as_written(hub.request("GET", old.path).body)
@@ -58,13 +58,13 @@ def clone(
         put(body, text)
     code = [with_own_code(body, _code(hub, old, has_code))] if has_code else []
     if dry_run:
-        print_as([*code, body], Printed.yaml)
+        print_as([*code, body], PrintForm.yaml)
         return
     made = created(where, [*code, body])[0][0] if code else hub.request("POST", old.path.rpartition("/")[0], body).body
     print(f"{old.kind.lower()}/{made['metadata']['name']} created, as {old}")
 
 
-def _code(hub: Hub, job: Job, name: str) -> dict[str, Any]:
+def _code(hub: HubClient, job: HubJob, name: str) -> dict[str, Any]:
     """The ConfigMap with the code of the job. Raises Failure."""
     found = hub.find(f"/api/v1/namespaces/{job.namespace}/configmaps/{name}")
     if found is None:

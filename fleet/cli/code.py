@@ -65,7 +65,7 @@ _HOW = "name it in .gitignore, and give its content by --secret"
 
 
 @dataclass(frozen=True)
-class Packed:
+class PackedCode:
     """`files`: the path of each in the archive, and its bytes. `left_out`: symbolic links and the like."""
 
     archive: bytes
@@ -81,7 +81,7 @@ class Packed:
         return "\n".join([head, *lines])
 
 
-def pack(directory: Path) -> Packed:
+def pack(directory: Path) -> PackedCode:
     """The files that .gitignore does not name. Raises Failure."""
     if not directory.is_dir():
         raise Failure(f"--code {directory}: is no directory")
@@ -103,7 +103,7 @@ def pack(directory: Path) -> Packed:
     if len(archive) > CODE_MOST_BYTES:
         raise _too_large(directory, files, f"{size_of(len(archive))} packed, of at most {size_of(CODE_MOST_BYTES)}")
     sizes = tuple((path.relative_to(directory).as_posix(), size) for path, size in files)
-    return Packed(archive, sizes, tuple(left_out))
+    return PackedCode(archive, sizes, tuple(left_out))
 
 
 def size_of(count: int) -> str:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 if TYPE_CHECKING:
-    from fleet.cli.hub import Hub
+    from fleet.cli.hub import HubClient
 
 TIMEOUT_S = 2.0  # of each request
 MOST = 500  # names that are asked for
@@ -19,7 +19,7 @@ MOST = 500  # names that are asked for
 def jobs(ctx: typer.Context, incomplete: str) -> list[str]:
     """NAME, or KIND/NAME once there is a slash."""
 
-    def named(hub: Hub) -> Iterable[str]:
+    def named(hub: HubClient) -> Iterable[str]:
         for job in _jobs(hub, ctx.params.get("namespace") or hub.namespace):
             yield f"{job['kind'].lower()}/{job['name']}" if "/" in incomplete else job["name"]
 
@@ -27,7 +27,7 @@ def jobs(ctx: typer.Context, incomplete: str) -> list[str]:
 
 
 def queues(ctx: typer.Context, incomplete: str) -> list[str]:
-    def paths(hub: Hub) -> Iterable[str]:
+    def paths(hub: HubClient) -> Iterable[str]:
         from fleet.cli.queues import QUEUES
 
         return (node["path"] for node in hub.request("GET", QUEUES).body["items"])
@@ -43,7 +43,7 @@ def held(ctx: typer.Context, incomplete: str) -> list[str]:
 
 
 def members(ctx: typer.Context, incomplete: str) -> list[str]:
-    def names(hub: Hub) -> Iterable[str]:
+    def names(hub: HubClient) -> Iterable[str]:
         from fleet.amc.get import CLUSTERS
 
         return (cluster["metadata"]["name"] for cluster in hub.list(CLUSTERS))
@@ -54,12 +54,12 @@ def members(ctx: typer.Context, incomplete: str) -> list[str]:
 def namespaces(ctx: typer.Context, incomplete: str) -> list[str]:
     """Those of the jobs that the user sees, for a user who may not list all."""
 
-    def names(hub: Hub) -> Iterable[str]:
-        from fleet.cli.hub import Refused
+    def names(hub: HubClient) -> Iterable[str]:
+        from fleet.cli.hub import HubRefusal
 
         try:
             return [space["metadata"]["name"] for space in hub.list("/api/v1/namespaces")]
-        except Refused:
+        except HubRefusal:
             return {job["namespace"] for job in _jobs(hub, None)}
 
     return _asked(ctx, names)
@@ -90,7 +90,7 @@ def kinds(ctx: typer.Context, incomplete: str) -> list[str]:
     return sorted({name for _, name in INTERPRETERS})
 
 
-def _jobs(hub: Hub, namespace: str | None) -> list[dict[str, Any]]:
+def _jobs(hub: HubClient, namespace: str | None) -> list[dict[str, Any]]:
     from urllib.parse import urlencode
 
     from fleet.cli.joblist import JOBS
@@ -99,7 +99,7 @@ def _jobs(hub: Hub, namespace: str | None) -> list[dict[str, Any]]:
     return list(hub.request("GET", f"{JOBS}?{urlencode(query)}").body["items"])
 
 
-def _asked(ctx: typer.Context, ask: Callable[[Hub], Iterable[str]]) -> list[str]:
+def _asked(ctx: typer.Context, ask: Callable[[HubClient], Iterable[str]]) -> list[str]:
     """The answer, or nothing where there is none: a message would stand in the middle of a line that people type."""
     from fleet.cli.failure import Failure
     from fleet.cli.hub import connect

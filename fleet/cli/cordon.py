@@ -17,7 +17,7 @@ from fleet.cli.options import ContextOption, DataDirOption, KubeconfigOption, Me
 from fleet.core.model.member import TAINT_CORDON, TAINT_DRAIN
 
 if TYPE_CHECKING:
-    from fleet.cli.hub import Hub
+    from fleet.cli.hub import HubClient
 
 Taints = list[dict[str, Any]]
 TRIES_MAX = 5  # where somebody else writes the Cluster at the same time
@@ -72,13 +72,13 @@ def uncordon(
 
 def each(members: Sequence[str], act: Callable[[str], str]) -> None:
     """Print what `act` says of each member, once. A member that is refused does not stop the others."""
-    from fleet.cli.hub import Refused
+    from fleet.cli.hub import HubRefusal
 
     failed = False
     for name in dict.fromkeys(members):
         try:
             print(act(name))
-        except (Refused, NoMember) as failure:
+        except (HubRefusal, NoMember) as failure:
             failed = True
             print(f"fleet: {failure}", file=sys.stderr)
     if failed:
@@ -89,7 +89,7 @@ class NoMember(Failure):
     """The hub has no member of that name."""
 
 
-def found(hub: Hub, name: str) -> dict[str, Any]:
+def found(hub: HubClient, name: str) -> dict[str, Any]:
     """The Cluster. Raises NoMember, which names the nearest member."""
     from urllib.parse import quote
 
@@ -102,11 +102,11 @@ def found(hub: Hub, name: str) -> dict[str, Any]:
     return cluster
 
 
-def edit_taints(hub: Hub, name: str, change: Callable[[Taints], Taints]) -> tuple[Taints, Taints]:
+def edit_taints(hub: HubClient, name: str, change: Callable[[Taints], Taints]) -> tuple[Taints, Taints]:
     """Store what `change` makes of the member's taints; the taints before and after. Taints are one list, so the write
     is refused where another came between, and is tried again."""
     from fleet.amc.get import CLUSTERS
-    from fleet.cli.hub import Refused
+    from fleet.cli.hub import HubRefusal
 
     for tries_left in reversed(range(TRIES_MAX)):
         cluster = found(hub, name)
@@ -119,7 +119,7 @@ def edit_taints(hub: Hub, name: str, change: Callable[[Taints], Taints]) -> tupl
         try:
             hub.request("PATCH", f"{CLUSTERS}/{name}", patch, content_type="application/merge-patch+json")
             break
-        except Refused as refused:
+        except HubRefusal as refused:
             if refused.status != 409 or not tries_left:
                 raise
     return before, after

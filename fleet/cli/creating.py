@@ -15,7 +15,7 @@ import typer
 from fleet.wellknown import LABEL_SWEEP
 
 if TYPE_CHECKING:
-    from fleet.cli.run import Where
+    from fleet.cli.run import CommandTarget
 
 Body = dict[str, Any]
 MERGE = "application/merge-patch+json"
@@ -29,32 +29,32 @@ def collection(body: Body, namespace: str) -> str:
     return f"/{base}/{body['apiVersion']}/namespaces/{there}/{body['kind'].lower()}s"
 
 
-def post(hub: Where, body: Body, more: str = "") -> Body:
-    """The object as the hub stores it. Raises Refused."""
+def post(hub: CommandTarget, body: Body, more: str = "") -> Body:
+    """The object as the hub stores it. Raises HubRefusal."""
     path = f"{collection(body, hub.namespace())}?fieldManager=fleet-run&fieldValidation=Strict{more}"
     made: Body = hub.connect().request("POST", path, body).body
     return made
 
 
-def created(hub: Where, bodies: list[Body]) -> tuple[list[Body], set[str]]:
+def created(hub: CommandTarget, bodies: list[Body]) -> tuple[list[Body], set[str]]:
     """The jobs as the hub stored them, and the names of those that an earlier try made. Their code comes first, since
-    they would wait for it, and then belongs to them: the hub deletes the ConfigMap with the last. Raises Refused where
-    all are there already."""
-    from fleet.cli.hub import Refused
+    they would wait for it, and then belongs to them: the hub deletes the ConfigMap with the last. Raises HubRefusal
+    where all are there already."""
+    from fleet.cli.hub import HubRefusal
 
     code = [body for body in bodies if body["kind"] == "ConfigMap"]
     jobs = bodies[len(code) :]
     stored_jobs: list[Body] = []
     earlier: set[str] = set()
     fresh = False
-    refusal: Refused | None = None
+    refusal: HubRefusal | None = None
     try:
         for body in code:
             fresh = _stored(hub, body)[1] or fresh
         for job in jobs:
             try:
                 stored_jobs.append(post(hub, job))
-            except Refused as refused:
+            except HubRefusal as refused:
                 there = _earlier(hub, job, refused)
                 refusal = refused
                 stored_jobs.append(there)
@@ -64,29 +64,29 @@ def created(hub: Where, bodies: list[Body]) -> tuple[list[Body], set[str]]:
     finally:
         _give(hub, code, stored_jobs, fresh=fresh)
     if refusal is not None and len(earlier) == len(jobs):
-        raise Refused(f"{refusal}, as this command makes it: fleet explain tells how a job stands", refusal.status)
+        raise HubRefusal(f"{refusal}, as this command makes it: fleet explain tells how a job stands", refusal.status)
     return stored_jobs, earlier
 
 
-def _stored(hub: Where, body: Body) -> tuple[Body, bool]:
-    """The object, and whether this command made it. Raises Refused for another object of its name."""
-    from fleet.cli.hub import Refused
+def _stored(hub: CommandTarget, body: Body) -> tuple[Body, bool]:
+    """The object, and whether this command made it. Raises HubRefusal for another object of its name."""
+    from fleet.cli.hub import HubRefusal
 
     try:
         return post(hub, body), True
-    except Refused as refused:
+    except HubRefusal as refused:
         return _earlier(hub, body, refused), False
 
 
-def _earlier(hub: Where, body: Body, refused: Any) -> Body:
+def _earlier(hub: CommandTarget, body: Body, refused: Any) -> Body:
     """The object of an earlier try, for which this create was refused. Raises `refused` where there is none."""
-    from fleet.cli.hub import Refused
+    from fleet.cli.hub import HubRefusal
 
     if refused.status != CONFLICT:
         raise refused
     try:
         there = hub.connect().find(f"{collection(body, hub.namespace())}/{body['metadata']['name']}")
-    except Refused:  # a user who may create objects may not be allowed to look at them
+    except HubRefusal:  # a user who may create objects may not be allowed to look at them
         raise refused from None
     if there is None or "deletionTimestamp" in there["metadata"] or not within(body, there):
         raise refused
@@ -102,7 +102,7 @@ def within(manifest: Any, stored: Any) -> bool:
     return bool(manifest == stored)
 
 
-def _give(hub: Where, code: list[Body], jobs: list[Body], *, fresh: bool) -> None:
+def _give(hub: CommandTarget, code: list[Body], jobs: list[Body], *, fresh: bool) -> None:
     """Make the code belong to the jobs. Code that this command made, and that no job needs, is deleted."""
     owners = [
         {

@@ -12,13 +12,13 @@ from fleet.kinds.declared import DeclaredKind
 from fleet.values.untyped import mapping
 
 if TYPE_CHECKING:
-    from fleet.cli.hub import Hub
+    from fleet.cli.hub import HubClient
 
 KIND = "WorkloadInterpreter"
 DECLARATIONS = "/apis/config.fleet.io/v1alpha1/workloadinterpreters"
 
 
-def know_kinds(bodies: Iterable[dict[str, Any]], hub: Hub | None) -> None:
+def know_kinds(bodies: Iterable[dict[str, Any]], hub: HubClient | None) -> None:
     """Read jobs by the declarations among `bodies`, and by those of the hub. One of the file counts before one of the
     hub, of which it is a newer text. A user who may not list those of the hub knows the shipped kinds and the file's.
     Raises Failure for a declaration of the file that cannot be read."""
@@ -37,14 +37,14 @@ def know_kinds(bodies: Iterable[dict[str, Any]], hub: Hub | None) -> None:
     INTERPRETERS.declare(declarations)
 
 
-def _of_hub(hub: Hub | None) -> list[dict[str, Any]]:
-    from fleet.cli.hub import Refused
+def _of_hub(hub: HubClient | None) -> list[dict[str, Any]]:
+    from fleet.cli.hub import HubRefusal
 
     if hub is None:
         return []
     try:
         return sorted(hub.list(DECLARATIONS), key=lambda body: str(body["metadata"]["name"]))
-    except Refused as refused:
+    except HubRefusal as refused:
         if refused.status not in (403, 404):  # 404: a hub of an older version
             raise
         return []

@@ -25,7 +25,7 @@ def delete(
     An object that cannot be deleted does not stop the others.
     """
     from fleet.amc.discovery import discover, resolve
-    from fleet.cli.hub import Refused, connect
+    from fleet.cli.hub import HubRefusal, connect
 
     hub = connect(kubeconfig, data_dir, context)
     resources, failed = discover(hub.client), False
@@ -38,7 +38,7 @@ def delete(
             hub.request("DELETE", resource.path(namespace or hub.namespace, name))
             print(f'{resource.prefix} "{name}" deleted')
         except Failure as failure:
-            if not isinstance(failure, Refused) and resource is not None:
+            if not isinstance(failure, HubRefusal) and resource is not None:
                 raise  # the hub answers no request any more
             failed = True
             print(f"fleet: {failure}", file=sys.stderr)

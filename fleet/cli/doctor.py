@@ -36,7 +36,7 @@ from fleet.cli.ownerless import ownerless_copies
 from fleet.cli.patient import Patient
 
 if TYPE_CHECKING:
-    from fleet.cli.hub import Hub
+    from fleet.cli.hub import HubClient
     from fleet.core.quota.tree import QuotaTree
 
 POLICIES = "/apis/policy.one.alibabacloud.com/v1alpha1"
@@ -82,13 +82,13 @@ def doctor(
 def looked(check: Callable[[Patient], Iterator[Finding]], patient: Patient) -> list[Finding]:
     """The findings of a check. One that the user has no right to is left out, and counts as unseen. The first that the
     hub cannot answer, since its database is away, is the last that is asked: each such answer takes seconds."""
-    from fleet.cli.hub import Refused
+    from fleet.cli.hub import HubRefusal
 
     if patient.away:
         return []
     try:
         return list(check(patient))
-    except Refused as refused:
+    except HubRefusal as refused:
         if refused.status not in (403, 404, 503):
             raise
         patient.away = refused.status == 503
@@ -139,7 +139,7 @@ def passing_policies(patient: Patient) -> Iterator[Finding]:
         )
 
 
-def _tree(hub: Hub) -> QuotaTree | None:
+def _tree(hub: HubClient) -> QuotaTree | None:
     """The hub's quota tree; None without one. Raises Failure when it cannot be read."""
     from fleet.core.quota.parse import BadTree, parse_tree
 

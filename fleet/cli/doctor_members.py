@@ -15,7 +15,7 @@ from fleet.cli.patient import Patient, days
 from fleet.values.times import rfc3339, seconds
 
 if TYPE_CHECKING:
-    from fleet.cli.hub import Hub
+    from fleet.cli.hub import HubClient
 
 LAG_S = 60  # since the leader has last heard of a member that is ready
 OLDEST_MINOR = 28  # of members that are tested
@@ -98,7 +98,7 @@ def member_clocks(patient: Patient) -> Iterator[Finding]:
                 yield _found("clock", name, why, "synchronise both with the same time servers (chrony)")
 
 
-def _ahead(hub: Hub, name: str) -> float | None:
+def _ahead(hub: HubClient, name: str) -> float | None:
     """Seconds that the clock of a member is ahead, from the time that its review of us bears."""
     import time
 

@@ -18,9 +18,9 @@ from fleet.cli.options import ContextOption, DataDirOption, KubeconfigOption, Me
 from fleet.cli.when import timeout_option
 
 if TYPE_CHECKING:
-    from fleet.bindings.draining import Drain, Emptying
+    from fleet.bindings.draining import Drain, DrainProgress
     from fleet.cli.cordon import Taints
-    from fleet.cli.hub import Hub
+    from fleet.cli.hub import HubClient
 
 BINDINGS = "/apis/work.karmada.io/v1alpha2/resourcebindings"
 UNITS = "/apis/scheduling.x-k8s.io/v1alpha1/queueunits"
@@ -94,7 +94,7 @@ def _with_drain(taints: Taints, taint: dict[str, str]) -> Taints:
     return [*with_cordon([one for one in taints if (one.get("key"), one.get("effect")) != key]), taint]
 
 
-def _wait(hub: Hub, names: Sequence[str], deadline: float, limit_s: float) -> None:
+def _wait(hub: HubClient, names: Sequence[str], deadline: float, limit_s: float) -> None:
     """Return when no more jobs leave any of the members, and print each change meanwhile. Raises Failure at the limit,
     and where a drain is ended by somebody else."""
     from fleet.bindings.draining import drain_of
@@ -138,11 +138,11 @@ def _goes_on(names: Sequence[str]) -> str:
     return f"{', '.join(names)} {stays} cordoned, and the hub goes on draining; fleet uncordon {which} ends that"
 
 
-def _busy(found: Emptying) -> bool:
+def _busy(found: DrainProgress) -> bool:
     return bool(found.going or found.leaving)
 
 
-def _emptying(hub: Hub, name: str, drain: Drain) -> Emptying:
+def _emptying(hub: HubClient, name: str, drain: Drain) -> DrainProgress:
     from fleet.bindings.draining import emptying
     from fleet.wellknown import unit_name
 
@@ -156,7 +156,7 @@ def _emptying(hub: Hub, name: str, drain: Drain) -> Emptying:
     return emptying(name, drain, bindings, unit_of, time.time())
 
 
-def _planned(hub: Hub, name: str, taint: dict[str, str]) -> list[dict[str, Any]]:
+def _planned(hub: HubClient, name: str, taint: dict[str, str]) -> list[dict[str, Any]]:
     """Each job in the member: whether it leaves, in that order, is leaving, or stays."""
     from fleet.bindings import binding as b
     from fleet.bindings.draining import drain_of

@@ -10,7 +10,7 @@ from fleet.cli.jobpods import ContainerOption, PodOption, RankOption
 from fleet.cli.options import ContextOption, DataDirOption, JobArgument, KubeconfigOption, NamespaceOption
 
 if TYPE_CHECKING:
-    from fleet.cli.hub import Hub
+    from fleet.cli.hub import HubClient
 
 StdinOption = Annotated[bool, typer.Option("--stdin", "-i", help="Pass stdin on.")]
 TtyOption = Annotated[bool, typer.Option("--tty", "-t", help="With a terminal; needs -i.")]
@@ -64,21 +64,21 @@ def attach(
 
 def _run(
     verb: str,
-    hub: Hub,
+    hub: HubClient,
     namespace: str,
     name: str,
     where: tuple[int | None, str | None, str | None],
     streams: tuple[bool, bool],
     words: list[str],
 ) -> None:
-    from fleet.amc.streams import Wanted, session
+    from fleet.amc.streams import StreamTarget, session
     from fleet.cli.chosen import job_of
     from fleet.cli.jobpods import pod_of, refusals
 
     rank, pod, container = where
     job = job_of(hub, namespace, name)
     chosen = pod_of(job, rank, pod)
-    wanted = Wanted(job.namespace, chosen.on_hub, container or "", *streams)
+    wanted = StreamTarget(job.namespace, chosen.on_hub, container or "", *streams)
     with refusals():
         status = session(hub.client, verb, wanted, words)
     raise typer.Exit(status)

@@ -24,7 +24,7 @@ from fleet.cli.options import (
 )
 
 if TYPE_CHECKING:
-    from fleet.cli.hub import Hub
+    from fleet.cli.hub import HubClient
 
 UNSEEN_MOST_S = 20.0  # how long a job may be missing from the newest snapshot before the rest is shown without it
 UNSEEN_EVERY_S = 0.5
@@ -66,7 +66,7 @@ def explain(
 
 
 def described(
-    hub: Hub,
+    hub: HubClient,
     path: str,
     clock: Callable[[], float] = time.monotonic,
     sleep: Callable[[float], None] = time.sleep,

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
-from fleet.amc.client import Client, NoAnswer, NotGiven, Opened
+from fleet.amc.client import Client, NoAnswer, NotGiven, OpenAnswer
 from fleet.cli.hub import refused as refusal
 from fleet.client.errors import Refused, Unreachable
 from fleet.client.steps import (
@@ -32,20 +32,20 @@ from fleet.client.steps import (
 )
 
 if TYPE_CHECKING:
-    from fleet.cli.hub import Hub
+    from fleet.cli.hub import HubClient
 
 AT_HAND = 1000  # lines that are read before the operation takes some
 EXACT = "surrogateescape"  # a log is printed byte by byte as it came
 
 
-class Carried:
+class HubOperation:
     """One operation. Iterating carries it out and gives its items; `result` is there at the end. Raises Failure."""
 
-    def __init__(self, hub: Hub, steps: Any) -> None:
+    def __init__(self, hub: HubClient, steps: Any) -> None:
         self.result: Any = None
         self._hub, self._steps, self._method = hub, steps, "GET"
         self._lines: Iterator[str] = iter(())
-        self._opened: Opened | None = None
+        self._opened: OpenAnswer | None = None
         self._came: queue.Queue[Came] = queue.Queue(AT_HAND)
 
     def __iter__(self) -> Iterator[Any]:

@@ -32,7 +32,7 @@ from fleet.values.durations import human
 from fleet.values.times import seconds
 
 if TYPE_CHECKING:
-    from fleet.cli.hub import Hub
+    from fleet.cli.hub import HubClient
 
 HISTORY = "/fleet/v1/history"
 PAGE = 1000
@@ -181,7 +181,7 @@ def forget(
         print(f'no record names "{user}"')
 
 
-def pages(hub: Hub, path: str, limit: int, **which: Any) -> Iterator[dict[str, Any]]:
+def pages(hub: HubClient, path: str, limit: int, **which: Any) -> Iterator[dict[str, Any]]:
     """The answers of the hub at `path` with the newest, at most `limit`; 0: all."""
     query = {key: value for key, value in which.items() if value}
     count = 0
@@ -195,7 +195,7 @@ def pages(hub: Hub, path: str, limit: int, **which: Any) -> Iterator[dict[str, A
         query["continue"] = page["continue"]
 
 
-def listed(hub: Hub, **which: Any) -> list[dict[str, Any]]:
+def listed(hub: HubClient, **which: Any) -> list[dict[str, Any]]:
     """The newest of these jobs, a page of them."""
     return [job for page in pages(hub, HISTORY, PAGE, **which) for job in page["items"]]
 

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import urlencode
 
-from fleet.amc.client import Answer, Client, NoAnswer
+from fleet.amc.client import Client, NoAnswer, ServerAnswer
 from fleet.cli.datadir import locate
 from fleet.cli.failure import Failure
 from fleet.client.config import ENV_KUBECONFIG, ENV_TOKEN, OWN_VERSION, kubeconfig_files
@@ -47,7 +47,7 @@ _UNKNOWN = (
 )
 
 
-class Refused(Failure):
+class HubRefusal(Failure):
     """The hub has answered, and no; `status` is the code of HTTP."""
 
     def __init__(self, text: str, status: int) -> None:
@@ -55,16 +55,16 @@ class Refused(Failure):
         self.status = status
 
 
-def refused(message: str, status: int) -> Refused:
+def refused(message: str, status: int) -> HubRefusal:
     """With the way out: other credentials, the role that has the right which lacks, or quotes around a text that YAML
     takes for something else."""
     if status == 401:
-        return Refused(f"{message}: {_UNKNOWN}", status)
+        return HubRefusal(f"{message}: {_UNKNOWN}", status)
     hint = _QUOTES if _NO_TEXT.search(message) else ""
-    return Refused(message + (_role(message) if status == 403 else hint), status)
+    return HubRefusal(message + (_role(message) if status == 403 else hint), status)
 
 
-class Hub:
+class HubClient:
     """The hub's API, for commands: every method raises Failure with one line instead of anything else."""
 
     def __init__(self, client: Client, source: str, namespace: str = "default") -> None:
@@ -75,15 +75,15 @@ class Hub:
 
     def request(
         self, method: str, path: str, body: Any = None, *, content_type: str = "application/json", missing: bool = False
-    ) -> Answer:
-        """One request. A refusal is Refused, except 404 when `missing` is allowed."""
+    ) -> ServerAnswer:
+        """One request. A refusal is HubRefusal, except 404 when `missing` is allowed."""
         answer = self._asked(method, path, body, content_type)
         self.warn(answer)
         if answer.ok or (missing and answer.status == 404):
             return answer
         raise refused(answer.message, answer.status)
 
-    def _asked(self, method: str, path: str, body: Any = None, content_type: str = "application/json") -> Answer:
+    def _asked(self, method: str, path: str, body: Any = None, content_type: str = "application/json") -> ServerAnswer:
         try:
             return self.client.request(method, path, body, content_type=content_type)
         except NoAnswer as error:
@@ -97,7 +97,7 @@ class Hub:
             f"curl -k {self.client.access.server}/readyz tells{unknown}"
         )
 
-    def warn(self, answer: Answer) -> None:
+    def warn(self, answer: ServerAnswer) -> None:
         for text in answer.warnings:
             if len(self._warnings) < WARNINGS_MOST:
                 self.note(f"Warning: {text}")
@@ -127,10 +127,10 @@ class Hub:
         return Session(self.namespace, tries=1)
 
     def run(self, steps: Steps[R]) -> R:
-        """The result of an operation of fleet.client, as Hub.request gives answers."""
-        from fleet.cli.flows import Carried
+        """The result of an operation of fleet.client, as HubClient.request gives answers."""
+        from fleet.cli.flows import HubOperation
 
-        carried = Carried(self, steps)
+        carried = HubOperation(self, steps)
         for _ in carried:
             pass
         result: R = carried.result
@@ -138,9 +138,9 @@ class Hub:
 
     def items(self, flow: Flow[T]) -> Iterator[T]:
         """The items of an operation of fleet.client as they come."""
-        from fleet.cli.flows import Carried
+        from fleet.cli.flows import HubOperation
 
-        return iter(Carried(self, flow))
+        return iter(HubOperation(self, flow))
 
     def find(self, path: str) -> dict[str, Any] | None:
         answer = self.request("GET", path, missing=True)
@@ -186,7 +186,7 @@ def connect(
     *,
     timeout_s: float = 30.0,
     token: str | None = None,
-) -> Hub:
+) -> HubClient:
     """The hub that the options, or the environment, name. `token`: in place of the credentials of the kubeconfig, None
     for that of the environment. Raises Failure."""
     files, sure = kubeconfig_files(kubeconfig, data_dir, context, os.environ)
@@ -198,7 +198,7 @@ def connect(
         )
     try:
         access = load(files, context=context, programs=True, token=instead)
-        hub = Hub(Client(access, timeout_s=timeout_s), paths, access.namespace)
+        hub = HubClient(Client(access, timeout_s=timeout_s), paths, access.namespace)
     except BadKubeconfig as error:
         raise Failure(str(error)) from error
     if not sure:

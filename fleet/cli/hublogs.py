@@ -28,7 +28,7 @@ _LAST = ("exception", "stack")
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class HubLogLine:
     """`at`: epoch seconds; `fields`: what the line holds."""
 
     at: float
@@ -45,7 +45,7 @@ class Line:
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class LineFilter:
     """Which lines. `job`: a name or a uid; `namespace`: of that job; `request`: the id that an answer had in its header
     Audit-ID; `since`: epoch seconds."""
 
@@ -54,7 +54,7 @@ class Wanted:
     request: str = ""
     since: float = float("-inf")
 
-    def holds(self, line: Line) -> bool:
+    def holds(self, line: HubLogLine) -> bool:
         fields = line.fields
         if line.at < self.since or (self.request and fields.get("request") != self.request):
             return False
@@ -65,7 +65,7 @@ class Wanted:
         return fields.get("name") == self.job and (not self.namespace or fields.get("namespace") == self.namespace)
 
 
-def show(data: DataDir, selection: Wanted, follow: bool) -> Iterator[str]:
+def show(data: DataDir, selection: LineFilter, follow: bool) -> Iterator[str]:
     """The lines, oldest first; with `follow` those to come too, without end. Raises Failure."""
     files = {path.stem: _Followed(path) for path in _files(data)}
     if not files:
@@ -97,7 +97,7 @@ class _Followed:
     _file: BinaryIO | None = None
     _rest: bytes = b""
 
-    def past(self) -> Iterator[Line]:
+    def past(self) -> Iterator[HubLogLine]:
         """All that there is, of the older file first."""
         try:
             before: BinaryIO | None = older(self.path).open("rb")
@@ -110,7 +110,7 @@ class _Followed:
                     yield self._line(raw)
         yield from self.more(whole=True)
 
-    def more(self, whole: bool = False) -> Iterator[Line]:
+    def more(self, whole: bool = False) -> Iterator[HubLogLine]:
         """What has come since; `whole`: to the end of the file, else at most PIECE_BYTES."""
         if self._file is None and not self._open():
             return
@@ -146,7 +146,7 @@ class _Followed:
             raise Failure(f"cannot read {self.path}: {error.strerror or error}") from error
         return True
 
-    def _line(self, raw: bytes) -> Line:
+    def _line(self, raw: bytes) -> HubLogLine:
         try:
             fields = json.loads(raw)
         except ValueError:
@@ -155,7 +155,7 @@ class _Followed:
             fields = {"event": raw.decode(errors="replace").rstrip()}
         at = seconds(str(fields.get("timestamp", "")))
         self.at = max(self.at, at) if at is not None else self.at  # a merge needs order
-        return Line(self.at, self.path.stem, fields)
+        return HubLogLine(self.at, self.path.stem, fields)
 
 
 def _value(value: object) -> str:

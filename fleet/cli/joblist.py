@@ -10,7 +10,7 @@ from fleet.cli.failure import Failure
 from fleet.cli.nearest import meant
 
 if TYPE_CHECKING:
-    from fleet.cli.hub import Hub
+    from fleet.cli.hub import HubClient
 
 JOBS = "/fleet/v1/jobs"
 ELSEWHERE = " (fleet jobs -A lists what you may list)"
@@ -20,7 +20,9 @@ PAGE = 5_000
 PAGES_MAX = 1_000
 
 
-def pages(hub: Hub, namespace: str | None, **which: str | Sequence[str]) -> Iterator[tuple[list[dict[str, Any]], bool]]:
+def pages(
+    hub: HubClient, namespace: str | None, **which: str | Sequence[str]
+) -> Iterator[tuple[list[dict[str, Any]], bool]]:
     """The jobs of a namespace, or of all, as /fleet/v1 describes them, and whether they are a part. The first page is
     small, so that people see it soon. Raises Failure."""
     query: dict[str, str | Sequence[str]] = {"limit": str(FIRST_PAGE), **which}
@@ -37,23 +39,23 @@ def pages(hub: Hub, namespace: str | None, **which: str | Sequence[str]) -> Iter
     raise Failure(f"more than {PAGE * PAGES_MAX} jobs")
 
 
-def listed(hub: Hub, namespace: str | None, **which: str | Sequence[str]) -> tuple[list[dict[str, Any]], bool]:
+def listed(hub: HubClient, namespace: str | None, **which: str | Sequence[str]) -> tuple[list[dict[str, Any]], bool]:
     """All pages together. Raises Failure."""
     found = list(pages(hub, namespace, **which))
     return [job for items, _ in found for job in items], any(part for _, part in found)
 
 
-def named(hub: Hub, namespace: str, job: str) -> dict[str, Any]:
+def named(hub: HubClient, namespace: str, job: str) -> dict[str, Any]:
     """The one job that is called NAME, or KIND/NAME. Raises Failure, which names the job that the user may have
     meant."""
-    from fleet.cli.hub import Refused
+    from fleet.cli.hub import HubRefusal
 
     kind, _, name = job.rpartition("/")
     if not name:
         raise Failure(f'"{job}" is no name of a job{ELSEWHERE}')
     try:
         matches, _ = listed(hub, namespace, name=name, **({"kind": kind} if kind else {}))
-    except Refused as refused:
+    except HubRefusal as refused:
         if refused.status != 403:
             raise
         raise Failure(f"{refused}{_near(hub, name, namespace)}{ELSEWHERE}") from refused
@@ -67,9 +69,9 @@ def named(hub: Hub, namespace: str, job: str) -> dict[str, Any]:
     return matches[0]
 
 
-def _near(hub: Hub, name: str, namespace: str) -> str:
+def _near(hub: HubClient, name: str, namespace: str) -> str:
     """The kind or the place of a job of that name, or the job that the user may have meant."""
-    from fleet.cli.hub import Refused
+    from fleet.cli.hub import HubRefusal
 
     try:
         same = listed(hub, None, name=name)[0]
@@ -78,6 +80,6 @@ def _near(hub: Hub, name: str, namespace: str) -> str:
         if here or elsewhere:
             return f"; there is {' and '.join(sorted(here))}" if here else f"; there is one in {', '.join(elsewhere)}"
         names = [found["name"] for found in listed(hub, namespace)[0]]
-    except Refused:
+    except HubRefusal:
         return ""
     return meant(name, names)

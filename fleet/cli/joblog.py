@@ -18,8 +18,8 @@ from fleet.cli.options import JOB, ContextOption, DataDirOption, KubeconfigOptio
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from fleet.cli.chosen import Job
-    from fleet.cli.hublogs import Wanted
+    from fleet.cli.chosen import HubJob
+    from fleet.cli.hublogs import LineFilter
 
 NOT_LISTED = (403, 404)  # answers of a hub, or of a role, that knows no list of a job's pods
 
@@ -75,7 +75,7 @@ def logs(
     from fleet.cli.chosen import job_in
     from fleet.cli.flows import EXACT
     from fleet.cli.hub import connect
-    from fleet.cli.hublogs import Wanted
+    from fleet.cli.hublogs import LineFilter
     from fleet.cli.when import moment
     from fleet.client.logs import logs as operation
 
@@ -84,7 +84,7 @@ def logs(
         wrong = [name for name, value in given_too.items() if value is not None]
         if wrong:
             raise Failure(f"{wrong[0]} does not go with --hub")
-        _of_hub(data_dir, Wanted(about or "", namespace or "", request or ""), since, follow)
+        _of_hub(data_dir, LineFilter(about or "", namespace or "", request or ""), since, follow)
         return
     if about is not None or request is not None:
         raise Failure(f"{'--job' if about is not None else '--request'} goes with --hub alone")
@@ -121,7 +121,7 @@ def logs(
         sys.stdout.buffer.flush()
 
 
-def _of_hub(data_dir: Path | None, selection: Wanted, since: str | None, follow: bool) -> None:
+def _of_hub(data_dir: Path | None, selection: LineFilter, since: str | None, follow: bool) -> None:
     from dataclasses import replace
 
     from fleet.cli.datadir import locate
@@ -136,14 +136,14 @@ def _of_hub(data_dir: Path | None, selection: Wanted, since: str | None, follow:
     print_all(show(data, selection, follow))
 
 
-def _names(job: Job) -> list[str]:
+def _names(job: HubJob) -> list[str]:
     """The names of the job's pods by rank; none where this user, or an older hub, does not list them."""
-    from fleet.cli.hub import Refused
+    from fleet.cli.hub import HubRefusal
     from fleet.cli.jobpods import pods_of
 
     try:
         return [pod.name for pod in pods_of(job)[0]]
-    except Refused as refused:
+    except HubRefusal as refused:
         if refused.status not in (*NOT_LISTED, 400):
             raise
         return []  # the log says then what lacks

@@ -12,7 +12,7 @@ import typer
 from fleet.cli.failure import Failure
 
 if TYPE_CHECKING:
-    from fleet.cli.chosen import Job
+    from fleet.cli.chosen import HubJob
 
 RankOption = Annotated[
     int | None,
@@ -47,7 +47,7 @@ class JobPod:
         return self.name if "." in self.member else f"{self.name}.{self.member}"
 
 
-def pods_of(job: Job, *, usage: bool = False) -> tuple[list[JobPod], list[str]]:
+def pods_of(job: HubJob, *, usage: bool = False) -> tuple[list[JobPod], list[str]]:
     """All pods of the job by rank; and for each member that does not tell what they use, why. Raises Failure."""
     body = job.hub.request("GET", f"{job.path}/pods{'?usage=true' if usage else ''}").body
     silent = [*body["silent"].items(), *body.get("silentGpus", {}).items()]
@@ -56,7 +56,7 @@ def pods_of(job: Job, *, usage: bool = False) -> tuple[list[JobPod], list[str]]:
     return found, [f"{member} {why}" for member, why in silent]
 
 
-def pod_of(job: Job, rank: int | None, pod: str | None) -> JobPod:
+def pod_of(job: HubJob, rank: int | None, pod: str | None) -> JobPod:
     """The pod of the rank or of the name; the first when neither is given. Raises Failure, which names pods."""
     if rank is not None and pod is not None:
         raise Failure("--rank and --pod both name a pod: give one")
@@ -76,9 +76,9 @@ def pod_of(job: Job, rank: int | None, pod: str | None) -> JobPod:
 def refusals() -> Iterator[None]:
     """What a stream is refused, as Failure."""
     from fleet.amc.client import NoAnswer
-    from fleet.amc.get import Refused
+    from fleet.amc.get import CommandRefusal
 
     try:
         yield
-    except (NoAnswer, Refused) as error:
+    except (NoAnswer, CommandRefusal) as error:
         raise Failure(str(error)) from error

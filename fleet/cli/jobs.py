@@ -30,7 +30,7 @@ from fleet.values.durations import human
 from fleet.values.times import seconds
 
 if TYPE_CHECKING:
-    from fleet.cli.hub import Hub
+    from fleet.cli.hub import HubClient
 
 STATES = (
     "Unclaimed",
@@ -134,9 +134,9 @@ def jobs(
     )
 
 
-def _lines(hub: Hub, where: str | None, which: dict[str, str | list[str]]) -> Iterator[list[dict[str, Any]]]:
+def _lines(hub: HubClient, where: str | None, which: dict[str, str | list[str]]) -> Iterator[list[dict[str, Any]]]:
     """The lines of the jobs that were asked for, page by page. Raises Failure."""
-    from fleet.cli.hub import Refused
+    from fleet.cli.hub import HubRefusal
 
     try:
         beside = _ownerless(hub, where, which)
@@ -148,18 +148,18 @@ def _lines(hub: Hub, where: str | None, which: dict[str, str | list[str]]) -> It
             now = time.time()
             yield [record(job, now) for job in (*items, *beside)]
             beside = []
-    except Refused as refused:
+    except HubRefusal as refused:
         raise Failure(f"{refused}{ELSEWHERE}" if where and refused.status == 403 else str(refused)) from refused
 
 
-def _ownerless(hub: Hub, where: str | None, which: dict[str, str | list[str]]) -> list[dict[str, Any]]:
+def _ownerless(hub: HubClient, where: str | None, which: dict[str, str | list[str]]) -> list[dict[str, Any]]:
     """The copies without jobs, where the question asks for nothing that only a job tells."""
     if not which.keys() <= {"kind", "member"}:
         return []
     return [job for job in ownerless.jobs(hub, where, which) if job["pods"]]
 
 
-def _looks(hub: Hub, where: str | None, which: dict[str, str | list[str]]) -> Iterator[list[dict[str, Any]]]:
+def _looks(hub: HubClient, where: str | None, which: dict[str, str | list[str]]) -> Iterator[list[dict[str, Any]]]:
     """All the jobs that were asked for, and again when one has changed, as the hub tells. Raises Failure."""
     from fleet.client.jobvalues import Job, JobChange
     from fleet.client.jobwatch import changes
@@ -179,22 +179,22 @@ def _looks(hub: Hub, where: str | None, which: dict[str, str | list[str]]) -> It
             yield [records[place] for place in sorted(records)]
 
 
-def _must_exist(hub: Hub, which: dict[str, str | list[str]]) -> None:
+def _must_exist(hub: HubClient, which: dict[str, str | list[str]]) -> None:
     """Raises Failure where no jobs are found because the queue or member that was named is not there."""
     from fleet.cli import cordon, queues
-    from fleet.cli.hub import Refused
+    from fleet.cli.hub import HubRefusal
 
     try:
         if queue := which.get("queue"):
             queues.below(queues.records(hub), str(queue))
         if member := which.get("member"):
             cordon.found(hub, str(member))
-    except Refused as refused:
+    except HubRefusal as refused:
         if refused.status != 403:
             raise
 
 
-def _me(hub: Hub) -> str:
+def _me(hub: HubClient) -> str:
     """The name by which the hub knows the user of this command."""
     body = {"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"}
     found = hub.request("POST", "/apis/authentication.k8s.io/v1/selfsubjectreviews", body).body

@@ -57,7 +57,7 @@ def join(
 
     labels = dict(_label(text) for text in label or ())
     hub = connect(hub_kubeconfig, data_dir, hub_context)
-    member = joining.Member(name, kubeconfig, context, provider, region, zone, labels, enable_reservation)
+    member = joining.MemberFacts(name, kubeconfig, context, provider, region, zone, labels, enable_reservation)
     if agent:
         from fleet.cli.agents import hand_out
 

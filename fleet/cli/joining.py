@@ -18,7 +18,7 @@ from typing import Any
 from fleet.amc.client import Client, NoAnswer
 from fleet.amc.get import CLUSTERS
 from fleet.cli.failure import Failure, TimeIsOver
-from fleet.cli.hub import Hub
+from fleet.cli.hub import HubClient
 from fleet.values.kubeconfig.document import BadKubeconfig, write
 from fleet.values.kubeconfig.files import Access, load
 from fleet.values.names import label_problems
@@ -36,7 +36,7 @@ _NEEDED = (
 
 
 @dataclass(frozen=True)
-class Member:
+class MemberFacts:
     """The user's facts about a member for `fleet join`."""
 
     name: str
@@ -49,7 +49,7 @@ class Member:
     holds_room: bool | None = None  # whether room is held there before a gang starts; None: as stored
 
 
-def join(hub: Hub, member: Member) -> None:
+def join(hub: HubClient, member: MemberFacts) -> None:
     """Store the member, or bring what is stored up to date. Raises Failure before anything is stored if it cannot be
     reached or its credentials do not do."""
     check_name(member.name)
@@ -63,7 +63,7 @@ def join(hub: Hub, member: Member) -> None:
     _put(hub, member, access, _check_identity(hub, member, identity), _cluster(member, access, identity))
 
 
-def join_pull(hub: Hub, member: Member) -> str:
+def join_pull(hub: HubClient, member: MemberFacts) -> str:
     """Store a member that only its agent reaches, and return the agent's new token. Which cluster it is, the hub learns
     once the agent is connected. Raises Failure."""
     check_name(member.name)
@@ -94,7 +94,7 @@ def check_name(name: str) -> None:
         raise Failure(f'"{name}" is no name for a member: lower-case letters, digits and "-", at most 63')
 
 
-def _check_version(member: Member, version: object) -> None:
+def _check_version(member: MemberFacts, version: object) -> None:
     """Raises Failure where room is wanted to be held in a member that is too old for it; not where `version` is not
     known."""
     from fleet.bindings.oldmembers import too_old
@@ -104,7 +104,7 @@ def _check_version(member: Member, version: object) -> None:
         raise Failure(f"cannot join {member.name} with --enable-reservation: it {trouble}")
 
 
-def _put(hub: Hub, member: Member, access: Access, stored: bool, cluster: dict[str, Any]) -> None:
+def _put(hub: HubClient, member: MemberFacts, access: Access, stored: bool, cluster: dict[str, Any]) -> None:
     """The credentials, then the Cluster. Nothing is written where the Cluster would be refused."""
     inline = write(
         access.server,
@@ -135,7 +135,7 @@ def _put(hub: Hub, member: Member, access: Access, stored: bool, cluster: dict[s
         raise
 
 
-def wait_ready(hub: Hub, names: Sequence[str], limit_s: float) -> None:
+def wait_ready(hub: HubClient, names: Sequence[str], limit_s: float) -> None:
     """Return when every named member is Ready. Raises Failure at the limit."""
     deadline = time.monotonic() + limit_s
     waiting = list(names)
@@ -160,7 +160,7 @@ def _not_ready(cluster: dict[str, Any] | None) -> str:
     return "the controllers have not looked at it yet"
 
 
-def leave(hub: Hub, name: str, *, force: bool, limit_s: float) -> None:
+def leave(hub: HubClient, name: str, *, force: bool, limit_s: float) -> None:
     """Remove the member: the controllers withdraw its work first. Raises Failure, at the limit too."""
     from fleet.cli.cordon import found as there
 
@@ -204,7 +204,7 @@ def _look(client: Client, access: Access) -> str:
     return identity
 
 
-def _check_identity(hub: Hub, member: Member, identity: str) -> bool:
+def _check_identity(hub: HubClient, member: MemberFacts, identity: str) -> bool:
     """Whether the member is stored already. Raises Failure when name and cluster do not belong together."""
     is_stored, name = False, member.name
     for cluster in hub.list(CLUSTERS):
@@ -221,7 +221,7 @@ def _check_identity(hub: Hub, member: Member, identity: str) -> bool:
     return is_stored
 
 
-def _cluster(member: Member, access: Access, identity: str, *, mode: str = "Push") -> dict[str, Any]:
+def _cluster(member: MemberFacts, access: Access, identity: str, *, mode: str = "Push") -> dict[str, Any]:
     spec: dict[str, Any] = {
         "id": identity,
         "syncMode": mode,

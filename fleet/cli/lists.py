@@ -44,7 +44,7 @@ class Listing:
 
 
 @dataclass(frozen=True)
-class How:
+class ListOptions:
     """How a user wants a list. `limit`: the most records; 0: all. `spaces`: whether the namespace is a column."""
 
     listing: Listing
@@ -80,17 +80,19 @@ def asked(
     *,
     limit: int = 0,
     spaces: bool = False,
-) -> How:
+) -> ListOptions:
     """The options, once they make sense. Raises Failure."""
     order = sort.removeprefix("-")
     if order and order not in listing.sorts:
         raise Failure(f"--sort {sort}: is none of {', '.join(listing.sorts)}{meant(order, listing.sorts)}")
     if watch and output in (ListOutput.json, ListOutput.yaml):
         raise Failure("--watch prints tables and names alone")
-    return How(listing, output, sort, watch, color, limit, spaces)
+    return ListOptions(listing, output, sort, watch, color, limit, spaces)
 
 
-def show(how: How, fetch: Fetch, *, nothing: str, looks: Callable[[], Iterable[list[Record]]] | None = None) -> None:
+def show(
+    how: ListOptions, fetch: Fetch, *, nothing: str, looks: Callable[[], Iterable[list[Record]]] | None = None
+) -> None:
     """Print what `fetch` finds; `nothing`, on stderr, where that is nothing. A table without an order is printed page
     by page, as the pages come. `looks`: all records, and again when one has changed; else `fetch` is asked again."""
     from fleet.cli import output
@@ -121,7 +123,7 @@ def _polled(fetch: Fetch) -> Iterator[list[Record]]:
         time.sleep(WATCH_S)
 
 
-def _watch(how: How, looks: Iterable[list[Record]]) -> None:
+def _watch(how: ListOptions, looks: Iterable[list[Record]]) -> None:
     """Print the records, and again each that changes, until Ctrl-C."""
     from fleet.cli.colors import wanted
 
@@ -145,13 +147,13 @@ def _all(fetch: Fetch) -> list[Record]:
     return [record for page in fetch() for record in page]
 
 
-def _table(how: How, *, color: bool) -> Any:
+def _table(how: ListOptions, *, color: bool) -> Any:
     from fleet.cli.output import Table, terminal_width
 
     return Table(how.columns, color=color, width=terminal_width() if how.output is ListOutput.table else None)
 
 
-def _write(how: How, table: Any, records: Sequence[Record]) -> None:
+def _write(how: ListOptions, table: Any, records: Sequence[Record]) -> None:
     if how.output is ListOutput.name:
         sys.stdout.writelines(f"{how.listing.word(record)}\n" for record in records)
     elif records:  # with colours; the cells are clean
@@ -159,7 +161,7 @@ def _write(how: How, table: Any, records: Sequence[Record]) -> None:
     sys.stdout.flush()
 
 
-def _lasting(how: How, record: Record | None) -> Record | None:
+def _lasting(how: ListOptions, record: Record | None) -> Record | None:
     """The record without the fields that change all the time."""
     return None if record is None else {k: v for k, v in record.items() if k not in how.listing.moving}
 

@@ -24,7 +24,7 @@ from fleet.cli import logs, optional
 from fleet.cli.completion import completing, named, prepare
 from fleet.cli.examples import of
 from fleet.cli.failure import Failure
-from fleet.cli.parsing import Group
+from fleet.cli.parsing import CommandGroup
 
 # In the order of --help: the module of each command, and its function there where that is not named like the command.
 # `hub.`: in the part of Fleet that a command line alone does not need.
@@ -109,7 +109,7 @@ def with_commands(names: Iterable[str]) -> typer.Typer:
         place = module if module.startswith("hub.") else f"cli.{module}"
         found = getattr(importlib.import_module(f"fleet.{place}"), function or module.removeprefix("hub."))
         if isinstance(found, typer.Typer):
-            program.add_typer(found, name=name, cls=Group)
+            program.add_typer(found, name=name, cls=CommandGroup)
         else:
             program.command(name, epilog=of(name), cls=getattr(found, "command_class", None))(found)
     return program
@@ -134,7 +134,7 @@ def _first_lines() -> dict[str, str]:
 def _empty() -> typer.Typer:
     program = typer.Typer(
         name="fleet",
-        cls=Group,
+        cls=CommandGroup,
         help="Queue training jobs under one quota over many Kubernetes clusters.",
         no_args_is_help=True,
         add_completion=False,

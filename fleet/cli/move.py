@@ -19,7 +19,7 @@ from fleet.cli.options import ContextOption, DataDirOption, JobArgument, Kubecon
 from fleet.cli.when import timeout_option
 
 if TYPE_CHECKING:
-    from fleet.cli.hub import Hub
+    from fleet.cli.hub import HubClient
 
 UNBOUND = " follows no policy, so it goes to no member (fleet explain {})"
 POLL_S = 0.5
@@ -30,7 +30,7 @@ MERGE = "application/merge-patch+json"
 class _Job:
     """A job and where it is on the hub. `path`: of its object."""
 
-    hub: Hub
+    hub: HubClient
     namespace: str
     name: str
     binding: str
@@ -117,7 +117,7 @@ def move(
     print(f"{bound_job} is in {to}")
 
 
-def _found(hub: Hub, namespace: str, job: str) -> _Job:
+def _found(hub: HubClient, namespace: str, job: str) -> _Job:
     """The one job of this name. Raises Failure."""
     from fleet.cli.chosen import job_of
     from fleet.cli.joblist import JOBS
@@ -129,7 +129,7 @@ def _found(hub: Hub, namespace: str, job: str) -> _Job:
     return _Job(hub, namespace, one.name, bound, one.path)
 
 
-def _check(hub: Hub, job: _Job, binding: dict[str, Any], to: str, member: str, *, force: bool) -> None:
+def _check(hub: HubClient, job: _Job, binding: dict[str, Any], to: str, member: str, *, force: bool) -> None:
     """Raises Failure for a member that the job may not go to, and a job that is not to be stopped."""
     from fleet.bindings import binding as b
     from fleet.bindings.draining import cordoned, why_stays
@@ -148,7 +148,7 @@ def _check(hub: Hub, job: _Job, binding: dict[str, Any], to: str, member: str, *
         raise Failure(f"{job} stays in {member}: {stays} (--force moves it)")
 
 
-def _why_not_now(hub: Hub, binding: dict[str, Any], to: str) -> str:
+def _why_not_now(hub: HubClient, binding: dict[str, Any], to: str) -> str:
     """Why the decider would not start the job in the member now; "" when it would. Raises Failure where it never would,
     and where nobody may be asked."""
     from fleet.cli import optional

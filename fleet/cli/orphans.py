@@ -26,7 +26,7 @@ from fleet.cli.options import (
 from fleet.cli.when import timeout_option
 
 if TYPE_CHECKING:
-    from fleet.cli.hub import Hub
+    from fleet.cli.hub import HubClient
 
 RECORDS = "/api/v1/namespaces/fleet-system/configmaps"
 _COLUMNS = ("member", "kind", "namespace", "name", "job", "since")
@@ -141,7 +141,7 @@ def remove(
 
 
 def _chosen(
-    hub: Hub, names: list[str] | None, namespace: str | None, member: str | None, all_: bool
+    hub: HubClient, names: list[str] | None, namespace: str | None, member: str | None, all_: bool
 ) -> list[dict[str, Any]]:
     """The copies that the options name. Raises Failure."""
     if bool(names) == all_:
@@ -157,7 +157,7 @@ def _of(copies: Sequence[dict[str, Any]], namespace: str | None, member: str | N
     return [copy for copy in copies if member in (None, copy["member"]) and namespace in (None, copy["namespace"])]
 
 
-def unknown(hub: Hub) -> tuple[list[dict[str, Any]], int]:
+def unknown(hub: HubClient) -> tuple[list[dict[str, Any]], int]:
     """The unknown copies of all members, and how many the records do not name."""
     from fleet.values.untyped import digits, mapping
     from fleet.wellknown import UNKNOWN_COPIES
@@ -202,7 +202,7 @@ def _named(copies: Sequence[dict[str, Any]], text: str) -> list[dict[str, Any]]:
     return matches
 
 
-def _order(hub: Hub, copies: Sequence[dict[str, Any]], order: str) -> None:
+def _order(hub: HubClient, copies: Sequence[dict[str, Any]], order: str) -> None:
     """Tell the controllers, which do it, since a member takes orders from them alone."""
     import json
 
@@ -231,7 +231,7 @@ def _problems(data: dict[str, Any]) -> dict[str, str]:
     return {str(uid): str(why) for uid, why in found.items()} if isinstance(found, dict) else {}
 
 
-def _await(hub: Hub, copies: Sequence[dict[str, Any]], limit_s: float, done: str, order: str) -> None:
+def _await(hub: HubClient, copies: Sequence[dict[str, Any]], limit_s: float, done: str, order: str) -> None:
     """Say of each copy that it is done. Raises Failure when that takes too long, or cannot be."""
     waiting = {(copy["member"], copy["uid"]): copy for copy in copies}
     refused: list[str] = []

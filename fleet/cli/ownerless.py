@@ -10,13 +10,13 @@ from fleet.bindings.finding import Finding
 from fleet.cli.patient import Patient
 
 if TYPE_CHECKING:
-    from fleet.cli.hub import Hub
+    from fleet.cli.hub import HubClient
 
 WORK_PATH = "/apis/work.karmada.io/v1alpha2"
 STATE = "Ownerless"
 
 
-def bindings(hub: Hub, namespace: str | None) -> list[dict[str, Any]]:
+def bindings(hub: HubClient, namespace: str | None) -> list[dict[str, Any]]:
     """The bindings of such copies."""
     from fleet.wellknown import LABEL_OWNERLESS
 
@@ -24,14 +24,14 @@ def bindings(hub: Hub, namespace: str | None) -> list[dict[str, Any]]:
     return hub.list(f"{WORK_PATH}{where}/resourcebindings", labelSelector=f"{LABEL_OWNERLESS}=true")
 
 
-def jobs(hub: Hub, namespace: str | None, which: Mapping[str, str | list[str]]) -> list[dict[str, Any]]:
+def jobs(hub: HubClient, namespace: str | None, which: Mapping[str, str | list[str]]) -> list[dict[str, Any]]:
     """Such copies of these kinds and this member, described as /fleet/v1 describes jobs; none for a user who may not
     list bindings."""
-    from fleet.cli.hub import Refused
+    from fleet.cli.hub import HubRefusal
 
     try:
         copies = [_job(binding) for binding in bindings(hub, namespace)]
-    except Refused as refused:
+    except HubRefusal as refused:
         if refused.status != 403:
             raise
         return []

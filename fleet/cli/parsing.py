@@ -7,7 +7,7 @@ from typing import Any
 from typer.core import TyperGroup
 
 
-class Group(TyperGroup):
+class CommandGroup(TyperGroup):
     """A group that knows the words of other systems for its commands."""
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from fleet.cli.status import STATUS
 
 if TYPE_CHECKING:
-    from fleet.cli.hub import Hub
+    from fleet.cli.hub import HubClient
 
 PARTS = "/fleet/v1/parts"
 DAY_S = 86_400.0
@@ -19,7 +19,7 @@ class Patient:
     """The hub that is looked at. `now`: this machine's time in epoch seconds. `away`: its database does not answer.
     `unseen`: the checks that the hub did not answer, by its refusal."""
 
-    def __init__(self, hub: Hub, now: float) -> None:
+    def __init__(self, hub: HubClient, now: float) -> None:
         self.hub = hub
         self.now = now
         self.away = False

@@ -30,7 +30,7 @@ def port_forward(
     from functools import partial
 
     from fleet.amc.forward import forward, parse_ports
-    from fleet.amc.streams import Wanted
+    from fleet.amc.streams import StreamTarget
     from fleet.cli.chosen import job_of
     from fleet.cli.hub import connect
     from fleet.cli.jobpods import pod_of, refusals
@@ -39,5 +39,5 @@ def port_forward(
         pairs = [parse_ports(text) for text in ports]
         hub = connect(kubeconfig, data_dir, context)
         one = job_of(hub, namespace or hub.namespace, job)
-        wanted = Wanted(one.namespace, pod_of(one, rank, pod).on_hub)
+        wanted = StreamTarget(one.namespace, pod_of(one, rank, pod).on_hub)
         forward(hub.client, wanted, pairs, address, partial(print, flush=True))

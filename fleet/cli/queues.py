@@ -21,7 +21,7 @@ from fleet.cli.options import (
 )
 
 if TYPE_CHECKING:
-    from fleet.cli.hub import Hub
+    from fleet.cli.hub import HubClient
 
 QUEUES = "/fleet/v1/queues"
 MAX_JOBS, GPU = "kube-queue/max-jobs", "nvidia.com/gpu"
@@ -80,7 +80,7 @@ def queues(
     lists.show(how, fetch, nothing="No queues: apply an ElasticQuotaTree in kube-system")
 
 
-def records(hub: Hub) -> list[lists.Record]:
+def records(hub: HubClient) -> list[lists.Record]:
     """The nodes of the quota tree that the user may see. Raises Failure."""
     found = hub.request("GET", QUEUES).body
     if found["partial"]:

@@ -17,8 +17,8 @@ from fleet.cli.nearest import meant
 from fleet.wellknown import ANNOTATION_QUOTA_FULLNAME, QUEUE, QUEUE_NAMESPACE
 
 if TYPE_CHECKING:
-    from fleet.cli.chosen import Job
-    from fleet.cli.hub import Hub
+    from fleet.cli.chosen import HubJob
+    from fleet.cli.hub import HubClient
 
 QUEUES = f"/apis/{QUEUE}/v1alpha1/namespaces/{QUEUE_NAMESPACE}/queues"
 PREFIXES = ("queue/", "queues/")
@@ -26,7 +26,12 @@ _DONE = {HOLD: "held", DRAIN: "held, and its jobs that run are evicted", NONE: "
 
 
 def each_with_queues(
-    hub: Hub, namespace: str, names: Sequence[str], selector: str | None, act: Callable[[Job], str], policy: str
+    hub: HubClient,
+    namespace: str,
+    names: Sequence[str],
+    selector: str | None,
+    act: Callable[[HubJob], str],
+    policy: str,
 ) -> None:
     """`each`, where a name may be one of a queue, which gets the stop policy."""
     from fleet.cli.chosen import each
@@ -46,7 +51,7 @@ def each_with_queues(
         raise typer.Exit(1)
 
 
-def _stopped(hub: Hub, queue: str, policy: str) -> str:
+def _stopped(hub: HubClient, queue: str, policy: str) -> str:
     paths = {
         one["metadata"]["name"]: str((one["metadata"].get("annotations") or {}).get(ANNOTATION_QUOTA_FULLNAME, ""))
         for one in hub.list(QUEUES)

@@ -33,7 +33,7 @@ class Report(StrEnum):
     efficiency = "efficiency"
 
 
-class By(StrEnum):
+class ReportKey(StrEnum):
     user = "user"
     queue = "queue"
     namespace = "namespace"
@@ -56,7 +56,7 @@ def report(
             help="usage: GPU-hours. waits: times to the first start. efficiency: GPU-hours that counted, and lost.",
         ),
     ],
-    by: Annotated[By, typer.Option("--by", help="What a row stands for.")] = By.user,
+    by: Annotated[ReportKey, typer.Option("--by", help="What a row stands for.")] = ReportKey.user,
     from_: Annotated[
         str | None,
         typer.Option("--from", metavar="TIME", help=f"Start of the period, in UTC: {periods.FORMS} (default: 30d)."),

@@ -27,7 +27,7 @@ from fleet.cli.series import (
 from fleet.wellknown import LABEL_SWEEP
 
 if TYPE_CHECKING:
-    from fleet.cli.hub import Hub
+    from fleet.cli.hub import HubClient
     from fleet.cli.series import Goal
     from fleet.submission import Request, Series
 
@@ -81,7 +81,7 @@ def run(
     """
     request, series = o.request_of(**locals()), series_of(sweep, array, at_most, after)
     goal = goal_of(until, series)
-    hub = Where(kubeconfig, data_dir, context, namespace)
+    hub = CommandTarget(kubeconfig, data_dir, context, namespace)
     if template == "":
         _show_templates(hub)
         return
@@ -90,7 +90,7 @@ def run(
     bodies = _built(_with_code(_with_template(request, template, set_ or [], hub), code), series)
     if dry_run is not None:
         server = dry_run is o.DryRun.server
-        print_as([post(hub, body, "&dryRun=All") for body in bodies] if server else bodies, output or o.Printed.yaml)
+        print_as([post(hub, body, "&dryRun=All") for body in bodies] if server else bodies, output or o.PrintForm.yaml)
         return
     jobs, earlier = created(hub, bodies)
     try:
@@ -108,7 +108,7 @@ def run(
 run.command_class = o.RunCommand  # type: ignore[attr-defined]  # for main.py
 
 
-class Where:
+class CommandTarget:
     """The hub that the options name, and the namespace; asked for when it is needed."""
 
     def __init__(
@@ -116,9 +116,9 @@ class Where:
     ) -> None:
         self.kubeconfig, self.data_dir, self.context = kubeconfig, data_dir, context
         self._namespace = namespace
-        self._hub: Hub | None = None
+        self._hub: HubClient | None = None
 
-    def connect(self) -> Hub:
+    def connect(self) -> HubClient:
         from fleet.cli.hub import connect
 
         if self._hub is None:
@@ -132,13 +132,13 @@ class Where:
 # -- the manifests
 
 
-def _show_templates(hub: Where) -> None:
+def _show_templates(hub: CommandTarget) -> None:
     from fleet.cli.run_templates import show
 
     show(hub.connect(), hub.namespace())
 
 
-def _with_template(request: Request, name: str | None, changes: list[str], hub: Where) -> Request:
+def _with_template(request: Request, name: str | None, changes: list[str], hub: CommandTarget) -> Request:
     from fleet.cli.clone import put
     from fleet.cli.run_templates import manifest_of
 
@@ -154,42 +154,42 @@ def _with_template(request: Request, name: str | None, changes: list[str], hub: 
 
 def _with_code(request: Request, directory: Path | None) -> Request:
     from fleet.cli.code import pack
-    from fleet.submission import Code
+    from fleet.submission import CodeArchive
 
     if directory is None:
         return request
     packed = pack(directory)
     print(packed, file=sys.stderr)
-    return replace(request, code=Code(packed.archive))
+    return replace(request, code=CodeArchive(packed.archive))
 
 
 def _built(request: Request, series: Series) -> list[Body]:
-    from fleet.submission import Wrong, build, expanded
+    from fleet.submission import RequestFault, build, expanded
 
     try:
         *before, job = build(request)
         return [*before, *expanded(job, series)]
-    except Wrong as wrong:
+    except RequestFault as wrong:
         option = "COMMAND" if wrong.part == "command" else f"--{wrong.part}"
         raise Failure(f"{option} {wrong.why}") from wrong
 
 
-def print_as(bodies: list[Body], form: o.Printed) -> None:
+def print_as(bodies: list[Body], form: o.PrintForm) -> None:
     """As kubectl prints objects: without managedFields."""
     from fleet.amc import yamlout
 
     for body in bodies:
         body["metadata"].pop("managedFields", None)
-    if form is o.Printed.name:
+    if form is o.PrintForm.name:
         print(*(named(body) for body in bodies), sep="\n")
-    elif form is o.Printed.json:
+    elif form is o.PrintForm.json:
         listed = {"apiVersion": "v1", "kind": "List", "items": bodies}
         sys.stdout.write(yamlout.as_json(bodies[0] if len(bodies) == 1 else listed))
     else:
         sys.stdout.write("---\n".join(yamlout.as_yaml(body) for body in bodies))
 
 
-def _tell(hub: Hub, jobs: list[Body], earlier: set[str], request: Request, output: o.Printed | None) -> None:
+def _tell(hub: HubClient, jobs: list[Body], earlier: set[str], request: Request, output: o.PrintForm | None) -> None:
     """Print the jobs, why one waits, and what to do next."""
     from fleet.cli.submit import TAKEN_WITHIN_S, taken
 
@@ -208,16 +208,16 @@ def _tell(hub: Hub, jobs: list[Body], earlier: set[str], request: Request, outpu
     print(*(f"  {step:<{width}}  # {what}" for step, what in steps.items()), sep="\n", file=sys.stderr)
 
 
-def _waits(hub: Hub, job: Body, ends: float) -> str:
+def _waits(hub: HubClient, job: Body, ends: float) -> str:
     """The reason why a job in a queue does not start; "" when it starts, or when there is none until `ends`."""
-    from fleet.cli.hub import Refused
+    from fleet.cli.hub import HubRefusal
 
     metadata = job["metadata"]
     path = f"/fleet/v1/jobs/{metadata['namespace']}/{job['kind']}/{metadata['name']}"
     while True:
         try:
             found = hub.find(path) or {}
-        except Refused:  # a user who may create the job may not be allowed to look at it
+        except HubRefusal:  # a user who may create the job may not be allowed to look at it
             return ""
         reason = (found.get("reason") or {}).get("text") or ""
         if found.get("state") != "Queued" or reason or clock.monotonic() >= ends:
@@ -250,12 +250,12 @@ def _steps(job: Body, request: Request) -> dict[str, str]:
     return steps
 
 
-def _followed(hub: Where, jobs: list[Body], goal: Goal | None, wait: bool, logs: bool) -> None:
+def _followed(hub: CommandTarget, jobs: list[Body], goal: Goal | None, wait: bool, logs: bool) -> None:
     """Wait until one of the jobs reaches the goal, or for the end of all, with the log of the one where asked for. The
     exit status is 1 when one fails."""
     from fleet.cli import joblog
     from fleet.cli.sweep import follow, sweep_in
-    from fleet.cli.wait import For
+    from fleet.cli.wait import WaitGoal
     from fleet.cli.wait import wait as wait_for
 
     names = [named(job) for job in jobs]
@@ -270,7 +270,7 @@ def _followed(hub: Where, jobs: list[Body], goal: Goal | None, wait: bool, logs:
         return
     if logs:
         with suppress(typer.Exit):  # of a job that failed at once: its log says why
-            wait_for(names, until=For.started, **options)
+            wait_for(names, until=WaitGoal.started, **options)
         try:
             joblog.logs(names[0], follow=True, **options)
         except Failure as failure:  # the exit status is the job's, not its log's
@@ -278,4 +278,4 @@ def _followed(hub: Where, jobs: list[Body], goal: Goal | None, wait: bool, logs:
         except typer.Exit:
             pass
     if wait or logs:
-        wait_for(names, until=For.finished, **options)
+        wait_for(names, until=WaitGoal.finished, **options)

@@ -27,7 +27,7 @@ class DryRun(StrEnum):
     server = "server"
 
 
-class Printed(StrEnum):
+class PrintForm(StrEnum):
     yaml = "yaml"
     json = "json"
     name = "name"
@@ -130,7 +130,7 @@ DryRunOption = Annotated[
     typer.Option(metavar="[client|server]", help="Print the job, and make none; server: as the hub would store it."),
 ]
 PrintedOption = Annotated[
-    Printed | None, typer.Option("--output", "-o", help="Print the job so; with --dry-run it is yaml unless said.")
+    PrintForm | None, typer.Option("--output", "-o", help="Print the job so; with --dry-run it is yaml unless said.")
 ]
 WaitOption = Annotated[
     bool, typer.Option("--wait", help="Wait until the job is over; the exit status is 1 if it fails.")

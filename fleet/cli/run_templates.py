@@ -8,7 +8,7 @@ from fleet.cli.failure import Failure
 from fleet.wellknown import LABEL_TEMPLATE
 
 if TYPE_CHECKING:
-    from fleet.cli.hub import Hub
+    from fleet.cli.hub import HubClient
 
 CONFIG_MAPS = "/api/v1/namespaces/{namespace}/configmaps"
 DESCRIPTION = "kubernetes.io/description"
@@ -17,7 +17,7 @@ HOW = "fleet run --template lists the templates"
 Body = dict[str, Any]
 
 
-def show(hub: Hub, namespace: str) -> None:
+def show(hub: HubClient, namespace: str) -> None:
     """Print the templates of the namespace."""
     from fleet.cli.options import Output
     from fleet.cli.output import show
@@ -35,7 +35,7 @@ def show(hub: Hub, namespace: str) -> None:
     show(rows, ("name", "kind", "description"), Output.table, nothing=f"no templates in namespace {namespace}")
 
 
-def manifest_of(hub: Hub, namespace: str, name: str) -> Body:
+def manifest_of(hub: HubClient, namespace: str, name: str) -> Body:
     """The job of a template. Raises Failure."""
     config_map = hub.find(f"{CONFIG_MAPS.format(namespace=namespace)}/{name}")
     if config_map is None:

@@ -18,7 +18,7 @@ from fleet.values.durations import human
 from fleet.values.times import seconds
 
 if TYPE_CHECKING:
-    from fleet.cli.hub import Hub
+    from fleet.cli.hub import HubClient
 
 JOBS = "/fleet/v1/jobs"
 UNKNOWN = "unknown"  # the hub's word for a GPU model that the nodes do not name
@@ -55,7 +55,7 @@ def show(
     print("\n".join(_lines(life, live, time.time())))
 
 
-def found(hub: Hub, namespace: str, job: str) -> tuple[dict[str, Any] | None, dict[str, Any] | None]:
+def found(hub: HubClient, namespace: str, job: str) -> tuple[dict[str, Any] | None, dict[str, Any] | None]:
     """What the history has of the job, and what the hub has of it now. Raises Failure where neither has anything."""
     kind, _, name = job.rpartition("/")
     if not name:
@@ -73,9 +73,9 @@ def found(hub: Hub, namespace: str, job: str) -> tuple[dict[str, Any] | None, di
     return life, live
 
 
-def _recorded(hub: Hub, namespace: str, kind: str, name: str) -> dict[str, Any] | None:
+def _recorded(hub: HubClient, namespace: str, kind: str, name: str) -> dict[str, Any] | None:
     """The newest job of the name; the kind may be left out where one kind alone had it."""
-    from fleet.cli.hub import Refused
+    from fleet.cli.hub import HubRefusal
 
     try:
         if _is_uid(name) and not kind:
@@ -88,15 +88,15 @@ def _recorded(hub: Hub, namespace: str, kind: str, name: str) -> dict[str, Any] 
                 return None
             kind = kinds[0]
         return hub.find(f"{HISTORY}/{quote(namespace)}/{quote(kind)}/{quote(name)}")
-    except Refused as refused:
+    except HubRefusal as refused:
         if refused.status == 404:  # this hub keeps no history
             return None
         raise
 
 
-def _live(hub: Hub, namespace: str, kind: str, name: str) -> dict[str, Any] | None:
+def _live(hub: HubClient, namespace: str, kind: str, name: str) -> dict[str, Any] | None:
     from fleet.cli import joblist
-    from fleet.cli.hub import Refused
+    from fleet.cli.hub import HubRefusal
 
     try:
         if not kind:
@@ -105,7 +105,7 @@ def _live(hub: Hub, namespace: str, kind: str, name: str) -> dict[str, Any] | No
                 return None
             kind = here[0]["kind"]
         return hub.find(f"{JOBS}/{quote(namespace)}/{quote(kind)}/{quote(name)}")
-    except Refused as refused:
+    except HubRefusal as refused:
         if refused.status in (403, 422):  # 422: a kind that is served no more
             return None
         raise

@@ -14,7 +14,7 @@ from fleet.cli.failure import Failure
 from fleet.cli.options import ContextOption, DataDirOption, KubeconfigOption, Output, OutputOption
 
 if TYPE_CHECKING:
-    from fleet.cli.hub import Hub
+    from fleet.cli.hub import HubClient
 
 STATUS = "/fleet/v1/status"
 CLUSTERS, QUEUES, DECISIONS = "/fleet/v1/clusters", "/fleet/v1/queues", "/fleet/v1/decisions"
@@ -50,7 +50,7 @@ def status(
         raise typer.Exit(1)
 
 
-def _watch(hub: Hub) -> NoReturn:
+def _watch(hub: HubClient) -> NoReturn:
     """Show the screen every WATCH_S, at the same place of a terminal, or below a line of another output."""
     begin = CLEAR if sys.stdout.isatty() else "---\n"
     while True:
@@ -60,17 +60,17 @@ def _watch(hub: Hub) -> NoReturn:
         time.sleep(WATCH_S)
 
 
-def gathered(hub: Hub) -> dict[str, Any]:
+def gathered(hub: HubClient) -> dict[str, Any]:
     """The answer of /fleet/v1/status, with `jobs`, `gpus` and `decision` as far as the user may see them; None
     where the hub cannot tell, for what is wrong with it."""
-    from fleet.cli.hub import Refused
+    from fleet.cli.hub import HubRefusal
 
     answer: dict[str, Any] = hub.request("GET", STATUS).body
     try:
         members = _if_allowed(hub, CLUSTERS, "items") or []
         queues = _if_allowed(hub, QUEUES, "items")
         decisions = _if_allowed(hub, f"{DECISIONS}?limit=1", "items")
-    except Refused as refused:
+    except HubRefusal as refused:
         if refused.status != 503 or answer["healthy"]:
             raise
         return answer | {"jobs": None, "gpus": None, "decision": None}  # what is wrong is known, and why
@@ -86,13 +86,13 @@ def gathered(hub: Hub) -> dict[str, Any]:
     }
 
 
-def _if_allowed(hub: Hub, path: str, field: str) -> Any:
+def _if_allowed(hub: HubClient, path: str, field: str) -> Any:
     """A field of the answer; None without the right to it."""
-    from fleet.cli.hub import Refused
+    from fleet.cli.hub import HubRefusal
 
     try:
         return hub.request("GET", path).body[field]
-    except Refused as refused:
+    except HubRefusal as refused:
         if refused.status == 403:
             return None
         raise

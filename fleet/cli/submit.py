@@ -21,7 +21,7 @@ from fleet.cli.series import AfterOption, ArrayOption, AtMostOption, SweepOption
 
 if TYPE_CHECKING:
     from fleet.cli.applying import Applier
-    from fleet.cli.hub import Hub
+    from fleet.cli.hub import HubClient
     from fleet.submission import Series
 
 Body = dict[str, Any]
@@ -98,11 +98,11 @@ def submit(
         raise typer.Exit(1)
 
 
-def expand(hub: Hub, bodies: list[Body], series: Series) -> list[Body]:
+def expand(hub: HubClient, bodies: list[Body], series: Series) -> list[Body]:
     """The objects with what the options say of the jobs among them. Raises Failure."""
     from fleet.cli.declared import know_kinds
     from fleet.kinds.lookup import interpreter_of
-    from fleet.submission import Wrong, expanded
+    from fleet.submission import RequestFault, expanded
 
     if any(interpreter_of(body["apiVersion"], body["kind"]) is None for body in bodies):
         know_kinds(bodies, hub)
@@ -120,7 +120,7 @@ def expand(hub: Hub, bodies: list[Body], series: Series) -> list[Body]:
             body = {**body, "metadata": {**body["metadata"], "name": _name_of(body)}}
         try:
             result += expanded(body, series)
-        except Wrong as wrong:
+        except RequestFault as wrong:
             raise Failure(f"--{wrong.part}: {wrong.why}") from wrong
     return result
 
@@ -135,8 +135,8 @@ def _name_of(job: Body) -> str:
 
 def _applied(applier: Applier, bodies: Sequence[Body], replace: bool) -> Iterator[tuple[str, Body] | Failure]:
     """Each object with its line, or why it is refused."""
-    from fleet.cli.applying import NotServed
-    from fleet.cli.hub import Refused
+    from fleet.cli.applying import KindNotServed
+    from fleet.cli.hub import HubRefusal
 
     for body in bodies:
         try:
@@ -149,7 +149,7 @@ def _applied(applier: Applier, bodies: Sequence[Body], replace: bool) -> Iterato
                 yield line, stored
             else:
                 yield applier.apply(body)
-        except (NotServed, Refused) as failure:
+        except (KindNotServed, HubRefusal) as failure:
             yield failure
 
 
@@ -187,7 +187,7 @@ def _leave(applier: Applier, body: Body, job: Body) -> None:
 
 
 def _told(
-    hub: Hub, applied: Iterator[tuple[str, Body] | Failure], *, quiet: bool
+    hub: HubClient, applied: Iterator[tuple[str, Body] | Failure], *, quiet: bool
 ) -> Iterator[tuple[str, Body] | Failure]:
     """Each line with the queue that has taken the job. `quiet`: each line at once, without it."""
     if quiet:
@@ -233,10 +233,10 @@ def _printed(outcomes: Iterator[tuple[str, Body] | Failure], output: SubmitOutpu
     return faults
 
 
-def taken(hub: Hub, body: Body, ends: float) -> str:
+def taken(hub: HubClient, body: Body, ends: float) -> str:
     """The policy that has taken a job, for its line: waits for it, but not past `ends` (monotonic). "" for what is no
     job."""
-    from fleet.cli.hub import Refused
+    from fleet.cli.hub import HubRefusal
     from fleet.kinds.lookup import interpreter_of, word_of
 
     if interpreter_of(body["apiVersion"], body["kind"]) is None:
@@ -246,7 +246,7 @@ def taken(hub: Hub, body: Body, ends: float) -> str:
     while True:
         try:
             job = hub.find(path) or {}
-        except Refused:  # a user who may create the object may not be allowed to look at it
+        except HubRefusal:  # a user who may create the object may not be allowed to look at it
             return ""
         if job.get("state") == DELETING:
             return "; it is being deleted: --replace waits for that, and runs it again"

@@ -23,7 +23,7 @@ from fleet.values.untyped import digits, mapping, text
 from fleet.wellknown import ANNOTATION_AT_MOST, ANNOTATION_SWEEP_PLACE, ANNOTATION_SWEEP_VALUES, LABEL_SWEEP
 
 if TYPE_CHECKING:
-    from fleet.cli.hub import Hub
+    from fleet.cli.hub import HubClient
 
 Json = dict[str, Any]
 
@@ -86,7 +86,7 @@ def sweep_in(bodies: Sequence[Json], namespace: str) -> tuple[str, str]:
     return job["metadata"].get("namespace") or namespace, job["metadata"]["labels"][LABEL_SWEEP]
 
 
-def follow(hub: Hub, namespace: str, name: str, goal: Goal) -> None:
+def follow(hub: HubClient, namespace: str, name: str, goal: Goal) -> None:
     """Wait until a job of the sweep prints what the goal asks for, and cancel those that are not over then. Raises
     Failure when all are over before."""
     try:
@@ -96,7 +96,7 @@ def follow(hub: Hub, namespace: str, name: str, goal: Goal) -> None:
         raise typer.Exit(130) from None
 
 
-def _until_reached(hub: Hub, namespace: str, name: str, goal: Goal) -> None:
+def _until_reached(hub: HubClient, namespace: str, name: str, goal: Goal) -> None:
     read: dict[str, float | None] = {}  # by the jobs that are over: their logs are read once
     message = ""
     while True:
@@ -131,19 +131,19 @@ def _cut_short(lines: Sequence[Json]) -> Iterator[str]:
             )
 
 
-def _cancel(hub: Hub, lines: Sequence[Json]) -> None:
+def _cancel(hub: HubClient, lines: Sequence[Json]) -> None:
     """Those that wait go first: none of them starts in the place of one that ran."""
-    from fleet.cli.hub import Refused
+    from fleet.cli.hub import HubRefusal
 
     for line in sorted(lines, key=lambda line: line["state"] == "Running"):
         try:
             hub.request("DELETE", line["path"], missing=True)
             print(f"{line['kind'].lower()}/{line['name']} cancelled")
-        except Refused as refused:
+        except HubRefusal as refused:
             print(f"fleet: {refused}", file=sys.stderr)
 
 
-def _lines(hub: Hub, namespace: str, name: str) -> list[Json]:
+def _lines(hub: HubClient, namespace: str, name: str) -> list[Json]:
     """The jobs of a sweep, as the hub lists them, each with its parameters and the path of its object; of all sweeps
     where `name` is "". Raises Failure where there are none of the name."""
     from fleet.cli import joblist
@@ -178,7 +178,7 @@ def _values(job: Json) -> dict[str, str]:
         return {}
 
 
-def _measure(hub: Hub, lines: list[Json], goal: Goal, read: dict[str, float | None]) -> None:
+def _measure(hub: HubClient, lines: list[Json], goal: Goal, read: dict[str, float | None]) -> None:
     """Give each line the best number of its log, and put the best line first."""
     for line in lines:
         if line["path"] in read:
@@ -191,7 +191,7 @@ def _measure(hub: Hub, lines: list[Json], goal: Goal, read: dict[str, float | No
     lines.sort(key=lambda line: (line["value"] is None, sign * (line["value"] or 0.0)))
 
 
-def _log(hub: Hub, path: str) -> str:
+def _log(hub: HubClient, path: str) -> str:
     """The end of the log of the job's first pod; "" where there is none (any more)."""
     from fleet.amc.client import NoAnswer, NotGiven
 

@@ -25,7 +25,7 @@ from fleet.cli.options import (
 )
 
 if TYPE_CHECKING:
-    from fleet.cli.hub import Hub
+    from fleet.cli.hub import HubClient
 
 PATH = "/fleet/v1/tokens"
 TTL_DAYS_MAX = 36_500
@@ -48,7 +48,7 @@ NOTHING = "No tokens"
 app = typer.Typer(help="Make, list and revoke credentials of users.", no_args_is_help=True, rich_markup_mode=None)
 
 
-class As(StrEnum):
+class TokenForm(StrEnum):
     token = "token"
     kubeconfig = "kubeconfig"
 
@@ -62,7 +62,7 @@ def tokens() -> None:
 def create(
     user: Annotated[str, typer.Argument(help="Name of the user, as RBAC objects name it.")],
     group: Annotated[list[str] | None, typer.Option("--group", help="A group of the user; may be repeated.")] = None,
-    output: Annotated[As, typer.Option("--output", "-o", help="The output.")] = As.token,
+    output: Annotated[TokenForm, typer.Option("--output", "-o", help="The output.")] = TokenForm.token,
     server: Annotated[
         str | None, typer.Option(help="https://HOST:PORT of the hub for the kubeconfig (default: where it is asked).")
     ] = None,
@@ -102,7 +102,7 @@ def create(
     body = {"user": user, "groups": group or [], "ttlSeconds": ttl_seconds(ttl) if ttl is not None else None}
     hub = _hub(kubeconfig, data_dir, context, server, ca)
     token = hub.request("POST", PATH, body).body["token"]
-    if output is As.token:
+    if output is TokenForm.token:
         print(token)
         return
     access = hub.client.access
@@ -147,7 +147,7 @@ def list_(
     lists.show(how, fetch, nothing=NOTHING)
 
 
-def _records(hub: Hub, *, people: bool) -> list[lists.Record]:
+def _records(hub: HubClient, *, people: bool) -> list[lists.Record]:
     """The tokens, for people or for programs."""
     shown = ("id", "user", "uid", "groups", "expires", "expired")
     records: list[lists.Record] = [
@@ -186,7 +186,7 @@ def revoke(
         print(f"revoked {token['id']} of {token['user']}")
 
 
-def _tokens(hub: Hub) -> list[dict[str, Any]]:
+def _tokens(hub: HubClient) -> list[dict[str, Any]]:
     items: list[dict[str, Any]] = hub.request("GET", PATH).body["items"]
     return items
 
@@ -197,12 +197,12 @@ def _hub(
     context: str | None,
     server: str | None = None,
     ca: bytes | None = None,
-) -> Hub:
+) -> HubClient:
     """The hub as other commands find it. Where its data directory has no kubeconfig, since no `fleet up` has run there,
     the administrator of the directory asks, at `server`. Raises Failure."""
     from fleet.amc.client import Client
     from fleet.cli.datadir import locate
-    from fleet.cli.hub import Hub, connect
+    from fleet.cli.hub import HubClient, connect
     from fleet.values.kubeconfig.files import Access
 
     data = locate(data_dir)
@@ -218,7 +218,7 @@ def _hub(
         ca=ca or data.ca_certificate.read_bytes(),
         server_name="" if ca else LOCAL,
     )
-    return Hub(Client(access), str(data.root))
+    return HubClient(Client(access), str(data.root))
 
 
 def ttl_seconds(text: str) -> int:

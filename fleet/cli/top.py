@@ -15,7 +15,7 @@ from fleet.cli.failure import Failure
 from fleet.cli.options import ContextOption, DataDirOption, KubeconfigOption, NamespaceOption, Output, OutputOption
 
 if TYPE_CHECKING:
-    from fleet.cli.hub import Hub
+    from fleet.cli.hub import HubClient
     from fleet.cli.jobpods import JobPod
 
 MEMBERS = (
@@ -57,13 +57,13 @@ OTHERS = frozenset({"cpu", "memory", "pods", "ephemeral-storage"})
 Record = dict[str, Any]
 
 
-class By(StrEnum):
+class TopKey(StrEnum):
     member = "member"
     model = "model"
     queue = "queue"
 
 
-SUMS = {By.member: (MEMBERS, "No members"), By.model: (MODELS, "No GPUs"), By.queue: (QUEUES, "No queues")}
+SUMS = {TopKey.member: (MEMBERS, "No members"), TopKey.model: (MODELS, "No GPUs"), TopKey.queue: (QUEUES, "No queues")}
 
 
 def top(
@@ -75,7 +75,7 @@ def top(
             autocompletion=completers.jobs,
         ),
     ] = None,
-    by: Annotated[By, typer.Option(help="Sum up the GPUs by member, by their model, or by queue.")] = By.member,
+    by: Annotated[TopKey, typer.Option(help="Sum up the GPUs by member, by their model, or by queue.")] = TopKey.member,
     idle: Annotated[bool, typer.Option("--idle", help="Show the jobs that use their GPUs little.")] = False,
     below: Annotated[
         str, typer.Option(metavar="PERCENT", help="With --idle, use of the GPUs: 1%, 5%, 10%, 20% or 50%.")
@@ -111,9 +111,9 @@ def top(
             records, notes = _idle(hub, namespace, level)
         elif jobs:
             records, notes = _pods(hub, namespace or hub.namespace, jobs)
-        elif by is By.model:
+        elif by is TopKey.model:
             records = of_models(hub.request("GET", CLUSTERS).body["items"])
-        elif by is By.queue:
+        elif by is TopKey.queue:
             records = _queues(hub)
         else:
             records = _members(hub)
@@ -128,7 +128,7 @@ def top(
         time.sleep(EVERY_S)
 
 
-def _members(hub: Hub) -> list[Record]:
+def _members(hub: HubClient) -> list[Record]:
     """A record for each member and model of GPU, which is the name of its resource; the sum where there are several."""
     records = [record for member in hub.request("GET", CLUSTERS).body["items"] for record in members(member)]
     models = sorted({record["gpu"] for record in records if record["gpus"]})
@@ -190,7 +190,7 @@ def _counts(used: int, free: int, cordoned: int = 0, **others: int) -> Record:
     return {"gpus": used + free + cordoned, "used": used, "free": free, **share, "cordoned": cordoned, **others}
 
 
-def _queues(hub: Hub) -> list[Record]:
+def _queues(hub: HubClient) -> list[Record]:
     """A record for each queue; the share of its max, "" where that is unlimited."""
     from fleet.cli.queues import records
 
@@ -212,7 +212,7 @@ def _share(used: str, limit: str) -> str:
     return f"{100 * int(used) // int(limit)}%" if limit.isdigit() and int(limit) else ""
 
 
-def _pods(hub: Hub, namespace: str, names: list[str]) -> tuple[list[Record], list[str]]:
+def _pods(hub: HubClient, namespace: str, names: list[str]) -> tuple[list[Record], list[str]]:
     """A record for each pod of the jobs; and the members that tell no usage."""
     from fleet.cli.chosen import job_of
     from fleet.cli.jobpods import pods_of
@@ -226,7 +226,7 @@ def _pods(hub: Hub, namespace: str, names: list[str]) -> tuple[list[Record], lis
     return records, list(notes)
 
 
-def _idle(hub: Hub, namespace: str | None, level: str) -> tuple[list[Record], list[str]]:
+def _idle(hub: HubClient, namespace: str | None, level: str) -> tuple[list[Record], list[str]]:
     """A record for each job; and the members that tell no figures."""
     from urllib.parse import urlencode
 

@@ -10,7 +10,7 @@ from typing import Annotated
 
 import typer
 
-from fleet.cli.chosen import Job, JobsArgument, TargetsArgument, each
+from fleet.cli.chosen import HubJob, JobsArgument, TargetsArgument, each
 from fleet.cli.options import ContextOption, DataDirOption, KubeconfigOption, NamespaceOption, SelectorOption
 
 
@@ -41,7 +41,7 @@ def hold(
         raise Failure("--drain is about queues: name them queue/NAME (fleet suspend stops jobs)")
     hub = connect(kubeconfig, data_dir, context)
 
-    def one(job: Job) -> str:
+    def one(job: HubJob) -> str:
         hub.run(verbs.hold(hub.session, job))
         return f"{job} held"
 
@@ -67,7 +67,7 @@ def release(
 
     hub = connect(kubeconfig, data_dir, context)
 
-    def one(job: Job) -> str:
+    def one(job: HubJob) -> str:
         hub.run(verbs.release(hub.session, job))
         return f"{job} released"
 
@@ -91,7 +91,7 @@ def suspend(
 
     hub = connect(kubeconfig, data_dir, context)
 
-    def one(job: Job) -> str:
+    def one(job: HubJob) -> str:
         hub.run(verbs.suspend(hub.session, job))
         return f"{job} suspended"
 
@@ -112,7 +112,7 @@ def resume(
 
     hub = connect(kubeconfig, data_dir, context)
 
-    def one(job: Job) -> str:
+    def one(job: HubJob) -> str:
         hub.run(verbs.resume(hub.session, job))
         return f"{job} resumed"
 
@@ -133,7 +133,7 @@ def cancel(
 
     hub = connect(kubeconfig, data_dir, context)
 
-    def one(job: Job) -> str:
+    def one(job: HubJob) -> str:
         hub.run(verbs.cancel(hub.session, job))
         return f"{job} cancelled"
 
@@ -159,7 +159,7 @@ def priority(
 
     hub = connect(kubeconfig, data_dir, context)
 
-    def one(job: Job) -> str:
+    def one(job: HubJob) -> str:
         hub.run(verbs.priority(hub.session, job, value))
         return f"{job} has priority {value}"
 

@@ -17,7 +17,7 @@ def version(kubeconfig: KubeconfigOption = None, context: ContextOption = None, 
     """
     from fleet.cli.hub import connect
     from fleet.client.config import OWN_VERSION
-    from fleet.values.release import Release, running
+    from fleet.values.release import ProgramRelease, running
 
     print(f"fleet {running()}", flush=True)
     try:
@@ -27,5 +27,5 @@ def version(kubeconfig: KubeconfigOption = None, context: ContextOption = None, 
         print(f"fleet: {failure}", file=sys.stderr)
         return
     kubernetes, _, own = str(answer["gitVersion"]).partition(OWN_VERSION)
-    theirs = Release(own or "unknown", str(answer["gitCommit"]))
+    theirs = ProgramRelease(own or "unknown", str(answer["gitCommit"]))
     print(f"hub {theirs} (Kubernetes API {kubernetes}, {hub.client.access.server})")

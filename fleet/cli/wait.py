@@ -9,31 +9,35 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from fleet.cli.chosen import Job, JobsArgument, jobs_of
+from fleet.cli.chosen import HubJob, JobsArgument, jobs_of
 from fleet.cli.failure import TimeIsOver
 from fleet.cli.options import ContextOption, DataDirOption, KubeconfigOption, NamespaceOption, SelectorOption
 from fleet.cli.when import timeout_option
 
 if TYPE_CHECKING:
-    from fleet.cli.hub import Hub
+    from fleet.cli.hub import HubClient
 
 NAMES_MOST = 100  # of one watch; for more jobs all of the namespace are watched
 OVER = ("Succeeded", "Failed")
 
 
-class For(StrEnum):
+class WaitGoal(StrEnum):
     started = "started"
     finished = "finished"
     deleted = "deleted"
 
 
-STATES: Mapping[For, tuple[str, ...]] = {For.started: ("Running", *OVER), For.finished: OVER, For.deleted: ("Deleted",)}
+STATES: Mapping[WaitGoal, tuple[str, ...]] = {
+    WaitGoal.started: ("Running", *OVER),
+    WaitGoal.finished: OVER,
+    WaitGoal.deleted: ("Deleted",),
+}
 
 
 def wait(
     jobs: JobsArgument = None,
     selector: SelectorOption = None,
-    until: Annotated[For, typer.Option("--for", help="What to wait for.")] = For.finished,
+    until: Annotated[WaitGoal, typer.Option("--for", help="What to wait for.")] = WaitGoal.finished,
     timeout: Annotated[float, timeout_option("at most; 0: without a limit")] = 0.0,
     namespace: NamespaceOption = None,
     kubeconfig: KubeconfigOption = None,
@@ -49,19 +53,19 @@ def wait(
 
     hub = connect(kubeconfig, data_dir, context)
     where = namespace or hub.namespace
-    rest: dict[tuple[str, str], Job] = {}
+    rest: dict[tuple[str, str], HubJob] = {}
     failed = False
     for job in jobs_of(hub, where, jobs or (), selector):
-        if isinstance(job, Job):
+        if isinstance(job, HubJob):
             rest[job.kind, job.name] = job
             continue
-        failed = failed or until is not For.deleted
+        failed = failed or until is not WaitGoal.deleted
         print(f"fleet: {job}", file=sys.stderr)
     for job, state, why in _standings(hub, where, rest, timeout or None) if rest else ():
         done = state in STATES[until]
         if done:
             print(f"{job} {state.lower()}" + (f": {why}" if state == "Failed" and why else ""))
-            failed = failed or (state == "Failed" and until is not For.deleted)
+            failed = failed or (state == "Failed" and until is not WaitGoal.deleted)
         elif state == "Deleted":
             print(f"fleet: {job} was deleted", file=sys.stderr)
             failed = True
@@ -78,8 +82,8 @@ def wait(
 
 
 def _standings(
-    hub: Hub, namespace: str, jobs: Mapping[tuple[str, str], Job], timeout: float | None
-) -> Iterator[tuple[Job, str, str]]:
+    hub: HubClient, namespace: str, jobs: Mapping[tuple[str, str], HubJob], timeout: float | None
+) -> Iterator[tuple[HubJob, str, str]]:
     """The state and the reason of each of the jobs, and again when one has changed."""
     from fleet.client.jobvalues import Job as Value
     from fleet.client.jobvalues import JobChange
@@ -92,7 +96,7 @@ def _standings(
         "name": names if len(names) <= NAMES_MOST else None,
     }
     listed = JobChange("LISTED", Value())
-    standings: dict[Job, tuple[str, str]] = {}
+    standings: dict[HubJob, tuple[str, str]] = {}
     for change in hub.items(changes(hub.session, query, timeout=timeout, listed=listed)):
         if change is listed:  # what was deleted since it was named is not among them
             yield from [(job, "Deleted", "") for job in jobs.values() if job not in standings]

@@ -73,7 +73,7 @@ def what_if(
     forward = solver or otherwise is not None or not times  # the hub draws durations itself, and asks no solver
     hub = connect(kubeconfig, data_dir, context) if snapshot is None else None
     where = namespace or (hub.namespace if hub is not None else "") or "default"
-    choices = whatif_asked.Asked(
+    choices = whatif_asked.WhatIfOptions(
         add_member or [],
         drain or [],
         lose or [],

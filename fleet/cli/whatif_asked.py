@@ -19,7 +19,7 @@ from fleet.kinds import interpreter_of
 from fleet.values.quantity import BadQuantity, quantity
 
 if TYPE_CHECKING:
-    from fleet.cli.hub import Hub
+    from fleet.cli.hub import HubClient
 
 Json = dict[str, Any]
 NEEDS = "take the right to `get` the path /fleet/v1/snapshot (docs/how-to/give-people-access.md)"
@@ -28,7 +28,7 @@ _WRONG = re.compile(r"edits\[(\d+)\][^:]*: (.*)", re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class WhatIfOptions:
     """The options, as they were written."""
 
     add_member: Sequence[str]
@@ -88,10 +88,10 @@ def move(text: str) -> tuple[str, str]:
     return job, leaf
 
 
-def answer(hub: Hub, choices: Asked, needs: str = NEEDS) -> Json:
+def answer(hub: HubClient, choices: WhatIfOptions, needs: str = NEEDS) -> Json:
     """The hub's answer about the options. `needs`: what edits of members and of the whole tree are refused with. Raises
     Failure, which names the option."""
-    from fleet.cli.hub import Refused
+    from fleet.cli.hub import HubRefusal
 
     options: list[str] = []
     edits: list[Json] = []
@@ -107,14 +107,14 @@ def answer(hub: Hub, choices: Asked, needs: str = NEEDS) -> Json:
     try:
         found: Json = hub.request("POST", "/fleet/v1/what-if", {"edits": edits}).body
         return found
-    except Refused as refused:
+    except HubRefusal as refused:
         wrong = _WRONG.match(str(refused))
         if wrong is None or int(wrong[1]) >= len(options):
             raise
         raise Failure(f"{options[int(wrong[1])]}: {wrong[2]}") from refused
 
 
-def _makers(hub: Hub, choices: Asked, needs: str) -> Iterator[tuple[str, Callable[[], list[Json]]]]:
+def _makers(hub: HubClient, choices: WhatIfOptions, needs: str) -> Iterator[tuple[str, Callable[[], list[Json]]]]:
     """For each option its text, and the function that makes edits of it; in the order of fleet/hub/whatif_edits.py."""
     whole = {
         "--add-member": choices.add_member,
@@ -160,7 +160,7 @@ def _moved(namespace: str, text: str) -> list[Json]:
     return _of_job("MoveTo", namespace, job, leaf=leaf)
 
 
-def _submitted(hub: Hub, namespace: str, text: Path) -> list[Json]:
+def _submitted(hub: HubClient, namespace: str, text: Path) -> list[Json]:
     bodies = documents(text)
     know_kinds(bodies, hub)
     jobs = [body for body in bodies if interpreter_of(body["apiVersion"], body["kind"]) is not None]

@@ -9,7 +9,7 @@ from fleet.amc import table
 from fleet.cli.alike import merged
 from fleet.cli.explanation import would_not, would_start
 from fleet.cli.jobs import age
-from fleet.core.model.difference import HORIZON_S, State, Verdict
+from fleet.core.model.difference import HORIZON_S, UnitState, Verdict
 from fleet.core.model.reason import human
 
 HOLDERS = 10  # queues that are told
@@ -79,7 +79,7 @@ def _holder(holder: Json) -> str:
 
 
 def _waits_for_good(standing: Json) -> bool:
-    return standing["state"] == State.WAITS.value and standing["start"] is None
+    return standing["state"] == UnitState.WAITS.value and standing["start"] is None
 
 
 def _answer(certificate: Json) -> str:
@@ -96,18 +96,18 @@ def answered(shipped: str, why: str) -> str:
 
 def _standing(standing: Json) -> str:
     member = standing["member"]
-    match State(standing["state"]):
-        case State.ABSENT:
+    match UnitState(standing["state"]):
+        case UnitState.ABSENT:
             return "-"
-        case State.WAITS:
+        case UnitState.WAITS:
             return f"waits: {standing['reason']['code']}"
-        case State.UNREACHABLE:
+        case UnitState.UNREACHABLE:
             return f"in {member}, unreachable"
-        case State.LEAVES:
+        case UnitState.LEAVES:
             return f"leaves {member}"
-        case State.RUNS:
+        case UnitState.RUNS:
             return f"runs in {member}"
-        case State.STARTS:
+        case UnitState.STARTS:
             return f"starts in {member}"
 
 
@@ -120,10 +120,10 @@ def _start(row: Json, now: float) -> str:
 
 
 def _time(standing: Json, now: float) -> str:
-    state, start = State(standing["state"]), standing["start"]
-    if state not in (State.STARTS, State.WAITS, State.LEAVES):
+    state, start = UnitState(standing["state"]), standing["start"]
+    if state not in (UnitState.STARTS, UnitState.WAITS, UnitState.LEAVES):
         return ""
-    if state is State.STARTS:
+    if state is UnitState.STARTS:
         return "now"
     if start is None:
         return "unknown"

@@ -9,7 +9,7 @@ from typing import Any
 from fleet.client.errors import BadManifest
 from fleet.client.steps import Session, Steps
 from fleet.client.submitting import Submission, submit, suffixed
-from fleet.submission import Mount, Request, Wrong, build
+from fleet.submission import Mount, Request, RequestFault, build
 
 
 def run(
@@ -60,6 +60,6 @@ def run(
     )
     try:
         manifests = build(request)
-    except Wrong as wrong:
+    except RequestFault as wrong:
         raise BadManifest(str(wrong)) from wrong
     return (yield from submit(session, manifests, namespace=namespace, dry_run=dry_run))

@@ -23,7 +23,7 @@ from api.access.oidc.keys import DOCUMENT_BYTES_MAX, Fetch, FetchFailed
 from api.access.origin import own_origin
 from api.engine.status import StatusError, bad_request
 from api.wire.http import Request, Response
-from fleet.console.sessions import Kept, cookie_of, jwt_claims, new_id, set_cookie
+from fleet.console.sessions import OneTimeObjects, cookie_of, jwt_claims, new_id, set_cookie
 from fleet.values.ports import Clock, Store
 
 COOKIE = "__Host-fleet-login"
@@ -41,7 +41,7 @@ Post = Callable[[str, bytes, Mapping[str, str]], Awaitable[tuple[int, bytes]]]
 
 
 @dataclass(frozen=True, slots=True)
-class Client:
+class IssuerClient:
     """The hub as a client of an issuer. `secret`: "" for a public client; `redirect_url`: "" for the address that the
     browser uses; `authority`: certificates (PEM) to trust, "" for those of the machine."""
 
@@ -56,12 +56,12 @@ class Login:
     """The flow of one client."""
 
     def __init__(
-        self, client: Client, store: Store, clock: Clock, authenticator: Authenticator, fetch: Fetch, post: Post
+        self, client: IssuerClient, store: Store, clock: Clock, authenticator: Authenticator, fetch: Fetch, post: Post
     ) -> None:
         self.issuer = client.issuer
         self._client, self._clock, self._authenticator = client, clock, authenticator
         self._fetch, self._post = fetch, post
-        self._begun = Kept(store, clock, "logins")
+        self._begun = OneTimeObjects(store, clock, "logins")
         self._document: dict[str, Any] = {}
         self._read = float("-inf")
 

@@ -208,7 +208,7 @@ class Sessions:
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
+class OneTimeObjects:
     """Objects of a short life that are taken once: the logins that wait for their issuer's answer."""
 
     store: Store

@@ -11,7 +11,7 @@ from api.loops.controller import Controller, Loop
 from fleet.controllers.bind.loop import BindLoop
 from fleet.controllers.bind.untaken import UntakenLoop
 from fleet.controllers.cluster.clusters import ClustersLoop
-from fleet.controllers.cluster.gpuuse import GpuUse
+from fleet.controllers.cluster.gpuuse import GpuUseLoop
 from fleet.controllers.cluster.taints import TaintTimes
 from fleet.controllers.decide.admission_checks import AdmissionChecksLoop
 from fleet.controllers.decide.loop import DecideLoop
@@ -32,7 +32,7 @@ from fleet.controllers.queue.after import AfterLoop
 from fleet.controllers.queue.enqueue import EnqueueLoop
 from fleet.controllers.queue.quota import QuotaLoop
 from fleet.controllers.room.loop import RoomLoop
-from fleet.controllers.runtime.aside import Aside
+from fleet.controllers.runtime.aside import AsideTeller
 from fleet.controllers.runtime.events import EventRecorder, EventRetention
 from fleet.controllers.runtime.hub import Hub
 from fleet.controllers.runtime.index import BindingIndex
@@ -49,7 +49,7 @@ def build_loops(hub: Hub, solver: Solver | None, process: ProcessDecider | None 
     """Every loop, for `runtime.run_all`; that of joining clusters only where there is something to join. All of them
     write under `hub.epoch`, and each may be run once. `process`: where decisions are made; None: in this process."""
     events, index, terms = EventRecorder(hub), BindingIndex(hub), Terms(hub)
-    aside = Aside(hub, events)
+    aside = AsideTeller(hub, events)
     evictor = Evictor(hub, events)
     dispatch = DispatchLoop(hub, events, evictor, index, terms)
     reconciling: list[_Reconciling] = [
@@ -81,7 +81,7 @@ def build_loops(hub: Hub, solver: Solver | None, process: ProcessDecider | None 
         recording = [history, notify]
     if isinstance(hub.members, ClusterMembers):
         reconciling.insert(0, ClustersLoop(hub, hub.members))
-        recording.append(GpuUse(hub, hub.members))
+        recording.append(GpuUseLoop(hub, hub.members))
     for loop in reconciling:
         loop.controller.teller = aside
     hub.metrics.watch((loop.controller for loop in reconciling), hub.members)

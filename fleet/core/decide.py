@@ -12,10 +12,10 @@ from fleet.core.check import Violation, check
 from fleet.core.model.plan import Certificate, Placement, Plan
 from fleet.core.model.unit import Unit
 from fleet.core.placement.explain.why import reasons
-from fleet.core.placement.greedy.greedy import Outcome, settle, worth
+from fleet.core.placement.greedy.greedy import GreedyOutcome, settle, worth
 from fleet.core.placement.greedy.situation import Situation, claims_of, sort, with_claims, with_heads
 from fleet.core.placement.linked.improve import improve
-from fleet.core.placement.preemption.preempt import NOTHING_FOUND, Found, preempt
+from fleet.core.placement.preemption.preempt import NOTHING_FOUND, PlanVictims, preempt
 from fleet.core.placement.preemption.victims import Asking
 from fleet.core.placement.problem import Solver
 from fleet.core.quota.tiers import Tier
@@ -78,7 +78,7 @@ def decide(
     return replace(decide(snapshot, now=now, seed=seed, solver=None), certificate=certificate)
 
 
-def _plan(situation: Situation, outcome: Outcome, certificate: Certificate, preemption: Found) -> Plan:
+def _plan(situation: Situation, outcome: GreedyOutcome, certificate: Certificate, preemption: PlanVictims) -> Plan:
     placed = [*situation.first, *outcome.placed]
     crossing = {head.candidate.unit.id for head in situation.chosen.heads if head.crossing}
     crossing |= {candidate.unit.id for candidate, _ in situation.first if candidate.tier > Tier.SHARE}
@@ -101,8 +101,8 @@ def _share_until(situation: Situation, unit: Unit) -> float:
 
 
 def _repaired(
-    situation: Situation, outcome: Outcome, plan: Plan, violations: Sequence[Violation], preemption: Found
-) -> tuple[Outcome, Plan]:
+    situation: Situation, outcome: GreedyOutcome, plan: Plan, violations: Sequence[Violation], preemption: PlanVictims
+) -> tuple[GreedyOutcome, Plan]:
     """The plan without the starts that the checker refuses: filled up once, and checked; later refusals are dropped for
     good. In the end, a plan that starts and evicts nothing."""
     snapshot, now = situation.snapshot, situation.now
@@ -139,7 +139,7 @@ def _repaired(
     return nothing, _plan(situation, nothing, replace(certificate, why=why), NOTHING_FOUND)
 
 
-def _starts(situation: Situation, outcome: Outcome) -> dict[str, str]:
+def _starts(situation: Situation, outcome: GreedyOutcome) -> dict[str, str]:
     return {candidate.unit.id: member for candidate, member in (*situation.first, *outcome.placed)}
 
 

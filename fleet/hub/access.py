@@ -14,12 +14,12 @@ import typer
 from fleet.cli.certificatefile import certificates_in
 from fleet.cli.failure import Failure
 from fleet.cli.options import OutgoingOption
-from fleet.hub.serving import CertificateOption, Given, KeyOption
+from fleet.hub.serving import CertificateOption, KeyOption, ServingOptions
 
 if TYPE_CHECKING:
     from api.access.oidc.config import Issuer
-    from api.outgoing.allowed import Allowed
-    from fleet.console.login import Client
+    from api.outgoing.allowed import AllowList
+    from fleet.console.login import IssuerClient
 
 AuthenticationOption = Annotated[
     Path | None,
@@ -98,7 +98,7 @@ ConsoleOption = Annotated[bool, typer.Option("--console/--no-console", help="Ser
 
 
 @dataclass(frozen=True)
-class Access:
+class AccessOptions:
     """The options of one hub. Each field is the option of its name."""
 
     client_ca_file: ClientCaOption = None
@@ -143,9 +143,9 @@ class Access:
         return words
 
     @property
-    def certificate(self) -> Given:
+    def certificate(self) -> ServingOptions:
         """The certificate to serve with."""
-        return Given(self.tls_cert_file, self.tls_private_key_file)
+        return ServingOptions(self.tls_cert_file, self.tls_private_key_file)
 
     def issuers(self) -> tuple[Issuer, ...]:
         """The issuer that flags name; none without them. Raises Failure."""
@@ -178,9 +178,9 @@ class Access:
         except BadConfiguration as error:
             raise Failure(str(error)) from error
 
-    def client(self) -> Client | None:
+    def client(self) -> IssuerClient | None:
         """The hub as a client of the issuer that flags name; None without one. Raises Failure."""
-        from fleet.console.login import CALLBACK, Client
+        from fleet.console.login import CALLBACK, IssuerClient
 
         issuers = self.issuers()
         if not issuers:
@@ -195,18 +195,18 @@ class Access:
                 why = getattr(error, "strerror", None) or "no text"
                 raise Failure(f"--oidc-client-secret-file {self.oidc_client_secret_file}: {why}") from error
         source = issuers[0].source
-        return Client(source.url, self.oidc_client_id or "", secret, url, source.certificate_authority)
+        return IssuerClient(source.url, self.oidc_client_id or "", secret, url, source.certificate_authority)
 
     def authorities(self, own: Path) -> tuple[Path, ...]:
         """The files of the authorities whose client certificates are credentials; `own`: that of the hub."""
         return tuple(path for path in (own, self.client_ca_file) if path is not None and path.exists())
 
-    def allowed(self) -> Allowed:
+    def allowed(self) -> AllowList:
         """What the hub's own requests may reach besides public addresses. Raises Failure."""
-        from api.outgoing.allowed import Allowed
+        from api.outgoing.allowed import AllowList
 
         try:
-            return Allowed.parse(self.outgoing_allow or ())
+            return AllowList.parse(self.outgoing_allow or ())
         except ValueError as error:
             raise Failure(f"--outgoing-allow {error}") from error
 
@@ -227,12 +227,12 @@ class Access:
 
 
 def takes_access(command: Callable[..., None]) -> Callable[..., None]:
-    """Give a command every option of Access, in place of its parameter `access`."""
+    """Give a command every option of AccessOptions, in place of its parameter `access`."""
     own = inspect.signature(command, eval_str=True)
-    options = inspect.signature(Access, eval_str=True).parameters
+    options = inspect.signature(AccessOptions, eval_str=True).parameters
 
     def run(**values: Any) -> None:
-        access = Access(**{name: values.pop(name) for name in options})
+        access = AccessOptions(**{name: values.pop(name) for name in options})
         command(**values, access=access)
 
     parameters = [

@@ -38,7 +38,7 @@ def agent(
     import asyncio
     import ssl
 
-    from fleet.agent.health import Health
+    from fleet.agent.health import HealthServer
     from fleet.agent.serving import Agent
     from fleet.cli import logs
     from fleet.hub import compose
@@ -75,7 +75,7 @@ def agent(
                 raise Failure(f"cannot use {metrics_cert_file} with {metrics_key_file}: {error}") from error
             tasks.append(asyncio.create_task(follow(certificates.files, exposition.renew), name="certificates"))
         if listener is not None:
-            tasks.append(asyncio.create_task(Health(served, listener).run(), name="health"))
+            tasks.append(asyncio.create_task(HealthServer(served, listener).run(), name="health"))
         say_start("agent", hub=hub, member=name)
         stopping: asyncio.Task[object] = asyncio.create_task(stop.wait())
         done, _ = await asyncio.wait({stopping, *tasks}, return_when=asyncio.FIRST_COMPLETED)

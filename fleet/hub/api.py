@@ -8,13 +8,13 @@ import typer
 
 from fleet.cli.failure import Failure
 from fleet.cli.options import DatabaseOption, DataDirOption, HistoryDatabaseOption
-from fleet.hub.access import Access, takes_access
+from fleet.hub.access import AccessOptions, takes_access
 from fleet.hub.tracing import OtlpOption
 
 
 @takes_access
 def api(
-    access: Access,
+    access: AccessOptions,
     data_dir: DataDirOption = None,
     listen: Annotated[str, typer.Option(help="HOST:PORT to serve on.")] = "127.0.0.1:6440",
     database_url: DatabaseOption = None,

@@ -81,7 +81,7 @@ class _Outlet:
         self._output = None
 
 
-class Writing:
+class BackupWriter:
     """Writes one backup to `output`, which a Failure calls `name`, for the length of a `with` block; whole only after
     `finish`."""
 

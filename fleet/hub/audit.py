@@ -9,21 +9,21 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from fleet.cli.failure import Failure
-from fleet.hub.access import Access
+from fleet.hub.access import AccessOptions
 
 if TYPE_CHECKING:
     from prometheus_client import CollectorRegistry
 
     from api.audit.face import Audit
     from api.audit.metrics import AuditMetrics
-    from api.audit.policy import Policy
+    from api.audit.policy import AuditPolicy
     from api.audit.webhook import Receiver
     from api.outgoing.outgoing import Outgoing
     from fleet.values.ports import Clock
 
 
 @dataclass(frozen=True)
-class Kept:
+class AuditLog:
     """`metrics`: None without a policy."""
 
     audit: Audit
@@ -35,7 +35,7 @@ class Kept:
             self.metrics.show(registry)
 
 
-def check(access: Access) -> None:
+def check(access: AccessOptions) -> None:
     """Raises Failure where an option of the audit log cannot be used."""
     if _policy(access) is None and (access.audit_log_path or access.audit_webhook_config_file):
         raise Failure("an audit log needs --audit-policy-file")
@@ -45,13 +45,13 @@ def check(access: Access) -> None:
 
 
 @contextlib.asynccontextmanager
-async def audit_of(access: Access, outgoing: Outgoing, clock: Clock) -> AsyncIterator[Kept]:
+async def audit_of(access: AccessOptions, outgoing: Outgoing, clock: Clock) -> AsyncIterator[AuditLog]:
     """The audit log, open until the end. Raises Failure."""
     from api.audit.face import Audit
 
     policy = _policy(access)
     if policy is None:
-        yield Kept(Audit(), None)
+        yield AuditLog(Audit(), None)
         return
     from api.audit.file import AuditFile, Rotation
     from api.audit.metrics import AuditMetrics
@@ -75,10 +75,10 @@ async def audit_of(access: Access, outgoing: Outgoing, clock: Clock) -> AsyncIte
             webhook.start()
             stack.push_async_callback(webhook.stop)
             sinks.append(webhook)
-        yield Kept(Audit(policy, sinks, clock), metrics)
+        yield AuditLog(Audit(policy, sinks, clock), metrics)
 
 
-def _policy(access: Access) -> Policy | None:
+def _policy(access: AccessOptions) -> AuditPolicy | None:
     from api.audit.policy import parse
     from fleet.values.sections import BadConfiguration
 
@@ -93,7 +93,7 @@ def _policy(access: Access) -> Policy | None:
         raise Failure(f"--audit-policy-file {path}: {error}") from error
 
 
-def _receiver(access: Access) -> Receiver | None:
+def _receiver(access: AccessOptions) -> Receiver | None:
     from api.audit.webhook import read_receiver
     from fleet.values.kubeconfig.document import BadKubeconfig
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from fleet.cli.failure import Failure
-from fleet.hub.access import Access
+from fleet.hub.access import AccessOptions
 
 if TYPE_CHECKING:
     from prometheus_client import CollectorRegistry
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from api.access.oidc.metrics import OidcMetrics
     from api.outgoing.outgoing import Outgoing
     from fleet.cli.datadir import DataDir
-    from fleet.hub.compose import Base
+    from fleet.hub.compose import CommonParts
     from fleet.values.ports import Clock
 
 
@@ -37,7 +37,7 @@ class Users:
 
 
 @contextlib.asynccontextmanager
-async def users_of(hub: Base, access: Access, outgoing: Outgoing) -> AsyncIterator[Users]:
+async def users_of(hub: CommonParts, access: AccessOptions, outgoing: Outgoing) -> AsyncIterator[Users]:
     """Users by the hub's tokens, service accounts, the hub's own parts, and the issuers of the configuration. Raises
     Failure for a configuration that cannot be used."""
     from api.access.auth import AnyOf, ServiceAccountTokens

@@ -56,7 +56,7 @@ async def _backup(data: DataDir, url: str | None, output: IO[bytes], name: str, 
     from api.store.migrate import HEAD
     from fleet import __version__
     from fleet.hub import pki
-    from fleet.hub.archive import Writing, spool
+    from fleet.hub.archive import BackupWriter, spool
     from fleet.hub.compose import database
     from fleet.values.times import rfc3339
 
@@ -76,7 +76,7 @@ async def _backup(data: DataDir, url: str | None, output: IO[bytes], name: str, 
                 "objects": content.objects,
                 "created": rfc3339(pki.utcnow().timestamp()),
             }
-            with Writing(output, manifest, passphrase, name) as writing:
+            with BackupWriter(output, manifest, passphrase, name) as writing:
                 for table in TABLES:
                     with spool() as rows:
                         count = await source.write(table, rows)

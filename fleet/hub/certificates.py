@@ -16,7 +16,7 @@ CA, SERVER, CLIENT = "the hub's CA", "the server", "a client authority"
 
 
 @dataclass(frozen=True, slots=True)
-class Certificate:
+class CertificateFile:
     """`until`: its end, in epoch seconds."""
 
     name: str
@@ -33,11 +33,14 @@ class Certificates:
     authorities: Sequence[Path]
     served: Path | None = None
 
-    def read(self) -> list[Certificate]:
+    def read(self) -> list[CertificateFile]:
         named = {CA: [self.data.ca_certificate], SERVER: [self.served or self.data.server_certificate]}
         named[CLIENT] = [path for path in self.authorities if path != self.data.ca_certificate]
         return [
-            Certificate(name, path, until) for name, paths in named.items() for path in paths for until in _ends(path)
+            CertificateFile(name, path, until)
+            for name, paths in named.items()
+            for path in paths
+            for until in _ends(path)
         ]
 
     def show(self, registry: CollectorRegistry) -> None:

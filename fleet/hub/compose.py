@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from fleet.controllers.runtime.metrics import Metrics
     from fleet.core.solver.process import ProcessSolver
     from fleet.hub.exposition import Gate
-    from fleet.hub.serving import Given
+    from fleet.hub.serving import ServingOptions
     from fleet.traces.traces import Traces
 
 SWITCH_S = 0.0005  # after which a thread gives way to the event loop, which waits for its turn at each system call
@@ -43,7 +43,7 @@ LED = ("fleet.controllers.manager", "fleet.controllers.runtime.heartbeat", "flee
 
 
 @dataclass
-class Base:
+class CommonParts:
     """The parts of every process of a hub: the store, the kinds, and the objects over both."""
 
     data: DataDir
@@ -87,7 +87,7 @@ def run(main: Callable[[asyncio.Event], Coroutine[Any, Any, None]]) -> None:
     import uvloop
 
     from fleet.hub.collecting import collect_seldom
-    from fleet.hub.eventloop import Loop
+    from fleet.hub.eventloop import EventLoop
     from fleet.hub.parent import follow_parent, show_life
 
     follow_parent()
@@ -105,7 +105,7 @@ def run(main: Callable[[asyncio.Event], Coroutine[Any, Any, None]]) -> None:
         finally:
             showing.cancel()
 
-    uvloop.run(supervised(), loop_factory=Loop)
+    uvloop.run(supervised(), loop_factory=EventLoop)
 
 
 @contextlib.asynccontextmanager
@@ -128,7 +128,7 @@ async def database(data: DataDir, url: str | None) -> AsyncIterator[str]:
 
 
 @contextlib.asynccontextmanager
-async def base(data: DataDir, dsn: str, parsed_bytes: int | None = None) -> AsyncIterator[Base]:
+async def base(data: DataDir, dsn: str, parsed_bytes: int | None = None) -> AsyncIterator[CommonParts]:
     """Store, kinds and objects, with custom kinds following the hub's CRDs. Raises Failure without a database.
     `parsed_bytes`: the room of objects that are parsed; None for loops that look at all objects again and again."""
     from api.engine.registry import Registry
@@ -154,7 +154,7 @@ async def base(data: DataDir, dsn: str, parsed_bytes: int | None = None) -> Asyn
         try:
             with contextlib.suppress(TimeoutError):  # no loop should look at an object whose kind is on its way
                 await asyncio.wait_for(asyncio.gather(loaded.wait(), declared.wait()), KINDS_WAIT_S)
-            yield Base(data, dsn, clock, ids, store, registry, objects)
+            yield CommonParts(data, dsn, clock, ids, store, registry, objects)
         finally:
             for task in following:
                 task.cancel()
@@ -186,7 +186,7 @@ async def _start_store(store: PostgresStore, data: DataDir) -> None:
             return
 
 
-async def same_hub(hub: Base, *, record: bool) -> None:
+async def same_hub(hub: CommonParts, *, record: bool) -> None:
     """Raises Failure where the database is another hub's than the data directory."""
     from fleet.admission.seed import hub_of_database
 
@@ -207,7 +207,7 @@ async def run_controllers(
     config: ControllerConfig,
     listener: socket.socket | None = None,
     otlp: str = "",
-    certificate: Given | None = None,
+    certificate: ServingOptions | None = None,
 ) -> None:
     """The controllers' process: wait until it leads, then run every loop; when the leadership is lost, end all of them
     and wait again. The process ends with `stop` alone. `listener`: for its metrics, which it serves from the
@@ -223,10 +223,10 @@ async def run_controllers(
         if listener is not None:
             from fleet.hub.authentication import administrator
             from fleet.hub.exposition import Exposition, Gate
-            from fleet.hub.serving import Given, followed, shown
+            from fleet.hub.serving import ServingOptions, followed, shown
 
             gate = Gate(administrator(data, WallClock()))
-            certificates = shown(data, certificate or Given())
+            certificates = shown(data, certificate or ServingOptions())
             served = Exposition(metrics.registry, listener, gate, certificates)
             stack.callback(served.stop)
             await stack.enter_async_context(followed(certificates, served.renew))
@@ -286,7 +286,7 @@ async def _lead(
 
 
 async def _lead_once(
-    hub: Base,
+    hub: CommonParts,
     history: str,
     stop: asyncio.Event,
     on_ready: Callable[[], None],

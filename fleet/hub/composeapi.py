@@ -17,7 +17,7 @@ from fleet.hub.certificates import Certificates
 from fleet.hub.compose import Databases, base, database, same_hub
 
 if TYPE_CHECKING:
-    from fleet.hub.access import Access
+    from fleet.hub.access import AccessOptions
 
 FINISH_S = 8.0  # for the requests under way when an API process ends: less than a supervisor waits
 PARSED_BYTES = 256 << 20  # of the objects in an API process, where most answers need no parsed form
@@ -29,7 +29,7 @@ async def serve_api(
     listener: socket.socket,
     stop: asyncio.Event,
     on_ready: Callable[[], None],
-    access: Access,
+    access: AccessOptions,
     advertise: str = "",
     drain_s: float = 0.0,
     otlp: str = "",
@@ -39,7 +39,7 @@ async def serve_api(
     from api.access.rbac import Rbac, answering
     from api.access.storedtokens import StoredTokens
     from api.admission.dynamic import Dynamic
-    from api.admission.dynamic.failing import Failing
+    from api.admission.dynamic.failing import FailingHooks
     from api.audit.requests import RequestLog
     from api.fairness.gate import Fairness
     from api.objects.converting import Conversions
@@ -63,10 +63,10 @@ async def serve_api(
     from fleet.hub.tunnels import address_of, dialer_of, holder_of
     from fleet.relays.relays import Relays
     from fleet.rest.changes import PATH as CHANGES
-    from fleet.rest.changes import Changes
+    from fleet.rest.changes import ChangeStreams
     from fleet.rest.columns import JobColumns
-    from fleet.rest.context import Hub
-    from fleet.rest.historydb import History
+    from fleet.rest.context import RestHub
+    from fleet.rest.historydb import HistoryDatabase
     from fleet.rest.jobwatch import PATH as WATCHED
     from fleet.rest.jobwatch import JobWatches
     from fleet.rest.line import Lines
@@ -78,11 +78,11 @@ async def serve_api(
         contextlib.aclosing(Outgoing(access.allowed())) as outgoing,
         users_of(hub, access, outgoing) as users,
         audit_of(access, outgoing, hub.clock) as audit_log,
-        contextlib.aclosing(History(urls.history or dsn)) as history,
+        contextlib.aclosing(HistoryDatabase(urls.history or dsn)) as history,
         traces_of(otlp, "fleet-api", data.hub_id) as traces,
     ):
         rbac = Rbac(hub.store)
-        failing = Failing(hub.clock)
+        failing = FailingHooks(hub.clock)
         hub.objects.hooks = hooks = Dynamic(hub.store, hub.registry, hub.ids, outgoing, answering(rbac), failing)
         hub.objects.versions.converter = Conversions(outgoing, hub.store, hub.ids)
         await seed(hub.objects, load_kinds())
@@ -114,8 +114,8 @@ async def serve_api(
             tokens=users.accounts,
             mounts={
                 PREFIX: views,
-                CHANGES: Changes(hub.store, hub.registry, rbac, hub.clock),
-                WATCHED: JobWatches(Hub(hub.objects, hub.store, hub.registry), rbac, lines),
+                CHANGES: ChangeStreams(hub.store, hub.registry, rbac, hub.clock),
+                WATCHED: JobWatches(RestHub(hub.objects, hub.store, hub.registry), rbac, lines),
             },
             checks={"controllers": parts["scheduler"]},
             parts=parts,

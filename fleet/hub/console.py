@@ -11,13 +11,15 @@ if TYPE_CHECKING:
     from api.outgoing.outgoing import Outgoing
     from fleet.console.face import Console
     from fleet.console.login import Post
-    from fleet.hub.access import Access
-    from fleet.hub.compose import Base
+    from fleet.hub.access import AccessOptions
+    from fleet.hub.compose import CommonParts
 
 PATH = "/console"
 
 
-def console_of(hub: Base, access: Access, authenticator: Authenticator, outgoing: Outgoing) -> Console | None:
+def console_of(
+    hub: CommonParts, access: AccessOptions, authenticator: Authenticator, outgoing: Outgoing
+) -> Console | None:
     """None where it is switched off. Raises Failure for a client of an issuer that cannot be used."""
     if not access.console:
         return None

@@ -24,7 +24,7 @@ from fleet.cli.options import (
     ReclaimOption,
     UsageDaysOption,
 )
-from fleet.hub.serving import CertificateOption, Given, KeyOption
+from fleet.hub.serving import CertificateOption, KeyOption, ServingOptions
 from fleet.hub.tracing import OtlpOption
 from fleet.wellknown import PLACEHOLDER_IMAGE
 
@@ -57,14 +57,14 @@ def controllers(
     from fleet.cli.datadir import locate
     from fleet.controllers.runtime.hub import ControllerConfig
     from fleet.hub import buffers, compose, intact
-    from fleet.hub.access import Access
+    from fleet.hub.access import AccessOptions
     from fleet.hub.parent import say_ready
     from fleet.hub.starting import place_of, say_start
     from fleet.hub.tracing import endpoint_of
     from fleet.hub.up import bind, parse_listen
 
-    Access(outgoing_allow=outgoing_allow).allowed()  # a wrong one is named before anything starts
-    certificate = Given(tls_cert_file, tls_private_key_file)
+    AccessOptions(outgoing_allow=outgoing_allow).allowed()  # a wrong one is named before anything starts
+    certificate = ServingOptions(tls_cert_file, tls_private_key_file)
     certificate.check()
     data, otlp = locate(data_dir), endpoint_of(otlp_endpoint)
     intact.check(data, embedded=not database_url)

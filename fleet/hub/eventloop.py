@@ -14,7 +14,7 @@ from typing import Any
 import uvloop
 
 
-class Loop(uvloop.Loop):
+class EventLoop(uvloop.Loop):
     """See the module."""
 
     async def create_connection(  # type: ignore[override]

@@ -7,7 +7,7 @@ from typing import Any
 
 from fleet.cli.failure import Failure
 from fleet.core.foresee.explanation import document, explain
-from fleet.core.foresee.history import History, Past
+from fleet.core.foresee.history import History, PastUnit
 from fleet.core.model.unit import Phase
 from fleet.core.placement.problem import Solver
 from fleet.core.snapshot import Snapshot
@@ -31,7 +31,7 @@ def of_snapshot(
     unit = snapshot.units.get(name, units[0])
     if unit.phase is not Phase.WAITING:
         raise Failure(f"{unit.name} does not wait: it is {unit.phase} in {unit.member}")
-    pasts = [Past(u, u.enqueued_at, u.placed_at) for u in snapshot.units.values()]
+    pasts = [PastUnit(u, u.enqueued_at, u.placed_at) for u in snapshot.units.values()]
     began = time.monotonic()
     answer = explain(
         snapshot,

@@ -13,13 +13,13 @@ from fleet.core.model.unit import AffinityGroup, Phase
 from fleet.hub import whatif_edits
 
 if TYPE_CHECKING:
-    from fleet.cli.hub import Hub
+    from fleet.cli.hub import HubClient
     from fleet.core.model.reason import Reason
 
 LOOKS = 6  # for a snapshot that shows the job, which may just have been submitted
 
 
-def asked(hub: Hub, uid: str, to: str) -> Reason | str | None:
+def asked(hub: HubClient, uid: str, to: str) -> Reason | str | None:
     """The reason for which it would wait, by a decision on the hub's newest snapshot in which it waits for this member
     alone; None when it would start."""
     for look in range(LOOKS):

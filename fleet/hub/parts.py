@@ -19,7 +19,7 @@ from fleet.values.ports import Clock, StoreUnavailable
 from fleet.values.times import rfc3339
 
 if TYPE_CHECKING:
-    from fleet.rest.historydb import History
+    from fleet.rest.historydb import HistoryDatabase
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +28,7 @@ class Parts:
     dsn: str
     clock: Clock
     certificates: Certificates
-    history: History
+    history: HistoryDatabase
     webhooks: Callable[[], list[dict[str, Any]]] = list
 
     async def __call__(self) -> dict[str, Any]:

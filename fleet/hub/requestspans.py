@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from api.audit.requests import PATH_CHARACTERS_MAX, RequestedWrite
 from fleet.kinds import INTERPRETERS
-from fleet.traces.span import Span, read_traceparent
+from fleet.traces.span import TraceSpan, read_traceparent
 from fleet.values.ports import Clock
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ def request_spans(traces: Traces, clock: Clock) -> Callable[[Request, RequestedW
         link = read_traceparent(request.header(b"traceparent"))
         failed = f"HTTP {write.code}" if write.code >= 500 else ""
         traces.add(
-            Span(
+            TraceSpan(
                 about.uid,
                 f"request {write.audit_id}",
                 f"{write.verb} {about.kind}",

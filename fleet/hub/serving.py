@@ -34,7 +34,7 @@ KeyOption = Annotated[
 
 
 @dataclass(frozen=True, slots=True)
-class Given:
+class ServingOptions:
     """The options of a process. Neither: what the data directory holds."""
 
     certificate: Path | None = None
@@ -73,7 +73,7 @@ def own(data: DataDir) -> Pair:
     return Pair(data.local_certificate, data.local_key)
 
 
-def shown(data: DataDir, source: Given) -> Certificates:
+def shown(data: DataDir, source: ServingOptions) -> Certificates:
     """The certificates to serve with."""
     from api.transport.tls import Certificates, Pair
 
@@ -84,14 +84,14 @@ def shown(data: DataDir, source: Given) -> Certificates:
     return Certificates(server, mine if mine != server else None)
 
 
-def server_name(data: DataDir, given: Given) -> str:
+def server_name(data: DataDir, given: ServingOptions) -> str:
     """The name that a client of the hub's CA asks for; "" where any does."""
     from fleet.values.wellknown import LOCAL
 
     return LOCAL if shown(data, given).local is not None else ""
 
 
-def lacks(data: DataDir, given: Given, hosts: list[str]) -> str:
+def lacks(data: DataDir, given: ServingOptions, hosts: list[str]) -> str:
     """What is wrong with a certificate that is not the hub's to renew, in one line; "" where nothing is."""
     from fleet.hub import pki
 

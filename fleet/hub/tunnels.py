@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     import aiohttp
 
     from fleet.agent.dialer import Dialer
-    from fleet.hub.compose import Base
+    from fleet.hub.compose import CommonParts
     from fleet.relays.tunnels import Tunnels
 
 ANY = ("0.0.0.0", "::", "")
@@ -33,7 +33,7 @@ def address_of(listener: socket.socket) -> str:
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
-def holder_of(hub: Base, address: str) -> Tunnels:
+def holder_of(hub: CommonParts, address: str) -> Tunnels:
     """For the API process: takes agents in."""
     from fleet.relays.tunnels import Tunnels
 
@@ -41,17 +41,17 @@ def holder_of(hub: Base, address: str) -> Tunnels:
     return Tunnels(hub.objects, hub.store, hub.clock, identity=identity, address=address)
 
 
-def dialer_of(hub: Base, own: Tunnels | None = None) -> Dialer:
+def dialer_of(hub: CommonParts, own: Tunnels | None = None) -> Dialer:
     """For any process: reaches members through the process that holds their tunnel, which may be this one."""
     from fleet.agent.dialer import Dialer
-    from fleet.agent.lease import Holding, key_of, read
+    from fleet.agent.lease import TunnelLease, key_of, read
     from fleet.agent.mux import Pipe
     from fleet.relays.peers import PeerTokens
 
     tokens = PeerTokens(hub.data.service_account_key.read_bytes(), hub.clock)
     clients: list[aiohttp.ClientSession] = []
 
-    def holding(name: str) -> Holding | None:
+    def holding(name: str) -> TunnelLease | None:
         stored = hub.store.peek(key_of(name))
         return read(stored.body if stored is not None else None)
 

@@ -41,7 +41,7 @@ from fleet.cli.options import (
     UsageDaysOption,
 )
 from fleet.hub import intact, serving
-from fleet.hub.access import Access, takes_access
+from fleet.hub.access import AccessOptions, takes_access
 from fleet.hub.console import hint
 from fleet.hub.firststart import Lock, create_root, prepare, public_names, write_kubeconfig
 from fleet.hub.parent import follow_parent
@@ -63,7 +63,7 @@ PROGRAM_CHARACTERS_MAX = 120
 
 
 @dataclass(frozen=True)
-class Plan:
+class UpOptions:
     """The options of `fleet up`. `database_url` None: the embedded one; `history_url` "": the same;
     `tuning`: options of the controllers;
     `metrics`: host and port of theirs."""
@@ -79,13 +79,13 @@ class Plan:
     tuning: tuple[str, ...] = ()
     metrics: tuple[str, int] | None = None
     hangs_s: float = 30.0
-    access: Access = field(default_factory=Access)
+    access: AccessOptions = field(default_factory=AccessOptions)
     otlp: str = ""
 
 
 @takes_access
 def up(
-    access: Access,
+    access: AccessOptions,
     data_dir: DataDirOption = None,
     listen: Annotated[str, typer.Option(help="HOST:PORT to serve on; port 0 picks a free one.")] = DEFAULT_LISTEN,
     members: Annotated[int, typer.Option(min=0, max=MEMBERS_MAX, help="Simulated members to run and join.")] = 0,
@@ -123,7 +123,7 @@ def up(
     tuning += ("--history-days", str(history_days), "--usage-days", str(usage_days))
     metrics = parse_listen(metrics_listen, "--metrics-listen") if metrics_listen else None
     access.check()
-    plan = Plan(
+    plan = UpOptions(
         locate(data_dir),
         host,
         port,
@@ -184,7 +184,7 @@ def _listening(port: int) -> str:
     return ""
 
 
-async def _run(plan: Plan) -> None:
+async def _run(plan: UpOptions) -> None:
     from fleet.cli import logs
     from fleet.hub.starting import place_of, say_start
 
@@ -230,7 +230,7 @@ async def _run(plan: Plan) -> None:
 class _Hub:
     """The parts of one running hub, in the order in which they start. The order of the stops is the reverse."""
 
-    def __init__(self, plan: Plan, listener: socket.socket, metrics: socket.socket | None) -> None:
+    def __init__(self, plan: UpOptions, listener: socket.socket, metrics: socket.socket | None) -> None:
         from fleet.hub.supervise import Supervisor
 
         self._plan = plan
@@ -362,11 +362,11 @@ def _join_members(data: DataDir, names: list[str], *, only_known: bool = False) 
     leave out those that have been removed from the hub."""
     from fleet.amc.get import CLUSTERS
     from fleet.cli.hub import connect
-    from fleet.cli.joining import Member, join, wait_ready
+    from fleet.cli.joining import MemberFacts, join, wait_ready
 
     hub = connect(data.kubeconfig, token="")
     if only_known:
         names = [name for name in names if hub.find(f"{CLUSTERS}/{name}") is not None]
     for name in names:
-        join(hub, Member(name, data.members / f"{name}.kubeconfig", provider="simulated"))
+        join(hub, MemberFacts(name, data.members / f"{name}.kubeconfig", provider="simulated"))
     wait_ready(hub, names, MEMBERS_LIMIT_S)

@@ -9,12 +9,12 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from fleet.bindings.matching import Candidate, candidate
+from fleet.bindings.matching import ClusterFields, candidate
 from fleet.cli.applying import Applier
 from fleet.cli.declared import know_kinds
 from fleet.cli.failure import Failure
 from fleet.cli.manifests import documents
-from fleet.cli.whatif_asked import Asked, limit, matched, move, priority
+from fleet.cli.whatif_asked import WhatIfOptions, limit, matched, move, priority
 from fleet.controllers.decide.submitted import NoUnit, as_candidate, unit_of
 from fleet.core.decide import BadSnapshot
 from fleet.core.foresee.edits import (
@@ -39,7 +39,7 @@ from fleet.core.snapshot import Snapshot
 from fleet.kinds import interpreter_of
 
 if TYPE_CHECKING:
-    from fleet.cli.hub import Hub
+    from fleet.cli.hub import HubClient
 
 CLUSTERS = "/apis/cluster.karmada.io/v1alpha1/clusters"
 POLICIES = "/apis/policy.one.alibabacloud.com/v1alpha1"
@@ -59,10 +59,10 @@ class Source:
     name: str
     snapshot: Snapshot
     now: float
-    hub: Hub | None = None
+    hub: HubClient | None = None
 
 
-def makers(choices: Asked, source: Source) -> Iterator[tuple[str, Made]]:
+def makers(choices: WhatIfOptions, source: Source) -> Iterator[tuple[str, Made]]:
     """For each option its text, and the function that makes edits of it for the snapshot as it is by then."""
     for text in choices.add_member:
         yield f"--add-member {text}", partial(_added, text)
@@ -110,13 +110,13 @@ def from_file(path: Path) -> Source:
         raise Failure(f"{path}: {error}") from error
 
 
-def from_hub(hub: Hub) -> Source | None:
+def from_hub(hub: HubClient) -> Source | None:
     """The newest snapshot that the decider left; None where the user may not read it. Raises Failure."""
-    from fleet.cli.hub import Refused
+    from fleet.cli.hub import HubRefusal
 
     try:
         document = hub.request("GET", "/fleet/v1/snapshot").body
-    except Refused as refused:
+    except HubRefusal as refused:
         if refused.status == 403:
             return None
         raise
@@ -177,7 +177,7 @@ def _given_up(text: str, snapshot: Snapshot) -> Iterator[Edit]:
     yield LoseMember(text, None)
 
 
-def _lost(text: str, hub: Hub | None, snapshot: Snapshot) -> Iterator[Edit]:
+def _lost(text: str, hub: HubClient | None, snapshot: Snapshot) -> Iterator[Edit]:
     """Of a hub it is known which jobs' policies have `failover.cluster`; a snapshot does not say."""
     from fleet.bindings.notice import cluster_failover
 
@@ -281,7 +281,7 @@ def _home(policy: dict[str, Any], namespace: str) -> dict[str, Any]:
     return {**policy, "metadata": {"namespace": namespace, **policy["metadata"]}}
 
 
-def _clusters(source: Source, snapshot: Snapshot) -> list[Candidate]:
+def _clusters(source: Source, snapshot: Snapshot) -> list[ClusterFields]:
     """The members as policies look at them; added members, and all members of a file, as the snapshot has them."""
     known = (
         {} if source.hub is None else {body["metadata"]["name"]: candidate(body) for body in source.hub.list(CLUSTERS)}

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fleet.cli.failure import Failure
-from fleet.cli.whatif_asked import Asked, BadOption
+from fleet.cli.whatif_asked import BadOption, WhatIfOptions
 from fleet.core.decide import BadSnapshot
 from fleet.core.foresee.edits import BadEdit, Edit, edited
 from fleet.core.foresee.forward import by_walltime
@@ -18,25 +18,27 @@ from fleet.hub.whatif_edits import Source
 from fleet.kinds import named_kind
 
 if TYPE_CHECKING:
-    from fleet.cli.hub import Hub
+    from fleet.cli.hub import HubClient
 
 TIMES_S = 30.0  # that the runs forward may take
 CHANGES_S = 30.0  # that the search may take for changes which start jobs that wait all the same
 
 
-def source(snapshot: Path | None, hub: Hub | None) -> Source | None:
+def source(snapshot: Path | None, hub: HubClient | None) -> Source | None:
     """The fleet to ask. None: the user may not read the hub's snapshot."""
     if snapshot is not None:
         return whatif_edits.from_file(snapshot)
     return whatif_edits.from_hub(hub) if hub is not None else None
 
 
-def answered(hub: Hub, source: Source, asked: Asked) -> Any:
+def answered(hub: HubClient, source: Source, asked: WhatIfOptions) -> Any:
     """The comparison that the hub makes."""
     return hub.request("POST", "/fleet/v1/what-if", {"edits": encode_edits(_edits(asked, source))}).body
 
 
-def compared(source: Source, choices: Asked, *, times: bool, otherwise: float | None, solver: bool, seed: int) -> Any:
+def compared(
+    source: Source, choices: WhatIfOptions, *, times: bool, otherwise: float | None, solver: bool, seed: int
+) -> Any:
     """The comparison that this process makes. `otherwise`: seconds that jobs without a walltime run. Raises Failure."""
     began = time.monotonic()
     try:
@@ -55,7 +57,7 @@ def compared(source: Source, choices: Asked, *, times: bool, otherwise: float | 
     return encode_comparison(comparison, source.now, named_kind)
 
 
-def _edits(asked: Asked, source: Source) -> list[Edit]:
+def _edits(asked: WhatIfOptions, source: Source) -> list[Edit]:
     """Each is tried on its own first, so that a refusal names the option that it came from."""
     edits: list[Edit] = []
     world = source.snapshot

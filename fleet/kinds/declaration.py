@@ -9,14 +9,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from fleet.kinds.expressions import Expression
-from fleet.kinds.interpreter import PodLabels, State
+from fleet.kinds.expressions import KindExpression
+from fleet.kinds.interpreter import JobState, PodLabels
 from fleet.kinds.paths import is_path, parsed
 from fleet.values.cel.tree import BadExpression
 from fleet.values.untyped import mapping, rows, text, texts
 
 DEPENDENCY_KINDS = ("ConfigMap", "PersistentVolumeClaim", "Secret", "Service", "ServiceAccount")
-STATES = tuple(str(state) for state in State if state is not State.UNKNOWN)
+STATES = tuple(str(state) for state in JobState if state is not JobState.UNKNOWN)
 CONDITION_FIELDS = ("type", "status", "reason", "message", "lastTransitionTime")
 _OBJECT, _STATUS = ("object",), ("status",)
 _FIXED, _RANGE = ("object",), ("object", "item", "key", "index")
@@ -27,7 +27,7 @@ Keys = tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class DeclarationPath:
     """A path of a declaration. `root`: object, item or status."""
 
     root: str
@@ -39,10 +39,10 @@ class PodsFrom:
     """The pods of a component, made of fields that are no pod template. `labels`: where their labels stand, if
     anywhere. `sized`: the annotation fleet.io/size says how many, and their requests, and goes before the rest."""
 
-    labels: Place | None = None
-    resources: Expression | None = None
-    requests: tuple[tuple[str, Expression], ...] = ()
-    fields: tuple[tuple[str, Expression], ...] = ()  # of the pod spec
+    labels: DeclarationPath | None = None
+    resources: KindExpression | None = None
+    requests: tuple[tuple[str, KindExpression], ...] = ()
+    fields: tuple[tuple[str, KindExpression], ...] = ()  # of the pod spec
     sized: bool = False
 
 
@@ -51,41 +51,41 @@ class ComponentRule:
     """One component, or with `each` one for every entry of a list or a map."""
 
     name: str
-    each: Place | None = None
-    name_from: Expression | None = None
+    each: DeclarationPath | None = None
+    name_from: KindExpression | None = None
     order: Mapping[str, int] = field(default_factory=dict)
-    when: Expression | None = None
-    replicas: Expression | None = None
-    at_most: Expression | None = None
-    minimum: Expression | None = None
-    maximum: Expression | None = None
-    count: Place | None = None  # the field that says how many replicas it has
-    per: Expression | None = None  # pods of each replica
-    template: Place | None = None
+    when: KindExpression | None = None
+    replicas: KindExpression | None = None
+    at_most: KindExpression | None = None
+    minimum: KindExpression | None = None
+    maximum: KindExpression | None = None
+    count: DeclarationPath | None = None  # the field that says how many replicas it has
+    per: KindExpression | None = None  # pods of each replica
+    template: DeclarationPath | None = None
     pods: PodsFrom | None = None
     together: bool = True
 
 
 @dataclass(frozen=True, slots=True)
 class StateRule:
-    state: State
-    when: Expression
-    message: Expression | None
+    state: JobState
+    when: KindExpression
+    message: KindExpression | None
 
 
 @dataclass(frozen=True, slots=True)
 class DependencyRule:
     kind: str
-    name: Expression
-    namespace: Expression | None
+    name: KindExpression
+    namespace: KindExpression | None
 
 
 @dataclass(frozen=True, slots=True)
-class Dropped:
+class DroppedField:
     """A field that the member writes itself. `unless`: but the job says that it is its own."""
 
     steps: Keys
-    unless: Expression | None
+    unless: KindExpression | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +93,7 @@ class TimeToLive:
     """A field with the seconds that a job lives after its end, which the hub counts. `when`: after which ends."""
 
     steps: Keys
-    when: Expression | None
+    when: KindExpression | None
     stays: bool = False  # in a copy that was sent with it, since its member takes no change of it
 
 
@@ -114,9 +114,9 @@ class JobRule:
     a job that it refuses, or, with `warns`, that its user is warned of."""
 
     field: str
-    rule: Expression
+    rule: KindExpression
     message: str
-    each: Place | None = None
+    each: DeclarationPath | None = None
     warns: bool = False
 
 
@@ -124,9 +124,9 @@ class JobRule:
 class JobDefault:
     """The value of a field that a job leaves out. `place`: below the entry, where there is `each`."""
 
-    place: Place
-    value: Expression
-    each: Place | None = None
+    place: DeclarationPath
+    value: KindExpression
+    each: DeclarationPath | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,19 +134,19 @@ class Declaration:
     group: str
     kind: str
     components: tuple[ComponentRule, ...]
-    minimum: Expression | None = None  # of the pods of all components together
+    minimum: KindExpression | None = None  # of the pods of all components together
     states: tuple[StateRule, ...] = ()
     suspend: Keys = ()
     walltime: Keys = ()
     priority_class: Keys = ()
-    retryable: Expression | None = None
-    in_turn: Expression | None = None
+    retryable: KindExpression | None = None
+    in_turn: KindExpression | None = None
     dependencies: tuple[DependencyRule, ...] = ()
     status_fields: tuple[str, ...] | None = None
     condition_fields: tuple[str, ...] = CONDITION_FIELDS
     first_status: Mapping[str, Any] = field(default_factory=dict)  # beside a condition, before the member shows any
     pod_labels: PodLabels = NO_LABELS
-    drop: tuple[Dropped, ...] = ()
+    drop: tuple[DroppedField, ...] = ()
     times_to_live: tuple[TimeToLive, ...] = ()
     managed_by: ManagedBy = NO_MANAGER
     rules: tuple[JobRule, ...] = ()
@@ -154,7 +154,7 @@ class Declaration:
 
 
 @dataclass(frozen=True, slots=True)
-class Flaw:
+class DeclarationFlaw:
     """A part of a declaration that cannot be meant. `field`: below the object (`spec.components[0].replicas`)."""
 
     field: str
@@ -176,7 +176,7 @@ def read_declaration(spec: Mapping[str, Any]) -> Declaration:
     return found
 
 
-def flaws_of(spec: Mapping[str, Any]) -> list[Flaw]:
+def flaws_of(spec: Mapping[str, Any]) -> list[DeclarationFlaw]:
     """Every flaw. All expressions are compiled in the library, too."""
     reader = _Reader(compiles=True)
     reader.declaration(spec)
@@ -185,7 +185,7 @@ def flaws_of(spec: Mapping[str, Any]) -> list[Flaw]:
 
 class _Reader:
     def __init__(self, *, compiles: bool = False) -> None:
-        self.flaws: list[Flaw] = []
+        self.flaws: list[DeclarationFlaw] = []
         self._compiles = compiles
 
     def declaration(self, spec: Mapping[str, Any]) -> Declaration:
@@ -220,7 +220,7 @@ class _Reader:
             first_status=mapping(status.get("first")),
             pod_labels=PodLabels(text(pods.get("nameLabel")), text(pods.get("componentLabel"))),
             drop=tuple(
-                Dropped(steps, self._expression(f"spec.drop[{i}].unless", entry.get("unless"), _OBJECT))
+                DroppedField(steps, self._expression(f"spec.drop[{i}].unless", entry.get("unless"), _OBJECT))
                 for i, entry in enumerate(rows(spec.get("drop")))
                 if (steps := self._steps(f"spec.drop[{i}].path", entry.get("path")))
             ),
@@ -282,15 +282,15 @@ class _Reader:
             together=together,
         )
 
-    def _count(self, where: str, said: Mapping[str, Any], roots: Keys) -> Place | None:
+    def _count(self, where: str, said: Mapping[str, Any], roots: Keys) -> DeclarationPath | None:
         """The field that says how many replicas a component has: `replicas` itself, where that is a plain path."""
         if said.get("replicasPath") is not None:
             return self._place(where, said["replicasPath"], roots)
         root, steps = parsed(plain) if is_path(plain := text(said.get("replicas"))) else ("", ())
-        return Place(root, steps) if root in ("object", "item") and steps else None
+        return DeclarationPath(root, steps) if root in ("object", "item") and steps else None
 
     def _pods(self, where: str, entry: Mapping[str, Any], roots: Keys) -> PodsFrom:
-        expressions: dict[str, list[tuple[str, Expression]]] = {"requests": [], "fields": []}
+        expressions: dict[str, list[tuple[str, KindExpression]]] = {"requests": [], "fields": []}
         for group, entries in expressions.items():
             for name, source in mapping(entry.get(group)).items():
                 expression = self._expression(f"{where}.{group}[{name}]", source, roots)
@@ -309,7 +309,7 @@ class _Reader:
         if text(entry.get("state")) not in STATES:
             self._flaw(f"{where}.state", text(entry.get("state")), f"must be one of {', '.join(STATES)}")
             return None
-        return StateRule(State(entry["state"]), when, message) if when is not None else None
+        return StateRule(JobState(entry["state"]), when, message) if when is not None else None
 
     def _dependency(self, where: str, said: Mapping[str, Any]) -> DependencyRule | None:
         kind, name = text(said.get("kind")), self._expression(f"{where}.name", said.get("name"), _OBJECT)
@@ -349,12 +349,12 @@ class _Reader:
 
     # -- words
 
-    def _expression(self, where: str, source: object, roots: Keys, *, once: bool = False) -> Expression | None:
+    def _expression(self, where: str, source: object, roots: Keys, *, once: bool = False) -> KindExpression | None:
         if source is None:
             return None
         code = str(source).lower() if isinstance(source, bool) else str(source)
         try:
-            expression = Expression(code, once=once)
+            expression = KindExpression(code, once=once)
             if self._compiles:
                 expression.checked()
         except BadExpression as problem:
@@ -365,7 +365,7 @@ class _Reader:
             self._flaw(where, code, f"knows {', '.join(roots)} here, and not {', '.join(unknown)}")
         return expression
 
-    def _place(self, where: str, source: object, roots: Keys) -> Place | None:
+    def _place(self, where: str, source: object, roots: Keys) -> DeclarationPath | None:
         if source is None:
             return None
         said = text(source)
@@ -374,11 +374,11 @@ class _Reader:
             begin = " or ".join(f"{name}." for name in roots if name not in ("key", "index"))
             self._flaw(where, said, f"must be a path that begins with {begin}")
             return None
-        return Place(root, steps)
+        return DeclarationPath(root, steps)
 
     def _steps(self, where: str, source: object) -> Keys:
         place = self._place(where, source, _OBJECT)
         return place.steps if place is not None else ()
 
     def _flaw(self, where: str, value: str, why: str) -> None:
-        self.flaws.append(Flaw(where, value, why))
+        self.flaws.append(DeclarationFlaw(where, value, why))

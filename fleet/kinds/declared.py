@@ -7,12 +7,12 @@ from typing import Any
 
 from fleet.core.model.unit import Component
 from fleet.kinds import pods
-from fleet.kinds.declaration import Declaration, Dropped, Keys
-from fleet.kinds.expressions import ONCE_STEPS_MAX, Expression, budget_of
-from fleet.kinds.interpreter import Body, Dependency, Fault, Health, PodLabels, Range, Standing, State, Template
+from fleet.kinds.declaration import Declaration, DroppedField, Keys
+from fleet.kinds.expressions import ONCE_STEPS_MAX, KindExpression, budget_of
+from fleet.kinds.interpreter import Body, BrokenRule, Dependency, Health, JobState, PodLabels, Range, Standing, Template
 from fleet.kinds.paths import Steps, drop, getter, is_path, placed, put, spelled
-from fleet.kinds.reader import Part, Reader
-from fleet.kinds.rules import Default, Rule
+from fleet.kinds.reader import BodyComponent, ComponentReader
+from fleet.kinds.rules import CompiledRule, Default
 from fleet.values.untyped import mapping, rows, text, whole
 from fleet.wellknown import ANNOTATION_MIN_REPLICAS
 
@@ -23,16 +23,18 @@ class DeclaredKind:
     def __init__(self, declaration: Declaration) -> None:
         self.declaration = declaration
         self.group, self.kind = declaration.group, declaration.kind
-        self._components = tuple(map(Reader, declaration.components))
+        self._components = tuple(map(ComponentReader, declaration.components))
         self._only = self._components[0] if len(self._components) == 1 else None
-        self._drop = _by_condition((*declaration.drop, *(Dropped(t.steps, None) for t in declaration.times_to_live)))
+        self._drop = _by_condition(
+            (*declaration.drop, *(DroppedField(t.steps, None) for t in declaration.times_to_live))
+        )
         self._suspend = getter("object", declaration.suspend)
         self._priority = getter("object", declaration.priority_class)
         self._walltime = getter("object", declaration.walltime)
         self._lives = tuple((getter("object", rule.steps), rule) for rule in declaration.times_to_live)
         self._managed = getter("object", declaration.managed_by.steps)
         self._ranged = any(rule.minimum is not None for rule in declaration.components)
-        self._rules = tuple(map(Rule, declaration.rules))
+        self._rules = tuple(map(CompiledRule, declaration.rules))
         self._defaults = tuple(map(Default, declaration.defaults))
         self._over_time = frozenset(rule.name for rule in declaration.components if not rule.together)
 
@@ -98,7 +100,7 @@ class DeclaredKind:
                 continue
             message = rule.message.read(values) if rule.message is not None else condition.get("message")
             return Standing(rule.state, str(message or ""))
-        return Standing(State.UNKNOWN)
+        return Standing(JobState.UNKNOWN)
 
     def health(self, body: Body) -> Health:
         return self.state(body.get("status")).health
@@ -148,7 +150,7 @@ class DeclaredKind:
                 body = placed(body, part.place, size // part.per)
         return body
 
-    def _countable(self, body: Body, *, ranged: bool = False) -> list[Part]:
+    def _countable(self, body: Body, *, ranged: bool = False) -> list[BodyComponent]:
         """Its components of which a field of the body says the number; none where two have one name."""
         parts = [part for reader in self._components for part in reader.parts(body, ranged=ranged)]
         return [part for part in parts if part.place] if len({part.name for part in parts}) == len(parts) else []
@@ -177,7 +179,7 @@ class DeclaredKind:
 
     @property
     def ends(self) -> bool:
-        return any(rule.state is State.SUCCEEDED for rule in self.declaration.states)
+        return any(rule.state is JobState.SUCCEEDED for rule in self.declaration.states)
 
     def in_turn(self, body: Body) -> bool:
         rule = self.declaration.in_turn
@@ -187,7 +189,7 @@ class DeclaredKind:
         rule = self.declaration.retryable
         return rule is None or rule.read({"object": body, "status": mapping(body.get("status"))}) is not False
 
-    def faults(self, body: Body) -> Iterable[Fault]:
+    def faults(self, body: Body) -> Iterable[BrokenRule]:
         if not self._rules:
             return ()
         budget = budget_of(ONCE_STEPS_MAX)
@@ -277,9 +279,11 @@ class DeclaredKind:
         return {**self.declaration.first_status, **merged} if merged and not member else merged
 
 
-def _by_condition(dropped: Iterable[Dropped]) -> list[tuple[Expression | None, list[tuple[Keys, frozenset[str]]]]]:
+def _by_condition(
+    dropped: Iterable[DroppedField],
+) -> list[tuple[KindExpression | None, list[tuple[Keys, frozenset[str]]]]]:
     """The fields to drop, by what keeps them, and then by the object that has them: each is looked for once."""
-    found: dict[str, tuple[Expression | None, dict[Keys, list[str]]]] = {}
+    found: dict[str, tuple[KindExpression | None, dict[Keys, list[str]]]] = {}
     for one in dropped:
         _, places = found.setdefault(one.unless.text if one.unless is not None else "", (one.unless, {}))
         places.setdefault(one.steps[:-1], []).append(one.steps[-1])

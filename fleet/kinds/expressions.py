@@ -24,7 +24,7 @@ from fleet.values.untyped import text
 if TYPE_CHECKING:  # it takes a tenth of a second to load, and most commands run no expression
     from fleet.values.cel.declare import Overload
     from fleet.values.cel.program import Budget, Program
-    from fleet.values.cel.values import Run
+    from fleet.values.cel.values import Evaluation
 
 STEPS_MAX = 100_000  # of one expression over one job, about ten milliseconds
 NOMINAL_ITEMS = 64  # of each list of the job that an expression must be affordable for
@@ -84,7 +84,7 @@ class _NominalItem(Nominal):
         return self
 
 
-class Expression:
+class KindExpression:
     """`read` gives its value over a job, None where it has none. `condition`: the type of the condition that it looks
     for, where it does nothing else. `places`: the names and paths that it reads. `example`: of a comparison, the path
     and a value with which it holds."""
@@ -222,7 +222,7 @@ class _Library:
             _grow(self._places, (root, *steps))
 
     def __call__(self, values: Values, budget: Budget | None = None) -> Any:
-        from fleet.values.cel.program import Fault
+        from fleet.values.cel.program import NoValue
         from fleet.values.cel.values import Optional
 
         budget = budget_of(STEPS_MAX) if budget is None else budget
@@ -231,7 +231,7 @@ class _Library:
         try:
             program = _compiled(self._text, tuple(sorted(self._places)))
             value = program.evaluate(_project(values, self._places), budget)
-        except (BadExpression, Fault):
+        except (BadExpression, NoValue):
             return None
         return next(iter(value.content), None) if isinstance(value, Optional) else value
 
@@ -280,9 +280,9 @@ def jvm_bytes(amount: Any) -> int:
     return int(match[1]) * _JVM_UNITS[match[2]]
 
 
-def _jvm_bytes(run: Run, said: Any) -> int:
+def _jvm_bytes(run: Evaluation, said: Any) -> int:
     return jvm_bytes(said)
 
 
-def _greatest_of(run: Run, one: Any, other: Any) -> Any:
+def _greatest_of(run: Evaluation, one: Any, other: Any) -> Any:
     return max(one, other)

@@ -19,7 +19,7 @@ Dependency = tuple[str, str, str]  # (kind, namespace, name), kind one of Config
 # PersistentVolumeClaim, ServiceAccount, Service
 
 
-class State(StrEnum):
+class JobState(StrEnum):
     CREATED = "Created"  # the member has it, its pods do not all run yet
     RUNNING = "Running"
     SUCCEEDED = "Succeeded"
@@ -37,14 +37,14 @@ class Health(StrEnum):
 class Standing(NamedTuple):
     """How a job stands; `message` is what its operator says of it, or ""."""
 
-    state: State
+    state: JobState
     message: str = ""
 
     @property
     def health(self) -> Health:
-        if self.state is State.FAILED:
+        if self.state is JobState.FAILED:
             return Health.UNHEALTHY
-        return Health.UNKNOWN if self.state is State.UNKNOWN else Health.HEALTHY
+        return Health.UNKNOWN if self.state is JobState.UNKNOWN else Health.HEALTHY
 
 
 class Template(NamedTuple):
@@ -74,7 +74,7 @@ class Range(NamedTuple):
     step: int = 1
 
 
-class Fault(NamedTuple):
+class BrokenRule(NamedTuple):
     """A rule of the kind's operator that a job does not keep. `steps` and `path` are the place of the field."""
 
     path: str
@@ -210,7 +210,7 @@ class Interpreter(Protocol):
         """Whether a job that failed may be tried again in another member."""
         ...
 
-    def faults(self, body: Body) -> Iterable[Fault]:
+    def faults(self, body: Body) -> Iterable[BrokenRule]:
         """What the kind's operator would refuse of the job, beyond the schema."""
         ...
 

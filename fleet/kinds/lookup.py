@@ -23,7 +23,7 @@ _Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 Target = tuple[str, str]  # (group, kind)
 
 
-class Named(Protocol):
+class NamedKind(Protocol):
     """A `api.engine.kind.Kind`, as far as this package looks."""
 
     @property
@@ -123,7 +123,7 @@ def word_of(reference: Mapping[str, Any]) -> str:
     return kind_word(text(reference.get("apiVersion")).rpartition("/")[0], text(reference.get("kind")))
 
 
-def interpreter_for(kind: Named) -> Interpreter | None:
+def interpreter_for(kind: NamedKind) -> Interpreter | None:
     """The interpreter of a job kind; None for objects without pods."""
     found: Interpreter | None = INTERPRETERS.get((kind.group, kind.kind))
     return found

@@ -15,7 +15,7 @@ from fleet.values.untyped import digits, mapping, text, whole
 from fleet.wellknown import ANNOTATION_SIZE
 
 
-class Part(NamedTuple):
+class BodyComponent(NamedTuple):
     """One component of a body. `place`: where the body says how many replicas, of `per` pods each, it has."""
 
     name: str
@@ -27,7 +27,7 @@ class Part(NamedTuple):
     most: int | None = None  # that an autoscaler of the member may give it
 
 
-class Reader:
+class ComponentReader:
     """One component of a declaration, compiled."""
 
     def __init__(self, rule: ComponentRule) -> None:
@@ -70,7 +70,7 @@ class Reader:
             for key in keys
         ]
 
-    def parts(self, body: Body, *, ranged: bool = False) -> Iterator[Part]:
+    def parts(self, body: Body, *, ranged: bool = False) -> Iterator[BodyComponent]:
         """Its components in this body, without their templates. `ranged`: with the range of each."""
         rule = self.rule
         entries = self._entries(body) if self._each is not None else [({"object": body}, "")]
@@ -87,7 +87,7 @@ class Reader:
             least = -(-(digits(said) or whole(said)) // per) * per  # whole replicas
             most = whole(rule.maximum.read(values), -1) if ranged and rule.maximum is not None else -1
             found = Range(least, per) if 0 < least < pods else None
-            yield Part(name, pods, per, steps, found, least, most if most > 0 else None)
+            yield BodyComponent(name, pods, per, steps, found, least, most if most > 0 else None)
 
     def _entries(self, body: Body) -> list[tuple[dict[str, Any], Step]]:
         """The entries of the list or map, each as the values that expressions see, with its key or position."""

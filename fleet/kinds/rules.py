@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
-from fleet.kinds.declaration import JobDefault, JobRule, Place
-from fleet.kinds.interpreter import Body, Fault
+from fleet.kinds.declaration import DeclarationPath, JobDefault, JobRule
+from fleet.kinds.interpreter import Body, BrokenRule
 from fleet.kinds.paths import Step, Steps, getter, parsed, put, spelled
 from fleet.values.untyped import mapping
 
@@ -35,7 +35,7 @@ def entries_of(body: Body, value: Any, rank: Callable[[str], Any] | None = None)
 class _Ranged:
     """Something that is said of a job, or of each entry of a list or a map in it."""
 
-    def __init__(self, each: Place | None) -> None:
+    def __init__(self, each: DeclarationPath | None) -> None:
         self._base: Steps = each.steps if each is not None else ()
         self._each = getter(each.root, each.steps) if each is not None else None
 
@@ -48,7 +48,7 @@ class _Ranged:
             yield values, (*self._base, step)
 
 
-class Rule(_Ranged):
+class CompiledRule(_Ranged):
     """A rule of a declaration, compiled."""
 
     def __init__(self, rule: JobRule) -> None:
@@ -56,13 +56,13 @@ class Rule(_Ranged):
         self._rule = rule
         self._field = parsed(f"x.{rule.field}")[1] if rule.field else ()
 
-    def faults(self, body: Body, budget: Budget) -> Iterator[Fault]:
+    def faults(self, body: Body, budget: Budget) -> Iterator[BrokenRule]:
         """A rule that reads what the job does not have is kept, and so is one when the budget is spent: then the member
         asks it."""
         for values, base in self._entries(body):
             if self._rule.rule.within(values, budget) is False:
                 steps = (*base, *self._field)
-                yield Fault(spelled(steps), steps, self._rule.message, self._rule.warns)
+                yield BrokenRule(spelled(steps), steps, self._rule.message, self._rule.warns)
 
 
 class Default(_Ranged):

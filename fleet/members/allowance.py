@@ -41,7 +41,7 @@ def weight(value: Any) -> int:
     return total
 
 
-class Kept:
+class MemberMemory:
     """The bytes and objects that are kept of one member."""
 
     def __init__(self, bytes_max: int = BYTES_MAX, objects_max: int = OBJECTS_MAX) -> None:
@@ -76,9 +76,9 @@ class LoopTime:
         self._share, self._burst_s, self._now, self._sleep = share, burst_s, now, sleep
         self._budget_s, self._at = burst_s, now()
 
-    def work(self) -> Work:
+    def work(self) -> LoopWork:
         """A piece of work that begins now."""
-        return Work(self, self._now)
+        return LoopWork(self, self._now)
 
     async def spend(self, seconds: float) -> None:
         """Note this time, and give others a turn: a long one where the member is beyond its share."""
@@ -88,7 +88,7 @@ class LoopTime:
         await self._sleep(max(0.0, -self._budget_s / self._share))
 
 
-class Work:
+class LoopWork:
     """Work on the loop without a wait in it: `turn` between two steps of it, `end` after the last."""
 
     __slots__ = ("_began", "_now", "_time")

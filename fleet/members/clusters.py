@@ -18,8 +18,8 @@ from fleet.members.identity import Judge, anyone
 from fleet.members.index import ByBinding
 from fleet.members.kubeconfig import Dial, read_kubeconfig
 from fleet.members.member import OneMember
-from fleet.members.members import Changed, Closed, Did, NodeView, Outcome
-from fleet.members.traits import Limits, State, Traits
+from fleet.members.members import ActOutcome, ActResult, Closed, MemberChange, NodeView
+from fleet.members.traits import MemberLimits, MemberSettings, Traits
 from fleet.values.ports import Body, Key
 
 log = structlog.get_logger(__name__)
@@ -29,20 +29,24 @@ class ClusterMembers:
     """Implements `fleet.members.members.Members`. Everything happens on the event loop that calls it."""
 
     def __init__(
-        self, *, limits: Limits | None = None, may_write: Callable[[], bool] = lambda: True, dial: Dial | None = None
+        self,
+        *,
+        limits: MemberLimits | None = None,
+        may_write: Callable[[], bool] = lambda: True,
+        dial: Dial | None = None,
     ) -> None:
         """`may_write` is asked before every request that would change a member. `dial` reaches members that only their
         agents reach."""
         self._dial = dial
         self.judge: Judge = anyone  # of which clusters members may be; set before the first is added
-        self._limits = limits or Limits()
+        self._limits = limits or MemberLimits()
         self._may_write = may_write
         self._members: dict[str, OneMember] = {}
         self._credentials: dict[str, tuple[str, str, bool]] = {}  # name -> (digest of the kubeconfig, hub id, pull)
         self._pods: ByBinding[PodView] = ByBinding()
         self._copies: ByBinding[Body] = ByBinding()
         self._companions: ByBinding[Body] = ByBinding()
-        self._callbacks: list[Callable[[Changed], None]] = []
+        self._callbacks: list[Callable[[MemberChange], None]] = []
         self._changing = asyncio.Lock()
         self._labels: frozenset[tuple[str, str]] = frozenset()
         self._avoided: dict[str, frozenset[str]] = {}
@@ -91,7 +95,7 @@ class ClusterMembers:
         """Forget the member; nothing in it changes."""
         async with self._changing:
             if await self._drop(name):
-                self._tell(Changed(name, "ready"))
+                self._tell(MemberChange(name, "ready"))
 
     async def _drop(self, name: str) -> bool:
         member = self._members.pop(name, None)
@@ -109,9 +113,9 @@ class ClusterMembers:
         """The Cluster object's facts about the member: labels, taints, place, price."""
         member = self._members.get(name)
         if member is not None and member.describe(traits):
-            self._tell(Changed(name, "node"))
+            self._tell(MemberChange(name, "node"))
 
-    def state(self, name: str) -> State | None:
+    def state(self, name: str) -> MemberSettings | None:
         """For Cluster.status; None for a member that is not there."""
         member = self._members.get(name)
         return member.state() if member else None
@@ -187,54 +191,56 @@ class ClusterMembers:
         member = self._members.get(name)
         return member.dispatched.all() if member else ()
 
-    async def look(self, name: str, body: Body) -> Outcome:
+    async def look(self, name: str, body: Body) -> ActOutcome:
         member = self._members.get(name)
         if member is None:
-            return Outcome(Did.UNREACHABLE, f"there is no member {name}")
+            return ActOutcome(ActResult.UNREACHABLE, f"there is no member {name}")
         return await member.acts.look(body)
 
     async def warning(self, name: str, body: Body) -> str:
         member = self._members.get(name)
         return await member.acts.warning(body) if member is not None else ""
 
-    async def apply(self, name: str, body: Body, *, overwrite: bool = False) -> Outcome:
+    async def apply(self, name: str, body: Body, *, overwrite: bool = False) -> ActOutcome:
         member = self._members.get(name)
         if member is None:
-            return Outcome(Did.UNREACHABLE, f"there is no member {name}")
+            return ActOutcome(ActResult.UNREACHABLE, f"there is no member {name}")
         return await member.acts.apply(body, overwrite=overwrite)
 
-    async def delete(self, name: str, body: Body, *, grace_s: int | None = None, foreground: bool = False) -> Outcome:
+    async def delete(
+        self, name: str, body: Body, *, grace_s: int | None = None, foreground: bool = False
+    ) -> ActOutcome:
         """`foreground`: the object stays until its dependents are gone."""
         member = self._members.get(name)
         if member is None:
-            return Outcome(Did.UNREACHABLE, f"there is no member {name}")
+            return ActOutcome(ActResult.UNREACHABLE, f"there is no member {name}")
         return await member.acts.delete(body, grace_s=grace_s, foreground=foreground)
 
     async def relabel(
         self, name: str, body: Body, labels: Mapping[str, str | None], annotations: Mapping[str, str | None]
-    ) -> Outcome:
+    ) -> ActOutcome:
         member = self._members.get(name)
         if member is None:
-            return Outcome(Did.UNREACHABLE, f"there is no member {name}")
+            return ActOutcome(ActResult.UNREACHABLE, f"there is no member {name}")
         return await member.acts.relabel(body, labels, annotations)
 
-    async def put_pod(self, name: str, body: Body) -> Outcome:
+    async def put_pod(self, name: str, body: Body) -> ActOutcome:
         member = self._members.get(name)
         if member is None:
-            return Outcome(Did.UNREACHABLE, f"there is no member {name}")
+            return ActOutcome(ActResult.UNREACHABLE, f"there is no member {name}")
         return await member.acts.put_pod(body)
 
-    async def patch_pod(self, name: str, pod: PodView, patch: Body, *, status: bool = False) -> Outcome:
+    async def patch_pod(self, name: str, pod: PodView, patch: Body, *, status: bool = False) -> ActOutcome:
         member = self._members.get(name)
         if member is None:
-            return Outcome(Did.UNREACHABLE, f"there is no member {name}")
+            return ActOutcome(ActResult.UNREACHABLE, f"there is no member {name}")
         return await member.acts.patch_pod(pod, patch, status=status)
 
-    def subscribe(self, callback: Callable[[Changed], None]) -> None:
+    def subscribe(self, callback: Callable[[MemberChange], None]) -> None:
         if callback not in self._callbacks:  # a loop that is started again
             self._callbacks.append(callback)
 
-    def _tell(self, changed: Changed) -> None:
+    def _tell(self, changed: MemberChange) -> None:
         for callback in self._callbacks:
             try:
                 callback(changed)

@@ -1,7 +1,7 @@
 """Requests to one member, each with a time limit, and no more of them at once than the member should get.
 
 A member that answers slowly fills its own places here and no other member's. Every HTTP status comes back as an
-`Answer`. Only the lack of an answer is an exception, `Unreachable`, because there is nothing to look at then.
+`HttpAnswer`. Only the lack of an answer is an exception, `Unreachable`, because there is nothing to look at then.
 
 aiohttp and not httpx: a request costs it a tenth of a millisecond instead of one and a half, and every job is a few
 requests (docs/decisions/0008).
@@ -20,7 +20,7 @@ import aiohttp
 import orjson
 
 from fleet.members.dialled import DialledConnector
-from fleet.members.kubeconfig import Access
+from fleet.members.kubeconfig import MemberAccess
 from fleet.members.texts import LINE_MAX, one_line
 from fleet.traces.span import TRACEPARENT
 from fleet.values.ports import Body
@@ -55,7 +55,7 @@ class TooLarge(Unreachable):
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class HttpAnswer:
     status: int
     body: Body
     etag: str = ""
@@ -91,12 +91,12 @@ def _unreachable(error: Exception, where: str = "") -> Unreachable:
     return Unreachable(text)
 
 
-def not_let_in(where: str, answer: Answer) -> Unreachable:
+def not_let_in(where: str, answer: HttpAnswer) -> Unreachable:
     """For an answer 401: the credentials have expired, or were taken back."""
     return Unreachable(f"{where}: it refuses the credentials in its kubeconfig: {answer.message}", NOT_LET_IN)
 
 
-def _connector(access: Access) -> aiohttp.BaseConnector:
+def _connector(access: MemberAccess) -> aiohttp.BaseConnector:
     if access.dial is not None:
         return DialledConnector(access.dial, access.tls, access.tls_name, keepalive_timeout=KEPT_S)
     return aiohttp.TCPConnector(limit=0, keepalive_timeout=KEPT_S, ssl=access.tls)
@@ -105,7 +105,7 @@ def _connector(access: Access) -> aiohttp.BaseConnector:
 class Connection:
     """An HTTP session with one member; make it on the event loop that uses it, and close it."""
 
-    def __init__(self, access: Access, *, concurrency: int = CONCURRENCY, request_s: float = REQUEST_S) -> None:
+    def __init__(self, access: MemberAccess, *, concurrency: int = CONCURRENCY, request_s: float = REQUEST_S) -> None:
         self._server = access.server
         self._session = aiohttp.ClientSession(
             connector=_connector(access),
@@ -133,7 +133,7 @@ class Connection:
         headers: Mapping[str, str] | None = None,
         limit_s: float | None = None,
         even_lost: bool = True,
-    ) -> Answer:
+    ) -> HttpAnswer:
         """One request and its whole answer, within `limit_s` seconds of getting a place. Raises Unreachable; without
         `even_lost` at once when the member is known not to answer, so that nothing queues up for it. A process that may
         have been replaced sends no request that changes the member (I11): the hub fences writes, a member cannot.
@@ -160,7 +160,7 @@ class Connection:
             raise _unreachable(error) from error
         finally:
             self._places.release()
-        return Answer(response.status, _decode(answered, response.status), response.headers.get("etag", ""))
+        return HttpAnswer(response.status, _decode(answered, response.status), response.headers.get("etag", ""))
 
     def _send(
         self,
@@ -189,7 +189,7 @@ class Connection:
         except TimeoutError as error:
             raise Unreachable(f"the member was busy for {PLACE_S:g} s") from error
 
-    async def probe(self, limit_s: float) -> Answer:
+    async def probe(self, limit_s: float) -> HttpAnswer:
         """/readyz, beside the places for requests: a busy member is not a lost one."""
         try:
             async with asyncio.timeout(limit_s), self._send("GET", "/readyz") as response:
@@ -198,7 +198,7 @@ class Connection:
             raise Unreachable(f"/readyz: no answer within {limit_s:g} s") from error
         except _NO_ANSWER as error:
             raise _unreachable(error, "/readyz: ") from error
-        return Answer(response.status, _decode(content, response.status) if response.status >= 300 else {})  # "ok"
+        return HttpAnswer(response.status, _decode(content, response.status) if response.status >= 300 else {})  # "ok"
 
     async def fetch(self, path: str, *, limit_s: float, limit_bytes: int) -> tuple[int, bytes]:
         """Status and body of a GET as they come, beside the places for requests: no job waits for it. Raises
@@ -219,7 +219,7 @@ class Connection:
     @asynccontextmanager
     async def lines(
         self, path: str, params: Mapping[str, str], *, silence_s: float
-    ) -> AsyncIterator[tuple[Answer, AsyncIterator[list[bytes]]]]:
+    ) -> AsyncIterator[tuple[HttpAnswer, AsyncIterator[list[bytes]]]]:
         """A streamed answer, its lines as they come, several at a time; `silence_s` without a byte raises Unreachable,
         as every break does. So does a member that is known not to answer, at once: which cluster comes back there is
         not known yet."""
@@ -230,9 +230,9 @@ class Connection:
             async with self._send("GET", path, params, timeout=timeout) as response:
                 if response.status != 200:
                     content = await _beginning(response)
-                    yield Answer(response.status, _decode(content, response.status)), _nothing()
+                    yield HttpAnswer(response.status, _decode(content, response.status)), _nothing()
                 else:
-                    yield Answer(200, {}), _split(response)
+                    yield HttpAnswer(200, {}), _split(response)
         except (TimeoutError, *_NO_ANSWER) as error:
             raise _unreachable(error) from error
 

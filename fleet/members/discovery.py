@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from fleet.members.connection import BAD_ANSWERS, Answer, Connection, Unreachable, not_let_in
+from fleet.members.connection import BAD_ANSWERS, Connection, HttpAnswer, Unreachable, not_let_in
 from fleet.values.ports import Body
 from fleet.values.untyped import mapping, rows, text, texts
 
@@ -141,7 +141,7 @@ class Discovery:
         return kinds
 
 
-def _need(answer: Answer, path: str) -> None:
+def _need(answer: HttpAnswer, path: str) -> None:
     if answer.status == 401:
         raise not_let_in(f"discovery: {path}", answer)
     if not answer.ok:

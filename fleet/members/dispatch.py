@@ -13,10 +13,10 @@ from collections.abc import Mapping
 
 from fleet.core.model.reason import Code
 from fleet.kinds.lookup import sizes_of
-from fleet.members.connection import BAD_ANSWERS, Answer, Connection, Unreachable
+from fleet.members.connection import BAD_ANSWERS, Connection, HttpAnswer, Unreachable
 from fleet.members.discovery import Served
 from fleet.members.inventory import attempt_of
-from fleet.members.members import Did, Outcome
+from fleet.members.members import ActOutcome, ActResult
 from fleet.members.refusals import cause_of
 from fleet.members.texts import one_line
 from fleet.values.ports import Body
@@ -27,25 +27,27 @@ LOOKS = 3
 EVENTS_MAX = 100  # about one object that are looked through
 
 
-def outcome_of(answer: Answer) -> Outcome:
+def outcome_of(answer: HttpAnswer) -> ActOutcome:
     """The meaning of an HTTP status for the caller of the write."""
     if answer.ok:
-        return Outcome(Did.DONE, body=answer.body)
+        return ActOutcome(ActResult.DONE, body=answer.body)
     # 401 is the connection's trouble and 429 a matter of time: neither says anything about the object.
     if answer.status in (401, 429):
-        return Outcome(Did.UNREACHABLE, answer.message)
+        return ActOutcome(ActResult.UNREACHABLE, answer.message)
     if answer.status >= 500:
-        return Outcome(Did.UNREACHABLE, answer.message, cause=cause_of(answer.status, answer.message))
+        return ActOutcome(ActResult.UNREACHABLE, answer.message, cause=cause_of(answer.status, answer.message))
     if answer.status == 404:
-        return Outcome(Did.NOT_FOUND, answer.message)
+        return ActOutcome(ActResult.NOT_FOUND, answer.message)
     if answer.status == 409:
-        return Outcome(Did.CONFLICT, answer.message)
-    return Outcome(Did.REFUSED, answer.message, cause=cause_of(answer.status, answer.message))
+        return ActOutcome(ActResult.CONFLICT, answer.message)
+    return ActOutcome(ActResult.REFUSED, answer.message, cause=cause_of(answer.status, answer.message))
 
 
-def unanswered(error: Unreachable) -> Outcome:
+def unanswered(error: Unreachable) -> ActOutcome:
     """The outcome of a request without an answer, or with one that means nothing."""
-    return Outcome(Did.UNREACHABLE, str(error), cause=Code.MEMBER_FAILS if error.reason == BAD_ANSWERS else None)
+    return ActOutcome(
+        ActResult.UNREACHABLE, str(error), cause=Code.MEMBER_FAILS if error.reason == BAD_ANSWERS else None
+    )
 
 
 def why_not(existing: Body, manifest: Body, overwrite: bool) -> str:
@@ -70,12 +72,12 @@ def _shared(body: Body) -> bool:
     return ANNOTATION_USERS in (body["metadata"].get("annotations") or {})
 
 
-def _missing_namespace(answer: Answer) -> bool:
+def _missing_namespace(answer: HttpAnswer) -> bool:
     details = answer.body.get("details") or {}
     return answer.status == 404 and details.get("kind") in ("namespaces", "Namespace")
 
 
-def _object_in(answer: Answer, path: str) -> Body:
+def _object_in(answer: HttpAnswer, path: str) -> Body:
     """The object that the member answered with. Raises Unreachable for anything else: what was done is not known."""
     meta = mapping(answer.body.get("metadata"))
     if not (text(meta.get("uid")) and text(meta.get("resourceVersion"))):
@@ -96,35 +98,37 @@ class Dispatcher:
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
 
-    async def look(self, served: Served, body: Body) -> Outcome:
+    async def look(self, served: Served, body: Body) -> ActOutcome:
         """The object under the name of `body`, whoever put it there."""
         meta = body["metadata"]
         try:
             found = await self._there(served, served.path(meta.get("namespace") or "", meta["name"]), meta["name"])
         except Unreachable as error:
             return unanswered(error)
-        return found if isinstance(found, Outcome) else Outcome(Did.DONE, body=found)
+        return found if isinstance(found, ActOutcome) else ActOutcome(ActResult.DONE, body=found)
 
-    async def apply(self, served: Served, body: Body, cached_copy: Body | None, *, overwrite: bool) -> Outcome:
+    async def apply(self, served: Served, body: Body, cached_copy: Body | None, *, overwrite: bool) -> ActOutcome:
         """`cached_copy`: the object at this key, which spares the look. The outcome's body is the stored object. An
         object with another number of pods than the cached one is left as it is: the manifest was made beside that."""
         meta = body["metadata"]
         path = served.path(meta.get("namespace") or "", meta["name"])
-        outcome = Outcome(Did.UNREACHABLE, "not tried")
+        outcome = ActOutcome(ActResult.UNREACHABLE, "not tried")
         try:
             for look in range(LOOKS):
                 existing = cached_copy if look == 0 and cached_copy is not None else await self._look(path)
-                if isinstance(existing, Outcome):
+                if isinstance(existing, ActOutcome):
                     return existing
                 if existing is not None and (refusal := why_not(existing, body, overwrite)):
-                    return Outcome(Did.CONFLICT, f"{served.kind} {meta['name']} {refusal}", existing)
+                    return ActOutcome(ActResult.CONFLICT, f"{served.kind} {meta['name']} {refusal}", existing)
                 if existing is not None and cached_copy is not None and sizes_of(existing) != sizes_of(cached_copy):
                     text = f"the number of pods of {served.kind} {meta['name']} changed meanwhile"
-                    return Outcome(Did.UNREACHABLE, text, existing)
+                    return ActOutcome(ActResult.UNREACHABLE, text, existing)
                 if existing is not None and existing["metadata"].get("deletionTimestamp"):
-                    return Outcome(Did.UNREACHABLE, f"{served.kind} {meta['name']} is still being deleted", existing)
+                    return ActOutcome(
+                        ActResult.UNREACHABLE, f"{served.kind} {meta['name']} is still being deleted", existing
+                    )
                 outcome = await self._apply_once(path, body, existing)
-                if outcome.did is not Did.CONFLICT:
+                if outcome.did is not ActResult.CONFLICT:
                     return outcome
         except Unreachable as error:
             return unanswered(error)
@@ -142,18 +146,18 @@ class Dispatcher:
         found = rows(answer.body.get("items")) if answer.ok else []
         return one_line(max(found, key=_said_at, default={}).get("message"))
 
-    async def _look(self, path: str) -> Body | Outcome | None:
+    async def _look(self, path: str) -> Body | ActOutcome | None:
         answer = await self._connection.request("GET", path, even_lost=False)
         if answer.status == 404:
             return None
         return _object_in(answer, path) if answer.ok else outcome_of(answer)
 
-    async def _there(self, served: Served, path: str, name: str) -> Body | Outcome:
+    async def _there(self, served: Served, path: str, name: str) -> Body | ActOutcome:
         """Return what stands at the path, or the outcome where nothing does."""
         existing = await self._look(path)
-        return Outcome(Did.NOT_FOUND, f"{served.kind} {name} is not there") if existing is None else existing
+        return ActOutcome(ActResult.NOT_FOUND, f"{served.kind} {name} is not there") if existing is None else existing
 
-    async def _apply_once(self, path: str, body: Body, existing: Body | None) -> Outcome:
+    async def _apply_once(self, path: str, body: Body, existing: Body | None) -> ActOutcome:
         manifest = copy.copy(body)
         manifest["metadata"] = {
             k: v
@@ -175,18 +179,18 @@ class Dispatcher:
             )
             if attempt == 0 and _missing_namespace(answer):
                 created = await self._create_namespace(manifest["metadata"]["namespace"])
-                if created.did not in (Did.DONE, Did.CONFLICT):
+                if created.did not in (ActResult.DONE, ActResult.CONFLICT):
                     return created
                 continue
             break
         outcome = outcome_of(answer)
-        if outcome.did is Did.NOT_FOUND:
-            return Outcome(Did.REFUSED, outcome.message)
-        if outcome.did is Did.DONE:
+        if outcome.did is ActResult.NOT_FOUND:
+            return ActOutcome(ActResult.REFUSED, outcome.message)
+        if outcome.did is ActResult.DONE:
             _object_in(answer, path)
         return outcome
 
-    async def _create_namespace(self, name: str) -> Outcome:
+    async def _create_namespace(self, name: str) -> ActOutcome:
         body = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}
         answer = await self._connection.request(
             "POST", "/api/v1/namespaces", params={"fieldManager": FIELD_MANAGER}, body=body, even_lost=False
@@ -195,7 +199,7 @@ class Dispatcher:
 
     async def delete(
         self, served: Served, body: Body, hub: str, *, grace_s: int | None = None, foreground: bool = False
-    ) -> Outcome:
+    ) -> ActOutcome:
         """Exactly the object of this uid. A body without a uid names any object of ours under its name."""
         meta = body["metadata"]
         path = served.path(meta.get("namespace") or "", meta["name"])
@@ -203,10 +207,10 @@ class Dispatcher:
             uid = meta.get("uid")
             if uid is None:
                 existing = await self._there(served, path, meta["name"])
-                if isinstance(existing, Outcome):
+                if isinstance(existing, ActOutcome):
                     return existing
                 if (existing["metadata"].get("labels") or {}).get(LABEL_HUB) != hub:
-                    return Outcome(Did.CONFLICT, f"{served.kind} {meta['name']} was not created by this hub")
+                    return ActOutcome(ActResult.CONFLICT, f"{served.kind} {meta['name']} was not created by this hub")
                 uid = existing["metadata"]["uid"]
             options: Body = {
                 "apiVersion": "v1",
@@ -220,10 +224,10 @@ class Dispatcher:
         except Unreachable as error:
             return unanswered(error)
         if answer.status == 409 and "uid" in answer.message.lower():
-            return Outcome(Did.NOT_FOUND, answer.message)  # another object has the name now
+            return ActOutcome(ActResult.NOT_FOUND, answer.message)  # another object has the name now
         return outcome_of(answer)
 
-    async def patch(self, path: str, patch: Body) -> Outcome:
+    async def patch(self, path: str, patch: Body) -> ActOutcome:
         """A strategic merge patch; `patch` names the uid of the object that is meant."""
         try:
             answer = await self._connection.request(
@@ -237,7 +241,7 @@ class Dispatcher:
         except Unreachable as error:
             return unanswered(error)
         if answer.status == 409:
-            return Outcome(Did.NOT_FOUND, answer.message)  # another object has the name now
+            return ActOutcome(ActResult.NOT_FOUND, answer.message)  # another object has the name now
         return outcome_of(answer)
 
     async def relabel(
@@ -247,17 +251,17 @@ class Dispatcher:
         hub: str,
         labels: Mapping[str, str | None],
         annotations: Mapping[str, str | None],
-    ) -> Outcome:
+    ) -> ActOutcome:
         """A merge patch of what stands under the name now, if it is still of the binding that `body` says."""
         meta = body["metadata"]
         path = served.path(meta.get("namespace") or "", meta["name"])
         try:
             existing = await self._there(served, path, meta["name"])
-            if isinstance(existing, Outcome):
+            if isinstance(existing, ActOutcome):
                 return existing
             have, want = existing["metadata"].get("labels") or {}, meta.get("labels") or {}
             if have.get(LABEL_HUB) != hub or have.get(LABEL_BINDING) != want.get(LABEL_BINDING):
-                return Outcome(Did.CONFLICT, f"{served.kind} {meta['name']} is not this binding's")
+                return ActOutcome(ActResult.CONFLICT, f"{served.kind} {meta['name']} is not this binding's")
             patch: Body = {
                 "metadata": {
                     "uid": existing["metadata"]["uid"],
@@ -277,5 +281,5 @@ class Dispatcher:
         except Unreachable as error:
             return unanswered(error)
         if answer.status == 409:
-            return Outcome(Did.UNREACHABLE, answer.message)  # the object changed meanwhile: try again
+            return ActOutcome(ActResult.UNREACHABLE, answer.message)  # the object changed meanwhile: try again
         return outcome_of(answer)

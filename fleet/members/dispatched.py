@@ -13,11 +13,11 @@ from dataclasses import dataclass
 import orjson
 
 from fleet.kinds import INTERPRETERS
-from fleet.members.allowance import Kept, weight
+from fleet.members.allowance import MemberMemory, weight
 from fleet.members.discovery import Served
 from fleet.members.index import ByBinding
 from fleet.members.inventory import Notify
-from fleet.members.members import Changed
+from fleet.members.members import MemberChange
 from fleet.members.texts import labels_of, lines_within, name_of, one_line
 from fleet.values.ports import Body, Key
 from fleet.values.untyped import digits, rows
@@ -96,7 +96,7 @@ def _but_status(body: Body) -> Body:
     return {**body, "metadata": meta, "status": None}
 
 
-class Dispatched:
+class DispatchedObjects:
     """Every object of the hub in one member."""
 
     def __init__(
@@ -106,10 +106,10 @@ class Dispatched:
         copies: ByBinding[Body],
         companions: ByBinding[Body],
         notify: Notify,
-        memory: Kept | None = None,
+        memory: MemberMemory | None = None,
     ) -> None:
         self.hub = hub
-        self._memory = memory or Kept()
+        self._memory = memory or MemberMemory()
         self._member, self._copies, self._companions, self._notify = member, copies, companions, notify
         self._entries: dict[Key, _Held] = {}
         self._jobs: dict[JobName, Body] = {}
@@ -164,7 +164,7 @@ class Dispatched:
         elif (served.group, served.resource) in COMPANIONS:
             self._companions.put(binding, self._member, str(key), body)
         only_status = written or (entry is not None and _but_status(entry.body) == _but_status(body))
-        self._notify(Changed(self._member, "status" if only_status else "job", binding))
+        self._notify(MemberChange(self._member, "status" if only_status else "job", binding))
 
     def drop(self, key: Key, uid: str | None = None) -> None:
         """`uid`: only that very object."""
@@ -175,7 +175,7 @@ class Dispatched:
         self._memory.drop(key)
         self._jobs.pop((key.group, entry.body["kind"], key.namespace, key.name), None)
         self._drop(entry.binding, key)
-        self._notify(Changed(self._member, "job", entry.binding))
+        self._notify(MemberChange(self._member, "job", entry.binding))
 
     def _drop(self, binding: str, key: Key) -> None:
         self._copies.drop(binding, self._member, str(key))
@@ -189,7 +189,7 @@ class Dispatched:
 class KindSink:
     """One kind's part of it, as a Follower feeds it."""
 
-    def __init__(self, dispatched: Dispatched, served: Served) -> None:
+    def __init__(self, dispatched: DispatchedObjects, served: Served) -> None:
         self._dispatched, self._served = dispatched, served
         self._missing: set[Key] = set()
 

@@ -16,7 +16,7 @@ import orjson
 import structlog
 
 from fleet.members.allowance import LoopTime, TooMuch
-from fleet.members.connection import Answer, Connection, TooLarge, Unreachable
+from fleet.members.connection import Connection, HttpAnswer, TooLarge, Unreachable
 from fleet.values.ports import Body
 from fleet.values.untyped import mapping, rows, text
 
@@ -59,7 +59,7 @@ class NotServed(Exception):
     """The member does not (any longer) serve this collection."""
 
 
-def _is_of_the_future(answer: Answer) -> bool:
+def _is_of_the_future(answer: HttpAnswer) -> bool:
     """Whether the member refuses a revision as one that it has not reached: its data went back, as after a restore."""
     causes = rows(mapping(answer.body.get("details")).get("causes"))
     return answer.status == 504 and any(cause.get("reason") == "ResourceVersionTooLarge" for cause in causes)
@@ -136,7 +136,7 @@ class Follower:
     def _params(self, more: dict[str, str]) -> dict[str, str]:
         return {**more, "labelSelector": self._selector} if self._selector else more
 
-    def _must_be_ok(self, answer: Answer, what: str) -> None:
+    def _must_be_ok(self, answer: HttpAnswer, what: str) -> None:
         """Raise NotServed, _Relist, or Unreachable, for an answer that is none."""
         if answer.status == 404:
             raise NotServed(self.path)

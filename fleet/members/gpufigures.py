@@ -73,31 +73,31 @@ class Figure:
 
 
 @dataclass(slots=True)
-class Told:
+class SourceFigures:
     """`silent`: why figures are missing; "" for none."""
 
     figures: list[Figure] = field(default_factory=list)
     silent: str = ""
 
 
-async def ask(source: Source, asker: Asker, nodes: Collection[str] | None = None, namespace: str = "") -> Told:
+async def ask(source: Source, asker: Asker, nodes: Collection[str] | None = None, namespace: str = "") -> SourceFigures:
     """The figures of the member. `nodes`: exporters of other nodes are not asked; None: all are. `namespace`: a
     Prometheus is asked about pods of this one alone. Takes at most ALL_S seconds."""
     try:
         async with asyncio.timeout(ALL_S):
             if isinstance(source, Prometheus):
-                return Told(await _of_prometheus(source, asker, namespace))
+                return SourceFigures(await _of_prometheus(source, asker, namespace))
             return await _of_exporters(source, asker, nodes)
     except TimeoutError:
-        return Told(silent=f"tells no GPU figures: no answer within {ALL_S:g} s")
+        return SourceFigures(silent=f"tells no GPU figures: no answer within {ALL_S:g} s")
     except NoFigures as error:
-        return Told(silent=f"tells no GPU figures: {error}")
+        return SourceFigures(silent=f"tells no GPU figures: {error}")
 
 
 # -- exporters
 
 
-async def _of_exporters(source: Exporters, asker: Asker, nodes: Collection[str] | None) -> Told:
+async def _of_exporters(source: Exporters, asker: Asker, nodes: Collection[str] | None) -> SourceFigures:
     labels = ",".join(f"{key}={value}" for key, value in source.labels)
     query = urlencode({"labelSelector": labels, "fieldSelector": "status.phase=Running", "limit": EXPORTERS_MOST})
     listed = _json(await asker.member(f"/api/v1/namespaces/{source.namespace}/pods?{query}", EXPORTER_S))
@@ -118,7 +118,7 @@ async def _of_exporters(source: Exporters, asker: Asker, nodes: Collection[str] 
             except NoFigures as error:
                 return error
 
-    report, missing = Told(), {}
+    report, missing = SourceFigures(), {}
     async with asyncio.TaskGroup() as group:
         asked = {node: group.create_task(one(name)) for node, name in sorted(pods.items())}
     for node, task in asked.items():

@@ -15,10 +15,10 @@ from fleet.core.model.amounts import NOTHING, Amounts
 from fleet.core.model.pod import PodView
 from fleet.kinds import INTERPRETERS
 from fleet.kinds.requests import pod_requests
-from fleet.members.allowance import Kept, weight
+from fleet.members.allowance import MemberMemory, weight
 from fleet.members.index import ByBinding
-from fleet.members.members import Changed
-from fleet.members.nodes import RESOURCES_MAX, Nodes, read_node
+from fleet.members.members import MemberChange
+from fleet.members.nodes import RESOURCES_MAX, MemberNodes, read_node
 from fleet.members.texts import labels_of, name_of, one_line
 from fleet.values.ports import Body
 from fleet.values.quantity import LARGEST, BadQuantity
@@ -35,7 +35,7 @@ from fleet.wellknown import (
     TAKES,
 )
 
-Notify = Callable[[Changed], None]
+Notify = Callable[[MemberChange], None]
 Find = Callable[[str, str, str, str], Body | None]
 NODE_BYTES, POD_BYTES = 1000, 800  # that are kept of each, beside texts
 EXITS_MAX = 64  # containers of a pod that failed
@@ -118,9 +118,9 @@ def read_pod(member: str, body: Body, requests: Amounts) -> PodView:
 class NodeSink:
     """One change is told of a whole list, and one of each object that comes after it."""
 
-    def __init__(self, member: str, nodes: Nodes, notify: Notify, memory: Kept | None = None) -> None:
+    def __init__(self, member: str, nodes: MemberNodes, notify: Notify, memory: MemberMemory | None = None) -> None:
         self._member, self._nodes, self._notify = member, nodes, notify
-        self._memory = memory or Kept()
+        self._memory = memory or MemberMemory()
         self._missing: set[str] = set()
         self._listing = False
 
@@ -133,11 +133,11 @@ class NodeSink:
         self._missing.discard(node.name)
         self._memory.put(("node", node.name), NODE_BYTES + weight((node.pool[0], node.own, node.allocatable.items_)))
         if self._nodes.put(node) and not self._listing:
-            self._notify(Changed(self._member, "node"))
+            self._notify(MemberChange(self._member, "node"))
 
     def gone(self, body: Body) -> None:
         if self._forget(body["metadata"]["name"]):
-            self._notify(Changed(self._member, "node"))
+            self._notify(MemberChange(self._member, "node"))
 
     def _forget(self, name: str) -> bool:
         self._memory.drop(("node", name))
@@ -152,11 +152,11 @@ class NodeSink:
             self._forget(name)
         self._missing = set()
         self._listing = False
-        self._notify(Changed(self._member, "node"))
+        self._notify(MemberChange(self._member, "node"))
 
 
 @dataclass(frozen=True, slots=True)
-class Belongs:
+class PodOwner:
     """The job that a pod is of."""
 
     binding: str
@@ -173,14 +173,14 @@ class PodSink:
         self,
         member: str,
         hub: str,
-        nodes: Nodes,
+        nodes: MemberNodes,
         index: ByBinding[PodView],
         notify: Notify,
         find: Find = nothing,
-        memory: Kept | None = None,
+        memory: MemberMemory | None = None,
     ) -> None:
         self._member, self._hub, self._nodes, self._index, self._notify = member, hub, nodes, index, notify
-        self._memory = memory or Kept()
+        self._memory = memory or MemberMemory()
         self._charged: dict[str, tuple[str, Amounts]] = {}  # uid -> node, requests
         self._views: dict[str, PodView] = {}
         self._missing: set[str] = set()
@@ -205,7 +205,7 @@ class PodSink:
             self._forget(uid)
         self._missing = set()
         self._listing = False
-        self._notify(Changed(self._member, "pod"))
+        self._notify(MemberChange(self._member, "pod"))
 
     def seen(self, body: Body) -> None:
         meta = body["metadata"]
@@ -230,7 +230,7 @@ class PodSink:
             self._nodes.use(node, requests, 1)
         if belongs is None:
             if counts != (charged is not None) and not self._listing:
-                self._notify(Changed(self._member, "pod"))
+                self._notify(MemberChange(self._member, "pod"))
             return
         view = read_pod(self._member, body, requests)
         if (view.binding, view.component, view.attempt) != (belongs.binding, belongs.component, belongs.attempt):
@@ -241,7 +241,7 @@ class PodSink:
                 self._index.drop(known.binding, self._member, uid)
             self._views[uid] = view
             self._index.put(view.binding, self._member, uid, view)
-            self._notify(Changed(self._member, "pod", view.binding))
+            self._notify(MemberChange(self._member, "pod", view.binding))
 
     def gone(self, body: Body) -> None:
         self._forget(body["metadata"]["uid"])
@@ -262,20 +262,20 @@ class PodSink:
                 total = total.plus(view.requests)
         return total
 
-    def _belongs(self, uid: str, body: Body) -> Belongs | None:
+    def _belongs(self, uid: str, body: Body) -> PodOwner | None:
         """The job of ours that the pod is of: by our own labels, or by those of its kind's controller."""
         meta = body["metadata"]
         labels = mapping(meta.get("labels"))
         if labels.get(LABEL_HUB) == self._hub:
             hub_labels = labels_of(labels)
-            return Belongs(
+            return PodOwner(
                 hub_labels.get(LABEL_BINDING, ""), hub_labels.get(LABEL_COMPONENT, ""), attempt_of(hub_labels)
             )
         if LABEL_HUB in labels:
             return None
         known = self._views.get(uid)
         if known is not None:  # its job may be gone by now, and the pod is on its way
-            return Belongs(known.binding, known.component, known.attempt)
+            return PodOwner(known.binding, known.component, known.attempt)
         for interpreter in INTERPRETERS.by_labels() if labels else ():
             marks = interpreter.pod_labels
             job, namespace = one_line(labels.get(marks.name)), one_line(meta.get("namespace"))
@@ -288,7 +288,7 @@ class PodSink:
                 continue
             copy_labels = labels_of(copy["metadata"].get("labels"))
             component = one_line(labels.get(marks.component)).lower()
-            return Belongs(copy_labels.get(LABEL_BINDING, ""), component, attempt_of(copy_labels))
+            return PodOwner(copy_labels.get(LABEL_BINDING, ""), component, attempt_of(copy_labels))
         return None
 
     def _size(self, uid: str, body: Body, requests: Amounts) -> int:
@@ -328,4 +328,4 @@ class PodSink:
         if view is not None:
             self._index.drop(view.binding, self._member, uid)
         if charged or view is not None:
-            self._notify(Changed(self._member, "pod", view.binding if view else ""))
+            self._notify(MemberChange(self._member, "pod", view.binding if view else ""))

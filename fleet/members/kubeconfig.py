@@ -11,7 +11,7 @@ import ssl
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, replace
 
-from fleet.values.kubeconfig.document import BadKubeconfig, Chosen, choose, inline, parse
+from fleet.values.kubeconfig.document import BadKubeconfig, ContextEntry, choose, inline, parse
 from fleet.values.kubeconfig.files import Access as Found
 from fleet.values.kubeconfig.files import access_of
 from fleet.values.kubeconfig.tls import load_pair
@@ -21,7 +21,7 @@ Dial = Callable[[str], Awaitable[socket.socket]]  # the same, given the member's
 
 
 @dataclass(frozen=True, slots=True)
-class Access:
+class MemberAccess:
     """How to reach a member: `server` is its URL without a slash at the end, `headers` hold the credentials that are
     not in `tls`. `tls_name`: the name on the server's certificate where that is not the URL's host."""
 
@@ -32,12 +32,12 @@ class Access:
     proxy: str | None = None
     dial: Dialled | None = None  # makes each connection, of a member that only its agent reaches
 
-    def dialled(self, dial: Dialled) -> Access:
+    def dialled(self, dial: Dialled) -> MemberAccess:
         """The same access over connections that `dial` makes, whatever address and proxy the kubeconfig names."""
         return replace(self, dial=dial, proxy=None)
 
 
-def _check(chosen: Chosen) -> None:
+def _check(chosen: ContextEntry) -> None:
     """Raise BadKubeconfig for what a member's kubeconfig may not say, or must."""
     cluster, cluster_at, user, user_at = chosen.cluster, chosen.cluster_at, chosen.user, chosen.user_at
     proxy = cluster.get("proxy-url")
@@ -61,7 +61,7 @@ def _check(chosen: Chosen) -> None:
         raise BadKubeconfig(user_at, "no credentials: a token, a client certificate or a user name is required")
 
 
-def _tls(access: Found, chosen: Chosen) -> ssl.SSLContext:
+def _tls(access: Found, chosen: ContextEntry) -> ssl.SSLContext:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     if access.insecure:
         context.check_hostname = False
@@ -83,7 +83,7 @@ def _tls(access: Found, chosen: Chosen) -> ssl.SSLContext:
     return context
 
 
-def read_kubeconfig(text: str) -> Access:
+def read_kubeconfig(text: str) -> MemberAccess:
     """The member's API server with its credentials and certificate checks. Raises BadKubeconfig. Nothing of the
     credentials is left on disk."""
     chosen = choose(parse(text))
@@ -92,4 +92,4 @@ def read_kubeconfig(text: str) -> Access:
     headers = {"user-agent": "fleet", "accept": "application/json"}
     if found.credential.authorization:
         headers["authorization"] = found.credential.authorization
-    return Access(found.server, headers, _tls(found, chosen), found.server_name or None, found.proxy or None)
+    return MemberAccess(found.server, headers, _tls(found, chosen), found.server_name or None, found.proxy or None)

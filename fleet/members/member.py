@@ -1,7 +1,7 @@
 """One member: its connection, its watches, and whether it can be counted on.
 
 Everything of a member runs in tasks of its own with limits of its own; nothing here waits for another member. A member
-is ready while it has shown life within `Limits.lost_after_s` (an answer to the probe, or anything on a watch) and
+is ready while it has shown life within `MemberLimits.lost_after_s` (an answer to the probe, or anything on a watch) and
 everything that decisions rest on has been listed once: nodes, pods, and the objects of ours. Listed objects stay known
 while the member is silent; only `ready` says how much to trust them.
 
@@ -23,21 +23,21 @@ from fleet.core.model.member import Member
 from fleet.core.model.pod import PodView
 from fleet.core.model.unit import Seat
 from fleet.members.acts import Acts
-from fleet.members.allowance import Kept, LoopTime, TooMuch
+from fleet.members.allowance import LoopTime, MemberMemory, TooMuch
 from fleet.members.connection import Connection, Unreachable, not_let_in
 from fleet.members.contact import Contact
 from fleet.members.discovery import Catalogue, Discovery, Served
 from fleet.members.dispatch import Dispatcher
-from fleet.members.dispatched import Dispatched, KindSink, followed_always, optional
+from fleet.members.dispatched import DispatchedObjects, KindSink, followed_always, optional
 from fleet.members.follow import Follower, NotServed
 from fleet.members.identity import Judge, anyone, read_identity
 from fleet.members.index import ByBinding
 from fleet.members.inventory import NodeSink, Notify, PodSink
-from fleet.members.members import Changed, Closed, NodeView
-from fleet.members.nodes import Nodes
+from fleet.members.members import Closed, MemberChange, NodeView
+from fleet.members.nodes import MemberNodes
 from fleet.members.potential import potential_pools
 from fleet.members.texts import one_line
-from fleet.members.traits import Limits, State, Traits
+from fleet.members.traits import MemberLimits, MemberSettings, Traits
 from fleet.values.ports import Body, Key
 from fleet.wellknown import LABEL_HUB
 
@@ -58,7 +58,7 @@ class OneMember:
         copies: ByBinding[Body],
         companions: ByBinding[Body],
         notify: Notify,
-        limits: Limits,
+        limits: MemberLimits,
         judge: Judge = anyone,
     ) -> None:
         self.name, self.hub = name, hub
@@ -66,10 +66,10 @@ class OneMember:
         self.connection, self._limits, self._notify = connection, limits, notify
         self._life = Contact(limits.lost_after_s)
         connection.lost = self._life.lost
-        self._nodes = Nodes()
-        kept, time = Kept(limits.kept_bytes, limits.kept_objects), LoopTime()
+        self._nodes = MemberNodes()
+        kept, time = MemberMemory(limits.kept_bytes, limits.kept_objects), LoopTime()
         self._time = time
-        self.dispatched = Dispatched(name, hub, copies, companions, notify, kept)
+        self.dispatched = DispatchedObjects(name, hub, copies, companions, notify, kept)
         self._node_sink = NodeSink(name, self._nodes, notify, kept)
         self._pods = PodSink(name, hub, self._nodes, pods, notify, self.dispatched.job, kept)
         self.dispatched.listen(self._pods.came)
@@ -126,7 +126,7 @@ class OneMember:
         self._kinds, self._needed, self._catalogue, self._model = {}, (), None, None
         self._clear()
         self._was_ready = False
-        self._notify(Changed(self.name, "ready"))
+        self._notify(MemberChange(self.name, "ready"))
 
     def _spawn(self, what: str, run: Callable[[], Coroutine[Any, Any, None]]) -> asyncio.Task[None]:
         task = asyncio.create_task(self._guard(what, run), name=f"member:{self.name}:{what}")
@@ -165,7 +165,7 @@ class OneMember:
         if refused != self._refused:
             self._refused = refused
             log.info("member refused" if refused else "member accepted", member=self.name)
-            self._notify(Changed(self.name, "ready"))
+            self._notify(MemberChange(self.name, "ready"))
         if refused is not None:
             return
         if self._life.heard():
@@ -191,7 +191,7 @@ class OneMember:
             self._was_ready = ready
             self._model = None
             log.info("member ready" if ready else "member not ready", member=self.name, why=self._reason()[1])
-            self._notify(Changed(self.name, "ready"))
+            self._notify(MemberChange(self.name, "ready"))
 
     async def _probe(self) -> None:
         while True:
@@ -258,7 +258,7 @@ class OneMember:
             if first:
                 self._needed = tuple(follower for at, follower in self._kinds.items() if not optional(*at))
             self._review()
-            self._notify(Changed(self.name, "ready"))
+            self._notify(MemberChange(self.name, "ready"))
 
     def follow(self, served: Served) -> None:
         at = (served.group, served.resource)
@@ -308,7 +308,7 @@ class OneMember:
 
     def avoid_nodes(self, nodes: frozenset[str]) -> None:
         if self._nodes.avoid(nodes):
-            self._notify(Changed(self.name, "node"))
+            self._notify(MemberChange(self.name, "node"))
 
     def model(self) -> Member | None:
         if self._catalogue is None or not all(f.synced for f in self._inventory):
@@ -361,9 +361,9 @@ class OneMember:
             or asyncio.get_running_loop().time() > self._began + self._limits.lost_after_s
         )
 
-    def state(self) -> State:
+    def state(self) -> MemberSettings:
         reason, message = self._reason()
-        return State(
+        return MemberSettings(
             self.ready(),
             reason,
             message,

@@ -1,7 +1,7 @@
 """The members as the controllers see them: one facade over all, fed by their watches, acting through their APIs.
 
-Reading never waits: the answers come from what the watches have shown. Acting returns an `Outcome`, a value: a member
-that refuses, is slow or is gone is an expected thing, and costs the other members nothing.
+Reading never waits: the answers come from what the watches have shown. Acting returns an `ActOutcome`, a value: a
+member that refuses, is slow or is gone is an expected thing, and costs the other members nothing.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from fleet.members.texts import one_line
 from fleet.values.ports import Body, Key
 
 
-class Did(StrEnum):
+class ActResult(StrEnum):
     DONE = "Done"
     NOT_FOUND = "NotFound"
     CONFLICT = "Conflict"  # the object is there and not ours, or belongs to a newer attempt
@@ -32,8 +32,8 @@ class Did(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
-    did: Did
+class ActOutcome:
+    did: ActResult
     message: str = ""
     body: Body | None = None
     cause: Code | None = None  # of a refusal, where the answer tells it
@@ -43,7 +43,7 @@ class Outcome:
 
 
 @dataclass(frozen=True, slots=True)
-class Changed:
+class MemberChange:
     """Something moved in a member: which member, and the binding whose copy it was, when it was one.
     `what`: "job" (a dispatched object), "status" (of one, and nothing else of it, or its state as a write of ours left
     it), "pod", "node", "ready"."""
@@ -135,7 +135,7 @@ class Members(Protocol):
         """Every dispatched object of this hub in the member, from the cache: for sweeping orphans."""
         ...
 
-    async def look(self, name: str, body: Body) -> Outcome:
+    async def look(self, name: str, body: Body) -> ActOutcome:
         """Ask the member for the object that `body` names, whoever put it there: DONE with it, or NOT_FOUND."""
         ...
 
@@ -143,32 +143,32 @@ class Members(Protocol):
         """The newest warning that controllers of the member wrote about this object; "" for none."""
         ...
 
-    async def apply(self, name: str, body: Body, *, overwrite: bool = False) -> Outcome:
+    async def apply(self, name: str, body: Body, *, overwrite: bool = False) -> ActOutcome:
         """Server-side apply with field manager `fleet`. Creates the namespace when it is missing. Refuses (CONFLICT)
         an object that exists without our hub label, unless `overwrite`, or that carries a higher attempt."""
         ...
 
-    async def delete(self, name: str, body: Body, *, grace_s: int | None = None) -> Outcome:
+    async def delete(self, name: str, body: Body, *, grace_s: int | None = None) -> ActOutcome:
         """Delete exactly this object (uid precondition), with its dependents. DONE when the API accepted it."""
         ...
 
     async def relabel(
         self, name: str, body: Body, labels: Mapping[str, str | None], annotations: Mapping[str, str | None]
-    ) -> Outcome:
+    ) -> ActOutcome:
         """Set labels and annotations of what stands under this object's name, or take them off (None); nothing else of
         it changes. NOT_FOUND when it is not there, CONFLICT when it is not this hub's or of another binding."""
         ...
 
-    async def put_pod(self, name: str, body: Body) -> Outcome:
+    async def put_pod(self, name: str, body: Body) -> ActOutcome:
         """Create this pod of the hub, namespace included; DONE when it is there. Pods are shown by `pods_of`, not by
         `find`."""
         ...
 
-    async def patch_pod(self, name: str, pod: PodView, patch: Body, *, status: bool = False) -> Outcome:
+    async def patch_pod(self, name: str, pod: PodView, patch: Body, *, status: bool = False) -> ActOutcome:
         """A strategic merge patch of exactly this pod (uid precondition), or of its status."""
         ...
 
-    def subscribe(self, callback: Callable[[Changed], None]) -> None:
+    def subscribe(self, callback: Callable[[MemberChange], None]) -> None:
         """Be told of every change, on the event loop; the callback must be fast and must not raise. A callback that is
         registered already is not called twice."""
         ...

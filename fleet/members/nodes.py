@@ -51,7 +51,7 @@ PoolKey = tuple[tuple[tuple[str, str], ...], tuple[Taint, ...]]
 
 
 @dataclass(slots=True)
-class Node:
+class MemberNode:
     name: str
     pool: PoolKey
     allocatable: Amounts
@@ -73,7 +73,7 @@ def _taint(said: Body) -> Taint:
     return Taint(one_line(said.get("key")), one_line(said.get("value")), one_line(said.get("effect")) or "NoSchedule")
 
 
-def read_node(body: Body) -> Node:
+def read_node(body: Body) -> MemberNode:
     """The room that a Node object offers. Quantities that do not parse count as none of that resource."""
     meta, spec, status = body["metadata"], mapping(body.get("spec")), mapping(body.get("status"))
     name = name_of(meta["name"])
@@ -92,7 +92,7 @@ def read_node(body: Body) -> Node:
         except (BadQuantity, TypeError, AttributeError):
             continue
         allocatable.update({name: amount for name, amount in read.items() if amount >= 0})
-    return Node(name, (labels, taints), Amounts.of(allocatable), usable, ready, own)
+    return MemberNode(name, (labels, taints), Amounts.of(allocatable), usable, ready, own)
 
 
 @dataclass(slots=True)
@@ -102,19 +102,19 @@ class _PoolState:
     model: Pool | None = None
 
 
-class Nodes:
+class MemberNodes:
     """Nodes, the room that pods use on them, and the pools. Pods may be known before their node and after it."""
 
     def __init__(self) -> None:
-        self._nodes: dict[str, Node] = {}
+        self._nodes: dict[str, MemberNode] = {}
         self._used: dict[str, Amounts] = {}
         self._pools: dict[PoolKey, _PoolState] = {}
         self._model: tuple[Pool, ...] | None = None
         self._order: dict[PoolKey, int] = {}  # of the pools in `_model`
-        self._seats: dict[tuple[str, Amounts], tuple[Node, Amounts, object, Seat]] = {}  # sources and seat
+        self._seats: dict[tuple[str, Amounts], tuple[MemberNode, Amounts, object, Seat]] = {}  # sources and seat
         self._labels: frozenset[tuple[str, str]] = frozenset()
         self._avoided: frozenset[str] = frozenset()
-        self._hidden: dict[str, Node] = {}  # avoided nodes as the member shows them
+        self._hidden: dict[str, MemberNode] = {}  # avoided nodes as the member shows them
         self.total_allocatable = NOTHING
         self.total_used = NOTHING
         self.ready_count = 0
@@ -128,7 +128,7 @@ class Nodes:
     def names(self) -> set[str]:
         return set(self._nodes)
 
-    def put(self, node: Node) -> bool:
+    def put(self, node: MemberNode) -> bool:
         """True when anything that matters changed: heartbeats do not."""
         if node.name in self._avoided:
             self._hidden[node.name] = node
@@ -179,7 +179,7 @@ class Nodes:
             self._close(node, -1)
         return True
 
-    def _close(self, node: Node, sign: int) -> None:
+    def _close(self, node: MemberNode, sign: int) -> None:
         left = self._closed.pop(node.pool, NOTHING).plus(node.allocatable, sign)
         if left.items_:
             self._closed[node.pool] = left
@@ -227,13 +227,13 @@ class Nodes:
             self._move(node, None, node.offers(self._used.get(node.name, NOTHING)))
         return bool(touched)
 
-    def _key(self, node: Node) -> PoolKey:
+    def _key(self, node: MemberNode) -> PoolKey:
         if not node.answers(self._labels):
             return node.pool
         labels, taints = node.pool
         return tuple(sorted((*labels, *node.own))), taints
 
-    def _move(self, node: Node, old: Amounts | None, new: Amounts | None) -> None:
+    def _move(self, node: MemberNode, old: Amounts | None, new: Amounts | None) -> None:
         if old == new:
             return
         key = self._key(node)

@@ -32,7 +32,7 @@ class BadPotential(ValueError):
 
 
 @dataclass(frozen=True, slots=True)
-class Group:
+class NodeGroup:
     """At most `most` nodes that each offer `has` when empty."""
 
     most: int
@@ -41,7 +41,7 @@ class Group:
     taints: tuple[Taint, ...] = ()
 
 
-def read_groups(text: str) -> tuple[Group, ...]:
+def read_groups(text: str) -> tuple[NodeGroup, ...]:
     """[{"maxNodes": 8, "resources": {"nvidia.com/gpu": 8, "cpu": "96"}, "labels": {…}, "taints": […]}, …]; none for an
     empty text. Raises BadPotential."""
     if not text:
@@ -55,7 +55,7 @@ def read_groups(text: str) -> tuple[Group, ...]:
     return tuple(_group(entry, f"[{index}]") for index, entry in enumerate(given))
 
 
-def _group(entry: object, where: str) -> Group:
+def _group(entry: object, where: str) -> NodeGroup:
     if not isinstance(entry, dict):
         raise BadPotential(where, "must be an object")
     unknown = sorted(set(entry) - set(_FIELDS))
@@ -82,7 +82,7 @@ def _group(entry: object, where: str) -> Group:
     if not isinstance(taints, list):
         raise BadPotential(f"{where}.taints", "must be a list of taints")
     read = (_taint(taint, f"{where}.taints[{index}]") for index, taint in enumerate(taints))
-    return Group(most, Amounts.of(has), tuple(sorted(labels.items())), tuple(read))
+    return NodeGroup(most, Amounts.of(has), tuple(sorted(labels.items())), tuple(read))
 
 
 def _taint(given: object, where: str) -> Taint:
@@ -93,7 +93,9 @@ def _taint(given: object, where: str) -> Taint:
     return Taint(key, value, effect)
 
 
-def potential_pools(groups: Iterable[Group], there: Callable[[tuple[tuple[str, str], ...]], int]) -> tuple[Pool, ...]:
+def potential_pools(
+    groups: Iterable[NodeGroup], there: Callable[[tuple[tuple[str, str], ...]], int]
+) -> tuple[Pool, ...]:
     """The nodes that could still be added. `there`: how many nodes have all these labels now."""
     left = ((group, group.most - there(group.labels)) for group in groups)
     return tuple(

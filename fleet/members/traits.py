@@ -8,11 +8,11 @@ from fleet.core.model.amounts import NOTHING, Amounts
 from fleet.core.model.member import Taint
 from fleet.members.allowance import BYTES_MAX, OBJECTS_MAX
 from fleet.members.discovery import Catalogue
-from fleet.members.potential import Group
+from fleet.members.potential import NodeGroup
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class MemberLimits:
     """Times in seconds."""
 
     probe_every_s: float = 3.0
@@ -27,7 +27,7 @@ class Limits:
 
 
 @dataclass(frozen=True, slots=True)
-class State:
+class MemberSettings:
     """The settings of a member in its Cluster object."""
 
     ready: bool
@@ -53,4 +53,4 @@ class Traits:
     region: str = ""
     zone: str = ""
     price: int = 0
-    potential: tuple[Group, ...] = ()
+    potential: tuple[NodeGroup, ...] = ()

@@ -14,19 +14,19 @@ from email.message import EmailMessage
 
 import orjson
 
-from fleet.core.model.told import Told
+from fleet.core.model.told import JobNews
 from fleet.notify.happening import Happening
-from fleet.notify.receiver import Form, Mail
+from fleet.notify.receiver import Mail, MessageForm
 from fleet.values.durations import human
 from fleet.values.times import rfc3339
 
 _SECRET_PREFIX = "whsec_"  # of a signing key in base64, as Standard Webhooks write it
 _VERB = {
-    Told.STARTED: "has started",
-    Told.SUCCEEDED: "has succeeded",
-    Told.FAILED: "has failed",
-    Told.EVICTED: "was evicted",
-    Told.WAITS_LONG: "still waits",
+    JobNews.STARTED: "has started",
+    JobNews.SUCCEEDED: "has succeeded",
+    JobNews.FAILED: "has failed",
+    JobNews.EVICTED: "was evicted",
+    JobNews.WAITS_LONG: "still waits",
 }
 
 
@@ -36,15 +36,15 @@ def line(happening: Happening) -> str:
     size = f" ({happening.gpus} GPUs)" if happening.gpus else ""
     where = f" in {happening.member}" if happening.member else ""
     said = f"{job}{size} {_VERB[happening.told]}{where}"
-    if happening.told is Told.WAITS_LONG:
+    if happening.told is JobNews.WAITS_LONG:
         said += f" after {human(max(0.0, happening.at - happening.submitted))}"
     why = happening.message or happening.why
     return f"{said}: {why}" if why else said
 
 
-def content(form: Form, happening: Happening) -> bytes:
+def content(form: MessageForm, happening: Happening) -> bytes:
     """The body of a request."""
-    if form is Form.SLACK:
+    if form is MessageForm.SLACK:
         return orjson.dumps({"text": _for_slack(line(happening))})
     data = {
         "event": happening.told,

@@ -9,20 +9,20 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from fleet.accounts.models import Notification
+from fleet.accounts.models import NotificationRecord
 from fleet.notify.outbox import DELIVERED, GAVE_UP, NO_RECEIVER, when
 from fleet.values.times import rfc3339
 
 PENDING, RETRYING = "Pending", "Retrying"  # the states of those that are not over
 STATES = (PENDING, RETRYING, DELIVERED, GAVE_UP, NO_RECEIVER)
 FAILED = (RETRYING, GAVE_UP, NO_RECEIVER)
-_STATE = sa.func.coalesce(Notification.outcome, sa.case((Notification.tries > 0, RETRYING), else_=PENDING))
+_STATE = sa.func.coalesce(NotificationRecord.outcome, sa.case((NotificationRecord.tries > 0, RETRYING), else_=PENDING))
 
 Mark = tuple[datetime, str]  # entered and id of the last one of a page
 
 
 @dataclass(frozen=True, slots=True)
-class Which:
+class NotificationSelection:
     """`namespaces`: those of receivers; None: all. `ids`: empty: all."""
 
     namespaces: Collection[str] | None = None
@@ -33,24 +33,24 @@ class Which:
     def conditions(self) -> list[sa.ColumnElement[bool]]:
         result: list[sa.ColumnElement[bool]] = []
         if self.namespaces is not None:
-            result.append(Notification.receiver_namespace.in_(self.namespaces))
+            result.append(NotificationRecord.receiver_namespace.in_(self.namespaces))
         if self.receiver is not None:
-            result.append(Notification.receiver == self.receiver)
+            result.append(NotificationRecord.receiver == self.receiver)
         if self.states:
             result.append(_STATE.in_(self.states))
         if self.ids:
-            result.append(Notification.id.in_(self.ids))
+            result.append(NotificationRecord.id.in_(self.ids))
         return result
 
 
-def page(which: Which, limit: int, after: Mark | None) -> sa.Select[Any]:
+def page(which: NotificationSelection, limit: int, after: Mark | None) -> sa.Select[Any]:
     """One more than `limit` of them, the newest first; `after`: those that follow it."""
-    order = sa.tuple_(Notification.entered, Notification.id)
-    chosen = sa.select(*Notification.__table__.c, _STATE.label("state")).where(*which.conditions())
+    order = sa.tuple_(NotificationRecord.entered, NotificationRecord.id)
+    chosen = sa.select(*NotificationRecord.__table__.c, _STATE.label("state")).where(*which.conditions())
     if after is not None:
         entered, id_ = after
-        chosen = chosen.where(order < sa.tuple_(sa.literal(entered), sa.literal(id_, Notification.id.type)))
-    return chosen.order_by(Notification.entered.desc(), Notification.id.desc()).limit(limit + 1)
+        chosen = chosen.where(order < sa.tuple_(sa.literal(entered), sa.literal(id_, NotificationRecord.id.type)))
+    return chosen.order_by(NotificationRecord.entered.desc(), NotificationRecord.id.desc()).limit(limit + 1)
 
 
 def shown(row: Any) -> dict[str, Any]:
@@ -76,16 +76,16 @@ def mark_of(one: Any) -> Mark:
     return one.entered, one.id
 
 
-def once_more(which: Which, now: float) -> sa.Update:
+def once_more(which: NotificationSelection, now: float) -> sa.Update:
     """Those that have failed are due now; those that were given up have all their tries again."""
-    over = Notification.over.is_not(None)
+    over = NotificationRecord.over.is_not(None)
     return (
-        sa.update(Notification)
+        sa.update(NotificationRecord)
         .where(_STATE.in_(FAILED), *which.conditions())
         .values(
             next_at=when(now),
             over=None,
             outcome=None,
-            tries=sa.case((over, 0), else_=Notification.tries),
+            tries=sa.case((over, 0), else_=NotificationRecord.tries),
         )
     )

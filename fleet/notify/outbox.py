@@ -16,7 +16,7 @@ import sqlalchemy as sa
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from fleet.accounts.models import Notification
+from fleet.accounts.models import NotificationRecord
 from fleet.notify.happening import Happening
 
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 5.0, 3600.0
@@ -28,7 +28,7 @@ DELIVERED, GAVE_UP, NO_RECEIVER = "Delivered", "GaveUp", "NoReceiver"
 
 
 @dataclass(frozen=True, slots=True)
-class Due:
+class DueNotification:
     """One notification whose turn has come. `tries`: those that have failed."""
 
     id: str
@@ -68,44 +68,47 @@ async def enter(connection: AsyncConnection, entries: Iterable[tuple[str, str, H
     ]
     if not rows:
         return 0
-    written = await connection.execute(insert(Notification).values(rows).on_conflict_do_nothing())
+    written = await connection.execute(insert(NotificationRecord).values(rows).on_conflict_do_nothing())
     return written.rowcount
 
 
-async def due(connection: AsyncConnection, now: float, limit: int) -> Sequence[Due]:
+async def due(connection: AsyncConnection, now: float, limit: int) -> Sequence[DueNotification]:
     """Those whose turn has come, the longest due first."""
     rows = await connection.execute(
         sa.select(
-            Notification.id,
-            Notification.receiver_namespace,
-            Notification.receiver,
-            Notification.body,
-            Notification.tries,
+            NotificationRecord.id,
+            NotificationRecord.receiver_namespace,
+            NotificationRecord.receiver,
+            NotificationRecord.body,
+            NotificationRecord.tries,
         )
-        .where(Notification.over.is_(None), Notification.next_at <= when(now))
-        .order_by(Notification.next_at)
+        .where(NotificationRecord.over.is_(None), NotificationRecord.next_at <= when(now))
+        .order_by(NotificationRecord.next_at)
         .limit(limit)
     )
-    return [Due(id_, namespace, name, Happening.of_json(body), tries) for id_, namespace, name, body, tries in rows]
+    return [
+        DueNotification(id_, namespace, name, Happening.of_json(body), tries)
+        for id_, namespace, name, body, tries in rows
+    ]
 
 
 async def close(connection: AsyncConnection, id_: str, outcome: str, now: float, error: str | None = None) -> None:
     await connection.execute(
-        sa.update(Notification)
-        .where(Notification.id == id_)
-        .values(over=when(now), outcome=outcome, error=error, tries=Notification.tries + 1)
+        sa.update(NotificationRecord)
+        .where(NotificationRecord.id == id_)
+        .values(over=when(now), outcome=outcome, error=error, tries=NotificationRecord.tries + 1)
     )
 
 
-async def failed(connection: AsyncConnection, row: Due, error: str, now: float) -> bool:
+async def failed(connection: AsyncConnection, row: DueNotification, error: str, now: float) -> bool:
     """Record a try that failed; False when it was the last one."""
     tries = row.tries + 1
     if tries >= TRIES_MAX:
         await close(connection, row.id, GAVE_UP, now, error)
         return False
     await connection.execute(
-        sa.update(Notification)
-        .where(Notification.id == row.id)
+        sa.update(NotificationRecord)
+        .where(NotificationRecord.id == row.id)
         .values(tries=tries, next_at=when(now + pause_after(tries)), error=error)
     )
     return True
@@ -113,5 +116,5 @@ async def failed(connection: AsyncConnection, row: Due, error: str, now: float) 
 
 async def forget(connection: AsyncConnection, now: float) -> int:
     """Remove what has been over for long; how many."""
-    gone = await connection.execute(sa.delete(Notification).where(Notification.over < when(now - KEPT_S)))
+    gone = await connection.execute(sa.delete(NotificationRecord).where(NotificationRecord.over < when(now - KEPT_S)))
     return gone.rowcount

@@ -12,17 +12,17 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from api.engine.selectors import Requirement, from_object, holds
-from fleet.core.model.told import Told, named
+from fleet.core.model.told import JobNews, named
 from fleet.values.ports import Body
 from fleet.values.untyped import mapping, text, texts, whole
 from fleet.wellknown import ANNOTATION_NOTIFY, SYSTEM_NAMESPACE
 
-EVENTS = (Told.SUCCEEDED, Told.FAILED, Told.EVICTED)  # of a receiver that names none
+EVENTS = (JobNews.SUCCEEDED, JobNews.FAILED, JobNews.EVICTED)  # of a receiver that names none
 _DURATION = re.compile(r"([1-9]\d{0,5})([smhd])")
 _SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 
 
-class Form(StrEnum):
+class MessageForm(StrEnum):
     FLEET = "Fleet"  # JSON, as of Standard Webhooks
     SLACK = "Slack"
 
@@ -32,7 +32,7 @@ class Web:
     """An address of https. `url`: in the object, or `url_of`: (name, key) of a Secret that has it, since an address may
     itself be a secret. `signed_by`: (name, key) of the Secret with the key for signatures."""
 
-    form: Form
+    form: MessageForm
     url: str = ""
     url_of: tuple[str, str] | None = None
     ca: str | None = None
@@ -59,7 +59,7 @@ class Receiver:
 
     namespace: str
     name: str
-    events: frozenset[Told]
+    events: frozenset[JobNews]
     way: Web | Mail
     selector: tuple[Requirement, ...] | None = None
     everywhere: bool = False
@@ -70,10 +70,12 @@ def receiver_of(body: Body) -> Receiver:
     """The value of an object that admission has let in."""
     metadata, spec = mapping(body.get("metadata")), mapping(body.get("spec"))
     namespace = text(metadata.get("namespace"))
-    events = frozenset(Told(event) for event in texts(spec.get("events")) if event in tuple(Told)) or frozenset(EVENTS)
+    events = frozenset(JobNews(event) for event in texts(spec.get("events")) if event in tuple(JobNews)) or frozenset(
+        EVENTS
+    )
     long_s = lasting(text(spec.get("waitsLongerThan")))
     if long_s is not None:
-        events |= {Told.WAITS_LONG}
+        events |= {JobNews.WAITS_LONG}
     selector = spec.get("selector")
     return Receiver(
         namespace,
@@ -92,7 +94,7 @@ def lasting(said: str) -> float | None:
     return float(found[1]) * _SECONDS[found[2]] if found else None
 
 
-def asks_for(receiver: Receiver, event: Told, job: Body) -> bool:
+def asks_for(receiver: Receiver, event: JobNews, job: Body) -> bool:
     """Whether the receiver is to be told of this event of this job."""
     metadata = mapping(job.get("metadata"))
     namespace = text(metadata.get("namespace"))
@@ -108,7 +110,7 @@ def asks_for(receiver: Receiver, event: Told, job: Body) -> bool:
     )
 
 
-def _named(metadata: Mapping[str, object]) -> dict[str, frozenset[Told] | None]:
+def _named(metadata: Mapping[str, object]) -> dict[str, frozenset[JobNews] | None]:
     said = text(mapping(metadata.get("annotations")).get(ANNOTATION_NOTIFY))
     try:
         return named(said) if said else {}
@@ -118,7 +120,7 @@ def _named(metadata: Mapping[str, object]) -> dict[str, frozenset[Told] | None]:
 
 def _web(spec: Body) -> Web:
     return Web(
-        Form(text(spec.get("format")) or Form.FLEET),
+        MessageForm(text(spec.get("format")) or MessageForm.FLEET),
         text(spec.get("url")),
         _of_secret(spec.get("urlFrom")),
         text(spec.get("caBundle")) or None,

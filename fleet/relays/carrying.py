@@ -10,7 +10,7 @@ import structlog
 
 from api.transport.taken import RawPipe
 from fleet.relays.clients import MemberAnswer
-from fleet.relays.places import Limits
+from fleet.relays.places import RelayLimits
 
 PIECE = 64 * 1024
 log = structlog.get_logger(__name__)
@@ -20,7 +20,7 @@ class Carrier:
     """A relay between a client and a pod. Each direction waits for its reader. `ended` says why it has to end, as far
     as the hub itself knows; "" while it may go on."""
 
-    def __init__(self, limits: Limits, answer: MemberAnswer, pod: str, ended: Callable[[], str]) -> None:
+    def __init__(self, limits: RelayLimits, answer: MemberAnswer, pod: str, ended: Callable[[], str]) -> None:
         self._limits, self._answer, self._pod, self._ended = limits, answer, pod, ended
         self._clock = asyncio.get_running_loop().time
         self._moved = self._clock()

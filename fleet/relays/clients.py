@@ -33,7 +33,7 @@ Headers = Sequence[tuple[bytes, bytes]]
 
 
 @dataclass(slots=True)
-class Pool:
+class MemberClient:
     """The client for one member, for one state of its credentials."""
 
     credentials: tuple[str, int, bool]  # uid and revision of the secret; whether its agent reaches the member
@@ -44,9 +44,9 @@ class Pool:
 class MemberAnswer:
     """An answer that has begun. `aclose` gives its place back, and closes a connection that is not at its end."""
 
-    def __init__(self, member: str, response: httpx.Response, pool: Pool) -> None:
+    def __init__(self, member: str, response: httpx.Response, pool: MemberClient) -> None:
         self.member, self.response = member, response
-        self._pool: Pool | None = pool
+        self._pool: MemberClient | None = pool
 
     async def aclose(self) -> None:
         pool, self._pool = self._pool, None
@@ -76,7 +76,7 @@ class MemberClients:
         self, store: Store, *, dial: Dial | None = None, answer_s: float = ANSWER_S, most: int = MAX_REQUESTS
     ) -> None:
         self.answer_s = answer_s
-        self.pools: dict[str, Pool] = {}
+        self.pools: dict[str, MemberClient] = {}
         self._dial = dial
         self._store = store
         self._most = most
@@ -140,7 +140,7 @@ class MemberClients:
             raise unavailable(f"cluster {name} answers {answer.response.status_code} to the hub", 5)
         return body
 
-    async def _pool(self, name: str) -> Pool:
+    async def _pool(self, name: str) -> MemberClient:
         """The member's pool; StatusError 404 for an unknown cluster, 503 for one without usable credentials."""
         from fleet.members.relay import client_from_kubeconfig
 
@@ -172,7 +172,7 @@ class MemberClients:
             return known
         if known is not None and known.requests == 0:
             await known.client.aclose()
-        fresh = self.pools[name] = Pool(credentials, client)
+        fresh = self.pools[name] = MemberClient(credentials, client)
         return fresh
 
 

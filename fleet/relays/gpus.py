@@ -12,10 +12,10 @@ from collections.abc import Sequence
 from api.engine.status import StatusError
 from api.outgoing import Outgoing
 from fleet.members.gpuelsewhere import asked_elsewhere
-from fleet.members.gpufigures import NoFigures, Sum, Told, ask, summed
+from fleet.members.gpufigures import NoFigures, SourceFigures, Sum, ask, summed
 from fleet.members.gpusource import Prometheus, Source, source_of
 from fleet.relays.clients import MemberClients
-from fleet.relays.pods import Found
+from fleet.relays.pods import MemberPod
 from fleet.values.ports import Clock, Key, Store
 from fleet.values.untyped import mapping, text
 from fleet.wellknown import CLUSTER
@@ -31,12 +31,12 @@ class Gpus:
 
     def __init__(self, store: Store, clients: MemberClients, clock: Clock, outgoing: Outgoing | None) -> None:
         self._store, self._clients, self._clock, self._outgoing = store, clients, clock, outgoing
-        self._kept: dict[_Asked, tuple[float, asyncio.Task[Told]]] = {}
+        self._kept: dict[_Asked, tuple[float, asyncio.Task[SourceFigures]]] = {}
 
-    async def of(self, all_pods: Sequence[Found]) -> tuple[dict[tuple[str, str], Sum], dict[str, str]]:
+    async def of(self, all_pods: Sequence[MemberPod]) -> tuple[dict[tuple[str, str], Sum], dict[str, str]]:
         """The sum over the GPUs of each pod, by member and name; and for each member that does not tell, why. A member
         whose Cluster names no source is in neither."""
-        tasks: dict[str, asyncio.Task[Told]] = {}
+        tasks: dict[str, asyncio.Task[SourceFigures]] = {}
         for member in sorted({one.member for one in all_pods}):
             cluster = self._store.peek(Key(CLUSTER, "clusters", "", member))
             source = source_of(cluster.body) if cluster is not None else None
@@ -56,7 +56,7 @@ class Gpus:
                     sums[member, one.name] = summed(its)
         return sums, silent
 
-    def _task(self, question: _Asked) -> asyncio.Task[Told]:
+    def _task(self, question: _Asked) -> asyncio.Task[SourceFigures]:
         now = self._clock.monotonic()
         kept = self._kept.get(question)
         if kept is not None and now - kept[0] < KEPT_S:

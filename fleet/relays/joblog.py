@@ -20,7 +20,7 @@ from fleet.bindings.binding import labels_of, places_of
 from fleet.bindings.named import binding_of
 from fleet.kinds.declared import DeclaredKind
 from fleet.kinds.lookup import interpreter_for
-from fleet.relays.pods import Found, Pods, pods_path
+from fleet.relays.pods import MemberPod, MemberPods, pods_path
 from fleet.values.ports import Body, Key, Store, Stored
 from fleet.values.untyped import digits, mapping, rows, text, whole
 from fleet.wellknown import LABEL_BINDING, LABEL_COMPONENT, LABEL_HUB
@@ -51,10 +51,10 @@ class _Placed:
 
 
 @dataclass(frozen=True, slots=True)
-class Ranked:
+class RankedPod:
     """A pod of a job. `rank`: its number in the job, as if all pods were there: masters before workers."""
 
-    hub_pod: Found
+    hub_pod: MemberPod
     role: str
     rank: int
 
@@ -62,10 +62,10 @@ class Ranked:
 class JobPods:
     """`find` raises StatusError 404 for a job that is not there, 400 where the query fits none of its pods."""
 
-    def __init__(self, store: Store, registry: Registry, pods: Pods, hub_id: str) -> None:
+    def __init__(self, store: Store, registry: Registry, pods: MemberPods, hub_id: str) -> None:
         self._store, self._registry, self._pods, self._hub_id = store, registry, pods, hub_id
 
-    async def find(self, route: Route, query: Mapping[str, str]) -> Found:
+    async def find(self, route: Route, query: Mapping[str, str]) -> MemberPod:
         placed = await self._placed(route, query.get("cluster", ""))
         name = query.get("pod", "")
         for member in placed.members:
@@ -75,11 +75,11 @@ class JobPods:
                 return found
         raise not_found("", "pods", name or route.name)
 
-    async def each(self, route: Route, query: Mapping[str, str]) -> list[Ranked]:
+    async def each(self, route: Route, query: Mapping[str, str]) -> list[RankedPod]:
         """All pods of the job whose owners lead there, by rank. StatusError as `find`, and where a member does not
         answer."""
         placed = await self._placed(route, query.get("cluster", ""))
-        of_role: dict[str, list[Found]] = {role: [] for role in self._roles(placed.kind, placed.job)}
+        of_role: dict[str, list[MemberPod]] = {role: [] for role in self._roles(placed.kind, placed.job)}
         for member in placed.members:
             pods = await self._listed(placed, member, whole=True)
             for one in await self._pods.proven(member, route.namespace, pods):
@@ -163,18 +163,18 @@ def _order(pod: Body) -> tuple[object, ...]:
     return tuple((part.isdigit(), int(part) if part.isdigit() else part) for part in re.split(r"(\d+)", _name(pod)))
 
 
-def _ranked(of_role: Mapping[str, list[Found]], binding: Body) -> list[Ranked]:
+def _ranked(of_role: Mapping[str, list[MemberPod]], binding: Body) -> list[RankedPod]:
     """The pods by rank. Of pods with one index the newest is first."""
     parts = rows(mapping(binding.get("spec")).get("components"))
     replicas = {text(part.get("name")).lower(): whole(part.get("replicas")) for part in parts}
-    ranked: list[Ranked] = []
+    ranked: list[RankedPod] = []
     first = 0
     for role, pods in of_role.items():
         newest = sorted(pods, key=lambda one: text(one.body["metadata"].get("creationTimestamp")), reverse=True)
         in_order = sorted(newest, key=lambda one: _place(one.body))
         indexes = [_index(one.body) for one in in_order]
         for place, (one, index) in enumerate(zip(in_order, indexes, strict=True)):
-            ranked.append(Ranked(one, role, first + (place if index is None or None in indexes else index)))
+            ranked.append(RankedPod(one, role, first + (place if index is None or None in indexes else index)))
         first += replicas.get(role, len(pods))
     return ranked
 

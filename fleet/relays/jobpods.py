@@ -12,8 +12,8 @@ from urllib.parse import quote, urlencode
 
 from api.engine.status import StatusError
 from fleet.members.texts import one_line
-from fleet.relays.joblog import Ranked
-from fleet.relays.pods import Found, Pods
+from fleet.relays.joblog import RankedPod
+from fleet.relays.pods import MemberPod, MemberPods
 from fleet.values.ports import Body
 from fleet.values.quantity import BadQuantity, nanos, rounded, text_of
 from fleet.values.untyped import mapping, rows, text
@@ -23,7 +23,7 @@ METRICS = "/apis/metrics.k8s.io/v1beta1/namespaces"
 NO_METRICS = "does not serve metrics.k8s.io, so it tells no usage"
 
 
-def shown(pods: Sequence[Ranked], used: Mapping[tuple[str, str], Body]) -> list[dict[str, Any]]:
+def shown(pods: Sequence[RankedPod], used: Mapping[tuple[str, str], Body]) -> list[dict[str, Any]]:
     """A record for each pod. `used`: by member and name."""
     return [
         {
@@ -64,7 +64,9 @@ def _texts(sums: Mapping[str, int]) -> dict[str, str]:
     return {resource: text_of(resource, rounded(amount, resource)) for resource, amount in sorted(sums.items())}
 
 
-async def usage(pods: Pods, hub_id: str, found: Sequence[Found]) -> tuple[dict[tuple[str, str], Body], dict[str, str]]:
+async def usage(
+    pods: MemberPods, hub_id: str, found: Sequence[MemberPod]
+) -> tuple[dict[tuple[str, str], Body], dict[str, str]]:
     """What each pod uses, by member and name; and for each member that does not tell, why."""
     used: dict[tuple[str, str], Body] = {}
     silent: dict[str, str] = {}

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 
 import jwt
 
-from api.access.auth import AUTHENTICATED, ISSUER, Checked
+from api.access.auth import AUTHENTICATED, ISSUER, CheckedToken
 from api.objects.writing import User
 from api.wire.rights import Attributes
 from fleet.values.names import label_problems
@@ -47,9 +47,9 @@ class AgentTokens:
             return None
         return User(AGENT_USER + name, (AGENT_GROUP, AUTHENTICATED))
 
-    async def checked(self, token: str, audiences: Sequence[str]) -> Checked | None:
+    async def checked(self, token: str, audiences: Sequence[str]) -> CheckedToken | None:
         user = await self.user(token)
-        return Checked(user, (ISSUER,)) if user is not None and ISSUER in (audiences or (ISSUER,)) else None
+        return CheckedToken(user, (ISSUER,)) if user is not None and ISSUER in (audiences or (ISSUER,)) else None
 
 
 def digest(token: str) -> str:
@@ -89,7 +89,7 @@ class PeerTokens:
             return None
         return User(PEER_USER, (AUTHENTICATED,))
 
-    async def checked(self, token: str, audiences: Sequence[str]) -> Checked | None:
+    async def checked(self, token: str, audiences: Sequence[str]) -> CheckedToken | None:
         """For nobody else: a peer's token is no identity to show around."""
         return None
 

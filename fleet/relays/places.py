@@ -8,7 +8,7 @@ from api.wire.places import Places
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class RelayLimits:
     """Times are in seconds."""
 
     relays: int = 512
@@ -23,5 +23,5 @@ class Limits:
     """Between two looks at the job and the member of a relay."""
 
 
-def places_of(limits: Limits) -> Places:
+def places_of(limits: RelayLimits) -> Places:
     return Places(limits.relays, limits.relays_by_user, "relays to pods")

@@ -38,7 +38,7 @@ _OTHERS = (
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class MemberPod:
     """A pod as its member shows it, and the binding that it is of."""
 
     member: str
@@ -57,13 +57,13 @@ def pods_path(namespace: str) -> str:
     return f"/api/v1/namespaces/{quote(namespace, safe='')}/pods"
 
 
-class Pods:
+class MemberPods:
     """`hub_id`: the id that this hub marks its objects in members with."""
 
     def __init__(self, store: Store, registry: Registry, clients: MemberClients, hub_id: str) -> None:
         self._store, self._registry, self.clients, self._hub_id = store, registry, clients, hub_id
 
-    async def find(self, namespace: str, name: str) -> Found:
+    async def find(self, namespace: str, name: str) -> MemberPod:
         """The pod NAME, or NAME.MEMBER. StatusError 404 where the hub shows none, 409 where several members have one of
         the name, 503 where the member that should have it does not answer."""
         pod, _, member = name.rpartition(".")
@@ -83,7 +83,7 @@ class Pods:
             raise StatusError(409, "Conflict", f'several members have a pod "{name}": name one of {names}')
         return pods[0]
 
-    async def of_member(self, member: str, namespace: str, name: str) -> Found | None:
+    async def of_member(self, member: str, namespace: str, name: str) -> MemberPod | None:
         """The pod of the name in this member; None where the hub shows none. StatusError where it does not answer."""
         cluster = self._store.peek(Key(CLUSTER, "clusters", "", member))
         if cluster is not None and _lost(cluster.body):
@@ -92,9 +92,9 @@ class Pods:
         if body is None:
             return None
         binding = await self._binding_of(member, namespace, body)
-        return Found(member, namespace, name, body, *binding) if binding is not None else None
+        return MemberPod(member, namespace, name, body, *binding) if binding is not None else None
 
-    async def proven(self, member: str, namespace: str, pods: Iterable[Body]) -> list[Found]:
+    async def proven(self, member: str, namespace: str, pods: Iterable[Body]) -> list[MemberPod]:
         """Those of the pods that are the hub's. Pods of one owner cost one look at it."""
         bindings: dict[str, tuple[Key, str] | None] = {}
         hub_pods = []
@@ -104,10 +104,10 @@ class Pods:
                 bindings[owner] = await self._binding_of(member, namespace, body)
             binding = bindings[owner]
             if binding is not None:
-                hub_pods.append(Found(member, namespace, text(body["metadata"].get("name")), body, *binding))
+                hub_pods.append(MemberPod(member, namespace, text(body["metadata"].get("name")), body, *binding))
         return hub_pods
 
-    def ended(self, found: Found) -> str:
+    def ended(self, found: MemberPod) -> str:
         """Why a relay to the pod has to end, as far as the hub itself knows; "" while it may go on."""
         binding = self._store.peek(found.binding)
         if binding is None or binding.uid != found.uid or found.member not in places_of(binding.body):
@@ -132,12 +132,12 @@ class Pods:
         bindings = self._store.scan(WORK, "resourcebindings", namespace=namespace)
         return sorted({place for binding in bindings for place in places_of(binding.body)})
 
-    async def _ask(self, members: Sequence[str], namespace: str, name: str, *, sure: bool) -> list[Found]:
+    async def _ask(self, members: Sequence[str], namespace: str, name: str, *, sure: bool) -> list[MemberPod]:
         """The pods of the name in these members. `sure`: a member that does not answer is an error where none has
         it."""
         bound = asyncio.Semaphore(ASKED_AT_ONCE)
 
-        async def ask(member: str) -> Found | StatusError | None:
+        async def ask(member: str) -> MemberPod | StatusError | None:
             async with bound:
                 try:
                     return await self.of_member(member, namespace, name)
@@ -145,7 +145,7 @@ class Pods:
                     return error
 
         answers = await asyncio.gather(*(ask(member) for member in members))
-        found = [answer for answer in answers if isinstance(answer, Found)]
+        found = [answer for answer in answers if isinstance(answer, MemberPod)]
         errors = [answer for answer in answers if isinstance(answer, StatusError)]
         if not found and errors and sure:
             raise errors[0]

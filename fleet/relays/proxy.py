@@ -22,7 +22,7 @@ from fleet.members.kubeconfig import Dial
 from fleet.relays.asking import SPDY, options_of, query_of, switch_of
 from fleet.relays.carrying import Carrier
 from fleet.relays.clients import MemberClients
-from fleet.relays.places import Limits, places_of
+from fleet.relays.places import RelayLimits, places_of
 from fleet.relays.pods import member_ended
 from fleet.relays.switching import relayed, switched
 from fleet.wellknown import CLUSTER
@@ -62,7 +62,7 @@ class ClusterProxy:
     def __init__(self, objects: Objects, *, dial: Dial | None = None) -> None:
         """`dial` reaches members that only their agents reach."""
         self._objects, self.clients = objects, MemberClients(objects.store, dial=dial)
-        self._limits = Limits()
+        self._limits = RelayLimits()
         self.places = places_of(self._limits)
 
     def routes(self) -> dict[tuple[str, str, str], ClusterProxy]:

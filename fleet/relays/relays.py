@@ -30,8 +30,8 @@ from fleet.relays.carrying import Carrier
 from fleet.relays.clients import MemberAnswer, MemberClients
 from fleet.relays.gpus import Gpus
 from fleet.relays.joblog import JobPods
-from fleet.relays.places import Limits, places_of
-from fleet.relays.pods import Found, Pods
+from fleet.relays.places import RelayLimits, places_of
+from fleet.relays.pods import MemberPod, MemberPods
 from fleet.relays.switching import refusal, relayed, switched
 from fleet.values.ports import Body, Key, Stored
 
@@ -51,13 +51,13 @@ class Relays:
         hub_id: str,
         *,
         dial: Dial | None = None,
-        limits: Limits | None = None,
+        limits: RelayLimits | None = None,
         outgoing: Outgoing | None = None,
     ) -> None:
-        self._objects, self._limits, self._hub_id = objects, limits or Limits(), hub_id
+        self._objects, self._limits, self._hub_id = objects, limits or RelayLimits(), hub_id
         most = self._limits.relays + LOOKUPS_AT_ONCE
         self.clients = MemberClients(objects.store, dial=dial, most=most)
-        self.pods = Pods(objects.store, objects.registry, self.clients, hub_id)
+        self.pods = MemberPods(objects.store, objects.registry, self.clients, hub_id)
         self._jobs = JobPods(objects.store, objects.registry, self.pods, hub_id)
         self._gpus = Gpus(objects.store, self.clients, objects.clock, outgoing)
         self.places = places_of(self._limits)
@@ -128,7 +128,7 @@ class Relays:
             item["gpu"] = asdict(told) if told is not None else None
         return json_response({"items": items, "silent": silent, "silentGpus": gpus_silent})
 
-    async def _log(self, request: Request, options: Body, pod: Callable[[], Awaitable[Found]]) -> Answer:
+    async def _log(self, request: Request, options: Body, pod: Callable[[], Awaitable[MemberPod]]) -> Answer:
         place = self.places.take(request.user.name)
         try:
             hub_pod = await pod()
@@ -165,7 +165,7 @@ class Relays:
             raise
         return relayed(request, switch, chosen, self._carrier(hub_pod, answer), place, answer, warnings)
 
-    def _carrier(self, found: Found, answer: MemberAnswer) -> Carrier:
+    def _carrier(self, found: MemberPod, answer: MemberAnswer) -> Carrier:
         return Carrier(self._limits, answer, found.name, partial(self.pods.ended, found))
 
     async def _admitted(self, route: Route, request: Request) -> tuple[Body, tuple[str, ...]]:

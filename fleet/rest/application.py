@@ -30,11 +30,11 @@ from fleet.rest import (
     tokens,
     whatif,
 )
-from fleet.rest.context import Hub, answer
+from fleet.rest.context import RestHub, answer
 from fleet.rest.errors import install
 from fleet.rest.explanations import Explanations
-from fleet.rest.historydb import History
-from fleet.rest.hubstatus import Parts
+from fleet.rest.historydb import HistoryDatabase
+from fleet.rest.hubstatus import StatusParts
 from fleet.rest.line import Lines
 from fleet.rest.models import Status
 from fleet.rest.mount import PREFIX
@@ -58,14 +58,14 @@ def build(
     store: Store,
     registry: Registry,
     unit_of: UnitOf,
-    past: History | None = None,
-    parts: Parts | None = None,
+    past: HistoryDatabase | None = None,
+    parts: StatusParts | None = None,
     user_tokens: tokens.Tokens | None = None,
     lines: Lines | None = None,
 ) -> ASGIApp:
     """The application; wants `fleet.user` and `fleet.authorizer` in the scope of each request."""
-    hub = Hub(objects, store, registry)
-    lines, records = lines or Lines(store), past or History()
+    hub = RestHub(objects, store, registry)
+    lines, records = lines or Lines(store), past or HistoryDatabase()
     app = FastAPI(
         title=TITLE,
         description=DESCRIPTION,

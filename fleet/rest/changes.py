@@ -73,7 +73,7 @@ class _Reader:
         return touched
 
 
-class Changes:
+class ChangeStreams:
     """The streams of one API process. A Face."""
 
     def __init__(self, store: Store, registry: Registry, authorizer: Authorizer, clock: Clock) -> None:

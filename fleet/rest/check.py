@@ -29,7 +29,7 @@ from fleet.core.model.reason import Reason
 from fleet.core.model.unit import Unit
 from fleet.kinds import kind_word
 from fleet.rest.checkmodels import Checked
-from fleet.rest.context import Hub, answer, hub_request, need, user_of, wrong
+from fleet.rest.context import RestHub, answer, hub_request, need, user_of, wrong
 from fleet.rest.manifest import manifest_of
 from fleet.rest.questions import UnitOf
 from fleet.rest.whatif import SEED, compared
@@ -46,7 +46,7 @@ _MANIFEST = {
 }
 
 
-def router(hub: Hub, snapshots: LatestSnapshots, unit_of: UnitOf, turns: Questions) -> APIRouter:
+def router(hub: RestHub, snapshots: LatestSnapshots, unit_of: UnitOf, turns: Questions) -> APIRouter:
     routes = APIRouter(tags=["jobs"])
     checks = Checks(hub, snapshots, unit_of, turns)
 
@@ -63,7 +63,7 @@ def router(hub: Hub, snapshots: LatestSnapshots, unit_of: UnitOf, turns: Questio
 class Checks:
     """The route, apart from its declaration."""
 
-    def __init__(self, hub: Hub, snapshots: LatestSnapshots, unit_of: UnitOf, turns: Questions) -> None:
+    def __init__(self, hub: RestHub, snapshots: LatestSnapshots, unit_of: UnitOf, turns: Questions) -> None:
         self._hub = hub
         self._snapshots = snapshots
         self._unit_of = unit_of

@@ -13,11 +13,11 @@ from starlette.responses import Response
 from api.wire.rights import Attributes
 from fleet.bindings import binding as b
 from fleet.bindings.conditions import condition
-from fleet.rest.context import Hub, encoded, encoded_answer, need, spared
+from fleet.rest.context import RestHub, encoded, encoded_answer, need, spared
 from fleet.rest.followed import Shared, Sums
 from fleet.rest.membermodels import ClusterList
 from fleet.rest.quantities import amounts_of, gpus, quantities
-from fleet.rest.standing import Stands, state_of
+from fleet.rest.standing import StoredJob, state_of
 from fleet.values.ports import Body, Stored
 from fleet.values.untyped import rows, text, whole
 from fleet.wellknown import CLUSTER, WORK
@@ -30,7 +30,7 @@ NOT_LOOKED_AT = "it has not been looked at yet"
 UNREADABLE = {"type": "Ready", "status": "Unknown", "message": "its Cluster cannot be read"}
 
 
-def router(hub: Hub) -> APIRouter:
+def router(hub: RestHub) -> APIRouter:
     routes = APIRouter(tags=["clusters"])
     jobs = Sums(hub.store, (WORK, "resourcebindings"), partial(_in_member, hub))
 
@@ -50,7 +50,7 @@ def router(hub: Hub) -> APIRouter:
     return routes
 
 
-def _in_member(hub: Hub, stored: Stored) -> tuple[str, dict[str, int]] | None:
+def _in_member(hub: RestHub, stored: Stored) -> tuple[str, dict[str, int]] | None:
     """The member of a job that is in one, and its state; finished jobs there too."""
     binding = stored.body
     member, resource = b.member_of(binding), b.resource_of(binding)
@@ -59,7 +59,7 @@ def _in_member(hub: Hub, stored: Stored) -> tuple[str, dict[str, int]] | None:
     kind = hub.registry.kind_of(str(resource.get("apiVersion", "")), str(resource.get("kind", "")))
     if kind is None:
         return None
-    return member, {str(state_of(Stands(kind, {"metadata": binding["metadata"]}, binding))): 1}
+    return member, {str(state_of(StoredJob(kind, {"metadata": binding["metadata"]}, binding))): 1}
 
 
 def _row(stored: Stored, jobs: Mapping[str, int]) -> orjson.Fragment | dict[str, Any]:

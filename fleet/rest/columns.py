@@ -14,7 +14,7 @@ import orjson
 
 from api.engine.kind import Column, Kind
 from api.engine.registry import Registry
-from api.wire.served import Served
+from api.wire.served import ServedKind
 from fleet.bindings import binding as b
 from fleet.bindings.heartbeat import silence_of
 from fleet.bindings.unit import queue_of
@@ -49,7 +49,7 @@ class JobColumns:
         self._registry = registry
         self._clock = clock
 
-    def __call__(self, served: Served) -> Served:
+    def __call__(self, served: ServedKind) -> ServedKind:
         kind = served.kind
         ours = (kind.group, kind.resource) in ((QUEUE, "queueunits"), (WORK, "resourcebindings"))
         return replace(served, joined=self) if ours or interpreter_for(kind) is not None else served

@@ -27,7 +27,7 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
-class Hub:
+class RestHub:
     """The parts of the hub that routes read and write."""
 
     objects: Objects

@@ -18,7 +18,7 @@ from starlette.responses import Response
 from api.engine.status import StatusError, not_found
 from api.fairness.questions import Questions
 from api.wire.rights import Attributes
-from fleet.rest.context import JSON, Hub, answer, need, user_of, wrong
+from fleet.rest.context import JSON, RestHub, answer, need, user_of, wrong
 from fleet.rest.decided import Row, changes, detail, record_bytes, short
 from fleet.rest.decisionmodels import DecisionDetail, DecisionList, Replay
 from fleet.rest.models import Model
@@ -50,7 +50,7 @@ class ReasonFilter(Model):
     limit: int | None = Field(None, ge=0, description="At most so many; all unless given.")
 
 
-def router(hub: Hub, turns: Questions) -> APIRouter:
+def router(hub: RestHub, turns: Questions) -> APIRouter:
     routes = APIRouter(tags=["decisions"])
 
     @routes.get("/decisions", response_model=DecisionList, summary="Decisions, newest first")
@@ -88,7 +88,7 @@ def router(hub: Hub, turns: Questions) -> APIRouter:
     return routes
 
 
-async def _page(hub: Hub, query: DecisionFilter) -> tuple[list[Row], str | None]:
+async def _page(hub: RestHub, query: DecisionFilter) -> tuple[list[Row], str | None]:
     """The rows of a page, and the id after which the next one begins; None: there is none."""
     page: list[Row] = []
     before, looked_at = _before(query.continue_), 0
@@ -115,7 +115,7 @@ def _before(text: str) -> int | None:
     return min(int(text), ID_MAX)
 
 
-async def _row(hub: Hub, number: int) -> tuple[Row, Row]:
+async def _row(hub: RestHub, number: int) -> tuple[Row, Row]:
     """The row of the list, and the row with its record: the same one where an older release wrote it. Records go before
     their rows."""
     row = await _one(hub, KIND, number)
@@ -127,7 +127,7 @@ async def _row(hub: Hub, number: int) -> tuple[Row, Row]:
     return row, record
 
 
-async def _one(hub: Hub, kind: str, number: int) -> Row | None:
+async def _one(hub: RestHub, kind: str, number: int) -> Row | None:
     rows = await hub.store.read_history(kind, limit=1, before=number + 1)
     return rows[0] if rows and rows[0]["id"] == number else None
 

@@ -22,7 +22,7 @@ from api.fairness.questions import Questions
 from fleet.admission.latest import Latest, LatestSnapshots
 from fleet.core.foresee.estimate import Estimate, Scored, stretched
 from fleet.core.foresee.explanation import Explanation, explain
-from fleet.core.foresee.history import History, Past
+from fleet.core.foresee.history import History, PastUnit
 from fleet.core.model.unit import Phase
 from fleet.rest.line import queue_paths
 from fleet.rest.past import pasts
@@ -50,7 +50,7 @@ class Explanations:
         self._turns = turns
         self._snapshots = snapshots
         self._kept: OrderedDict[str, _Kept] = OrderedDict()
-        self._pasts: tuple[float, list[Past]] = (float("-inf"), [])
+        self._pasts: tuple[float, list[PastUnit]] = (float("-inf"), [])
         self._said: OrderedDict[str, tuple[Estimate, float]] = OrderedDict()
         self._scores: list[float] = []
 
@@ -108,7 +108,7 @@ class Explanations:
         while len(self._said) > KEPT_MOST:
             self._said.popitem(last=False)
 
-    async def _history(self, latest: Latest, now: float) -> list[Past]:
+    async def _history(self, latest: Latest, now: float) -> list[PastUnit]:
         if time.monotonic() - self._pasts[0] > HISTORY_S:
             found = await pasts(self._store, latest.snapshot, queue_paths(self._store), now)
             self._pasts = (time.monotonic(), found)

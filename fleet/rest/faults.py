@@ -17,7 +17,7 @@ from starlette.responses import Response
 
 from api.engine.status import not_found
 from api.wire.rights import Attributes
-from fleet.rest.context import JSON, Hub, answer, need
+from fleet.rest.context import JSON, RestHub, answer, need
 from fleet.rest.decisionmodels import FaultList
 from fleet.rest.decisions import ID_MAX
 from fleet.values.times import rfc3339
@@ -28,7 +28,7 @@ MOST = 100  # more than are kept
 Number = Annotated[int, Path(ge=1, le=ID_MAX, description="As the list says.")]
 
 
-def router(hub: Hub) -> APIRouter:
+def router(hub: RestHub) -> APIRouter:
     routes = APIRouter(tags=["decisions"])
 
     @routes.get("/faults", response_model=FaultList, summary="Faults of the decider, newest first")

@@ -12,9 +12,9 @@ from pydantic import Field
 from starlette.responses import Response
 
 from api.wire.rights import Attributes
-from fleet.bindings.gpuuse import IdleJob, LatestGpuUse
+from fleet.bindings.gpuuse import LatestGpuUse, LowUseJob
 from fleet.kinds import named_kind
-from fleet.rest.context import Hub, allowed, answer
+from fleet.rest.context import RestHub, allowed, answer
 from fleet.rest.membermodels import GpuUse
 from fleet.rest.models import Model
 from fleet.values.times import rfc3339
@@ -32,7 +32,7 @@ class GpuFilter(Model):
     limit: int = Field(LIMIT, ge=1, le=LIMIT_MAX, description="At most so many jobs.")
 
 
-def router(hub: Hub) -> APIRouter:
+def router(hub: RestHub) -> APIRouter:
     routes = APIRouter(tags=["clusters"])
     newest = LatestGpuUse(hub.store)
 
@@ -68,12 +68,12 @@ def router(hub: Hub) -> APIRouter:
     return routes
 
 
-def _seen(hub: Hub, request: Request) -> Callable[[IdleJob], bool]:
+def _seen(hub: RestHub, request: Request) -> Callable[[LowUseJob], bool]:
     """Whether the user may get the pods of a job, as `fleet top JOB` asks. A right on all of a namespace is asked about
     once."""
     answers: dict[tuple[str, str], bool] = {}
 
-    def seen(job: IdleJob) -> bool:
+    def seen(job: LowUseJob) -> bool:
         group, _, kind_name = job.kind.rpartition("/")
         kind = hub.registry.kind(group, kind_name)
         namespace, _, name = job.name.partition("/")
@@ -87,7 +87,7 @@ def _seen(hub: Hub, request: Request) -> Callable[[IdleJob], bool]:
     return seen
 
 
-def _job(job: IdleJob, level: int) -> dict[str, Any]:
+def _job(job: LowUseJob, level: int) -> dict[str, Any]:
     namespace, _, name = job.name.partition("/")
     return {
         "namespace": namespace,

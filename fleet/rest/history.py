@@ -22,21 +22,21 @@ from starlette.responses import Response
 from api.engine.status import StatusError, not_found
 from api.wire.rights import Attributes
 from fleet.kinds import kind_word
-from fleet.rest.context import Hub, allowed, answer, need, user_of, wrong
+from fleet.rest.context import RestHub, allowed, answer, need, user_of, wrong
 from fleet.rest.followed import Recent
-from fleet.rest.historydb import History, told
+from fleet.rest.historydb import HistoryDatabase, told
 from fleet.rest.historymodels import Forgotten, HistoryReport, Life, PastJobList
 from fleet.rest.models import Model
-from fleet.rest.periods import Moment, Span
+from fleet.rest.periods import Moment, PeriodFilter
 from fleet.rest.sight import spaces
 from fleet.rest.states import State
 from fleet.rest.targets import job_kind, job_kinds
 from fleet.values.times import moment, rfc3339
 
 if TYPE_CHECKING:
-    from fleet.accounts.reports_asked import Chosen, Sight
+    from fleet.accounts.reports_asked import JobSelection, Sight
     from fleet.accounts.reports_lives import Mark
-    from fleet.accounts.reports_reader import Reader
+    from fleet.accounts.reports_reader import HistoryReader
 
 PATH, REPORTS = "/fleet/v1/history", "/fleet/v1/reports"
 LIMIT, LIMIT_MAX = 500, 5_000
@@ -47,7 +47,7 @@ RECENT_S = 0.5  # for which an answer of a list is shared by those who ask the s
 ByName = Literal["user", "queue", "namespace", "member", "model"]
 
 
-class Which(Model):
+class ReportSubject(Model):
     """Of which jobs."""
 
     user: str | None = Field(None, min_length=1, max_length=1000, description="Only those that this user created.")
@@ -58,7 +58,7 @@ class Which(Model):
     model: str | None = Field(None, min_length=1, max_length=253, description="Only on GPUs of this model.")
 
 
-class HistoryFilter(Which):
+class HistoryFilter(ReportSubject):
     state: list[State] = Field([], max_length=20, description="Only in these states. May be repeated.")
     name: str | None = Field(None, min_length=1, max_length=253, description="Only of this name.")
     since: Moment | None = Field(None, description="Only those that were not over before this time, RFC 3339.")
@@ -67,7 +67,7 @@ class HistoryFilter(Which):
     continue_: str = Field("", alias="continue", max_length=200, description="As the page before said.")
 
 
-class ReportFilter(Which, Span):
+class ReportFilter(ReportSubject, PeriodFilter):
     by: ByName = Field("user", description="What a row stands for.")
     from_: Moment | None = Field(None, alias="from", description="RFC 3339; 30 days before `to` unless given.")
     limit: int = Field(1000, ge=1, le=ROWS_MAX, description="At most so many rows, the largest.")
@@ -78,9 +78,9 @@ KindName = Annotated[str, Path(description="PyTorchJob, pytorchjobs, …")]
 Name = Annotated[str, Path(description="Name of the job.")]
 
 
-def router(hub: Hub, history: History) -> APIRouter:
+def router(hub: RestHub, history: HistoryDatabase) -> APIRouter:
     routes = APIRouter(tags=["history"])
-    past = Past(hub, history)
+    past = HistoryRoutes(hub, history)
 
     @routes.get("/history", response_model=PastJobList, summary="Jobs of the past and the present")
     async def list_history(request: Request, query: Annotated[HistoryFilter, Query()]) -> Response:
@@ -115,10 +115,10 @@ def router(hub: Hub, history: History) -> APIRouter:
     return routes
 
 
-class Past:
+class HistoryRoutes:
     """The routes, apart from their declarations."""
 
-    def __init__(self, hub: Hub, history: History) -> None:
+    def __init__(self, hub: RestHub, history: HistoryDatabase) -> None:
         self._hub = hub
         self._history = history
         self._recent: Recent[tuple[Any, Mark | None, datetime | None]] = Recent(RECENT_S)
@@ -185,12 +185,14 @@ class Past:
                 raise await self._unknown(request, reader, namespace, spelled, name)
         return answer(found)
 
-    async def _unknown(self, request: Request, reader: Reader, namespace: str, kind: str, name: str) -> StatusError:
+    async def _unknown(
+        self, request: Request, reader: HistoryReader, namespace: str, kind: str, name: str
+    ) -> StatusError:
         """The refusal, with the names that the user may have meant, of jobs that she may list."""
         from fleet.accounts import reports_lives
-        from fleet.accounts.reports_asked import Chosen
+        from fleet.accounts.reports_asked import JobSelection
 
-        chosen = Chosen(namespace=namespace, sight=self._sight(request))
+        chosen = JobSelection(namespace=namespace, sight=self._sight(request))
         near = difflib.get_close_matches(name, await reports_lives.names(reader, chosen), NEAR_MOST, 0.75)
         meant = f"; did you mean {' or '.join(near)}?" if near else ""
         text = f'the history has no {kind} "{name}" in namespace {namespace}{meant}'
@@ -205,7 +207,7 @@ class Past:
 
     async def report(self, request: Request, report: str, query: ReportFilter) -> Response:
         from fleet.accounts.reports import REPORTS as MADE
-        from fleet.accounts.reports import By
+        from fleet.accounts.reports import ReportGrouping
         from fleet.accounts.reports_asked import Period
 
         now = self._now()
@@ -213,7 +215,7 @@ class Past:
         reader = await self._history.reader()
         chosen = self.chosen(request, query, f"{REPORTS}/{report}")
         with told():
-            rows, total = await MADE[report](reader, By(query.by), Period(start, end, now), chosen)
+            rows, total = await MADE[report](reader, ReportGrouping(query.by), Period(start, end, now), chosen)
             since = await reader.since()
         return answer(
             {
@@ -229,18 +231,18 @@ class Past:
             }
         )
 
-    def chosen(self, request: Request, query: Which | None = None, path: str = PATH) -> Chosen:
+    def chosen(self, request: Request, query: ReportSubject | None = None, path: str = PATH) -> JobSelection:
         """The choice, and what of it the user may see. StatusError 403 where that is nothing at all."""
-        from fleet.accounts.reports_asked import Chosen
+        from fleet.accounts.reports_asked import JobSelection
 
         sight = self._sight(request, path)
         if sight == {}:
             name = user_of(request).name
             raise StatusError(403, "Forbidden", f'jobs are forbidden: User "{name}" cannot list jobs in any namespace')
         if query is None:
-            return Chosen(sight=sight)
+            return JobSelection(sight=sight)
         kind = self._spelled(query.kind) if query.kind is not None else None
-        return Chosen(query.user, query.queue, query.namespace, kind, query.member, query.model, sight)
+        return JobSelection(query.user, query.queue, query.namespace, kind, query.member, query.model, sight)
 
     def _sight(self, request: Request, path: str = PATH) -> Sight | None:
         """The namespaces of each kind whose jobs the user may list; None: the whole history."""
@@ -264,7 +266,7 @@ class Past:
         return kind_word(kind.group, kind.kind)
 
 
-def asked(request: Request, chosen: Chosen) -> Hashable:
+def asked(request: Request, chosen: JobSelection) -> Hashable:
     """What an answer of the history follows from: users who may see the same, and ask the same, share it."""
     sight = None if chosen.sight is None else frozenset(chosen.sight.items())
     return request.url.query, sight

@@ -14,7 +14,7 @@ import structlog
 from api.engine.status import StatusError, unavailable
 
 if TYPE_CHECKING:
-    from fleet.accounts.reports_reader import Reader
+    from fleet.accounts.reports_reader import HistoryReader
 
 MODULES = tuple(
     f"fleet.accounts.{name}" for name in ("reports", "reports_lives", "reports_series", "reports_changes")
@@ -22,23 +22,23 @@ MODULES = tuple(
 log = structlog.get_logger(__name__)
 
 
-class History:
+class HistoryDatabase:
     """The history in the database of `dsn`; "": this hub keeps none."""
 
     def __init__(self, dsn: str = "") -> None:
         self._dsn = dsn
-        self._reader: Reader | None = None
+        self._reader: HistoryReader | None = None
 
-    async def reader(self) -> Reader:
+    async def reader(self) -> HistoryReader:
         """StatusError 404 on a hub without a history."""
         if not self._dsn:
             raise StatusError(404, "NotFound", "this hub keeps no history")
         for module in MODULES:
             await asyncio.to_thread(import_module, module)
         if self._reader is None:
-            from fleet.accounts.reports_reader import Reader
+            from fleet.accounts.reports_reader import HistoryReader
 
-            self._reader = Reader(self._dsn)
+            self._reader = HistoryReader(self._dsn)
         return self._reader
 
     async def aclose(self) -> None:

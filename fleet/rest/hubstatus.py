@@ -14,14 +14,14 @@ from api.wire.rights import Attributes
 from fleet.bindings.heartbeat import LEASE, report_of, silence
 from fleet.bindings.warnings import warnings
 from fleet.rest.clusters import cluster
-from fleet.rest.context import Hub, alone, answer, need, spared
+from fleet.rest.context import RestHub, alone, answer, need, spared
 from fleet.rest.hubmodels import HubParts, HubStatus
 from fleet.values.ports import Body, StoreUnavailable
 from fleet.values.untyped import mapping, rows, text, texts, whole
 from fleet.wellknown import CLUSTER
 
 
-class Parts(Protocol):
+class StatusParts(Protocol):
     """The parts of the hub beside its objects."""
 
     async def __call__(self) -> Mapping[str, Any]: ...
@@ -38,7 +38,7 @@ class Parts(Protocol):
 PARTS = "/fleet/v1/parts"
 
 
-def router(hub: Hub, parts: Parts | None = None) -> APIRouter:
+def router(hub: RestHub, parts: StatusParts | None = None) -> APIRouter:
     routes = APIRouter(tags=["status"])
 
     @routes.get("/status", response_model=HubStatus, summary="Whether the hub works")
@@ -67,7 +67,7 @@ def router(hub: Hub, parts: Parts | None = None) -> APIRouter:
     return routes
 
 
-def found(hub: Hub, trouble: str, parts: Parts | None) -> dict[str, Any]:
+def found(hub: RestHub, trouble: str, parts: StatusParts | None) -> dict[str, Any]:
     """`trouble`: what the database does not do and why, "" when it works."""
     stored, now = hub.store.peek(LEASE), hub.objects.clock.now()
     lease = stored.body if stored is not None else None
@@ -130,7 +130,7 @@ def _leader(lease: Body | None) -> dict[str, Any] | None:
     }
 
 
-def _members(hub: Hub, reports: Mapping[str, Any]) -> list[dict[str, Any]]:
+def _members(hub: RestHub, reports: Mapping[str, Any]) -> list[dict[str, Any]]:
     """The state in their Cluster objects, and since when the leader has not heard of them."""
     members = []
     for stored in hub.store.scan(CLUSTER, "clusters"):

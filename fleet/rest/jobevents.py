@@ -22,9 +22,9 @@ from api.slices import unhurried
 from fleet.bindings import binding as b
 from fleet.bindings.heartbeat import silence_of
 from fleet.bindings.unit import queue_of
-from fleet.rest.context import Hub
+from fleet.rest.context import RestHub
 from fleet.rest.line import BINDINGS, UNITS, Line, Lines, binding_key, queue_paths
-from fleet.rest.standing import Stands, row, unreadable
+from fleet.rest.standing import StoredJob, row, unreadable
 from fleet.rest.stored import stands
 from fleet.rest.targets import job_kinds
 from fleet.values.ports import Body, Event, EventType, Expired, Key, Stored, StoreUnavailable
@@ -47,7 +47,7 @@ class JobEvent:
     kind: Kind
     key: Key
     uid: str
-    job: Stands | None = None
+    job: StoredJob | None = None
     document: bytes = b""
     position: int | None = None
 
@@ -58,7 +58,7 @@ class JobEvent:
 
 
 @dataclass(eq=False)
-class Reader:
+class ChangeReader:
     """One who reads all changes. `lost`: some have passed that it was not told of."""
 
     waiting: deque[JobEvent] = field(default_factory=deque)
@@ -80,21 +80,21 @@ class Reader:
 class JobEvents:
     """The changes of one store. `at`: the revision up to which they are told."""
 
-    def __init__(self, hub: Hub, lines: Lines) -> None:
+    def __init__(self, hub: RestHub, lines: Lines) -> None:
         self._hub, self._store, self.lines = hub, hub.store, lines
         self.at = -1
         self._known: dict[Key, Stored] = {}
         self._kinds: dict[tuple[str, str], Kind] = {}
         self._paths: dict[str, str] = {}
         self._paths_until = 0.0
-        self._readers: set[Reader] = set()
+        self._readers: set[ChangeReader] = set()
         self._task: asyncio.Task[None] | None = None
         self._looking = asyncio.Lock()
 
     @contextmanager
-    def reading(self) -> Iterator[Reader]:
+    def reading(self) -> Iterator[ChangeReader]:
         """A reader of the changes from now on."""
-        reader = Reader()
+        reader = ChangeReader()
         self._readers.add(reader)
         if self._task is None or self._task.done():
             self._task = asyncio.create_task(self._follow(), name="job events")
@@ -156,10 +156,10 @@ class JobEvents:
             return JobEvent(self.at, kind, key, stored.uid, job, orjson.dumps(shown), shown["position"])
         except Exception:  # it costs itself its row, and the others nothing
             return JobEvent(
-                self.at, kind, key, stored.uid, Stands(kind, stored.body), orjson.dumps(unreadable(kind, key))
+                self.at, kind, key, stored.uid, StoredJob(kind, stored.body), orjson.dumps(unreadable(kind, key))
             )
 
-    def _stands(self, kind: Kind, stored: Stored) -> Stands:
+    def _stands(self, kind: Kind, stored: Stored) -> StoredJob:
         now = asyncio.get_running_loop().time()
         silence = silence_of(self._store, self._hub.objects.clock.now()) or ""
         job = stands(self._store, kind, stored.body, stored.uid, self._paths, silence, self._known.get)

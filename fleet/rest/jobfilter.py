@@ -19,7 +19,7 @@ from fleet.rest.errors import malformed
 from fleet.rest.models import Model
 from fleet.rest.periods import Moment
 from fleet.rest.sight import spaces
-from fleet.rest.standing import Stands, state_of
+from fleet.rest.standing import StoredJob, state_of
 from fleet.rest.states import State
 from fleet.values.ports import Body
 from fleet.values.times import seconds
@@ -43,7 +43,7 @@ class JobFilter(Model):
     labelSelector: str = Field("", max_length=4000, description="Only with such labels: team=a,stage!=test.")
     since: Moment | None = Field(None, description="Only those created at this time or later, RFC 3339.")
 
-    def takes(self, job: Stands) -> bool:
+    def takes(self, job: StoredJob) -> bool:
         """Whether a job is one of them by what belongs to it: its state, queue and member."""
         if not self.lies(b.member_of(job.binding), job.queue):
             return False

@@ -32,7 +32,7 @@ from fleet.bindings import after
 from fleet.bindings.heartbeat import silence_of
 from fleet.core.foresee.explanation import document
 from fleet.kinds import kind_word, named_kind
-from fleet.rest.context import Hub, alone, answer, encoded, hub_request, need, user_of, wrong
+from fleet.rest.context import RestHub, alone, answer, encoded, hub_request, need, user_of, wrong
 from fleet.rest.explanations import Explanations
 from fleet.rest.jobfilter import JobFilter
 from fleet.rest.line import Line, Lines, queue_paths
@@ -40,7 +40,7 @@ from fleet.rest.manifest import Manifest, inside, read_manifests, refusal_of
 from fleet.rest.matching import Matching
 from fleet.rest.models import Explanation, JobDetail, JobList, Model, Submitted
 from fleet.rest.sight import jobs_seen
-from fleet.rest.standing import Stands, detail, row, unreadable, waits
+from fleet.rest.standing import StoredJob, detail, row, unreadable, waits
 from fleet.rest.states import State
 from fleet.rest.stored import stands
 from fleet.rest.targets import job_kind, job_kinds
@@ -59,7 +59,7 @@ class JobPage(JobFilter):
     offset: int = Field(0, ge=0, le=OFFSET_MAX, description="So many jobs less, of those that would come first.")
 
 
-class Writing(Model):
+class WriteOptions(Model):
     """How to write."""
 
     dryRun: DryRun = Field("", description="true: all checks, and nothing is stored.")
@@ -69,12 +69,12 @@ class Writing(Model):
         return self.dryRun in ("true", "All")
 
 
-class Submitting(Writing):
+class SubmitOptions(WriteOptions):
     namespace: str | None = Field(None, min_length=1, max_length=63, description="When the manifest names none.")
     fieldValidation: Literal["Strict", "Warn", "Ignore"] = Field("Strict", description="Of fields that do not exist.")
 
 
-class Deleting(Writing):
+class DeleteOptions(WriteOptions):
     propagationPolicy: Literal["Background", "Foreground", "Orphan"] = Field("Background")
 
 
@@ -93,7 +93,7 @@ _MANIFEST = {
 }
 
 
-def router(hub: Hub, lines: Lines, explanations: Explanations) -> APIRouter:
+def router(hub: RestHub, lines: Lines, explanations: Explanations) -> APIRouter:
     routes = APIRouter(tags=["jobs"])
     jobs = Jobs(hub, lines, explanations)
 
@@ -119,7 +119,7 @@ def router(hub: Hub, lines: Lines, explanations: Explanations) -> APIRouter:
     @routes.post(
         "/jobs", response_model=JobDetail | Submitted, status_code=201, summary="Submit a job", openapi_extra=_MANIFEST
     )
-    async def submit_job(request: Request, query: Annotated[Submitting, Query()]) -> Response:
+    async def submit_job(request: Request, query: Annotated[SubmitOptions, Query()]) -> Response:
         """Creates the object, with all the checks of the Kubernetes API. Needs `create` on its kind in its namespace,
         which is `default` when neither the manifest nor the parameter names one. Several manifests, as a List or as a
         YAML stream, are all checked before the first is stored; the answer has an item for each, with status 207 when
@@ -128,7 +128,7 @@ def router(hub: Hub, lines: Lines, explanations: Explanations) -> APIRouter:
 
     @routes.delete("/jobs/{namespace}/{kind}/{name}", response_model=JobDetail, summary="Delete a job")
     async def delete_job(
-        request: Request, namespace: Namespace, kind: KindName, name: Name, query: Annotated[Deleting, Query()]
+        request: Request, namespace: Namespace, kind: KindName, name: Name, query: Annotated[DeleteOptions, Query()]
     ) -> Response:
         """Answers with the job as it was, in state Deleted, or Deleting while something still holds it. Its copy in a
         member goes too. Needs `delete` on it."""
@@ -140,7 +140,7 @@ def router(hub: Hub, lines: Lines, explanations: Explanations) -> APIRouter:
 class Jobs:
     """The routes, apart from their declarations."""
 
-    def __init__(self, hub: Hub, lines: Lines, explanations: Explanations) -> None:
+    def __init__(self, hub: RestHub, lines: Lines, explanations: Explanations) -> None:
         self._hub = hub
         self._lines = lines
         self._explanations = explanations
@@ -204,7 +204,7 @@ class Jobs:
         job = self._stands(kind, stored.body, stored.uid, paths)
         return row(job, line.position(job.unit)) if query.takes(job) else None
 
-    def _stands(self, kind: Kind, body: Body, uid: str, paths: dict[str, str]) -> Stands:
+    def _stands(self, kind: Kind, body: Body, uid: str, paths: dict[str, str]) -> StoredJob:
         return stands(self._hub.store, kind, body, uid, paths, self._notice() or "")
 
     async def _detail(self, request: Request, kind: Kind, body: Body, uid: str) -> dict[str, Any]:
@@ -245,7 +245,7 @@ class Jobs:
         told = _behind(told, after.obstacle(job.binding))
         return answer({**told, "notice": self._notice()})
 
-    async def submit(self, request: Request, query: Submitting) -> Response:
+    async def submit(self, request: Request, query: SubmitOptions) -> Response:
         inner = hub_request(request)
         read = await read_manifests(inner, self._hub.registry, query.namespace, query.fieldValidation)
         options = Options(user_of(request), inner.agent, query.dry, query.fieldValidation)
@@ -291,7 +291,9 @@ class Jobs:
         with inside(f"items[{number}]"):
             return await self._submit_one(request, copied, replace(options, dry_run=True))
 
-    async def delete(self, request: Request, namespace: str, kind_name: str, name: str, query: Deleting) -> Response:
+    async def delete(
+        self, request: Request, namespace: str, kind_name: str, name: str, query: DeleteOptions
+    ) -> Response:
         kind = job_kind(self._hub.registry, kind_name, "kind")
         need(request, Attributes("delete", kind.group, kind.resource, namespace=namespace, name=name))
         options = Options(user_of(request), hub_request(request).agent, query.dry)

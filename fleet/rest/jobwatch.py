@@ -25,8 +25,8 @@ from api.wire.places import Places
 from api.wire.rights import Authorizer
 from api.wire.routing import method_not_allowed
 from fleet.kinds import kind_word
-from fleet.rest.context import Hub
-from fleet.rest.jobevents import JobEvent, JobEvents, Reader
+from fleet.rest.context import RestHub
+from fleet.rest.jobevents import ChangeReader, JobEvent, JobEvents
 from fleet.rest.line import Lines
 from fleet.rest.targets import job_kind, job_kinds
 from fleet.values.ports import Body, Expired, Key, StoreUnavailable
@@ -58,7 +58,7 @@ class _Queued:
 class JobWatches:
     """The streams of one API process. A Face."""
 
-    def __init__(self, hub: Hub, authorizer: Authorizer, lines: Lines) -> None:
+    def __init__(self, hub: RestHub, authorizer: Authorizer, lines: Lines) -> None:
         self._hub, self._authorizer = hub, authorizer
         self._events = JobEvents(hub, lines)
         self._places = Places(STREAMS_MAX, STREAMS_MAX // 2, "watches of jobs")
@@ -94,7 +94,7 @@ class JobWatches:
 class _Stream:
     """What one user is told. Raises StatusError for what she may not see."""
 
-    def __init__(self, events: JobEvents, hub: Hub, query: JobWatch, user: User, authorizer: Authorizer) -> None:
+    def __init__(self, events: JobEvents, hub: RestHub, query: JobWatch, user: User, authorizer: Authorizer) -> None:
         self._events, self._hub, self._query = events, hub, query
         self._asked = Asked({"type": "http", "headers": [], "fleet.user": user, "fleet.authorizer": authorizer})
         self._of_object = query.of_object()
@@ -109,7 +109,7 @@ class _Stream:
             self._asked, [job_kind(registry, name, "kind") for name in query.kind] or job_kinds(registry)
         )
 
-    async def pump(self, reader: Reader, begun: int, changed: Iterable[JobEvent] | None, send: Send) -> None:
+    async def pump(self, reader: ChangeReader, begun: int, changed: Iterable[JobEvent] | None, send: Send) -> None:
         """`changed`: how those jobs stand that have changed; None: all are shown, as they stand at `begun` or later."""
         at: dict[Key, int] = {}  # the revision as of which a job was shown: earlier changes of it are in that
         try:
@@ -131,7 +131,7 @@ class _Stream:
             self._line({"type": "ERROR", "object": refused.status()})
             await self._flush(send)
 
-    async def _go_on(self, reader: Reader, at: dict[Key, int], send: Send) -> None:
+    async def _go_on(self, reader: ChangeReader, at: dict[Key, int], send: Send) -> None:
         revision, clock = self._events.at, asyncio.get_running_loop().time
         places, rights, bookmark = clock() + PLACES_S, clock() + RIGHTS_S, clock() + BOOKMARK_S
         while True:

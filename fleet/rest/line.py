@@ -33,7 +33,7 @@ Rank = tuple[bool, int, int, float, str, str]
 
 
 @dataclass(frozen=True, slots=True)
-class Waiting:
+class WaitingUnit:
     """A unit in line, and the binding that it is of. `queue`: the name of its Queue."""
 
     rank: Rank
@@ -52,19 +52,19 @@ _BY_RANK = attrgetter("rank")
 class Line:
     """The waiting units of each Queue, by its name, first to go first, and units without a place last."""
 
-    def __init__(self, entries: Iterable[Waiting] = ()) -> None:
+    def __init__(self, entries: Iterable[WaitingUnit] = ()) -> None:
         self._entries = {entry.unit.key: entry for entry in entries}
-        self._queues: dict[str, list[Waiting]] = {}
+        self._queues: dict[str, list[WaitingUnit]] = {}
         for entry in self._entries.values():
             self._queues.setdefault(entry.queue, []).append(entry)
         for queue in self._queues.values():
             queue.sort(key=_BY_RANK)
 
     @property
-    def waiting(self) -> Mapping[str, Sequence[Waiting]]:
+    def waiting(self) -> Mapping[str, Sequence[WaitingUnit]]:
         return self._queues
 
-    def entry(self, unit: Key) -> Waiting | None:
+    def entry(self, unit: Key) -> WaitingUnit | None:
         return self._entries.get(unit)
 
     def position(self, unit: Body | None) -> int | None:
@@ -81,7 +81,7 @@ class Line:
             return None
         return self._index(found) + 1
 
-    def replace(self, unit: Key, now: Waiting | None) -> None:
+    def replace(self, unit: Key, now: WaitingUnit | None) -> None:
         """Take in that a unit has changed; `now` None: it waits no more."""
         past = self._entries.pop(unit, None)
         if past is not None:
@@ -90,7 +90,7 @@ class Line:
             self._entries[unit] = now
             insort(self._queues.setdefault(now.queue, []), now, key=_BY_RANK)
 
-    def _index(self, entry: Waiting) -> int:
+    def _index(self, entry: WaitingUnit) -> int:
         return bisect_left(self._queues[entry.queue], entry.rank, key=_BY_RANK)
 
 
@@ -124,7 +124,7 @@ class Lines:
                 entries.append(entry)
         self._line = Line(entries)
 
-    def _waiting(self, unit: Stored | None) -> Waiting | None:
+    def _waiting(self, unit: Stored | None) -> WaitingUnit | None:
         """None for a unit that does not wait, and for one that an earlier binding of the name has left."""
         binding = self._store.peek(binding_key(unit.key)) if unit is not None else None
         if unit is None or binding is None:
@@ -134,7 +134,7 @@ class Lines:
             return known  # bodies may be compressed: to read those of all units takes seconds
         if not waits(unit.body) or not owned_by(unit.body, binding.uid):
             return None
-        return Waiting(_rank(unit, binding), queue_of(unit.body), unit, binding)
+        return WaitingUnit(_rank(unit, binding), queue_of(unit.body), unit, binding)
 
 
 def binding_key(unit: Key) -> Key:

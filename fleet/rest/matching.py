@@ -11,11 +11,11 @@ from collections.abc import Mapping
 from api.engine.kind import Kind
 from fleet.bindings import binding as b
 from fleet.bindings.unit import queue_of, unit_of
-from fleet.rest.context import Hub, spared
+from fleet.rest.context import RestHub, spared
 from fleet.rest.followed import Groups
 from fleet.rest.jobfilter import JobFilter
 from fleet.rest.line import BINDINGS, UNITS, binding_key
-from fleet.rest.standing import Stands, state_of
+from fleet.rest.standing import StoredJob, state_of
 from fleet.rest.states import State
 from fleet.values.ports import Key, Stored
 
@@ -27,7 +27,7 @@ OF_THE_JOB = frozenset({State.UNCLAIMED, State.DELETING})  # states that no bind
 class Matching:
     """The jobs of one hub."""
 
-    def __init__(self, hub: Hub) -> None:
+    def __init__(self, hub: RestHub) -> None:
         self._hub = hub
         self._groups: Groups[Group] = Groups(hub.store, BINDINGS, self._part, UNITS, owner=_owner)
 
@@ -48,7 +48,7 @@ class Matching:
 
     def _group(self, kind: Kind, stored: Stored) -> Group:
         unit = unit_of(self._hub.store.peek, stored.key, stored.uid)
-        job = Stands(kind, {"metadata": {}}, stored.body, unit.body if unit is not None else None)
+        job = StoredJob(kind, {"metadata": {}}, stored.body, unit.body if unit is not None else None)
         return state_of(job), queue_of(job.unit), b.member_of(job.binding)
 
 

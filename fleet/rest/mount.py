@@ -18,8 +18,8 @@ from api.wire.http import ASGIApp, Message, Receive, Scope, Send, send_body
 from fleet.values.ports import Store
 
 if TYPE_CHECKING:
-    from fleet.rest.historydb import History
-    from fleet.rest.hubstatus import Parts
+    from fleet.rest.historydb import HistoryDatabase
+    from fleet.rest.hubstatus import StatusParts
     from fleet.rest.line import Lines
     from fleet.rest.questions import UnitOf
     from fleet.rest.tokens import Tokens
@@ -41,8 +41,8 @@ class RestFace:
         store: Store,
         registry: Registry,
         unit_of: UnitOf,
-        history: History | None = None,
-        parts: Parts | None = None,
+        history: HistoryDatabase | None = None,
+        parts: StatusParts | None = None,
         tokens: Tokens | None = None,
         lines: Lines | None = None,
     ) -> None:

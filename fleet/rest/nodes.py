@@ -17,7 +17,7 @@ from api.wire.rights import Attributes
 from fleet.admission.latest import NODES
 from fleet.core.model.unit import Unit
 from fleet.kinds import named_kind
-from fleet.rest.context import Hub, answer, need
+from fleet.rest.context import RestHub, answer, need
 from fleet.rest.followed import Recent
 from fleet.rest.membermodels import NodeList
 from fleet.rest.models import Model
@@ -59,7 +59,7 @@ class LatestNodes:
         return self._kept
 
 
-def router(hub: Hub) -> APIRouter:
+def router(hub: RestHub) -> APIRouter:
     routes = APIRouter(tags=["clusters"])
     nodes = LatestNodes(hub.store)
 

@@ -14,40 +14,40 @@ from pydantic import Field
 from starlette.responses import Response
 
 from api.wire.rights import Attributes
-from fleet.rest.context import Hub, answer, user_of
+from fleet.rest.context import RestHub, answer, user_of
 from fleet.rest.history import decoded, encoded
-from fleet.rest.historydb import History, told
+from fleet.rest.historydb import HistoryDatabase, told
 from fleet.rest.historymodels import NotificationList, Retried
 from fleet.rest.models import Model
 from fleet.rest.sight import spaces
 from fleet.wellknown import CONFIG
 
 if TYPE_CHECKING:
-    from fleet.notify.listing import Which
+    from fleet.notify.listing import NotificationSelection
 
 RECEIVERS = "notificationreceivers"
 LIMIT, LIMIT_MAX = 100, 1_000
 StateName = Literal["Pending", "Retrying", "Delivered", "GaveUp", "NoReceiver"]
 
 
-class Whose(Model):
+class ReceiverFilter(Model):
     """Of which receivers."""
 
     namespace: str | None = Field(None, min_length=1, max_length=63, description="Only of receivers in this namespace.")
     receiver: str | None = Field(None, min_length=1, max_length=253, description="Only to receivers of this name.")
 
 
-class NotificationFilter(Whose):
+class NotificationFilter(ReceiverFilter):
     state: list[StateName] = Field([], max_length=5, description="Only in these states. May be repeated.")
     limit: int = Field(LIMIT, ge=1, le=LIMIT_MAX, description="At most so many.")
     continue_: str = Field("", alias="continue", max_length=200, description="As the page before said.")
 
 
-class RetryFilter(Whose):
+class RetryFilter(ReceiverFilter):
     id: list[UUID] = Field([], max_length=100, description="Only these. May be repeated.")
 
 
-def router(hub: Hub, history: History) -> APIRouter:
+def router(hub: RestHub, history: HistoryDatabase) -> APIRouter:
     routes = APIRouter(tags=["notifications"])
 
     @routes.get("/notifications", response_model=NotificationList, summary="Notifications of jobs")
@@ -84,10 +84,16 @@ def router(hub: Hub, history: History) -> APIRouter:
 
 
 def _which(
-    hub: Hub, request: Request, verb: str, query: Whose, *, states: Collection[str] = (), ids: Collection[UUID] = ()
-) -> Which:
+    hub: RestHub,
+    request: Request,
+    verb: str,
+    query: ReceiverFilter,
+    *,
+    states: Collection[str] = (),
+    ids: Collection[UUID] = (),
+) -> NotificationSelection:
     """The receivers that were asked for, as far as the user may do this to them. StatusError 403 where that is none."""
-    from fleet.notify.listing import Which
+    from fleet.notify.listing import NotificationSelection
 
     kind = hub.registry.kind(CONFIG, "NotificationReceiver")
     assert kind is not None, "the hub serves it always"
@@ -96,4 +102,4 @@ def _which(
         wanted = Attributes(verb, CONFIG, RECEIVERS, namespace=query.namespace or "")
         raise wanted.refusal(user_of(request))
     seen = None if there == [None] else [space for space in there if space is not None]
-    return Which(seen, query.receiver, states, [str(one) for one in ids])
+    return NotificationSelection(seen, query.receiver, states, [str(one) for one in ids])

@@ -11,12 +11,12 @@ from pydantic import Field
 from starlette.responses import Response
 
 from api.wire.rights import Attributes
-from fleet.rest.context import Hub, allowed, answer, need
+from fleet.rest.context import RestHub, allowed, answer, need
 from fleet.rest.followed import Recent
-from fleet.rest.history import RECENT_S, Past, asked
-from fleet.rest.historydb import History, told
+from fleet.rest.history import RECENT_S, HistoryRoutes, asked
+from fleet.rest.historydb import HistoryDatabase, told
 from fleet.rest.historymodels import Changes, UsageOverTime
-from fleet.rest.periods import Span
+from fleet.rest.periods import PeriodFilter
 from fleet.rest.sight import READ_QUEUES, READ_TREE
 from fleet.values.times import rfc3339
 from fleet.wellknown import CLUSTER
@@ -32,18 +32,18 @@ DAY, HOUR = timedelta(days=1), timedelta(hours=1)
 READ_MEMBERS = Attributes("list", CLUSTER, "clusters")
 
 
-class SeriesFilter(Span):
+class SeriesFilter(PeriodFilter):
     by: Literal["queue", "member"] = Field("queue", description="What a series stands for.")
     points: int = Field(POINTS_MAX, ge=1, le=POINTS_MAX, description="At most so many steps.")
 
 
-class ChangesFilter(Span):
+class ChangesFilter(PeriodFilter):
     limit: int = Field(20, ge=1, le=CHANGES_MAX, description="At most so many, the newest.")
 
 
-def router(hub: Hub, history: History) -> APIRouter:
+def router(hub: RestHub, history: HistoryDatabase) -> APIRouter:
     routes = APIRouter(tags=["history"])
-    past = Past(hub, history)
+    past = HistoryRoutes(hub, history)
     series: Recent[OverTime] = Recent(SERIES_S)
     lately: Recent[tuple[list[Row], dict[str, int]]] = Recent(RECENT_S)
 

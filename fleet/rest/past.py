@@ -14,7 +14,7 @@ from fleet.bindings import binding as b
 from fleet.bindings.components import components_of
 from fleet.bindings.conditions import condition, is_true
 from fleet.bindings.unit import limit_of, priority_of, queue_of, unit_of
-from fleet.core.foresee.history import Past
+from fleet.core.foresee.history import PastUnit
 from fleet.core.model.unit import NodeClaim, Unit
 from fleet.core.snapshot import Snapshot
 from fleet.rest.context import spared
@@ -26,10 +26,10 @@ from fleet.wellknown import ANNOTATION_CREATOR, WORK
 OVER_MOST = 5_000  # the newest that are over
 
 
-async def pasts(store: Store, snapshot: Snapshot, paths: dict[str, str], now: float) -> list[Past]:
+async def pasts(store: Store, snapshot: Snapshot, paths: dict[str, str], now: float) -> list[PastUnit]:
     """Of all present and all finished jobs. `paths`: full path of a leaf by the name of its Queue."""
-    jobs = [Past(unit, unit.enqueued_at, unit.placed_at) for unit in snapshot.units.values()]
-    over: list[Past] = []
+    jobs = [PastUnit(unit, unit.enqueued_at, unit.placed_at) for unit in snapshot.units.values()]
+    over: list[PastUnit] = []
     async for stored in unhurried(store.scan(WORK, "resourcebindings")):
         if stored.uid not in snapshot.units:
             past = spared(_over, store, stored, paths, otherwise=None)
@@ -39,7 +39,7 @@ async def pasts(store: Store, snapshot: Snapshot, paths: dict[str, str], now: fl
     return jobs + over[-OVER_MOST:]
 
 
-def _over(store: Store, stored: Stored, paths: dict[str, str]) -> Past | None:
+def _over(store: Store, stored: Stored, paths: dict[str, str]) -> PastUnit | None:
     """A job that has run and is over; None for anything else."""
     body = stored.body
     told = condition(body, b.FINISHED) if is_true(body, b.FINISHED) else None
@@ -62,4 +62,4 @@ def _over(store: Store, stored: Stored, paths: dict[str, str]) -> Past | None:
         user=b.annotation(body, ANNOTATION_CREATOR),
         walltime_s=float(limit) if limit else None,
     )
-    return Past(like, submitted, started, at)
+    return PastUnit(like, submitted, started, at)

@@ -22,7 +22,7 @@ def _in_calendar(at: datetime) -> datetime:
 Moment = Annotated[AwareDatetime, AfterValidator(_in_calendar)]
 
 
-class Span(Model):
+class PeriodFilter(Model):
     from_: Moment | None = Field(None, alias="from", description="RFC 3339.")
     to: Moment | None = Field(None, description="Up to this time, without it; now unless given.")
 

@@ -19,12 +19,12 @@ from fleet.admission.latest import Latest
 from fleet.bindings.notice import cluster_failover
 from fleet.core.foresee.binding import Bound
 from fleet.core.foresee.edits import Edit, Submit
-from fleet.core.foresee.whatif import Comparison, Row, Standing
+from fleet.core.foresee.whatif import Comparison, ComparisonRow, UnitStanding
 from fleet.core.model.unit import Unit
 from fleet.core.notation.edits import decode_edits, encode_comparison, encode_edits
 from fleet.core.snapshot import Snapshot
 from fleet.kinds import named_kind
-from fleet.rest.context import Hub, allowed, hub_request, need, user_of, wrong
+from fleet.rest.context import RestHub, allowed, hub_request, need, user_of, wrong
 from fleet.rest.line import BINDINGS, queue_paths
 from fleet.rest.manifest import inside, manifest_of
 from fleet.rest.sight import jobs_seen, nodes_seen
@@ -45,7 +45,7 @@ UnitOf = Callable[[Body, str, float, Snapshot], Unit]
 class Question:
     """One request. `whole`: the asker may ask anything and know everything."""
 
-    hub: Hub
+    hub: RestHub
     request: Request
     unit_of: UnitOf
     latest: Latest
@@ -139,10 +139,10 @@ class Question:
         return {**encode_comparison(told, self.latest.now, named_kind), "others": _counted(others)}
 
 
-def _told(row: Row) -> Row:
+def _told(row: ComparisonRow) -> ComparisonRow:
     """Without names of jobs of other namespaces in its reasons."""
 
-    def told(standing: Standing) -> Standing:
+    def told(standing: UnitStanding) -> UnitStanding:
         return replace(standing, reason=standing.reason and standing.reason.told_to(_namespace(row.unit)))
 
     return replace(row, before=told(row.before), after=told(row.after))
@@ -156,7 +156,7 @@ def _namespace(unit: Unit) -> str:
     return unit.name.partition("/")[0]
 
 
-def _counted(rows: list[Row]) -> list[dict[str, Any]]:
+def _counted(rows: list[ComparisonRow]) -> list[dict[str, Any]]:
     """How many jobs of each leaf change in which way, and their GPUs."""
     jobs: Counter[tuple[str, str]] = Counter()
     gpus: Counter[tuple[str, str]] = Counter()

@@ -24,14 +24,14 @@ from fleet.bindings.unit import priority_of, queue_of
 from fleet.core.quota.lending import Lenders, borrowed
 from fleet.core.quota.tree import MAX_JOBS, QuotaTree
 from fleet.kinds import kind_word
-from fleet.rest.context import Hub, allowed, alone, answer, encoded, need, spared
+from fleet.rest.context import RestHub, allowed, alone, answer, encoded, need, spared
 from fleet.rest.followed import Sums
-from fleet.rest.line import BINDINGS, UNITS, Lines, Waiting, binding_key, queue_paths, unit_key
+from fleet.rest.line import BINDINGS, UNITS, Lines, WaitingUnit, binding_key, queue_paths, unit_key
 from fleet.rest.quantities import add, quantities
 from fleet.rest.queuemodels import QueueList
 from fleet.rest.shares import FairShares, Shares
 from fleet.rest.sight import READ_QUEUES, READ_TREE, homes, nodes_seen, seen_of
-from fleet.rest.standing import Stands, charged, charged_amounts, reason_of, state_of
+from fleet.rest.standing import StoredJob, charged, charged_amounts, reason_of, state_of
 from fleet.values.ports import Stored
 from fleet.wellknown import QUEUE, QUEUE_NAMESPACE
 
@@ -50,7 +50,7 @@ class _Use:
     running: int = 0
 
 
-def router(hub: Hub, lines: Lines, shares: FairShares) -> APIRouter:
+def router(hub: RestHub, lines: Lines, shares: FairShares) -> APIRouter:
     routes = APIRouter(tags=["queues"])
     charges = Sums(hub.store, UNITS, partial(_charged, hub), BINDINGS, owner=unit_key)
 
@@ -81,7 +81,7 @@ def router(hub: Hub, lines: Lines, shares: FairShares) -> APIRouter:
 
 
 async def _nodes(
-    hub: Hub, lines: Lines, charges: Sums, tree: QuotaTree, revision: int, request: Request, shares: Shares
+    hub: RestHub, lines: Lines, charges: Sums, tree: QuotaTree, revision: int, request: Request, shares: Shares
 ) -> list[dict[str, Any]]:
     paths = queue_paths(hub.store)
     names = {path: name for name, path in paths.items()}
@@ -138,7 +138,7 @@ def _lenders(lenders: Lenders, path: str, over: dict[str, int], sight: Collectio
     ]
 
 
-def _charged(hub: Hub, unit: Stored) -> tuple[str, dict[str, int]] | None:
+def _charged(hub: RestHub, unit: Stored) -> tuple[str, dict[str, int]] | None:
     """The queue of a unit that uses quota, and its charge; None for a unit that uses none."""
     binding = hub.store.peek(binding_key(unit.key))
     if binding is None or not charged(binding.body, unit.body):
@@ -154,7 +154,7 @@ def _parents_first(tree: QuotaTree) -> Iterable[str]:
         pending.extend(reversed(tree.nodes[path].children))
 
 
-def _heads(hub: Hub, waiting: Iterable[Waiting], path: str, request: Request) -> list[orjson.Fragment]:
+def _heads(hub: RestHub, waiting: Iterable[WaitingUnit], path: str, request: Request) -> list[orjson.Fragment]:
     """The first few that the user may see."""
     found: list[orjson.Fragment] = []
     for position, entry in enumerate(islice(waiting, HEADS), 1):
@@ -164,7 +164,7 @@ def _heads(hub: Hub, waiting: Iterable[Waiting], path: str, request: Request) ->
     return found
 
 
-def _head(hub: Hub, entry: Waiting, position: int, path: str, request: Request) -> dict[str, Any] | None:
+def _head(hub: RestHub, entry: WaitingUnit, position: int, path: str, request: Request) -> dict[str, Any] | None:
     """None for one that the user may not see."""
     binding = entry.binding.body
     resource = b.resource_of(binding)
@@ -174,7 +174,7 @@ def _head(hub: Hub, entry: Waiting, position: int, path: str, request: Request) 
     if not allowed(request, Attributes("list", kind.group, kind.resource, namespace=entry.unit.key.namespace)):
         return None
     metadata = {"namespace": entry.unit.key.namespace, "name": str(resource.get("name", ""))}
-    job = Stands(kind, {"metadata": metadata}, binding, entry.unit.body, path)
+    job = StoredJob(kind, {"metadata": metadata}, binding, entry.unit.body, path)
     return {
         **metadata,
         "kind": kind_word(kind.group, kind.kind),

@@ -14,7 +14,7 @@ from api.engine.kind import Kind
 from api.wire.rights import Attributes
 from fleet.core.model.unit import Unit
 from fleet.core.quota.tree import QuotaTree
-from fleet.rest.context import Hub, allowed, authorizer_of, user_of
+from fleet.rest.context import RestHub, allowed, authorizer_of, user_of
 from fleet.rest.targets import job_kinds
 from fleet.wellknown import QUEUE, QUEUE_NAMESPACE, QUOTA, TREE_NAMESPACE
 
@@ -34,13 +34,13 @@ def spaces(request: Request, verb: str, kind: Kind, namespace: str | None = None
     return [there.namespace for there in inside if allowed(request, there)]
 
 
-def homes(hub: Hub, request: Request) -> set[str]:
+def homes(hub: RestHub, request: Request) -> set[str]:
     """The namespaces where the user may list jobs of some kind, for a user who may not do so everywhere."""
     found = (space for kind in job_kinds(hub.registry) for space in spaces(request, "list", kind))
     return {space for space in found if space is not None}
 
 
-def nodes_seen(hub: Hub, request: Request, tree: QuotaTree, names: dict[str, str]) -> Collection[str] | None:
+def nodes_seen(hub: RestHub, request: Request, tree: QuotaTree, names: dict[str, str]) -> Collection[str] | None:
     """The nodes of the quota tree that the user may see; None: all. `names`: of each node's Queue by its path."""
     if allowed(request, READ_QUEUES) and allowed(request, READ_TREE):
         return None
@@ -57,7 +57,7 @@ def nodes_seen(hub: Hub, request: Request, tree: QuotaTree, names: dict[str, str
     return {above for leaf in leaves for above in tree.ancestors(leaf)}
 
 
-def jobs_seen(hub: Hub, request: Request) -> Callable[[Unit], bool]:
+def jobs_seen(hub: RestHub, request: Request) -> Callable[[Unit], bool]:
     """Whether the user may get a unit's job. Rights on a whole namespace are asked about once."""
     answers: dict[tuple[str, str], bool] = {}
 

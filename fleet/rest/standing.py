@@ -60,12 +60,12 @@ UNITS = "/apis/scheduling.x-k8s.io/v1alpha1/namespaces/{namespace}/queueunits"
 NOBODY_DECIDES = "NobodyDecides"
 PODS_REMAIN = "PodsRemain"
 _OF_MEMBER = {
-    interpreter.State.CREATED: State.CREATED,
-    interpreter.State.RUNNING: State.RUNNING,
-    interpreter.State.SUCCEEDED: State.SUCCEEDED,
-    interpreter.State.FAILED: State.FAILED,
-    interpreter.State.SUSPENDED: State.SUSPENDED,
-    interpreter.State.UNKNOWN: State.PLACED,
+    interpreter.JobState.CREATED: State.CREATED,
+    interpreter.JobState.RUNNING: State.RUNNING,
+    interpreter.JobState.SUCCEEDED: State.SUCCEEDED,
+    interpreter.JobState.FAILED: State.FAILED,
+    interpreter.JobState.SUSPENDED: State.SUSPENDED,
+    interpreter.JobState.UNKNOWN: State.PLACED,
 }
 _FINISHED = {"Succeeded": State.SUCCEEDED, "Failed": State.FAILED}
 _OF_PHASE = {
@@ -77,7 +77,7 @@ _OF_PHASE = {
 
 
 @dataclass(frozen=True, slots=True)
-class Stands:
+class StoredJob:
     """A job with what belongs to it; `binding` None: no policy has taken it. `queue`: full path of its leaf."""
 
     kind: Kind
@@ -131,7 +131,7 @@ def charged_amounts(unit: Body) -> dict[str, int]:
     return found
 
 
-def state_of(job: Stands) -> State:
+def state_of(job: StoredJob) -> State:
     """One word."""
     if "deletionTimestamp" in job.body["metadata"]:
         return State.DELETING
@@ -159,7 +159,7 @@ def _is_held(unit: Body) -> bool:
     return in_queue(unit) and unit_reason(unit).get("code") in (Code.HELD, Code.NEVER_AFTER)
 
 
-def reason_of(job: Stands, state: State) -> dict[str, Any] | None:
+def reason_of(job: StoredJob, state: State) -> dict[str, Any] | None:
     """Why it waits, or its trouble in its member; None when there is nothing to say. A loop that cannot handle it comes
     first: any other stored state may be old."""
     if failed := _unhandled(job):
@@ -199,7 +199,7 @@ def _left(binding: Body, unit: Body | None) -> str:
     return f"its pods still run in {b.member_of(binding)}, and are charged: {amounts}"
 
 
-def row(job: Stands, position: int | None) -> dict[str, Any]:
+def row(job: StoredJob, position: int | None) -> dict[str, Any]:
     """The job as models.Job describes it; `position` counts only while it waits in its queue."""
     metadata, binding = job.body["metadata"], job.binding
     state = state_of(job)
@@ -264,7 +264,7 @@ def _path(collection: str, body: Body | None) -> str | None:
     return f"{collection.format(namespace=metadata.get('namespace', ''))}/{metadata['name']}"
 
 
-def detail(job: Stands, position: int | None) -> dict[str, Any]:
+def detail(job: StoredJob, position: int | None) -> dict[str, Any]:
     """The job as models.JobDetail describes it."""
     metadata, binding, components = job.body["metadata"], job.binding, _components(job)
     reader = interpreter_for(job.kind)
@@ -288,13 +288,13 @@ def detail(job: Stands, position: int | None) -> dict[str, Any]:
     }
 
 
-def _unhandled(job: Stands) -> Mapping[str, Any] | None:
+def _unhandled(job: StoredJob) -> Mapping[str, Any] | None:
     """The condition HandlingFailed of the job, or of what the hub keeps for it."""
     bodies = (job.binding, job.unit, job.body)
     return next((found for body in bodies if body and (found := condition(body, HANDLING_FAILED))), None)
 
 
-def _told(job: Stands) -> Sequence[Mapping[str, Any]]:
+def _told(job: StoredJob) -> Sequence[Mapping[str, Any]]:
     """The conditions of its binding, and of the others those that a binding does not have."""
     told = [*conditions_of(job.binding), *(c for c in conditions_of(job.unit) if c.get("type") == EVICTED)]
     failed = _unhandled(job)
@@ -330,14 +330,14 @@ def _member_status(binding: Body | None) -> Body:
     return next((dict(mapping(copy.get("status"))) for copy in b.copies_of(binding)), {})
 
 
-def _in_member(job: Stands) -> interpreter.Standing:
+def _in_member(job: StoredJob) -> interpreter.Standing:
     reader = interpreter_for(job.kind)
     if reader is None:
-        return interpreter.Standing(interpreter.State.UNKNOWN)
+        return interpreter.Standing(interpreter.JobState.UNKNOWN)
     return reader.state(_member_status(job.binding))
 
 
-def _components(job: Stands) -> tuple[Component, ...]:
+def _components(job: StoredJob) -> tuple[Component, ...]:
     """The components that it was admitted with, else those of the job; none where they cannot be read."""
     reader = interpreter_for(job.kind)
     try:

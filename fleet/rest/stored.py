@@ -10,7 +10,7 @@ from fleet.bindings import binding as b
 from fleet.bindings.named import binding_of
 from fleet.bindings.ownerless import in_the_way, let_go
 from fleet.bindings.unit import queue_of, unit_of
-from fleet.rest.standing import Stands
+from fleet.rest.standing import StoredJob
 from fleet.values.ports import Body, Key, Store, Stored
 from fleet.wellknown import LABEL_JOB_UID
 
@@ -23,7 +23,7 @@ def stands(
     paths: Mapping[str, str],
     silence: str,
     peek: Callable[[Key], Stored | None] | None = None,
-) -> Stands:
+) -> StoredJob:
     """The job, as far as binding and unit are of this very object and not of one before it. `paths`: of quota nodes by
     the names of their Queues; `silence`: since when there is no decider, and why; `peek`: finds binding and unit at
     another time than now."""
@@ -38,10 +38,10 @@ def stands(
         taken = binding is not None and let_go(binding.body)
         way = in_the_way(binding.body) if binding is not None and taken else ""
         if policy is not None:
-            return Stands(kind, body, silence=silence, selected_by=policy_claim(policy), in_the_way=way)
-        return Stands(kind, body, silence=silence, untaken=why_untaken(body, policies), in_the_way=way)
+            return StoredJob(kind, body, silence=silence, selected_by=policy_claim(policy), in_the_way=way)
+        return StoredJob(kind, body, silence=silence, untaken=why_untaken(body, policies), in_the_way=way)
     unit = unit_of(peek, binding.key, binding.uid)
     if unit is None:
-        return Stands(kind, body, binding.body)
+        return StoredJob(kind, body, binding.body)
     queue = queue_of(unit.body)
-    return Stands(kind, body, binding.body, unit.body, paths.get(queue, queue) or None)
+    return StoredJob(kind, body, binding.body, unit.body, paths.get(queue, queue) or None)

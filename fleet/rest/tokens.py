@@ -20,7 +20,7 @@ from api.access.impersonation import rights
 from api.engine.status import StatusError
 from api.wire.negotiation import read_object
 from api.wire.rights import Attributes
-from fleet.rest.context import JSON, Hub, answer, hub_request, need, wrong
+from fleet.rest.context import JSON, RestHub, answer, hub_request, need, wrong
 from fleet.rest.models import Model
 from fleet.values.times import rfc3339
 
@@ -75,7 +75,7 @@ class MadeToken(Token):
 _BODY = {"requestBody": {"required": True, "content": {JSON: {"schema": NewToken.model_json_schema()}}}}
 
 
-def router(hub: Hub, tokens: Tokens | None) -> APIRouter:
+def router(hub: RestHub, tokens: Tokens | None) -> APIRouter:
     routes = APIRouter(tags=["tokens"])
 
     @routes.get("/tokens", response_model=TokenList, summary="The tokens of users, without their secrets")

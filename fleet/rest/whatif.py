@@ -25,7 +25,7 @@ from fleet.core.foresee.forward import by_walltime
 from fleet.core.foresee.history import History
 from fleet.core.foresee.whatif import Comparison, drawn, what_if
 from fleet.core.notation.edits import count_edits
-from fleet.rest.context import JSON, Hub, answer, hub_request, need, user_of, wrong
+from fleet.rest.context import JSON, RestHub, answer, hub_request, need, user_of, wrong
 from fleet.rest.line import queue_paths
 from fleet.rest.past import pasts
 from fleet.rest.questions import EVERYTHING, Question, UnitOf
@@ -44,7 +44,7 @@ _QUESTION = {
 }
 
 
-def router(hub: Hub, snapshots: LatestSnapshots, unit_of: UnitOf, turns: Questions) -> APIRouter:
+def router(hub: RestHub, snapshots: LatestSnapshots, unit_of: UnitOf, turns: Questions) -> APIRouter:
     routes = APIRouter(tags=["decisions"])
 
     @routes.get("/snapshot", summary="All that the next decision looks at")
@@ -83,7 +83,7 @@ def router(hub: Hub, snapshots: LatestSnapshots, unit_of: UnitOf, turns: Questio
     return routes
 
 
-async def compared(hub: Hub, latest: Latest, edits: list[Edit]) -> Comparison:
+async def compared(hub: RestHub, latest: Latest, edits: list[Edit]) -> Comparison:
     """The answer to a question whose turn it is. Raises BadEdit and BadSnapshot."""
     past = await pasts(hub.store, latest.snapshot, queue_paths(hub.store), latest.now)
     return await asyncio.to_thread(_answered, latest, edits, History(past, latest.now))

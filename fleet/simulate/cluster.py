@@ -36,7 +36,7 @@ from fleet.simulate.batchjob import BatchJobs
 from fleet.simulate.declared import DeclaredKinds
 from fleet.simulate.exporter import PodMetrics
 from fleet.simulate.jaxjob import JAXJobs
-from fleet.simulate.kept import Kept
+from fleet.simulate.kept import ObjectFile
 from fleet.simulate.kubelet import Kubelet
 from fleet.simulate.logs import PodLogs
 from fleet.simulate.mpijob import MPIJobs
@@ -201,7 +201,7 @@ class SimulatedCluster:
                 **dict.fromkeys(SHELLS, PodShells(self.world)),
             },
         )
-        self._kept = None if file is None else Kept(store, file, [asdict(shape) for shape in self._nodes])
+        self._kept = None if file is None else ObjectFile(store, file, [asdict(shape) for shape in self._nodes])
         self._kubelet = (pod_start_s, pod_stop_s)
         self._server: Server | None = None
         self._stop = asyncio.Event()

@@ -16,7 +16,7 @@ from typing import Any
 from api.engine.kind import Kind
 from fleet.kinds.declaration import BadDeclaration, StateRule, read_declaration
 from fleet.kinds.declared import DeclaredKind
-from fleet.kinds.interpreter import State, Template
+from fleet.kinds.interpreter import JobState, Template
 from fleet.kinds.lookup import shipped
 from fleet.kinds.paths import put
 from fleet.simulate.operators import Operator
@@ -92,17 +92,17 @@ class DeclaredOperator(Operator):
         super().__init__(world, kind)
         self._interpreter = interpreter
         self._rules = {rule.state: rule for rule in reversed(interpreter.declaration.states) if _can_be_shown(rule)}
-        self._ends = State.SUCCEEDED in self._rules or State.FAILED in self._rules
+        self._ends = JobState.SUCCEEDED in self._rules or JobState.FAILED in self._rules
 
     async def reconcile(self, job: Body, pods: list[Body]) -> float | None:
         interpreter, status = self._interpreter, copy.deepcopy(mapping(job.get("status")))
-        if interpreter.state(status).state in (State.SUCCEEDED, State.FAILED):
+        if interpreter.state(status).state in (JobState.SUCCEEDED, JobState.FAILED):
             return None
         if interpreter.suspended(job):
             for pod in pods:
                 if not going(pod) and phase_of(pod) in ("Pending", "Running"):
                     await self.delete_pod(pod)
-            await self._show(job, status, State.SUSPENDED)
+            await self._show(job, status, JobState.SUSPENDED)
             return None
         targets = [(t, index) for t in interpreter.templates(job) for index in range(t.replicas)]
         by_place = {_place(pod): pod for pod in pods if not going(pod)}
@@ -122,12 +122,12 @@ class DeclaredOperator(Operator):
         await self._show(job, status, self._state(phases))
         return None
 
-    def _state(self, phases: list[str]) -> State:
+    def _state(self, phases: list[str]) -> JobState:
         if self._ends and "Failed" in phases:
-            return State.FAILED
+            return JobState.FAILED
         if self._ends and phases and set(phases) == {"Succeeded"}:
-            return State.SUCCEEDED
-        return State.RUNNING if phases and set(phases) <= {"Running", "Succeeded"} else State.CREATED
+            return JobState.SUCCEEDED
+        return JobState.RUNNING if phases and set(phases) <= {"Running", "Succeeded"} else JobState.CREATED
 
     async def _create(self, job: Body, template: Template, index: int) -> None:
         name, marks = job["metadata"]["name"], self._interpreter.pod_labels
@@ -144,7 +144,7 @@ class DeclaredOperator(Operator):
         restart = text(mapping(body.get("spec")).get("restartPolicy")) or ("Never" if self._ends else "Always")
         await self.create_pod(job, f"{name}-{template.name}-{index}", body, labels, restart)
 
-    async def _show(self, job: Body, status: Body, state: State) -> None:
+    async def _show(self, job: Body, status: Body, state: JobState) -> None:
         """Write a status that the declaration reads as this state; the status stays where the kind has none for it."""
         target = self._interpreter.group, self._interpreter.kind
         rule = self._rules.get(state)
@@ -153,7 +153,7 @@ class DeclaredOperator(Operator):
             wanted = rule is not None and condition.get("type") == rule.when.condition
             if condition.get("type") in types and not wanted and condition.get("status") == "True":
                 set_condition(status, {**condition, "status": "False", "reason": f"No{state}"}, self.world.now())
-        if state is State.RUNNING and target in _RUNNING:
+        if state is JobState.RUNNING and target in _RUNNING:
             status.update(copy.deepcopy(_RUNNING[target]))
         elif rule is not None and rule.when.condition:
             said = f"{self.kind.kind} {job['metadata']['name']} is {state}"

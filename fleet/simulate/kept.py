@@ -27,7 +27,7 @@ SAVE_EVERY_S = 5.0
 TIMES_AS_LONG = 20.0  # a save of many objects is followed by a pause so many times as long
 
 
-class Kept:
+class ObjectFile:
     """A Loop, beside the others of a member. `shape`: the nodes that it is made with, as JSON."""
 
     name = "kept objects"

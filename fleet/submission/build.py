@@ -8,7 +8,7 @@ from collections.abc import Mapping
 
 from fleet.submission import interactive
 from fleet.submission.layouts import Role, layout_of, longest_suffix, resize, roles_of, skeleton
-from fleet.submission.request import NAME_MOST, Body, Code, Request, Wrong, check
+from fleet.submission.request import NAME_MOST, Body, CodeArchive, Request, RequestFault, check
 from fleet.wellknown import LABEL_CODE, QUOTA_NAME_LABELS
 
 GPU = "nvidia.com/gpu"
@@ -19,14 +19,14 @@ _LAUNCHER = {"cpu": "1", "memory": "1Gi"}  # requests of a leader that only star
 
 
 def build(request: Request) -> list[Body]:
-    """The objects to create, in this order. Raises Wrong, which names the part of the request that cannot be."""
+    """The objects to create, in this order. Raises RequestFault, which names the part of the request that cannot be."""
     check(request)
     try:
         job = _built(request)
     except (AttributeError, KeyError, TypeError, ValueError) as error:
-        if request.template is None or isinstance(error, Wrong):
+        if request.template is None or isinstance(error, RequestFault):
             raise
-        raise Wrong("template", f"its manifest cannot be read: {type(error).__name__}: {error}") from error
+        raise RequestFault("template", f"its manifest cannot be read: {type(error).__name__}: {error}") from error
     return [*([] if request.code is None else [_code(request.code, job)]), job]
 
 
@@ -44,7 +44,9 @@ def _built(request: Request) -> Body:
         _limit(job, request.time_s or interactive.TIME_S)
     longest = NAME_MOST - longest_suffix(job)
     if len(request.name) > longest:
-        raise Wrong("name", f"is {len(request.name)} characters long, of at most {longest} for this {job['kind']}")
+        raise RequestFault(
+            "name", f"is {len(request.name)} characters long, of at most {longest} for this {job['kind']}"
+        )
     return job
 
 
@@ -56,12 +58,12 @@ def _job(request: Request) -> Body:
     kind = str(job.get("kind"))
     try:
         layout = layout_of(kind)
-    except Wrong as wrong:
-        raise Wrong("template", f"its job is a {kind}: {wrong.why}") from wrong
+    except RequestFault as wrong:
+        raise RequestFault("template", f"its job is a {kind}: {wrong.why}") from wrong
     if job.get("apiVersion") != layout.api_version or not isinstance(job.get("spec"), dict):
-        raise Wrong("template", f"it holds no {kind} of {layout.api_version}")
+        raise RequestFault("template", f"it holds no {kind} of {layout.api_version}")
     if request.kind and request.kind != kind:
-        raise Wrong("kind", f"{request.kind} is not the kind of the template, {kind}")
+        raise RequestFault("kind", f"{request.kind} is not the kind of the template, {kind}")
     job.setdefault("metadata", {})
     if request.workers is not None:
         resize(job, request.workers)
@@ -94,7 +96,7 @@ def _pod(role: Role, request: Request, name: str) -> None:
     if request.image:
         container["image"] = request.image
     if not container.get("image"):
-        raise Wrong("image", "is missing: the image that the pods run")
+        raise RequestFault("image", "is missing: the image that the pods run")
     _run(container, role, request)
     _amounts(container, role, request)
     _variables(container, request)
@@ -138,7 +140,7 @@ def _run(container: Body, role: Role, request: Request) -> None:
         container["command"] = command
         container.pop("args", None)
     if not container.get("command") and not container.get("args"):
-        raise Wrong("command", "is missing: write it after --")
+        raise RequestFault("command", "is missing: write it after --")
 
 
 def _amounts(container: Body, role: Role, request: Request) -> None:
@@ -187,7 +189,7 @@ def _place(name: str, path: str, *, read_only: bool = False) -> Body:
     return {"name": name, "mountPath": path, **({"readOnly": True} if read_only else {})}
 
 
-def _unpack(spec: Body, container: Body, code: Code, config_map: str) -> None:
+def _unpack(spec: Body, container: Body, code: CodeArchive, config_map: str) -> None:
     """An init container of the same image unpacks the archive; the command starts among the files."""
     _volume(spec, container, "fleet-workspace", {"emptyDir": {}}, code.path)
     container["workingDir"] = code.path
@@ -205,7 +207,7 @@ def _unpack(spec: Body, container: Body, code: Code, config_map: str) -> None:
     spec["initContainers"] = [*others, unpacker]
 
 
-def _code(code: Code, job: Body) -> Body:
+def _code(code: CodeArchive, job: Body) -> Body:
     name = job["metadata"]["name"]
     metadata: Body = {"name": code_name(name), "labels": {**(job["metadata"].get("labels") or {}), LABEL_CODE: name}}
     if "namespace" in job["metadata"]:

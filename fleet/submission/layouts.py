@@ -6,14 +6,14 @@ import copy
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from fleet.submission.request import Body, Request, Wrong
+from fleet.submission.request import Body, Request, RequestFault
 
 DEFAULT = "PyTorchJob"
 WORKER = "Worker"
 
 
 @dataclass(frozen=True)
-class Layout:
+class KindLayout:
     """One kind. `specs`: the field of its replica types, "" for a kind with one template. `leader`: the replica type
     with one pod. A leader that works is one of the workers, and the only pod of a job with one worker. One that does
     not runs the command, and the workers wait for it."""
@@ -25,14 +25,14 @@ class Layout:
     leader_works: bool = True
 
 
-LAYOUTS: Mapping[str, Layout] = {
-    "PyTorchJob": Layout("kubeflow.org/v1", "pytorch", "pytorchReplicaSpecs", "Master"),
-    "TFJob": Layout("kubeflow.org/v1", "tensorflow", "tfReplicaSpecs"),
-    "MPIJob": Layout("kubeflow.org/v1", "mpi", "mpiReplicaSpecs", "Launcher", leader_works=False),
-    "JAXJob": Layout("kubeflow.org/v1", "jax", "jaxReplicaSpecs"),
-    "PaddleJob": Layout("kubeflow.org/v1", "paddle", "paddleReplicaSpecs"),
-    "XGBoostJob": Layout("kubeflow.org/v1", "xgboost", "xgbReplicaSpecs", "Master"),
-    "Job": Layout("batch/v1", "main"),
+LAYOUTS: Mapping[str, KindLayout] = {
+    "PyTorchJob": KindLayout("kubeflow.org/v1", "pytorch", "pytorchReplicaSpecs", "Master"),
+    "TFJob": KindLayout("kubeflow.org/v1", "tensorflow", "tfReplicaSpecs"),
+    "MPIJob": KindLayout("kubeflow.org/v1", "mpi", "mpiReplicaSpecs", "Launcher", leader_works=False),
+    "JAXJob": KindLayout("kubeflow.org/v1", "jax", "jaxReplicaSpecs"),
+    "PaddleJob": KindLayout("kubeflow.org/v1", "paddle", "paddleReplicaSpecs"),
+    "XGBoostJob": KindLayout("kubeflow.org/v1", "xgboost", "xgbReplicaSpecs", "Master"),
+    "Job": KindLayout("batch/v1", "main"),
 }
 
 
@@ -46,10 +46,10 @@ class Role:
     runs: bool
 
 
-def layout_of(kind: str) -> Layout:
+def layout_of(kind: str) -> KindLayout:
     found = LAYOUTS.get(kind)
     if found is None:
-        raise Wrong("kind", f"{kind} is none of {', '.join(LAYOUTS)}")
+        raise RequestFault("kind", f"{kind} is none of {', '.join(LAYOUTS)}")
     return found
 
 
@@ -107,7 +107,7 @@ def skeleton(request: Request) -> Body:
     return job
 
 
-def _like(leader: Body | None, layout: Layout) -> Body:
+def _like(leader: Body | None, layout: KindLayout) -> Body:
     """A replica type with the pods of the leader, where that is a worker, too."""
     if leader is not None and layout.leader_works:
         return copy.deepcopy(leader)

@@ -17,7 +17,7 @@ _VARIABLE = re.compile(r"[-._a-zA-Z][-._a-zA-Z0-9]*")
 _AMOUNT = re.compile(r"[0-9]+(\.[0-9]+)?([EPTGMk]i?|Ki|m)?")
 
 
-class Wrong(ValueError):
+class RequestFault(ValueError):
     """A part of a request that cannot be. `part`: the field of Request that the user has to change."""
 
     def __init__(self, part: str, why: str) -> None:
@@ -41,7 +41,7 @@ class Mount:
 
 
 @dataclass(frozen=True)
-class Code:
+class CodeArchive:
     """Files that go along: a tar archive, compressed by gzip, and the directory of the pods that it is unpacked to."""
 
     archive: bytes = field(repr=False)
@@ -75,18 +75,20 @@ class Request:
     priority: str = ""  # name of a PriorityClass
     labels: Mapping[str, str] = field(default_factory=dict)
     annotations: Mapping[str, str] = field(default_factory=dict)
-    code: Code | None = None
+    code: CodeArchive | None = None
     interactive: Interactive | None = None
     idle_s: int = 3600
     template: Body | None = None
 
 
 def check(request: Request) -> None:
-    """Raises Wrong for a request that no job can be made of, whatever its kind."""
+    """Raises RequestFault for a request that no job can be made of, whatever its kind."""
     if not _NAME.fullmatch(request.name):
-        raise Wrong("name", f'"{request.name}" must be lower-case letters, digits and "-", and begin with a letter')
+        raise RequestFault(
+            "name", f'"{request.name}" must be lower-case letters, digits and "-", and begin with a letter'
+        )
     if len(request.name) > NAME_MOST:
-        raise Wrong("name", f"is {len(request.name)} characters long, of at most {NAME_MOST}")
+        raise RequestFault("name", f"is {len(request.name)} characters long, of at most {NAME_MOST}")
     for part, number, least in (
         ("workers", request.workers, 1),
         ("gpus", request.gpus, 0),
@@ -94,18 +96,18 @@ def check(request: Request) -> None:
         ("idle", request.idle_s, 1),
     ):
         if number is not None and number < least:
-            raise Wrong(part, f"{number} is less than {least}")
+            raise RequestFault(part, f"{number} is less than {least}")
     for part, amount in (("cpu", request.cpu), ("memory", request.memory)):
         if amount and not _AMOUNT.fullmatch(amount):
-            raise Wrong(part, f"{amount} is no amount such as {'8 or 500m' if part == 'cpu' else '64Gi'}")
+            raise RequestFault(part, f"{amount} is no amount such as {'8 or 500m' if part == 'cpu' else '64Gi'}")
     for name, amount in request.resources.items():
         if not _AMOUNT.fullmatch(amount):
-            raise Wrong("resource", f"{name}={amount}: {amount or 'nothing'} is no amount")
+            raise RequestFault("resource", f"{name}={amount}: {amount or 'nothing'} is no amount")
     for name in request.env:
         if not _VARIABLE.fullmatch(name):
-            raise Wrong("env", f'"{name}" is no name of a variable')
+            raise RequestFault("env", f'"{name}" is no name of a variable')
     if request.interactive and (request.workers or 1) > 1:
-        raise Wrong("workers", f"a {request.interactive} has one pod")
+        raise RequestFault("workers", f"a {request.interactive} has one pod")
     _check_paths(request)
 
 
@@ -114,11 +116,11 @@ def _check_paths(request: Request) -> None:
     if request.code is not None:
         paths.insert(0, ("code", request.code.path))
         if len(request.code.archive) > CODE_MOST_BYTES:
-            raise Wrong("code", f"{len(request.code.archive)} bytes, of at most {CODE_MOST_BYTES}")
+            raise RequestFault("code", f"{len(request.code.archive)} bytes, of at most {CODE_MOST_BYTES}")
     folders = set()
     for part, path in paths:
         if not path.startswith("/") or path == "/" or ":" in path:
-            raise Wrong(part, f'"{path}" is no absolute path below /')
+            raise RequestFault(part, f'"{path}" is no absolute path below /')
         if path.rstrip("/") in folders:
-            raise Wrong(part, f"something else is at {path} already")
+            raise RequestFault(part, f"something else is at {path} already")
         folders.add(path.rstrip("/"))

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from fleet.submission.request import Body, Wrong
+from fleet.submission.request import Body, RequestFault
 from fleet.wellknown import (
     ANNOTATION_AFTER,
     ANNOTATION_AT_MOST,
@@ -47,13 +47,13 @@ class Series:
 
 
 def expanded(job: Body, series: Series) -> list[Body]:
-    """The jobs that a named job becomes. Raises Wrong."""
+    """The jobs that a named job becomes. Raises RequestFault."""
     if series.sweep and series.array:
-        raise Wrong("array", "a job is swept over parameters or over an array, not over both")
+        raise RequestFault("array", "a job is swept over parameters or over an array, not over both")
     if series.at_most is not None and not series.many:
-        raise Wrong("at-most", "is about a sweep or an array")
+        raise RequestFault("at-most", "is about a sweep or an array")
     if series.at_most is not None and series.at_most < 1:
-        raise Wrong("at-most", f"{series.at_most} is less than 1")
+        raise RequestFault("at-most", f"{series.at_most} is less than 1")
     if series.after:
         job = copy.deepcopy(job)
         _marks(job, "annotations")[ANNOTATION_AFTER] = ",".join(series.after)
@@ -66,7 +66,7 @@ def expanded(job: Body, series: Series) -> list[Body]:
         points, at_once = list(product(series.sweep)), None
         variables = {name: variable(name) for name in points[0]}
     if len(set(variables.values())) < len(variables):
-        raise Wrong("sweep", f"{', '.join(variables)}: two of these have the same variable")
+        raise RequestFault("sweep", f"{', '.join(variables)}: two of these have the same variable")
     most = series.at_most or at_once
     found = []
     for number, point in enumerate(points, start=1):
@@ -77,19 +77,19 @@ def expanded(job: Body, series: Series) -> list[Body]:
 
 
 def product(texts: Sequence[str]) -> Iterator[dict[str, str]]:
-    """Each combination of the values of some parameters. Raises Wrong."""
+    """Each combination of the values of some parameters. Raises RequestFault."""
     values: dict[str, list[str]] = {}
     total = 1
     for line in texts:
         name, equals, listed = line.partition("=")
         if not equals or not _NAME.fullmatch(name):
-            raise Wrong("sweep", f"{line}: is not of the form lr=0.1,0.01 or seed=1..5")
+            raise RequestFault("sweep", f"{line}: is not of the form lr=0.1,0.01 or seed=1..5")
         if name in values:
-            raise Wrong("sweep", f"{name}: is given twice")
+            raise RequestFault("sweep", f"{name}: is given twice")
         values[name] = list(dict.fromkeys(_values(line, listed)))
         total *= len(values[name])
         if total > MOST:
-            raise Wrong("sweep", f"makes more than {MOST} jobs")
+            raise RequestFault("sweep", f"makes more than {MOST} jobs")
     return (dict(zip(values, point, strict=True)) for point in itertools.product(*values.values()))
 
 
@@ -97,29 +97,31 @@ def _values(said: str, listed: str) -> Iterator[str]:
     for value in listed.split(","):
         between = _RANGE.fullmatch(value)
         if not value or (between and int(between[1]) > int(between[2])):
-            raise Wrong("sweep", f"{said}: {value or 'a value'} is {'no range upwards' if between else 'missing'}")
+            raise RequestFault(
+                "sweep", f"{said}: {value or 'a value'} is {'no range upwards' if between else 'missing'}"
+            )
         if between is None:
             yield value
             continue
         first, last = int(between[1]), int(between[2])
         if last - first >= MOST:
-            raise Wrong("sweep", f"makes more than {MOST} jobs")
+            raise RequestFault("sweep", f"makes more than {MOST} jobs")
         yield from map(str, range(first, last + 1))
 
 
 def array(text: str) -> tuple[list[dict[str, str]], int | None]:
-    """The numbers of 0-9 or 1,4,7, and how many run at once where %4 stands behind them. Raises Wrong."""
+    """The numbers of 0-9 or 1,4,7, and how many run at once where %4 stands behind them. Raises RequestFault."""
     listed, percent, most = text.partition("%")
     if percent and not (most.isdigit() and int(most)):
-        raise Wrong("array", f"{text}: %{most} is no number of jobs at once")
+        raise RequestFault("array", f"{text}: %{most} is no number of jobs at once")
     numbers: dict[int, None] = {}
     for part in listed.split(","):
         found = _NUMBERS.fullmatch(part)
         first, last = (int(found[1]), int(found[2] or found[1])) if found else (1, 0)
         if first > last:
-            raise Wrong("array", f"{text}: is not of the form 0-9, 1,4,7 or 0-99%4")
+            raise RequestFault("array", f"{text}: is not of the form 0-9, 1,4,7 or 0-99%4")
         if last - first >= MOST or len(numbers) + last - first >= MOST:
-            raise Wrong("array", f"makes more than {MOST} jobs")
+            raise RequestFault("array", f"makes more than {MOST} jobs")
         numbers.update(dict.fromkeys(range(first, last + 1)))
     return [{INDEX: str(number)} for number in numbers], int(most) if percent else None
 

@@ -26,7 +26,7 @@ Value = str | int | float | bool
 
 
 @dataclass(frozen=True, slots=True)
-class Span:
+class TraceSpan:
     """Of the job `uid`. `start`, `end`: epoch seconds. `key` tells it from the job's other spans; `parent`: the key of
     the span above it, "" for none. `link`: (trace id, span id) of the client's own span. `served`: it is the answer to
     a request from outside; `outgoing`: a request to outside. `error`: why it failed, "" where it did not."""

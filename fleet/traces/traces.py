@@ -25,7 +25,7 @@ from opentelemetry.trace import Link, NonRecordingSpan, SpanContext, SpanKind, S
 from prometheus_client.metrics_core import CounterMetricFamily, Metric
 from prometheus_client.registry import Collector, CollectorRegistry
 
-from fleet.traces.span import Span, span_id, trace_id
+from fleet.traces.span import TraceSpan, span_id, trace_id
 
 FLUSH_S = 2.0  # at the end of a process; what the collector has not taken by then is lost
 QUEUE_MOST = 2048  # spans that wait, where OTEL_BSP_MAX_QUEUE_SIZE does not say
@@ -57,7 +57,7 @@ class Traces(Collector):
         self._one_at_a_time = threading.Lock()
         self._added, self._dropped, self._closed = 0, 0, False
 
-    def add(self, span: Span) -> None:
+    def add(self, span: TraceSpan) -> None:
         """Send it with the next batch. Nothing is done for a span of what has no uid."""
         in_trace = trace_id(span.uid)
         if not in_trace or self._closed:
@@ -82,7 +82,7 @@ class Traces(Collector):
                 record.set_status(Status(StatusCode.ERROR, span.error))
             record.end(int(max(span.start, span.end) * _NANOSECONDS))
 
-    def add_all(self, spans: Iterable[Span]) -> None:
+    def add_all(self, spans: Iterable[TraceSpan]) -> None:
         for span in spans:
             self.add(span)
 

@@ -20,7 +20,7 @@ WITHIN_S = 10.0
 _TAGGED = re.compile(r"v(\d+\.\d+\.)(\d+)-(\d+)-g([0-9a-f]+)")
 
 
-class Release(NamedTuple):
+class ProgramRelease(NamedTuple):
     version: str
     commit: str  # "" where nobody knows
 
@@ -34,28 +34,28 @@ class Release(NamedTuple):
 
 
 @functools.cache
-def running() -> Release:
+def running() -> ProgramRelease:
     """The release of this process, as it was when somebody first asked."""
     return of(Path(__file__).resolve().parent.parent)
 
 
-def of(package: Path) -> Release:
+def of(package: Path) -> ProgramRelease:
     """The release of this directory `fleet`: of an installed package, or of one in a checkout."""
-    written = Release(**json.loads((package / NAME).read_text()))
+    written = ProgramRelease(**json.loads((package / NAME).read_text()))
     if written.commit or not (package.parent / ".git").exists():
         return written
     return described(_git(package), written)
 
 
-def described(answer: str, written: Release) -> Release:
+def described(answer: str, written: ProgramRelease) -> ProgramRelease:
     """The release by the answer of `git describe --always --long`, which is empty where git gave none."""
     match = _TAGGED.fullmatch(answer)
     if match is not None:
         line, patch, since, commit = match.groups()
         after = "" if since == "0" else f".dev{since}+g{commit}"
-        return Release(f"{line}{int(patch) + (since != '0')}{after}", commit)
+        return ProgramRelease(f"{line}{int(patch) + (since != '0')}{after}", commit)
     if re.fullmatch(r"[0-9a-f]+", answer):
-        return Release(f"{written.version}+g{answer}", answer)
+        return ProgramRelease(f"{written.version}+g{answer}", answer)
     return written
 
 

@@ -22,13 +22,13 @@ _SEPARATOR = re.compile(rb"^---(?=[ \t\r]|$)", re.MULTILINE)
 CHARACTERS_MAX = 3 * 1024 * 1024  # of its scalars, likewise
 
 
-class Loader(yaml.CSafeLoader):  # type: ignore[misc,unused-ignore]
+class YamlLoader(yaml.CSafeLoader):  # type: ignore[misc,unused-ignore]
     """A SafeLoader without timestamps and sexagesimal numbers, that keeps a list of duplicate keys."""
 
     errors: list[str]
 
 
-Loader.yaml_implicit_resolvers = {
+YamlLoader.yaml_implicit_resolvers = {
     first: [
         (tag, pattern)
         for tag, pattern in resolvers
@@ -36,12 +36,12 @@ Loader.yaml_implicit_resolvers = {
     ]
     for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
 }
-Loader.add_implicit_resolver(
+YamlLoader.add_implicit_resolver(
     "tag:yaml.org,2002:int",
     re.compile(r"^(?:[-+]?0b[01_]+|[-+]?0o?[0-7_]+|[-+]?(?:0|[1-9][0-9_]*)|[-+]?0x[0-9a-fA-F_]+)$"),
     list("-+0123456789"),
 )
-Loader.add_implicit_resolver(
+YamlLoader.add_implicit_resolver(
     "tag:yaml.org,2002:float",
     re.compile(r"^[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?$"),
     list("-+0123456789."),
@@ -49,15 +49,15 @@ Loader.add_implicit_resolver(
 
 
 # Go's reader knows the short words of YAML 1.1 too; PyYAML does not.
-Loader.add_implicit_resolver("tag:yaml.org,2002:bool", re.compile(r"^[yYnN]$"), list("yYnN"))
+YamlLoader.add_implicit_resolver("tag:yaml.org,2002:bool", re.compile(r"^[yYnN]$"), list("yYnN"))
 
 
-def _bool(loader: Loader, node: yaml.ScalarNode) -> bool:
+def _bool(loader: YamlLoader, node: yaml.ScalarNode) -> bool:
     word = str(loader.construct_scalar(node)).lower()
     return word == "y" if word in ("y", "n") else bool(loader.construct_yaml_bool(node))
 
 
-def _int(loader: Loader, node: yaml.ScalarNode) -> int | float:
+def _int(loader: YamlLoader, node: yaml.ScalarNode) -> int | float:
     text = str(loader.construct_scalar(node)).replace("_", "").replace("0o", "0")
     sign = -1 if text.startswith("-") else 1
     digits = text.lstrip("+-").lower()
@@ -80,14 +80,14 @@ def _json_number(number: int) -> int | float:
         raise ValueError("a number is too large") from None
 
 
-def _float(loader: Loader, node: yaml.ScalarNode) -> float:
+def _float(loader: YamlLoader, node: yaml.ScalarNode) -> float:
     number = float(loader.construct_yaml_float(node))
     if not isfinite(number):
         raise ValueError("a number is too large, or none")
     return number
 
 
-def _mapping(loader: Loader, node: yaml.MappingNode) -> dict[str, Any]:
+def _mapping(loader: YamlLoader, node: yaml.MappingNode) -> dict[str, Any]:
     if not isinstance(node, yaml.MappingNode):
         raise ValueError("a mapping is expected")
     loader.flatten_mapping(node)
@@ -109,18 +109,18 @@ def _mapping(loader: Loader, node: yaml.MappingNode) -> dict[str, Any]:
 
 # Tags of what JSON does not have (dates, sets, bytes) are unknown.
 _TAGS = (*(f"tag:yaml.org,2002:{name}" for name in ("null", "bool", "str", "seq")), None)
-Loader.yaml_constructors = {tag: make for tag, make in yaml.SafeLoader.yaml_constructors.items() if tag in _TAGS}
-Loader.add_constructor("tag:yaml.org,2002:bool", _bool)
-Loader.add_constructor("tag:yaml.org,2002:int", _int)
-Loader.add_constructor("tag:yaml.org,2002:float", _float)
-Loader.add_constructor("tag:yaml.org,2002:map", _mapping)
+YamlLoader.yaml_constructors = {tag: make for tag, make in yaml.SafeLoader.yaml_constructors.items() if tag in _TAGS}
+YamlLoader.add_constructor("tag:yaml.org,2002:bool", _bool)
+YamlLoader.add_constructor("tag:yaml.org,2002:int", _int)
+YamlLoader.add_constructor("tag:yaml.org,2002:float", _float)
+YamlLoader.add_constructor("tag:yaml.org,2002:map", _mapping)
 
 
 def load_yaml(data: bytes, errors: list[str]) -> Any:
     """The one document in `data`; strict errors are appended to `errors`. Raises yaml.YAMLError or ValueError."""
     text = data.decode("utf-8")
     _count(text)
-    loader = Loader(text)
+    loader = YamlLoader(text)
     loader.errors = errors
     try:
         return loader.get_single_data()

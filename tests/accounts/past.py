@@ -13,9 +13,9 @@ import sqlalchemy as sa
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from fleet.accounts import partitions
-from fleet.accounts.models import Attempt, Job, Usage, Wait
+from fleet.accounts.models import AttemptRecord, JobRecord, UsageRecord, WaitRecord
 from fleet.accounts.reports_asked import Period
-from fleet.accounts.reports_reader import Reader
+from fleet.accounts.reports_reader import HistoryReader
 from fleet.accounts.schema import engine_of, prepare
 
 START = datetime(2026, 11, 2, tzinfo=UTC)
@@ -34,7 +34,7 @@ class Past:
     """Writes rows; each job gets the next number as its uid."""
 
     engine: AsyncEngine
-    reader: Reader
+    reader: HistoryReader
     count: int = 0
 
     async def job(
@@ -94,7 +94,7 @@ class Past:
             {"job": uid, "submitted": at(submitted), "reason": reason, "seconds": 3600.0 * hours, **whose}
             for reason, hours in (waits or {}).items()
         ]
-        await self.put((Job, [row]), (Attempt, tried), (Wait, waited))
+        await self.put((JobRecord, [row]), (AttemptRecord, tried), (WaitRecord, waited))
         return uid
 
     async def minutes(self, member: str, capacity: float, start: float, end: float, model: str = "H100") -> None:
@@ -111,7 +111,7 @@ class Past:
             }
             for n in range(round((end - start) * 60))
         ]
-        await self.put((Usage, rows))
+        await self.put((UsageRecord, rows))
 
     async def put(self, *tables: tuple[Any, Sequence[Mapping[str, Any]]]) -> None:
         async with self.engine.begin() as connection:
@@ -127,7 +127,7 @@ class Past:
 async def past_in(database_url: str) -> AsyncIterator[Past]:
     """An empty past in this database."""
     await prepare(database_url)
-    engine, reader = engine_of(database_url), Reader(database_url)
+    engine, reader = engine_of(database_url), HistoryReader(database_url)
     try:
         yield Past(engine, reader)
     finally:

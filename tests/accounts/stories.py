@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 import sqlalchemy as sa
 
 from api.engine.registry import Registry
-from fleet.accounts.models import Attempt, Base, Job, Wait
+from fleet.accounts.models import AttemptRecord, Base, JobRecord, WaitRecord
 from fleet.accounts.recorder import Models, Recorder, nothing_known
 from fleet.accounts.schema import engine_of, prepare
 from fleet.admission.kindfiles import load_kinds
@@ -57,15 +57,15 @@ class Kept:
             return (await connection.execute(sa.select(model.__table__).order_by(*model.__table__.primary_key))).all()
 
     async def job(self, name: str) -> Any:
-        return next(row for row in await self.all(Job) if row.name == name)
+        return next(row for row in await self.all(JobRecord) if row.name == name)
 
     async def attempts(self, name: str) -> list[Any]:
         uid = (await self.job(name)).uid
-        return [row for row in await self.all(Attempt) if row.job == uid]
+        return [row for row in await self.all(AttemptRecord) if row.job == uid]
 
     async def waits(self, name: str) -> dict[str, float]:
         uid = (await self.job(name)).uid
-        return {row.reason: row.seconds for row in await self.all(Wait) if row.job == uid}
+        return {row.reason: row.seconds for row in await self.all(WaitRecord) if row.job == uid}
 
 
 def kept(dsn: str, store: Store, look: Callable[[Kept], Coroutine[Any, Any, T]], models: Models = nothing_known) -> T:

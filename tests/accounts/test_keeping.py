@@ -6,21 +6,23 @@ import sqlalchemy as sa
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from fleet.accounts import partitions, rows
-from fleet.accounts.fold import Life
-from fleet.accounts.models import Attempt, Job, Usage, Wait
+from fleet.accounts.fold import JobLife
+from fleet.accounts.models import AttemptRecord, JobRecord, UsageRecord, WaitRecord
 from fleet.accounts.retention import erase, retain
-from fleet.accounts.run import Part, Run
-from fleet.accounts.usage import Limits, sample
+from fleet.accounts.run import AttemptRun, ModelGpus
+from fleet.accounts.usage import QueueLimits, sample
 
 NOW = 1_790_000_000.0  # 2026-09-21
 DAY = 86_400.0
 
 
-def life(number: int, user: str, submitted: float = NOW - 600, **more: object) -> Life:
-    run = Run(1, submitted + 10, "cfa", (Part("H200", 8),), submitted + 20, counted=submitted + 20)
+def life(number: int, user: str, submitted: float = NOW - 600, **more: object) -> JobLife:
+    run = AttemptRun(1, submitted + 10, "cfa", (ModelGpus("H200", 8),), submitted + 20, counted=submitted + 20)
     uid = f"00000000-0000-4000-8000-{number:012d}"
     queued: dict[str, object] = {"queue": "root/a", "gpus": 8, "pods": 1, "state": "Running", "run": run, **more}
-    return Life(uid, submitted, "team-a", f"job-{number}", "PyTorchJob", user, waits={"BehindInQueue": 5.0}, **queued)  # type: ignore[arg-type]
+    return JobLife(
+        uid, submitted, "team-a", f"job-{number}", "PyTorchJob", user, waits={"BehindInQueue": 5.0}, **queued
+    )  # type: ignore[arg-type]
 
 
 async def test_a_life_comes_back_from_the_tables_as_it_was(engine: AsyncEngine) -> None:
@@ -35,11 +37,11 @@ async def test_a_user_who_is_forgotten_stays_forgotten_while_her_job_goes_on(eng
         await rows.write(connection, [life(1, "alice"), life(2, "bob")])
         assert await erase(connection, "alice") == 3
         await rows.write(connection, [life(1, "alice")])  # of a recorder that had read her name before
-        names = {name for (name,) in await connection.execute(sa.select(Job.user))}
+        names = {name for (name,) in await connection.execute(sa.select(JobRecord.user))}
         assert names == {None, "bob"}
         loaded = await rows.load(connection, [life(1, "").uid])
         await rows.write(connection, loaded.values())
-        for model in (Attempt, Wait):
+        for model in (AttemptRecord, WaitRecord):
             assert {name for (name,) in await connection.execute(sa.select(model.user))} == {None, "bob"}
         assert await erase(connection, "alice") == 0
 
@@ -57,12 +59,12 @@ async def test_a_minute_is_sampled_once_from_what_goes_on(engine: AsyncEngine) -
     waiting = life(3, "carol", run=None, state="Queued", queue="root/b")
     async with engine.begin() as connection:
         await rows.write(connection, [life(1, "alice"), life(2, "bob"), waiting])
-        queues = {"root/a": Limits(8.0, 32.0), "root/c": Limits()}
+        queues = {"root/a": QueueLimits(8.0, 32.0), "root/c": QueueLimits()}
         assert await sample(connection, NOW, {("cfa", "H200"): 32.0, ("cfb", "A100"): 8.0}, queues) == 5
         await sample(connection, NOW + 1, {}, {})
         found = {
             (row.scope, row.name, row.model): (row.used, row.waiting, row.capacity, row.guaranteed)
-            for row in await connection.execute(sa.select(Usage.__table__))
+            for row in await connection.execute(sa.select(UsageRecord.__table__))
         }
     assert found == {
         ("member", "cfa", "H200"): (16.0, 0.0, 32.0, None),

@@ -10,7 +10,7 @@ import asyncpg
 import sqlalchemy as sa
 from sqlalchemy.ext.asyncio import AsyncEngine
 
-from fleet.accounts.models import SCHEMA, Job, Usage
+from fleet.accounts.models import SCHEMA, JobRecord, UsageRecord
 from fleet.accounts.schema import engine_of
 from fleet.controllers.history.loop import HistoryLoop
 from tests.accounts.stories import job
@@ -46,12 +46,12 @@ async def test_a_hub_of_before_gets_its_tables_and_records_what_it_has(database_
         await eventually(lambda: loop.has(revision))
         engine = engine_of(database_url)
         stack.push_async_callback(engine.dispose)
-        assert await count(engine, Job) == 1
+        assert await count(engine, JobRecord) == 1
         for _ in range(int(PATIENCE_S / 0.05)):
-            if await count(engine, Usage):
+            if await count(engine, UsageRecord):
                 break
             await asyncio.sleep(0.05)
-        assert await count(engine, Usage) == 1, "the one member, in the minute that has begun"
+        assert await count(engine, UsageRecord) == 1, "the one member, in the minute that has begun"
         await world.delete("PyTorchJob", "one")
         gone = await world.store.revision()
         await eventually(lambda: loop.has(gone))
@@ -80,7 +80,7 @@ async def test_a_database_that_is_away_is_said_and_tried_again(engine: AsyncEngi
         later = await world.store.revision()
         await eventually(lambda: loop.has(later))
         await engine.dispose()  # its connections were ended, too
-        assert await count(engine, Job) == 2
+        assert await count(engine, JobRecord) == 2
 
 
 async def test_a_database_that_does_not_answer_leaves_the_history_behind(database_url: str) -> None:
@@ -90,7 +90,7 @@ async def test_a_database_that_does_not_answer_leaves_the_history_behind(databas
         await eventually(lambda: loop.has(revision))
         connection = await asyncpg.connect(database_url)
         async with connection.transaction():
-            await connection.execute(f"LOCK TABLE {SCHEMA}.{Job.__tablename__}")
+            await connection.execute(f"LOCK TABLE {SCHEMA}.{JobRecord.__tablename__}")
             await world.apply(job("two"))
             await eventually(lambda: lag(world) > 3)
         await connection.close()

@@ -6,7 +6,7 @@ import pytest
 import sqlalchemy as sa
 from sqlalchemy.exc import DBAPIError
 
-from fleet.accounts.models import Attempt, Cursor, Job, Wait
+from fleet.accounts.models import AttemptRecord, Cursor, JobRecord, WaitRecord
 from fleet.accounts.rows import instant
 from fleet.values.ports import Body
 from fleet.wellknown import ANNOTATION_MOVE
@@ -96,14 +96,14 @@ def test_a_recorder_that_is_killed_at_any_batch_loses_and_doubles_nothing(
 
     async def whole(history: Kept) -> list[object]:
         await from_the_first(history)
-        return [await history.all(model) for model in (Job, Attempt, Wait)]
+        return [await history.all(model) for model in (JobRecord, AttemptRecord, WaitRecord)]
 
     expected = kept(database_url, world.store, whole)
     monkeypatch.setattr("fleet.accounts.recorder.BATCH", 3)
 
     async def torn(history: Kept) -> list[object]:
         await from_the_first(history)
-        assert [await history.all(model) for model in (Job, Attempt, Wait)] == expected
+        assert [await history.all(model) for model in (JobRecord, AttemptRecord, WaitRecord)] == expected
         async with history.engine.begin() as connection:
             await connection.execute(sa.text("UPDATE accounts.cursor SET revision = 1"))
             for name in ("jobs", "attempts", "waits"):
@@ -127,7 +127,7 @@ def test_a_recorder_that_is_killed_at_any_batch_loses_and_doubles_nothing(
             except RuntimeError:
                 going = 1
         assert calls > 10
-        return [await history.all(model) for model in (Job, Attempt, Wait)]
+        return [await history.all(model) for model in (JobRecord, AttemptRecord, WaitRecord)]
 
     assert kept(database_url, world.store, torn) == expected
 
@@ -169,10 +169,13 @@ def test_a_log_that_was_compacted_is_gone_on_from_the_objects_and_told(database_
         await history.record()
         since, gaps = history.recorder.recorded()
         assert (bool(since), gaps) == (True, [])
-        assert {(row.name, row.state) for row in await history.all(Job)} == {("one", "Running"), ("two", "Queued")}
+        assert {(row.name, row.state) for row in await history.all(JobRecord)} == {
+            ("one", "Running"),
+            ("two", "Queued"),
+        }
         (attempt,) = await history.attempts("one")
         assert attempt.started is not None and abs((attempt.started - instant(EPOCH)).total_seconds()) < 5
-        two = next(row for row in await history.all(Wait) if row.since is not None)
+        two = next(row for row in await history.all(WaitRecord) if row.since is not None)
         assert (two.reason, two.since) == ("MaxJobsReached", instant(EPOCH))
         async with history.engine.begin() as connection:
             await connection.execute(sa.text("UPDATE accounts.cursor SET revision = 1"))
@@ -180,7 +183,7 @@ def test_a_log_that_was_compacted_is_gone_on_from_the_objects_and_told(database_
         await history.record()
         assert len(history.recorder.recorded()[1]) == 1
         assert "does not reach back" in history.recorder.recorded()[1][0]
-        assert len(await history.all(Job)) == 2
+        assert len(await history.all(JobRecord)) == 2
         assert history.recorder.revision == await world.store.revision()
 
     kept(database_url, world.store, look)
@@ -202,7 +205,7 @@ def test_nothing_of_a_manifest_is_kept(database_url: str) -> None:
 
     async def look(history: Kept) -> str:
         await from_the_first(history)
-        models = (Job, Attempt, Wait, Cursor)
+        models = (JobRecord, AttemptRecord, WaitRecord, Cursor)
         return repr([tuple(row) for model in models for row in await history.all(model)])
 
     everything = kept(database_url, world.store, look)

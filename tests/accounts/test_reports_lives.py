@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from fleet.accounts.models import Wait
-from fleet.accounts.reports_asked import Chosen
+from fleet.accounts.models import WaitRecord
+from fleet.accounts.reports_asked import JobSelection
 from fleet.accounts.reports_lives import jobs, life, names, of_name, of_uid
 from tests.accounts.past import Past, at, past_in
 
@@ -21,12 +21,12 @@ async def past(database_url: str) -> AsyncIterator[Past]:
         yield made
 
 
-async def listed(past: Past, chosen: Chosen | None = None, **how: Any) -> list[str]:
+async def listed(past: Past, chosen: JobSelection | None = None, **how: Any) -> list[str]:
     """The names of the jobs of all pages."""
     found: list[str] = []
     after, limit = None, how.pop("limit", 50)
     while True:
-        items, after = await jobs(past.reader, chosen or Chosen(), limit=limit, after=after, now=NOW, **how)
+        items, after = await jobs(past.reader, chosen or JobSelection(), limit=limit, after=after, now=NOW, **how)
         found += [item["name"] for item in items]
         if after is None:
             return found
@@ -46,20 +46,22 @@ async def test_a_list_is_narrowed_by_all_that_a_job_is(past: Past) -> None:
     await past.job("three", 9, state="Queued", queue="root/nlp/x", kind="TFJob")
     everything = ["three", "two", "one"]
     for names_, chosen in {
-        ("one",): Chosen(member="west"),
-        ("two", "one"): Chosen(member="east"),
-        ("three",): Chosen(kind="TFJob"),
+        ("one",): JobSelection(member="west"),
+        ("two", "one"): JobSelection(member="east"),
+        ("three",): JobSelection(kind="TFJob"),
     }.items():
         assert await listed(past, chosen) == list(names_)
-    assert await listed(past, Chosen(model="A100")) == await listed(past, name="one") == ["one"]
-    assert await listed(past, Chosen(user="bob")) == await listed(past, Chosen(namespace="other")) == ["two"]
-    assert await listed(past, Chosen(queue="root/nlp")) == await listed(past, states=["Queued"]) == ["three"]
-    assert await listed(past, Chosen(sight={"PyTorchJob": frozenset({"team"})})) == ["one"]
+    assert await listed(past, JobSelection(model="A100")) == await listed(past, name="one") == ["one"]
+    assert (
+        await listed(past, JobSelection(user="bob")) == await listed(past, JobSelection(namespace="other")) == ["two"]
+    )
+    assert await listed(past, JobSelection(queue="root/nlp")) == await listed(past, states=["Queued"]) == ["three"]
+    assert await listed(past, JobSelection(sight={"PyTorchJob": frozenset({"team"})})) == ["one"]
     assert await listed(past, since=at(6)) == everything
     assert await listed(past, since=at(6.1)) == ["three", "two"]  # what still goes on is of every later time
     assert await listed(past, until=at(8)) == ["one"]
-    assert await listed(past, Chosen(user="a\0b")) == []
-    assert await names(past.reader, Chosen(namespace="team")) == ["one", "three"]
+    assert await listed(past, JobSelection(user="a\0b")) == []
+    assert await names(past.reader, JobSelection(namespace="team")) == ["one", "three"]
 
 
 async def test_the_life_of_a_job_has_its_waits_and_attempts_with_what_they_used_and_lost(past: Past) -> None:
@@ -74,7 +76,7 @@ async def test_the_life_of_a_job_has_its_waits_and_attempts_with_what_they_used_
         lost_gpu_s=8 * 3600.0,
     )
     told = await life(past.reader, at(6), *of_name("team", "PyTorchJob", "train"))
-    assert told is not None and told == await life(past.reader, at(6), *of_uid(uid, Chosen()))
+    assert told is not None and told == await life(past.reader, at(6), *of_uid(uid, JobSelection()))
     assert told["waits"] == [
         {"reason": "QuotaExhausted", "goesOn": False, "seconds": 2700},
         {"reason": "NoMemberFits", "goesOn": False, "seconds": 900},
@@ -95,8 +97,8 @@ async def test_the_life_of_a_job_has_its_waits_and_attempts_with_what_they_used_
 async def test_a_spell_of_waiting_that_goes_on_counts_up_to_now(past: Past) -> None:
     uid = await past.job("train", 1, state="Queued")
     spell = {"job": uid, "submitted": at(1), "reason": "QuotaExhausted", "namespace": "team", "seconds": 60.0}
-    await past.put((Wait, [spell | {"since": at(2)}]))
-    told = await life(past.reader, at(3), *of_uid(uid, Chosen()))
+    await past.put((WaitRecord, [spell | {"since": at(2)}]))
+    told = await life(past.reader, at(3), *of_uid(uid, JobSelection()))
     assert told is not None and told["waitedS"] == 2 * 3600
     assert told["waits"] == [{"reason": "QuotaExhausted", "goesOn": True, "seconds": 3660}]
 
@@ -111,12 +113,12 @@ async def test_a_name_means_the_newest_job_that_had_it(past: Past) -> None:
         {"uid": first, "kind": "PyTorchJob", "state": "Failed", "submitted": "2026-11-02T01:00:00Z"}
     ]
     assert await life(past.reader, NOW, *of_name("team", "PyTorchJob", "trian")) is None
-    assert await life(past.reader, NOW, *of_uid(first, Chosen(sight={"TFJob": None}))) is None
+    assert await life(past.reader, NOW, *of_uid(first, JobSelection(sight={"TFJob": None}))) is None
 
 
 async def test_an_erased_user_is_named_nowhere_and_her_jobs_stay(past: Past) -> None:
     for user in ("alice", "bob"):
         await past.job(f"of-{user}", attempts=[{"started": 1, "ended": 2}], waits={"QuotaExhausted": 1}, user=user)
     assert await past.reader.erase("alice") == 3
-    assert await listed(past, Chosen(user="alice")) == [] and await listed(past) == ["of-bob", "of-alice"]
+    assert await listed(past, JobSelection(user="alice")) == [] and await listed(past) == ["of-bob", "of-alice"]
     assert await past.reader.erase("alice") == 0

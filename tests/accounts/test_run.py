@@ -6,27 +6,27 @@ from dataclasses import replace
 
 import pytest
 
-from fleet.accounts.run import Outcome, Part, Run, begun, counted, ended, resized, restarted
+from fleet.accounts.run import AttemptOutcome, AttemptRun, ModelGpus, begun, counted, ended, resized, restarted
 
 
-def started(gpus: int = 8) -> Run:
+def started(gpus: int = 8) -> AttemptRun:
     return replace(begun(1, 0.0, "cfa", gpus), started=10.0, counted=10.0)
 
 
 def test_each_size_counts_for_as_long_as_it_was() -> None:
     run = resized(started(8), 110.0, 4, {})
     run = resized(run, 210.0, 16, {})
-    done = ended(run, 310.0, Outcome.SUCCEEDED)
+    done = ended(run, 310.0, AttemptOutcome.SUCCEEDED)
     assert done.gpu_s == 100 * 8 + 100 * 4 + 100 * 16
     assert (done.gpus, done.counted, done.outcome) == (16, 310.0, "Succeeded")
 
 
 def test_time_before_the_models_were_known_is_theirs() -> None:
     run = resized(started(8), 110.0, 8, {"A100": 6, "H200": 2})
-    assert run.parts == (Part("A100", 6, 600.0), Part("H200", 2, 200.0))
+    assert run.parts == (ModelGpus("A100", 6, 600.0), ModelGpus("H200", 2, 200.0))
     assert resized(run, 200.0, 8, {}) == run
     smaller = resized(run, 210.0, 6, {"A100": 6})
-    assert smaller.parts == (Part("A100", 6, 1200.0), Part("H200", 0, 400.0))
+    assert smaller.parts == (ModelGpus("A100", 6, 1200.0), ModelGpus("H200", 0, 400.0))
 
 
 @pytest.mark.parametrize(
@@ -42,11 +42,11 @@ def test_models_that_do_not_account_for_all_gpus_count_without_doubt_only(
 
 def test_nothing_counts_before_the_start_and_after_the_end() -> None:
     assert counted(begun(1, 0.0, "cfa", 8), 100.0).gpu_s == 0.0
-    done = ended(started(1), 20.0, Outcome.FAILED)
+    done = ended(started(1), 20.0, AttemptOutcome.FAILED)
     again = restarted(done, 50.0)
-    assert ended(again, 60.0, Outcome.SUCCEEDED).gpu_s == 20.0
+    assert ended(again, 60.0, AttemptOutcome.SUCCEEDED).gpu_s == 20.0
 
 
 @pytest.mark.parametrize(("saved", "lost"), [(0.0, 800.0), (10.0, 800.0), (60.0, 400.0), (200.0, 0.0)])
 def test_work_that_is_saved_is_not_lost(saved: float, lost: float) -> None:
-    assert ended(started(8), 110.0, Outcome.EVICTED).since(saved) == pytest.approx(lost)
+    assert ended(started(8), 110.0, AttemptOutcome.EVICTED).since(saved) == pytest.approx(lost)

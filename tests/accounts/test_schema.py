@@ -16,7 +16,7 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 
 from api import schemas
 from fleet.accounts import partitions
-from fleet.accounts.models import SCHEMA, Base, Job, Wait
+from fleet.accounts.models import SCHEMA, Base, JobRecord, WaitRecord
 from fleet.accounts.schema import HEAD, engine_of, prepare
 from fleet.values.ports import SchemaTooNew
 
@@ -64,10 +64,10 @@ async def test_months_are_made_once_and_the_old_ones_of_one_table_go(engine: Asy
         assert len(await partitions.existing(connection)) == 3 * len(partitions.TABLES)
         row = {"job": "4b7c2f6e-0000-4000-8000-000000000001", "reason": "NoQueue", "namespace": "a", "seconds": 1.5}
         for submitted in (datetime(2026, 11, 30, 23, 59, tzinfo=UTC), datetime(2026, 12, 31, 23, 59, tzinfo=UTC)):
-            await connection.execute(sa.insert(Wait), {**row, "submitted": submitted})
+            await connection.execute(sa.insert(WaitRecord), {**row, "submitted": submitted})
         dropped = await partitions.drop_before(connection, "waits", date(2026, 12, 15))
         assert dropped == ["waits_2026_11"]
-        assert (await connection.scalars(sa.select(Wait.submitted))).all() == [
+        assert (await connection.scalars(sa.select(WaitRecord.submitted))).all() == [
             datetime(2026, 12, 31, 23, 59, tzinfo=UTC)
         ]
 
@@ -84,7 +84,7 @@ async def test_a_month_is_made_while_others_read_and_write(engine: AsyncEngine) 
     async with engine.begin() as connection:
         await partitions.ensure(connection, date(2026, 11, 1))
     async with engine.begin() as other:
-        await other.execute(sa.insert(Wait).values(wait))
+        await other.execute(sa.insert(WaitRecord).values(wait))
         await other.execute(sa.text("SELECT count(*) FROM accounts.usage"))
         async with engine.begin() as connection:
             await connection.execute(sa.text("SET LOCAL lock_timeout = '10s'"))
@@ -118,7 +118,9 @@ async def test_an_upgrade_tells_of_old_jobs_where_they_first_ran(database_url: s
             await connection.execute(sa.text(OLD_ATTEMPT), {"job": uid_of(job), **told})
     assert await prepare(database_url)
     async with engine.connect() as connection:
-        found = await connection.execute(sa.select(Job.first_member, Job.first_models).order_by(Job.uid))
+        found = await connection.execute(
+            sa.select(JobRecord.first_member, JobRecord.first_models).order_by(JobRecord.uid)
+        )
         assert found.all() == [("east", ["A100", "H100"]), ("north", ["H100"]), (None, None)]
     await engine.dispose()
 

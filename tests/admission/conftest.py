@@ -10,7 +10,7 @@ import pytest
 from api.engine.registry import Registry
 from api.engine.status import StatusError
 from api.objects.objects import Objects
-from api.objects.writing import Options, User, Written
+from api.objects.writing import Options, User, WriteOutcome
 from api.store.memory import MemoryStore
 from fleet.admission import rules
 from fleet.admission.filling import filled
@@ -75,7 +75,7 @@ class Hub:
         namespace = metadata.get("namespace", "default") if kind.namespaced else ""
         return (await self.objects.update(kind, namespace, metadata["name"], body, USER)).body
 
-    async def delete(self, body: Body) -> Written:
+    async def delete(self, body: Body) -> WriteOutcome:
         kind = self._kind(body)
         metadata = body["metadata"]
         namespace = metadata.get("namespace", "default") if kind.namespaced else ""

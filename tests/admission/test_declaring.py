@@ -10,7 +10,7 @@ import pytest
 
 from api.engine.crd import kind_of
 from api.objects.definitions import definitions
-from fleet.admission.interpreters import Loader
+from fleet.admission.interpreters import DeclarationLoader
 from fleet.kinds import INTERPRETERS
 from fleet.wellknown import FINALIZER_BINDING
 from tests.admission.conftest import THE_HUB, Body, Hub
@@ -87,7 +87,7 @@ async def test_a_gang_of_an_undeclared_kind_is_refused_at_its_policy_until_it_is
     assert [cause.field for cause in refusal.causes] == ["spec.resourceSelectors[0].kind"]
     assert "no WorkloadInterpreter says what pods a Widget of example.com/v1 has" in refusal.causes[0].message
     await hub.create(declared())
-    Loader(hub.store).load()
+    DeclarationLoader(hub.store).load()
     await hub.create(for_widgets())
     without = policy(resourceSelectors=[{"apiVersion": "example.com/v1", "kind": "Widget"}])
     without["metadata"]["name"] = "without"
@@ -130,7 +130,7 @@ async def test_jobs_of_a_declared_kind_are_checked_as_any_job_is(hub: Hub) -> No
     assert made is not None
     hub.registry.put(made)
     await hub.create(declared())
-    Loader(hub.store).load()
+    DeclarationLoader(hub.store).load()
     empty = widget("empty")
     empty["spec"]["parts"] = []
     assert "a job has at least one pod" in (await hub.refused(empty)).causes[0].message

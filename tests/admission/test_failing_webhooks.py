@@ -6,7 +6,7 @@ from typing import Any
 
 from prometheus_client import CollectorRegistry
 
-from api.admission.dynamic.failing import ERROR_MOST, WEBHOOKS_MOST, Failing
+from api.admission.dynamic.failing import ERROR_MOST, WEBHOOKS_MOST, FailingHooks
 from api.admission.dynamic.webhooks import Webhook
 from fleet.simulate.wall import WallClock
 
@@ -28,7 +28,7 @@ def hook(number: int = 0) -> Webhook:
 
 
 def test_calls_that_fail_one_after_the_other_are_counted_until_one_is_answered() -> None:
-    failing, one = Failing(WallClock()), hook()
+    failing, one = FailingHooks(WallClock()), hook()
     for _ in range(3):
         failing.note(one, KIND, "refused " * 100)
     [told] = failing.now([one])
@@ -39,13 +39,13 @@ def test_calls_that_fail_one_after_the_other_are_counted_until_one_is_answered()
 
 
 def test_a_webhook_that_is_gone_fails_no_more() -> None:
-    failing = Failing(WallClock())
+    failing = FailingHooks(WallClock())
     failing.note(hook(), KIND, "refused")
     assert failing.now([]) == []
 
 
 def test_webhooks_take_bounded_room() -> None:
-    failing, registry = Failing(WallClock()), CollectorRegistry()
+    failing, registry = FailingHooks(WallClock()), CollectorRegistry()
     failing.show(registry)
     hooks = [hook(number) for number in range(2 * WEBHOOKS_MOST + 5)]
     for one in hooks:

@@ -12,16 +12,16 @@ from hypothesis import strategies as st
 from api.wire import frames as ws
 from api.wire.frames import BadMessage, Decoder, Message, Op
 from fleet.agent import frames
-from fleet.agent.frames import BadFrame, Frame, Kind
+from fleet.agent.frames import BadFrame, Frame, FrameKind
 
 UNHURRIED = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 STREAMS = st.integers(1, frames.STREAM_MAX)
 FRAMES = st.one_of(
-    st.builds(Frame, st.sampled_from([Kind.OPEN, Kind.OPENED, Kind.END]), STREAMS),
-    st.builds(Frame, st.just(Kind.DATA), STREAMS, st.binary(min_size=1, max_size=2000)),
+    st.builds(Frame, st.sampled_from([FrameKind.OPEN, FrameKind.OPENED, FrameKind.END]), STREAMS),
+    st.builds(Frame, st.just(FrameKind.DATA), STREAMS, st.binary(min_size=1, max_size=2000)),
     st.builds(frames.window, STREAMS, st.integers(0, 2**32 - 1)),
     st.builds(frames.reset, STREAMS, st.text(max_size=800)),
-    st.builds(Frame, st.sampled_from([Kind.PING, Kind.PONG]), st.just(0), st.binary(min_size=8, max_size=8)),
+    st.builds(Frame, st.sampled_from([FrameKind.PING, FrameKind.PONG]), st.just(0), st.binary(min_size=8, max_size=8)),
 )
 
 
@@ -47,11 +47,11 @@ def test_rubbish_is_a_frame_or_refused(message: bytes) -> None:
         b"",
         b"\x01\0\0\0",
         struct.pack("!BI", 99, 1),
-        struct.pack("!BI", Kind.DATA, 0) + b"x",
-        struct.pack("!BI", Kind.PING, 7) + bytes(8),
-        struct.pack("!BI", Kind.DATA, 1) + bytes(frames.DATA_MAX + 1),
-        struct.pack("!BI", Kind.DATA, 1),
-        struct.pack("!BI", Kind.WINDOW, 1) + b"\0",
+        struct.pack("!BI", FrameKind.DATA, 0) + b"x",
+        struct.pack("!BI", FrameKind.PING, 7) + bytes(8),
+        struct.pack("!BI", FrameKind.DATA, 1) + bytes(frames.DATA_MAX + 1),
+        struct.pack("!BI", FrameKind.DATA, 1),
+        struct.pack("!BI", FrameKind.WINDOW, 1) + b"\0",
     ],
 )
 def test_frames_that_are_refused(message: bytes) -> None:

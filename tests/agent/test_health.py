@@ -12,7 +12,7 @@ import httpx
 import pytest
 
 from api.transport.serve import bind
-from fleet.agent.health import AT_ONCE, Health
+from fleet.agent.health import AT_ONCE, HealthServer
 from fleet.agent.serving import Agent, Backoff
 from fleet.hub.tunnels import address_of
 
@@ -22,7 +22,7 @@ async def served() -> AsyncIterator[tuple[Agent, str]]:
     agent = Agent("https://hub.invalid:6440", "m1", lambda: "token", None, ("127.0.0.1", 1))
     listener = bind("127.0.0.1", 0)
     listener.listen(1024)
-    task = asyncio.create_task(Health(agent, listener).run())
+    task = asyncio.create_task(HealthServer(agent, listener).run())
     try:
         yield agent, f"http://127.0.0.1:{listener.getsockname()[1]}"
     finally:

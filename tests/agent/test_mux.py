@@ -7,7 +7,7 @@ import os
 
 import pytest
 
-from fleet.agent.frames import Frame, Kind, encode
+from fleet.agent.frames import Frame, FrameKind, encode
 from fleet.agent.mux import MuxLimits, Stream, StreamBroken
 from tests.agent.pipes import QUICK, echo, two
 
@@ -69,13 +69,15 @@ async def test_a_peer_that_sends_past_the_window_is_cut_off() -> None:
     async with two(stall) as (opener, accepter, near, _), asyncio.timeout(20):
         stream = await opener.open()
         for _ in range(QUICK.window // 32768 + 1):
-            await near.send(encode(Frame(Kind.DATA, stream.number, bytes(32768))))
+            await near.send(encode(Frame(FrameKind.DATA, stream.number, bytes(32768))))
         await accepter.over.wait()
         assert accepter.why == "the peer breaks the protocol: more data than was allowed"
 
 
 @pytest.mark.parametrize(
-    "message", [b"rubbish", encode(Frame(Kind.DATA, 99, b"x")), encode(Frame(Kind.OPEN, 7))], ids=["", "stream", "open"]
+    "message",
+    [b"rubbish", encode(Frame(FrameKind.DATA, 99, b"x")), encode(Frame(FrameKind.OPEN, 7))],
+    ids=["", "stream", "open"],
 )
 async def test_a_peer_that_breaks_the_protocol_is_cut_off(message: bytes) -> None:
     async with two(None) as (_, accepter, near, _), asyncio.timeout(20):

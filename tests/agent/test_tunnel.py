@@ -15,12 +15,12 @@ from api.objects.writing import Options
 from fleet.agent.dialer import NotConnected
 from fleet.agent.lease import key_of, read
 from fleet.agent.mux import StreamBroken
-from fleet.agent.pipe import Refused, connect, session
+from fleet.agent.pipe import TunnelRefusal, connect, session
 from fleet.agent.serving import path_of
 from fleet.members.clusters import ClusterMembers
 from fleet.members.connection import Unreachable
 from fleet.members.relay import client_from_kubeconfig
-from fleet.members.traits import Limits
+from fleet.members.traits import MemberLimits
 from fleet.wellknown import CLUSTER, SYSTEM_NAMESPACE
 from tests.agent.world import ADMIN, AgentHub, agent_hub, connection, member, running
 from tests.members.conftest import eventually
@@ -95,7 +95,7 @@ async def test_the_proxy_of_the_api_goes_through_the_agent_from_every_process(hu
 
 async def test_a_member_without_its_agent_is_not_ready_and_says_since_when(hub: AgentHub) -> None:
     token = await hub.join("m1")
-    limits = Limits(probe_every_s=0.1, probe_s=4.0, lost_after_s=1.0, discover_every_s=0.5)
+    limits = MemberLimits(probe_every_s=0.1, probe_s=4.0, lost_after_s=1.0, discover_every_s=0.5)
     dialer = hub.dialer()
     members = ClusterMembers(limits=limits, dial=dialer.dial)
     async with member() as cluster:
@@ -174,7 +174,7 @@ async def test_refusals_of_tunnels(hub: AgentHub, path: str, token: str, status:
     await hub.put("clusterrolebindings", binding, group)
     hub.processes[0].app.authorizer.invalidate()
     async with session() as client:
-        with pytest.raises(Refused) as refused:
+        with pytest.raises(TunnelRefusal) as refused:
             await connect(client, hub.processes[0].server.url + path, token, hub.tls)
     assert refused.value.status == status
 

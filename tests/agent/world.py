@@ -27,7 +27,7 @@ from fleet.admission.filling import filled
 from fleet.admission.kindfiles import load_kinds
 from fleet.admission.seed import seed
 from fleet.agent.dialer import Dialer
-from fleet.agent.lease import Holding, key_of, read
+from fleet.agent.lease import TunnelLease, key_of, read
 from fleet.agent.mux import MuxLimits, Pipe
 from fleet.agent.pipe import connect, session
 from fleet.agent.serving import Agent, Backoff, path_of
@@ -105,7 +105,7 @@ class AgentHub:
         """Of any process; that of the controllers has no `own`."""
         tokens, clients = PeerTokens(KEY, self.clock), list[aiohttp.ClientSession]()
 
-        def holding(name: str) -> Holding | None:
+        def holding(name: str) -> TunnelLease | None:
             stored = self.store.peek(key_of(name))
             return read(stored.body if stored is not None else None)
 

@@ -17,7 +17,7 @@ from fleet.amc.client import Client, NoAnswer
 from fleet.client.config import access
 from fleet.values.kubeconfig import files as kubeconfig
 from fleet.values.kubeconfig.document import BadKubeconfig
-from fleet.values.kubeconfig.program import EARLY_S, Program, ProgramCredential, program_of
+from fleet.values.kubeconfig.program import EARLY_S, ExecProgram, ProgramCredential, program_of
 from fleet.values.times import rfc3339
 from tests.cli.hub import fleet
 
@@ -129,7 +129,7 @@ def test_a_credential_that_is_refused_is_asked_for_anew_once(tmp_path: Path, ser
 def test_a_credential_is_kept_until_shortly_before_its_end(tmp_path: Path) -> None:
     end = 1_900_000_000.0
     login = Login(tmp_path, expirationTimestamp=rfc3339(end))
-    held = ProgramCredential(Program("users[0].user.exec", V1, (str(login.path),)))
+    held = ProgramCredential(ExecProgram("users[0].user.exec", V1, (str(login.path),)))
     assert [held.credential(now).token for now in (0.0, end - EARLY_S - 1, end - EARLY_S + 1)] == ["0-", "0-", "1-"]
 
 
@@ -168,7 +168,7 @@ def test_a_program_that_gives_no_credential_is_named(tmp_path: Path, text: str, 
     path.write_text(f"#!/bin/sh\n{text}\n")
     path.chmod(0o755)
     with pytest.raises(BadKubeconfig, match="login") as refused:
-        Program("users[0].user.exec", V1, (str(path),)).run()
+        ExecProgram("users[0].user.exec", V1, (str(path),)).run()
     assert why in refused.value.message
 
 

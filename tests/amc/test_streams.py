@@ -9,7 +9,7 @@ import pytest
 
 from fleet.amc.change import documents, managed
 from fleet.amc.forward import Ports, parse_ports
-from fleet.amc.get import HUB_LABEL, Refused
+from fleet.amc.get import HUB_LABEL, CommandRefusal
 from fleet.amc.streams import status_of
 
 
@@ -26,7 +26,7 @@ def test_the_status_of_a_process_is_that_of_its_last_message() -> None:
     "text", [failure(), failure({"reason": "ExitCode", "message": "x"}), b"it failed", failure({"reason": "Other"})]
 )
 def test_a_process_that_could_not_run_says_why(text: bytes) -> None:
-    with pytest.raises(Refused, match="it failed"):
+    with pytest.raises(CommandRefusal, match="it failed"):
         status_of(text)
 
 
@@ -39,7 +39,7 @@ def test_ports_are_a_pair_or_one(text: str, ports: Ports) -> None:
 
 @pytest.mark.parametrize("text", ["", ":", "80:", "x:80", "80:0", "0", "65536", "1:2:3", "-1:80"])
 def test_what_is_no_pair_of_ports_is_refused(text: str) -> None:
-    with pytest.raises(Refused, match="is no pair of ports"):
+    with pytest.raises(CommandRefusal, match="is no pair of ports"):
         parse_ports(text)
 
 
@@ -74,5 +74,5 @@ def test_files_have_documents_and_lists() -> None:
     ],
 )
 def test_what_is_no_object_is_refused(content: bytes, why: str) -> None:
-    with pytest.raises(Refused, match=why):
+    with pytest.raises(CommandRefusal, match=why):
         documents([("f", content)])

@@ -9,7 +9,7 @@ import pytest
 
 from api.engine.kind import Kind, Scale
 from api.objects.objects import Objects
-from api.objects.writing import Written
+from api.objects.writing import WriteOutcome
 from tests.api.conftest import KUBECTL, Hub
 
 PODS = "/api/v1/namespaces/default/pods"
@@ -63,7 +63,7 @@ async def test_a_scale_waits_for_nobody_who_writes_at_the_same_moment_unless_it_
     hub.registry.put(scaled())
     sound = Objects.patch
 
-    async def patch(self: Objects, kind: Kind, namespace: str, name: str, change: Any, *how: Any) -> Written:
+    async def patch(self: Objects, kind: Kind, namespace: str, name: str, change: Any, *how: Any) -> WriteOutcome:
         monkeypatch.setattr(Objects, "patch", sound)
         async with hub.client() as other:  # a controller, between the look at the object and the write
             await other.patch(f"{THINGS}/t/status", content=b'{"status":{"phase":"Running"}}', headers=MERGE)

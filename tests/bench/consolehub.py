@@ -13,7 +13,7 @@ from typing import Any
 import aiohttp
 
 from fleet.cli.hub import connect
-from fleet.cli.joining import Member, join, wait_ready
+from fleet.cli.joining import MemberFacts, join, wait_ready
 from tests.bench.client import items, patch, post, post_all, session
 from tests.bench.crowd import Crowd
 from tests.bench.family import cpu_seconds, family
@@ -90,7 +90,7 @@ def started_world(folder: Path, size: Size) -> Iterator[World]:
         hub.start()
         api = connect(hub.kubeconfig)
         for name in crowd.names:
-            join(api, Member(name, crowd.kubeconfig(name), provider="simulated"))
+            join(api, MemberFacts(name, crowd.kubeconfig(name), provider="simulated"))
         wait_ready(api, crowd.names, READY_S)
         yield World(hub, crowd, size)
     finally:

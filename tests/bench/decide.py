@@ -41,7 +41,7 @@ from fleet.core.placement.packing.room import committed as committed_shape
 from fleet.core.placement.problem import Problem
 from fleet.core.quota.tree import QuotaNode, QuotaTree
 from fleet.core.quota.users import USER_MAX
-from fleet.core.snapshot import Changes, Snapshot
+from fleet.core.snapshot import Snapshot, SnapshotChanges
 from fleet.core.snapshot.backlog import Backlog
 from fleet.core.solver.intime import InTime
 from fleet.core.solver.process import ProcessSolver
@@ -111,7 +111,7 @@ def varied(snapshot: Snapshot, seed: int, users: int, walltimes: bool) -> Snapsh
     return Snapshot(tree, units, snapshot.members)
 
 
-def changes(snapshot: Snapshot, seed: int) -> Changes:
+def changes(snapshot: Snapshot, seed: int) -> SnapshotChanges:
     """One unit in a hundred is gone and another is there for it; one node in a hundred has other pods."""
     rng = random.Random(seed)
     waiting = [key for key, unit in snapshot.units.items() if unit.phase is Phase.WAITING]
@@ -134,13 +134,13 @@ def changes(snapshot: Snapshot, seed: int) -> Changes:
                 free[other] = free.get(other, 0) + 1
         left = tuple((vector, count) for vector, count in free.items() if count)
         moved.append(replace(member, pools=(replace(pool, free=left),)))
-    return Changes(put_units=tuple(new), removed_units=tuple(gone), put_members=tuple(moved))
+    return SnapshotChanges(put_units=tuple(new), removed_units=tuple(gone), put_members=tuple(moved))
 
 
 def committed(snapshot: Snapshot, plan: Plan) -> Snapshot:
     """The snapshot once all that the plan starts runs and is seen."""
     after = snapshot.apply(
-        Changes(
+        SnapshotChanges(
             put_units=tuple(
                 replace(snapshot.units[p.unit], phase=Phase.PLACED, member=p.member, placed_at=NOW)
                 for p in plan.placements
@@ -161,7 +161,7 @@ def committed(snapshot: Snapshot, plan: Plan) -> Snapshot:
         ]
         members.append(replace(after.members[name], pools=(replace(after.members[name].pools[0], free=tuple(free)),)))
     seen = tuple(replace(unit, visible=tuple((c.name, c.replicas) for c in unit.components)) for unit in unseen)
-    return after.apply(Changes(put_units=seen, put_members=tuple(members)))
+    return after.apply(SnapshotChanges(put_units=seen, put_members=tuple(members)))
 
 
 def measure(

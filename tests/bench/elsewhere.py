@@ -24,7 +24,7 @@ import psutil
 from fleet.controllers.decide.process import ProcessDecider
 from fleet.core.decide import decide
 from fleet.core.model.plan import Plan
-from fleet.core.snapshot import Changes, Snapshot
+from fleet.core.snapshot import Snapshot, SnapshotChanges
 from fleet.hub.collecting import collect_seldom
 from fleet.hub.compose import SWITCH_S
 from tests.bench.decide import world
@@ -57,9 +57,9 @@ def _following(snapshots: list[Snapshot]) -> Iterator[Snapshot]:
         yield before
 
 
-def _changes(snapshot: Snapshot, seed: int) -> Changes:
+def _changes(snapshot: Snapshot, seed: int) -> SnapshotChanges:
     some = random.Random(seed).sample(sorted(snapshot.units), CHANGED)
-    return Changes(put_units=tuple(replace(snapshot.units[key], priority=seed % 3) for key in some))
+    return SnapshotChanges(put_units=tuple(replace(snapshot.units[key], priority=seed % 3) for key in some))
 
 
 def _measured(name: str, decide: Callable[..., Plan], snapshot: Snapshot, child: int | None) -> Plan:

@@ -27,14 +27,14 @@ from pathlib import Path
 from random import Random
 
 from fleet.core.foresee.estimate import Estimate, Outcome, Scored, estimates, of_runs, stretched
-from fleet.core.foresee.forward import Forward, What, core
-from fleet.core.foresee.history import History, Past, devices
+from fleet.core.foresee.forward import Forward, UnitEventKind, core
+from fleet.core.foresee.history import History, PastUnit, devices
 from fleet.core.foresee.quantiles import quantile
 from fleet.core.model.amounts import Amounts
 from fleet.core.model.unit import Phase, Unit
 from fleet.core.snapshot import Config, Snapshot
-from fleet.simulate.replay.trace import GPU, Job, read
-from fleet.simulate.replay.world import ZERO, Arrivals, Node, Quota, read_nodes, split, tree, units
+from fleet.simulate.replay.trace import GPU, TraceJob, read
+from fleet.simulate.replay.world import ZERO, Arrivals, Quota, WorldNode, read_nodes, split, tree, units
 
 FLOOR_S = 30.0
 SCORES_LEAST = 20
@@ -64,13 +64,13 @@ class Truth:
         pasts = []
         for unit in self.units:
             start, end = self.started.get(unit.id, math.inf), self.ended.get(unit.id, math.inf)
-            known = Past(unit, unit.enqueued_at, start if start <= now else None, end if end <= now else None)
+            known = PastUnit(unit, unit.enqueued_at, start if start <= now else None, end if end <= now else None)
             pasts.append(known)
         return History(pasts, now)
 
 
 def replay(
-    jobs: Sequence[Job], arriving: Sequence[Unit], empty: Snapshot, times: int, each: int, rng: Random
+    jobs: Sequence[TraceJob], arriving: Sequence[Unit], empty: Snapshot, times: int, each: int, rng: Random
 ) -> tuple[list[list[Point]], Truth]:
     """The run of the whole trace, and points of it: so many times, each decision after the first tenth as likely as
     another, and `each` waiting units of each time."""
@@ -98,7 +98,7 @@ def replay(
             if at < times:
                 chosen = rng.sample(sorted(waiting), min(each, len(waiting)))
                 kept[at : at + 1] = [[Point(run.snapshot(), run.now, unit) for unit in chosen]]
-    ended = {event.unit: event.at for event in run.log if event.what is What.ENDED}
+    ended = {event.unit: event.at for event in run.log if event.what is UnitEventKind.ENDED}
     return sorted(kept, key=lambda points: points[0].at), Truth(arriving, run.started, ended)
 
 
@@ -175,7 +175,7 @@ def spread(count: int) -> list[int]:
 
 
 def measure(
-    jobs: Sequence[Job],
+    jobs: Sequence[TraceJob],
     arriving: Sequence[Unit],
     empty: Snapshot,
     times: int,
@@ -282,7 +282,7 @@ def main() -> None:
     given = parser.parse_args()
     jobs = read(given.trace)[given.skip : given.skip + given.jobs]
     jobs = [replace(job, submit_s=job.submit_s - jobs[0].submit_s) for job in jobs]
-    alike = Node("gpu", Amounts.of({GPU: 8}))
+    alike = WorldNode("gpu", Amounts.of({GPU: 8}))
     nodes = [alike] * int(given.nodes) if given.nodes.isdigit() else read_nodes(Path(given.nodes))
     members = {member.name: member for member in split(nodes, given.members, given.seed)}
     empty = Snapshot(tree(jobs, nodes, Quota()), {}, members, Config(reclaim=given.reclaim))

@@ -25,7 +25,7 @@ from fleet.core.model.member import Member
 from fleet.core.model.plan import Plan
 from fleet.core.model.unit import Phase, Seat, Unit
 from fleet.core.quota.tree import QuotaTree
-from fleet.core.snapshot import Changes, Config, Snapshot
+from fleet.core.snapshot import Config, Snapshot, SnapshotChanges
 from fleet.core.solver.intime import InTime
 from fleet.core.solver.process import ProcessSolver
 from tests.bench.decide import GPU, NOW, as_the_controllers, world
@@ -46,7 +46,7 @@ def storm(pending: int, members: int, nodes: int, seed: int) -> Snapshot:
     calm = Snapshot(tree, others, empty.members, Config(reclaim=True))
     running = seated(calm, decide(calm, now=NOW, seed=seed, solver=None))
     decide(running, now=LATER, seed=seed, solver=None)  # so that its index is there, as in a hub that runs
-    return running.apply(Changes(put_units=late))
+    return running.apply(SnapshotChanges(put_units=late))
 
 
 def seated(snapshot: Snapshot, plan: Plan) -> Snapshot:
@@ -74,7 +74,7 @@ def seated(snapshot: Snapshot, plan: Plan) -> Snapshot:
             if held:
                 seen = ((part.name, part.replicas),)
                 units.append(replace(unit, phase=Phase.PLACED, member=name, placed_at=NOW, visible=seen, seats=held))
-    return snapshot.apply(Changes(put_units=tuple(units), put_members=tuple(members)))
+    return snapshot.apply(SnapshotChanges(put_units=tuple(units), put_members=tuple(members)))
 
 
 def _seats(nodes: list[Amounts], request: Amounts, pods: int) -> list[int]:

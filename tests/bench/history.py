@@ -20,10 +20,10 @@ import asyncpg
 
 from api.store.embedded import EmbeddedPostgres
 from fleet.accounts import partitions
-from fleet.accounts.reports import REPORTS, By
-from fleet.accounts.reports_asked import Chosen, Period
+from fleet.accounts.reports import REPORTS, ReportGrouping
+from fleet.accounts.reports_asked import JobSelection, Period
 from fleet.accounts.reports_lives import jobs, life, of_name
-from fleet.accounts.reports_reader import Reader
+from fleet.accounts.reports_reader import HistoryReader
 from fleet.accounts.schema import engine_of, prepare
 from tests.bench.report import Figure, Report, say
 
@@ -32,7 +32,7 @@ JOBS = 1_000_000
 FILL_S = 900.0
 START, END = datetime(2026, 1, 1, tzinfo=UTC), datetime(2026, 12, 31, tzinfo=UTC)
 YEAR, MONTH = Period(START, END, END), Period(datetime(2026, 6, 1, tzinfo=UTC), datetime(2026, 7, 1, tzinfo=UTC), END)
-TENANT = Chosen(sight={"PyTorchJob": frozenset(f"team-{n}" for n in range(6))})
+TENANT = JobSelection(sight={"PyTorchJob": frozenset(f"team-{n}" for n in range(6))})
 SEED = """
 CREATE TEMP TABLE seed AS SELECT gen_random_uuid() uid, n, n % 200 u, n % 40 q, n % 60 ns, n % 10 m, 8 * (1 + n % 4) g,
   timestamptz '2026-01-01' + n * 360.0 / {jobs} * interval '1 day' submitted,
@@ -65,7 +65,7 @@ def measure(report: Report, folder: Path, rounds: int) -> None:
 async def _measure(report: Report, folder: Path, rounds: int) -> None:
     postgres = EmbeddedPostgres(folder / "postgres")
     dsn = await postgres.start()
-    reader = Reader(dsn)
+    reader = HistoryReader(dsn)
     try:
         say(f"history: {JOBS:,} jobs are written")
         await _fill(dsn)
@@ -76,15 +76,15 @@ async def _measure(report: Report, folder: Path, rounds: int) -> None:
         await postgres.stop()
 
 
-def _questions(reader: Reader) -> Iterator[tuple[str, Ask, str]]:
+def _questions(reader: HistoryReader) -> Iterator[tuple[str, Ask, str]]:
     """Name, question and goal."""
     for name, make in REPORTS.items():
-        for by in By:
-            yield f"{name} by {by}, a year", partial(make, reader, by, YEAR, Chosen()), "≤ 2"
-        yield f"{name} by user, a month", partial(make, reader, By.USER, MONTH, Chosen()), ""
-        yield f"{name} by user, a tenant", partial(make, reader, By.USER, YEAR, TENANT), "≤ 2"
-    yield "list: newest 500", partial(jobs, reader, Chosen(), limit=500, now=END), ""
-    yield "list: of a user", partial(jobs, reader, Chosen(user="user-7"), limit=500, now=END), ""
+        for by in ReportGrouping:
+            yield f"{name} by {by}, a year", partial(make, reader, by, YEAR, JobSelection()), "≤ 2"
+        yield f"{name} by user, a month", partial(make, reader, ReportGrouping.USER, MONTH, JobSelection()), ""
+        yield f"{name} by user, a tenant", partial(make, reader, ReportGrouping.USER, YEAR, TENANT), "≤ 2"
+    yield "list: newest 500", partial(jobs, reader, JobSelection(), limit=500, now=END), ""
+    yield "list: of a user", partial(jobs, reader, JobSelection(user="user-7"), limit=500, now=END), ""
     yield "life of a job", partial(life, reader, END, *of_name("team-7", "PyTorchJob", "train-7")), ""
 
 

@@ -19,7 +19,7 @@ import psutil
 import yaml
 
 from fleet.cli.hub import connect
-from fleet.cli.joining import Member, join, wait_ready
+from fleet.cli.joining import MemberFacts, join, wait_ready
 from tests.bench.client import JOBS, items, patch, post, post_all, session, watched
 from tests.bench.crowd import Crowd, running_pod
 from tests.bench.dispatch import job_to, policy_to
@@ -83,7 +83,7 @@ def _join(hub: Hub, crowd: Crowd, instead: dict[str, Path]) -> None:
     say(f"members: {len(crowd.names)} members join")
     api, begin = connect(hub.kubeconfig), time.monotonic()
     for name in crowd.names:
-        join(api, Member(name, instead.get(name, crowd.kubeconfig(name)), provider="simulated"))
+        join(api, MemberFacts(name, instead.get(name, crowd.kubeconfig(name)), provider="simulated"))
     wait_ready(api, crowd.names, WITHIN_S)
     say(f"members: all are ready after {time.monotonic() - begin:.0f} s")
 

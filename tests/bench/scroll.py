@@ -24,7 +24,7 @@ from fleet.console.face import Console
 from fleet.console.sessions import Sessions
 from fleet.controllers.decide.submitted import unit_in
 from fleet.hub.collecting import collect_seldom
-from fleet.rest.changes import PATH, Changes
+from fleet.rest.changes import PATH, ChangeStreams
 from fleet.rest.mount import PREFIX, RestFace
 from fleet.simulate.wall import WallClock
 from fleet.values.ports import Key, Put, Write
@@ -186,7 +186,7 @@ async def serve(folder: Path, count: int) -> None:
         store,
         console=console,
         mounts=lambda o: {
-            PATH: Changes(store, o.registry, Rbac(store), clock),
+            PATH: ChangeStreams(store, o.registry, Rbac(store), clock),
             PREFIX: RestFace(o, o.store, o.registry, partial(unit_in, store)),
         },
     ) as hub:

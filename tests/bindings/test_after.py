@@ -6,18 +6,19 @@ from typing import Any
 
 import pytest
 
-from fleet.bindings.after import OK, After, Obstacle, Seen, obstacle, wanted
+from fleet.bindings.after import OK, After, AfterProgress, Obstacle, obstacle, wanted
 from fleet.wellknown import ANNOTATION_AFTER, ANNOTATION_AFTER_SEEN
 
 
-def binding(seen: Seen) -> dict[str, Any]:
+def binding(seen: AfterProgress) -> dict[str, Any]:
     return {"metadata": {"annotations": {ANNOTATION_AFTER: "first", ANNOTATION_AFTER_SEEN: str(seen)}}}
 
 
 @pytest.mark.parametrize(
-    "seen", [Seen(), Seen(waits="first; no job first is there yet"), Seen(never="first has failed")]
+    "seen",
+    [AfterProgress(), AfterProgress(waits="first; no job first is there yet"), AfterProgress(never="first has failed")],
 )
-def test_the_decision_before_a_note_changed_is_still_known_as_waiting_for_other_jobs(seen: Seen) -> None:
+def test_the_decision_before_a_note_changed_is_still_known_as_waiting_for_other_jobs(seen: AfterProgress) -> None:
     before, now = Obstacle(wanted([After("first", OK)])), obstacle(binding(seen))
     assert now is not None
     assert now.told(before.why) and now.told(now.why)

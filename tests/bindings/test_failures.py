@@ -6,7 +6,7 @@ import pytest
 
 from fleet.bindings.failures import (
     BACKOFF_LIMIT,
-    Failure,
+    AttemptFailure,
     backoff_until,
     backoffs,
     failures_of,
@@ -22,7 +22,7 @@ def binding(failures: int, **annotations: str) -> Body:
     """A binding that failed so often, as it is stored."""
     body: Body = {"metadata": {"annotations": dict(annotations)}, "spec": {}}
     for number in range(failures):
-        told = with_failure(failures_of(body), Failure("cfa", 100.0 + number, "GangNotWhole", message="no room"))
+        told = with_failure(failures_of(body), AttemptFailure("cfa", 100.0 + number, "GangNotWhole", message="no room"))
         body["metadata"]["annotations"][ANNOTATION_RETRIES] = failures_text(told)
     return body
 
@@ -33,16 +33,16 @@ def test_the_count_goes_on_although_only_the_newest_failures_are_kept() -> None:
 
 
 def test_what_does_not_back_off_is_not_counted() -> None:
-    failures = with_failure(failures_of(binding(3)), Failure("cfa", 1.0, "MemberUnreachable", backoff=False))
+    failures = with_failure(failures_of(binding(3)), AttemptFailure("cfa", 1.0, "MemberUnreachable", backoff=False))
     assert backoffs(failures) == 3
     assert backoff_until(failures) is None
-    assert backoffs(with_failure(failures, Failure("cfa", 2.0, "GangNotWhole"))) == 4
+    assert backoffs(with_failure(failures, AttemptFailure("cfa", 2.0, "GangNotWhole"))) == 4
 
 
 def test_failures_that_were_stored_before_they_were_counted_count() -> None:
-    old = [Failure("cfa", float(n), "GangNotWhole") for n in range(5)]
+    old = [AttemptFailure("cfa", float(n), "GangNotWhole") for n in range(5)]
     assert backoffs(old) == 5
-    assert backoffs(with_failure(old, Failure("cfa", 9.0, "GangNotWhole"))) == 6
+    assert backoffs(with_failure(old, AttemptFailure("cfa", 9.0, "GangNotWhole"))) == 6
 
 
 @pytest.mark.parametrize(
@@ -66,7 +66,7 @@ def test_attempts_end_at_a_limit(failures: int, limit: str | None, over: bool) -
 
 
 def test_the_back_off_doubles_from_one_second_to_five_minutes() -> None:
-    failures = [Failure("cfa", 100.0, "GangNotWhole") for _ in range(12)]
+    failures = [AttemptFailure("cfa", 100.0, "GangNotWhole") for _ in range(12)]
     pauses = [(backoff_until(failures[:count]) or 0) - 100 for count in range(1, 12)]
     assert pauses == [1, 2, 4, 8, 16, 32, 64, 128, 256, 300, 300]
-    assert backoff_until([Failure("cfa", 100.0, "MemberUnreachable", backoff=False)]) is None
+    assert backoff_until([AttemptFailure("cfa", 100.0, "MemberUnreachable", backoff=False)]) is None

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from fleet.bindings.faults import TABLE, Fault, fault_in, fault_of, to_body
+from fleet.bindings.faults import TABLE, AttemptFault, fault_in, fault_of, to_body
 from fleet.core.model.amounts import NOTHING
 from fleet.core.model.pod import PodView
 
@@ -18,11 +18,11 @@ def pod(**fields: Any) -> PodView:
     return replace(FAILED, **fields)
 
 
-def of(*pods: PodView, broken: str = "") -> Fault:
+def of(*pods: PodView, broken: str = "") -> AttemptFault:
     return fault_of(pods, lambda pod: pod.node != broken)
 
 
-def shown(sign: str, value: str) -> Fault:
+def shown(sign: str, value: str) -> AttemptFault:
     """The fault of a job whose only pod shows this entry of the table."""
     if sign == "condition DisruptionTarget":
         return of(pod(disruption="DeletionByPodGC", exits=((143, "Error"),)))
@@ -48,18 +48,18 @@ def test_each_entry_of_the_table_decides(sign: str, value: str, theirs: bool) ->
 def test_one_pod_of_a_dead_node_speaks_for_the_gang_that_failed_with_it() -> None:
     others = [pod(name=f"one-worker-{n}", node=f"n{n}", exits=((1, "Error"),)) for n in (1, 2)]
     fault = of(*others, pod(phase="Running"), broken="n0")
-    assert fault == Fault(True, "one-worker-0: node n0 is not ready or gone", ("n0",))
+    assert fault == AttemptFault(True, "one-worker-0: node n0 is not ready or gone", ("n0",))
 
 
 def test_a_pod_that_succeeded_on_a_node_that_is_gone_since_says_nothing() -> None:
-    assert of(pod(phase="Succeeded"), pod(name="p", node="n1", exits=((1, "Error"),)), broken="n0") == Fault()
+    assert of(pod(phase="Succeeded"), pod(name="p", node="n1", exits=((1, "Error"),)), broken="n0") == AttemptFault()
 
 
 def test_a_job_without_pods_failed_by_itself() -> None:
-    assert of() == Fault()
+    assert of() == AttemptFault()
 
 
 def test_a_fault_stands_in_the_status_of_its_binding() -> None:
-    fault = Fault(True, "p: NodeLost", ("n0",))
+    fault = AttemptFault(True, "p: NodeLost", ("n0",))
     assert fault_in({"status": {"failure": to_body(fault)}}) == fault
     assert fault_in({"status": {}}) is None

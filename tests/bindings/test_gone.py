@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from fleet.bindings.faults import Fault, fault_in, to_body
+from fleet.bindings.faults import AttemptFault, fault_in, to_body
 from fleet.bindings.gone import lost_in, ran
 from fleet.bindings.ownerless import in_the_way, is_ownerless, let_go
 from fleet.core.model.amounts import NOTHING
@@ -73,11 +73,11 @@ def test_an_attempt_has_run_when_its_status_its_whole_gang_or_a_pod_shows_it(
 
 
 def test_a_loss_is_a_fault_of_the_infrastructure_and_is_kept_as_such() -> None:
-    lost = Fault(infrastructure=True, why="its copy is gone", lost=True)
+    lost = AttemptFault(infrastructure=True, why="its copy is gone", lost=True)
     failed = binding("Job", "batch/v1", None, {"type": "Finished", "status": "True", "reason": "Failed"})
     failed["status"]["failure"] = to_body(lost)
     assert fault_in(failed) == lost == lost_in(failed)
-    failed["status"]["failure"] = to_body(Fault(infrastructure=True, why="its node is gone"))
+    failed["status"]["failure"] = to_body(AttemptFault(infrastructure=True, why="its node is gone"))
     assert lost_in(failed) is None
 
 

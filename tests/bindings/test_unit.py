@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from fleet.bindings.nomination import NOMINATION, Nomination, nomination_of, to_body
+from fleet.bindings.nomination import NOMINATION, HeldReservation, nomination_of, to_body
 from fleet.bindings.unit import (
     active,
     charged_of,
@@ -66,7 +66,7 @@ def test_a_unit_is_charged_what_its_member_runs_where_that_is_more() -> None:
 
 @pytest.mark.parametrize("domain", ["", "rack-1"])
 def test_a_nomination_is_read_as_it_was_written_while_the_unit_is_reserved(domain: str) -> None:
-    said = Nomination("cfa", 1000.0, 2000.0, 4, "root-a", domain)
+    said = HeldReservation("cfa", 1000.0, 2000.0, 4, "root-a", domain)
     assert nomination_of(unit(phase="Reserved", **{NOMINATION: to_body(said)})) == said
     assert nomination_of(unit(phase="Enqueued", **{NOMINATION: to_body(said)})) is None
     assert nomination_of(unit(phase="Reserved", **{NOMINATION: {**to_body(said), "since": "soon"}})) is None

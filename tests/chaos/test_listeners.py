@@ -6,15 +6,15 @@ import pytest
 import yaml
 
 from fleet.members.clusters import ClusterMembers
-from fleet.members.members import Changed
+from fleet.members.members import MemberChange
 
 pytestmark = pytest.mark.xdist_group("chaos")
 
 
 async def test_a_listener_that_fails_costs_the_others_nothing() -> None:
-    told: list[Changed] = []
+    told: list[MemberChange] = []
 
-    def broken(changed: Changed) -> None:
+    def broken(changed: MemberChange) -> None:
         raise AttributeError("a bug")
 
     config = {
@@ -30,4 +30,4 @@ async def test_a_listener_that_fails_costs_the_others_nothing() -> None:
     members.subscribe(told.append)
     await members.add("cfa", yaml.safe_dump(config), "hub")
     await members.remove("cfa")
-    assert told == [Changed("cfa", "ready")]
+    assert told == [MemberChange("cfa", "ready")]

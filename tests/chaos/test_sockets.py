@@ -21,7 +21,7 @@ import pytest
 import uvloop
 
 from fleet.hub import pki
-from fleet.hub.eventloop import Loop
+from fleet.hub.eventloop import EventLoop
 from tests.chaos.proxy import Mode, Proxy, ProxyThread
 
 pytestmark = pytest.mark.xdist_group("chaos")
@@ -93,7 +93,7 @@ def test_handshakes_that_break_leave_no_socket_to_the_garbage_collector(
 ) -> None:
     with warnings.catch_warnings(record=True) as told:
         warnings.simplefilter("always", ResourceWarning)
-        answers, port = uvloop.run(hurt(files, proxies), loop_factory=Loop)
+        answers, port = uvloop.run(hurt(files, proxies), loop_factory=EventLoop)
     assert 200 in answers
     unclosed = [text for each in told if "unclosed" in (text := str(each.message))]
     assert [text for text in unclosed if f"raddr=('127.0.0.1', {port})" in text] == []
@@ -114,4 +114,4 @@ def test_a_handshake_that_succeeds_makes_a_connection_as_ever(files: dict[str, P
         server.close()
         return said
 
-    assert uvloop.run(scenario(), loop_factory=Loop).startswith(b"HTTP/1.1 200 OK")
+    assert uvloop.run(scenario(), loop_factory=EventLoop).startswith(b"HTTP/1.1 200 OK")

@@ -15,7 +15,7 @@ from typing import Any
 
 import psutil
 
-from fleet.cli.hub import Hub, connect
+from fleet.cli.hub import HubClient, connect
 
 BIN = Path(sys.executable).parent
 READY_WITHIN_S = 180.0
@@ -96,7 +96,7 @@ class Up:
         raise AssertionError(f"not ready within {READY_WITHIN_S:g} s:\n{self.errors.read_text()}")
 
     @property
-    def hub(self) -> Hub:
+    def hub(self) -> HubClient:
         return connect(self.folder / "kubeconfig")
 
     def child(self, name: str) -> psutil.Process:

@@ -47,7 +47,7 @@ def members(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Members]:
     try:
         gone = outside / "members" / "cfc.kubeconfig"
         until("the third member serves", gone.exists)
-        joining.join(up.hub, joining.Member("cfc", gone))
+        joining.join(up.hub, joining.MemberFacts("cfc", gone))
         up.hub.request("POST", proxy("cfa") + JOBS, job("made-there"))
         until(
             "its pod runs",

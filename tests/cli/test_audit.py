@@ -8,9 +8,9 @@ import pytest
 from prometheus_client import CollectorRegistry, generate_latest
 
 from api.audit.policy import parse
-from api.outgoing import Allowed, Outgoing
+from api.outgoing import AllowList, Outgoing
 from fleet.cli.failure import Failure
-from fleet.hub.access import Access
+from fleet.hub.access import AccessOptions
 from fleet.hub.audit import audit_of, check
 from fleet.simulate.wall import WallClock
 from tests.cli.hub import fleet, refusal
@@ -32,25 +32,25 @@ def test_a_wrong_file_is_refused_by_its_option(tmp_path: Path, option: str, text
     path = tmp_path / "file"
     if text is not None:
         path.write_text(text)
-    access = Access(audit_policy_file=READY, audit_webhook_config_file=path)
+    access = AccessOptions(audit_policy_file=READY, audit_webhook_config_file=path)
     if option == "--audit-policy-file":
-        access = Access(audit_policy_file=path, audit_log_path="-")
+        access = AccessOptions(audit_policy_file=path, audit_log_path="-")
     with pytest.raises(Failure, match=option) as failure:
         check(access)
     assert why in str(failure.value)
 
 
 @pytest.mark.parametrize(
-    "access", [Access(audit_policy_file=READY), Access(audit_log_path="-")], ids=["no place", "no policy"]
+    "access", [AccessOptions(audit_policy_file=READY), AccessOptions(audit_log_path="-")], ids=["no place", "no policy"]
 )
-def test_a_policy_and_a_place_belong_together(access: Access) -> None:
+def test_a_policy_and_a_place_belong_together(access: AccessOptions) -> None:
     with pytest.raises(Failure, match="--audit-policy-file"):
         check(access)
 
 
 async def test_a_log_that_cannot_be_opened_stops_the_start(tmp_path: Path) -> None:
-    access = Access(audit_policy_file=READY, audit_log_path=str(tmp_path))
-    async with Outgoing(Allowed()) as outgoing:
+    access = AccessOptions(audit_policy_file=READY, audit_log_path=str(tmp_path))
+    async with Outgoing(AllowList()) as outgoing:
         with pytest.raises(Failure, match=r"--audit-log-path .*Is a directory"):
             async with audit_of(access, outgoing, WallClock()):
                 raise AssertionError("the log is open")
@@ -58,8 +58,8 @@ async def test_a_log_that_cannot_be_opened_stops_the_start(tmp_path: Path) -> No
 
 async def test_the_metrics_say_what_became_of_events(tmp_path: Path) -> None:
     registry = CollectorRegistry()
-    access = Access(audit_policy_file=READY, audit_log_path=str(tmp_path / "audit.log"))
-    async with Outgoing(Allowed()) as outgoing, audit_of(access, outgoing, WallClock()) as kept:
+    access = AccessOptions(audit_policy_file=READY, audit_log_path=str(tmp_path / "audit.log"))
+    async with Outgoing(AllowList()) as outgoing, audit_of(access, outgoing, WallClock()) as kept:
         kept.show(registry)
     shown = generate_latest(registry).decode()
     assert 'fleet_api_audit_events_total{outcome="Overflow",to="log"} 0.0' in shown
@@ -76,7 +76,7 @@ def test_fleet_up_says_so_before_anything_starts(tmp_path: Path) -> None:
 
 def test_options_reach_the_api_process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    access = Access(audit_policy_file=Path("p.yaml"), audit_log_path="audit.log", audit_log_maxsize=0)
+    access = AccessOptions(audit_policy_file=Path("p.yaml"), audit_log_path="audit.log", audit_log_maxsize=0)
     assert access.words() == [
         "--audit-policy-file",
         str(tmp_path / "p.yaml"),
@@ -85,7 +85,7 @@ def test_options_reach_the_api_process(tmp_path: Path, monkeypatch: pytest.Monke
         "--audit-log-maxsize",
         "0",
     ]
-    assert Access(audit_log_path="-").words() == ["--audit-log-path", "-"]
+    assert AccessOptions(audit_log_path="-").words() == ["--audit-log-path", "-"]
 
 
 def test_the_ready_policy_of_the_guide_is_one() -> None:

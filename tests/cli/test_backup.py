@@ -19,7 +19,7 @@ import pytest
 
 from fleet.cli.datadir import DataDir
 from fleet.cli.failure import Failure
-from fleet.hub.archive import Writing, read
+from fleet.hub.archive import BackupWriter, read
 from tests.cli.hub import BIN, Up, fleet, refusal, until
 
 MAPS = "/api/v1/namespaces/default/configmaps"
@@ -50,7 +50,7 @@ def made(up: Up, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def written(passphrase: str | None = None) -> bytes:
     output = io.BytesIO()
-    with Writing(output, HEAD, passphrase) as writing:
+    with BackupWriter(output, HEAD, passphrase) as writing:
         writing.table("objects", io.BytesIO(b"rows" * 1000))
         writing.keys({"hub-id": b"h", "secrets.key": b"\x00\xff"})
         writing.finish()

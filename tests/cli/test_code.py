@@ -38,7 +38,7 @@ def written(folder: Path, tree: dict[str, str]) -> Path:
     return folder
 
 
-def names(packed: code.Packed) -> list[str]:
+def names(packed: code.PackedCode) -> list[str]:
     with tarfile.open(fileobj=io.BytesIO(packed.archive)) as tar:
         return tar.getnames()
 

@@ -8,10 +8,10 @@ from urllib.parse import urlparse
 
 import pytest
 
-from fleet.amc.client import Answer
+from fleet.amc.client import ServerAnswer
 from fleet.bindings.finding import Finding
 from fleet.cli.doctor import HUB_CONFIG, POLICIES, TREES, passing_policies
-from fleet.cli.hub import Hub
+from fleet.cli.hub import HubClient
 from fleet.cli.patient import PARTS, Patient
 from fleet.rest.hubmodels import HubParts
 from tests.cli.hub import Up, fleet
@@ -30,14 +30,14 @@ class Stored:
         }
         self.config = {"data": {"requireQueue": required}}
 
-    def request(self, method: str, path: str, *_: Any, **__: Any) -> Answer:
+    def request(self, method: str, path: str, *_: Any, **__: Any) -> ServerAnswer:
         at = urlparse(path).path
         body = self.config if at == HUB_CONFIG else {"items": self.lists[at]}
-        return Answer(200, body)
+        return ServerAnswer(200, body)
 
 
 def found(*policies: Body, **how: Any) -> list[Finding]:
-    return list(passing_policies(Patient(Hub(Stored(*policies, **how), "kubeconfig"), 0.0)))  # type: ignore[arg-type]
+    return list(passing_policies(Patient(HubClient(Stored(*policies, **how), "kubeconfig"), 0.0)))  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(

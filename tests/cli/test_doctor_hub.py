@@ -16,19 +16,19 @@ import pytest
 from api.store.migrate import migrate
 from fleet import __version__
 from fleet.accounts.schema import prepare
-from fleet.amc.client import Answer
+from fleet.amc.client import ServerAnswer
 from fleet.bindings.finding import Finding
 from fleet.cli import doctor_hub, doctor_members
 from fleet.cli.datadir import DataDir
 from fleet.cli.doctor import CHECKS, looked
-from fleet.cli.hub import Hub
+from fleet.cli.hub import HubClient
 from fleet.cli.notifications import NOTIFICATIONS
 from fleet.cli.patient import PARTS, Patient
 from fleet.cli.status import STATUS
 from fleet.hub import pki
 from fleet.hub.certificates import Certificates
 from fleet.hub.parts import Parts
-from fleet.rest.historydb import History
+from fleet.rest.historydb import HistoryDatabase
 from fleet.rest.hubmodels import HubParts
 from fleet.simulate.wall import WallClock
 from fleet.values.kubeconfig.document import write
@@ -88,11 +88,11 @@ def patient(parts: dict[str, Any] | None = None, status: dict[str, Any] | None =
     }
 
     class Api:
-        def request(self, method: str, path: str, *_: Any, **__: Any) -> Answer:
+        def request(self, method: str, path: str, *_: Any, **__: Any) -> ServerAnswer:
             body = told[urlparse(path).path]
-            return Answer(body, {"message": "not for you"}) if isinstance(body, int) else Answer(200, body)
+            return ServerAnswer(body, {"message": "not for you"}) if isinstance(body, int) else ServerAnswer(200, body)
 
-    return Patient(Hub(Api(), "kubeconfig"), NOW)  # type: ignore[arg-type]
+    return Patient(HubClient(Api(), "kubeconfig"), NOW)  # type: ignore[arg-type]
 
 
 def database(**facts: Any) -> dict[str, Any]:
@@ -217,7 +217,7 @@ def test_a_sound_hub_has_no_findings() -> None:
 
 async def test_the_history_is_compared_with_the_log_of_the_hub(database_url: str, tmp_path: Path) -> None:
     await migrate(database_url)
-    past, clock = History(database_url), WallClock()
+    past, clock = HistoryDatabase(database_url), WallClock()
     parts = Parts(DataDir(tmp_path), database_url, clock, Certificates(DataDir(tmp_path), ()), past)
     event = "INSERT INTO events VALUES ($1, 'ADDED', '', 'configmaps', 'a', 'b', 'u', $2, NULL, '')"
     connection = await asyncpg.connect(database_url)

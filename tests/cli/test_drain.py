@@ -12,12 +12,12 @@ from typing import Any
 
 import pytest
 
-from fleet.amc.client import Answer
+from fleet.amc.client import ServerAnswer
 from fleet.amc.get import CLUSTERS
 from fleet.bindings.draining import drain_taint
 from fleet.cli.clusters import LIST, line, record
 from fleet.cli.cordon import CORDON, TRIES_MAX, edit_taints, with_cordon
-from fleet.cli.hub import Hub, Refused
+from fleet.cli.hub import HubClient, HubRefusal
 from fleet.cli.options import Output
 from fleet.cli.output import show
 from tests.cli.hub import BIN, Up, place, refusal, run, seen, until
@@ -191,30 +191,30 @@ class _Busy:
         self.taints: list[dict[str, Any]] = []
         self.version = 1
 
-    def request(self, method: str, path: str, body: Any = None, **how: Any) -> Answer:
+    def request(self, method: str, path: str, body: Any = None, **how: Any) -> ServerAnswer:
         if method == "GET":
             cluster = {
                 "metadata": {"name": "cfa", "resourceVersion": str(self.version)},
                 "spec": {"taints": self.taints},
             }
-            return Answer(200, cluster, b"{}")
+            return ServerAnswer(200, cluster, b"{}")
         if self.times:
             self.times -= 1
             self.version += 1
             self.taints = [*self.taints, {**FOREIGN, "key": f"other-{self.version}"}]
         if body["metadata"]["resourceVersion"] != str(self.version):
-            return Answer(409, {"message": "the object has been modified"}, b"{}")
+            return ServerAnswer(409, {"message": "the object has been modified"}, b"{}")
         self.taints = body["spec"]["taints"]
-        return Answer(200, {}, b"{}")
+        return ServerAnswer(200, {}, b"{}")
 
 
 def test_a_taint_that_is_written_meanwhile_stays() -> None:
     client = _Busy(TRIES_MAX - 1)
-    edit_taints(Hub(client, "here"), "cfa", with_cordon)  # type: ignore[arg-type]
+    edit_taints(HubClient(client, "here"), "cfa", with_cordon)  # type: ignore[arg-type]
     assert [one["key"] for one in client.taints] == ["other-2", "other-3", "other-4", "other-5", CORDON["key"]]
 
 
 def test_a_cluster_that_never_rests_is_given_up() -> None:
     client = _Busy(TRIES_MAX)
-    with pytest.raises(Refused, match="modified"):
-        edit_taints(Hub(client, "here"), "cfa", with_cordon)  # type: ignore[arg-type]
+    with pytest.raises(HubRefusal, match="modified"):
+        edit_taints(HubClient(client, "here"), "cfa", with_cordon)  # type: ignore[arg-type]

@@ -10,12 +10,12 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from fleet.amc.client import Answer
+from fleet.amc.client import ServerAnswer
 from fleet.cli import explain
 from fleet.cli.explain import checks, described, evictions, failures
 from fleet.cli.explanation import lines, would_start
 from fleet.cli.failure import Failure
-from fleet.cli.hub import Hub
+from fleet.cli.hub import HubClient
 from fleet.cli.main import app
 from fleet.core.decide import BadSnapshot, decide
 from fleet.core.notation.codec import decode_snapshot, encode_record
@@ -220,7 +220,7 @@ class _Behind:
     def __init__(self, seen_at: int, state: str = "Queued", code: str = "") -> None:
         self.asked, self.seen_at, self.state, self.code = 0, seen_at, state, code
 
-    def request(self, method: str, path: str, body: Any = None, *, content_type: str = "") -> Answer:
+    def request(self, method: str, path: str, body: Any = None, *, content_type: str = "") -> ServerAnswer:
         if not path.endswith("/explanation"):
             detail = dict.fromkeys(
                 ("created", "position", "tier", "reason", "queue", "member", "gpus", "pods", "user", *explain.DETAILS)
@@ -228,18 +228,20 @@ class _Behind:
             detail |= {"namespace": "team", "name": "one", "kind": "Job", "state": self.state}
             if self.code:
                 detail["reason"] = {"code": self.code, "text": "", "numbers": {}}
-            return Answer(200, detail)
+            return ServerAnswer(200, detail)
         self.asked += 1
         seen = self.asked >= self.seen_at
         return (
-            Answer(200, {"position": 1}) if seen else Answer(404, {"message": "the decider has not seen it wait yet"})
+            ServerAnswer(200, {"position": 1})
+            if seen
+            else ServerAnswer(404, {"message": "the decider has not seen it wait yet"})
         )
 
 
 def asked(hub: _Behind) -> tuple[dict[str, Any], float]:
     """The explanation of the job, and the seconds that it took."""
     slept: list[float] = []
-    return described(Hub(hub, Path()), "/job", lambda: sum(slept), slept.append), sum(slept)  # type: ignore[arg-type]
+    return described(HubClient(hub, Path()), "/job", lambda: sum(slept), slept.append), sum(slept)  # type: ignore[arg-type]
 
 
 def test_a_job_that_the_newest_snapshot_does_not_show_yet_is_asked_for_again() -> None:

@@ -12,7 +12,7 @@ import pytest
 from fleet.amc.client import Client
 from fleet.cli.failure import Failure
 from fleet.cli.flows import EXACT
-from fleet.cli.hub import Hub, Refused
+from fleet.cli.hub import HubClient, HubRefusal
 from fleet.client.jobwatch import changes
 from fleet.client.logs import logs
 from fleet.client.verbs import cancel
@@ -29,8 +29,8 @@ def _hurried(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("fleet.client.jobwatch.AGAIN_S", 0.05)
 
 
-def hub_of(server: Faulty) -> Hub:
-    return Hub(Client(Access(server.url, ca=server.ca.read_bytes(), token="t")), "a kubeconfig")
+def hub_of(server: Faulty) -> HubClient:
+    return HubClient(Client(Access(server.url, ca=server.ca.read_bytes(), token="t")), "a kubeconfig")
 
 
 def followed(tmp_path: Path, refused: dict[str, int], **how: Any) -> Iterator[str]:
@@ -72,7 +72,7 @@ def test_other_logs_that_cannot_be_had_are_a_failure(
     tmp_path: Path, refused: dict[str, int], follow: bool, lines: int
 ) -> None:
     found: list[str] = []
-    with pytest.raises(Refused):
+    with pytest.raises(HubRefusal):
         for text in followed(tmp_path, refused, follow=follow):
             found.append(text)  # what came before the refusal
     assert len(found) == lines
@@ -95,7 +95,7 @@ def test_a_hub_that_does_not_answer_is_one_line(tmp_path: Path) -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         url = f"https://127.0.0.1:{taken.getsockname()[1]}"
-        hub = Hub(Client(Access(url, token="t")), "a kubeconfig")
+        hub = HubClient(Client(Access(url, token="t")), "a kubeconfig")
         with pytest.raises(Failure, match=r"the hub does not answer .*: connection refused; is it running"):
             list(hub.items(logs(hub.session, "Job/j", follow=True)))
     deleted = [Said(200, {"namespace": "n", "kind": "Job", "name": "j", "uid": "1", "object": "/x/j"}), Said(cut=0)]

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from fleet.amc.client import Answer
+from fleet.amc.client import ServerAnswer
 from fleet.cli.failure import Failure
-from fleet.cli.hub import Hub
+from fleet.cli.hub import HubClient
 from fleet.cli.joblist import JOBS, listed
 from fleet.cli.jobs import record
 from tests.cli.hub import Up, fleet, until
@@ -78,7 +78,7 @@ class _Pages:
         self.names = names
         self.asked: list[str] = []
 
-    def request(self, method: str, path: str, body: Any = None, *, content_type: str = "") -> Answer:
+    def request(self, method: str, path: str, body: Any = None, *, content_type: str = "") -> ServerAnswer:
         self.asked.append(path)
         index = int(path.partition("continue=")[2] or 0)
         following = str(index + 1) if index + 1 < len(self.names) else None
@@ -87,12 +87,12 @@ class _Pages:
             "continue": following,
             "partial": False,
         }
-        return Answer(200, page, json.dumps(page).encode())
+        return ServerAnswer(200, page, json.dumps(page).encode())
 
 
 def test_every_page_is_asked_for() -> None:
     pages = _Pages(["one", "two", "three"])
-    hub = Hub(pages, Path("kubeconfig"))  # type: ignore[arg-type]
+    hub = HubClient(pages, Path("kubeconfig"))  # type: ignore[arg-type]
     assert [found["name"] for found in listed(hub, "team")[0]] == ["one", "two", "three"]
     assert all(path.startswith(f"{JOBS}?") and "namespace=team" in path for path in pages.asked)
     assert [found["name"] for found in listed(hub, None)[0]] == ["one", "two", "three"]
@@ -102,7 +102,7 @@ def test_every_page_is_asked_for() -> None:
 def test_a_list_without_an_end_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("fleet.cli.joblist.PAGES_MAX", 2)
     with pytest.raises(Failure, match="more than"):
-        listed(Hub(_Pages(["one", "two", "three"]), Path("kubeconfig")), None)  # type: ignore[arg-type]
+        listed(HubClient(_Pages(["one", "two", "three"]), Path("kubeconfig")), None)  # type: ignore[arg-type]
 
 
 def test_a_hub_lists_who_waits_at_which_place(tmp_path: Path) -> None:

@@ -30,11 +30,11 @@ def things(*names: str, state: str = "Running") -> list[lists.Record]:
     return [{"name": name, "state": state, "size": len(name)} for name in names]
 
 
-def how(output: ListOutput = ListOutput.table, sort: str = "", **more: Any) -> lists.How:
+def how(output: ListOutput = ListOutput.table, sort: str = "", **more: Any) -> lists.ListOptions:
     return lists.asked(LIST, output, sort, more.pop("watch", False), more.pop("color", Color.never), **more)
 
 
-def printed(capsys: pytest.CaptureFixture[str], asked: lists.How, *pages: list[lists.Record]) -> list[str]:
+def printed(capsys: pytest.CaptureFixture[str], asked: lists.ListOptions, *pages: list[lists.Record]) -> list[str]:
     lists.show(asked, lambda: iter(pages), nothing="none at all")
     return capsys.readouterr().out.splitlines()
 

@@ -9,7 +9,7 @@ import pytest
 
 from fleet.cli import logfile
 from fleet.cli.datadir import DataDir
-from fleet.cli.hublogs import Wanted, show
+from fleet.cli.hublogs import LineFilter, show
 from fleet.cli.logfile import LogFile, older
 
 
@@ -39,12 +39,12 @@ def test_lines_of_all_processes_come_in_the_order_of_their_times(tmp_path: Path)
     (data.logs / "api.log").write_text(line(4) + "no JSON\n" + line(6, name="train", namespace="team-a"))
     (data.logs / "controllers.log").write_text(line(2) + line(5, name="train", namespace="team-b"))
 
-    said = list(show(data, Wanted(), follow=False))
+    said = list(show(data, LineFilter(), follow=False))
 
     assert [text.split()[-1] for text in said[:4]] == ["1", "2", "4", "JSON"]
     assert len(said) == 6
-    assert len(list(show(data, Wanted(job="train", namespace="team-b"), follow=False))) == 1
-    assert len(list(show(data, Wanted(job="train"), follow=False))) == 2
+    assert len(list(show(data, LineFilter(job="train", namespace="team-b"), follow=False))) == 1
+    assert len(list(show(data, LineFilter(job="train"), follow=False))) == 2
 
 
 def test_a_file_that_is_renamed_is_followed_into_the_next(tmp_path: Path) -> None:
@@ -52,7 +52,7 @@ def test_a_file_that_is_renamed_is_followed_into_the_next(tmp_path: Path) -> Non
     data.logs.mkdir()
     path = data.logs / "api.log"
     path.write_text(line(1))
-    lines = show(data, Wanted(), follow=True)
+    lines = show(data, LineFilter(), follow=True)
     assert "event 1" in next(lines)
     with path.open("a") as file:
         file.write(line(2))

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from fleet.amc.client import Answer
-from fleet.cli.hub import Hub
+from fleet.amc.client import ServerAnswer
+from fleet.cli.hub import HubClient
 from fleet.cli.move import _why_not_now
 from fleet.core.notation.codec import encode_snapshot
 from tests.builders import NOW, Taint, member, snapshot, unit
@@ -92,10 +92,10 @@ def test_a_move_right_after_an_uncordon_reads_no_taint_from_an_older_snapshot() 
     )
 
     class Behind:
-        def request(self, *_: object, **__: object) -> Answer:
-            return Answer(200, {**encode_snapshot(older), "now": NOW})
+        def request(self, *_: object, **__: object) -> ServerAnswer:
+            return ServerAnswer(200, {**encode_snapshot(older), "now": NOW})
 
-    assert _why_not_now(Hub(Behind(), "test"), {"metadata": {"uid": "one"}}, "b") == ""  # type: ignore[arg-type]
+    assert _why_not_now(HubClient(Behind(), "test"), {"metadata": {"uid": "one"}}, "b") == ""  # type: ignore[arg-type]
 
 
 def test_a_move_of_a_job_that_the_decider_has_just_heard_of_looks_again() -> None:
@@ -104,8 +104,8 @@ def test_a_move_of_a_job_that_the_decider_has_just_heard_of_looks_again() -> Non
     seen = iter((empty, empty, later))
 
     class CatchingUp:
-        def request(self, *_: object, **__: object) -> Answer:
-            return Answer(200, {**encode_snapshot(next(seen)), "now": NOW})
+        def request(self, *_: object, **__: object) -> ServerAnswer:
+            return ServerAnswer(200, {**encode_snapshot(next(seen)), "now": NOW})
 
-    hub = Hub(CatchingUp(), "test")  # type: ignore[arg-type]
+    hub = HubClient(CatchingUp(), "test")  # type: ignore[arg-type]
     assert _why_not_now(hub, {"metadata": {"uid": "one"}}, "b") == ""

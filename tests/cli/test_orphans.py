@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from fleet.amc.client import Answer, Client
+from fleet.amc.client import Client, ServerAnswer
 from fleet.cli.datadir import DataDir
 from fleet.cli.doctor import unknown_copies
 from fleet.cli.failure import Failure
-from fleet.cli.hub import Hub, connect
+from fleet.cli.hub import HubClient, connect
 from fleet.cli.orphans import _named, unknown
 from fleet.cli.patient import Patient
 from fleet.values.kubeconfig.files import load
@@ -30,8 +30,8 @@ class Stored:
     def __init__(self, *records: dict[str, Any]) -> None:
         self.records = records
 
-    def request(self, method: str, path: str, *_: Any, **__: Any) -> Answer:
-        return Answer(200, {"items": list(self.records)})
+    def request(self, method: str, path: str, *_: Any, **__: Any) -> ServerAnswer:
+        return ServerAnswer(200, {"items": list(self.records)})
 
 
 def record(member: str, *copies: dict[str, str], count: int | None = None) -> dict[str, Any]:
@@ -86,7 +86,7 @@ def test_a_copy_of_an_undone_past_is_named_and_stays_until_it_is_removed(up: Up)
 
 
 def test_doctor_names_each_copy_and_the_way_out() -> None:
-    hub = Hub(Stored(record("east", copy("b"), count=3)), "kubeconfig")  # type: ignore[arg-type]
+    hub = HubClient(Stored(record("east", copy("b"), count=3)), "kubeconfig")  # type: ignore[arg-type]
     first, rest = unknown_copies(Patient(hub, 0.0))
     assert (first.check, first.kind, first.namespace, first.name) == ("unknown-copy", "PyTorchJob", "default", "b")
     assert "runs in east" in first.why and "since 2026-01-01T00:00:00Z" in first.why

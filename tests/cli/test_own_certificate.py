@@ -23,7 +23,7 @@ from fleet.cli.failure import Failure
 from fleet.hub import pki, serving
 from fleet.hub.exposition import Exposition
 from fleet.hub.firststart import create_root, prepare
-from fleet.hub.serving import Given
+from fleet.hub.serving import ServingOptions
 from tests.cli.hub import BIN, Up, fleet, refusal, until
 from tests.monitoring.readers import Anybody
 
@@ -83,7 +83,7 @@ def test_a_certificate_that_was_put_in_place_is_never_written_over(
         assert (data.server_certificate.read_bytes(), data.server_key.read_bytes()) == (mine, key)
         assert serving.own(data) == (data.local_certificate, data.local_key)
         assert pki.signed_by(data.local_certificate, data.ca_certificate)
-    said = serving.lacks(data, Given(), [NAME])
+    said = serving.lacks(data, ServingOptions(), [NAME])
     assert ("does not name hub.example.com" in said) == (NAME not in names)
     assert ("it ends on" in said) == (days < 30)
     assert said == "" or said.startswith(f"{data.server_certificate} is not of the hub's CA and stays as it is: ")
@@ -98,7 +98,7 @@ def test_the_hubs_own_certificate_is_renewed_as_before(tmp_path: Path) -> None:
     assert data.server_certificate.read_bytes() == first
     prepare(data, NAME)
     assert data.server_certificate.read_bytes() != first
-    assert serving.lacks(data, Given(), ["no.such.name"]) == "" and not data.local_certificate.exists()
+    assert serving.lacks(data, ServingOptions(), ["no.such.name"]) == "" and not data.local_certificate.exists()
     assert not pki.flaws(data.server_certificate, [NAME, "localhost"], now=pki.utcnow())
 
 
@@ -117,9 +117,9 @@ def test_files_that_cannot_be_served_with_are_refused(tmp_path: Path, which: str
     for one in (pair, other):
         Corporate(tmp_path).issue(one, NAME)
     given = {
-        "one option alone": Given(pair.certificate),
-        "no such file": Given(pair.certificate, tmp_path / "none.key"),
-        "another key": Given(pair.certificate, other.key),
+        "one option alone": ServingOptions(pair.certificate),
+        "no such file": ServingOptions(pair.certificate, tmp_path / "none.key"),
+        "another key": ServingOptions(pair.certificate, other.key),
     }[which]
     with pytest.raises(Failure, match="--tls-cert-file"):
         given.check()

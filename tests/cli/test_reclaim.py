@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from fleet.cli.hub import Hub
+from fleet.cli.hub import HubClient
 from tests.cli.hub import Up, until
 
 GPU = "nvidia.com/gpu"
@@ -51,7 +51,7 @@ def gang(name: str) -> dict[str, Any]:
     }
 
 
-def states(hub: Hub, namespace: str) -> dict[str, str]:
+def states(hub: HubClient, namespace: str) -> dict[str, str]:
     """STATE of each job, as kubectl prints it."""
     found = hub.request("GET", JOBS.format(namespace)).body["items"]
     return {

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from fleet.amc.client import Answer
-from fleet.cli.hub import Hub, Refused
+from fleet.amc.client import ServerAnswer
+from fleet.cli.hub import HubClient, HubRefusal
 from fleet.cli.status import CLUSTERS, DECISIONS, QUEUES, STATUS, gathered, lines
 from fleet.values.times import rfc3339
 from tests.cli.hub import fleet, refusal
@@ -38,11 +38,11 @@ def screen(**answers: Any) -> list[str]:
     } | answers
 
     class Api:
-        def request(self, method: str, path: str, *_: Any, **__: Any) -> Answer:
+        def request(self, method: str, path: str, *_: Any, **__: Any) -> ServerAnswer:
             body = told[path]
-            return Answer(body, {"message": "no"}) if isinstance(body, int) else Answer(200, body)
+            return ServerAnswer(body, {"message": "no"}) if isinstance(body, int) else ServerAnswer(200, body)
 
-    return lines(gathered(Hub(Api(), "kubeconfig")), NOW)  # type: ignore[arg-type]
+    return lines(gathered(HubClient(Api(), "kubeconfig")), NOW)  # type: ignore[arg-type]
 
 
 def test_the_screen_says_what_runs_what_waits_and_the_last_decision() -> None:
@@ -67,7 +67,7 @@ def test_a_hub_that_cannot_tell_its_jobs_says_what_is_wrong_all_the_same() -> No
     for path in (CLUSTERS, QUEUES, f"{DECISIONS}?limit=1"):
         shown = screen(**{STATUS: sick, path: 503})
         assert "Wrong:      the database does not answer: x" in shown and "Jobs:       not known now" in shown
-        with pytest.raises(Refused):
+        with pytest.raises(HubRefusal):
             screen(**{path: 503})
 
 

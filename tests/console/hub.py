@@ -27,7 +27,7 @@ from fleet.console.login import Login
 from fleet.console.sessions import Sessions
 from fleet.controllers.decide.submitted import unit_in
 from fleet.hub.face import hub_app
-from fleet.rest.changes import PATH, Changes
+from fleet.rest.changes import PATH, ChangeStreams
 from fleet.rest.mount import PREFIX, RestFace
 from fleet.simulate.wall import RandomIds, WallClock
 from tests.api.oidc.issuer import Hand
@@ -98,7 +98,7 @@ async def console_hub(folder: Path, login: Any = None, audit: Audit | None = Non
         authenticator=authenticator,
         authorizer=rbac,
         console=console,
-        mounts={PATH: Changes(store, registry, rbac, WallClock()), PREFIX: views},
+        mounts={PATH: ChangeStreams(store, registry, rbac, WallClock()), PREFIX: views},
         recheck_every_s=0.1,
         audit=audit,
     )

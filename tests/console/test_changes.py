@@ -14,7 +14,7 @@ import httpx
 import pytest
 
 from api.wire.places import Places
-from fleet.rest.changes import KINDS, PATH, TOGETHER_S, Changes
+from fleet.rest.changes import KINDS, PATH, TOGETHER_S, ChangeStreams
 from fleet.values.ports import Key, Put
 from fleet.wellknown import CLUSTER, CONFIG, KUBEFLOW, POLICY, QUEUE
 from tests.console.hub import World
@@ -137,7 +137,7 @@ async def test_a_browser_that_comes_back_hears_of_everything_once(world: World) 
 
 async def test_one_user_leaves_streams_for_the_others(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     face = next(mounted for prefix, mounted in world.app._mounts if prefix == PATH)
-    assert isinstance(face, Changes)
+    assert isinstance(face, ChangeStreams)
     monkeypatch.setattr(face, "_places", Places(2, 1, "streams of changes"))
     async with world.served() as url, httpx.AsyncClient(base_url=url) as client:
         for _ in range(2):  # a stream that has ended gives its place back

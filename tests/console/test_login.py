@@ -18,11 +18,11 @@ from api.access.oidc.config import read
 from api.access.oidc.metrics import OidcMetrics
 from api.access.oidc.tokens import OidcTokens
 from api.outgoing import Outgoing
-from api.outgoing.allowed import Allowed
+from api.outgoing.allowed import AllowList
 from fleet.cli.failure import Failure
 from fleet.console.attempts import FAILED_MAX
-from fleet.console.login import Client, Login
-from fleet.hub.access import Access
+from fleet.console.login import IssuerClient, Login
+from fleet.hub.access import AccessOptions
 from fleet.hub.authentication import fetch_by
 from fleet.hub.console import post_by
 from tests.api.oidc.issuer import AUDIENCE, configuration, entry
@@ -40,7 +40,7 @@ def pki(tmp_path_factory: pytest.TempPathFactory) -> Pki:
 @asynccontextmanager
 async def provided(folder: Path, pki: Pki, secret: str = "") -> AsyncIterator[tuple[World, Provider]]:
     provider = Provider()
-    async with serving(provider.answer, pki) as port, Outgoing(Allowed.parse(["127.0.0.0/8"])) as outgoing:
+    async with serving(provider.answer, pki) as port, Outgoing(AllowList.parse(["127.0.0.0/8"])) as outgoing:
         provider.url = f"https://127.0.0.1:{port}"
         authority = pki.ca.read_text()
         source = {"url": provider.url, "audiences": [AUDIENCE], "certificateAuthority": authority}
@@ -51,7 +51,7 @@ async def provided(folder: Path, pki: Pki, secret: str = "") -> AsyncIterator[tu
             oidc.configure(read(configuration(entry(issuer=source))))
             users.append(oidc)
             authenticator = AnyOf(tokens, oidc)
-            client = Client(provider.url, AUDIENCE, secret, "", authority)
+            client = IssuerClient(provider.url, AUDIENCE, secret, "", authority)
             return Login(
                 client, store, clock, authenticator, fetch_by(outgoing), post_by(outgoing, authority)
             ), authenticator
@@ -263,16 +263,16 @@ async def test_logins_that_begin_are_bounded(both: tuple[World, Provider]) -> No
 def test_the_flags_make_a_client(tmp_path: Path) -> None:
     secret = tmp_path / "secret"
     secret.write_text("s3cret\n")
-    access = Access(
+    access = AccessOptions(
         oidc_issuer_url="https://i.example",
         oidc_client_id="fleet",
         oidc_client_secret_file=secret,
         oidc_redirect_url="https://fleet.example/console/callback",
     )
-    expected = Client("https://i.example", "fleet", "s3cret", "https://fleet.example/console/callback", "")
+    expected = IssuerClient("https://i.example", "fleet", "s3cret", "https://fleet.example/console/callback", "")
     assert access.client() == expected
-    assert "--no-console" in Access(console=False).words() and Access().words() == []
-    assert Access().client() is None
+    assert "--no-console" in AccessOptions(console=False).words() and AccessOptions().words() == []
+    assert AccessOptions().client() is None
 
 
 @pytest.mark.parametrize(
@@ -285,7 +285,7 @@ def test_the_flags_make_a_client(tmp_path: Path) -> None:
     ],
 )
 def test_a_client_that_cannot_be_used_is_refused(flags: dict[str, Any], why: str) -> None:
-    access = Access(**{"oidc_issuer_url": "https://i.example", "oidc_client_id": "fleet", **flags})
+    access = AccessOptions(**{"oidc_issuer_url": "https://i.example", "oidc_client_id": "fleet", **flags})
     with pytest.raises(Failure, match=why):
         access.check()
     assert json.dumps(access.words())  # an option that is refused is still one that can be handed on

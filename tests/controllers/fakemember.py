@@ -12,7 +12,7 @@ from fleet.core.model.member import Member, Pool, Taint
 from fleet.core.model.pod import PodView
 from fleet.core.model.unit import Component
 from fleet.kinds import interpreter_of
-from fleet.members.members import Did, Outcome
+from fleet.members.members import ActOutcome, ActResult
 from fleet.values.ports import Body, Key
 from fleet.wellknown import ATTEMPT, GATE, KUBEFLOW, LABEL_BINDING
 
@@ -125,21 +125,25 @@ class FakeMember:
             potential=self.potential,
         )
 
-    def tell_pod(self, name: str, annotations: Mapping[str, str | None]) -> Outcome:
+    def tell_pod(self, name: str, annotations: Mapping[str, str | None]) -> ActOutcome:
         """A patch of a pod's annotations."""
         if self.pods_refused:
-            return Outcome(Did.REFUSED, self.pods_refused)
+            return ActOutcome(ActResult.REFUSED, self.pods_refused)
         self.told.setdefault(name, {}).update(annotations)
-        return Outcome(Did.DONE)
+        return ActOutcome(ActResult.DONE)
 
-    def end_pod(self, uid: str, grace_s: int, now: float) -> Outcome:
+    def end_pod(self, uid: str, grace_s: int, now: float) -> ActOutcome:
         """The pod terminates for as long as it may."""
         pod = self.pods.get(uid)
         if self.pods_refused or pod is None:
-            return Outcome(Did.REFUSED, self.pods_refused) if self.pods_refused else Outcome(Did.NOT_FOUND)
+            return (
+                ActOutcome(ActResult.REFUSED, self.pods_refused)
+                if self.pods_refused
+                else ActOutcome(ActResult.NOT_FOUND)
+            )
         self.graces[pod.name] = grace_s
         self.pods[uid] = replace(pod, terminating=True, gone_by=now + grace_s)
-        return Outcome(Did.DONE)
+        return ActOutcome(ActResult.DONE)
 
 
 def with_condition(body: Body, type_: str, message: str, at: str) -> Body:

@@ -20,7 +20,7 @@ from fleet.kinds import interpreter_of
 from fleet.kinds.requests import pod_requests
 from fleet.members.dispatch import why_not
 from fleet.members.dispatched import COMPANIONS
-from fleet.members.members import Changed, Closed, Did, NodeView, Outcome
+from fleet.members.members import ActOutcome, ActResult, Closed, MemberChange, NodeView
 from fleet.members.nodes import ANY_VALUE
 from fleet.values.ports import Body, Key
 from fleet.values.times import rfc3339
@@ -37,7 +37,7 @@ class FakeMembers:
     def __init__(self, *members: FakeMember, hub: str = "hub") -> None:
         self.by_name = {member.name: member for member in members}
         self.hub = hub
-        self._callbacks: list[Callable[[Changed], None]] = []
+        self._callbacks: list[Callable[[MemberChange], None]] = []
         self.named: frozenset[tuple[str, str]] = frozenset()
         self._uids = 0
         self.tasks: set[asyncio.Task[None]] = set()
@@ -115,32 +115,32 @@ class FakeMembers:
         objects = self.by_name[name].seen[0].values() if name in self.by_name else ()
         return [body for body in objects if _labels(body).get(LABEL_HUB) == self.hub]
 
-    async def look(self, name: str, body: Body) -> Outcome:
+    async def look(self, name: str, body: Body) -> ActOutcome:
         member = await self._reached(name)
-        if isinstance(member, Outcome):
+        if isinstance(member, ActOutcome):
             return member
         there = member.objects.get(key_of(body))
-        return Outcome(Did.NOT_FOUND) if there is None else Outcome(Did.DONE, body=there)
+        return ActOutcome(ActResult.NOT_FOUND) if there is None else ActOutcome(ActResult.DONE, body=there)
 
     async def warning(self, name: str, body: Body) -> str:
         return self.by_name[name].warns
 
-    async def apply(self, name: str, body: Body, *, overwrite: bool = False) -> Outcome:
+    async def apply(self, name: str, body: Body, *, overwrite: bool = False) -> ActOutcome:
         member = await self._reached(name)
-        if isinstance(member, Outcome):
+        if isinstance(member, ActOutcome):
             return member
         is_job = interpreter_of(body["apiVersion"], body["kind"]) is not None
         if member.refuse and is_job:
-            return Outcome(Did.REFUSED, member.refuse)
+            return ActOutcome(ActResult.REFUSED, member.refuse)
         existing = member.objects.get(key_of(body))
         if existing is not None:
             refusal = why_not(existing, body, overwrite)
             if refusal:
-                return Outcome(Did.CONFLICT, refusal, existing)
+                return ActOutcome(ActResult.CONFLICT, refusal, existing)
             if body["kind"] == "PriorityClass" and existing["value"] != body["value"]:
-                return Outcome(Did.REFUSED, "value: Forbidden: may not be changed in an update.")
+                return ActOutcome(ActResult.REFUSED, "value: Forbidden: may not be changed in an update.")
             if "deletionTimestamp" in existing["metadata"]:
-                return Outcome(Did.UNREACHABLE, "is still being deleted", existing)
+                return ActOutcome(ActResult.UNREACHABLE, "is still being deleted", existing)
         stored = copy.deepcopy(body)
         self._uids += 1
         stored["metadata"]["uid"] = existing["metadata"]["uid"] if existing else f"m{self._uids}"
@@ -153,11 +153,15 @@ class FakeMembers:
         self._tell(name, "job", stored)
         if is_job and not (member.no_pods or member.idle):
             self._start(self._operate(member, stored) if existing is None else self._more(member, stored))
-        return Outcome(Did.UNREACHABLE, "timed out") if member.lose_answers else Outcome(Did.DONE, body=stored)
+        return (
+            ActOutcome(ActResult.UNREACHABLE, "timed out")
+            if member.lose_answers
+            else ActOutcome(ActResult.DONE, body=stored)
+        )
 
-    async def delete(self, name: str, body: Body, *, grace_s: int | None = None) -> Outcome:
+    async def delete(self, name: str, body: Body, *, grace_s: int | None = None) -> ActOutcome:
         member = await self._reached(name)
-        if isinstance(member, Outcome):
+        if isinstance(member, ActOutcome):
             return member
         if body["kind"] == "Pod" and grace_s:
             return member.end_pod(body["metadata"]["uid"], grace_s, self._now())
@@ -165,47 +169,47 @@ class FakeMembers:
             gone = member.pods.pop(body["metadata"]["uid"], None) if grace_s == 0 else None
             if gone is not None:
                 for callback in self._callbacks:
-                    callback(Changed(name, "pod", gone.binding))
-            return Outcome(Did.DONE if gone is not None else Did.NOT_FOUND)
+                    callback(MemberChange(name, "pod", gone.binding))
+            return ActOutcome(ActResult.DONE if gone is not None else ActResult.NOT_FOUND)
         there = member.objects.get(key_of(body))
         if there is None or body["metadata"].get("uid") not in (None, there["metadata"]["uid"]):
-            return Outcome(Did.NOT_FOUND)
+            return ActOutcome(ActResult.NOT_FOUND)
         if _labels(there).get(LABEL_HUB) != self.hub:
-            return Outcome(Did.CONFLICT, "not ours")
+            return ActOutcome(ActResult.CONFLICT, "not ours")
         marked = copy.deepcopy(there)
         marked["metadata"]["deletionTimestamp"] = rfc3339(self._now())
         member.objects[key_of(body)] = marked
         self._tell(name, "job", marked)
         self._start(self._remove(member, marked))
-        return Outcome(Did.DONE)
+        return ActOutcome(ActResult.DONE)
 
     async def relabel(
         self, name: str, body: Body, labels: Mapping[str, str | None], annotations: Mapping[str, str | None]
-    ) -> Outcome:
+    ) -> ActOutcome:
         member = await self._reached(name)
-        if isinstance(member, Outcome):
+        if isinstance(member, ActOutcome):
             return member
         if body["kind"] == "Pod":
             return member.tell_pod(body["metadata"]["name"], annotations)
         there = member.objects.get(key_of(body))
         if there is None:
-            return Outcome(Did.NOT_FOUND)
+            return ActOutcome(ActResult.NOT_FOUND)
         if _labels(there).get(LABEL_HUB) != self.hub or _labels(there)[LABEL_BINDING] != _labels(body)[LABEL_BINDING]:
-            return Outcome(Did.CONFLICT, "not ours")
+            return ActOutcome(ActResult.CONFLICT, "not ours")
         changed = copy.deepcopy(there)
         for field_, values in (("labels", labels), ("annotations", annotations)):
             merged = {**(changed["metadata"].get(field_) or {}), **values}
             changed["metadata"][field_] = {k: v for k, v in merged.items() if v is not None}
         member.objects[key_of(body)] = changed
         self._tell(name, "job", there)
-        return Outcome(Did.DONE, body=changed)
+        return ActOutcome(ActResult.DONE, body=changed)
 
-    async def put_pod(self, name: str, body: Body) -> Outcome:
+    async def put_pod(self, name: str, body: Body) -> ActOutcome:
         member = await self._reached(name)
-        if isinstance(member, Outcome):
+        if isinstance(member, ActOutcome):
             return member
         if member.refuse_pods:
-            return Outcome(Did.REFUSED, member.refuse_pods)
+            return ActOutcome(ActResult.REFUSED, member.refuse_pods)
         if not any(pod.name == body["metadata"]["name"] for pod in member.pods.values()):
             self._uids += 1
             labels = _labels(body)
@@ -229,23 +233,23 @@ class FakeMembers:
                 ),
             )
             self._tell(name, "pod", body)
-        return Outcome(Did.DONE)
+        return ActOutcome(ActResult.DONE)
 
-    async def patch_pod(self, name: str, pod: PodView, patch: Body, *, status: bool = False) -> Outcome:
+    async def patch_pod(self, name: str, pod: PodView, patch: Body, *, status: bool = False) -> ActOutcome:
         member = await self._reached(name)
-        if isinstance(member, Outcome):
+        if isinstance(member, ActOutcome):
             return member
         there = member.pods.get(pod.uid)
         if there is None:
-            return Outcome(Did.NOT_FOUND)
+            return ActOutcome(ActResult.NOT_FOUND)
         if status:
             member.pods[pod.uid] = replace(there, takes=patch["status"]["conditions"][0]["message"])
             member.nominated[pod.uid] = patch["status"]["nominatedNodeName"]
         else:
             self._seat(member, replace(there, gated=False))
         for callback in self._callbacks:
-            callback(Changed(name, "pod", pod.binding))
-        return Outcome(Did.DONE)
+            callback(MemberChange(name, "pod", pod.binding))
+        return ActOutcome(ActResult.DONE)
 
     def _seat(self, member: FakeMember, pod: PodView) -> None:
         """The pod on its nominated node, or the first with room, as its scheduler would bind it."""
@@ -254,7 +258,7 @@ class FakeMembers:
         node = nominated if nominated in fits else next(iter(fits), "")
         member.pods[pod.uid] = replace(pod, node=node, reason="" if node else "Unschedulable: 0/1 nodes are available")
 
-    def subscribe(self, callback: Callable[[Changed], None]) -> None:
+    def subscribe(self, callback: Callable[[MemberChange], None]) -> None:
         if callback not in self._callbacks:  # a loop that is started again
             self._callbacks.append(callback)
 
@@ -271,7 +275,7 @@ class FakeMembers:
         member.down = down
         member.frozen = (dict(member.objects), dict(member.pods)) if down else None
         for callback in self._callbacks:
-            callback(Changed(name, "ready"))
+            callback(MemberChange(name, "ready"))
 
     def job(self, name: str, namespace: str, job: str) -> Body | None:
         """The copy of a job in a member, whatever its kind."""
@@ -391,12 +395,12 @@ class FakeMembers:
                 del member.pods[pod.uid]
         self._tell(member.name, "pod", body)
 
-    async def _reached(self, name: str) -> FakeMember | Outcome:
+    async def _reached(self, name: str) -> FakeMember | ActOutcome:
         member = self.by_name.get(name)
         if member is None:
-            return Outcome(Did.UNREACHABLE, "no such member")
+            return ActOutcome(ActResult.UNREACHABLE, "no such member")
         await self._take(member)
-        return Outcome(Did.UNREACHABLE, "no answer") if member.down else member
+        return ActOutcome(ActResult.UNREACHABLE, "no answer") if member.down else member
 
     async def _take(self, member: FakeMember) -> None:
         member.calls_at_once += 1
@@ -414,7 +418,7 @@ class FakeMembers:
     def _tell(self, member: str, what: str, body: Body) -> None:
         if not self.by_name[member].down:
             for callback in self._callbacks:
-                callback(Changed(member, what, _labels(body).get(LABEL_BINDING, "")))
+                callback(MemberChange(member, what, _labels(body).get(LABEL_BINDING, "")))
 
     def _now(self) -> float:
         return EPOCH + asyncio.get_running_loop().time()

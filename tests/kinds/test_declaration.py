@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from fleet.kinds import INTERPRETERS, State, interpreter_of
+from fleet.kinds import INTERPRETERS, JobState, interpreter_of
 from fleet.kinds.declaration import BadDeclaration, flaws_of, read_declaration
 from fleet.kinds.declared import DeclaredKind
-from fleet.kinds.expressions import Expression, jvm_bytes
+from fleet.kinds.expressions import KindExpression, jvm_bytes
 from fleet.values.cel.syntax import BadExpression
 
 Body = dict[str, Any]
@@ -59,7 +59,7 @@ def flaws(**more: Any) -> list[str]:
     ],
 )
 def test_expressions(expression: str, job: Body, value: Any) -> None:
-    assert Expression(expression).read({"object": {"spec": job}}) == value
+    assert KindExpression(expression).read({"object": {"spec": job}}) == value
 
 
 def test_usual_shapes_mean_what_the_library_means() -> None:
@@ -77,14 +77,14 @@ def test_usual_shapes_mean_what_the_library_means() -> None:
     ):
         values = {"status": {"a": 1, "s": "x", "conditions": [{"type": "T", "status": "True"}]}}
         assert (
-            Expression(text).read(values) == cel.compile(text).execute(cel.Context(values))
-            or Expression(text).condition
+            KindExpression(text).read(values) == cel.compile(text).execute(cel.Context(values))
+            or KindExpression(text).condition
         )
 
 
 def test_an_expression_that_few_items_make_expensive_is_refused() -> None:
     with pytest.raises(BadExpression, match="may take too long"):
-        Expression("object.a.map(x, object.b.map(y, object.c.map(z, z + y + x)))")
+        KindExpression("object.a.map(x, object.b.map(y, object.c.map(z, z + y + x)))")
 
 
 def test_memory_as_a_java_virtual_machine_writes_it() -> None:
@@ -211,9 +211,9 @@ def test_a_widget_is_read_as_its_declaration_says() -> None:
     said = {**body, "spec": {**body["spec"], "seconds": 60}}
     assert (widget.walltime_s(said), widget.walltime_s(body)) == (60, 0)
     assert widget.walltime_s({**body, "spec": {"seconds": "soon"}}) == 0
-    assert widget.state({"failed": 1, "why": "disk"}) == (State.FAILED, "disk")
+    assert widget.state({"failed": 1, "why": "disk"}) == (JobState.FAILED, "disk")
     up = {"type": "Up", "status": "True", "message": "all up"}
-    assert widget.state({"conditions": [up]}) == (State.RUNNING, "all up")
+    assert widget.state({"conditions": [up]}) == (JobState.RUNNING, "all up")
     assert widget.retryable({**body, "status": {"why": "disk"}}) and widget.retryable(body)
     assert not widget.retryable({**body, "status": {"why": "BadInput"}})
     assert widget.merge_status({}, {"failed": 1, "why": "disk"}) == {"failed": 1}

@@ -8,7 +8,7 @@ import pytest
 
 from fleet.core.model.amounts import Amounts
 from fleet.core.model.unit import Requirement, Toleration
-from fleet.kinds import Health, Interpreter, State, interpreter_of
+from fleet.kinds import Health, Interpreter, JobState, interpreter_of
 from fleet.values.quantity import BadQuantity
 
 Body = dict[str, Any]
@@ -129,19 +129,23 @@ def test_the_priority_class_is_the_first_that_a_template_names_else_that_of_the_
 @pytest.mark.parametrize(
     ("conditions", "state", "health"),
     [
-        ([], State.UNKNOWN, Health.UNKNOWN),
-        ([condition("Queuing")], State.UNKNOWN, Health.UNKNOWN),
-        ([condition("Created")], State.CREATED, Health.HEALTHY),
-        ([condition("Created"), condition("Running")], State.RUNNING, Health.HEALTHY),
-        ([condition("Created"), condition("Running", "False"), condition("Restarting")], State.RUNNING, Health.HEALTHY),
-        ([condition("Created"), condition("Suspended")], State.SUSPENDED, Health.HEALTHY),
-        ([condition("Running", "False"), condition("Succeeded")], State.SUCCEEDED, Health.HEALTHY),
-        ([condition("Running"), condition("Failed")], State.FAILED, Health.UNHEALTHY),
-        ([condition("Failed"), condition("Created")], State.FAILED, Health.UNHEALTHY),
+        ([], JobState.UNKNOWN, Health.UNKNOWN),
+        ([condition("Queuing")], JobState.UNKNOWN, Health.UNKNOWN),
+        ([condition("Created")], JobState.CREATED, Health.HEALTHY),
+        ([condition("Created"), condition("Running")], JobState.RUNNING, Health.HEALTHY),
+        (
+            [condition("Created"), condition("Running", "False"), condition("Restarting")],
+            JobState.RUNNING,
+            Health.HEALTHY,
+        ),
+        ([condition("Created"), condition("Suspended")], JobState.SUSPENDED, Health.HEALTHY),
+        ([condition("Running", "False"), condition("Succeeded")], JobState.SUCCEEDED, Health.HEALTHY),
+        ([condition("Running"), condition("Failed")], JobState.FAILED, Health.UNHEALTHY),
+        ([condition("Failed"), condition("Created")], JobState.FAILED, Health.UNHEALTHY),
     ],
 )
 def test_kubeflow_jobs_stand_where_their_last_true_condition_says(
-    conditions: list[Body], state: State, health: Health
+    conditions: list[Body], state: JobState, health: Health
 ) -> None:
     assert PYTORCH.state({"conditions": conditions}).state is state
     assert PYTORCH.health({"status": {"conditions": conditions}}) is health
@@ -150,15 +154,15 @@ def test_kubeflow_jobs_stand_where_their_last_true_condition_says(
 @pytest.mark.parametrize(
     ("status", "state", "health"),
     [
-        (None, State.UNKNOWN, Health.UNKNOWN),
-        ({"startTime": "2026-01-01T00:00:00Z", "active": 2}, State.CREATED, Health.HEALTHY),
-        ({"startTime": "2026-01-01T00:00:00Z", "active": 2, "ready": 1}, State.RUNNING, Health.HEALTHY),
-        ({"conditions": [condition("Complete")], "succeeded": 1}, State.SUCCEEDED, Health.HEALTHY),
-        ({"conditions": [condition("Failed", message="BackoffLimitExceeded")]}, State.FAILED, Health.UNHEALTHY),
-        ({"conditions": [condition("Suspended")]}, State.SUSPENDED, Health.HEALTHY),
+        (None, JobState.UNKNOWN, Health.UNKNOWN),
+        ({"startTime": "2026-01-01T00:00:00Z", "active": 2}, JobState.CREATED, Health.HEALTHY),
+        ({"startTime": "2026-01-01T00:00:00Z", "active": 2, "ready": 1}, JobState.RUNNING, Health.HEALTHY),
+        ({"conditions": [condition("Complete")], "succeeded": 1}, JobState.SUCCEEDED, Health.HEALTHY),
+        ({"conditions": [condition("Failed", message="BackoffLimitExceeded")]}, JobState.FAILED, Health.UNHEALTHY),
+        ({"conditions": [condition("Suspended")]}, JobState.SUSPENDED, Health.HEALTHY),
     ],
 )
-def test_batch_jobs_stand_where_their_status_says(status: Body | None, state: State, health: Health) -> None:
+def test_batch_jobs_stand_where_their_status_says(status: Body | None, state: JobState, health: Health) -> None:
     assert BATCH.state(status).state is state
     assert BATCH.health({"status": status}) is health
 

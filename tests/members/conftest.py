@@ -22,7 +22,7 @@ import yaml
 
 from fleet.members.clusters import ClusterMembers
 from fleet.members.kubeconfig import Dial
-from fleet.members.traits import Limits
+from fleet.members.traits import MemberLimits
 from fleet.simulate.cluster import SimulatedCluster
 from fleet.values.ports import Key
 from tests.agent.world import AgentHub, agent_hub
@@ -31,7 +31,7 @@ from tests.testbed.bed import Bed, started_bed
 
 HUB = "hub-1"
 # Short, so that a loss is seen soon, but no member that answers late on a busy machine is taken for lost.
-LIMITS = Limits(probe_every_s=0.2, probe_s=4.0, lost_after_s=6.0, discover_every_s=0.5, request_s=30.0)
+LIMITS = MemberLimits(probe_every_s=0.2, probe_s=4.0, lost_after_s=6.0, discover_every_s=0.5, request_s=30.0)
 SOON_S = 90.0
 
 

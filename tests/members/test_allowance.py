@@ -15,11 +15,11 @@ from hypothesis import strategies as st
 
 from api.slices import SLICE_S
 from fleet.members import follow
-from fleet.members.allowance import Kept, LoopTime, TooMuch, weight
+from fleet.members.allowance import LoopTime, MemberMemory, TooMuch, weight
 from fleet.members.clusters import ClusterMembers
-from fleet.members.connection import Answer, TooLarge, Unreachable
+from fleet.members.connection import HttpAnswer, TooLarge, Unreachable
 from fleet.members.follow import PAGE, PAGES_MAX, Follower
-from fleet.members.members import Did
+from fleet.members.members import ActResult
 from fleet.values.ports import Body
 from tests.members.builders import config_map, node, ours
 from tests.members.conftest import HUB, LIMITS, SimulatedTarget, eventually, simulated_target
@@ -30,7 +30,7 @@ Sizes = st.lists(st.tuples(st.integers(0, 9), st.integers(0, 50) | st.none()), m
 
 @given(Sizes)
 def test_what_is_kept_is_the_sum_of_what_is_not_dropped(changes: list[tuple[int, int | None]]) -> None:
-    kept, model = Kept(10_000, 100), dict[int, int]()
+    kept, model = MemberMemory(10_000, 100), dict[int, int]()
     for of, size in changes:
         if size is None:
             kept.drop(of)
@@ -42,7 +42,7 @@ def test_what_is_kept_is_the_sum_of_what_is_not_dropped(changes: list[tuple[int,
 
 
 def test_more_bytes_or_more_objects_than_the_bound_are_too_much() -> None:
-    kept = Kept(1 << 20, 2)
+    kept = MemberMemory(1 << 20, 2)
     kept.put("a", 1 << 19)
     with pytest.raises(TooMuch, match="more than the 1 MiB that the hub keeps of a member"):
         kept.put("b", (1 << 19) + 1)
@@ -81,7 +81,7 @@ async def test_a_member_that_shows_too_much_is_unreachable_until_it_shows_less()
             state = members.state("cfa")
             assert state is not None and state.message.endswith("4 MiB that the hub keeps of a member")
             outcome = await members.apply("cfa", config_map(ours("default", "a")))
-            assert outcome.did is Did.UNREACHABLE and "4 MiB" in outcome.message
+            assert outcome.did is ActResult.UNREACHABLE and "4 MiB" in outcome.message
             await eventually(lambda: members.ready("cfb"), what="the other member")
             assert not members.ready("cfa") and members.model("cfa") is None
             floods.clear()
@@ -117,9 +117,9 @@ class Lists:
     def __init__(self, answer: Any) -> None:
         self._answer = answer
 
-    async def request(self, *_: Any, params: Body, **__: Any) -> Answer:
+    async def request(self, *_: Any, params: Body, **__: Any) -> HttpAnswer:
         await asyncio.sleep(0)
-        return Answer(200, self._answer(params))
+        return HttpAnswer(200, self._answer(params))
 
 
 class Seen:
@@ -263,4 +263,4 @@ async def test_a_node_that_changes_without_end_keeps_no_other_member_waiting(mem
         await members.add("cfb", good.kubeconfig, HUB)
         await eventually(lambda: members.ready("cfa") and members.ready("cfb"))
         for number in range(20):
-            assert (await members.apply("cfb", config_map(ours("default", f"c-{number}")))).did is Did.DONE
+            assert (await members.apply("cfb", config_map(ours("default", f"c-{number}")))).did is ActResult.DONE

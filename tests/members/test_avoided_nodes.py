@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from fleet.core.model.amounts import NOTHING, Amounts
 from fleet.members.inventory import read_pod
-from fleet.members.nodes import Nodes, read_node
+from fleet.members.nodes import MemberNodes, read_node
 from fleet.values.ports import Body
 
 SMALL = Amounts.of({"cpu": 1000, "pods": 1})
@@ -22,13 +22,13 @@ def node(name: str, ready: bool = True) -> Body:
     }
 
 
-def room(nodes: Nodes) -> int:
+def room(nodes: MemberNodes) -> int:
     """How many nodes offer something."""
     return sum(count for pool in nodes.pools() for _, count in pool.free)
 
 
 def test_an_avoided_node_offers_nothing_until_it_is_avoided_no_more() -> None:
-    nodes = Nodes()
+    nodes = MemberNodes()
     for name in ("n0", "n1"):
         nodes.put(read_node(node(name)))
     assert nodes.avoid(frozenset({"n0", "n9"}))
@@ -41,7 +41,7 @@ def test_an_avoided_node_offers_nothing_until_it_is_avoided_no_more() -> None:
 
 
 def test_a_node_that_breaks_or_goes_while_it_is_avoided_stays_so_afterwards() -> None:
-    nodes = Nodes()
+    nodes = MemberNodes()
     nodes.avoid(frozenset({"n0", "n1"}))
     for name in ("n0", "n1"):
         nodes.put(read_node(node(name)))

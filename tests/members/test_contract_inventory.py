@@ -6,7 +6,7 @@ import uuid
 
 from fleet.core.model.member import Pool, Taint
 from fleet.members.clusters import ClusterMembers
-from fleet.members.members import Changed
+from fleet.members.members import MemberChange
 from fleet.members.traits import Traits
 from fleet.wellknown import LABEL_BINDING, LABEL_HUB
 from tests.members.builders import node, pod
@@ -134,7 +134,7 @@ async def test_a_pod_that_has_ended_takes_no_room(joined: ClusterMembers, target
 
 
 async def test_a_pod_of_a_binding_is_known_with_why_it_waits(joined: ClusterMembers, target: Target) -> None:
-    changes: list[Changed] = []
+    changes: list[MemberChange] = []
     joined.subscribe(changes.append)
     binding = uuid.uuid4().hex
     await target.create_namespace()
@@ -146,7 +146,7 @@ async def test_a_pod_of_a_binding_is_known_with_why_it_waits(joined: ClusterMemb
     assert (view.phase, view.ready, view.component, view.attempt) == ("Pending", False, "worker", 3)
     assert view.requests[GPU] == 99
     assert view.reason.startswith("Unschedulable: 0/4 nodes are available: 4 Insufficient nvidia.com/gpu.")
-    assert Changed("cfa", "pod", binding) in changes
+    assert MemberChange("cfa", "pod", binding) in changes
 
     await target.call("DELETE", f"/api/v1/namespaces/{target.namespace}/pods/big")
     await eventually(lambda: not joined.pods_of(binding), what="the pod is gone")

@@ -8,7 +8,7 @@ from typing import Any
 
 from fleet.core.model.pod import PodView
 from fleet.members.clusters import ClusterMembers
-from fleet.members.members import Did
+from fleet.members.members import ActResult
 from fleet.wellknown import GATE, LABEL_COMPONENT, LABEL_PLACEHOLDER, TAKES
 from tests.members.builders import ours, pod
 from tests.members.conftest import Target, eventually
@@ -60,8 +60,8 @@ async def test_a_placeholder_is_created_once_shown_as_one_and_gets_a_node(
     await target.create_namespace()
     where, binding = await node(target, 1), uuid.uuid4().hex
     body = one(target, "h-0", where, binding, **{LABEL_PLACEHOLDER: "true"})
-    assert (await joined.put_pod("cfa", body)).did is Did.DONE
-    assert (await joined.put_pod("cfa", body)).did is Did.DONE
+    assert (await joined.put_pod("cfa", body)).did is ActResult.DONE
+    assert (await joined.put_pod("cfa", body)).did is ActResult.DONE
     await eventually(lambda: [v.node for v in joined.pods_of(binding)] == [where])
     assert [view.name for view in joined.placeholders("cfa") if view.binding == binding] == ["h-0"]
     [view] = joined.pods_of(binding)
@@ -70,7 +70,7 @@ async def test_a_placeholder_is_created_once_shown_as_one_and_gets_a_node(
         "kind": "Pod",
         "metadata": {"name": "h-0", "namespace": target.namespace, "uid": view.uid},
     }
-    assert (await joined.delete("cfa", gone, grace_s=0)).did is Did.DONE
+    assert (await joined.delete("cfa", gone, grace_s=0)).did is ActResult.DONE
     await eventually(lambda: not joined.pods_of(binding))
 
 
@@ -90,12 +90,12 @@ async def test_a_gated_pod_that_takes_the_place_of_a_placeholder_keeps_it_agains
     await eventually(lambda: "w-0" in views(joined, binding) and views(joined, binding)["w-0"].gated)
     told = {"type": TAKES, "status": "True", "reason": "RoomHeld", "message": "h-0"}
     status = {"status": {"nominatedNodeName": where, "conditions": [told]}}
-    assert (await joined.patch_pod("cfa", views(joined, binding)["w-0"], status, status=True)).did is Did.DONE
+    assert (await joined.patch_pod("cfa", views(joined, binding)["w-0"], status, status=True)).did is ActResult.DONE
     await eventually(lambda: views(joined, binding)["w-0"].takes == "h-0")
     await joined.delete("cfa", named(views(joined, binding)["h-0"]), grace_s=0)
     await asyncio.sleep(0.3)  # time for the rival, were the room anybody's
     opened = {"spec": {"schedulingGates": [{"name": GATE, "$patch": "delete"}]}}
-    assert (await joined.patch_pod("cfa", views(joined, binding)["w-0"], opened)).did is Did.DONE
+    assert (await joined.patch_pod("cfa", views(joined, binding)["w-0"], opened)).did is ActResult.DONE
     await eventually(lambda: views(joined, binding)["w-0"].node == where)
     assert not views(joined, binding)["w-0"].gated
     found = await target.get(f"/api/v1/namespaces/{target.namespace}/pods/rival")
@@ -110,7 +110,7 @@ async def test_a_pod_of_the_name_that_came_later_is_not_patched(joined: ClusterM
     old = views(joined, binding)["h-0"]
     await joined.delete("cfa", named(old), grace_s=0)
     await eventually(lambda: not joined.pods_of(binding))
-    assert (await joined.patch_pod("cfa", old, {"spec": {}})).did is Did.NOT_FOUND
+    assert (await joined.patch_pod("cfa", old, {"spec": {}})).did is ActResult.NOT_FOUND
     await joined.put_pod("cfa", one(target, "h-0", where, binding))
     status = {"status": {"nominatedNodeName": where}}
-    assert (await joined.patch_pod("cfa", old, status, status=True)).did is Did.REFUSED
+    assert (await joined.patch_pod("cfa", old, status, status=True)).did is ActResult.REFUSED

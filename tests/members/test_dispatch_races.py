@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from fleet.members.connection import Answer
+from fleet.members.connection import HttpAnswer
 from fleet.members.discovery import Served
 from fleet.members.dispatch import Dispatcher
-from fleet.members.members import Did
+from fleet.members.members import ActResult
 from fleet.values.ports import Body
 from tests.members.builders import ours, pytorch_job
 
@@ -24,14 +24,14 @@ class Changing:
         self.there = there
         self.sent: list[Body] = []
 
-    async def request(self, method: str, path: str, **how: Any) -> Answer:
+    async def request(self, method: str, path: str, **how: Any) -> HttpAnswer:
         if method == "GET":
-            return Answer(200, copy.deepcopy(self.there))
+            return HttpAnswer(200, copy.deepcopy(self.there))
         body = how["body"]
         if body["metadata"]["resourceVersion"] != self.there["metadata"]["resourceVersion"]:
-            return Answer(409, {"message": "the object has been modified"})
+            return HttpAnswer(409, {"message": "the object has been modified"})
         self.sent.append(body)
-        return Answer(200, {**body, "metadata": {**body["metadata"], "uid": "u"}})
+        return HttpAnswer(200, {**body, "metadata": {**body["metadata"], "uid": "u"}})
 
 
 def stored(workers: int, revision: str) -> Body:
@@ -40,12 +40,12 @@ def stored(workers: int, revision: str) -> Body:
     return body
 
 
-@pytest.mark.parametrize(("workers", "did"), [(2, Did.DONE), (5, Did.UNREACHABLE)])
-async def test_a_number_of_pods_that_changed_meanwhile_is_not_overwritten(workers: int, did: Did) -> None:
+@pytest.mark.parametrize(("workers", "did"), [(2, ActResult.DONE), (5, ActResult.UNREACHABLE)])
+async def test_a_number_of_pods_that_changed_meanwhile_is_not_overwritten(workers: int, did: ActResult) -> None:
     connection = Changing(stored(workers, "8"))
     dispatcher = Dispatcher(connection)  # type: ignore[arg-type]
     wanted = pytorch_job(ours("default", "train"), workers=2)
     outcome = await dispatcher.apply(JOBS, wanted, stored(2, "7"), overwrite=False)
-    assert outcome.did is did and len(connection.sent) == (did is Did.DONE)
-    if did is Did.UNREACHABLE:
+    assert outcome.did is did and len(connection.sent) == (did is ActResult.DONE)
+    if did is ActResult.UNREACHABLE:
         assert outcome.message == "the number of pods of PyTorchJob train changed meanwhile"

@@ -14,7 +14,7 @@ from fleet.members.clusters import ClusterMembers
 from fleet.members.connection import Connection, Unreachable
 from fleet.members.discovery import Discovery
 from fleet.members.kubeconfig import read_kubeconfig
-from fleet.members.members import Changed, Did
+from fleet.members.members import ActResult, MemberChange
 from fleet.values.ports import Key
 from tests.members.builders import config_map, ours, pytorch_job
 from tests.members.conftest import HUB, LIMITS, SimulatedTarget, Target, eventually, simulated_target
@@ -24,31 +24,31 @@ from tests.simulate.faulty import faulty, refusal
 async def test_a_member_that_is_cut_off_is_lost_and_comes_back_with_what_happened_meanwhile(
     joined: ClusterMembers, target: Target
 ) -> None:
-    changes: list[Changed] = []
+    changes: list[MemberChange] = []
     joined.subscribe(changes.append)
     binding = uuid.uuid4().hex
     body = pytorch_job(ours(target.namespace, "train", binding=binding), workers=1, run_for="4s")
-    assert (await joined.apply("cfa", body)).did is Did.DONE
+    assert (await joined.apply("cfa", body)).did is ActResult.DONE
     await eventually(lambda: len([p for p in joined.pods_of(binding) if p.phase == "Running"]) == 2)
 
     await target.cut_off()
     await eventually(lambda: not joined.ready("cfa"), what="lost")
-    await eventually(lambda: Changed("cfa", "ready") in changes, what="told")
+    await eventually(lambda: MemberChange("cfa", "ready") in changes, what="told")
     model = joined.model("cfa")
     assert model is not None and not model.ready and model.not_ready_reason.startswith("does not answer: ")
     assert len(joined.pods_of(binding)) == 2 and len(joined.copies(binding)) == 1  # what was seen stays known
     async with asyncio.timeout(LIMITS.request_s):  # it is not even asked
         outcome = await joined.apply("cfa", config_map(ours(target.namespace, "late")))
-    assert outcome.did is Did.UNREACHABLE
-    assert (await joined.delete("cfa", body)).did is Did.UNREACHABLE
+    assert outcome.did is ActResult.UNREACHABLE
+    assert (await joined.delete("cfa", body)).did is ActResult.UNREACHABLE
 
     await target.reconnect()
     await eventually(lambda: joined.ready("cfa"), what="back")
     await eventually(lambda: all(p.phase == "Succeeded" for p in joined.pods_of(binding)), what="the end, seen late")
     outcome = await joined.apply("cfa", config_map(ours(target.namespace, "late")))
-    assert outcome.did is Did.DONE, outcome
+    assert outcome.did is ActResult.DONE, outcome
     [(_, copy)] = joined.copies(binding)
-    assert (await joined.delete("cfa", copy)).did is Did.DONE
+    assert (await joined.delete("cfa", copy)).did is ActResult.DONE
     await eventually(lambda: not joined.pods_of(binding) and not joined.copies(binding))
 
 
@@ -59,7 +59,7 @@ async def test_a_member_that_forgot_its_history_is_listed_again(
     await eventually(lambda: members.ready("cfa"))
     for name in ("kept", "gone"):
         outcome = await members.apply("cfa", config_map(ours("default", name)))
-        assert outcome.did is Did.DONE
+        assert outcome.did is ActResult.DONE
     await simulated.cut_off()
     await eventually(lambda: not members.ready("cfa"))
     world = simulated.cluster.world
@@ -108,8 +108,8 @@ async def test_a_member_that_never_answers_costs_the_others_nothing(
             outcomes = await asyncio.gather(
                 *(members.apply("cfa", config_map(ours("default", f"c-{n}"))) for n in range(20))
             )
-        assert {o.did for o in outcomes} == {Did.DONE}
-        assert {o.did for o in await asyncio.gather(*stuck)} == {Did.UNREACHABLE}
+        assert {o.did for o in outcomes} == {ActResult.DONE}
+        assert {o.did for o in await asyncio.gather(*stuck)} == {ActResult.UNREACHABLE}
         assert not members.ready("slow") and members.model("slow") is None
         await eventually(lambda: "no answer within" in (members.state("slow") or _none()).message)
 
@@ -127,13 +127,13 @@ async def test_a_member_that_hangs_in_the_middle_holds_only_its_own_requests(mem
         stuck = [asyncio.create_task(members.apply("cfa", config_map(ours("default", f"c-{n}")))) for n in range(40)]
         async with asyncio.timeout(LIMITS.request_s):
             for number in range(10):
-                assert (await members.apply("cfb", config_map(ours("default", f"c-{number}")))).did is Did.DONE
+                assert (await members.apply("cfb", config_map(ours("default", f"c-{number}")))).did is ActResult.DONE
         await eventually(lambda: not members.ready("cfa"))
         assert members.ready("cfb")
         proxy.go_on()
         await eventually(lambda: members.ready("cfa"))
         outcomes = await asyncio.gather(*stuck)
-        assert {o.did for o in outcomes} <= {Did.DONE, Did.UNREACHABLE}
+        assert {o.did for o in outcomes} <= {ActResult.DONE, ActResult.UNREACHABLE}
 
 
 class HangingProxy:
@@ -235,7 +235,7 @@ async def test_credentials_that_expire_make_a_member_lost_though_its_watches_go_
         assert state is not None and state.reason == "CredentialsRefused"
         assert "refuses the credentials in its kubeconfig: Unauthorized" in state.message
         outcome = await members.apply("cfa", config_map(ours("default", "late")))
-        assert outcome.did is Did.UNREACHABLE
+        assert outcome.did is ActResult.UNREACHABLE
         expired.clear()
         await eventually(lambda: members.ready("cfa"), what="back")
 
@@ -264,7 +264,7 @@ async def test_an_answer_that_is_no_object_does_not_count_as_sent(
         await members.add("cfa", simulated.kubeconfig.replace(simulated.cluster.url, server.url), HUB)
         await eventually(lambda: members.ready("cfa"))
         outcome = await members.apply("cfa", config_map(ours("default", "sent")))
-        assert (outcome.did, outcome.cause) == (Did.UNREACHABLE, Code.MEMBER_FAILS)
+        assert (outcome.did, outcome.cause) == (ActResult.UNREACHABLE, Code.MEMBER_FAILS)
         assert outcome.message.endswith("/configmaps/sent is no object")
         assert members.find("cfa", Key("", "configmaps", "default", "sent")) is None
 

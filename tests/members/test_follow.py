@@ -11,7 +11,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from fleet.members import follow
-from fleet.members.connection import Answer
+from fleet.members.connection import HttpAnswer
 from fleet.members.follow import Follower
 from fleet.values.ports import Body
 from tests.members.conftest import eventually
@@ -28,17 +28,17 @@ class Refusing:
         self.answers = list(answers)
         self.asked: list[str] = []
 
-    async def request(self, *_: Any, **__: Any) -> Answer:
+    async def request(self, *_: Any, **__: Any) -> HttpAnswer:
         self.asked.append("list")
-        return Answer(200, {"items": [POD], "metadata": {"resourceVersion": "7"}})
+        return HttpAnswer(200, {"items": [POD], "metadata": {"resourceVersion": "7"}})
 
     @asynccontextmanager
-    async def lines(self, *_: Any, **__: Any) -> AsyncIterator[tuple[Answer, AsyncIterator[list[bytes]]]]:
+    async def lines(self, *_: Any, **__: Any) -> AsyncIterator[tuple[HttpAnswer, AsyncIterator[list[bytes]]]]:
         self.asked.append("watch")
         status = self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]
         cause = {"reason": "ResourceVersionTooLarge", "message": "Too large resource version"}
         details = {"details": {"causes": [cause]}} if status == 504 else {}
-        yield Answer(status, {"message": "not allowed", **details}), self._events()
+        yield HttpAnswer(status, {"message": "not allowed", **details}), self._events()
 
     async def _events(self) -> AsyncIterator[list[bytes]]:
         yield [b'{"type": "BOOKMARK", "object": {"metadata": {"resourceVersion": "8"}}}']

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 from aiohttp import web
 
-from api.outgoing import Allowed, Outgoing
+from api.outgoing import AllowList, Outgoing
 from api.store.memory import MemoryStore
 from fleet.members.gpuelsewhere import SECRET_TYPE, asked_elsewhere
-from fleet.members.gpufigures import Figure, NoFigures, Told, ask
+from fleet.members.gpufigures import Figure, NoFigures, SourceFigures, ask
 from fleet.members.gpusource import Prometheus, source_of
 from fleet.simulate.wall import WallClock
 from fleet.values.ports import Key, Put
@@ -54,13 +54,13 @@ def secret(token: str = "s3cret", kind: str = SECRET_TYPE) -> dict[str, Any]:
     return {"apiVersion": "v1", "kind": "Secret", "metadata": metadata, "type": kind, "data": {"token": encoded}}
 
 
-async def told(pki: Pki, stored: dict[str, Any] | None, allow: tuple[str, ...] = ("127.0.0.0/8",)) -> Told:
+async def told(pki: Pki, stored: dict[str, Any] | None, allow: tuple[str, ...] = ("127.0.0.0/8",)) -> SourceFigures:
     """The figures that a Cluster with this Secret tells."""
     store, authority = MemoryStore(WallClock()), pki.ca.read_text()
     await store.start()
     if stored is not None:
         await store.commit([Put(Key("", "secrets", "fleet-system", "prometheus-token"), stored)])
-    async with serving(answer, pki) as port, Outgoing(Allowed.parse(allow)) as outgoing:
+    async with serving(answer, pki) as port, Outgoing(AllowList.parse(allow)) as outgoing:
         prometheus = {
             "url": f"https://127.0.0.1:{port}/prom",
             "caBundle": authority,
@@ -72,7 +72,7 @@ async def told(pki: Pki, stored: dict[str, Any] | None, allow: tuple[str, ...] =
 
 
 async def test_the_token_of_the_secret_goes_to_the_address(pki: Pki) -> None:
-    assert await told(pki, secret()) == Told([Figure("team", "a", "", 0.2)])
+    assert await told(pki, secret()) == SourceFigures([Figure("team", "a", "", 0.2)])
 
 
 @pytest.mark.parametrize(
@@ -89,7 +89,7 @@ async def test_the_token_of_the_secret_goes_to_the_address(pki: Pki) -> None:
 async def test_why_there_are_no_figures_is_said_without_the_token(
     pki: Pki, stored: dict[str, Any] | None, why: str
 ) -> None:
-    assert await told(pki, stored) == Told([], f"tells no GPU figures: {why}")
+    assert await told(pki, stored) == SourceFigures([], f"tells no GPU figures: {why}")
 
 
 async def test_an_address_that_is_not_allowed_is_not_asked(pki: Pki) -> None:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from fleet.core.model.amounts import Amounts
 from fleet.kinds.requests import amounts
-from fleet.members.nodes import Nodes, read_node
+from fleet.members.nodes import MemberNodes, read_node
 from tests.members.builders import node
 
 HOST = "kubernetes.io/hostname"
 
 
-def four() -> Nodes:
-    nodes = Nodes()
+def four() -> MemberNodes:
+    nodes = MemberNodes()
     for number in range(4):
         nodes.put(
             read_node(node(f"n{number}", labels={HOST: f"host-{number}", "kind": "a100", "machine": f"n{number}"}))
@@ -19,7 +19,7 @@ def four() -> Nodes:
     return nodes
 
 
-def shown(nodes: Nodes) -> list[tuple[dict[str, str], int]]:
+def shown(nodes: MemberNodes) -> list[tuple[dict[str, str], int]]:
     return [(dict(pool.labels), sum(count for _, count in pool.free)) for pool in nodes.pools()]
 
 

@@ -8,7 +8,7 @@ import pytest_asyncio
 
 from fleet.members.clusters import ClusterMembers
 from fleet.members.identity import Identity
-from fleet.members.members import Did
+from fleet.members.members import ActResult
 from fleet.simulate.cluster import SimulatedCluster
 from fleet.values.ports import Key
 from fleet.wellknown import CLUSTER
@@ -45,7 +45,7 @@ async def test_a_second_name_of_a_cluster_is_not_used_until_the_first_is_gone(
     assert "joined as cfa already" in world.message("cfb")
     assert world.members.model("cfb") is None and not world.members.ready("cfb")
     sent = await world.members.apply("cfb", config_map(ours("default", "x")))
-    assert sent.did is Did.UNREACHABLE and "joined as cfa already" in sent.message
+    assert sent.did is ActResult.UNREACHABLE and "joined as cfa already" in sent.message
     assert "id" not in (world.stored("cfb") or {})["spec"]
 
     await world.hub.delete(Key(CLUSTER, "clusters", "", "cfa"))

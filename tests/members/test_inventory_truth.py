@@ -36,7 +36,7 @@ from fleet.kinds.interpreter import Template
 from fleet.kinds.pods import component
 from fleet.members.index import ByBinding
 from fleet.members.inventory import NodeSink, PodSink
-from fleet.members.nodes import Nodes, read_node
+from fleet.members.nodes import MemberNodes, read_node
 from fleet.values.quantity import texts_of
 from tests.members.builders import Body
 from tests.members.conftest import HUB, SOON_S, RealTarget
@@ -57,7 +57,7 @@ class Hub:
     """The hub's inventory of some nodes and pods, and its verdict about one pod more."""
 
     def __init__(self, nodes: list[Body], pods: list[Body]) -> None:
-        self.nodes = Nodes()
+        self.nodes = MemberNodes()
         node_sink = NodeSink("cfa", self.nodes, lambda change: None)
         pod_sink = PodSink("cfa", HUB, self.nodes, ByBinding[PodView](), lambda change: None)
         for body in nodes:

@@ -7,12 +7,12 @@ from typing import Any
 from fleet.core.model.pod import PodView
 from fleet.members.index import ByBinding
 from fleet.members.inventory import NodeSink, PodSink
-from fleet.members.members import Changed
-from fleet.members.nodes import Nodes
+from fleet.members.members import MemberChange
+from fleet.members.nodes import MemberNodes
 from fleet.simulate.cluster import NodeShape
 from fleet.wellknown import LABEL_BINDING, LABEL_HUB
 
-NODE, POD = Changed("cfa", "node"), Changed("cfa", "pod")
+NODE, POD = MemberChange("cfa", "node"), MemberChange("cfa", "pod")
 
 
 def pod(name: str, **labels: str) -> dict[str, Any]:
@@ -26,8 +26,8 @@ def node(number: int) -> dict[str, Any]:
 
 
 def test_a_list_of_nodes_is_one_change_and_each_node_after_it_one() -> None:
-    told: list[Changed] = []
-    sink = NodeSink("cfa", Nodes(), told.append)
+    told: list[MemberChange] = []
+    sink = NodeSink("cfa", MemberNodes(), told.append)
     sink.started()
     for number in range(5):
         sink.seen(node(number))
@@ -40,13 +40,13 @@ def test_a_list_of_nodes_is_one_change_and_each_node_after_it_one() -> None:
 
 
 def test_a_list_of_foreign_pods_is_one_change_and_each_pod_of_ours_one_more() -> None:
-    told: list[Changed] = []
-    sink = PodSink("cfa", "hub", Nodes(), ByBinding[PodView](), told.append)
+    told: list[MemberChange] = []
+    sink = PodSink("cfa", "hub", MemberNodes(), ByBinding[PodView](), told.append)
     ours = {LABEL_HUB: "hub", LABEL_BINDING: "b1"}
     sink.started()
     for body in (pod("a"), pod("b"), pod("c", **ours)):
         sink.seen(body)
-    assert told == [Changed("cfa", "pod", "b1")]
+    assert told == [MemberChange("cfa", "pod", "b1")]
     sink.listed()
     assert told[1:] == [POD]
     sink.seen(pod("d"))
@@ -55,8 +55,8 @@ def test_a_list_of_foreign_pods_is_one_change_and_each_pod_of_ours_one_more() ->
 
 
 def test_a_second_list_tells_of_what_is_gone() -> None:
-    told: list[Changed] = []
-    sink = PodSink("cfa", "hub", Nodes(), ByBinding[PodView](), told.append)
+    told: list[MemberChange] = []
+    sink = PodSink("cfa", "hub", MemberNodes(), ByBinding[PodView](), told.append)
     for bodies in ((pod("a"), pod("b")), (pod("a"),)):
         sink.started()
         for body in bodies:

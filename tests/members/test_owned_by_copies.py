@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from fleet.members.discovery import Served
-from fleet.members.dispatched import Dispatched
+from fleet.members.dispatched import DispatchedObjects
 from fleet.members.index import ByBinding
 
 Body = dict[str, Any]
@@ -26,7 +26,7 @@ def owned(by: str) -> list[Body]:
 
 def test_the_cluster_of_a_ray_job_is_no_copy_of_the_jobs_binding() -> None:
     copies: ByBinding[Body] = ByBinding()
-    dispatched = Dispatched("cfa", "hub", copies, ByBinding(), lambda change: None)
+    dispatched = DispatchedObjects("cfa", "hub", copies, ByBinding(), lambda change: None)
     dispatched.put(RAYCLUSTERS, body("train-x7", ownerReferences=owned("train")))
     dispatched.put(RAYJOBS, body("train"))
     assert [(copy["kind"], copy["metadata"]["name"]) for copy in copies.values("b1")] == [("RayJob", "train")]

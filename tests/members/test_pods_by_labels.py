@@ -9,10 +9,10 @@ import pytest
 
 from fleet.core.model.pod import PodView
 from fleet.members.discovery import Served
-from fleet.members.dispatched import Dispatched
+from fleet.members.dispatched import DispatchedObjects
 from fleet.members.index import ByBinding
 from fleet.members.inventory import PodSink
-from fleet.members.nodes import Nodes
+from fleet.members.nodes import MemberNodes
 
 Body = dict[str, Any]
 VERBS = frozenset({"get", "list", "watch", "create", "patch", "delete"})
@@ -35,8 +35,8 @@ def pod(uid: str, name: str = "train", *, phase: str = "Running", **labels: str)
 class Sight:
     def __init__(self) -> None:
         self.index: ByBinding[PodView] = ByBinding()
-        self.dispatched = Dispatched("cfa", "hub", ByBinding(), ByBinding(), lambda change: None)
-        self.pods = PodSink("cfa", "hub", Nodes(), self.index, lambda change: None, self.dispatched.job)
+        self.dispatched = DispatchedObjects("cfa", "hub", ByBinding(), ByBinding(), lambda change: None)
+        self.pods = PodSink("cfa", "hub", MemberNodes(), self.index, lambda change: None, self.dispatched.job)
         self.dispatched.listen(self.pods.came)
 
     def ours(self) -> list[tuple[str, str, int, str]]:

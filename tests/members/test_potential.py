@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from fleet.members.nodes import ANY_VALUE, Nodes, read_node
+from fleet.members.nodes import ANY_VALUE, MemberNodes, read_node
 from fleet.members.potential import BadPotential, potential_pools, read_groups
 from tests.members.builders import node
 
@@ -24,7 +24,7 @@ def test_a_group_is_what_one_node_has_and_how_many_there_may_be() -> None:
 
 
 def test_nodes_that_are_there_are_not_added_again() -> None:
-    nodes, groups = Nodes(), read_groups(json.dumps([GROUP]))
+    nodes, groups = MemberNodes(), read_groups(json.dumps([GROUP]))
     [pool] = potential_pools(groups, nodes.count)
     assert (pool.free[0][1], pool.labels, pool.allocatable) == (3, (("group", "h800"),), groups[0].has)
     nodes.put(read_node(node("n0", labels={"group": "h800"})))
@@ -58,7 +58,7 @@ def test_what_is_wrong_names_its_place(text: str, where: str) -> None:
 
 
 def test_every_host_is_a_pool_of_its_own_while_some_gang_must_lie_on_one() -> None:
-    nodes = Nodes()
+    nodes = MemberNodes()
     for number in range(3):
         nodes.put(read_node(node(f"n{number}", labels={HOST: f"host-{number}", "rack": "r1"})))
     assert len(nodes.pools()) == 1

@@ -13,7 +13,7 @@ from fleet.core.model.leaving import vacated
 from fleet.core.model.member import Member, Pool
 from fleet.core.model.unit import Component, Unit
 from fleet.kinds.requests import pod_requests
-from fleet.members.nodes import Node, Nodes
+from fleet.members.nodes import MemberNode, MemberNodes
 
 GPU = "nvidia.com/gpu"
 
@@ -57,13 +57,13 @@ STEP = st.tuples(st.sampled_from(["node", "gone", "use", "free"]), st.integers(0
 @settings(max_examples=150, deadline=None)
 @given(st.lists(STEP, max_size=40))
 def test_free_vectors_are_what_a_fresh_count_gives(steps: list[tuple[str, int, int, bool]]) -> None:
-    nodes, there, used = Nodes(), dict[str, Node](), Counter[str]()
+    nodes, there, used = MemberNodes(), dict[str, MemberNode](), Counter[str]()
     for what, number, gpus, flag in steps:
         name = f"n-{number}"
         match what:
             case "node":
                 labels = (("pool", "a" if flag else "b"),)
-                there[name] = Node(name, (labels, ()), Amounts.of({GPU: gpus * 2}), usable=gpus != 4, ready=True)
+                there[name] = MemberNode(name, (labels, ()), Amounts.of({GPU: gpus * 2}), usable=gpus != 4, ready=True)
                 nodes.put(there[name])
             case "gone":
                 there.pop(name, None)
@@ -89,10 +89,10 @@ def test_free_vectors_are_what_a_fresh_count_gives(steps: list[tuple[str, int, i
 @given(st.lists(st.tuples(st.sampled_from("abc"), st.integers(0, 3), st.integers(1, 3)), max_size=14))
 def test_seats_say_what_is_free_once_some_have_left(pods: list[tuple[str, int, int]]) -> None:
     """Nodes n-0 … n-3 of 8, 8, 4 and 8 GPUs, the last one cordoned; whose pods do not fit overcommits its node."""
-    nodes, held = Nodes(), dict[str, dict[str, Amounts]]()
+    nodes, held = MemberNodes(), dict[str, dict[str, Amounts]]()
     for number, gpus in enumerate((8, 8, 4, 8)):
         labels = (("pool", "a" if number else "b"),)
-        nodes.put(Node(f"n-{number}", (labels, ()), Amounts.of({GPU: gpus}), usable=number != 3, ready=True))
+        nodes.put(MemberNode(f"n-{number}", (labels, ()), Amounts.of({GPU: gpus}), usable=number != 3, ready=True))
     for owner, number, gpus in pods:
         request, name = Amounts.of({GPU: gpus}), f"n-{number}"
         nodes.use(name, request, 1)

@@ -15,7 +15,7 @@ from fleet.controllers.cluster.clusters import ClustersLoop
 from fleet.controllers.runtime.hub import Hub
 from fleet.members.clusters import ClusterMembers
 from fleet.members.kubeconfig import Dial
-from fleet.members.traits import Limits
+from fleet.members.traits import MemberLimits
 from fleet.simulate.wall import RandomIds, WallClock
 from fleet.values.ports import Body, Key
 from fleet.wellknown import CLUSTER, SYSTEM_NAMESPACE
@@ -24,7 +24,7 @@ from fleet.wellknown import CLUSTER, SYSTEM_NAMESPACE
 class World:
     """See the module. `hub_id` marks what is its own in members."""
 
-    def __init__(self, hub_id: str, limits: Limits, dial: Dial | None = None) -> None:
+    def __init__(self, hub_id: str, limits: MemberLimits, dial: Dial | None = None) -> None:
         clock, ids = WallClock(), RandomIds()
         store, registry = MemoryStore(clock), Registry(load_kinds())
         self.members = ClusterMembers(limits=limits, dial=dial)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import pytest
 
-from fleet.accounts.models import SCHEMA, Job
+from fleet.accounts.models import SCHEMA, JobRecord
 from fleet.monitoring.dashboards import BOARDS
 from fleet.monitoring.rules import ALERTS, RECORDINGS
 from tests.cli.hub import Up, until
@@ -59,7 +59,7 @@ def test_members_exporters_and_a_history_that_do_not_answer_arrive_as_alerts(up:
     until("the members are ready", lambda: watch.has("sum(fleet_member_ready) == 3"), WITHIN_S)
     watch.await_end("FleetMemberNotReady", "FleetMemberSilent", "FleetGpuSourceDown")
     watch.await_end("FleetHistoryFails", "FleetHistoryBehind")
-    with frozen(up.child("sim")), locked(up, f"{SCHEMA}.{Job.__tablename__}"):
+    with frozen(up.child("sim")), locked(up, f"{SCHEMA}.{JobRecord.__tablename__}"):
         up.hub.request("DELETE", f"{EDGE_PODS}/exporter")
         write(up, up.folder.parent, job("not-recorded"))
         watch.await_alert("FleetMemberNotReady", "FleetMemberSilent", member="cfa")

@@ -6,27 +6,30 @@ from dataclasses import replace
 
 import pytest
 
-from fleet.accounts.fold import Life
-from fleet.accounts.run import Outcome, Run, begun, ended
-from fleet.notify.happening import Happening, Told, happenings
+from fleet.accounts.fold import JobLife
+from fleet.accounts.run import AttemptOutcome, AttemptRun, begun, ended
+from fleet.notify.happening import Happening, JobNews, happenings
 
-QUEUED = Life("5e1", 100.0, "vision", "train", "PyTorchJob", user="ada", queue="root/vision", gpus=8)
+QUEUED = JobLife("5e1", 100.0, "vision", "train", "PyTorchJob", user="ada", queue="root/vision", gpus=8)
 PLACED = replace(QUEUED, run=begun(1, 110.0, "cfa", 8), attempts=1)
 
 
-def running(life: Life, at: float) -> Life:
+def running(life: JobLife, at: float) -> JobLife:
     run = life.run
-    assert isinstance(run, Run)
+    assert isinstance(run, AttemptRun)
     return replace(life, run=replace(run, started=at, counted=at), state="Running", started=at)
 
 
 RUNNING = running(PLACED, 120.0)
 assert RUNNING.run is not None
 EVICTED = replace(
-    RUNNING, run=ended(replace(RUNNING.run, why="Reclaimed"), 200.0, Outcome.EVICTED), evictions=1, state="Queued"
+    RUNNING,
+    run=ended(replace(RUNNING.run, why="Reclaimed"), 200.0, AttemptOutcome.EVICTED),
+    evictions=1,
+    state="Queued",
 )
 AGAIN = replace(EVICTED, run=begun(2, 210.0, "cfb", 8), attempts=2)
-DONE = replace(RUNNING, run=ended(RUNNING.run, 300.0, Outcome.SUCCEEDED), state="Succeeded", ended=300.0)
+DONE = replace(RUNNING, run=ended(RUNNING.run, 300.0, AttemptOutcome.SUCCEEDED), state="Succeeded", ended=300.0)
 FAILED = replace(DONE, state="Failed", why="JobFailed", message="exit code 1")
 
 
@@ -47,7 +50,7 @@ FAILED = replace(DONE, state="Failed", why="JobFailed", message="exit code 1")
         (RUNNING, replace(DONE, state="Deleted"), []),
     ],
 )
-def test_each_change_is_told_once(before: Life | None, after: Life, told: list[object]) -> None:
+def test_each_change_is_told_once(before: JobLife | None, after: JobLife, told: list[object]) -> None:
     found = list(happenings(before, after, 400.0))
     assert [(one.key, one.at, one.member, one.why) for one in found] == told
 
@@ -55,4 +58,4 @@ def test_each_change_is_told_once(before: Life | None, after: Life, told: list[o
 def test_a_happening_survives_the_table() -> None:
     (one,) = happenings(RUNNING, FAILED, 300.0)
     assert Happening.of_json(one.as_json()) == one
-    assert (one.told, one.user, one.queue, one.gpus) == (Told.FAILED, "ada", "root/vision", 8)
+    assert (one.told, one.user, one.queue, one.gpus) == (JobNews.FAILED, "ada", "root/vision", 8)

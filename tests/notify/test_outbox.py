@@ -7,13 +7,13 @@ from dataclasses import replace
 import sqlalchemy as sa
 from sqlalchemy.ext.asyncio import AsyncEngine
 
-from fleet.accounts.models import Notification
+from fleet.accounts.models import NotificationRecord
 from fleet.accounts.retention import erase
-from fleet.core.model.told import Told
+from fleet.core.model.told import JobNews
 from fleet.notify import outbox
 from fleet.notify.happening import Happening
 
-FAILED = Happening(Told.FAILED, 1000.0, "5e1", "vision", "train", "PyTorchJob", number=2, submitted=100.0)
+FAILED = Happening(JobNews.FAILED, 1000.0, "5e1", "vision", "train", "PyTorchJob", number=2, submitted=100.0)
 NOW = 2000.0
 
 
@@ -46,7 +46,7 @@ async def test_a_failed_try_comes_back_later_each_time_until_the_tries_are_over(
             pauses.append(pause)
             now += pause
         assert await outbox.due(connection, now + 1e6, 10) == []
-        row = (await connection.execute(sa.select(Notification.outcome, Notification.error))).one()
+        row = (await connection.execute(sa.select(NotificationRecord.outcome, NotificationRecord.error))).one()
     assert tuple(row) == ("GaveUp", "it answers HTTP 503")
     assert (pauses[:3], pauses[-1]) == ([5.0, 10.0, 20.0], 3600.0)
 

@@ -11,8 +11,8 @@ import orjson
 import pytest
 from aiohttp import web
 
-from api.outgoing import Allowed, Outgoing
-from fleet.notify.happening import Happening, Told
+from api.outgoing import AllowList, Outgoing
+from fleet.notify.happening import Happening, JobNews
 from fleet.notify.receiver import receiver_of
 from fleet.notify.sender import NotDelivered, Sender
 from tests.api.outgoing.server import serving
@@ -20,7 +20,7 @@ from tests.notify import mailserver
 from tests.testbed.pki import Pki
 
 FAILED = Happening(
-    Told.FAILED,
+    JobNews.FAILED,
     1000.0,
     "5e1",
     "vision",
@@ -177,7 +177,7 @@ async def test_a_mail_server_that_does_not_take_it(
 
 
 async def test_no_connection_goes_to_an_address_that_is_not_public(pki: Pki) -> None:
-    async with mailserver.serving(pki) as mailbox, Outgoing(Allowed.parse([])) as closed:
+    async with mailserver.serving(pki) as mailbox, Outgoing(AllowList.parse([])) as closed:
         to = receiver(smtp={"host": "127.0.0.1", "port": mailbox.port, "from": "a@b.c", "to": ["a@b.c"]})
         with pytest.raises(NotDelivered, match="is not public"):
             await sender(closed, 0).send(to, "n1", FAILED, 1001.0)

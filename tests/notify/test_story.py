@@ -15,7 +15,7 @@ from aiohttp import web
 from sqlalchemy.exc import SQLAlchemyError
 
 from api.engine.registry import Registry
-from fleet.accounts.models import Notification
+from fleet.accounts.models import NotificationRecord
 from fleet.accounts.recorder import Recorder
 from fleet.accounts.schema import engine_of, prepare
 from fleet.admission.kindfiles import load_kinds
@@ -122,7 +122,7 @@ def test_receivers_are_told_once_of_what_they_and_the_jobs_ask_for(database_url:
                 assert (said["status"], said["message"]) == ("False", "it answers HTTP 503")
                 refusing[0] = False
                 async with engine.begin() as connection:
-                    await connection.execute(sa.update(Notification).values(next_at=sa.func.now()))
+                    await connection.execute(sa.update(NotificationRecord).values(next_at=sa.func.now()))
                     for line in FULL:
                         await connection.execute(sa.text(line))
                 for _ in range(3):  # delivered once, and the record waits for the database
@@ -132,7 +132,9 @@ def test_receivers_are_told_once_of_what_they_and_the_jobs_ask_for(database_url:
                     await connection.execute(sa.text("DROP TRIGGER full_disk ON accounts.notifications"))
                 await loop.step(engine)
                 async with engine.connect() as connection:
-                    return list(await connection.execute(sa.select(Notification.outcome, Notification.tries)))
+                    return list(
+                        await connection.execute(sa.select(NotificationRecord.outcome, NotificationRecord.tries))
+                    )
             finally:
                 await engine.dispose()
 

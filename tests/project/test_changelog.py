@@ -10,7 +10,7 @@ from types import ModuleType
 
 import pytest
 
-from fleet.values.release import NAME, Release
+from fleet.values.release import NAME, ProgramRelease
 from tests.checkout import ROOT, script
 
 DAY = date(2026, 1, 2)
@@ -131,7 +131,7 @@ def test_a_release_moves_the_notes_to_the_top_by_kind(changelog: ModuleType, pro
 
 def test_a_release_writes_its_number_for_those_without_its_tag(changelog: ModuleType, project: Path) -> None:
     changelog.release(project, "0.2.0", DAY)
-    assert (project / "fleet" / NAME).read_text() == Release("0.2.0", commit="").document
+    assert (project / "fleet" / NAME).read_text() == ProgramRelease("0.2.0", commit="").document
 
 
 @pytest.mark.parametrize(

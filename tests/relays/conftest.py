@@ -22,7 +22,7 @@ from api.store.memory import MemoryStore
 from api.wire.http import ASGIApp
 from fleet.controllers.decide.submitted import unit_in
 from fleet.members.kubeconfig import Dial
-from fleet.relays.places import Limits
+from fleet.relays.places import RelayLimits
 from fleet.relays.relays import Relays
 from fleet.rest.mount import PREFIX, RestFace
 from fleet.simulate.wall import WallClock
@@ -42,7 +42,7 @@ PODS = f"/api/v1/namespaces/{TEAM}/pods"
 JOBS = f"/apis/batch/v1/namespaces/{TEAM}/jobs"
 LINES = [f"line {number}" for number in range(1, 6)]
 FLEET = Options(User("system:fleet", ("system:masters",), hub=True), "fleet")
-QUICK = Limits(look_s=0.2)
+QUICK = RelayLimits(look_s=0.2)
 
 
 @dataclass
@@ -235,7 +235,7 @@ def _rest(objects: Objects) -> Mapping[str, ASGIApp]:
 
 @asynccontextmanager
 async def opened(
-    folder: Path, node: Node, *members: str, limits: Limits = QUICK, dial: Dial | None = None
+    folder: Path, node: Node, *members: str, limits: RelayLimits = QUICK, dial: Dial | None = None
 ) -> AsyncIterator[World]:
     relays: list[Relays] = []
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from fleet.client import AsyncFleet
-from fleet.relays.places import Limits
+from fleet.relays.places import RelayLimits
 from tests.api.conftest import KUBECTLS
 from tests.api.wait import eventually, expect_line
 from tests.cli.hub import fleet
@@ -173,7 +173,7 @@ async def test_a_job_that_is_nowhere_says_so_and_other_kinds_have_no_log(world: 
 
 
 async def test_relays_are_bounded_by_user_and_in_all(tmp_path: Path, node: Node) -> None:
-    limits = Limits(relays=3, relays_by_user=2, look_s=0.2)
+    limits = RelayLimits(relays=3, relays_by_user=2, look_s=0.2)
     async with opened(tmp_path, node, "cfa", limits=limits) as world, world.hub.client() as client:
         await world.grant("bob", ("get", "pods/log"))
         follow = {"follow": "1", "container": "main"}
@@ -208,7 +208,7 @@ async def test_a_log_ends_when_its_job_leaves_and_when_nothing_comes(tmp_path: P
             await world.edit_binding(clusters=[])
             assert [line async for line in lines] == LINES[1:]
         await world.edit_binding(clusters=[{"name": "cfa"}])
-        world.relays._limits = Limits(idle_s=0.5)
+        world.relays._limits = RelayLimits(idle_s=0.5)
         async with client.stream("GET", f"{PODS}/train-0/log", params=follow) as log:
             assert [line async for line in log.aiter_lines()] == LINES
 

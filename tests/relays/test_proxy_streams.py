@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
-from fleet.relays.places import Limits, places_of
+from fleet.relays.places import RelayLimits, places_of
 from tests.api.proxy import PROXY
 from tests.api.rbac import binding, cluster_role
 from tests.api.wait import eventually, expect_line
@@ -146,7 +146,7 @@ async def test_a_member_says_what_it_does_not_have(world: World) -> None:
 
 
 async def test_each_user_has_a_number_of_connections(world: World) -> None:
-    proxy_of(world.hub.app).places = places_of(Limits(relays_by_user=1))
+    proxy_of(world.hub.app).places = places_of(RelayLimits(relays_by_user=1))
     process = world.hub.start_kubectl(OWN, there(world, "exec", "alone", "--", "sh", "-c", "echo begun; sleep 600"))
     try:
         await expect_line(process, "begun")
@@ -178,7 +178,7 @@ async def _hub(world: World) -> None:
 async def test_a_connection_ends(world: World, end: Callable[[World], Awaitable[None]]) -> None:
     await may(world, "get", "create")
     world.hub.app._rechecks._every_s = 0.2
-    proxy_of(world.hub.app)._limits = Limits(look_s=0.2)
+    proxy_of(world.hub.app)._limits = RelayLimits(look_s=0.2)
     arguments = there(world, "exec", "alone", "--", "sh", "-c", "echo begun; sleep 600")
     process = world.hub.start_kubectl(OWN, arguments, token="bob-token")
     try:

@@ -6,20 +6,20 @@ from typing import Any
 
 from fleet.relays.joblog import _ranked
 from fleet.relays.jobpods import shown
-from fleet.relays.pods import Found
+from fleet.relays.pods import MemberPod
 from fleet.values.ports import Key
 
 INDEX = "training.kubeflow.org/replica-index"
 BINDING = {"spec": {"components": [{"name": "master", "replicas": 1}, {"name": "worker", "replicas": 3}]}}
 
 
-def found(name: str, index: int | None = None, created: str = "2026-01-01T00:00:00Z") -> Found:
+def found(name: str, index: int | None = None, created: str = "2026-01-01T00:00:00Z") -> MemberPod:
     labels = {} if index is None else {INDEX: str(index)}
     metadata: dict[str, Any] = {"name": name, "uid": f"uid-{name}", "labels": labels, "creationTimestamp": created}
-    return Found("cfa", "default", name, {"metadata": metadata}, Key("", "", "", ""), "binding")
+    return MemberPod("cfa", "default", name, {"metadata": metadata}, Key("", "", "", ""), "binding")
 
 
-def ranks(*workers: Found, masters: tuple[Found, ...] = ()) -> list[tuple[str, int]]:
+def ranks(*workers: MemberPod, masters: tuple[MemberPod, ...] = ()) -> list[tuple[str, int]]:
     return [(one.hub_pod.name, one.rank) for one in _ranked({"master": [*masters], "worker": [*workers]}, BINDING)]
 
 

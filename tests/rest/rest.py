@@ -22,8 +22,8 @@ from fleet.controllers.decide.submitted import unit_in
 from fleet.core.notation.codec import decode_snapshot
 from fleet.hub.face import hub_app
 from fleet.rest.columns import JobColumns
-from fleet.rest.context import Hub as ApiHub
-from fleet.rest.historydb import History
+from fleet.rest.context import RestHub as ApiHub
+from fleet.rest.historydb import HistoryDatabase
 from fleet.rest.jobwatch import PATH as WATCHED
 from fleet.rest.jobwatch import JobWatches
 from fleet.rest.line import Lines
@@ -143,7 +143,7 @@ async def rest(
     *members: FakeMember,
     start: bool = True,
     objects: Sequence[Body] = (),
-    history: History | None = None,
+    history: HistoryDatabase | None = None,
     tokens: Path | None = None,
 ) -> AsyncIterator[Rest]:
     """A hub with these members, `objects` in it, and its REST face. `tokens`: the file with the administrator's."""

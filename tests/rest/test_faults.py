@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from fleet.controllers.decide.decider import Resort
 from fleet.controllers.decide.faults import KEPT, Faults
-from fleet.controllers.decide.record import Packer
+from fleet.controllers.decide.record import RowPacker
 from fleet.controllers.runtime.events import EventRecorder
 from fleet.core.notation.codec import decode_snapshot
 from fleet.core.snapshot import Snapshot
@@ -13,7 +13,7 @@ from tests.rest.rest import Rest, rest
 
 
 async def fault(hub: Rest, number: int) -> None:
-    faults = Faults(hub.world.hub, EventRecorder(hub.world.hub), Packer())
+    faults = Faults(hub.world.hub, EventRecorder(hub.world.hub), RowPacker())
     try:
         raise KeyError(number)
     except KeyError as error:

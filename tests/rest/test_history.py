@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from fleet.accounts.models import Usage
-from fleet.rest.historydb import History
+from fleet.accounts.models import UsageRecord
+from fleet.rest.historydb import HistoryDatabase
 from fleet.rest.historymodels import Changes, HistoryReport, Life, PastJobList, UsageOverTime
 from fleet.values.times import rfc3339
 from tests.accounts.past import Past, at, past_in
@@ -32,7 +32,7 @@ async def past(database_url: str) -> AsyncIterator[Past]:
 @pytest.fixture
 async def hub(database_url: str, past: Past) -> AsyncIterator[Rest]:
     """A hub with a past: alice's job in her namespace, bob's in his, and one of a kind that is not served."""
-    history = History(database_url)
+    history = HistoryDatabase(database_url)
     ran = [{"started": 1, "ended": 2, "outcome": "Evicted"}, {"started": 3, "ended": 5}]
     await past.job("train", attempts=ran, waits={"QuotaExhausted": 1}, evictions=1, ended=at(5))
     await past.job("secret", 1, attempts=[{"started": 2, "ended": 3}], user="bob", namespace="theirs", kind="TFJob")
@@ -162,7 +162,7 @@ async def test_a_wrong_name_is_answered_with_the_nearest(hub: Rest) -> None:
 async def test_a_hub_without_a_history_says_so_and_one_whose_database_is_away(tmp_path: Any) -> None:
     async with rest(start=False) as without:
         assert (await without.refused("GET", "/reports/usage"))["message"] == "this hub keeps no history"
-    history = History(f"postgresql://fleet@/fleet?host={tmp_path}")
+    history = HistoryDatabase(f"postgresql://fleet@/fleet?host={tmp_path}")
     async with rest(start=False, history=history) as face:
         refused = await face.refused("GET", "/history")
         assert (refused["code"], refused["message"]) == (503, "the history cannot be read now")
@@ -170,7 +170,7 @@ async def test_a_hub_without_a_history_says_so_and_one_whose_database_is_away(tm
 
 
 async def test_a_history_that_has_not_begun_is_empty(database_url: str) -> None:
-    history = History(database_url)
+    history = HistoryDatabase(database_url)
     async with rest(start=False, history=history) as face:
         assert await face.get("/history") == {"items": [], "continue": None, "partial": False, "recordedSince": None}
         assert (await face.get("/reports/usage"))["rows"] == []
@@ -205,7 +205,7 @@ async def test_use_over_time_has_means_of_steps_and_nothing_where_nothing_was_re
         for minute, used in ((0, 2.0), (1, 4.0))
         for scope, name, model, waiting, capacity in whose
     ]
-    await past.put((Usage, rows))
+    await past.put((UsageRecord, rows))
     asked = {"from": rfc3339(at(0).timestamp()), "to": rfc3339((at(0) + timedelta(minutes=6)).timestamp())}
     found = await hub.get("/reports/series", points=3, **asked)
     UsageOverTime.model_validate(found)

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from fleet.rest import matching
-from fleet.rest.standing import Stands, state_of
+from fleet.rest.standing import StoredJob, state_of
 from fleet.rest.states import State
 from fleet.values.ports import Body, Delete, Key, Put, Write
 from fleet.wellknown import KUBEFLOW, QUEUE, QUEUE_NAMESPACE, WORK, binding_name, unit_name
@@ -81,7 +81,7 @@ async def test_a_filter_finds_what_a_look_at_each_job_finds_however_the_jobs_cha
 
 
 async def test_a_job_whose_state_cannot_be_told_beforehand_is_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
-    def broken(job: Stands) -> State:
+    def broken(job: StoredJob) -> State:
         if job.binding is not None and job.binding["metadata"]["uid"] == "b5":
             raise ValueError("of this job alone")
         return state_of(job)

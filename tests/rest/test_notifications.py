@@ -10,16 +10,16 @@ import pytest
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from fleet.accounts.schema import engine_of, prepare
-from fleet.core.model.told import Told
+from fleet.core.model.told import JobNews
 from fleet.notify import outbox
 from fleet.notify.happening import Happening
-from fleet.rest.historydb import History
+from fleet.rest.historydb import HistoryDatabase
 from fleet.rest.historymodels import NotificationList, Retried
 from tests.rest.rest import Rest, causes, rest
 
 LOOK = {"apiGroups": ["config.fleet.io"], "resources": ["notificationreceivers"], "verbs": ["list"]}
 WRITE = {**LOOK, "verbs": ["update"]}
-FAILED = Happening(Told.FAILED, 1000.0, "5e1", "team", "train", "PyTorchJob", number=2, user="ada", submitted=100.0)
+FAILED = Happening(JobNews.FAILED, 1000.0, "5e1", "team", "train", "PyTorchJob", number=2, user="ada", submitted=100.0)
 REFUSED = "it answers HTTP 503"
 
 
@@ -42,7 +42,7 @@ async def engine(database_url: str) -> AsyncIterator[AsyncEngine]:
 
 @pytest.fixture
 async def hub(database_url: str, engine: AsyncEngine) -> AsyncIterator[Rest]:
-    history = History(database_url)
+    history = HistoryDatabase(database_url)
     spaces = [{"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}} for name in ("team", "theirs")]
     async with rest(start=False, objects=spaces, history=history) as face:
         yield face

@@ -10,7 +10,7 @@ from api.engine.registry import Registry
 from fleet.admission.kindfiles import load_kinds
 from fleet.rest.models import JobDetail
 from fleet.rest.quantities import amounts_of, gpus, quantities
-from fleet.rest.standing import Stands, charged_amounts, detail, reason_of, state_of
+from fleet.rest.standing import StoredJob, charged_amounts, detail, reason_of, state_of
 from fleet.rest.states import State
 from tests.controllers.world import pytorchjob
 
@@ -83,7 +83,7 @@ TABLE: list[tuple[str, Any, Any, State, str | None, str | None]] = [
 def test_each_standing_has_one_word_one_member_and_at_most_one_reason(
     what: str, bound: Any, queued: Any, state: State, where: str | None, code: str | None
 ) -> None:
-    job = Stands(KIND, pytorchjob("one"), bound, queued, "root/a" if queued else None)
+    job = StoredJob(KIND, pytorchjob("one"), bound, queued, "root/a" if queued else None)
     shown = JobDetail.model_validate(detail(job, 4))
     assert (shown.state, shown.member, shown.reason.code if shown.reason else None) == (state, where, code)
     assert shown.position == (4 if state is State.QUEUED else None)
@@ -93,14 +93,14 @@ def test_whatever_else_it_is_a_job_that_goes_is_deleting() -> None:
     body = pytorchjob("one")
     body["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
     for _, bound, queued, *_ in TABLE:
-        assert state_of(Stands(KIND, body, bound, queued)) is State.DELETING
+        assert state_of(StoredJob(KIND, body, bound, queued)) is State.DELETING
 
 
 def test_the_priority_that_a_person_gave_the_unit_is_the_one_it_has() -> None:
     bound = binding(suspension=SUSPENDED, schedulePriority={"priority": 3})
     for given, has in ((None, 3), (0, 0), (7, 7)):
         queued = unit("Enqueued") if given is None else unit("Enqueued", priority=given)
-        assert detail(Stands(KIND, pytorchjob("one"), bound, queued, "root/a"), 1)["priority"] == has
+        assert detail(StoredJob(KIND, pytorchjob("one"), bound, queued, "root/a"), 1)["priority"] == has
 
 
 def test_why_it_was_evicted_stands_beside_why_it_waits() -> None:
@@ -108,7 +108,7 @@ def test_why_it_was_evicted_stands_beside_why_it_waits() -> None:
     evicted, admitted = ({"type": type_, "status": "True", "reason": "R"} for type_ in ("Evicted", "Admitted"))
     queued["status"]["conditions"] = [admitted, evicted]
     bound = binding(said("Scheduled", "False"), suspension=SUSPENDED)
-    shown = detail(Stands(KIND, pytorchjob("one"), bound, queued, "root/a"), 1)
+    shown = detail(StoredJob(KIND, pytorchjob("one"), bound, queued, "root/a"), 1)
     assert [condition["type"] for condition in shown["conditions"]] == ["Scheduled", "Evicted"]
 
 
@@ -122,7 +122,7 @@ def test_failed_attempts_are_told_and_an_unreadable_annotation_counts_as_none() 
         ('[{"at": 1e300}]', []),
     ):
         shown = JobDetail.model_validate(
-            detail(Stands(KIND, pytorchjob("one"), binding(annotations={"fleet.io/failures": annotation})), None)
+            detail(StoredJob(KIND, pytorchjob("one"), binding(annotations={"fleet.io/failures": annotation})), None)
         )
         assert [(f.member, f.at, f.reason) for f in shown.failures] == failures, annotation
 
@@ -135,14 +135,14 @@ def test_the_checks_of_a_reserved_job_are_told_with_their_answers_and_none_of_a_
     reserved = unit("Reserved")
     reserved["status"]["admissionChecks"] = checks
     bound = binding(suspension=SUSPENDED)
-    shown = JobDetail.model_validate(detail(Stands(KIND, pytorchjob("one"), bound, reserved, "root/a"), None))
+    shown = JobDetail.model_validate(detail(StoredJob(KIND, pytorchjob("one"), bound, reserved, "root/a"), None))
     assert shown.state == State.RESERVED
     assert [tuple(check.model_dump().values()) for check in shown.checks] == [
         ("budget", "Ready", "paid", "2026-11-23T05:00:00Z"),
         ("fleet.io/room", "Pending", "", None),
     ]
     reserved["status"]["phase"] = "Enqueued"
-    assert detail(Stands(KIND, pytorchjob("one"), bound, reserved, "root/a"), None)["checks"] == []
+    assert detail(StoredJob(KIND, pytorchjob("one"), bound, reserved, "root/a"), None)["checks"] == []
 
 
 def test_a_reserved_job_that_starts_at_its_smallest_is_charged_for_that() -> None:
@@ -188,5 +188,5 @@ def test_amounts_are_shown_as_kubernetes_writes_them_and_nonsense_counts_as_noth
     ],
 )
 def test_a_job_without_a_binding_says_whether_a_policy_selects_it(selected_by: str, text: str) -> None:
-    reason = reason_of(Stands(KIND, pytorchjob("p"), selected_by=selected_by), State.UNCLAIMED)
+    reason = reason_of(StoredJob(KIND, pytorchjob("p"), selected_by=selected_by), State.UNCLAIMED)
     assert reason is not None and reason["text"] == text

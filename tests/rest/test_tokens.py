@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from api.access.storedtokens import GROUP, TOKENS, StoredTokens
-from api.audit.policy import Asked
+from api.audit.policy import AuditedRequest
 from api.audit.secrets import is_secret
 from fleet.cli.datadir import DataDir
 from fleet.hub.firststart import create_root, prepare
@@ -124,5 +124,5 @@ async def test_a_file_that_cannot_be_read_is_named(data: DataDir) -> None:
 
 
 def test_no_audit_log_has_the_body_of_a_new_token() -> None:
-    assert is_secret(Asked("ann", None, "post", path=URL))
-    assert not is_secret(Asked("ann", None, "post", path="/fleet/v1/what-if"))
+    assert is_secret(AuditedRequest("ann", None, "post", path=URL))
+    assert not is_secret(AuditedRequest("ann", None, "post", path="/fleet/v1/what-if"))

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from fleet.controllers.decide.listed import listed
-from fleet.controllers.decide.record import Packer
+from fleet.controllers.decide.record import RowPacker
 from fleet.core.decide import decide
 from fleet.core.model.amounts import Amounts
 from fleet.core.model.member import Member, Pool
@@ -163,7 +163,7 @@ async def test_a_decision_says_what_it_changed_why_others_wait_and_the_gpus_befo
     plan = Plan((Placement("new", "m"),), reasons, Certificate("greedy"), (Eviction("old", "m", "next"),), (claim,))
     async with rest(start=False) as hub:
         store = hub.world.store
-        record = await store.history("decision-record", Packer().pack(snapshot, plan, 1e9, 1))
+        record = await store.history("decision-record", RowPacker().pack(snapshot, plan, 1e9, 1))
         row = listed(snapshot, plan, now=1e9, took_s=0.5)
         number = await store.history("decision", {**row, "record": record})
         await store.history("decision", {"now": 1e9, "placed": 1, "waiting": 0, "shipped": "greedy", "record": ""})

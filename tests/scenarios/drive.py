@@ -13,14 +13,14 @@ import yaml
 
 from fleet.core.check import check
 from fleet.core.decide import decide
-from fleet.core.foresee.forward import Forward, What
+from fleet.core.foresee.forward import Forward, UnitEventKind
 from fleet.core.model.leaving import vacated
 from fleet.core.model.plan import Plan
 from fleet.core.model.unit import Claim, Phase, Unit
 from fleet.core.notation.codec import decode_snapshot, now_of
 from fleet.core.placement.problem import Solver
 from fleet.core.placement.reservation.heads import nominated
-from fleet.core.snapshot import Changes, Snapshot
+from fleet.core.snapshot import Snapshot, SnapshotChanges
 
 FOLDER = Path(__file__).parent
 EXPECTED = {"starts", "waits", "evicts", "claims", "heads", "solver", "again"}
@@ -86,7 +86,7 @@ class Moment:
             units[eviction.unit] = replace(known(eviction.unit), phase=Phase.EVICTING, leaving_at=self.now)
         for claim in plan.claims:
             units[claim.unit] = replace(known(claim.unit), claim=Claim(claim.member, claim.until))
-        return replace(self, snapshot=self.snapshot.apply(Changes(put_units=tuple(units.values()))))
+        return replace(self, snapshot=self.snapshot.apply(SnapshotChanges(put_units=tuple(units.values()))))
 
     def then(self, step: Document) -> Moment:
         """The moment before a step: time passes, units end, victims are gone and wait again, units arrive."""
@@ -106,14 +106,14 @@ class Moment:
             for key in step.get("leaves", ())
         ]
         arrived = decode_snapshot({"version": 1, "units": step.get("arrives", [])}).units.values()
-        return Moment(snapshot.apply(Changes(put_units=(*again, *arrived))), self.now + step.get("after", 0))
+        return Moment(snapshot.apply(SnapshotChanges(put_units=(*again, *arrived))), self.now + step.get("after", 0))
 
 
 def _without(snapshot: Snapshot, gone: Unit) -> Snapshot:
     """The snapshot once a unit that ran is gone. Nodes that share it with others are not followed."""
     assert not any(seat.node == own.node for own in gone.seats for u in _others(snapshot, gone) for seat in u.seats)
     member = snapshot.members[gone.member or ""]
-    return snapshot.apply(Changes(removed_units=(gone.id,), put_members=(vacated(member, [gone]),)))
+    return snapshot.apply(SnapshotChanges(removed_units=(gone.id,), put_members=(vacated(member, [gone]),)))
 
 
 def _others(snapshot: Snapshot, unit: Unit) -> list[Unit]:
@@ -153,7 +153,7 @@ class Stream:
                 yield at, replace(unit, id=key, name=key, enqueued_at=at)
 
     def ended(self) -> set[str]:
-        return {event.unit for event in self.run.log if event.what is What.ENDED}
+        return {event.unit for event in self.run.log if event.what is UnitEventKind.ENDED}
 
     def waited_s(self, unit: str) -> float:
         """From the beginning to the first start; infinite for a unit that never starts."""

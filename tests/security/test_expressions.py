@@ -16,7 +16,7 @@ from api.engine.validate import WORK_MAX
 from api.engine.validate import validate as check
 from api.objects.definitions import definitions
 from fleet.values.cel.parse import parse
-from fleet.values.cel.tree import BadExpression, TooLarge
+from fleet.values.cel.tree import BadExpression, ExpressionTooLarge
 from fleet.values.cel.words import CHARACTERS_MAX
 from fleet.values.pattern import BadPattern, Pattern
 
@@ -237,7 +237,7 @@ def test_ordinary_rules_run() -> None:
     ids=["long", "chain", "brackets", "lists", "conditions", "fields"],
 )
 def test_a_rule_that_would_need_a_deep_stack_is_refused(text: str) -> None:
-    with pytest.raises(TooLarge):
+    with pytest.raises(ExpressionTooLarge):
         parse(text)
     body = crd({"type": "object", "x-kubernetes-validations": [{"rule": text}]})
     place = "spec.validation.openAPIV3Schema.properties[spec].x-kubernetes-validations[0].rule"

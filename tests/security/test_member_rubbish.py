@@ -11,14 +11,14 @@ import pytest
 from fleet.core.model.member import Member
 from fleet.core.model.pod import PodView
 from fleet.core.notation.codec import encode_one
-from fleet.members.connection import Answer
+from fleet.members.connection import HttpAnswer
 from fleet.members.discovery import Catalogue, Served, _aggregated
-from fleet.members.dispatched import Dispatched, KindSink
+from fleet.members.dispatched import DispatchedObjects, KindSink
 from fleet.members.follow import Follower
 from fleet.members.index import ByBinding
 from fleet.members.inventory import NodeSink, PodSink
-from fleet.members.members import Changed
-from fleet.members.nodes import Nodes
+from fleet.members.members import MemberChange
+from fleet.members.nodes import MemberNodes
 from fleet.values.ports import Body, Key
 from tests.security.loops.malformed import MISSING, WRONG, changed, paths
 from tests.security.member_objects import NODE, POD
@@ -44,8 +44,8 @@ class OneList:
     def __init__(self, items: list[Any]) -> None:
         self._items = items
 
-    async def request(self, *_: Any, **__: Any) -> Answer:
-        return Answer(200, orjson.loads(orjson.dumps({"items": self._items, "metadata": {"resourceVersion": "7"}})))
+    async def request(self, *_: Any, **__: Any) -> HttpAnswer:
+        return HttpAnswer(200, orjson.loads(orjson.dumps({"items": self._items, "metadata": {"resourceVersion": "7"}})))
 
 
 async def listed(items: list[Any], sink: Any) -> Follower:
@@ -59,11 +59,11 @@ async def listed(items: list[Any], sink: Any) -> Follower:
     return follower
 
 
-def quiet(_: Changed) -> None: ...
+def quiet(_: MemberChange) -> None: ...
 
 
 async def test_nodes() -> None:
-    nodes = Nodes()
+    nodes = MemberNodes()
     await listed([*rubbish(NODE), NODE], NodeSink("cfa", nodes, quiet))
     assert "good" in nodes.names() and all(isinstance(name, str) for name in nodes.names())
     orjson.dumps(encode_one(Member("cfa", ready=True, pools=nodes.pools())))  # a decision on it can be recorded
@@ -73,7 +73,7 @@ async def test_nodes() -> None:
 
 
 async def test_pods() -> None:
-    nodes, index = Nodes(), ByBinding[PodView]()
+    nodes, index = MemberNodes(), ByBinding[PodView]()
     await listed([NODE], NodeSink("cfa", nodes, quiet))
     await listed([*rubbish(POD), POD], PodSink("cfa", "hub", nodes, index, quiet))
     good = [pod for pod in index.values("b") if pod.name == "good"]
@@ -86,7 +86,7 @@ async def test_pods() -> None:
 async def test_copies_of_jobs() -> None:
     served = Served("kubeflow.org", "v1", "pytorchjobs", "PyTorchJob", True, frozenset({"list", "watch"}))
     copies = ByBinding[Body]()
-    dispatched = Dispatched("cfa", "hub", copies, ByBinding(), quiet)
+    dispatched = DispatchedObjects("cfa", "hub", copies, ByBinding(), quiet)
     job = {**copy.deepcopy(POD), "kind": "PyTorchJob", "apiVersion": "kubeflow.org/v1"}
     await listed([*rubbish(job), job], KindSink(dispatched, served))
     assert dispatched.find(Key("kubeflow.org", "pytorchjobs", "default", "good")) is not None

@@ -16,12 +16,12 @@ from fleet.core.model.amounts import NOTHING
 from fleet.members.connection import ANSWER_BYTES_MAX, Connection, TooLarge, Unreachable
 from fleet.members.discovery import Discovery, Served
 from fleet.members.dispatch import Dispatcher, outcome_of
-from fleet.members.dispatched import STATUS_BYTES_MAX, Dispatched
+from fleet.members.dispatched import STATUS_BYTES_MAX, DispatchedObjects
 from fleet.members.identity import read_identity
 from fleet.members.index import ByBinding
 from fleet.members.inventory import read_pod
 from fleet.members.kubeconfig import read_kubeconfig
-from fleet.members.members import Changed, Did, Outcome
+from fleet.members.members import ActOutcome, ActResult, MemberChange
 from fleet.members.nodes import read_node
 from fleet.members.texts import LINE_MAX, one_line
 from fleet.values.ports import Body, Key
@@ -75,10 +75,10 @@ async def test_a_refusal_of_24_megabytes_is_one_line(prose: bool) -> None:
         answer = await connection.request("PATCH", "/x", body={})
         assert len(orjson.dumps(answer.body)) < LINE_MAX * 20
         outcome = outcome_of(answer)
-        assert outcome.did is Did.REFUSED and fit(outcome.message) and "first" in outcome.message
+        assert outcome.did is ActResult.REFUSED and fit(outcome.message) and "first" in outcome.message
         body = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "a", "namespace": "b", "uid": "c"}}
         refused = await Dispatcher(connection).delete(JOBS, body, "hub")
-        assert refused.did is Did.REFUSED and fit(refused.message)
+        assert refused.did is ActResult.REFUSED and fit(refused.message)
 
 
 async def test_an_answer_without_an_end_is_not_read_on() -> None:
@@ -106,7 +106,7 @@ async def test_names_that_are_none_are_no_kinds() -> None:
 
 
 def test_an_outcome_and_an_unreachable_member_say_one_line() -> None:
-    assert fit(Outcome(Did.CONFLICT, f"exists and belongs to hub {EVIL}").message)
+    assert fit(ActOutcome(ActResult.CONFLICT, f"exists and belongs to hub {EVIL}").message)
     assert fit(str(Unreachable(f"cannot list: {EVIL}")))
 
 
@@ -138,12 +138,12 @@ def test_pods_and_nodes_keep_lines() -> None:
         read_node(node)
 
 
-def quiet(_: Changed) -> None: ...
+def quiet(_: MemberChange) -> None: ...
 
 
 def test_the_status_of_a_copy_has_lines_for_people_and_an_end() -> None:
     copies = ByBinding[Body]()
-    dispatched = Dispatched("cfa", "hub", copies, ByBinding(), quiet)
+    dispatched = DispatchedObjects("cfa", "hub", copies, ByBinding(), quiet)
     job: Body = {"metadata": copy.deepcopy(POD["metadata"]), "spec": {}}
     job["status"] = {
         "conditions": [{"type": "Failed", "status": "True", "reason": EVIL, "message": EVIL}],

@@ -13,7 +13,7 @@ from fleet.members import connection as connections
 from fleet.members import follow
 from fleet.members.connection import Connection, Unreachable
 from fleet.members.follow import Follower
-from fleet.members.kubeconfig import Access
+from fleet.members.kubeconfig import MemberAccess
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
@@ -33,7 +33,7 @@ async def member() -> AsyncIterator[Callable[[Handler], Awaitable[Connection]]]:
         site = web.TCPSite(runner, "127.0.0.1", 0)
         await site.start()
         host, port = runner.addresses[0][:2]
-        opened.append(Connection(Access(f"http://{host}:{port}", {}, ssl.create_default_context())))
+        opened.append(Connection(MemberAccess(f"http://{host}:{port}", {}, ssl.create_default_context())))
         return opened[-1]
 
     yield serve

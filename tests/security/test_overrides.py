@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from fleet.bindings.matching import Candidate
+from fleet.bindings.matching import ClusterFields
 from fleet.controllers.dispatch.manifests import dependency, manifest
 from fleet.controllers.dispatch.outgoing import Unsafe
 from fleet.controllers.dispatch.overrides import BadOverride
@@ -14,7 +14,7 @@ from tests.admission.conftest import Body, Hub
 from tests.controllers.world import eventually, member, policy, pytorchjob
 from tests.controllers.world import hub as running_hub
 
-MEMBER = Candidate("cfa", {}, {})
+MEMBER = ClusterFields("cfa", {}, {})
 WORKER = "/spec/pytorchReplicaSpecs/Worker/template"
 CONTAINER = f"{WORKER}/spec/containers/0"
 

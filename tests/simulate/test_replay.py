@@ -8,29 +8,29 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fleet.core.foresee.forward import Stop, What
+from fleet.core.foresee.forward import Stop, UnitEventKind
 from fleet.core.model.amounts import Amounts
 from fleet.core.model.member import Member, Pool
 from fleet.core.snapshot import Config
 from fleet.simulate.replay import metrics, world
 from fleet.simulate.replay.policies import Policy
-from fleet.simulate.replay.run import Options, Replayed, replay
-from fleet.simulate.replay.trace import GPU, Job, gang
+from fleet.simulate.replay.run import Options, ReplayResult, replay
+from fleet.simulate.replay.trace import GPU, TraceJob, gang
 
 HOUR = 3600.0
 
 
-def job(name: str, at: float, runs: float, gpus: int, queue: str = "a") -> Job:
-    return Job(name, queue, at, runs, gpus, gang(gpus))
+def job(name: str, at: float, runs: float, gpus: int, queue: str = "a") -> TraceJob:
+    return TraceJob(name, queue, at, runs, gpus, gang(gpus))
 
 
-def nodes(count: int, gpus: int = 8) -> list[world.Node]:
-    return [world.Node("A", Amounts.of({GPU: gpus}))] * count
+def nodes(count: int, gpus: int = 8) -> list[world.WorldNode]:
+    return [world.WorldNode("A", Amounts.of({GPU: gpus}))] * count
 
 
 def run(
     policy: Policy,
-    jobs: list[Job],
+    jobs: list[TraceJob],
     members: int = 1,
     each: int = 1,
     *,
@@ -38,7 +38,7 @@ def run(
     quota: world.Quota | None = None,
     overestimate: float | None = 1.0,
     **options: Any,
-) -> tuple[Replayed, dict[str, Any]]:
+) -> tuple[ReplayResult, dict[str, Any]]:
     """On `members` members of `each` nodes with 8 GPUs, decided as soon as something happens."""
     tree = world.tree(jobs, nodes(members * each), quota or world.Quota(guarantee=0.0))
     made = [
@@ -51,11 +51,11 @@ def run(
     return done, metrics.report(done, tree, metrics.series(done, tree))
 
 
-def starts(done: Replayed) -> dict[str, float]:
+def starts(done: ReplayResult) -> dict[str, float]:
     """By job, the seconds after the beginning at which it first started."""
     found: dict[str, float] = {}
     for event in done.log:
-        if event.what is What.STARTED:
+        if event.what is UnitEventKind.STARTED:
             found.setdefault(event.unit, event.at - world.ZERO)
     return found
 
@@ -115,8 +115,8 @@ def test_fleet_starts_what_fits_and_owners_take_back_what_they_were_promised() -
     assert said["unmet"]["leaves"]["a"]["longest_s"] == 0, "eight short of eight is its next unit and no more"
     unlucky, lost = run(Policy.fleet, jobs, each=2, quota=quota, **{**options, "checkpoint_s": 0.0})
     assert lost["lost_gpu_h"] == 2 * 8
-    victim = next(event.unit for event in unlucky.log if event.what is What.EVICTED)
-    ended = {event.unit: event.at - world.ZERO for event in unlucky.log if event.what is What.ENDED}
+    victim = next(event.unit for event in unlucky.log if event.what is UnitEventKind.EVICTED)
+    ended = {event.unit: event.at - world.ZERO for event in unlucky.log if event.what is UnitEventKind.ENDED}
     assert ended[victim] == 3 * HOUR + 60 + (10 if victim == "b1" else 20) * HOUR, "everything is done again"
 
 
@@ -194,7 +194,7 @@ def test_five_jobs_by_hand_where_one_is_evicted() -> None:
         grace_s=10.0,
         checkpoint_s=100.0,
     )
-    ended = {event.unit: event.at - world.ZERO for event in done.log if event.what is What.ENDED}
+    ended = {event.unit: event.at - world.ZERO for event in done.log if event.what is UnitEventKind.ENDED}
     assert starts(done) == {"w": 0, "x": 0, "y": 160, "z": 170, "q": 200}
     assert ended == {"w": 460, "x": 600, "y": 260, "z": 220, "q": 300}
     assert (said["evictions"], said["lost_gpu_h"], said["never_started"]) == (2, round((50 + 60) * 8 / 3600, 3), 0)
@@ -238,7 +238,7 @@ def test_every_job_ends_no_node_is_overcommitted_and_the_same_seed_tells_the_sam
     assert said["stopped"] == "DONE" and said["ended"] == len(jobs)
     used = {"m0": 0, "m1": 0}
     for event in done.log:
-        change = {What.STARTED: 1, What.ENDED: -1, What.LEFT: -1}.get(event.what, 0)
+        change = {UnitEventKind.STARTED: 1, UnitEventKind.ENDED: -1, UnitEventKind.LEFT: -1}.get(event.what, 0)
         used[event.member or "m0"] += change * done.jobs[event.unit].gpus
         assert 0 <= used[event.member or "m0"] <= 16
     assert all(0 <= sample.free <= 32 for sample in done.samples)

@@ -161,8 +161,8 @@ def test_intervals_are_students_and_policies_are_compared_seed_by_seed() -> None
 
 def test_the_plot_of_waits_shows_the_part_that_has_waited_at_most_so_long() -> None:
     axes = Figure().add_subplot()
-    plots._waits(axes, "fifo", plots.Lines(metrics.Series(), 8, [100.0, 10.0, 0.0, 10.0]))
-    plots._waits(axes, "race", plots.Lines(metrics.Series(), 8, []))
+    plots._waits(axes, "fifo", plots.PolicyCurves(metrics.StepSeries(), 8, [100.0, 10.0, 0.0, 10.0]))
+    plots._waits(axes, "race", plots.PolicyCurves(metrics.StepSeries(), 8, []))
     drawn = dict(zip(*axes.lines[0].get_data(), strict=True))
     assert drawn == {1.0: 0.25, 10.0: 0.75, 100.0: 1.0}
     assert [line.get_label() for line in axes.lines] == ["fifo", "race"]

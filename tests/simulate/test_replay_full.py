@@ -8,22 +8,22 @@ from typing import Any
 
 import pytest
 
-from fleet.core.foresee.forward import Stop, What
+from fleet.core.foresee.forward import Stop, UnitEventKind
 from fleet.core.snapshot import Config
 from fleet.simulate.replay import metrics, world
 from fleet.simulate.replay.full import replay_fully
-from fleet.simulate.replay.run import Options, Replayed, replay
-from fleet.simulate.replay.trace import GPU, Amounts, Job, gang
+from fleet.simulate.replay.run import Options, ReplayResult, replay
+from fleet.simulate.replay.trace import GPU, Amounts, TraceJob, gang
 
 HOUR = 3600.0
-NODE = world.Node("A", Amounts.of({GPU: 8, "cpu": 96_000, "memory": 512 << 30}))
+NODE = world.WorldNode("A", Amounts.of({GPU: 8, "cpu": 96_000, "memory": 512 << 30}))
 
 
-def job(name: str, at: float, runs: float, gpus: int, queue: str = "a") -> Job:
-    return Job(name, queue, at, runs, gpus, gang(gpus))
+def job(name: str, at: float, runs: float, gpus: int, queue: str = "a") -> TraceJob:
+    return TraceJob(name, queue, at, runs, gpus, gang(gpus))
 
 
-def both(jobs: list[Job], nodes: int, quota: world.Quota, **options: Any) -> list[Replayed]:
+def both(jobs: list[TraceJob], nodes: int, quota: world.Quota, **options: Any) -> list[ReplayResult]:
     inventory = [NODE] * nodes
     tree = world.tree(jobs, inventory, quota)
     units = world.units(jobs, world.Arrivals(overestimate=None), 0)
@@ -58,7 +58,7 @@ def test_a_replay_that_is_interrupted_leaves_nothing_behind_that_complains() -> 
     assert (done.returncode, done.stdout.splitlines()[-1:], done.stderr) == (0, ["interrupted"], "")
 
 
-def stories(done: Replayed) -> dict[str, list[str]]:
+def stories(done: ReplayResult) -> dict[str, list[str]]:
     """By job, what happened to it."""
     found: dict[str, list[str]] = {}
     for event in done.log:
@@ -78,7 +78,8 @@ def test_gangs_queue_start_and_end_on_the_hub_as_in_the_core_alone() -> None:
     assert full.stopped is core.stopped is Stop.DONE
     assert stories(full) == stories(core)
     waits, expected = (
-        {e.unit: e.at - done.arrivals[e.unit] for e in done.log if e.what is What.STARTED} for done in (full, core)
+        {e.unit: e.at - done.arrivals[e.unit] for e in done.log if e.what is UnitEventKind.STARTED}
+        for done in (full, core)
     )
     assert waits == pytest.approx(expected, abs=5.0)
     assert full.decisions >= 5
@@ -92,7 +93,7 @@ def test_owners_take_back_on_the_hub_and_what_was_evicted_goes_on_from_its_check
     ]
     quota = world.Quota(min={"a": 16, "b": 0})
     full, core = both(jobs, 4, quota, cycle_s=0.0, config=Config(reclaim=True), checkpoint_s=HOUR)
-    tree = world.tree(jobs, [world.Node("A", Amounts.of({GPU: 8}))] * 4, quota)
+    tree = world.tree(jobs, [world.WorldNode("A", Amounts.of({GPU: 8}))] * 4, quota)
     said = [metrics.report(done, tree, metrics.series(done, tree)) for done in (full, core)]
     for one in said:
         assert one["stopped"] == "DONE" and one["evictions"] == 1

@@ -16,7 +16,7 @@ from api.engine.registry import Registry
 from api.loops.controller import run_all
 from api.objects.definitions import definitions
 from api.objects.objects import Objects
-from api.objects.writing import Options, User, Written
+from api.objects.writing import Options, User, WriteOutcome
 from api.store.memory import MemoryStore
 from fleet.admission import rules
 from fleet.admission.filling import filled
@@ -51,7 +51,7 @@ class Whole:
     def kind(self, name: str) -> Kind:
         return next(kind for kind in self.registry if kind.kind == name)
 
-    async def create(self, *bodies: Body) -> list[Written]:
+    async def create(self, *bodies: Body) -> list[WriteOutcome]:
         made = []
         for body in bodies:
             kind = self.kind(body["kind"])
@@ -65,12 +65,12 @@ class Whole:
         await self.create({"apiVersion": "v1", "kind": "Secret", "metadata": meta, "data": {"kubeconfig": data}})
         await self.create(cluster(name, secretRef={"name": secret, "namespace": SYSTEM_NAMESPACE}))
 
-    async def patch(self, kind: str, name: str, patch: Body, options: Options = ALICE) -> Written:
+    async def patch(self, kind: str, name: str, patch: Body, options: Options = ALICE) -> WriteOutcome:
         return await self.objects.patch(
             self.kind(kind), "default", name, patch, "application/merge-patch+json", options
         )
 
-    async def apply(self, body: Body) -> Written:
+    async def apply(self, body: Body) -> WriteOutcome:
         """`kubectl apply --server-side`."""
         kind, name = self.kind(body["kind"]), body["metadata"]["name"]
         config = {**body, "metadata": {**body["metadata"], "namespace": "default"}}

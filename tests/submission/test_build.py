@@ -10,11 +10,11 @@ import pytest
 
 from fleet.admission.operators import OPERATORS
 from fleet.kinds.lookup import interpreter_of
-from fleet.submission import Code, Interactive, Mount, Request, Wrong, build
+from fleet.submission import CodeArchive, Interactive, Mount, Request, RequestFault, build
 from fleet.submission.layouts import LAYOUTS, roles_of
 
 GPU = "nvidia.com/gpu"
-CODE = Code(gzip.compress(b"files"))
+CODE = CodeArchive(gzip.compress(b"files"))
 TEMPLATE: dict[str, Any] = {
     "apiVersion": "kubeflow.org/v1",
     "kind": "PyTorchJob",
@@ -215,7 +215,7 @@ def test_an_interactive_job_has_one_pod_and_two_limits(what: Interactive) -> Non
         ({"mounts": [Mount("c", "data")]}, "mount", '"data" is no absolute path'),
         ({"mounts": [Mount("c", "/d"), Mount("d", "/d/")]}, "mount", "already"),
         ({"mounts": [Mount("c", "/workspace")], "code": CODE}, "mount", "already"),
-        ({"code": Code(b"x" * (2**20 + 1))}, "code", "1048577 bytes"),
+        ({"code": CodeArchive(b"x" * (2**20 + 1))}, "code", "1048577 bytes"),
         ({"kind": "Jobs"}, "kind", "none of PyTorchJob"),
         ({"image": ""}, "image", "is missing"),
         ({"command": []}, "command", "is missing"),
@@ -232,6 +232,6 @@ def test_an_interactive_job_has_one_pod_and_two_limits(what: Interactive) -> Non
     ],
 )
 def test_what_cannot_be_names_its_part(said: dict[str, Any], part: str, why: str) -> None:
-    with pytest.raises(Wrong) as wrong:
+    with pytest.raises(RequestFault) as wrong:
         made(**said)
     assert wrong.value.part == part and why in wrong.value.why

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from fleet.submission import Code, Request, build
+from fleet.submission import CodeArchive, Request, build
 from fleet.submission.cloning import code_map, with_own_code
 from fleet.wellknown import LABEL_CODE
 
 
 def test_the_copy_of_a_job_names_a_copy_of_its_code() -> None:
-    request = Request(name="first", image="i", command=("python", "a.py"), workers=2, code=Code(b"packed"))
+    request = Request(name="first", image="i", command=("python", "a.py"), workers=2, code=CodeArchive(b"packed"))
     code, job = build(request)
     assert code_map(job) == "first-code"
     job["metadata"].update(name="second", namespace="team-a")

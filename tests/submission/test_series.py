@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from fleet.submission.request import Wrong
+from fleet.submission.request import RequestFault
 from fleet.submission.series import MOST, Series, array, expanded, product, variable
 
 CONTAINER = {
@@ -92,6 +92,6 @@ def test_the_jobs_before_it_stand_on_each_job() -> None:
     ],
 )
 def test_what_makes_no_series_says_why(series: Series, part: str, why: str) -> None:
-    with pytest.raises(Wrong) as wrong:
+    with pytest.raises(RequestFault) as wrong:
         expanded(job(JOBS[1]), series)
     assert wrong.value.part == part and why in wrong.value.why

@@ -8,13 +8,13 @@ import sys
 import pytest
 from prometheus_client import CollectorRegistry, generate_latest
 
-from fleet.accounts.fold import Life
-from fleet.accounts.recorder import Change
-from fleet.accounts.run import Outcome, Run
+from fleet.accounts.fold import JobLife
+from fleet.accounts.recorder import JobChange
+from fleet.accounts.run import AttemptOutcome, AttemptRun
 from fleet.cli.failure import Failure
 from fleet.controllers.history.lives import spans
 from fleet.hub.tracing import endpoint_of
-from fleet.traces.span import Span, read_traceparent, trace_id, traceparent
+from fleet.traces.span import TraceSpan, read_traceparent, trace_id, traceparent
 from fleet.traces.traces import QUEUE_MOST, Traces
 from fleet.wellknown import NO_POLICY
 from tests.traces.collector import Collector, until
@@ -34,29 +34,31 @@ def test_a_header_that_names_no_span_is_passed_over(header: str) -> None:
 
 
 def test_each_change_of_a_life_gives_the_spans_that_it_ends() -> None:
-    waits = Life(UID, 10.0, "team-a", "train", "PyTorchJob", spell=(NO_POLICY, 10.0))
+    waits = JobLife(UID, 10.0, "team-a", "train", "PyTorchJob", spell=(NO_POLICY, 10.0))
     bound = life(waits, spell=("Undecided", 11.0))
-    placed = life(bound, spell=None, attempts=1, run=Run(1, 20.0, "east", ()))
-    runs = life(placed, run=Run(1, 20.0, "east", (), started=25.0))
-    over = life(runs, run=Run(1, 20.0, "east", (), started=25.0, ended=40.0, outcome=Outcome.FAILED), ended=40.0)
+    placed = life(bound, spell=None, attempts=1, run=AttemptRun(1, 20.0, "east", ()))
+    runs = life(placed, run=AttemptRun(1, 20.0, "east", (), started=25.0))
+    over = life(
+        runs, run=AttemptRun(1, 20.0, "east", (), started=25.0, ended=40.0, outcome=AttemptOutcome.FAILED), ended=40.0
+    )
     over = life(over, state="Failed")
 
     assert of(waits, bound) == {"binding": (10.0, 11.0)}
     assert of(bound, placed) == {"waiting": (11.0, 20.0), "queued": (10.0, 20.0)}
     assert of(placed, runs) == {"starting": (20.0, 25.0)}
     assert of(runs, over) == {"running": (25.0, 40.0), "attempt": (20.0, 40.0), "job PyTorchJob": (10.0, 40.0)}
-    assert [span.error for span in spans(Change(runs, over, {}, 40.0))] == ["", "Failed", "Failed"]
+    assert [span.error for span in spans(JobChange(runs, over, {}, 40.0))] == ["", "Failed", "Failed"]
 
 
-def life(before: Life, **changed: object) -> Life:
+def life(before: JobLife, **changed: object) -> JobLife:
     from dataclasses import replace
 
     return replace(before, **changed)  # type: ignore[arg-type]
 
 
-def of(before: Life, after: Life) -> dict[str, tuple[float, float]]:
+def of(before: JobLife, after: JobLife) -> dict[str, tuple[float, float]]:
     at = after.run.placed if after.run is not None else 11.0
-    return {span.name: (span.start, span.end) for span in spans(Change(before, after, {}, at))}
+    return {span.name: (span.start, span.end) for span in spans(JobChange(before, after, {}, at))}
 
 
 @pytest.mark.parametrize("url", ["collector:4318", "ftp://collector", "http://", "http://a b", "http://collector:0"])
@@ -85,7 +87,7 @@ def test_spans_beyond_the_queue_are_dropped_and_counted() -> None:
     traces, registry = Traces(f"{collector.url}/v1/traces", "test", {}), CollectorRegistry()
     traces.show(registry)
     try:
-        traces.add_all(Span(UID, str(n), "one", 1.0, 2.0) for n in range(2 * QUEUE_MOST + 1000))
+        traces.add_all(TraceSpan(UID, str(n), "one", 1.0, 2.0) for n in range(2 * QUEUE_MOST + 1000))
         until("a batch that is lost, or one under way", lambda: collector.asked)
         text = generate_latest(registry).decode()
         dropped = next(line for line in text.splitlines() if 'outcome="dropped"' in line)
@@ -98,7 +100,7 @@ def test_spans_beyond_the_queue_are_dropped_and_counted() -> None:
 def test_what_waits_is_sent_at_the_end_of_a_process() -> None:
     collector = Collector()
     traces = Traces(f"{collector.url}/v1/traces", "test", {})
-    traces.add(Span(UID, "one", "one", 1.0, 2.0))
+    traces.add(TraceSpan(UID, "one", "one", 1.0, 2.0))
     traces.close()
     assert until("the span", lambda: [span.name for span in collector.spans]) == ["one"]
     collector.stop()

@@ -13,7 +13,7 @@ from fleet.values.cel.program import Budget
 Claims = dict[str, Any]
 
 
-class Refused(Exception):
+class TokenRefusal(Exception):
     """A token that is no credential here. `why` is one of a few words; the text names no content of the token."""
 
     def __init__(self, why: str, text: str) -> None:
@@ -22,7 +22,7 @@ class Refused(Exception):
 
 
 def user_of(issuer: Issuer, claims: Claims) -> User:
-    """Raises Refused."""
+    """Raises TokenRefusal."""
     budget = Budget(STEPS_MAX)
     try:
         name = _name(issuer.username, claims, budget)
@@ -32,7 +32,7 @@ def user_of(issuer: Issuer, claims: Claims) -> User:
         _check_claims(issuer, claims, budget)
         for group in (name, *groups):
             if group.startswith(SYSTEM):
-                raise Refused("system", f"the name {group[:100]!r} begins with {SYSTEM}, which is the hub's own")
+                raise TokenRefusal("system", f"the name {group[:100]!r} begins with {SYSTEM}, which is the hub's own")
         user = User(name, tuple(dict.fromkeys((*groups, AUTHENTICATED))), uid, extra=extra)
         if issuer.user_rules:
             document = {
@@ -43,9 +43,9 @@ def user_of(issuer: Issuer, claims: Claims) -> User:
             }
             for rule in issuer.user_rules:
                 if rule.expression.value(document, budget) is not True:
-                    raise Refused("rule", rule.message)
+                    raise TokenRefusal("rule", rule.message)
     except Failed as error:
-        raise Refused("expression", str(error)) from None
+        raise TokenRefusal("expression", str(error)) from None
     return user
 
 
@@ -55,9 +55,9 @@ def _name(mapping: Mapping, claims: Claims, budget: Budget) -> str:
     else:
         value = claims.get(mapping.claim)
         if mapping.claim == "email" and claims.get("email_verified", True) is not True:
-            raise Refused("claim", "the email is not verified")
+            raise TokenRefusal("claim", "the email is not verified")
     if not isinstance(value, str) or not value:
-        raise Refused("claim", f"the user name is no text: {mapping.claim or 'claimMappings.username.expression'}")
+        raise TokenRefusal("claim", f"the user name is no text: {mapping.claim or 'claimMappings.username.expression'}")
     return mapping.prefix + value
 
 
@@ -74,7 +74,7 @@ def _list(value: Any, what: str) -> tuple[str, ...]:
     """A text or a list of texts; empty ones count for nothing."""
     found = [value] if isinstance(value, str) else [] if value is None else value
     if not isinstance(found, list) or not all(isinstance(item, str) for item in found):
-        raise Refused("claim", f"the {what} are neither a text nor a list of texts")
+        raise TokenRefusal("claim", f"the {what} are neither a text nor a list of texts")
     return tuple(item for item in found if item)
 
 
@@ -83,7 +83,7 @@ def _uid(mapping: Mapping, claims: Claims, budget: Budget) -> str:
         return ""
     value = mapping.expression.value(claims, budget) if mapping.expression is not None else claims.get(mapping.claim)
     if not isinstance(value, str):
-        raise Refused("claim", "the uid is no text")
+        raise TokenRefusal("claim", "the uid is no text")
     return value
 
 
@@ -102,7 +102,7 @@ def _extra(issuer: Issuer, claims: Claims, budget: Budget) -> tuple[tuple[str, t
 def _check_claims(issuer: Issuer, claims: Claims, budget: Budget) -> None:
     for claim, wanted in issuer.required:
         if claims.get(claim) != wanted:
-            raise Refused("rule", f"the required claim {claim} is missing or has another value")
+            raise TokenRefusal("rule", f"the required claim {claim} is missing or has another value")
     for rule in issuer.claim_rules:
         if rule.expression.value(claims, budget) is not True:
-            raise Refused("rule", rule.message)
+            raise TokenRefusal("rule", rule.message)

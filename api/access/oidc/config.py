@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import urlsplit
 
-from api.access.oidc.expressions import Claimed, compiled
+from api.access.oidc.expressions import ClaimExpression, compiled
 from fleet.values.cel.tree import BadExpression
 from fleet.values.names import subdomain_problems
 from fleet.values.sections import BadConfiguration, Section, load
@@ -32,19 +32,19 @@ class Mapping:
 
     claim: str = ""
     prefix: str = ""
-    expression: Claimed | None = None
+    expression: ClaimExpression | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class Validation:
+class TokenCondition:
     """A condition that a token or its user must meet."""
 
-    expression: Claimed
+    expression: ClaimExpression
     message: str
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class KeySource:
     """Where the keys of an issuer are."""
 
     url: str
@@ -60,15 +60,15 @@ class Source:
 class Issuer:
     """One entry of `jwt`. `raw` tells two states of the file apart."""
 
-    source: Source
+    source: KeySource
     audiences: frozenset[str]
     username: Mapping
     groups: Mapping
     uid: Mapping
-    extra: tuple[tuple[str, Claimed], ...]
+    extra: tuple[tuple[str, ClaimExpression], ...]
     required: tuple[tuple[str, str], ...]
-    claim_rules: tuple[Validation, ...]
-    user_rules: tuple[Validation, ...]
+    claim_rules: tuple[TokenCondition, ...]
+    user_rules: tuple[TokenCondition, ...]
     raw: Any = field(compare=False, default=None)
     algorithms: frozenset[str] | None = None  # that its tokens may be signed with; None: all that the hub knows
 
@@ -122,7 +122,7 @@ def _apart(issuers: list[Issuer], faults: list[str]) -> None:
 def _issuer(entry: Section, own_issuers: Iterable[str]) -> Issuer:
     source, audiences = _source(entry.section("issuer"), own_issuers)
     required: list[tuple[str, str]] = []
-    claim_rules: list[Validation] = []
+    claim_rules: list[TokenCondition] = []
     for rule in entry.sections("claimValidationRules"):
         _claim_rule(rule, required, claim_rules)
     mappings = entry.section("claimMappings")
@@ -156,7 +156,7 @@ def _issuer(entry: Section, own_issuers: Iterable[str]) -> Issuer:
     )
 
 
-def _source(issuer: Section, own_issuers: Iterable[str]) -> tuple[Source, frozenset[str]]:
+def _source(issuer: Section, own_issuers: Iterable[str]) -> tuple[KeySource, frozenset[str]]:
     url, discovery = issuer.text("url", required=True), issuer.text("discoveryURL")
     authority, policy = issuer.text("certificateAuthority"), issuer.text("audienceMatchPolicy")
     audiences = issuer.texts("audiences")
@@ -187,7 +187,7 @@ def _source(issuer: Section, own_issuers: Iterable[str]) -> tuple[Source, frozen
         except (ssl.SSLError, ValueError):
             issuer.fault("certificateAuthority", "holds no certificates in PEM")
     issuer.end()
-    return Source(url, discovery, authority), frozenset(audiences)
+    return KeySource(url, discovery, authority), frozenset(audiences)
 
 
 def _check_url(issuer: Section, name: str, url: str) -> None:
@@ -209,7 +209,7 @@ def _check_url(issuer: Section, name: str, url: str) -> None:
         issuer.fault(name, "URL must not contain a fragment")
 
 
-def _expression(section: Section, name: str, text: str, variable: str) -> Claimed | None:
+def _expression(section: Section, name: str, text: str, variable: str) -> ClaimExpression | None:
     try:
         return compiled(text, variable)
     except BadExpression as error:
@@ -217,7 +217,7 @@ def _expression(section: Section, name: str, text: str, variable: str) -> Claime
         return None
 
 
-def _claim_rule(rule: Section, required: list[tuple[str, str]], rules: list[Validation]) -> None:
+def _claim_rule(rule: Section, required: list[tuple[str, str]], rules: list[TokenCondition]) -> None:
     if rule.has("expression"):
         for other in ("claim", "requiredValue"):
             if rule.text(other):
@@ -237,11 +237,11 @@ def _claim_rule(rule: Section, required: list[tuple[str, str]], rules: list[Vali
     required.append((claim, value))
 
 
-def _validation(rule: Section, variable: str) -> Validation | None:
+def _validation(rule: Section, variable: str) -> TokenCondition | None:
     text, message = rule.text("expression", required=True), rule.text("message")
     rule.end()
     expression = _expression(rule, "expression", text, variable) if text else None
-    return Validation(expression, message or f"failed rule: {text}") if expression is not None else None
+    return TokenCondition(expression, message or f"failed rule: {text}") if expression is not None else None
 
 
 def _prefixed(section: Section, *, needed: bool) -> Mapping:
@@ -274,8 +274,8 @@ def _uid(section: Section) -> Mapping:
     return Mapping(claim, expression=_expression(section, "expression", text, "claims") if text else None)
 
 
-def _extra(sections: list[Section]) -> tuple[tuple[str, Claimed], ...]:
-    expressions: dict[str, Claimed] = {}
+def _extra(sections: list[Section]) -> tuple[tuple[str, ClaimExpression], ...]:
+    expressions: dict[str, ClaimExpression] = {}
     for section in sections:
         key, text = section.text("key", required=True), section.text("valueExpression", required=True)
         section.end()

@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 from typing import Any
 
-from fleet.values.cel.program import Budget, Fault, Program, compile_expression
+from fleet.values.cel.program import Budget, NoValue, Program, compile_expression
 from fleet.values.cel.types import DYN
 
 STEPS_MAX = 100_000  # of all expressions for one token, about ten milliseconds
@@ -19,7 +19,7 @@ class Failed(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Claimed:
+class ClaimExpression:
     """An expression over one variable: `claims` or `user`."""
 
     text: str
@@ -30,7 +30,7 @@ class Claimed:
         """Raises Failed."""
         try:
             return self.program.evaluate({self.variable: of}, budget)
-        except Fault as error:
+        except NoValue as error:
             raise Failed(f"{self.text}: {error}") from None
 
     @property
@@ -42,6 +42,6 @@ class Claimed:
         return bool(_VERIFIED.search(self.text))
 
 
-def compiled(text: str, variable: str) -> Claimed:
+def compiled(text: str, variable: str) -> ClaimExpression:
     """Raises BadExpression, also for an expression that names another variable."""
-    return Claimed(text, variable, compile_expression(text, {variable: DYN}))
+    return ClaimExpression(text, variable, compile_expression(text, {variable: DYN}))

@@ -19,7 +19,7 @@ from cryptography.hazmat.primitives.asymmetric import ec, rsa
 from jwt import PyJWTError
 from jwt.algorithms import ECAlgorithm, RSAAlgorithm
 
-from api.access.oidc.config import Source
+from api.access.oidc.config import KeySource
 from api.access.oidc.metrics import OidcMetrics
 from fleet.values.ports import Clock
 
@@ -57,7 +57,7 @@ class PublicKey:
 class KeySet:
     """The keys of one source, as they were fetched last."""
 
-    def __init__(self, source: Source, fetch: Fetch, clock: Clock, metrics: OidcMetrics) -> None:
+    def __init__(self, source: KeySource, fetch: Fetch, clock: Clock, metrics: OidcMetrics) -> None:
         self.source, self._fetch, self._clock, self._metrics = source, fetch, clock, metrics
         self._keys: tuple[PublicKey, ...] = ()
         self._fetched = float("-inf")

@@ -19,8 +19,8 @@ import jwt
 import orjson
 import structlog
 
-from api.access.auth import LEEWAY_S, MAX_TOKEN_CHARS, Checked, digest_of, for_this_server, time_of
-from api.access.oidc.claims import Claims, Refused, user_of
+from api.access.auth import LEEWAY_S, MAX_TOKEN_CHARS, CheckedToken, digest_of, for_this_server, time_of
+from api.access.oidc.claims import Claims, TokenRefusal, user_of
 from api.access.oidc.config import Issuer
 from api.access.oidc.keys import ALGORITHMS, Fetch, KeySet, PublicKey
 from api.access.oidc.metrics import OidcMetrics
@@ -87,7 +87,7 @@ class OidcTokens:
                 self._good.popitem(last=False)
         return entry.user if entry.begins - LEEWAY_S <= self._clock.now() < entry.expires else None
 
-    async def checked(self, token: str, audiences: Sequence[str]) -> Checked | None:
+    async def checked(self, token: str, audiences: Sequence[str]) -> CheckedToken | None:
         return for_this_server(await self.user(token), audiences)
 
     def _still(self, entry: _Known) -> bool:
@@ -111,7 +111,7 @@ class OidcTokens:
             begins, expires = self._times(claims)
             _check_audience(issuer, claims)
             return _Known(issuer, key, begins, expires, user_of(issuer, claims))
-        except Refused as refused:
+        except TokenRefusal as refused:
             self._say(name, refused)
             return None
 
@@ -119,15 +119,15 @@ class OidcTokens:
         try:
             begins, expires = time_of(claims.get("nbf", 0)), time_of(claims.get("exp"))
         except ValueError:
-            raise Refused("time", "a time of the token is no number, or its end is missing") from None
+            raise TokenRefusal("time", "a time of the token is no number, or its end is missing") from None
         now = self._clock.now()
         if now >= expires:
-            raise Refused("time", "the token has expired")
+            raise TokenRefusal("time", "the token has expired")
         if now < begins - LEEWAY_S:
-            raise Refused("time", "the token is not valid yet")
+            raise TokenRefusal("time", "the token is not valid yet")
         return begins, expires
 
-    def _say(self, issuer: str, refused: Refused) -> None:
+    def _say(self, issuer: str, refused: TokenRefusal) -> None:
         self._metrics.refused.labels(issuer, refused.why).inc()
         now = self._clock.monotonic()
         if now - self._said.get((issuer, refused.why), float("-inf")) >= SAY_EVERY_S:
@@ -146,28 +146,28 @@ def _part(token: str, number: int) -> dict[str, Any] | None:
 
 
 async def _signer(token: str, head: dict[str, Any], keys: KeySet, algorithms: frozenset[str] | None) -> PublicKey:
-    """The key that signed the token. Raises Refused."""
+    """The key that signed the token. Raises TokenRefusal."""
     algorithm, kid = head.get("alg"), head.get("kid", "")
     if not isinstance(algorithm, str) or algorithm not in ALGORITHMS or "crit" in head or "b64" in head:
-        raise Refused("algorithm", f"the algorithm {str(algorithm)[:20]!r} is not taken")
+        raise TokenRefusal("algorithm", f"the algorithm {str(algorithm)[:20]!r} is not taken")
     if algorithms is not None and algorithm not in algorithms:
-        raise Refused("algorithm", f"the algorithm {algorithm} is not one of this issuer's")
+        raise TokenRefusal("algorithm", f"the algorithm {algorithm} is not one of this issuer's")
     if not isinstance(kid, str):
-        raise Refused("key", "the name of the key is no text")
+        raise TokenRefusal("key", "the name of the key is no text")
     found = await keys.find(kid, algorithm)
     if not found:
-        raise Refused("key", "no key of the issuer that is known here is the token's")
+        raise TokenRefusal("key", "no key of the issuer that is known here is the token's")
     for key in found:
         try:
             jwt.api_jws.PyJWS().decode_complete(token, key.key, algorithms=[algorithm])
         except (jwt.PyJWTError, RecursionError):
             continue
         return key
-    raise Refused("signature", "the signature is not the issuer's")
+    raise TokenRefusal("signature", "the signature is not the issuer's")
 
 
 def _check_audience(issuer: Issuer, claims: Claims) -> None:
     audience = claims.get("aud")
     named = set(map(str, audience if isinstance(audience, list) else [audience]))
     if not named & issuer.audiences:
-        raise Refused("audience", f"the token is for {sorted(named)[:5]}, not for {sorted(issuer.audiences)[:5]}")
+        raise TokenRefusal("audience", f"the token is for {sorted(named)[:5]}, not for {sorted(issuer.audiences)[:5]}")

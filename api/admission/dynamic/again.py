@@ -5,7 +5,7 @@ from __future__ import annotations
 from fleet.values.ports import Body
 
 
-class Again:
+class RoundState:
     """The state of one kind of changers (policies, or webhooks) over the two rounds of a request."""
 
     def __init__(self) -> None:

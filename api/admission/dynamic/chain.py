@@ -15,22 +15,22 @@ from typing import Any
 import structlog
 
 from api.admission.dynamic import policies
-from api.admission.dynamic.again import Again
+from api.admission.dynamic.again import RoundState
 from api.admission.dynamic.calling import CallFailed, Calls
 from api.admission.dynamic.expressions import ConditionFailed, holding
-from api.admission.dynamic.failing import Failing
+from api.admission.dynamic.failing import FailingHooks
 from api.admission.dynamic.matching import GROUP, Resource, as_resource, exempt
 from api.admission.dynamic.mutating import Changing
 from api.admission.dynamic.names import Authorize, Surroundings
 from api.admission.dynamic.policies import Policies
 from api.admission.dynamic.review import Verdict, denial, request_of
 from api.admission.dynamic.validating import Judging
-from api.admission.dynamic.webhooks import Registered, Webhook
+from api.admission.dynamic.webhooks import Webhook, WebhookList
 from api.engine.patch import json_patch
 from api.engine.registry import Registry
 from api.engine.status import StatusError, bad_request, forbidden, internal
 from api.objects.converting import Conversions
-from api.objects.hooking import Asked, Hooked, annotate
+from api.objects.hooking import HookRequest, RequestHooks, annotate
 from api.objects.versions import Converter, in_version
 from api.outgoing import Outgoing
 from fleet.values.ports import Body, Ids, Store
@@ -51,7 +51,7 @@ class Dynamic:
         ids: Ids,
         outgoing: Outgoing,
         authorize: Authorize | None = None,
-        failing: Failing | None = None,
+        failing: FailingHooks | None = None,
     ) -> None:
         """`authorize`: what `authorizer` in an expression asks; without it there is none. `failing`: is told of each
         call."""
@@ -59,12 +59,12 @@ class Dynamic:
         self._calls = Calls(outgoing, store)
         self._failing = failing
         self._converter = Conversions(outgoing, store, ids)
-        self._mutating = Registered(store, MUTATING)
-        self._validating = Registered(store, VALIDATING)
+        self._mutating = WebhookList(store, MUTATING)
+        self._validating = WebhookList(store, VALIDATING)
         self._judging = Policies(store, policies.VALIDATING, policies.VALIDATING_BINDINGS)
         self._changing = Policies(store, policies.MUTATING, policies.MUTATING_BINDINGS)
 
-    def __call__(self, request: Asked) -> Hooked | None:
+    def __call__(self, request: HookRequest) -> RequestHooks | None:
         scan = self._store.scan
         # Most hubs have none of them, and every write comes by here.
         if not any(scan(GROUP, resource) for resource in _ANY_OF) or exempt(request):
@@ -99,7 +99,7 @@ class Dynamic:
 _Concerned = Sequence[tuple[Webhook, Resource]]
 
 
-def _about(hooks: Sequence[Webhook], request: Asked) -> _Concerned:
+def _about(hooks: Sequence[Webhook], request: HookRequest) -> _Concerned:
     """The webhooks with a rule about the request, and the resource under the name that the rule has for it."""
     if not hooks:
         return ()
@@ -109,9 +109,9 @@ def _about(hooks: Sequence[Webhook], request: Asked) -> _Concerned:
 
 @dataclass
 class _Chain:
-    """The webhooks and policies of one request; `Hooked`."""
+    """The webhooks and policies of one request; `RequestHooks`."""
 
-    request: Asked
+    request: HookRequest
     store: Store
     ids: Ids
     calls: Calls
@@ -122,8 +122,8 @@ class _Chain:
     authorize: Authorize | None
     warnings: list[str]
     converter: Converter
-    failing: Failing | None
-    again: Again = field(default_factory=Again)  # of the webhooks
+    failing: FailingHooks | None
+    again: RoundState = field(default_factory=RoundState)  # of the webhooks
 
     async def mutate(self, new: Body | None, old: Body | None) -> Body | None:
         current, changed_ever = new, False

@@ -135,7 +135,7 @@ class Values:
             return _compiled(text, self._patches).evaluate(known, self._budget)
         except cel.OverBudget as problem:
             raise (Exhausted(_EXHAUSTED) if last else Fault(str(problem))) from None
-        except (cel.BadExpression, cel.Fault) as problem:
+        except (cel.BadExpression, cel.NoValue) as problem:
             raise Fault(str(problem)) from None
 
 

@@ -17,7 +17,7 @@ WEBHOOKS_MOST = 200  # that are told of; administrators register them
 ERROR_MOST = 300  # characters
 
 
-class Failing:
+class FailingHooks:
     """`note` each call."""
 
     def __init__(self, clock: Clock) -> None:

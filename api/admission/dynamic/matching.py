@@ -8,7 +8,7 @@ from typing import Any, TypeGuard
 
 from api.engine.selectors import Requirement, from_object, holds
 from api.engine.status import not_found
-from api.objects.hooking import Asked
+from api.objects.hooking import HookRequest
 from fleet.values.ports import Body, Key, Store
 from fleet.values.untyped import mapping, rows, text, texts
 
@@ -28,11 +28,11 @@ class Resource:
         return f"{self.group}/{self.version}" if self.group else self.version
 
 
-def own(request: Asked) -> Resource:
+def own(request: HookRequest) -> Resource:
     return Resource(request.kind.group, request.kind.version, request.kind.resource)
 
 
-def names_of(request: Asked) -> Iterator[Resource]:
+def names_of(request: HookRequest) -> Iterator[Resource]:
     """The request's resource under all its names, its own first."""
     yield own(request)
     for alias in request.kind.aliases:
@@ -44,7 +44,7 @@ def names_of(request: Asked) -> Iterator[Resource]:
 
 
 @dataclass(frozen=True, slots=True)
-class Rule:
+class MatchRule:
     """A rule with operations. `names`: of the objects, empty for all."""
 
     operations: frozenset[str]
@@ -54,7 +54,7 @@ class Rule:
     scope: str
     names: frozenset[str]
 
-    def matches(self, request: Asked, resource: Resource) -> bool:
+    def matches(self, request: HookRequest, resource: Resource) -> bool:
         return (
             _has(self.operations, request.operation)
             and _has(self.groups, resource.group)
@@ -67,7 +67,7 @@ class Rule:
             and self._in_scope(request)
         )
 
-    def _in_scope(self, request: Asked) -> bool:
+    def _in_scope(self, request: HookRequest) -> bool:
         return self.scope == "*" or (self.scope == "Namespaced") == request.kind.namespaced
 
 
@@ -75,13 +75,13 @@ def _has(allowed: frozenset[str], value: str) -> bool:
     return "*" in allowed or value in allowed
 
 
-def rules_in(found: Any) -> tuple[Rule, ...]:
+def rules_in(found: Any) -> tuple[MatchRule, ...]:
     return tuple(_rule(item) for item in rows(found))
 
 
-def _rule(rule: Body) -> Rule:
+def _rule(rule: Body) -> MatchRule:
     parts = (item.partition("/") for item in texts(rule.get("resources")))
-    return Rule(
+    return MatchRule(
         frozenset(texts(rule.get("operations"))),
         frozenset(texts(rule.get("apiGroups"))),
         frozenset(texts(rule.get("apiVersions"))),
@@ -95,8 +95,8 @@ def _rule(rule: Body) -> Rule:
 class Match:
     """What a webhook or a policy is about. `open`: without a rule it is about everything."""
 
-    rules: tuple[Rule, ...]
-    excluded: tuple[Rule, ...]
+    rules: tuple[MatchRule, ...]
+    excluded: tuple[MatchRule, ...]
     equivalent: bool
     of_namespace: tuple[Requirement, ...]
     of_object: tuple[Requirement, ...]
@@ -114,7 +114,7 @@ class Match:
             open,
         )
 
-    def resource(self, request: Asked) -> Resource | None:
+    def resource(self, request: HookRequest) -> Resource | None:
         """The resource of the request under the name that a rule has for it; None where no rule is about it."""
         names = tuple(names_of(request)) if self.equivalent else (own(request),)
         if self.excluded and any(_any(self.excluded, request, name) for name in names):
@@ -123,7 +123,7 @@ class Match:
             return names[0]
         return next((name for name in names if _any(self.rules, request, name)), None)
 
-    def selects(self, request: Asked, new: Body | None, old: Body | None, store: Store) -> bool:
+    def selects(self, request: HookRequest, new: Body | None, old: Body | None, store: Store) -> bool:
         """Whether the selectors agree. StatusError 404 for a namespace that is not there."""
         if self.of_object and not any(holds(self.of_object, _labels(body)) for body in (new, old) if _labelled(body)):
             return False
@@ -132,11 +132,11 @@ class Match:
         return holds(self.of_namespace, _namespace_labels(request, new, store))
 
 
-def _any(rules: Iterable[Rule], request: Asked, resource: Resource) -> bool:
+def _any(rules: Iterable[MatchRule], request: HookRequest, resource: Resource) -> bool:
     return any(rule.matches(request, resource) for rule in rules)
 
 
-def is_namespace(request: Asked) -> bool:
+def is_namespace(request: HookRequest) -> bool:
     return request.kind.group == "" and request.kind.resource == "namespaces"
 
 
@@ -149,7 +149,7 @@ def _labelled(body: Body | None) -> TypeGuard[Body]:
     return body is not None and "metadata" in body
 
 
-def _namespace_labels(request: Asked, new: Body | None, store: Store) -> Mapping[str, Any]:
+def _namespace_labels(request: HookRequest, new: Body | None, store: Store) -> Mapping[str, Any]:
     if is_namespace(request) and new is not None and not request.subresource:
         return _labels(new)
     found = namespace_of(request, store)
@@ -158,7 +158,7 @@ def _namespace_labels(request: Asked, new: Body | None, store: Store) -> Mapping
     return _labels(found)
 
 
-def namespace_of(request: Asked, store: Store) -> Body | None:
+def namespace_of(request: HookRequest, store: Store) -> Body | None:
     """The stored namespace of the object; of a namespace, itself."""
     stored = store.peek(Key("", "namespaces", "", request.name if is_namespace(request) else request.namespace))
     return stored.body if stored is not None else None
@@ -171,6 +171,6 @@ def as_resource(resource: Resource, body: Body | None) -> Body | None:
     return {**body, "apiVersion": resource.api_version}
 
 
-def exempt(request: Asked) -> bool:
+def exempt(request: HookRequest) -> bool:
     """Whether the object registers webhooks or policies itself: these are never asked about it."""
     return request.kind.group == GROUP

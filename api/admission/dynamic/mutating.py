@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from api.admission.dynamic.again import Again
+from api.admission.dynamic.again import RoundState
 from api.admission.dynamic.expressions import ConditionFailed, Fault, Values, holding
 from api.admission.dynamic.matching import namespace_of
 from api.admission.dynamic.names import Authorize, Surroundings
@@ -12,7 +12,7 @@ from api.admission.dynamic.patches import applied, patched
 from api.admission.dynamic.policies import Concerned, Invocation, Misconfigured, Mutation, invoked
 from api.engine.registry import Registry
 from api.engine.status import Cause, StatusError, forbidden, not_found
-from api.objects.hooking import Asked
+from api.objects.hooking import HookRequest
 from fleet.values.ports import Body, Store
 
 
@@ -28,12 +28,12 @@ class _Failure:
 class Changing:
     """The policies that one request may concern, over both rounds."""
 
-    request: Asked
+    request: HookRequest
     store: Store
     registry: Registry
     policies: Concerned
     authorize: Authorize | None
-    again: Again = field(default_factory=Again)
+    again: RoundState = field(default_factory=RoundState)
 
     async def run(self, current: Body, old: Body | None, *, second: bool) -> tuple[Body, bool]:
         """The object after the policies, and whether any of them has made a change. StatusError for a refusal."""

@@ -8,10 +8,10 @@ from typing import Any
 
 from api.admission.dynamic.matching import Resource, as_resource, own
 from api.admission.dynamic.review import request_of
-from api.objects.hooking import Asked
+from api.objects.hooking import HookRequest
 from api.objects.writing import User
 from fleet.values.cel.declare import overloads
-from fleet.values.cel.kubernetes import Question
+from fleet.values.cel.kubernetes import AuthorizerQuestion
 from fleet.values.cel.messages import message_type
 from fleet.values.cel.types import (
     AUTHORIZER,
@@ -25,7 +25,7 @@ from fleet.values.cel.types import (
     list_of,
     map_of,
 )
-from fleet.values.cel.values import Run
+from fleet.values.cel.values import Evaluation
 from fleet.values.ports import Body
 
 # Whether a user may do what a question says (kubernetes.Authorizer): whether it is allowed, the reason, an error.
@@ -109,7 +109,7 @@ def patch_types(name: str) -> Type | None:
     return message_type(name) if name.partition(".")[0] == OBJECT.name else None
 
 
-def _escaped_key(run: Run, key: str) -> str:
+def _escaped_key(run: Evaluation, key: str) -> str:
     run.traverse(len(key))
     return key.replace("~", "~0").replace("/", "~1")
 
@@ -136,7 +136,7 @@ class Surroundings:
     """The values of the names that do not change while a request is decided about. `namespace`: the stored one of the
     object."""
 
-    request: Asked
+    request: HookRequest
     authorize: Authorize | None
     namespace: Body | None = None
 
@@ -152,11 +152,11 @@ class Surroundings:
         }
         if self.authorize is not None:
             rights = Rights(self.request.options.user, self.authorize)
-            bindings |= {"authorizer": Question(rights), REQUESTED: _about(self.request, rights)}
+            bindings |= {"authorizer": AuthorizerQuestion(rights), REQUESTED: _about(self.request, rights)}
         return bindings
 
 
-def _about(request: Asked, rights: Rights) -> Question:
+def _about(request: HookRequest, rights: Rights) -> AuthorizerQuestion:
     named = own(request)
     facts = {
         "group": named.group,
@@ -165,7 +165,7 @@ def _about(request: Asked, rights: Rights) -> Question:
         "namespace": request.namespace,
         "name": request.name,
     }
-    return Question(rights, tuple(facts.items()), RESOURCE_CHECK)
+    return AuthorizerQuestion(rights, tuple(facts.items()), RESOURCE_CHECK)
 
 
 def _shown(namespace: Body | None) -> Body | None:

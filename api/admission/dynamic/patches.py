@@ -18,13 +18,13 @@ from api.engine.schema import Node, compiled
 from api.engine.status import StatusError, internal
 from api.engine.validate import wrong_types
 from api.engine.write import decode
-from api.objects.hooking import Asked
+from api.objects.hooking import HookRequest
 from fleet.values.cel.messages import Message, as_json, misnamed
-from fleet.values.cel.values import Fault as NoValue
+from fleet.values.cel.values import NoValue
 from fleet.values.ports import Body
 
 
-def applied(request: Asked, resource: Resource, body: Body, made: Message) -> Body:
+def applied(request: HookRequest, resource: Resource, body: Body, made: Message) -> Body:
     """`body` with a configuration merged into it, as server-side apply does, but without owners. Raises Fault."""
     kind = request.kind
     config = _json(made)
@@ -60,7 +60,7 @@ def _atomic(node: Node | None, value: Any, path: str) -> Iterator[str]:
             yield from _atomic(node.items, inner, f"{path}[{index}]")
 
 
-def patched(request: Asked, resource: Resource, body: Body, made: list[Message]) -> Body:
+def patched(request: HookRequest, resource: Resource, body: Body, made: list[Message]) -> Body:
     """`body` after a JSON patch; as it is where a test of the patch fails. Raises Fault, or StatusError 500 for an
     outcome that cannot be read."""
     operations = [_operation(message) for message in made]

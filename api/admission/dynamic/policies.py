@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from api.admission.dynamic.matching import GROUP, Match, Resource
 from api.engine.registry import Registry
 from api.engine.selectors import from_object, holds
-from api.objects.hooking import Asked
+from api.objects.hooking import HookRequest
 from fleet.values.ports import Body, Key, Store
 from fleet.values.untyped import mapping, rows, text, texts
 
@@ -54,7 +54,7 @@ class Mutation:
 
 
 @dataclass(frozen=True, slots=True)
-class Policy:
+class AdmissionPolicy:
     """A policy of either kind with all its bindings."""
 
     name: str
@@ -70,7 +70,9 @@ class Policy:
     bindings: tuple[Binding, ...]
 
 
-Concerned = Sequence[tuple[Policy, Resource]]  # with the request's resource under the name that a rule has for it
+Concerned = Sequence[
+    tuple[AdmissionPolicy, Resource]
+]  # with the request's resource under the name that a rule has for it
 
 
 class Policies:
@@ -79,9 +81,9 @@ class Policies:
     def __init__(self, store: Store, resource: str, bindings: str) -> None:
         self._store, self._resource, self._bindings = store, resource, bindings
         self._seen: tuple[int, ...] = ()
-        self._policies: tuple[Policy, ...] = ()
+        self._policies: tuple[AdmissionPolicy, ...] = ()
 
-    def all(self) -> Sequence[Policy]:
+    def all(self) -> Sequence[AdmissionPolicy]:
         bindings = self._store.scan(GROUP, self._bindings)
         if not bindings:
             return ()
@@ -100,7 +102,7 @@ class Policies:
             self._seen = revisions
         return self._policies
 
-    def about(self, request: Asked) -> Concerned:
+    def about(self, request: HookRequest) -> Concerned:
         """The policies with a rule about the request."""
         named = ((policy, policy.match.resource(request)) for policy in self.all())
         return [(policy, resource) for policy, resource in named if resource is not None]
@@ -112,9 +114,9 @@ def _binding(name: str, spec: Body) -> Binding:
     return Binding(name, match, spec.get("paramRef"), texts(spec.get("validationActions")))
 
 
-def _policy(name: str, spec: Body, bindings: tuple[Binding, ...]) -> Policy:
+def _policy(name: str, spec: Body, bindings: tuple[Binding, ...]) -> AdmissionPolicy:
     said = mapping(spec.get("matchConstraints"))
-    return Policy(
+    return AdmissionPolicy(
         name,
         Match.of(said, said.get("resourceRules"), said.get("excludeResourceRules"), open=True),
         spec.get("paramKind"),
@@ -152,7 +154,7 @@ def _mutation(item: Body) -> Mutation:
 class Invocation:
     """One evaluation of a policy, for one of its bindings and one of their parameters."""
 
-    policy: Policy
+    policy: AdmissionPolicy
     resource: Resource
     binding: Binding
     params: Body | None
@@ -162,13 +164,13 @@ class Invocation:
 class Misconfigured:
     """A policy that cannot be invoked, or not for this binding. `why` is for the client."""
 
-    policy: Policy
+    policy: AdmissionPolicy
     binding: Binding | None
     why: str
 
 
 def invoked(
-    concerned: Concerned, request: Asked, new: Body | None, old: Body | None, store: Store, registry: Registry
+    concerned: Concerned, request: HookRequest, new: Body | None, old: Body | None, store: Store, registry: Registry
 ) -> Iterator[Invocation | Misconfigured]:
     """The invocations of the policies whose selectors agree, in order. StatusError 404 for a namespace that is not
     there."""
@@ -190,7 +192,7 @@ def invoked(
 
 
 def _params_of(
-    policy: Policy, binding: Binding, namespace: str, store: Store, registry: Registry
+    policy: AdmissionPolicy, binding: Binding, namespace: str, store: Store, registry: Registry
 ) -> Sequence[Body | None]:
     """The parameters to evaluate the policy with, each in turn; [None] where it has none. Raises BadBinding or
     BadPolicy, in the words of a kube-apiserver."""

@@ -11,7 +11,7 @@ import orjson
 from api.admission.dynamic.matching import Resource, own
 from api.admission.dynamic.webhooks import Webhook
 from api.engine.status import StatusError
-from api.objects.hooking import Asked
+from api.objects.hooking import HookRequest
 from fleet.values.ports import Body
 from fleet.values.untyped import mapping, pairs, text, texts
 
@@ -40,7 +40,7 @@ def version_for(hook: Webhook) -> str:
     return next((version for version in hook.versions if version in _KNOWN), "")
 
 
-def request_of(request: Asked, resource: Resource, uid: str = "") -> Body:
+def request_of(request: HookRequest, resource: Resource, uid: str = "") -> Body:
     """The request as webhooks and expressions see it, but for the objects."""
     requested, user = own(request), request.options.user
     shown = text((request.sent_options or {}).get("kind")) if request.operation == "CONNECT" else request.kind.kind
@@ -73,7 +73,7 @@ def request_of(request: Asked, resource: Resource, uid: str = "") -> Body:
     return document
 
 
-def _options(request: Asked) -> Body:
+def _options(request: HookRequest) -> Body:
     options: Body = {
         "kind": _OPTIONS[request.operation],
         "apiVersion": "meta.k8s.io/v1",

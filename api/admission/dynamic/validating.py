@@ -11,10 +11,18 @@ import orjson
 from api.admission.dynamic.expressions import ConditionFailed, Exhausted, Fault, Values, holding
 from api.admission.dynamic.matching import namespace_of, own
 from api.admission.dynamic.names import Authorize, Surroundings
-from api.admission.dynamic.policies import Binding, Concerned, Invocation, Misconfigured, Policy, Validation, invoked
+from api.admission.dynamic.policies import (
+    AdmissionPolicy,
+    Binding,
+    Concerned,
+    Invocation,
+    Misconfigured,
+    Validation,
+    invoked,
+)
 from api.engine.registry import Registry
 from api.engine.status import Cause, StatusError, forbidden
-from api.objects.hooking import Asked, annotate
+from api.objects.hooking import HookRequest, annotate
 from fleet.values.ports import Body, Store
 
 MESSAGE_MAX = 5 * 1024
@@ -35,15 +43,15 @@ class _Denial:
 class Judging:
     """The policies that one request may concern."""
 
-    request: Asked
+    request: HookRequest
     store: Store
     registry: Registry
     policies: Concerned
     authorize: Authorize | None
     warnings: list[str]
-    _denied: list[tuple[Policy, Binding | None, _Denial]] = field(default_factory=list)
+    _denied: list[tuple[AdmissionPolicy, Binding | None, _Denial]] = field(default_factory=list)
 
-    async def judge(self, request: Asked, new: Body | None, old: Body | None) -> None:
+    async def judge(self, request: HookRequest, new: Body | None, old: Body | None) -> None:
         """StatusError where a policy denies the request."""
         self.request = request
         self._denied.clear()
@@ -84,7 +92,7 @@ class Judging:
             self._act(policy, invocation.binding, index, denial)
         self._publish(policy, invocation.binding, Values(bindings, policy.variables), published)
 
-    def _act(self, policy: Policy, binding: Binding, index: int, denial: _Denial) -> None:
+    def _act(self, policy: AdmissionPolicy, binding: Binding, index: int, denial: _Denial) -> None:
         for action in binding.actions:
             if action == "Deny":
                 self._denied.append((policy, binding, denial))
@@ -101,7 +109,9 @@ class Judging:
                 }
                 annotate(_FAILURE, orjson.dumps([failure]).decode())
 
-    def _publish(self, policy: Policy, binding: Binding, values: Values, published: dict[str, list[str]]) -> None:
+    def _publish(
+        self, policy: AdmissionPolicy, binding: Binding, values: Values, published: dict[str, list[str]]
+    ) -> None:
         """Evaluate the audit annotations; one without a value denies, where failures are not ignored."""
         for key, expression in policy.annotations:
             try:
@@ -116,7 +126,7 @@ class Judging:
                 if value.strip() not in said:
                     said.append(value.strip()[:_ANNOTATION_MAX])
 
-    def _refusal(self, policy: Policy, binding: Binding | None, denial: _Denial) -> StatusError:
+    def _refusal(self, policy: AdmissionPolicy, binding: Binding | None, denial: _Denial) -> StatusError:
         bound = f" with binding '{binding.name}'" if binding is not None else ""
         message = f"ValidatingAdmissionPolicy '{policy.name}'{bound} denied request: {denial.message}"
         kind = own(self.request)

@@ -30,7 +30,7 @@ class Webhook:
     versions: tuple[str, ...]
 
 
-class Registered:
+class WebhookList:
     """The webhooks of one of the two kinds of configuration, in the order of their calls."""
 
     def __init__(self, store: Store, resource: str) -> None:

@@ -20,7 +20,7 @@ SCALARS = frozenset(("string", "bool", "int64", "double"))
 Encoder = Callable[[Any], bytes]
 
 
-class Field(NamedTuple):
+class SchemaField(NamedTuple):
     number: int
     name: str
     type: str
@@ -33,9 +33,9 @@ def encode(document: Mapping[str, Any]) -> bytes:
 
 
 @cache
-def messages() -> dict[tuple[str, str], tuple[bool, tuple[Field, ...]]]:
+def messages() -> dict[tuple[str, str], tuple[bool, tuple[SchemaField, ...]]]:
     """By version and name: does one field stand for the message; the fields."""
-    table: dict[tuple[str, str], tuple[bool, tuple[Field, ...]]] = {}
+    table: dict[tuple[str, str], tuple[bool, tuple[SchemaField, ...]]] = {}
     version = ""
     for line in (files("api.wire.protobuf") / "openapi.txt").read_text().splitlines():
         if line.startswith("@"):
@@ -43,7 +43,7 @@ def messages() -> dict[tuple[str, str], tuple[bool, tuple[Field, ...]]]:
         elif not line.startswith("#"):
             name, _, fields = line.partition(":")
             words = [text.split() for text in fields.split(",") if text.strip()]
-            parsed = tuple(Field(int(n), field, kind.rstrip("*"), kind.endswith("*")) for n, field, kind in words)
+            parsed = tuple(SchemaField(int(n), field, kind.rstrip("*"), kind.endswith("*")) for n, field, kind in words)
             table[version, name.rstrip("|")] = name.endswith("|"), parsed
     return table
 
@@ -64,7 +64,7 @@ def _encoder(version: str, name: str) -> Encoder:
 _YAML = tag_of(2)
 
 
-def _plain(version: str, fields: tuple[Field, ...]) -> Encoder:
+def _plain(version: str, fields: tuple[SchemaField, ...]) -> Encoder:
     named = [field for field in fields if field.type.startswith("Named")]
     writers = {field.name: _writer(version, field) for field in fields if field not in named}
     extension = next((_entry(version, field) for field in named if field.name in EXTENSIONS), None)
@@ -85,7 +85,7 @@ def _plain(version: str, fields: tuple[Field, ...]) -> Encoder:
     return encode
 
 
-def _entry(version: str, field: Field) -> Callable[[str, Any], bytes]:
+def _entry(version: str, field: SchemaField) -> Callable[[str, Any], bytes]:
     """Writes an entry of a map, which the field has as a list of named values."""
     tag, name_tag, value_tag = tag_of(field.number), tag_of(1), tag_of(2)
     kind = field.type.removeprefix("Named")
@@ -98,7 +98,7 @@ def _later(version: str, kind: str) -> Encoder:
     return lambda value: _encoder(version, kind)(value)
 
 
-def _writer(version: str, field: Field) -> Encoder:
+def _writer(version: str, field: SchemaField) -> Encoder:
     """Writes a field with its tag."""
     if field.type in SCALARS:
         write = field_writer(field.number, field.type)
@@ -111,7 +111,7 @@ def _writer(version: str, field: Field) -> Encoder:
     return (lambda values: b"".join(map(write, values))) if field.repeated else write
 
 
-def _choice(version: str, fields: dict[str, Field]) -> Encoder:
+def _choice(version: str, fields: dict[str, SchemaField]) -> Encoder:
     """A message that is one of several things, which the JSON shows."""
     writers = {name: _writer(version, field) for name, field in fields.items()}
     reference = next((name for name in writers if name.lower().endswith("reference") and "Or" not in name), "")

@@ -38,7 +38,7 @@ class Field(NamedTuple):
     inline: bool
 
 
-class Message(NamedTuple):
+class MessageTable(NamedTuple):
     """One message: `wrapped` is a list by another name, `choice` is written as one of its fields."""
 
     name: str
@@ -86,7 +86,7 @@ def kind_message(api_version: str, kind: str) -> str | None:
 
 
 @cache
-def message(name: str) -> Message:
+def message(name: str) -> MessageTable:
     """A message by name; LookupError when there is none."""
     line = _lines()[0][name]
     package = name.rpartition(".")[0]
@@ -102,4 +102,4 @@ def message(name: str) -> Message:
         bare = bare.removeprefix("map:")
         bare = package + bare if bare.startswith(".") else bare
         fields.append(Field(int(number), field, bare, "*" in flags, is_map, "?" in flags, "^" in flags))
-    return Message(name, line[0] == "=", line[0] == "|", tuple(fields))
+    return MessageTable(name, line[0] == "=", line[0] == "|", tuple(fields))

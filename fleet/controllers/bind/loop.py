@@ -14,7 +14,7 @@ from collections.abc import Iterable
 from api.engine.kind import Kind
 from api.loops.controller import Controller, Source
 from fleet.admission.declaring import target_of
-from fleet.admission.interpreters import Loader
+from fleet.admission.interpreters import DeclarationLoader
 from fleet.admission.selecting import best_policy, policies_for, policy_claim, selects
 from fleet.admission.travel import propagatable
 from fleet.admission.workloads import carries_pods, known, may_stay_beside_gangs
@@ -28,7 +28,7 @@ from fleet.bindings.passing import hub_requires_queue, leaf_of_gang, why_queued
 from fleet.bindings.trees import TreeReader
 from fleet.controllers.bind.awaiting import tell, waiting_for, why_waits
 from fleet.controllers.bind.ownerless import settle_ownerless, taken_over
-from fleet.controllers.bind.spec import Wanted, new_binding, settle, settle_unclaimed
+from fleet.controllers.bind.spec import BindingInputs, new_binding, settle, settle_unclaimed
 from fleet.controllers.cluster.taints import leaves_at
 from fleet.controllers.runtime.events import EventRecorder
 from fleet.controllers.runtime.hub import Hub, object_key
@@ -70,7 +70,7 @@ class BindLoop:
         self._clusters_mark: object = None
         self._queue_rules: object = None
         self._tree = TreeReader(hub.store)
-        self._interpreters = Loader(hub.store)
+        self._interpreters = DeclarationLoader(hub.store)
         self._news = News()  # of Clusters and of the objects that policies select: their status is not read here
         self._marks: dict[Key, object] = {}  # of bindings: the state that this loop has seen
         sources = [
@@ -249,7 +249,7 @@ class BindLoop:
         again = None
         if interpreter is None:
             members, again = self._members(body, policy, binding_body, now)
-            inputs = Wanted(body, policy, gang=False, members=members)
+            inputs = BindingInputs(body, policy, gang=False, members=members)
         else:
             classes = self._hub.bodies("scheduling.k8s.io", "priorityclasses")
             inputs = wanted_of_job(body, policy, interpreter, classes, must)
@@ -303,8 +303,8 @@ def _rules_of(tree: QuotaTree | None) -> object:
 
 def wanted_of_job(
     body: Body, policy: Body, interpreter: Interpreter, priority_classes: Iterable[Body], must_queue: str = ""
-) -> Wanted:
-    """The inputs that the binding of a job is derived from. `must_queue`: see Wanted."""
+) -> BindingInputs:
+    """The inputs that the binding of a job is derived from. `must_queue`: see BindingInputs."""
     class_name = (policy["spec"].get("schedulePriority") or {}).get("priorityClassName") or interpreter.priority_class(
         body
     )
@@ -314,7 +314,7 @@ def wanted_of_job(
         found = ()  # decide refuses a gang without components and says why
     components = with_ranges(body, [to_body(c, interpreter.priority_class(body)) for c in found], interpreter)
     priority = _priority(class_name, priority_classes)
-    return Wanted(
+    return BindingInputs(
         body, policy, True, components, priority, suspended=interpreter.suspended(body), must_queue=must_queue
     )
 

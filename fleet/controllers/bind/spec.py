@@ -59,7 +59,7 @@ COPIED_LABELS = (*QUOTA_NAME_LABELS, *PREEMPTIBLE_LABELS, LABEL_SWEEP)
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class BindingInputs:
     """The inputs that a binding is derived from. `members`: of an object without pods, where it goes."""
 
     body: Body
@@ -84,7 +84,7 @@ def reference_to(body: Body) -> Body:
     return {"apiVersion": body["apiVersion"], "kind": body["kind"], "name": meta["name"], "uid": meta["uid"]}
 
 
-def new_binding(body: Body, inputs: Wanted, namespace: str, name: str, now: float) -> Body:
+def new_binding(body: Body, inputs: BindingInputs, namespace: str, name: str, now: float) -> Body:
     """The binding with its first status, to be written at once."""
     meta, reference = body["metadata"], reference_to(body)
     resource = {**reference, **({"namespace": meta["namespace"]} if meta.get("namespace") else {})}
@@ -106,7 +106,7 @@ def new_binding(body: Body, inputs: Wanted, namespace: str, name: str, now: floa
     return binding
 
 
-def settle(binding: Body, inputs: Wanted, now: float) -> bool:
+def settle(binding: Body, inputs: BindingInputs, now: float) -> bool:
     """Bring `binding` in line, in place; False when it was. Fields that decide, dispatch and observe write stay."""
     before = repr((binding["metadata"], binding["spec"], (binding.get("status") or {}).get("conditions")))
     _settle_metadata(binding, inputs)
@@ -126,7 +126,7 @@ def settle(binding: Body, inputs: Wanted, now: float) -> bool:
     return repr((binding["metadata"], binding["spec"], (binding.get("status") or {}).get("conditions"))) != before
 
 
-def _settle_components(binding: Body, inputs: Wanted) -> None:
+def _settle_components(binding: Body, inputs: BindingInputs) -> None:
     """Its requests. A gang that has its room may ask for less, and is charged for less once its pods are gone. A gang
     that asks for more keeps the components that it has, and decide gives it the others: nobody else adds to what is
     charged. A gang that leaves its member asks anew."""
@@ -144,7 +144,7 @@ def _settle_components(binding: Body, inputs: Wanted) -> None:
     spec["components"] = [dict(component) for component in inputs.components]
 
 
-def _settle_metadata(binding: Body, inputs: Wanted) -> None:
+def _settle_metadata(binding: Body, inputs: BindingInputs) -> None:
     meta, source = binding["metadata"], inputs.body["metadata"]
     annotations = meta.setdefault("annotations", {})
     annotations[ANNOTATION_POLICY] = policy_claim(inputs.policy)
@@ -183,26 +183,26 @@ def _settle_metadata(binding: Body, inputs: Wanted) -> None:
             labels.pop(name, None)
 
 
-def _topology(inputs: Wanted) -> str:
+def _topology(inputs: BindingInputs) -> str:
     """The node label that the job's pods must share a value of; admission lets it name one."""
     body = inputs.body
     interpreter = interpreter_of(body["apiVersion"], body["kind"]) if inputs.gang else None
     return next(iter(topologies(body, interpreter.templates(body))), "") if interpreter is not None else ""
 
 
-def _walltime(inputs: Wanted) -> str:
+def _walltime(inputs: BindingInputs) -> str:
     body = inputs.body
     interpreter = interpreter_of(body["apiVersion"], body["kind"]) if inputs.gang else None
     limit = interpreter.walltime_s(body) if interpreter is not None else 0
     return str(limit) if limit else ""
 
 
-def _either(inputs: Wanted, name: str) -> str:
+def _either(inputs: BindingInputs, name: str) -> str:
     """An annotation: the job's word, else the policy's."""
     return b.annotation(inputs.body, name) or b.annotation(inputs.policy, name)
 
 
-def _settle_suspension(binding: Body, inputs: Wanted, now: float) -> None:
+def _settle_suspension(binding: Body, inputs: BindingInputs, now: float) -> None:
     """Dispatching follows the policy at once. Scheduling only while the gang waits: a running gang is not stopped by
     it, and is charged from then on."""
     spec = binding["spec"]
@@ -238,7 +238,7 @@ def settle_unclaimed(binding: Body, now: float, *, queue: bool) -> bool:
     return True
 
 
-def _settle_members(binding: Body, inputs: Wanted, now: float) -> None:
+def _settle_members(binding: Body, inputs: BindingInputs, now: float) -> None:
     binding["metadata"]["annotations"].setdefault(ATTEMPT, "1")
     if b.clusters_of(binding) != inputs.members:
         binding["spec"]["clusters"] = [{"name": name} for name in inputs.members]

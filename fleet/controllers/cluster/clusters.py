@@ -24,9 +24,9 @@ from fleet.controllers.runtime.gpus import GPU_PARTS, by_model
 from fleet.controllers.runtime.hub import Hub
 from fleet.core.model.member import Taint
 from fleet.members.identity import Judge
-from fleet.members.members import Changed
-from fleet.members.potential import BadPotential, Group, read_groups
-from fleet.members.traits import State, Traits
+from fleet.members.members import MemberChange
+from fleet.members.potential import BadPotential, NodeGroup, read_groups
+from fleet.members.traits import MemberSettings, Traits
 from fleet.values.kubeconfig.document import BadKubeconfig, choose, parse
 from fleet.values.kubeconfig.ends import ends
 from fleet.values.ports import Body, Event, Key, Stored
@@ -60,7 +60,7 @@ class Joinable(Protocol):
 
     def describe(self, name: str, traits: Traits) -> None: ...
 
-    def state(self, name: str) -> State | None: ...
+    def state(self, name: str) -> MemberSettings | None: ...
 
 
 class ClustersLoop:
@@ -101,7 +101,7 @@ class ClustersLoop:
     def _of_binding(self, event: Event) -> Iterable[Key]:
         return [_key(name) for name in self._leaving]
 
-    def _on_change(self, changed: Changed) -> None:
+    def _on_change(self, changed: MemberChange) -> None:
         if changed.what in ("pod", "node", "ready"):
             self.controller.queue.add_after(_key(changed.member), self._pause(changed.member))
 
@@ -241,7 +241,7 @@ class ClustersLoop:
             self._written_at[name] = self._hub.clock.monotonic()
         return None
 
-    def _summary(self, name: str, state: State) -> Body:
+    def _summary(self, name: str, state: MemberSettings) -> Body:
         if not state.version:  # not seen since this process began: the stored state is newer
             return {}
         known = self._enablements.get(name)
@@ -324,7 +324,7 @@ def traits_of(cluster: Body) -> Traits:
     )
 
 
-def _potential(cluster: Body) -> tuple[Group, ...]:
+def _potential(cluster: Body) -> tuple[NodeGroup, ...]:
     """None for a text that does not parse: admission refuses those."""
     try:
         return read_groups(b.annotation(cluster, ANNOTATION_POTENTIAL))

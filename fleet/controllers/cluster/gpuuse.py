@@ -14,7 +14,7 @@ from typing import Any
 
 import structlog
 
-from api.outgoing import Allowed, Outgoing
+from api.outgoing import AllowList, Outgoing
 from api.outgoing.reach import Resolver
 from fleet.bindings.gpuuse import GPU_USE, LatestGpuUse
 from fleet.controllers.cluster.idlegpus import Low, LowUse
@@ -24,7 +24,7 @@ from fleet.core.model.unit import Unit
 from fleet.members.clusters import ClusterMembers
 from fleet.members.connection import Unreachable
 from fleet.members.gpuelsewhere import asked_elsewhere
-from fleet.members.gpufigures import ANSWER_BYTES_MAX, Figure, NoFigures, Told, ask, summed
+from fleet.members.gpufigures import ANSWER_BYTES_MAX, Figure, NoFigures, SourceFigures, ask, summed
 from fleet.members.gpusource import Prometheus, Source, source_of
 from fleet.values.ports import Key, StoreUnavailable
 from fleet.wellknown import CLUSTER
@@ -43,18 +43,18 @@ class _Answer:
     """`due`: when the member is asked again, by the clock that only grows."""
 
     source: Source
-    report: Told
+    report: SourceFigures
     due: float
 
 
-class GpuUse:
+class GpuUseLoop:
     """`resolver`: how names of servers outside the members become addresses; None: as the machine does it."""
 
     name = "gpu-use"
 
     def __init__(self, hub: Hub, members: ClusterMembers, *, resolver: Resolver | None = None) -> None:
         self._hub, self._members = hub, members
-        self._outgoing = Outgoing(Allowed.parse(hub.config.outgoing_allow), resolver=resolver)
+        self._outgoing = Outgoing(AllowList.parse(hub.config.outgoing_allow), resolver=resolver)
         self._answers: dict[str, _Answer] = {}
         self._low: LowUse | None = None
         self._written = False  # by this leader
@@ -104,7 +104,7 @@ class GpuUse:
                 report = await ask(source, _Asker(name, self._hub, self._members, self._outgoing))
             except Exception:  # a bug that the data of one member brings out costs the others nothing
                 log.exception("GPU figures cannot be read", member=name)
-                report = Told(silent="tells GPU figures that the hub cannot read")
+                report = SourceFigures(silent="tells GPU figures that the hub cannot read")
         before = self._answers.get(name)
         why = before.report.silent if before is not None else ""
         if bool(report.silent) != bool(why):
@@ -180,12 +180,12 @@ def _row(unit: Unit, low: Low) -> dict[str, Any]:
     }
 
 
-def _member(told: Told) -> dict[str, Any]:
+def _member(told: SourceFigures) -> dict[str, Any]:
     found = asdict(summed(told.figures))
     return {**found, "models": list(found["models"]), "silent": told.silent}
 
 
-def _by_model(told: Told) -> Mapping[str, ModelUse] | None:
+def _by_model(told: SourceFigures) -> Mapping[str, ModelUse] | None:
     """None for a member that tells nothing."""
     models = sorted({one.model for one in told.figures})[:MODELS_MOST]
     found: dict[str, ModelUse] = {}

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from api.loops.controller import Controller, Source
-from fleet.bindings.matching import EXECUTE, Candidate, until
+from fleet.bindings.matching import EXECUTE, ClusterFields, until
 from fleet.controllers.runtime.hub import Hub
 from fleet.core.model.matching import taints_text
 from fleet.core.model.member import TAINT_DRAIN
@@ -25,18 +25,18 @@ from fleet.wellknown import CLUSTER
 TAINTED = "MemberTainted"  # why something was evicted
 
 
-def leaves_at(placement: Mapping[str, Any] | None, cluster: Candidate, now: float) -> float | None:
+def leaves_at(placement: Mapping[str, Any] | None, cluster: ClusterFields, now: float) -> float | None:
     """Epoch seconds at which what follows this placement has to leave the member; None: never. A taint without a time
     was added just now."""
     times = [until(placement, taint, now) for taint in _executing(cluster)]
     return min((time for time in times if time is not None), default=None)
 
 
-def _executing(cluster: Candidate) -> list[Mapping[str, Any]]:
+def _executing(cluster: ClusterFields) -> list[Mapping[str, Any]]:
     return [taint for taint in cluster.taints if taint.get("effect") == EXECUTE and taint.get("key") != TAINT_DRAIN]
 
 
-def why(cluster: Candidate) -> str:
+def why(cluster: ClusterFields) -> str:
     """Why something leaves it."""
     said = taints_text(_executing(cluster))
     return f"member {cluster.name} has a taint that the job does not tolerate, or no longer: {said}"

@@ -17,10 +17,10 @@ from api.engine.status import StatusError, conflict
 from api.loops.controller import Controller, Source
 from fleet.bindings import binding as b
 from fleet.bindings.elastic import given
-from fleet.bindings.failures import Failure, failures_of, with_failure
+from fleet.bindings.failures import AttemptFailure, failures_of, with_failure
 from fleet.bindings.lost import lost_copies, why_held
 from fleet.bindings.matching import candidate, repels
-from fleet.bindings.nomination import CHECKS, READY, REJECTED, RETRY, Nomination, nomination_of
+from fleet.bindings.nomination import CHECKS, READY, REJECTED, RETRY, HeldReservation, nomination_of
 from fleet.bindings.stopping import held_by, path_of, stops_of
 from fleet.bindings.unit import RESERVED, active, owned_by, phase_of, queue_of, unit_key
 from fleet.controllers.decide.commit import PlanCommitter
@@ -109,12 +109,12 @@ class AdmissionChecksLoop:
             return await self._start(unit, binding, nomination, names)
         if now >= nomination.until:
             message = f"admission checks were not ready within {nomination.until - nomination.since:.0f} s: "
-            failure = Failure("", now, TIMED_OUT)
+            failure = AttemptFailure("", now, TIMED_OUT)
             return await self._back(unit, binding, TIMED_OUT, message + ", ".join(late), failure)
         await self._hub.edit(key, lambda body: _ask(body, names, now), uid=unit.uid)
         return nomination.until - now + 0.01
 
-    def _void(self, nomination: Nomination | None, unit: Body, binding: Body) -> str:
+    def _void(self, nomination: HeldReservation | None, unit: Body, binding: Body) -> str:
         """The trouble with the decision that it would start by; "" while it stands."""
         if nomination is None or not b.queued(binding) or b.clusters_of(binding):
             return "it was decided anew"
@@ -147,16 +147,18 @@ class AdmissionChecksLoop:
             return ""
         return held_by(stops_of(self._hub.bodies(QUEUE, "queues", QUEUE_NAMESPACE)), path_of(named))
 
-    async def _refused(self, unit: Stored, binding: Stored, nomination: Nomination, check: Body) -> float | None:
+    async def _refused(self, unit: Stored, binding: Stored, nomination: HeldReservation, check: Body) -> float | None:
         """Room that is not held speaks against the member, any other check against the job."""
         now, said = self._hub.clock.now(), text(check.get("message"))
         if check["name"] == rooms.CHECK:
             message = f"member {nomination.member} does not hold its room: {said}"
-            return await self._back(unit, binding, NO_ROOM, message, Failure(nomination.member, now, NO_ROOM))
+            return await self._back(unit, binding, NO_ROOM, message, AttemptFailure(nomination.member, now, NO_ROOM))
         message = f"admission check {check['name']} rejected it{f': {said}' if said else ''}"
-        return await self._back(unit, binding, REFUSED, message, Failure("", now, REFUSED))
+        return await self._back(unit, binding, REFUSED, message, AttemptFailure("", now, REFUSED))
 
-    async def _start(self, unit: Stored, binding: Stored, nomination: Nomination, names: Sequence[str]) -> float | None:
+    async def _start(
+        self, unit: Stored, binding: Stored, nomination: HeldReservation, names: Sequence[str]
+    ) -> float | None:
         if not self._hub.members.ready(nomination.member):
             return await self._back(unit, binding, VOID, f"member {nomination.member} is not ready")
         placement = Placement(binding.uid, nomination.member, nomination.share_until)
@@ -177,10 +179,10 @@ class AdmissionChecksLoop:
         return None if done else AGAIN_S
 
     async def _back(
-        self, unit: Stored, binding: Stored, reason: str, message: str, failure: Failure | None = None
+        self, unit: Stored, binding: Stored, reason: str, message: str, failure: AttemptFailure | None = None
     ) -> float | None:
         now = self._hub.clock.now()
-        failures: Sequence[Failure] = failures_of(binding.body)
+        failures: Sequence[AttemptFailure] = failures_of(binding.body)
         if failure is not None:
             failures = with_failure(failures, replace(failure, message=message[:FAILURE_TEXT_MAX]))
 

@@ -18,7 +18,7 @@ from api.engine.status import conflict
 from fleet.bindings import binding as b
 from fleet.bindings import claims, heads
 from fleet.bindings.elastic import as_large_as, start_size
-from fleet.bindings.nomination import Nomination, nomination_of
+from fleet.bindings.nomination import HeldReservation, nomination_of
 from fleet.bindings.unit import queue_of
 from fleet.controllers.decide.snapshot import Picture, Sources
 from fleet.controllers.decide.telling import tell_placed
@@ -303,7 +303,9 @@ class PlanCommitter:
         patience_s += self._hub.config.nodes_added_s if placement.grows else 0.0
         until, where = now + patience_s, queue_of(unit.body)
         share_until, size, grows = placement.share_until, start_size(binding.body), placement.grows
-        nomination = Nomination(member, now, until, _generation(binding) or 0, where, domain, share_until, size, grows)
+        nomination = HeldReservation(
+            member, now, until, _generation(binding) or 0, where, domain, share_until, size, grows
+        )
 
         def tell(body: Body) -> Body:
             if not waits(body):
@@ -324,7 +326,7 @@ class PlanCommitter:
         self,
         sources: Sources,
         placement: Placement,
-        expected: Nomination | None = None,
+        expected: HeldReservation | None = None,
         domain: str = "",
         room: Driver | None = None,
     ) -> list[Write]:

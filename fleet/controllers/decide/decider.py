@@ -24,7 +24,7 @@ from fleet.core.model.plan import Plan
 from fleet.core.model.reason import Code, Reason
 from fleet.core.model.unit import Phase, Unit
 from fleet.core.placement.problem import Solver
-from fleet.core.snapshot import Changes, Snapshot
+from fleet.core.snapshot import Snapshot, SnapshotChanges
 from fleet.values.times import instant
 
 SEED = 1  # for all decisions: the same snapshot gives the same plan (I8)
@@ -47,7 +47,7 @@ class Resort(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Aside:
+class OmittedUnit:
     """A waiting unit that is left out until the epoch second `until`, for as long as it is this very unit."""
 
     unit: Unit
@@ -56,7 +56,7 @@ class Aside:
 
 
 @dataclass(frozen=True, slots=True)
-class Decided:
+class DeciderAnswer:
     """`plan` None: units were left out; decide again. `fault`: the exception, and `resort` the way around it."""
 
     plan: Plan | None
@@ -84,7 +84,7 @@ class Decider:
         self._way_until = 0.0
         self._suspects: frozenset[str] = frozenset()  # that were left out before
         self._sound = Snapshot()  # there was a plan for it
-        self.aside: dict[str, Aside] = {}
+        self.aside: dict[str, OmittedUnit] = {}
 
     def heard(self, snapshot: Snapshot, now: float) -> Snapshot:
         """The snapshot without the units that are aside still."""
@@ -94,7 +94,9 @@ class Decider:
             self.aside = {key: one for key, one in self.aside.items() if key not in gone}
         return _without(snapshot, self.aside) if self.aside else snapshot
 
-    def decide(self, snapshot: Snapshot, *, now: float, solver: Solver | None, mark: Callable[[str], None]) -> Decided:
+    def decide(
+        self, snapshot: Snapshot, *, now: float, solver: Solver | None, mark: Callable[[str], None]
+    ) -> DeciderAnswer:
         """`snapshot`: the result of `heard`. Raises what no resort helps against."""
         way = self._way if now < self._way_until else None
         try:
@@ -103,16 +105,16 @@ class Decider:
             return self._resorted(snapshot, now, way, error)
         self._sound = snapshot
         self._leave_out_costly(snapshot, plan, now)
-        return Decided(plan)
+        return DeciderAnswer(plan)
 
     def _leave_out_costly(self, snapshot: Snapshot, plan: Plan, now: float) -> None:
         """Leave the units out of later decisions that took too many steps of this one."""
         if TOO_MANY_STEPS.isdisjoint(plan.certificate.bounds):
             return
         costly = {key: reason for key, reason in plan.reasons.items() if reason.code is Code.TOO_COSTLY}
-        self.aside |= {key: Aside(snapshot.units[key], why, now + ASIDE_S) for key, why in costly.items()}
+        self.aside |= {key: OmittedUnit(snapshot.units[key], why, now + ASIDE_S) for key, why in costly.items()}
 
-    def _resorted(self, snapshot: Snapshot, now: float, way: Resort | None, error: Exception) -> Decided:
+    def _resorted(self, snapshot: Snapshot, now: float, way: Resort | None, error: Exception) -> DeciderAnswer:
         if way is None:
             plan = self._tried(snapshot, now, Resort.WITHOUT_SOLVER)
             if plan is not None:
@@ -134,16 +136,16 @@ class Decider:
         new = {key for key, unit in snapshot.units.items() if sound.get(key) is not unit}
         return _Search(self, snapshot, now, way, most).run(self._suspects, self._suspects | new)
 
-    def _kept_to(self, way: Resort, plan: Plan, now: float, error: Exception) -> Decided:
+    def _kept_to(self, way: Resort, plan: Plan, now: float, error: Exception) -> DeciderAnswer:
         self._way, self._way_until = way, now + ASIDE_S
-        return Decided(plan, error, way)
+        return DeciderAnswer(plan, error, way)
 
-    def _left_out(self, snapshot: Snapshot, found: Collection[str], now: float, error: Exception) -> Decided:
+    def _left_out(self, snapshot: Snapshot, found: Collection[str], now: float, error: Exception) -> DeciderAnswer:
         units = tuple(snapshot.units[key] for key in sorted(found))
         until = now + ASIDE_S
         reason = Reason(Code.DECIDER_FAILED, {"error": text_of(error), "until": instant(until)})
-        self.aside |= {unit.id: Aside(unit, reason, until) for unit in units}
-        return Decided(None, error, Resort.LEFT_OUT, units)
+        self.aside |= {unit.id: OmittedUnit(unit, reason, until) for unit in units}
+        return DeciderAnswer(None, error, Resort.LEFT_OUT, units)
 
     def _tried(self, snapshot: Snapshot, now: float, way: Resort) -> Plan | None:
         """The plan, or None when it is not to be had in this way."""
@@ -214,8 +216,8 @@ def text_of(error: Exception) -> str:
 def _as(snapshot: Snapshot, way: Resort | None) -> Snapshot:
     if way is not Resort.WITHOUT_RECLAIM:
         return snapshot
-    return snapshot.apply(Changes(config=replace(snapshot.config, reclaim=False), new_config=True))
+    return snapshot.apply(SnapshotChanges(config=replace(snapshot.config, reclaim=False), new_config=True))
 
 
 def _without(snapshot: Snapshot, units: Iterable[str]) -> Snapshot:
-    return snapshot.apply(Changes(removed_units=tuple(units)))
+    return snapshot.apply(SnapshotChanges(removed_units=tuple(units)))

@@ -19,7 +19,7 @@ from fleet.core.model.member import Member
 from fleet.core.model.reason import Reason
 from fleet.core.model.unit import Unit
 from fleet.core.quota.tree import QuotaTree
-from fleet.core.snapshot import Changes, Config, Snapshot
+from fleet.core.snapshot import Config, Snapshot, SnapshotChanges
 
 UNITS_MOST = 500  # of one piece
 PARTS_BYTES = 256 << 10  # of one piece; a part is never divided
@@ -49,7 +49,7 @@ class Piece:
     config: Config | None = None
 
 
-class Sender:
+class SnapshotSender:
     """Knows the snapshot that the receiver has, which is empty at first."""
 
     def __init__(self) -> None:
@@ -95,7 +95,7 @@ def _new(has: Mapping[str, Any], now: Mapping[str, Any]) -> list[tuple[str, Any]
     return [(key, value) for key, value in now.items() if has.get(key) is not value]
 
 
-class Receiver:
+class SnapshotReceiver:
     """Makes snapshots of pieces."""
 
     def __init__(self) -> None:
@@ -122,7 +122,7 @@ class Receiver:
     def snapshot(self) -> Snapshot:
         """The snapshot whose pieces were taken, which knows what the one before it knew."""
         last = self._last
-        changes = Changes(
+        changes = SnapshotChanges(
             tuple(self._units),
             last.gone_units,
             tuple(self._members),

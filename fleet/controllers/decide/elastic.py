@@ -19,7 +19,7 @@ from fleet.core.model.matching import member_bars
 from fleet.core.model.plan import Plan
 from fleet.core.model.reason import LEAST, TABLE, Code, Reason, Severity
 from fleet.core.model.unit import Phase, Unit
-from fleet.core.snapshot import Changes, Snapshot
+from fleet.core.snapshot import Snapshot, SnapshotChanges
 
 _LESS_HELPS = frozenset(
     {
@@ -47,7 +47,7 @@ def at_their_smallest(picture: Picture, plan: Plan) -> Picture | None:
         found = picture.sources[unit.id]
         sources[unit.id] = replace(found, binding=given(found.binding, least_of(found.binding.body)))
     config = replace(picture.snapshot.config, reclaim=False)
-    snapshot = picture.snapshot.apply(Changes(put_units=tuple(units), config=config, new_config=True))
+    snapshot = picture.snapshot.apply(SnapshotChanges(put_units=tuple(units), config=config, new_config=True))
     return replace(picture, snapshot=snapshot, sources={**picture.sources, **sources})
 
 
@@ -55,7 +55,7 @@ def to_ask_about(picture: Picture) -> Snapshot:
     """The snapshot for questions about the future: elastic units that wait start when their smallest size fits."""
     units = _smallest(picture, picture.elastic)
     waiting = tuple(unit for unit in units if unit.claim is None)
-    return picture.snapshot.apply(Changes(put_units=waiting)) if waiting else picture.snapshot
+    return picture.snapshot.apply(SnapshotChanges(put_units=waiting)) if waiting else picture.snapshot
 
 
 def _smallest(picture: Picture, keys: Iterable[str]) -> list[Unit]:

@@ -15,7 +15,7 @@ from collections.abc import Sequence
 import structlog
 
 from fleet.controllers.decide.decider import ASIDE_S, Resort, text_of
-from fleet.controllers.decide.record import Packer
+from fleet.controllers.decide.record import RowPacker
 from fleet.controllers.runtime.events import EventRecorder
 from fleet.controllers.runtime.hub import Hub
 from fleet.core.snapshot import Snapshot
@@ -41,7 +41,7 @@ _DONE = {
 class Faults:
     """See the module."""
 
-    def __init__(self, hub: Hub, events: EventRecorder, packer: Packer) -> None:
+    def __init__(self, hub: Hub, events: EventRecorder, packer: RowPacker) -> None:
         self._hub = hub
         self._events = events
         self._packer = packer

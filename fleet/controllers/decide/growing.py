@@ -29,7 +29,7 @@ from fleet.controllers.runtime.hub import Hub
 from fleet.core.model.order import queue_order
 from fleet.core.model.unit import Component
 from fleet.core.placement.growing import Lack, lacks, larger
-from fleet.core.snapshot import Changes, Snapshot
+from fleet.core.snapshot import Snapshot, SnapshotChanges
 from fleet.kinds.interpreter import Range
 from fleet.values.ports import Body, Committed, Fenced, StoreUnavailable, Write
 from fleet.wellknown import GANG_WHOLE, RESIZED, WORK
@@ -66,7 +66,7 @@ class Growing:
                 continue
             if grown:
                 unit = replace(snapshot.units[key], components=larger(snapshot.units[key].components, grown))
-                snapshot, success = snapshot.apply(Changes(put_units=(unit,))), True
+                snapshot, success = snapshot.apply(SnapshotChanges(put_units=(unit,))), True
         self._judged = None if success or self._lost else (picture.snapshot, state)
         return success
 

@@ -16,7 +16,7 @@ from typing import Any
 import structlog
 
 from api.loops.controller import cancelled
-from fleet.controllers.decide.record import Packer
+from fleet.controllers.decide.record import RowPacker
 from fleet.controllers.runtime.hub import Hub
 from fleet.core.snapshot import Snapshot
 from fleet.values.ports import StoreUnavailable
@@ -32,7 +32,7 @@ PAUSE_PER_COST = 20.0
 class LatestSnapshot:
     """Takes every snapshot of the decider, and writes the newest when it is due."""
 
-    def __init__(self, hub: Hub, packer: Packer) -> None:
+    def __init__(self, hub: Hub, packer: RowPacker) -> None:
         self._hub = hub
         self._packer = packer
         self._offered: tuple[Callable[[], Snapshot], float] | None = None

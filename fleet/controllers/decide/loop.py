@@ -49,7 +49,7 @@ from fleet.core.model.reason import Reason
 from fleet.core.placement.problem import Solver
 from fleet.core.snapshot import Config, Snapshot
 from fleet.core.solver.intime import InTime
-from fleet.members.members import Changed
+from fleet.members.members import MemberChange
 from fleet.values.ports import Event, EventType, Fenced, Key, StoreUnavailable
 from fleet.wellknown import CLUSTER, QUEUE, QUOTA, WORK
 
@@ -158,7 +158,7 @@ class DecideLoop:
         started = event.type is EventType.MODIFIED and phase_of(event.stored.body) in PLACED_PHASES
         return self._later(event) if started else (_CYCLE,)
 
-    def _on_member(self, changed: Changed) -> None:
+    def _on_member(self, changed: MemberChange) -> None:
         if self._quiet and changed.what != "ready":
             self.controller.queue.add_after(_CYCLE, QUIET_S)
         else:

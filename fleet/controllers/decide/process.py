@@ -27,13 +27,13 @@ from typing import Any
 
 import structlog
 
-from fleet.controllers.decide.differences import Piece, Receiver, Sender, merged, regrouped
+from fleet.controllers.decide.differences import Piece, SnapshotReceiver, SnapshotSender, merged, regrouped
 from fleet.core.decide import BadSnapshot, decide
 from fleet.core.model.plan import Plan
 from fleet.core.model.reason import Reason
 from fleet.core.placement.problem import Answer, Problem, Solver, VictimProblem
 from fleet.core.snapshot import Snapshot
-from fleet.core.solver.child import START_LIMIT_S, Child, from_parent
+from fleet.core.solver.child import START_LIMIT_S, SolverChild, from_parent
 
 log = structlog.get_logger(__name__)
 
@@ -75,13 +75,13 @@ class ProcessDecider:
     def __init__(self, command: Sequence[str] = _CHILD, limit_s: float = LIMIT_S) -> None:
         """`command` starts a child with the protocol of `serve`; only tests give another, or another limit."""
         self._lock = threading.Lock()
-        self._child = Child(command)
+        self._child = SolverChild(command)
         self._limit_s = limit_s
         self._took_s = 0.0  # by the decision that was made last
         self._lately: deque[float] = deque(maxlen=LATELY)  # the same, without trials, which are about fewer units
         self._interrupts = 0
         self._number = 0  # of the child that knows:
-        self._sender = Sender()
+        self._sender = SnapshotSender()
         self._reasons: Mapping[str, Reason] = {}  # of the child's last plan
         self.piece_count = 0  # pieces, for tests
 
@@ -173,7 +173,7 @@ class ProcessDecider:
         child = self._child
         child.start()
         if child.number != self._number:  # a new one knows nothing
-            self._number, self._sender, self._reasons = child.number, Sender(), {}
+            self._number, self._sender, self._reasons = child.number, SnapshotSender(), {}
         if not child.ready:
             try:
                 with child.within(START_LIMIT_S):
@@ -267,7 +267,7 @@ class _Afar:
 def serve(decide: Callable[..., Plan] = decide) -> None:
     """Decide for the socket at stdin, until it closes. `decide`: only tests give another."""
     pipe, messages = from_parent("the decider's process failed")
-    solver, received = _Afar(pipe, messages), Receiver()
+    solver, received = _Afar(pipe, messages), SnapshotReceiver()
     reasons: Mapping[str, Reason] = {}
     gc.disable()  # for as long as a decision takes
     pipe.send("ready")

@@ -38,7 +38,7 @@ class DecisionRecorder:
 
     def __init__(self, hub: Hub) -> None:
         self._hub = hub
-        self.packer = Packer()
+        self.packer = RowPacker()
         self._writing: asyncio.Task[None] | None = None
         self.lost = 0
 
@@ -69,7 +69,7 @@ class DecisionRecorder:
             log.warning("a decision record is lost", error=str(error), lost=self.lost, exc_info=bug)
 
 
-class Packer:
+class RowPacker:
     """Makes rows of records and of snapshots, one at a time. Units and members are immutable, so the JSON of one is
     good for as long as the snapshots hold that very object."""
 

@@ -33,7 +33,7 @@ from fleet.core.model.plan import Plan, RoomClaim
 from fleet.core.model.pod import PodView
 from fleet.core.model.reason import named_to
 from fleet.core.model.unit import Component, Unit
-from fleet.core.snapshot import Changes, Snapshot
+from fleet.core.snapshot import Snapshot, SnapshotChanges
 from fleet.kinds.interpreter import Range
 from fleet.values.ports import Body, Committed, Fenced, StoreUnavailable, Write
 from fleet.wellknown import GANG_WHOLE, RESIZED
@@ -224,5 +224,5 @@ def _without_surplus(snapshot: Snapshot, smaller: Sequence[Unit]) -> Snapshot:
         members[member.name] = replace(member, pools=made)
     config = replace(snapshot.config, reclaim=False)
     return snapshot.apply(
-        Changes(put_units=tuple(smaller), put_members=tuple(members.values()), config=config, new_config=True)
+        SnapshotChanges(put_units=tuple(smaller), put_members=tuple(members.values()), config=config, new_config=True)
     )

@@ -20,7 +20,7 @@ from fleet.bindings.idle import idle_kinds
 from fleet.bindings.lost import lost_copies, why_held
 from fleet.bindings.matching import (
     PREFER,
-    Candidate,
+    ClusterFields,
     candidate,
 )
 from fleet.bindings.trees import read_tree, tree_object
@@ -163,7 +163,7 @@ class SnapshotBuilder:
             for item, record in zip(piece, await asyncio.to_thread(read), strict=True):
                 self._keep(item.stored.uid, record)
 
-    def _look_around(self) -> tuple[QuotaTree | None, Sequence[Candidate]]:
+    def _look_around(self) -> tuple[QuotaTree | None, Sequence[ClusterFields]]:
         """The tree and the Clusters, beside which all bindings are read."""
         tree, tree_mark = self._read_tree(tree_object(self._store))
         clusters = [candidate(s.body) for s in self._store.scan(CLUSTER, "clusters")]
@@ -252,7 +252,7 @@ class SnapshotBuilder:
         return Picture(self._last, sources, stored_tree, waits.one_by_one, waits.again_at, *sized)
 
     def _read(
-        self, of: _Input, body: Body, unit_body: Body | None, tree: QuotaTree | None, clusters: Sequence[Candidate]
+        self, of: _Input, body: Body, unit_body: Body | None, tree: QuotaTree | None, clusters: Sequence[ClusterFields]
     ) -> _Kept:
         """A binding read anew, perhaps in a thread. `body`, `unit_body`: of the binding and of the unit of its name."""
         failed: Exception | None = None
@@ -359,7 +359,7 @@ class SnapshotBuilder:
         return members
 
 
-def _mark(clusters: Sequence[Candidate]) -> object:
+def _mark(clusters: Sequence[ClusterFields]) -> object:
     last = {c.name: repr([taint for taint in c.taints if taint.get("effect") == PREFER]) for c in clusters}
     return tuple(
         (c.name, tuple(sorted(c.labels.items())), tuple(sorted(c.fields.items())), last[c.name]) for c in clusters

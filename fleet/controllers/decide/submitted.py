@@ -12,7 +12,7 @@ from dataclasses import replace
 from fleet.admission.selecting import best_policy
 from fleet.bindings import passing
 from fleet.bindings.elastic import least_of, resized
-from fleet.bindings.matching import Candidate, candidate
+from fleet.bindings.matching import ClusterFields, candidate
 from fleet.bindings.unit import limit_of
 from fleet.controllers.bind.loop import wanted_of_job
 from fleet.controllers.bind.spec import new_binding
@@ -37,7 +37,7 @@ def unit_of(
     namespace: str,
     now: float,
     tree: QuotaTree | None,
-    clusters: Sequence[Candidate],
+    clusters: Sequence[ClusterFields],
     policies: Iterable[Body] | None,
     priority_classes: Iterable[Body] = (),
     hub_requires_queue: bool = False,
@@ -110,8 +110,8 @@ def _anywhere(job: Body, tree: QuotaTree | None) -> Body:
     }
 
 
-def as_candidate(member: Member) -> Candidate:
+def as_candidate(member: Member) -> ClusterFields:
     """A member of a snapshot as policies look at it."""
     fields = {"provider": member.provider, "region": member.region, "zone": member.zone}
     taints = [{"key": taint.key, "value": taint.value, "effect": taint.effect} for taint in member.taints]
-    return Candidate(member.name, dict(member.labels), fields, taints)
+    return ClusterFields(member.name, dict(member.labels), fields, taints)

@@ -11,7 +11,7 @@ from fleet.controllers.decide.snapshot import Picture
 from fleet.controllers.runtime.about import about
 from fleet.controllers.runtime.hub import Hub
 from fleet.core.model.plan import Placement
-from fleet.traces.span import Span, queued
+from fleet.traces.span import TraceSpan, queued
 from fleet.values.times import rfc3339
 
 log = structlog.get_logger(__name__)
@@ -28,5 +28,5 @@ def tell_placed(hub: Hub, picture: Picture, placements: Sequence[Placement], dec
         log.info("a job is given a place", **named, member=placement.member, attempt=attempt)
         if hub.traces is not None:
             said = {"fleet.member": placement.member, "fleet.decision.at": rfc3339(decided_at)}
-            span = Span(named["uid"], f"decision {decided_at}", "decision", decided_at, now, queued(attempt), said)
+            span = TraceSpan(named["uid"], f"decision {decided_at}", "decision", decided_at, now, queued(attempt), said)
             hub.traces.add(span)

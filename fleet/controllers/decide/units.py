@@ -15,7 +15,7 @@ from fleet.bindings.failures import backoff_until, backoffs, failures_of, gave_u
 from fleet.bindings.heads import head_of
 from fleet.bindings.leaf import leaf_for
 from fleet.bindings.matching import (
-    Candidate,
+    ClusterFields,
     affinity_groups,
     affinity_matches,
     cluster_tolerations,
@@ -51,7 +51,7 @@ def base_inputs(binding: Body) -> object:
     return meta.get("generation"), meta.get("labels"), meta.get("annotations"), b.under_quota(binding)
 
 
-def base_unit(binding: Body, tree: QuotaTree | None, clusters: Sequence[Candidate]) -> Unit:
+def base_unit(binding: Body, tree: QuotaTree | None, clusters: Sequence[ClusterFields]) -> Unit:
     """The unit of a waiting binding, from the binding alone. Components that do not parse make a unit without any,
     which decide refuses with a reason. A gang that passes a bound is held; one that runs stays charged."""
     excess = excess_of(binding)  # counted before anything is parsed
@@ -135,7 +135,7 @@ def within_domain(unit: Unit, domain: str) -> tuple[Component, ...]:
     return tuple(replace(c, claim=claim) for c, claim in zip(unit.components, claims, strict=True))
 
 
-def _preferences(placement: Mapping[str, object], clusters: Sequence[Candidate]) -> tuple[tuple[str, int], ...]:
+def _preferences(placement: Mapping[str, object], clusters: Sequence[ClusterFields]) -> tuple[tuple[str, int], ...]:
     scheduling = placement.get("replicaScheduling")
     weights = (scheduling.get("weightPreference") or {}) if isinstance(scheduling, dict) else {}
     found: dict[str, int] = {}

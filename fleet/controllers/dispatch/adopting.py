@@ -29,7 +29,7 @@ from fleet.kinds import Interpreter, interpreter_of
 from fleet.kinds.gangs import at_once, unmarked
 from fleet.kinds.gates import ungated
 from fleet.kinds.topology import apart, topologies
-from fleet.members.members import Did
+from fleet.members.members import ActResult
 from fleet.values.ports import Body, Committed, Key, Put, Write
 from fleet.values.times import rfc3339_micro, seconds
 from fleet.wellknown import (
@@ -61,7 +61,11 @@ class Adoption:
             raise NotAdopted("only jobs are adopted: create the object on the hub again, and remove the copy")
         found = await self._hub.members.look(member, orphan)
         live_copy = found.body
-        if found.did is not Did.DONE or live_copy is None or live_copy["metadata"]["uid"] != orphan["metadata"]["uid"]:
+        if (
+            found.did is not ActResult.DONE
+            or live_copy is None
+            or live_copy["metadata"]["uid"] != orphan["metadata"]["uid"]
+        ):
             raise NotAdopted(f"the member does not show it: {found.message or found.did}")
         uid, attempt = b.labels_of(live_copy).get(LABEL_BINDING, ""), b.attempt_of_copy(live_copy)
         if not _UID.fullmatch(uid) or attempt < 1 or b.deleting(live_copy):

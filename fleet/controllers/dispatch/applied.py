@@ -8,7 +8,7 @@ from fleet.bindings import binding as b
 from fleet.bindings.conditions import drop_condition, set_condition
 from fleet.core.model.reason import Code
 from fleet.kinds import Health
-from fleet.members.members import Did, Outcome
+from fleet.members.members import ActOutcome, ActResult
 from fleet.values.ports import Body
 from fleet.wellknown import FULLY_APPLIED
 
@@ -27,7 +27,7 @@ def tasks_done(binding: Body, left: Iterable[str]) -> bool:
 
 
 def applied(
-    binding: Body, outcomes: dict[str, Outcome], missing: Sequence[str], holders: Iterable[str], now: float
+    binding: Body, outcomes: dict[str, ActOutcome], missing: Sequence[str], holders: Iterable[str], now: float
 ) -> bool:
     """Write down the outcome of each member, in place; only for the members that the binding is placed in now. A member
     that still has something of it (`holders`) stays listed, and is remembered so."""
@@ -38,11 +38,14 @@ def applied(
     items = [old_items[member] for member in sorted(set(holders) - set(outcomes)) if member in old_items]
     changed = set(old_items) != {*outcomes, *(item["clusterName"] for item in items)}
     for member, outcome in sorted(outcomes.items()):
-        if outcome.did is Did.UNREACHABLE and old_items.get(member, {}).get("applied"):
-            outcomes = {**outcomes, member: Outcome(Did.DONE)}  # applied before, and not known to have gone since
+        if outcome.did is ActResult.UNREACHABLE and old_items.get(member, {}).get("applied"):
+            outcomes = {
+                **outcomes,
+                member: ActOutcome(ActResult.DONE),
+            }  # applied before, and not known to have gone since
             items.append(old_items[member])
             continue
-        applied = outcome.did is Did.DONE
+        applied = outcome.did is ActResult.DONE
         item = {**old_items.get(member, {}), "clusterName": member, "applied": applied}
         item.pop("appliedMessage", None)
         if not applied:
@@ -53,17 +56,19 @@ def applied(
         items.append(item)
     status["aggregatedStatus"] = items
     failed = [
-        f"{member}: {outcome.message}" for member, outcome in sorted(outcomes.items()) if outcome.did is not Did.DONE
+        f"{member}: {outcome.message}"
+        for member, outcome in sorted(outcomes.items())
+        if outcome.did is not ActResult.DONE
     ]
     if failed:
-        unreachable = all(o.did in (Did.DONE, Did.UNREACHABLE) for o in outcomes.values())
+        unreachable = all(o.did in (ActResult.DONE, ActResult.UNREACHABLE) for o in outcomes.values())
         reason = str(Code.MEMBER_UNREACHABLE) if unreachable else "FullyAppliedFailed"
-        causes = {str(o.cause) for o in outcomes.values() if o.did is not Did.DONE and o.cause is not None}
+        causes = {str(o.cause) for o in outcomes.values() if o.did is not ActResult.DONE and o.cause is not None}
         if len(causes) == 1:
             reason = causes.pop()
-        if all(o.did in (Did.DONE, Did.SUSPENDED) for o in outcomes.values()):
+        if all(o.did in (ActResult.DONE, ActResult.SUSPENDED) for o in outcomes.values()):
             reason = "DispatchingSuspended"
-        if any(o.did is Did.OVERRIDE for o in outcomes.values()):
+        if any(o.did is ActResult.OVERRIDE for o in outcomes.values()):
             reason = str(Code.OVERRIDE_FAILED)
         changed |= set_condition(binding, FULLY_APPLIED, False, reason, "; ".join(failed), now)
     elif missing:

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from fleet.bindings import binding as b
 from fleet.controllers.dispatch.manifests import CLAIM
 from fleet.kinds.interpreter import Dependency, Interpreter
-from fleet.members.members import Did, Members, Outcome
+from fleet.members.members import ActOutcome, ActResult, Members
 from fleet.values.ports import Body
 
 LOOKED_FOR_MAX = 50  # claims of one job; the rest is left to the member
@@ -21,7 +21,7 @@ NAMED_MAX = 5
 
 async def without_data(
     members: Members, member: str, job: Body, interpreter: Interpreter, is_sent: Callable[[Dependency], bool]
-) -> Outcome | None:
+) -> ActOutcome | None:
     """NO_DATA with the names of the claims that are neither in the member nor sent there; what the member answers when
     that cannot be known yet; None when the job has its data. `job`: the manifest for this member."""
     named = sorted(entry for entry in interpreter.dependencies(job) if entry[0] == CLAIM)
@@ -29,11 +29,11 @@ async def without_data(
     for kind, namespace, name in [entry for entry in named if not is_sent(entry)][:LOOKED_FOR_MAX]:
         claim = {"apiVersion": "v1", "kind": kind, "metadata": {"name": name, "namespace": namespace}}
         found = await members.look(member, claim)
-        if found.did is Did.UNREACHABLE:
+        if found.did is ActResult.UNREACHABLE:
             return found
-        if found.did is Did.NOT_FOUND or (found.body is not None and b.deleting(found.body)):
+        if found.did is ActResult.NOT_FOUND or (found.body is not None and b.deleting(found.body)):
             missing.append(f"{namespace}/{name}")
     if not missing:
         return None
     more = f" and {len(missing) - NAMED_MAX} more" if len(missing) > NAMED_MAX else ""
-    return Outcome(Did.NO_DATA, ", ".join(missing[:NAMED_MAX]) + more)
+    return ActOutcome(ActResult.NO_DATA, ", ".join(missing[:NAMED_MAX]) + more)

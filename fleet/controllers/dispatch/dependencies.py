@@ -16,7 +16,7 @@ from collections.abc import Collection, Iterable, Sequence
 
 from fleet.admission.travel import why_not
 from fleet.bindings import binding as b
-from fleet.bindings.matching import Candidate
+from fleet.bindings.matching import ClusterFields
 from fleet.controllers.dispatch import classes
 from fleet.controllers.dispatch.drift import Drift
 from fleet.controllers.dispatch.manifests import (
@@ -37,7 +37,7 @@ from fleet.controllers.runtime.index import BindingIndex
 from fleet.controllers.runtime.terms import Terms, stamp_of, stamped
 from fleet.core.model.reason import Code
 from fleet.kinds.interpreter import Dependency
-from fleet.members.members import Did, Outcome
+from fleet.members.members import ActOutcome, ActResult
 from fleet.values.ports import Body, Key, Stored
 from fleet.values.untyped import mapping, rows, text
 from fleet.wellknown import (
@@ -104,9 +104,9 @@ class Dependencies:
         member: str,
         dependencies: Iterable[Dependency],
         optional: Collection[Dependency],
-        cluster: Candidate,
+        cluster: ClusterFields,
         overrides: Sequence[Body],
-    ) -> tuple[Outcome | None, list[str]]:
+    ) -> tuple[ActOutcome | None, list[str]]:
         """An outcome when one could not be sent (later ones are not tried), and the dependencies that the pods do not
         get as the hub has them. `optional`: those that pods start without, and that the hub need not have. Something
         foreign of that name in the member is left as it is, unless the policy overwrites it."""
@@ -132,17 +132,17 @@ class Dependencies:
                     continue
                 if kind == classes.KIND and live_copy is not None and classes.difference(body, live_copy):
                     outcome = await self._hub.members.delete(member, live_copy)  # such a change is refused
-                    return Outcome(Did.UNREACHABLE, f"{kind} {name} is made anew in the member"), missing
+                    return ActOutcome(ActResult.UNREACHABLE, f"{kind} {name} is made anew in the member"), missing
                 sent = stamped(body, await self._stamp(live_copy, stored.revision))
                 overwrite = kind in _CONTENT and b.overwrites(stored.body)
                 outcome = await self._hub.members.apply(member, sent, overwrite=overwrite)
-                if changed and outcome.did is Did.DONE and outcome.body is not None:
+                if changed and outcome.did is ActResult.DONE and outcome.body is not None:
                     await self._drift.put_back(stored, member, body, outcome.body, changed)
-            if outcome.did is Did.CONFLICT and outcome.body is not None:
+            if outcome.did is ActResult.CONFLICT and outcome.body is not None:
                 missing += await self._foreign(stored, member, body, outcome.body)
             if kind == classes.KIND and outcome.cause is Code.MEMBER_FORBIDS:
                 missing.append(f"{kind} {name} (member {member} gives the hub no right to it)")
-            elif outcome.did not in (Did.DONE, Did.CONFLICT):
+            elif outcome.did not in (ActResult.DONE, ActResult.CONFLICT):
                 return outcome, missing
         return None, missing
 
@@ -210,8 +210,8 @@ class Dependencies:
             if not self._terms.undone(live_copy):
                 others &= self._living()
             if others or not (stays or is_kept(self._hub, live_copy)):
-                return (await share(self._hub, member, live_copy, others)).did is Did.NOT_FOUND
-            return (await let_stay(self._hub, member, live_copy)).did is not Did.UNREACHABLE
+                return (await share(self._hub, member, live_copy, others)).did is ActResult.NOT_FOUND
+            return (await let_stay(self._hub, member, live_copy)).did is not ActResult.UNREACHABLE
 
     def _users(self, copy: Body) -> Collection[str]:
         """The bindings that use a copy. Where a restored backup has undone its sending, unknown ones count too: they
@@ -253,7 +253,7 @@ def is_kept(hub: Hub, copy: Body) -> bool:
     return source is not None and not b.deleting(source)
 
 
-async def share(hub: Hub, member: str, copy: Body, users: Collection[str], *, stamp: str = "") -> Outcome:
+async def share(hub: Hub, member: str, copy: Body, users: Collection[str], *, stamp: str = "") -> ActOutcome:
     """Write down who uses the copy now; with no users it is deleted. `stamp`: a new one, in place of its own."""
     if not users:
         return await hub.members.delete(member, copy)
@@ -275,7 +275,7 @@ async def share(hub: Hub, member: str, copy: Body, users: Collection[str], *, st
     )
 
 
-async def let_stay(hub: Hub, member: str, copy: Body) -> Outcome:
+async def let_stay(hub: Hub, member: str, copy: Body) -> ActOutcome:
     """Take our marks off the copy."""
     return await hub.members.relabel(
         member,

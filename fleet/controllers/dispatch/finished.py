@@ -16,8 +16,8 @@ from fleet.controllers.fields.evict import leave
 from fleet.controllers.fields.starting import dequeued
 from fleet.controllers.runtime.events import EventRecorder
 from fleet.controllers.runtime.hub import Hub
-from fleet.kinds import Health, State, interpreter_of
-from fleet.members.members import Did
+from fleet.kinds import Health, JobState, interpreter_of
+from fleet.members.members import ActResult
 from fleet.values.ports import Body, Committed, Key
 from fleet.values.times import rfc3339
 from fleet.values.untyped import mapping
@@ -39,13 +39,15 @@ class FinishedWork:
         if interpreter is None or not b.is_gang(binding) or b.deleting(binding) or b.finished(binding):
             return False
         answer = await self._hub.members.look(member, copy)
-        if answer.did is Did.UNREACHABLE:
+        if answer.did is ActResult.UNREACHABLE:
             return True
         live_copy = answer.body or {}
-        if answer.did is not Did.DONE or mapping(live_copy.get("metadata")).get("uid") != copy["metadata"].get("uid"):
+        if answer.did is not ActResult.DONE or mapping(live_copy.get("metadata")).get("uid") != copy["metadata"].get(
+            "uid"
+        ):
             return False
         standing = interpreter.state(live_copy.get("status"))
-        if standing.state is not State.SUCCEEDED:
+        if standing.state is not JobState.SUCCEEDED:
             return False
         await self._believe(binding, member, live_copy, standing.message)
         return True

@@ -17,10 +17,10 @@ from fleet.admission.travel import why_not
 from fleet.bindings import binding as b
 from fleet.bindings.conditions import is_true
 from fleet.bindings.failing import avoided_in
-from fleet.bindings.failures import Failure
+from fleet.bindings.failures import AttemptFailure
 from fleet.bindings.gone import ran
 from fleet.bindings.lost import WAY_OUT, newer_copy
-from fleet.bindings.matching import Candidate, candidate
+from fleet.bindings.matching import ClusterFields, candidate
 from fleet.bindings.unit import reason_of, unit_of
 from fleet.controllers.dispatch.additions import nodes_off
 from fleet.controllers.dispatch.applied import applied, tasks_done
@@ -41,10 +41,10 @@ from fleet.controllers.runtime.hub import Hub, object_key
 from fleet.controllers.runtime.index import BindingIndex
 from fleet.controllers.runtime.news import News
 from fleet.controllers.runtime.terms import Terms, stamped
-from fleet.controllers.runtime.turned import Turned
+from fleet.controllers.runtime.turned import MemberGathering
 from fleet.core.model.reason import Code, Reason
 from fleet.kinds import interpreter_of
-from fleet.members.members import Changed, Did, Outcome
+from fleet.members.members import ActOutcome, ActResult, MemberChange
 from fleet.values.ports import Body, Event, Key, Stored
 from fleet.values.times import seconds
 from fleet.wellknown import (
@@ -89,7 +89,7 @@ class DispatchLoop:
         self._parked: dict[str, deque[Key]] = {}
         self._tries: dict[Key, int] = {}
         self._clusters_mark: object = None
-        self._turned = Turned(self._where_turned)
+        self._turned = MemberGathering(self._where_turned)
         self._news = News()  # of jobs, bindings and Clusters, whose status nothing here follows from
         sources = [
             Source(WORK, "resourcebindings", self._on_binding),
@@ -137,7 +137,7 @@ class DispatchLoop:
         self._clusters_mark = mark
         return [s.key for s in self._hub.scan(WORK, "resourcebindings") if b.attempt(s.body)]
 
-    def _on_member(self, changed: Changed) -> None:
+    def _on_member(self, changed: MemberChange) -> None:
         if changed.what == "ready":
             self._turned.add(changed.member)
             return
@@ -200,12 +200,12 @@ class DispatchLoop:
             return None
         if not self._there(stored.body, members, now=True) and self._has_run(stored, members):
             return self._again(stored.key) if holders else None  # its copy has been removed there: not to run again
-        outcomes: dict[str, Outcome] = {}
+        outcomes: dict[str, ActOutcome] = {}
         missing: list[str] = []
         for member in members:
             newer = newer_copy(stored.body, self._hub.members.copies(stored.uid)) if b.is_gang(stored.body) else ""
             if newer:  # a restored backup does not know that the job moved on
-                outcomes[member] = Outcome(Did.SUSPENDED, f"a newer copy of it is in {newer}: {WAY_OUT}")
+                outcomes[member] = ActOutcome(ActResult.SUSPENDED, f"a newer copy of it is in {newer}: {WAY_OUT}")
                 continue
             if b.dispatching_suspended(stored.body, member):
                 outcomes[member] = self._suspended(stored.body, member, key)
@@ -218,7 +218,7 @@ class DispatchLoop:
         )
         if written and b.is_gang(stored.body):
             await self._tell_unit(stored, fails(outcomes))
-        whole = not missing and all(outcome.did is Did.DONE for outcome in outcomes.values())
+        whole = not missing and all(outcome.did is ActResult.DONE for outcome in outcomes.values())
         if written and whole and members and not is_true(stored.body, FULLY_APPLIED):
             text = f"Successfully applied to cluster {', '.join(members)}"
             await self._events.courtesy(stored.body["spec"]["resource"], SYNC_SUCCEED, text)
@@ -244,15 +244,15 @@ class DispatchLoop:
         return why_not(kind, key, source.body, tenant=b.of_tenant(stored.body))
 
     async def _refuse(self, stored: Stored, wanted: Sequence[str], why: str) -> None:
-        outcomes = {member: Outcome(Did.REFUSED, why) for member in wanted}
+        outcomes = {member: ActOutcome(ActResult.REFUSED, why) for member in wanted}
         now = self._hub.clock.now()
         await self._hub.edit(stored.key, lambda body: applied(body, outcomes, (), (), now), uid=stored.uid)
 
-    async def _judge(self, stored: Stored, outcomes: dict[str, Outcome]) -> bool:
+    async def _judge(self, stored: Stored, outcomes: dict[str, ActOutcome]) -> bool:
         """Whether to try again. A gang that its member will not take is evicted, with a back-off."""
         again = False
         for member, outcome in outcomes.items():
-            if outcome.did in (Did.DONE, Did.SUSPENDED):
+            if outcome.did in (ActResult.DONE, ActResult.SUSPENDED):
                 self._hub.metrics.refused.forget(stored.key)
                 continue
             again = True
@@ -266,7 +266,7 @@ class DispatchLoop:
             await self._events.record(stored.body["spec"]["resource"], SYNC_FAILED, message, warning=True)
             # Running work is not stopped because a change of it was refused: FullyApplied says so.
             if b.is_gang(stored.body) and not self._there(stored.body, [member]):
-                failure = Failure(member, now, code)
+                failure = AttemptFailure(member, now, code)
                 await self._evictor.evict(stored, reason=code, message=message, failure=failure)
         return again
 
@@ -279,11 +279,11 @@ class DispatchLoop:
         gone = source is None or source.uid != binding["spec"]["resource"].get("uid")
         return gone or (source is not None and b.deleting(source.body))
 
-    def _suspended(self, binding: Body, member: str, key: Key) -> Outcome:
+    def _suspended(self, binding: Body, member: str, key: Key) -> ActOutcome:
         """A copy that was sent before stays as it is; nothing new is sent."""
         if self._is_of(binding, self._hub.members.find(member, key)):
-            return Outcome(Did.DONE)
-        return Outcome(Did.SUSPENDED, "its policy suspends dispatching there")
+            return ActOutcome(ActResult.DONE)
+        return ActOutcome(ActResult.SUSPENDED, "its policy suspends dispatching there")
 
     def _is_of(self, binding: Body, copy: Body | None) -> bool:
         """Whether the copy is this attempt's."""
@@ -292,7 +292,7 @@ class DispatchLoop:
     def _ours(self, body: Body | None) -> bool:
         return body is not None and (body["metadata"].get("labels") or {}).get(LABEL_HUB) == self._hub.hub_id
 
-    async def _send_to(self, stored: Stored, member: str, key: Key, source: Body) -> tuple[Outcome, list[str]]:
+    async def _send_to(self, stored: Stored, member: str, key: Key, source: Body) -> tuple[ActOutcome, list[str]]:
         """The outcome, and the dependencies that the hub does not have."""
         binding = stored.body
         cluster = self._cluster(member)
@@ -300,8 +300,8 @@ class DispatchLoop:
         missing: list[str] = []
         if not self._hub.members.ready(member):
             if self._is_of(binding, self._hub.members.find(member, key)):
-                return Outcome(Did.DONE), missing  # as far as the hub knows; looked at again when it answers
-            return Outcome(Did.UNREACHABLE, Reason(Code.MEMBER_UNREACHABLE, {"member": member}).text), missing
+                return ActOutcome(ActResult.DONE), missing  # as far as the hub knows; looked at again when it answers
+            return ActOutcome(ActResult.UNREACHABLE, Reason(Code.MEMBER_UNREACHABLE, {"member": member}).text), missing
         self._enter(member, stored.key)
         try:
             live_copy = self._hub.members.find(member, key)
@@ -335,32 +335,32 @@ class DispatchLoop:
             as_sent = live_copy if live_copy is not None and hash_of(live_copy) == hash_of(body) else None
             changed = self._drift.look(stored, member, standing, as_sent, interpreter)
             if as_sent is not None and not b.deleting(as_sent) and not changed:
-                return Outcome(Did.DONE), missing
+                return ActOutcome(ActResult.DONE), missing
             refused = await self._send_group(stored, member, body)
             if refused is not None:
                 return refused, missing
             body = stamped(with_sizes(standing, body, interpreter), await self._terms.stamp(stored.revision))
             sending = self._hub.members.apply(member, body, overwrite=b.overwrites(binding))
             outcome = await told(self._hub, binding, member, sending)
-            if outcome.did is Did.UNREACHABLE:
+            if outcome.did is ActResult.UNREACHABLE:
                 self._withdrawal.uncertain(binding, member)
-            elif changed and outcome.did is Did.DONE and outcome.body is not None:
+            elif changed and outcome.did is ActResult.DONE and outcome.body is not None:
                 await self._drift.put_back(stored, member, standing, outcome.body, changed, interpreter)
             return outcome, missing
         except BadOverride as error:
-            return Outcome(Did.OVERRIDE, str(error)), missing
+            return ActOutcome(ActResult.OVERRIDE, str(error)), missing
         except Unsafe as error:
-            return Outcome(Did.REFUSED, str(error)), missing
+            return ActOutcome(ActResult.REFUSED, str(error)), missing
         finally:
             self._leave(member)
 
-    async def _send_group(self, stored: Stored, member: str, job: Body) -> Outcome | None:
+    async def _send_group(self, stored: Stored, member: str, job: Body) -> ActOutcome | None:
         """The PodGroup goes before its pods. An outcome when it could not be sent; a foreign one serves as well."""
         group = pod_group(job, stored.body, self._hub.hub_id)
         if group is None:
             return None
         outcome = await self._hub.members.apply(member, stamped(group, await self._terms.stamp(stored.revision)))
-        return None if outcome.did in (Did.DONE, Did.CONFLICT) else outcome
+        return None if outcome.did in (ActResult.DONE, ActResult.CONFLICT) else outcome
 
     def _there(self, binding: Body, wanted: Sequence[str], *, now: bool = False) -> bool:
         """Whether these members show a copy; `now`: of the present attempt."""
@@ -373,9 +373,9 @@ class DispatchLoop:
         answers = all(map(self._hub.members.ready, wanted))
         return b.finished(stored.body) or (answers and ran(stored.body, self._hub.members.pods_of(stored.uid)))
 
-    def _cluster(self, member: str) -> Candidate:
+    def _cluster(self, member: str) -> ClusterFields:
         body = self._hub.peek(CLUSTER, "clusters", "", member)
-        return candidate(body) if body is not None else Candidate(member, {}, {})
+        return candidate(body) if body is not None else ClusterFields(member, {}, {})
 
     async def _let_go(self, stored: Stored) -> None:
         """Nothing is left anywhere: the binding may go."""

@@ -12,7 +12,7 @@ import orjson
 from fleet.bindings import binding as b
 from fleet.bindings import preserved
 from fleet.bindings.components import components_of
-from fleet.bindings.matching import Candidate
+from fleet.bindings.matching import ClusterFields
 from fleet.controllers.dispatch import classes
 from fleet.controllers.dispatch.additions import off_nodes, with_environment
 from fleet.controllers.dispatch.fitted import fitted
@@ -72,7 +72,7 @@ def manifest(
     source: Body,
     binding: Body,
     hub_id: str,
-    cluster: Candidate,
+    cluster: ClusterFields,
     policies: Sequence[Body],
     avoided: Sequence[str] = (),
     live_copy: Body | None = None,
@@ -86,7 +86,7 @@ def _manifest(
     source: Body,
     binding: Body,
     hub_id: str,
-    cluster: Candidate,
+    cluster: ClusterFields,
     policies: Sequence[Body],
     avoided: Sequence[str],
     live_copy: Body | None,
@@ -137,7 +137,9 @@ def headless(service: Body) -> bool:
     return spec.get("clusterIP") == "None" and spec.get("type", "ClusterIP") == "ClusterIP"
 
 
-def dependency(source: Body, hub_id: str, users: Iterable[str], cluster: Candidate, policies: Sequence[Body]) -> Body:
+def dependency(
+    source: Body, hub_id: str, users: Iterable[str], cluster: ClusterFields, policies: Sequence[Body]
+) -> Body:
     """A dependency as this member gets it. A claim has its requests and not the volume that it got on the hub; a
     service account has no token Secrets; a headless Service has its selector and ports only; a PriorityClass is the
     default of no pod. `users`: uids of all the bindings that use it there, at least one. A dependency carries no

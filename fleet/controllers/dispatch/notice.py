@@ -16,8 +16,8 @@ from fleet.bindings import binding as b
 from fleet.bindings.notice import evict_at, task_of
 from fleet.controllers.runtime.hub import Hub
 from fleet.core.model.pod import PodView
-from fleet.kinds import State, interpreter_of
-from fleet.members.members import Did, Outcome
+from fleet.kinds import JobState, interpreter_of
+from fleet.members.members import ActOutcome, ActResult
 from fleet.values.ports import Body
 from fleet.values.times import rfc3339, seconds
 from fleet.values.untyped import text, whole
@@ -59,8 +59,8 @@ class Notice:
             return False
         pods = self._live(binding, member)
         interpreter = interpreter_of(copy["apiVersion"], copy["kind"])
-        standing = interpreter.state(copy.get("status")).state if interpreter is not None else State.UNKNOWN
-        if not pods or standing in (State.SUCCEEDED, State.FAILED):
+        standing = interpreter.state(copy.get("status")).state if interpreter is not None else JobState.UNKNOWN
+        if not pods or standing in (JobState.SUCCEEDED, JobState.FAILED):
             return False
         if saved_since(copy, pods, seconds(text(task.get("creationTimestamp"))) or until):
             return False
@@ -73,14 +73,14 @@ class Notice:
         known = (copy["metadata"].get("annotations") or {}).get(ANNOTATION_EVICT_AT)
         outcomes = [] if known == until else [await self._hub.members.relabel(member, copy, {}, annotations)]
 
-        async def tell(pod: PodView) -> Outcome:
+        async def tell(pod: PodView) -> ActOutcome:
             return await self._hub.members.relabel(member, self._named(pod), {}, annotations)
 
         outcomes += await bounded(tell(pod) for pod in pods)
-        if any(outcome.did is Did.REFUSED for outcome in outcomes):
-            refused = next(outcome.message for outcome in outcomes if outcome.did is Did.REFUSED)
+        if any(outcome.did is ActResult.REFUSED for outcome in outcomes):
+            refused = next(outcome.message for outcome in outcomes if outcome.did is ActResult.REFUSED)
             log.warning("pods get no notice of their eviction", member=member, why=refused[:300])
-        if all(outcome.did in (Did.DONE, Did.REFUSED, Did.NOT_FOUND) for outcome in outcomes):
+        if all(outcome.did in (ActResult.DONE, ActResult.REFUSED, ActResult.NOT_FOUND) for outcome in outcomes):
             self._times[copy["metadata"]["uid"]] = until
 
     async def end_pods(self, binding: Body, member: str) -> None:
@@ -91,11 +91,11 @@ class Notice:
             return
         grace = whole(task["gracePeriodSeconds"])
 
-        async def end(pod: PodView) -> Outcome:
+        async def end(pod: PodView) -> ActOutcome:
             return await self._hub.members.delete(member, self._named(pod), grace_s=grace)
 
         outcomes = await bounded(end(pod) for pod in self._live(binding, member))
-        refused = next((o.message for o in outcomes if o.did is Did.REFUSED), "")
+        refused = next((o.message for o in outcomes if o.did is ActResult.REFUSED), "")
         if refused:
             log.warning("pods end with their own grace", member=member, why=refused[:300])
 
@@ -115,11 +115,11 @@ def saved_since(copy: Body, pods: Iterable[PodView], since: float) -> bool:
     return max([told, *(pod.checkpoint_at for pod in pods)]) > since
 
 
-async def bounded(calls: Iterable[object]) -> list[Outcome]:
+async def bounded(calls: Iterable[object]) -> list[ActOutcome]:
     """The outcomes of these calls, a few of them at a time."""
     room = asyncio.Semaphore(AT_ONCE)
 
-    async def one(call: object) -> Outcome:
+    async def one(call: object) -> ActOutcome:
         async with room:
             return await call  # type: ignore[misc,no-any-return]
 

@@ -17,7 +17,7 @@ from fleet.bindings.unit import QUEUED_PHASES, message_of, phase_of, unit_of
 from fleet.controllers.runtime.events import EventRecorder
 from fleet.controllers.runtime.hub import Hub
 from fleet.core.model.pod import PodView
-from fleet.members.members import Did
+from fleet.members.members import ActResult
 from fleet.values.ports import Body, Stored
 from fleet.values.times import rfc3339, seconds
 from fleet.values.untyped import digits
@@ -64,7 +64,7 @@ class Overdue:
                 "metadata": {"name": pod.name, "namespace": pod.namespace, "uid": pod.uid},
             }
             outcome = await self._hub.members.delete(pod.member, named, grace_s=0)
-            if outcome.did is Did.DONE:
+            if outcome.did is ActResult.DONE:
                 text = f"deleted pod {pod.name} on node {pod.node or 'none'} of member {pod.member} by force"
                 await self._events.record(stored.body["spec"]["resource"], FORCED, text, warning=True)
 

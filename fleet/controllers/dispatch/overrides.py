@@ -15,7 +15,7 @@ import jsonpatch
 
 from fleet.admission.overriding import rules_of, wrong_overriders
 from fleet.admission.selecting import selects
-from fleet.bindings.matching import Candidate, affinity_matches
+from fleet.bindings.matching import ClusterFields, affinity_matches
 from fleet.controllers.dispatch.documents import BadDocument, document_changed
 from fleet.controllers.dispatch.outgoing import Unsafe
 from fleet.values.ports import Body
@@ -29,7 +29,7 @@ class BadOverride(ValueError):
     """An override policy cannot be applied to this manifest; the text names the policy and the flaw."""
 
 
-def overridden(manifest: Body, source: Body, cluster: Candidate, policies: Iterable[Body]) -> Body:
+def overridden(manifest: Body, source: Body, cluster: ClusterFields, policies: Iterable[Body]) -> Body:
     """The manifest as this member gets it. `source` is the object on the hub, which selectors look at. Raises
     BadOverride."""
     result = manifest
@@ -77,7 +77,7 @@ def called(policy: Body) -> str:
     return f"override policy {policy['metadata']['name']}"
 
 
-def _by_policy(manifest: Body, source: Body, cluster: Candidate, policy: Body) -> Body:
+def _by_policy(manifest: Body, source: Body, cluster: ClusterFields, policy: Body) -> Body:
     namespace = policy["metadata"].get("namespace", "")
     if namespace and namespace != source["metadata"].get("namespace", ""):
         return manifest  # with any text

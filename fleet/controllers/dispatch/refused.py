@@ -11,21 +11,21 @@ from collections.abc import Mapping
 from fleet.bindings.conditions import condition
 from fleet.bindings.unit import in_queue, reason_of
 from fleet.core.model.reason import Code, Reason
-from fleet.members.members import Did, Outcome
+from fleet.members.members import ActOutcome, ActResult
 from fleet.values.ports import Body
 from fleet.values.times import rfc3339, seconds
 from fleet.wellknown import FULLY_APPLIED
 
-_CODES = {Did.OVERRIDE: Code.OVERRIDE_FAILED, Did.NO_DATA: Code.DATA_MISSING}
+_CODES = {ActResult.OVERRIDE: Code.OVERRIDE_FAILED, ActResult.NO_DATA: Code.DATA_MISSING}
 
 
-def reason_in(member: str, outcome: Outcome, binding: Body, *, foreign: bool, now: float, bound_s: float) -> Reason:
+def reason_in(member: str, outcome: ActOutcome, binding: Body, *, foreign: bool, now: float, bound_s: float) -> Reason:
     """Why the attempt in the member comes to nothing; MEMBER_UNREACHABLE while it is tried again. `foreign`: something
     that is not of this hub has the job's name. `bound_s`: for so long a member may fail."""
     code = Code.MEMBER_UNREACHABLE
-    if outcome.did is Did.REFUSED or outcome.did in _CODES:
+    if outcome.did is ActResult.REFUSED or outcome.did in _CODES:
         code = _CODES.get(outcome.did) or outcome.cause or Code.MEMBER_REFUSED
-    elif outcome.did is Did.CONFLICT and foreign:
+    elif outcome.did is ActResult.CONFLICT and foreign:
         code = Code.NAME_TAKEN
     elif outcome.cause is Code.MEMBER_FAILS and _failed_s(binding, now) >= bound_s:
         code = Code.MEMBER_FAILS
@@ -40,7 +40,7 @@ def _failed_s(binding: Body, now: float) -> float:
     return now - (seconds(told.get("lastTransitionTime")) or now)
 
 
-def fails(outcomes: Mapping[str, Outcome]) -> Reason | None:
+def fails(outcomes: Mapping[str, ActOutcome]) -> Reason | None:
     """The reason of a gang whose member fails, for its unit; None where the member does not."""
     for member, outcome in outcomes.items():
         if outcome.cause is Code.MEMBER_FAILS:

@@ -21,7 +21,7 @@ from fleet.controllers.dispatch.manifests import is_dependency, users_of
 from fleet.controllers.dispatch.unknown import Bindings, Records, is_unknown
 from fleet.controllers.runtime.hub import Hub
 from fleet.controllers.runtime.terms import Terms, stamp_of
-from fleet.members.members import Changed, Did
+from fleet.members.members import ActResult, MemberChange
 from fleet.values.ports import Body, Fenced, StoreUnavailable
 from fleet.wellknown import LABEL_BINDING, WORK
 
@@ -60,7 +60,7 @@ class SweepLoop:
             await self._hub.clock.sleep(FIRST_S)
             slept += FIRST_S
 
-    def _on_member(self, changed: Changed) -> None:
+    def _on_member(self, changed: MemberChange) -> None:
         if changed.what == "ready":
             self._due = True
 
@@ -145,7 +145,7 @@ class SweepLoop:
             outcome = await let_stay(self._hub, member, body)
         else:
             outcome = await self._hub.members.delete(member, body)
-        return outcome.did in (Did.DONE, Did.NOT_FOUND)
+        return outcome.did in (ActResult.DONE, ActResult.NOT_FOUND)
 
     async def _raise_revision(self, unknown: Sequence[Body], revision: int) -> None:
         """Clients have seen revisions that the database has undone. None of those is used twice, so that a client that

@@ -9,14 +9,14 @@ import structlog
 from fleet.bindings import binding as b
 from fleet.controllers.runtime.about import about
 from fleet.controllers.runtime.hub import Hub
-from fleet.members.members import Did, Outcome
-from fleet.traces.span import TRACEPARENT, Span, Value, attempted, traceparent
+from fleet.members.members import ActOutcome, ActResult
+from fleet.traces.span import TRACEPARENT, TraceSpan, Value, attempted, traceparent
 from fleet.values.ports import Body
 
 log = structlog.get_logger(__name__)
 
 
-async def told(hub: Hub, binding: Body, member: str, sending: Awaitable[Outcome]) -> Outcome:
+async def told(hub: Hub, binding: Body, member: str, sending: Awaitable[ActOutcome]) -> ActOutcome:
     """The outcome of `sending`. A refusal's text is left out, since it may quote the manifest."""
     fields, attempt = about(binding), b.attempt(binding)
     began, now = hub.clock.monotonic(), hub.clock.now()
@@ -27,7 +27,7 @@ async def told(hub: Hub, binding: Body, member: str, sending: Awaitable[Outcome]
     finally:
         if token is not None:
             TRACEPARENT.reset(token)
-    took, good = hub.clock.monotonic() - began, outcome.did is Did.DONE
+    took, good = hub.clock.monotonic() - began, outcome.did is ActResult.DONE
     say = log.info if good else log.warning
     why = {"reason": str(outcome.cause)} if outcome.cause is not None else {}
     say(
@@ -42,7 +42,7 @@ async def told(hub: Hub, binding: Body, member: str, sending: Awaitable[Outcome]
     if hub.traces is not None:
         said: dict[str, Value] = {"fleet.member": member, "fleet.attempt": attempt, "fleet.outcome": str(outcome.did)}
         error = "" if good else str(outcome.did)
-        span = Span(
+        span = TraceSpan(
             fields["uid"], key, "dispatch", now, now + took, attempted(attempt), said, outgoing=True, error=error
         )
         hub.traces.add(span)

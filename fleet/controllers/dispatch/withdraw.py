@@ -19,7 +19,7 @@ from fleet.controllers.dispatch.manifests import marks
 from fleet.controllers.dispatch.notice import Notice
 from fleet.controllers.runtime.events import EventRecorder
 from fleet.controllers.runtime.hub import Hub, object_key
-from fleet.members.members import Did
+from fleet.members.members import ActResult
 from fleet.values.ports import Body, Key
 from fleet.values.untyped import mapping, text
 from fleet.wellknown import (
@@ -116,7 +116,7 @@ class Withdrawal:
                 dict.fromkeys((LABEL_HUB, LABEL_BINDING, ATTEMPT)),
                 dict.fromkeys((ANNOTATION_JOB, ANNOTATION_HASH, ANNOTATION_SENT)),
             )
-            if not self._hub.members.ready(member) or outcome.did is Did.UNREACHABLE:
+            if not self._hub.members.ready(member) or outcome.did is ActResult.UNREACHABLE:
                 holders.add(member)
                 continue
             for copy in self._dependencies.used_in(member, binding["metadata"]["uid"]):
@@ -216,7 +216,7 @@ class Withdrawal:
             return False
         outcome = await self._hub.members.delete(member, live_copy or self._named(binding))
         # A conflict is an object that is not ours; an object of a kind that a member does not know cannot be there.
-        return outcome.did in (Did.NOT_FOUND, Did.CONFLICT, Did.REFUSED)
+        return outcome.did in (ActResult.NOT_FOUND, ActResult.CONFLICT, ActResult.REFUSED)
 
     def _named(self, binding: Body) -> Body:
         """As much of its object as names it in a member."""

@@ -20,7 +20,7 @@ from fleet.bindings.binding import (
 )
 from fleet.bindings.components import WANTED
 from fleet.bindings.conditions import drop_condition, set_condition
-from fleet.bindings.failures import Failure, failures_of, failures_text, with_failure
+from fleet.bindings.failures import AttemptFailure, failures_of, failures_text, with_failure
 from fleet.bindings.faults import FAILURE
 from fleet.values.ports import Body
 from fleet.values.times import rfc3339
@@ -28,7 +28,13 @@ from fleet.wellknown import ANNOTATION_RETRIES, FULLY_APPLIED, GANG_WHOLE, QUEUI
 
 
 def evict(
-    binding: Body, *, now: float, reason: str, message: str, failure: Failure | None = None, left_behind: bool = False
+    binding: Body,
+    *,
+    now: float,
+    reason: str,
+    message: str,
+    failure: AttemptFailure | None = None,
+    left_behind: bool = False,
 ) -> bool:
     """Change `binding` in place; False when it is not placed. `left_behind`: do not wait for the member to show that
     nothing is left (its policy accepts a second copy, or nothing was ever sent)."""

@@ -10,7 +10,7 @@ from api.engine.status import conflict
 from fleet.bindings import binding as b
 from fleet.bindings import notice
 from fleet.bindings.conditions import drop_condition, set_condition
-from fleet.bindings.failures import Failure, backoff_until, backoffs, failures_of, with_failure
+from fleet.bindings.failures import AttemptFailure, backoff_until, backoffs, failures_of, with_failure
 from fleet.bindings.nomination import nomination_of
 from fleet.bindings.preserved import preserve
 from fleet.bindings.unit import BACKING_OFF, ENQUEUED, EVICTED, QUOTA_RESERVED, unit_of
@@ -40,7 +40,7 @@ class Evictor:
         *,
         reason: str,
         message: str,
-        failure: Failure | None = None,
+        failure: AttemptFailure | None = None,
         left_behind: bool = False,
         hold: bool = False,
     ) -> bool:
@@ -72,7 +72,7 @@ class Evictor:
         *,
         reason: str,
         message: str,
-        failure: Failure | None = None,
+        failure: AttemptFailure | None = None,
         left_behind: bool = False,
         hold: bool = False,
         exactly: bool = False,
@@ -127,7 +127,7 @@ class Evictor:
 
 def _requeued(
     unit: Body,
-    failures: tuple[Failure, ...],
+    failures: tuple[AttemptFailure, ...],
     reason: str,
     message: str,
     requeued: bool,

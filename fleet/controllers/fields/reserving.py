@@ -12,9 +12,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from fleet.bindings import binding as b
 from fleet.bindings import claims, heads
 from fleet.bindings.conditions import set_condition
-from fleet.bindings.failures import Failure, backoff_until, backoffs, failures_text
+from fleet.bindings.failures import AttemptFailure, backoff_until, backoffs, failures_text
 from fleet.bindings.matching import labels_match
-from fleet.bindings.nomination import CHECKS, NOMINATION, PENDING, Nomination, to_body
+from fleet.bindings.nomination import CHECKS, NOMINATION, PENDING, HeldReservation, to_body
 from fleet.bindings.unit import BACKING_OFF, ENQUEUED, QUOTA_RESERVED, RESERVED, queue_of
 from fleet.controllers.fields import rooms
 from fleet.controllers.runtime.hub import Hub, object_key
@@ -101,7 +101,7 @@ def answers(unit: Body, names: Sequence[str], now: float) -> list[Body]:
     return [dict(there[name]) if name in there else {"name": name, **new} for name in names]
 
 
-def reserve(unit: Body, nomination: Nomination, names: Sequence[str], now: float) -> Body:
+def reserve(unit: Body, nomination: HeldReservation, names: Sequence[str], now: float) -> Body:
     """The unit, Reserved, in place: checks that answered before answer again."""
     reason = reason_of(nomination, names)
     claims.release(unit)
@@ -121,13 +121,13 @@ def reserve(unit: Body, nomination: Nomination, names: Sequence[str], now: float
     return unit
 
 
-def reason_of(nomination: Nomination, names: Sequence[str]) -> Reason:
+def reason_of(nomination: HeldReservation, names: Sequence[str]) -> Reason:
     numbers = {"member": nomination.member, "checks": ", ".join(names), "until": instant(nomination.until)}
     grows = {"grows": "true"} if nomination.grows and rooms.CHECK in names else {}
     return Reason(Code.ADMISSION_CHECKS, {**numbers, **grows})
 
 
-def tell_reserved(binding: Body, nomination: Nomination, names: Sequence[str], now: float) -> Body:
+def tell_reserved(binding: Body, nomination: HeldReservation, names: Sequence[str], now: float) -> Body:
     """The condition of its binding, and so of its job, meanwhile."""
     reason = reason_of(nomination, names)
     set_condition(binding, SCHEDULED, False, str(reason.code), reason.text, now)
@@ -142,7 +142,7 @@ def give_up(unit: Body) -> None:
     status.pop("reason", None)
 
 
-def back_in_queue(unit: Body, failures: Sequence[Failure], backs_off: bool, message: str, now: float) -> None:
+def back_in_queue(unit: Body, failures: Sequence[AttemptFailure], backs_off: bool, message: str, now: float) -> None:
     """The unit, Reserved no more, in place. `failures`: all of its binding; `backs_off`: the last is of this wait."""
     give_up(unit)
     until = backoff_until(failures) if backs_off else None
@@ -154,7 +154,7 @@ def back_in_queue(unit: Body, failures: Sequence[Failure], backs_off: bool, mess
     set_condition(unit, QUOTA_RESERVED, False, "AdmissionChecks", message, now)
 
 
-def tell_back(binding: Body, failures: Sequence[Failure], reason: str, message: str, now: float) -> None:
+def tell_back(binding: Body, failures: Sequence[AttemptFailure], reason: str, message: str, now: float) -> None:
     """Its binding says why it waits again, and how often it failed, in place."""
     if failures:
         binding["metadata"].setdefault("annotations", {})[ANNOTATION_RETRIES] = failures_text(failures)

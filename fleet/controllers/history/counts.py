@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from fleet.accounts.recorder import Change
-from fleet.accounts.run import Outcome
+from fleet.accounts.recorder import JobChange
+from fleet.accounts.run import AttemptOutcome
 from fleet.controllers.runtime.gauges import OUTSIDE
 from fleet.controllers.runtime.metrics import Metrics
 
 
-def count(metrics: Metrics, changes: Iterable[Change]) -> None:
+def count(metrics: Metrics, changes: Iterable[JobChange]) -> None:
     """`changes`: that are recorded now, each given once."""
     for change in changes:
         before, after = change.before, change.after
@@ -22,9 +22,9 @@ def count(metrics: Metrics, changes: Iterable[Change]) -> None:
             metrics.lost_gpu_time(leaf, _cause(change), lost)
 
 
-def _cause(change: Change) -> str:
+def _cause(change: JobChange) -> str:
     """Of lost time: the reason of the eviction, or that the attempt failed and another one has begun."""
     before, run = change.before, change.after.run
     if before is not None and before.run is not None and run is not None and before.run.number != run.number:
-        return str(Outcome.FAILED)
-    return (run.why if run is not None else None) or str(Outcome.EVICTED)
+        return str(AttemptOutcome.FAILED)
+    return (run.why if run is not None else None) or str(AttemptOutcome.EVICTED)

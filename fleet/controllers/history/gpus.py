@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
-from fleet.accounts.usage import Limits
+from fleet.accounts.usage import QueueLimits
 from fleet.bindings import binding as b
 from fleet.bindings.trees import read_tree, tree_object
 from fleet.controllers.runtime.gpus import model_of
@@ -41,13 +41,13 @@ def of_binding(members: Members, binding: Body) -> Mapping[str, int]:
     return {model: count for model, count in found.items() if count and model}
 
 
-def of_queues(store: Store, queues: Sequence[Body]) -> Mapping[str, Limits]:
+def of_queues(store: Store, queues: Sequence[Body]) -> Mapping[str, QueueLimits]:
     """The limits of the leaves of the quota tree, by path."""
     tree = read_tree(tree_object(store), queues)
     if tree is None:
         return {}
     leaves = (node for node in tree.nodes.values() if not node.children)
-    return {node.path: Limits(_gpus(node.min) or 0.0, _gpus(node.max)) for node in leaves}
+    return {node.path: QueueLimits(_gpus(node.min) or 0.0, _gpus(node.max)) for node in leaves}
 
 
 def _gpus(limits: Mapping[str, int]) -> float | None:

@@ -11,12 +11,12 @@ from collections.abc import Iterable, Iterator
 
 import structlog
 
-from fleet.accounts.fold import Life
-from fleet.accounts.recorder import Change
-from fleet.accounts.run import Outcome, Run
+from fleet.accounts.fold import JobLife
+from fleet.accounts.recorder import JobChange
+from fleet.accounts.run import AttemptOutcome, AttemptRun
 from fleet.controllers.runtime.hub import Hub
 from fleet.core.model.reason import Code
-from fleet.traces.span import JOB, Span, Value, attempted, queued
+from fleet.traces.span import JOB, TraceSpan, Value, attempted, queued
 from fleet.wellknown import NO_POLICY
 
 log = structlog.get_logger(__name__)
@@ -24,7 +24,7 @@ log = structlog.get_logger(__name__)
 _WAITS = {NO_POLICY: "binding", str(Code.ADMISSION_CHECKS): "reserved"}  # the names of spans; of others: waiting
 
 
-def tell(hub: Hub, changes: Iterable[Change]) -> None:
+def tell(hub: Hub, changes: Iterable[JobChange]) -> None:
     """`changes`: that are recorded now, each given once."""
     for change in changes:
         before, after = change.before, change.after
@@ -46,7 +46,7 @@ def tell(hub: Hub, changes: Iterable[Change]) -> None:
             hub.traces.add_all(spans(change))
 
 
-def spans(change: Change) -> Iterator[Span]:
+def spans(change: JobChange) -> Iterator[TraceSpan]:
     """Those that this change ends."""
     before, after = change.before, change.after
     if before is not None:
@@ -58,34 +58,34 @@ def spans(change: Change) -> Iterator[Span]:
         yield _whole(after)
 
 
-def _wait(before: Life, after: Life, at: float) -> Iterator[Span]:
+def _wait(before: JobLife, after: JobLife, at: float) -> Iterator[TraceSpan]:
     """The wait by one reason, where it is over."""
     if before.spell is None or before.spell == after.spell:
         return
     reason, since = before.spell
     name, attempt = _WAITS.get(reason, "waiting"), before.attempts + 1
     parent = JOB if reason == NO_POLICY else queued(attempt)
-    yield Span(before.uid, f"{name} {reason} {since}", name, since, at, parent, {"fleet.reason": reason})
+    yield TraceSpan(before.uid, f"{name} {reason} {since}", name, since, at, parent, {"fleet.reason": reason})
 
 
-def _attempt(life: Life, before: Run | None, run: Run, since: float) -> Iterator[Span]:
+def _attempt(life: JobLife, before: AttemptRun | None, run: AttemptRun, since: float) -> Iterator[TraceSpan]:
     """What has begun or ended of an attempt; `since`: when the wait for it began."""
     attributes: dict[str, Value] = {"fleet.member": run.member, "fleet.attempt": run.number, "fleet.gpus": run.gpus}
     above = attempted(run.number)
     if before is None:
-        yield Span(life.uid, queued(run.number), "queued", since, run.placed, attributes=_queue(life))
+        yield TraceSpan(life.uid, queued(run.number), "queued", since, run.placed, attributes=_queue(life))
     if run.started is not None and (before is None or before.started is None):
-        yield Span(life.uid, f"starting {run.number}", "starting", run.placed, run.started, above, attributes)
+        yield TraceSpan(life.uid, f"starting {run.number}", "starting", run.placed, run.started, above, attributes)
     if run.ended is None or (before is not None and before.ended is not None):
         return
     attributes |= {"fleet.outcome": str(run.outcome), **({"fleet.reason": run.why} if run.why else {})}
     if run.started is not None:
-        yield Span(life.uid, f"running {run.number}", "running", run.started, run.ended, above, attributes)
-    failed = str(run.outcome) if run.outcome == Outcome.FAILED else ""
-    yield Span(life.uid, above, "attempt", run.placed, run.ended, attributes=attributes, error=failed)
+        yield TraceSpan(life.uid, f"running {run.number}", "running", run.started, run.ended, above, attributes)
+    failed = str(run.outcome) if run.outcome == AttemptOutcome.FAILED else ""
+    yield TraceSpan(life.uid, above, "attempt", run.placed, run.ended, attributes=attributes, error=failed)
 
 
-def _whole(life: Life) -> Span:
+def _whole(life: JobLife) -> TraceSpan:
     ended = max(time for time in (life.ended, *(run.ended for run in _runs(life))) if time is not None)
     attributes: dict[str, Value] = {
         "k8s.namespace.name": life.namespace,
@@ -101,21 +101,21 @@ def _whole(life: Life) -> Span:
     }
     if life.user:
         attributes["user.name"] = life.user
-    failed = life.state if life.state == Outcome.FAILED else ""
-    return Span(life.uid, JOB, f"job {life.kind}", life.submitted, ended, "", attributes, error=failed)
+    failed = life.state if life.state == AttemptOutcome.FAILED else ""
+    return TraceSpan(life.uid, JOB, f"job {life.kind}", life.submitted, ended, "", attributes, error=failed)
 
 
-def _queue(life: Life) -> dict[str, Value]:
+def _queue(life: JobLife) -> dict[str, Value]:
     return {"fleet.queue": life.queue, "fleet.priority": life.priority} if life.queue else {}
 
 
-def _runs(life: Life | None) -> tuple[Run, ...]:
+def _runs(life: JobLife | None) -> tuple[AttemptRun, ...]:
     if life is None:
         return ()
     return (*life.earlier, life.run) if life.run is not None else life.earlier
 
 
-def _end_before(life: Life, run: Run) -> float:
+def _end_before(life: JobLife, run: AttemptRun) -> float:
     """When the attempt before this one ended, as far as it is at hand; else when the job was submitted."""
     ends = [one.ended for one in _runs(life) if one.number < run.number and one.ended is not None]
     return max(ends, default=life.submitted)

@@ -13,7 +13,7 @@ import structlog
 from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
-from fleet.accounts.recorder import BATCH, Change, Recorder, Tell, nobody
+from fleet.accounts.recorder import BATCH, JobChange, Recorder, Tell, nobody
 from fleet.accounts.retention import retain
 from fleet.accounts.schema import engine_of, prepare
 from fleet.accounts.usage import MINUTE_S, sample
@@ -46,7 +46,7 @@ class HistoryLoop:
         """`tell` is called in the transaction of each batch that is recorded."""
         self._hub, self._dsn, self._tell = hub, dsn, tell
         self.recorder: Recorder | None = None  # while the history can be written
-        self._changes: list[Change] = []  # that the step under way records
+        self._changes: list[JobChange] = []  # that the step under way records
         self._minute, self._retained = -1.0, float("-inf")
         self._upto = 0.0  # epoch seconds; all changes until then are in the history
 
@@ -101,7 +101,7 @@ class HistoryLoop:
             if count < BATCH:
                 await hub.clock.sleep(POLL_S)
 
-    async def _recording(self, connection: AsyncConnection, changes: Sequence[Change]) -> None:
+    async def _recording(self, connection: AsyncConnection, changes: Sequence[JobChange]) -> None:
         """The transaction may yet fail, so the changes count after the step."""
         await self._tell(connection, changes)
         self._changes.extend(changes)

@@ -17,11 +17,11 @@ import structlog
 from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
-from api.outgoing import Allowed, Outgoing
+from api.outgoing import AllowList, Outgoing
 from api.outgoing.reach import Resolver
 from fleet.accounts import rows
-from fleet.accounts.models import Job
-from fleet.accounts.recorder import Change
+from fleet.accounts.models import JobRecord
+from fleet.accounts.recorder import JobChange
 from fleet.accounts.schema import engine_of, prepare
 from fleet.bindings.conditions import set_condition
 from fleet.controllers.notify.receivers import RESOURCE, Receivers, long_waits
@@ -64,12 +64,12 @@ class NotifyLoop:
     def __init__(self, hub: Hub, dsn: str, *, resolver: Resolver | None = None) -> None:
         self._hub, self._dsn = hub, dsn
         self._receivers = Receivers(hub)
-        self._outgoing = Outgoing(Allowed.parse(hub.config.outgoing_allow), resolver=resolver)
+        self._outgoing = Outgoing(AllowList.parse(hub.config.outgoing_allow), resolver=resolver)
         self._sender = Sender(self._outgoing, self._receivers.secret)
-        self._unrecorded: dict[str, outbox.Due] = {}  # by id: delivered, and not recorded so far
+        self._unrecorded: dict[str, outbox.DueNotification] = {}  # by id: delivered, and not recorded so far
         self._waited_at = self._forgot_at = float("-inf")
 
-    async def enter(self, connection: AsyncConnection, changes: Sequence[Change]) -> None:
+    async def enter(self, connection: AsyncConnection, changes: Sequence[JobChange]) -> None:
         """Enter what the changes mean to receivers, in the transaction that records them."""
         among = self._receivers.all()
         if not among:
@@ -119,7 +119,7 @@ class NotifyLoop:
             self._forgot_at = now
         async with engine.connect() as connection:
             found = await outbox.due(connection, now, DUE_MAX)
-        turns: list[outbox.Due] = []
+        turns: list[outbox.DueNotification] = []
         of_one = Counter[tuple[str, str]]()
         for due in found:
             of_one[due.namespace, due.receiver] += 1
@@ -137,9 +137,13 @@ class NotifyLoop:
             return
         async with engine.begin() as connection:
             waiting = (
-                sa.select(Job.uid)
-                .where(Job.started.is_(None), Job.ended.is_(None), Job.submitted < outbox.when(now - shortest))
-                .order_by(Job.submitted.desc())
+                sa.select(JobRecord.uid)
+                .where(
+                    JobRecord.started.is_(None),
+                    JobRecord.ended.is_(None),
+                    JobRecord.submitted < outbox.when(now - shortest),
+                )
+                .order_by(JobRecord.submitted.desc())
                 .limit(WAITING_MAX)
             )
             lives = await rows.load(connection, set((await connection.scalars(waiting)).all()))
@@ -165,7 +169,7 @@ class NotifyLoop:
                 return body
         return None
 
-    async def _deliver(self, engine: AsyncEngine, due: outbox.Due) -> None:
+    async def _deliver(self, engine: AsyncEngine, due: outbox.DueNotification) -> None:
         receiver = self._receivers.find(due.namespace, due.receiver)
         problem = ""
         if receiver is not None:
@@ -194,7 +198,7 @@ class NotifyLoop:
         self._hub.metrics.notifications.labels("failed").inc()
         await self._say(due.namespace, due.receiver, problem, now)
 
-    async def _record(self, engine: AsyncEngine, due: outbox.Due, now: float) -> None:
+    async def _record(self, engine: AsyncEngine, due: outbox.DueNotification, now: float) -> None:
         """Record a delivery. Where the database takes no writes, the next step begins with it."""
         async with engine.begin() as connection:
             await outbox.close(connection, due.id, outbox.DELIVERED, now)

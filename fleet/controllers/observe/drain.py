@@ -11,7 +11,7 @@ from dataclasses import replace
 from api.loops.controller import Controller, Source
 from fleet.bindings import binding as b
 from fleet.bindings.conditions import drop_condition, set_condition
-from fleet.bindings.draining import Drain, Emptying, Going, drain_of, emptying, held_up_by
+from fleet.bindings.draining import Drain, DrainProgress, LeavingJob, drain_of, emptying, held_up_by
 from fleet.controllers.fields.evictor import Evictor
 from fleet.controllers.runtime.hub import Hub
 from fleet.values.ports import Body, Key, Stored
@@ -63,7 +63,7 @@ class DrainLoop:
         )
         return LOOK_S if busy else LOOK_DRAINED_S
 
-    def _emptying(self, member: str, drain: Drain) -> Emptying:
+    def _emptying(self, member: str, drain: Drain) -> DrainProgress:
         found = [stored.body for stored in self._hub.scan(WORK, "resourcebindings")]
         return emptying(member, drain, found, self._unit_of, self._hub.clock.now())
 
@@ -71,12 +71,12 @@ class DrainLoop:
         meta = binding["metadata"]
         return self._hub.peek(QUEUE, "queueunits", meta.get("namespace", ""), unit_name(meta["name"]))
 
-    async def _evict(self, member: str, drain: Drain, state: Emptying) -> Emptying:
+    async def _evict(self, member: str, drain: Drain, state: DrainProgress) -> DrainProgress:
         """Evict the gangs whose turn has come since the last look; the member after that."""
         now, looked = self._hub.clock.now(), self._hub.clock.monotonic()
         step = 60.0 / drain.per_minute
         due = min(max(self._due.get(member, looked), looked - LOOK_S), looked + step)
-        leavers: list[Going] = []
+        leavers: list[LeavingJob] = []
         for candidate in state.going:
             if due > looked:
                 break
@@ -96,7 +96,7 @@ class DrainLoop:
         return self._hub.store.peek(Key(WORK, "resourcebindings", meta.get("namespace", ""), meta["name"]))
 
 
-def told(state: Emptying, *, ready: bool = True) -> str:
+def told(state: DrainProgress, *, ready: bool = True) -> str:
     """The state of a drain, for people."""
     parts = [f"{len(state.going)} to leave, {len(state.leaving)} leaving"]
     if not state.going and not state.leaving:

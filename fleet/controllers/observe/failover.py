@@ -13,8 +13,8 @@ from typing import Any
 from api.loops.controller import Controller, Source
 from fleet.bindings import binding as b
 from fleet.bindings.conditions import condition, drop_condition, set_condition
-from fleet.bindings.failures import APPLICATION, Failure, failed, failures_max, failures_of, first_pause_s
-from fleet.bindings.faults import Fault, fault_in
+from fleet.bindings.failures import APPLICATION, AttemptFailure, failed, failures_max, failures_of, first_pause_s
+from fleet.bindings.faults import AttemptFault, fault_in
 from fleet.bindings.matching import allows, candidate
 from fleet.bindings.notice import cluster_failover, purge_mode
 from fleet.bindings.unit import binding_of, message_of, reason_of, unit_of, walltime_of
@@ -24,10 +24,10 @@ from fleet.controllers.runtime.events import EventRecorder
 from fleet.controllers.runtime.hub import Hub
 from fleet.controllers.runtime.index import BindingIndex
 from fleet.controllers.runtime.news import News
-from fleet.controllers.runtime.turned import Turned
+from fleet.controllers.runtime.turned import MemberGathering
 from fleet.core.model.reason import Code, Reason
 from fleet.kinds import interpreter_of
-from fleet.members.members import Changed
+from fleet.members.members import MemberChange
 from fleet.values.ports import Body, Event, Key, Stored
 from fleet.values.times import rfc3339, seconds
 from fleet.wellknown import ANNOTATION_FORCE_REMOVAL, CLUSTER, EVICT_FAILED, GANG_WHOLE, QUEUE, WORK
@@ -50,7 +50,7 @@ class FailoverLoop:
         self._turns: dict[str, dict[Key, float]] = {}  # lost member -> when each of its jobs may leave, monotonic
         self._clusters_mark: object = None
         self._news = News()  # of Clusters: their status changes each second
-        self._turned = Turned(self._where_turned)
+        self._turned = MemberGathering(self._where_turned)
         sources = [
             Source(WORK, "resourcebindings", self._on_binding),
             Source(QUEUE, "queueunits", self._on_unit),
@@ -85,7 +85,7 @@ class FailoverLoop:
     def _placed(self) -> list[Key]:
         return [s.key for s in self._hub.scan(WORK, "resourcebindings") if b.clusters_of(s.body)]
 
-    def _on_member(self, changed: Changed) -> None:
+    def _on_member(self, changed: MemberChange) -> None:
         if changed.what == "ready":
             self._turned.add(changed.member)
 
@@ -176,7 +176,7 @@ class FailoverLoop:
         if (turn := self._turn_of(stored.key, member)) > 0:
             return turn
         message = f"member {member} was not reachable for {tolerance:.0f} s; its policy accepts a second copy"
-        failure = Failure(member, now, str(Code.MEMBER_UNREACHABLE), backoff=False)
+        failure = AttemptFailure(member, now, str(Code.MEMBER_UNREACHABLE), backoff=False)
         done = await self._evictor.evict(
             stored, reason=str(Code.MEMBER_UNREACHABLE), message=message, failure=failure, left_behind=True
         )
@@ -238,7 +238,7 @@ class FailoverLoop:
         given = (application.get("decisionConditions") or {}).get("tolerationSeconds")
         tolerance = self._hub.config.unhealthy_s if given is None else float(given)
         leaves = (seconds(over.get("lastTransitionTime") or "") or now) + tolerance
-        fault = fault_in(stored.body) or Fault()
+        fault = fault_in(stored.body) or AttemptFault()
         user = not fault.infrastructure
         moves, most = failed(failures_of(stored.body), user=user), failures_max(stored.body, user=user)
         where = f"in member {member}" + (f" by the infrastructure ({fault.why})" if fault.why else "")
@@ -257,7 +257,7 @@ class FailoverLoop:
             return None
         message = f"the job failed {where}" + (f": {over['message']}" if over.get("message") else "")
         first_s = first_pause_s(stored.body)
-        failure = Failure(member, now, APPLICATION, user=user, nodes=fault.nodes, first_s=first_s)
+        failure = AttemptFailure(member, now, APPLICATION, user=user, nodes=fault.nodes, first_s=first_s)
         if not await self._evictor.evict(stored, reason=APPLICATION, message=message, failure=failure):
             return 1.0
         return None

@@ -8,10 +8,10 @@ policy with failover for applications starts the job anew.
 from __future__ import annotations
 
 from fleet.bindings import binding as b
-from fleet.bindings.faults import Fault
+from fleet.bindings.faults import AttemptFault
 from fleet.bindings.gone import lost_in, ran
 from fleet.controllers.runtime.hub import Hub
-from fleet.members.members import Did
+from fleet.members.members import ActResult
 from fleet.values.ports import Stored
 from fleet.values.untyped import mapping, pairs
 from fleet.wellknown import LABEL_BINDING
@@ -19,7 +19,7 @@ from fleet.wellknown import LABEL_BINDING
 AGAIN_S = 5.0  # between two questions to a member that does not answer them
 
 
-async def loss(hub: Hub, stored: Stored) -> tuple[Fault | None, float | None]:
+async def loss(hub: Hub, stored: Stored) -> tuple[AttemptFault | None, float | None]:
     """The fault of a placed gang whose copy its member does not show: None while it may come (again). Then the seconds
     until the member is to be asked once more, too; None where it need not be."""
     binding = stored.body
@@ -34,7 +34,7 @@ async def loss(hub: Hub, stored: Stored) -> tuple[Fault | None, float | None]:
     place = {name: resource[name] for name in ("name", "namespace") if resource.get(name)}
     named = {"apiVersion": resource["apiVersion"], "kind": resource["kind"], "metadata": place}
     answer = await hub.members.look(member, named)
-    if answer.did not in (Did.DONE, Did.NOT_FOUND):
+    if answer.did not in (ActResult.DONE, ActResult.NOT_FOUND):
         return None, AGAIN_S
     now = hub.store.peek(stored.key)
     if now is None or now.revision != stored.revision:
@@ -43,4 +43,4 @@ async def loss(hub: Hub, stored: Stored) -> tuple[Fault | None, float | None]:
     if labels.get(LABEL_BINDING) == uid:
         return None, AGAIN_S  # the watch has not shown it yet
     why = f"its copy is gone from member {member}, where it had run"
-    return Fault(infrastructure=True, why=why, lost=True), None
+    return AttemptFault(infrastructure=True, why=why, lost=True), None

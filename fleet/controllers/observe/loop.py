@@ -14,7 +14,7 @@ from api.loops.controller import Controller, Source
 from fleet.bindings import binding as b
 from fleet.bindings.components import components_of, to_body, total
 from fleet.bindings.conditions import PODS_PENDING, condition, drop_condition, is_true, set_condition
-from fleet.bindings.failures import Failure
+from fleet.bindings.failures import AttemptFailure
 from fleet.bindings.faults import FAILURE, fault_of
 from fleet.bindings.faults import to_body as to_status
 from fleet.bindings.gone import lost_in
@@ -28,9 +28,9 @@ from fleet.controllers.runtime.aside import kept
 from fleet.controllers.runtime.events import EventRecorder
 from fleet.controllers.runtime.hub import Hub, object_key
 from fleet.controllers.runtime.index import BindingIndex
-from fleet.controllers.runtime.turned import Turned
-from fleet.kinds import Health, Interpreter, State, interpreter_of
-from fleet.members.members import Changed
+from fleet.controllers.runtime.turned import MemberGathering
+from fleet.kinds import Health, Interpreter, JobState, interpreter_of
+from fleet.members.members import MemberChange
 from fleet.values.ports import Body, Event, Key, Stored
 from fleet.values.times import rfc3339, seconds
 from fleet.wellknown import (
@@ -64,7 +64,7 @@ class ObserveLoop:
         self._evictor = evictor
         self._index = index
         self._written: dict[Key, tuple[float, object]] = {}
-        self._turned = Turned(self._where_turned)
+        self._turned = MemberGathering(self._where_turned)
         sources = [Source(WORK, "resourcebindings", self._on_binding), Source(QUEUE, "queueunits", self._on_unit)]
         self.controller = Controller(self.name, hub.store, sources, self.reconcile, workers=64)
 
@@ -94,7 +94,7 @@ class ObserveLoop:
             return (key,)
         return ()
 
-    def _on_member(self, changed: Changed) -> None:
+    def _on_member(self, changed: MemberChange) -> None:
         if changed.what == "ready":
             self._turned.add(changed.member)
         key = self._index.key(changed.binding)
@@ -121,7 +121,7 @@ class ObserveLoop:
         if sight is not None and sight.copy is None:
             fault, recheck_s = await loss(self._hub, stored)
             if fault is not None:
-                sight = replace(sight, state=State.FAILED, message=fault.why, health=Health.UNHEALTHY, fault=fault)
+                sight = replace(sight, state=JobState.FAILED, message=fault.why, health=Health.UNHEALTHY, fault=fault)
         pause = await self._write(stored, interpreter, sight)
         if sight is not None and sight.lost and lost_in(stored.body) is None:
             await self._events.record(stored.body["spec"]["resource"], LOST, sight.message, warning=True)
@@ -141,22 +141,22 @@ class ObserveLoop:
         there = [p for p in self._hub.members.pods_of(uid) if p.member == member and p.attempt == attempt]
         pods = [pod for pod in there if not pod.placeholder]
         if not copies:
-            return Sight(None, pods, State.UNKNOWN, "", Health.UNKNOWN)
+            return Sight(None, pods, JobState.UNKNOWN, "", Health.UNKNOWN)
         over_time = frozenset(c["name"] for c in b.component_bodies(binding) if not interpreter.together(c["name"]))
         standing = interpreter.state(copies[0].get("status"))
         health = interpreter.health(copies[0]) if self._hub.members.ready(member) else Health.UNKNOWN
-        failed = standing.state is State.FAILED and self._hub.members.ready(member)
+        failed = standing.state is JobState.FAILED and self._hub.members.ready(member)
         fault = fault_of(pods, lambda pod: self._hub.members.node_ready(pod.member, pod.node)) if failed else None
         turns = interpreter.in_turn(copies[0])
         sight = Sight(copies[0], pods, standing.state, standing.message, health, over_time, fault, in_turn=turns)
-        return self._by_pods(binding, member, sight) if standing.state is State.UNKNOWN else sight
+        return self._by_pods(binding, member, sight) if standing.state is JobState.UNKNOWN else sight
 
     def _by_pods(self, binding: Body, member: str, sight: Sight) -> Sight:
         """A job whose status says nothing (a TrainJob's, until its end) runs once all its pods have started."""
         if not whole(binding, replace(sight, pods=[pod for pod in sight.pods if pod.phase != "Pending"])):
             return sight
         health = Health.HEALTHY if self._hub.members.ready(member) else Health.UNKNOWN
-        return replace(sight, state=State.RUNNING, health=health, by_pods=True)
+        return replace(sight, state=JobState.RUNNING, health=health, by_pods=True)
 
     async def _write(self, stored: Stored, interpreter: Interpreter, sight: Sight | None) -> float | None:
         """Returns the seconds to wait when it is too early for details."""
@@ -194,7 +194,7 @@ class ObserveLoop:
         sent = condition(binding, FULLY_APPLIED)
         if sent is None or (sent["status"] != "True" and sent.get("reason") != "DependencyMissing"):
             return None
-        if is_true(binding, GANG_WHOLE) or whole(binding, sight) or sight.over or sight.state is State.SUSPENDED:
+        if is_true(binding, GANG_WHOLE) or whole(binding, sight) or sight.over or sight.state is JobState.SUSPENDED:
             return None
         since = seconds(sent["lastTransitionTime"])
         if since is None or not self._hub.members.ready(member):
@@ -223,7 +223,7 @@ class ObserveLoop:
         return None
 
     async def _withdraw(self, stored: Stored, member: str, reason: str, message: str) -> None:
-        failure = Failure(member, self._hub.clock.now(), reason)
+        failure = AttemptFailure(member, self._hub.clock.now(), reason)
         await self._evictor.evict(stored, reason=reason, message=message, failure=failure)
 
     def _whole_s(self, binding: Body, member: str) -> float:
@@ -316,7 +316,7 @@ def _settle_unit(unit: Body, binding: Body, sight: Sight, now: float) -> bool:
         return _settle_charged(status, binding, sight)
     phase = {"Succeeded": SUCCEEDED, "Failed": FAILED}.get(sight.over)
     if phase is None:
-        phase = RUNNING if sight.state is State.RUNNING else DEQUEUED
+        phase = RUNNING if sight.state is JobState.RUNNING else DEQUEUED
     counts = {
         "running": sum(1 for pod in sight.pods if pod.phase == "Running"),
         "pending": sum(1 for pod in sight.pods if pod.phase == "Pending"),

@@ -12,7 +12,7 @@ from fleet.bindings import idle
 from fleet.bindings.conditions import drop_condition, set_condition
 from fleet.bindings.failing import (
     FIELD,
-    Failing,
+    FailingNode,
     avoided_in,
     failing_nodes,
     failures_at,
@@ -71,7 +71,7 @@ class NodesLoop:
         return min(ends) - now + 0.01 if ends else None
 
 
-def settle(cluster: Body, failures: list[Failing], now: float) -> bool:
+def settle(cluster: Body, failures: list[FailingNode], now: float) -> bool:
     """Name the nodes in the Cluster's status, in place; False when it names them."""
     status, entries = cluster.setdefault("status", {}), [to_body(failure) for failure in failures]
     if not failures:

@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from fleet.bindings import binding as b
-from fleet.bindings.faults import Fault
+from fleet.bindings.faults import AttemptFault
 from fleet.core.model.pod import PodView
-from fleet.kinds import Health, State
+from fleet.kinds import Health, JobState
 from fleet.values.ports import Body
 
-_OVER = {State.SUCCEEDED: "Succeeded", State.FAILED: "Failed"}
+_OVER = {JobState.SUCCEEDED: "Succeeded", JobState.FAILED: "Failed"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,11 +20,11 @@ class Sight:
 
     copy: Body | None
     pods: Sequence[PodView]
-    state: State
+    state: JobState
     message: str
     health: Health
     over_time: frozenset[str] = frozenset()  # components whose pods come and go
-    fault: Fault | None = None  # of a job that has failed
+    fault: AttemptFault | None = None  # of a job that has failed
     by_pods: bool = False  # its status says nothing, and its pods say that it runs
     in_turn: bool = False  # some of its pods are made only when others run or have ended
 

@@ -12,7 +12,7 @@ from functools import partial
 from api.loops.controller import Controller, Source
 from fleet.bindings import binding as b
 from fleet.bindings.conditions import drop_condition, set_condition
-from fleet.bindings.draining import Emptying, Going, why_stays
+from fleet.bindings.draining import DrainProgress, LeavingJob, why_stays
 from fleet.bindings.stopping import NONE, drained_by, held_by, path_of, stops_of
 from fleet.bindings.unit import binding_of, queue_of
 from fleet.controllers.fields.evictor import Evictor
@@ -75,7 +75,7 @@ class StoppingLoop:
 
     async def _drain(self, queue: Stored) -> float:
         path = path_of(queue.body)
-        going, leaving, staying = list[Going](), list[Body](), list[tuple[Body, str]]()
+        going, leaving, staying = list[LeavingJob](), list[Body](), list[tuple[Body, str]]()
         for binding in self._placed(path):
             body, why = binding.body, why_stays(binding.body, force=False)
             if not b.clusters_of(body):
@@ -85,10 +85,10 @@ class StoppingLoop:
             elif await self._evictor.evict_one(binding, reason=EVICTED, message=f"the queue {path} is being drained"):
                 leaving.append(body)
             else:  # the binding has changed since
-                going.append(Going(body, 0, 0.0))
+                going.append(LeavingJob(body, 0, 0.0))
         busy = bool(going or leaving)
         reason = EVICTING if busy else STAYING if staying else DRAINED
-        await self._say(queue, reason, told(Emptying(going, leaving, staying)))
+        await self._say(queue, reason, told(DrainProgress(going, leaving, staying)))
         return LOOK_S if busy else LOOK_DRAINED_S
 
     async def _say(self, queue: Stored, reason: str, message: str) -> None:

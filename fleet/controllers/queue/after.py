@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from api.loops.controller import Controller, Source
 from fleet.bindings import binding as b
-from fleet.bindings.after import ANY, OK, After, Seen, asked, circle, left, seen, waits_for_itself, wanted
+from fleet.bindings.after import ANY, OK, After, AfterProgress, asked, circle, left, seen, waits_for_itself, wanted
 from fleet.bindings.faults import moves_again
 from fleet.bindings.named import binding_of, group_of
 from fleet.controllers.runtime.hub import Hub
@@ -106,7 +106,7 @@ def _noted(binding: Body, others: Mapping[After, Sequence[Body]], itself: str) -
     return bool(before != note)
 
 
-def judged(before: Seen, by_job: Mapping[After, Sequence[Body]], itself: str = "") -> Seen:
+def judged(before: AfterProgress, by_job: Mapping[After, Sequence[Body]], itself: str = "") -> AfterProgress:
     """How the named jobs stand now. `by_job`: each with the bindings of its name. `itself`: why the job waits for
     itself, where it does."""
     met, still, missing, never = list[str](), list[After](), list[str](), list[str]()
@@ -122,7 +122,7 @@ def judged(before: Seen, by_job: Mapping[After, Sequence[Body]], itself: str = "
         missing += [after.job] if not bindings and not is_gone else []
     jobs = dict.fromkeys(after.job for after, bindings in by_job.items() if bindings or after.job in before.jobs)
     absent = f"; no job {', '.join(missing[:3])} is there yet" if missing else ""
-    return Seen(tuple(met), tuple(jobs), wanted(still) + absent, itself or (never[0] if never else ""))
+    return AfterProgress(tuple(met), tuple(jobs), wanted(still) + absent, itself or (never[0] if never else ""))
 
 
 def _met(one: After, binding: Body) -> bool:

@@ -13,12 +13,12 @@ from fleet.controllers.dispatch.classes import KIND, classes_of_pods
 from fleet.controllers.dispatch.dependencies import Dependencies
 from fleet.controllers.dispatch.overrides import OVERRIDES
 from fleet.controllers.runtime.hub import Hub
-from fleet.members.members import Outcome
+from fleet.members.members import ActOutcome
 from fleet.values.ports import Body, Stored
 from fleet.wellknown import CLUSTER, POLICY
 
 
-class Classes:
+class PlaceholderClasses:
     """Sends the classes ahead of placeholders, and remembers where. A new process does not know it: its sweep
     removes such a class once the binding is gone."""
 
@@ -27,7 +27,7 @@ class Classes:
         self._dependencies = dependencies
         self._recipients: dict[str, set[str]] = {}  # members by binding
 
-    async def send(self, stored: Stored, member: str, pods: Iterable[Body]) -> Outcome | None:
+    async def send(self, stored: Stored, member: str, pods: Iterable[Body]) -> ActOutcome | None:
         """An outcome where one could not be sent. A class that the hub does not have, or may not write, is left to the
         member."""
         classes = classes_of_pods(pods)

@@ -22,7 +22,7 @@ from fleet.bindings import binding as b
 from fleet.bindings.conditions import is_true
 from fleet.bindings.elastic import given
 from fleet.bindings.matching import candidate
-from fleet.bindings.nomination import PENDING, READY, RETRY, Nomination, nomination_of
+from fleet.bindings.nomination import PENDING, READY, RETRY, HeldReservation, nomination_of
 from fleet.bindings.unit import binding_of, unit_of
 from fleet.controllers.dispatch.dependencies import Dependencies
 from fleet.controllers.dispatch.manifests import manifest
@@ -30,16 +30,16 @@ from fleet.controllers.dispatch.outgoing import Unsafe
 from fleet.controllers.dispatch.overrides import OVERRIDES, BadOverride
 from fleet.controllers.fields.rooms import Driver, answered, asked, driver_of, gang_scheduler_of
 from fleet.controllers.fields.starting import Way, placed
-from fleet.controllers.room.classes import Classes
+from fleet.controllers.room.classes import PlaceholderClasses
 from fleet.controllers.room.placeholders import placeholders
-from fleet.controllers.room.places import Place, of_pod, trouble
+from fleet.controllers.room.places import Placeholder, of_pod, trouble
 from fleet.controllers.room.reservations import SCHEDULER, place, reservations
 from fleet.controllers.room.swap import Pair, exchange
 from fleet.controllers.runtime.hub import Hub, object_key
 from fleet.controllers.runtime.index import BindingIndex
 from fleet.core.model.pod import PodView
 from fleet.kinds import interpreter_of
-from fleet.members.members import Changed, Did, Outcome
+from fleet.members.members import ActOutcome, ActResult, MemberChange
 from fleet.values.ports import Body, Event, EventType, Key, Stored
 from fleet.values.quantity import BadQuantity
 from fleet.values.times import rfc3339
@@ -53,12 +53,12 @@ ORPHANS_S = 30.0  # between two searches for placeholders without a binding
 KIND = {Driver.PLACEHOLDERS: "placeholders", Driver.KOORDINATOR: "Reservations"}
 
 
-class Wanted(NamedTuple):
+class PlaceholderSet(NamedTuple):
     """The placeholders that a binding wants now: these of one attempt in one member."""
 
     member: str
     attempt: int
-    nomination: Nomination | None  # while the unit is Reserved; None once the job is sent
+    nomination: HeldReservation | None  # while the unit is Reserved; None once the job is sent
     driver: Driver
 
     def matches(self, pod: PodView) -> bool:
@@ -73,7 +73,7 @@ class RoomLoop:
     def __init__(self, hub: Hub, index: BindingIndex, dependencies: Dependencies) -> None:
         self._hub = hub
         self._index = index
-        self._classes = Classes(hub, dependencies)
+        self._classes = PlaceholderClasses(hub, dependencies)
         self._deleted_uids: dict[Key, str] = {}  # uids of bindings that were deleted
         self._swapped: dict[str, set[str]] = {}  # uids of pods that are done, by binding: the caches lag behind
         sources = [
@@ -100,7 +100,7 @@ class RoomLoop:
             self._deleted_uids[event.stored.key] = event.stored.uid
         return (event.stored.key,) if self._concerns(event.stored.key) else ()
 
-    def _on_member(self, changed: Changed) -> None:
+    def _on_member(self, changed: MemberChange) -> None:
         if changed.what == "ready":
             bindings = {pod.binding for pod in self._hub.members.placeholders(changed.member)}
         else:
@@ -149,22 +149,28 @@ class RoomLoop:
             return await self._hold(stored, unit, need, need.nomination)
         return None if released else AGAIN_S
 
-    def _wanted(self, binding: Body, unit: Stored | None) -> Wanted | None:
+    def _wanted(self, binding: Body, unit: Stored | None) -> PlaceholderSet | None:
         if b.deleting(binding) or b.tasks_of(binding):
             return None
         members = b.clusters_of(binding)
         if members:
             held = b.annotation(binding, ANNOTATION_ROOM)
-            return Wanted(members[0], b.attempt(binding), None, Driver(held)) if held in set(Driver) else None
+            return PlaceholderSet(members[0], b.attempt(binding), None, Driver(held)) if held in set(Driver) else None
         nomination = nomination_of(unit.body) if unit is not None else None
         if unit is None or nomination is None or not asked(unit.body) or b.suspended(binding):
             return None
         driver = driver_of(self._hub.peek(CLUSTER, "clusters", "", nomination.member))
-        return Wanted(nomination.member, b.attempt(binding) + 1, nomination, driver) if driver is not None else None
+        return (
+            PlaceholderSet(nomination.member, b.attempt(binding) + 1, nomination, driver)
+            if driver is not None
+            else None
+        )
 
     # -- holding
 
-    async def _hold(self, stored: Stored, unit: Stored, need: Wanted, nomination: Nomination) -> float | None:
+    async def _hold(
+        self, stored: Stored, unit: Stored, need: PlaceholderSet, nomination: HeldReservation
+    ) -> float | None:
         now, config = self._hub.clock.now(), self._hub.config
         try:
             bodies = {body["metadata"]["name"]: body for body in self._bodies(stored, need, nomination)}
@@ -183,14 +189,14 @@ class RoomLoop:
         lacks = await self._classes.send(stored, nomination.member, missing)
         outcomes = [lacks] if lacks else await asyncio.gather(*(put(nomination.member, body) for body in missing))
         for outcome in outcomes:
-            if outcome.did in (Did.REFUSED, Did.CONFLICT):
+            if outcome.did in (ActResult.REFUSED, ActResult.CONFLICT):
                 return await self._answer(unit, nomination, RETRY, outcome.message)
         held = sum(place.has_node for place in places.values())
         waits = f"{held} of {len(bodies)} {KIND[need.driver]} have a node; member {nomination.member} has to add others"
         await self._answer(unit, nomination, PENDING, waits if nomination.grows else "")
         return min(nomination.since + held_s - now, AGAIN_S) + 0.01
 
-    def _places(self, uid: str, need: Wanted) -> list[Place]:
+    def _places(self, uid: str, need: PlaceholderSet) -> list[Placeholder]:
         """The places of this attempt that its member shows."""
         if need.driver is Driver.PLACEHOLDERS:
             pods = [pod for pod in self._hub.members.pods_of(uid) if need.matches(pod)]
@@ -201,7 +207,7 @@ class RoomLoop:
             if body["kind"] == "Reservation" and (member, b.attempt_of_copy(body)) == (need.member, need.attempt)
         ]
 
-    def _bodies(self, stored: Stored, need: Wanted, nomination: Nomination) -> list[Body]:
+    def _bodies(self, stored: Stored, need: PlaceholderSet, nomination: HeldReservation) -> list[Body]:
         """The objects that hold the places."""
         pods = self._placeholders(stored, nomination)
         if need.driver is Driver.PLACEHOLDERS:
@@ -210,7 +216,7 @@ class RoomLoop:
         scheduler = gang_scheduler_of(cluster, need.driver).partition("/")[2]
         return reservations(pods, scheduler or SCHEDULER)
 
-    def _placeholders(self, stored: Stored, nomination: Nomination) -> list[Body]:
+    def _placeholders(self, stored: Stored, nomination: HeldReservation) -> list[Body]:
         """Of the manifest that the job's member will get, were it started now."""
         resource = stored.body["spec"]["resource"]
         key = object_key(self._hub.registry, resource)
@@ -227,7 +233,7 @@ class RoomLoop:
         ttl_s = max(1, int(nomination.until - nomination.since)) + TTL_BEYOND_S
         return placeholders(made, interpreter, ttl_s, self._hub.config.placeholder_image)
 
-    async def _answer(self, unit: Stored, nomination: Nomination, state: str, message: str) -> float | None:
+    async def _answer(self, unit: Stored, nomination: HeldReservation, state: str, message: str) -> float | None:
         """Write the state of the check, if the unit still waits for this very nomination."""
         at = rfc3339(self._hub.clock.now())
 
@@ -239,14 +245,14 @@ class RoomLoop:
 
     # -- the job takes the place of the placeholders
 
-    async def _swap(self, stored: Stored, need: Wanted, pods: Sequence[PodView]) -> bool:
+    async def _swap(self, stored: Stored, need: PlaceholderSet, pods: Sequence[PodView]) -> bool:
         """False while the member has not taken a part of it: a pod that stays at its gate changes nothing that would
         bring the binding back by itself."""
         done = self._swapped.setdefault(stored.uid, set())
         done &= {pod.uid for pod in pods}
         due = exchange(pod for pod in pods if pod.uid not in done)
         nominated = await asyncio.gather(*(self._nominate(pair) for pair in due.pairs))
-        sure = [pair for pair, outcome in zip(due.pairs, nominated, strict=True) if outcome.did is Did.DONE]
+        sure = [pair for pair, outcome in zip(due.pairs, nominated, strict=True) if outcome.did is ActResult.DONE]
         deleted = await self._delete([pair.placeholder for pair in sure])
         opened = [pair for pair, gone in zip(sure, deleted, strict=True) if gone]
         done |= {pair.placeholder.uid for pair in opened}
@@ -256,7 +262,7 @@ class RoomLoop:
             taken = await self._release([pod for pod in pods if pod.uid not in done]) and taken
         return taken
 
-    async def _nominate(self, pair: Pair) -> Outcome:
+    async def _nominate(self, pair: Pair) -> ActOutcome:
         told = {"type": TAKES, "status": "True", "reason": "RoomHeld", "message": pair.placeholder.name}
         patch = {"status": {"nominatedNodeName": pair.placeholder.node, "conditions": [told]}}
         return await self._hub.members.patch_pod(pair.pod.member, pair.pod, patch, status=True)
@@ -265,8 +271,8 @@ class RoomLoop:
         """Take the gate off; False while the member has not answered for one of them."""
         patch = {"spec": {"schedulingGates": [{"name": GATE, "$patch": "delete"}]}}
         outcomes = await asyncio.gather(*(self._hub.members.patch_pod(member, pod, patch) for pod in pods))
-        done |= {pod.uid for pod, outcome in zip(pods, outcomes, strict=True) if outcome.did is Did.DONE}
-        return all(outcome.did is not Did.UNREACHABLE for outcome in outcomes)
+        done |= {pod.uid for pod, outcome in zip(pods, outcomes, strict=True) if outcome.did is ActResult.DONE}
+        return all(outcome.did is not ActResult.UNREACHABLE for outcome in outcomes)
 
     # -- releasing
 
@@ -274,7 +280,7 @@ class RoomLoop:
         """Delete the placeholders among these pods; False while a member has not taken that."""
         return all(await self._delete([pod for pod in pods if pod.placeholder and not pod.terminating]))
 
-    async def _let_go(self, stored: Stored, need: Wanted | None) -> bool:
+    async def _let_go(self, stored: Stored, need: PlaceholderSet | None) -> bool:
         """Delete the Reservations that are not wanted; False while a member has not taken that."""
         whole = is_true(stored.body, GANG_WHOLE) or b.finished(stored.body)
         kept = (need.member, need.attempt) if need is not None and not whole else None
@@ -284,12 +290,12 @@ class RoomLoop:
             if body["kind"] == "Reservation" and not b.deleting(body) and (member, b.attempt_of_copy(body)) != kept
         ]
         outcomes = await asyncio.gather(*(self._hub.members.delete(member, body) for member, body in unwanted))
-        return all(outcome.did in (Did.DONE, Did.NOT_FOUND) for outcome in outcomes)
+        return all(outcome.did in (ActResult.DONE, ActResult.NOT_FOUND) for outcome in outcomes)
 
     async def _delete(self, pods: Sequence[PodView]) -> list[bool]:
         """Whether each of them is gone, or going."""
         outcomes = await asyncio.gather(*(self._hub.members.delete(pod.member, _named(pod), grace_s=0) for pod in pods))
-        return [outcome.did in (Did.DONE, Did.NOT_FOUND) for outcome in outcomes]
+        return [outcome.did in (ActResult.DONE, ActResult.NOT_FOUND) for outcome in outcomes]
 
     async def _sweep(self) -> None:
         """Placeholders whose binding is gone leave: those of a hub that was killed between two lines (I6)."""

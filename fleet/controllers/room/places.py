@@ -10,7 +10,7 @@ from fleet.core.model.pod import PodView
 ENDED = ("Succeeded", "Failed")
 
 
-class Place(NamedTuple):
+class Placeholder(NamedTuple):
     """One place. `refused`: why it has no node; `since`: epoch seconds of its creation; `over`:
     it will hold nothing any more."""
 
@@ -21,13 +21,13 @@ class Place(NamedTuple):
     over: bool = False
 
 
-def of_pod(pod: PodView) -> Place:
+def of_pod(pod: PodView) -> Placeholder:
     """A placeholder."""
-    return Place(pod.name, bool(pod.node), pod.reason if not pod.node else "", pod.since, pod.phase in ENDED)
+    return Placeholder(pod.name, bool(pod.node), pod.reason if not pod.node else "", pod.since, pod.phase in ENDED)
 
 
 def trouble(
-    names: Collection[str], places: Mapping[str, Place], now: float, since: float, held_s: float, refused_s: float
+    names: Collection[str], places: Mapping[str, Placeholder], now: float, since: float, held_s: float, refused_s: float
 ) -> str:
     """Why the room is not held and is not waited for any longer; "" while it may come. `held_s`: seconds that the hub
     waits from `since` on; `refused_s`: that a place may be without a node."""

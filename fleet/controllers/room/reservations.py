@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from fleet.controllers.room.places import Place
+from fleet.controllers.room.places import Placeholder
 from fleet.values.ports import Body
 from fleet.values.times import seconds
 from fleet.values.untyped import mapping, pairs, rows, text
@@ -48,7 +48,7 @@ def _reservation(pod: Body, scheduler: str) -> Body:
     }
 
 
-def place(body: Body) -> Place:
+def place(body: Body) -> Placeholder:
     """How far a Reservation is, as the member shows it."""
     status, meta = mapping(body.get("status")), body["metadata"]
     told = next((c for c in rows(status.get("conditions")) if c.get("type") == "Scheduled"), {})
@@ -56,4 +56,4 @@ def place(body: Body) -> Place:
     over = text(status.get("phase")) == "Failed"
     since = seconds(text(meta.get("creationTimestamp"))) or 0.0
     held = text(status.get("phase")) in ("Available", "Succeeded")
-    return Place(meta["name"], held, refused or ("it has failed" if over else ""), since, over)
+    return Placeholder(meta["name"], held, refused or ("it has failed" if over else ""), since, over)

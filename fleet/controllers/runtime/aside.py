@@ -31,7 +31,7 @@ log = structlog.get_logger(__name__)
 _SILENT = frozenset({"events"})  # core resources that no Event is about
 
 
-class Aside:
+class AsideTeller:
     """A `Teller` of api/loops/controller.py."""
 
     def __init__(self, hub: Hub, events: EventRecorder) -> None:

@@ -60,14 +60,14 @@ _GAPS = (0.0, 0.001, 0.01, 0.05, 0.1, 0.2, 0.5)
 _WHYS = ((STARTING, "starting"), (LATE, "late"), (FAILED, "failed"))
 
 
-class Queue(Protocol):
+class KeyQueue(Protocol):
     """Where the keys of a loop wait for a worker."""
 
     @property
     def depth(self) -> int: ...
 
 
-class Loop(Protocol):
+class LoopFigures(Protocol):
     """The figures of a loop; `failures`: of keys, since it began; `aside`: keys that it cannot handle now."""
 
     @property
@@ -83,7 +83,7 @@ class Loop(Protocol):
     def aside(self) -> Collection[Key]: ...
 
     @property
-    def queue(self) -> Queue: ...
+    def queue(self) -> KeyQueue: ...
 
 
 class Metrics:
@@ -221,7 +221,7 @@ class Metrics:
         self._reasons: Mapping[str, Reason] = {}
         self.refused = Refusals()
         self._nodes: dict[str, tuple[int, int]] = {}  # by member: ready, and all
-        self.loops: list[Loop] = []  # that the metrics tell of; tests read the list
+        self.loops: list[LoopFigures] = []  # that the metrics tell of; tests read the list
         registry.register(_Scraped(self._now))
         self._begin()
 
@@ -237,7 +237,7 @@ class Metrics:
             for value in values:
                 counter.labels(value)
 
-    def watch(self, loops: Iterable[Loop], members: Members) -> None:
+    def watch(self, loops: Iterable[LoopFigures], members: Members) -> None:
         """Tell of these loops and members from now on, and of no others."""
         self.loops = list(loops)
         self._members = members

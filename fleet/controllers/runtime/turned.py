@@ -12,7 +12,7 @@ from collections.abc import Callable
 GATHER_S = 0.1
 
 
-class Turned:
+class MemberGathering:
     """Calls `search` with the members of the last GATHER_S."""
 
     def __init__(self, search: Callable[[frozenset[str]], None]) -> None:

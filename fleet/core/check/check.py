@@ -13,7 +13,7 @@ from collections.abc import Container, Iterable, Mapping
 
 from fleet.core.check.claims import claims_of, evictions, going, quota_broken, room_broken
 from fleet.core.check.packer import first_unpackable
-from fleet.core.check.quota import Sums
+from fleet.core.check.quota import ChargeSums
 from fleet.core.check.units import coming, gangs_in, in_the_way, may_go, may_start, resources_of, waits_behind
 from fleet.core.check.violation import Rule, Violation
 from fleet.core.model.effort import Effort
@@ -30,7 +30,7 @@ def check(snapshot: Snapshot, plan: Plan, *, now: float, reached: set[str] | Non
     gang which is refused."""
     effort = Effort(reached)
     starts, violations = _starts(snapshot, plan, now)
-    sums = Sums(snapshot)
+    sums = ChargeSums(snapshot)
     charged: dict[str, str] = {}
     for key, member in starts.items():
         broken = sums.start(snapshot.units[key])

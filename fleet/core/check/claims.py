@@ -11,7 +11,7 @@ from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from fleet.core.check.packer import Gang, first_unpackable
-from fleet.core.check.quota import Sums
+from fleet.core.check.quota import ChargeSums
 from fleet.core.check.units import coming, gangs_in, in_the_way, may_go, may_start, resources_of, tiers_of, waits_behind
 from fleet.core.check.violation import Rule, Violation
 from fleet.core.model.effort import Effort
@@ -96,7 +96,7 @@ def room_broken(snapshot: Snapshot, claims: Claims, leaving: Sequence[Unit], eff
             yield Violation(Rule.CLAIM_TAKEN, key, f"{key} takes room in {at.member.name} that is claimed")
 
 
-def quota_broken(snapshot: Snapshot, claims: Claims, leaving: Iterable[Unit], sums: Sums) -> Iterable[Violation]:
+def quota_broken(snapshot: Snapshot, claims: Claims, leaving: Iterable[Unit], sums: ChargeSums) -> Iterable[Violation]:
     """The same for quota. `sums` counts the units that hold room or start; afterwards, the claims instead of
     `leaving`."""
     units = snapshot.units

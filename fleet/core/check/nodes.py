@@ -19,14 +19,14 @@ from fleet.core.model.bounds import BOUNDS
 from fleet.core.model.effort import Effort
 from fleet.core.model.matching import domain_of
 from fleet.core.model.member import Pool
-from fleet.core.model.refine import Home, Outcome, refine
+from fleet.core.model.refine import Home, RefineOutcome, refine
 
 Ints = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]
 
 
 @dataclass(frozen=True, slots=True)
-class Pods:
+class EqualPods:
     """`count` equal pods: `size` of one by resource, and the numbers of the pools that take them."""
 
     count: int
@@ -34,12 +34,12 @@ class Pods:
     pools: frozenset[int]
 
 
-def asked_by(pods: Sequence[Pods]) -> list[int]:
+def asked_by(pods: Sequence[EqualPods]) -> list[int]:
     """The sums of the requests of pods, by index of the resource."""
     return [sum(kind.count * kind.size[index] for kind in pods) for index in range(len(pods[0].size) if pods else 0)]
 
 
-class Nodes:
+class NodeRows:
     """One row of free amounts for each node of some pools."""
 
     def __init__(
@@ -64,8 +64,8 @@ class Nodes:
         self._in = cache(self._mask)
         self._domains = cache(self._split)
 
-    def copy(self) -> Nodes:
-        other = object.__new__(Nodes)
+    def copy(self) -> NodeRows:
+        other = object.__new__(NodeRows)
         other.__dict__ = {**self.__dict__, "free": self.free.copy()}
         return other
 
@@ -73,23 +73,23 @@ class Nodes:
         """The nodes of these pools, as far as they are `among` some nodes (None: all)."""
         return self._in(pools) if among is None else self._in(pools) & among
 
-    def room(self, pods: Pods, among: Mask | None = None) -> Ints:
+    def room(self, pods: EqualPods, among: Mask | None = None) -> Ints:
         """How many of these pods each node takes, if it gets no others."""
         asked = [index for index, amount in enumerate(pods.size) if amount > 0]
         size = np.array([pods.size[index] for index in asked], dtype=np.int64)
         each: Ints = np.maximum(self.free[:, asked] // size, 0).min(axis=1, initial=pods.count)
         return np.where(self.usable(pods.pools, among), each, 0)
 
-    def have_room_alone(self, pods: Iterable[Pods]) -> bool:
+    def have_room_alone(self, pods: Iterable[EqualPods]) -> bool:
         """Whether each kind of pods would fit alone. A gang with a kind that would not does not fit either."""
         return all(int(self.room(kind).sum()) >= kind.count for kind in pods)
 
-    def enough(self, pods: Sequence[Pods]) -> bool:
+    def enough(self, pods: Sequence[EqualPods]) -> bool:
         """Whether all nodes have enough of every resource, added up."""
         free = self.free.clip(0).sum(axis=0, dtype=np.float64)  # of amounts near the largest a sum would overflow
         return all(amount <= have * (1 + 1e-9) for amount, have in zip(asked_by(pods), free, strict=False))
 
-    def put(self, pods: Pods, among: Mask | None = None) -> int:
+    def put(self, pods: EqualPods, among: Mask | None = None) -> int:
         """Put the pods onto the fullest nodes that take them; return the number of pods left over."""
         room = self.room(pods, among)
         homes = self._fullest_first(np.flatnonzero(room))
@@ -98,7 +98,7 @@ class Nodes:
         self.free[homes] -= taken[:, None] * np.array(pods.size, dtype=np.int64)
         return pods.count - int(taken.sum())
 
-    def put_gang(self, pods: Sequence[Pods], topology: str = "") -> bool:
+    def put_gang(self, pods: Sequence[EqualPods], topology: str = "") -> bool:
         """Put a whole gang, or change nothing. `topology`: the label of which its nodes have one value; "" for none."""
         if not topology:
             return self._put_whole(pods, None)
@@ -110,7 +110,9 @@ class Nodes:
                 able.append(([have for amount, have in zip(asked, free, strict=False) if amount], mask))
         return any(self._put_whole(pods, mask) for _, mask in sorted(able, key=itemgetter(0)))
 
-    def lay(self, pods: Sequence[Pods], uses: Iterable[tuple[int, Sequence[int]]], among: Mask | None = None) -> bool:
+    def lay(
+        self, pods: Sequence[EqualPods], uses: Iterable[tuple[int, Sequence[int]]], among: Mask | None = None
+    ) -> bool:
         """Put all of the pods as a proposal says, (node, pods of each kind), if it holds; else change nothing. Each pod
         must be on a node that takes it, and each node have room for all that is put onto it."""
         able = [self.usable(kind.pools, among) for kind in pods]
@@ -130,7 +132,7 @@ class Nodes:
         self.free = after
         return True
 
-    def give_up(self, pods: Pods, left: int) -> None:
+    def give_up(self, pods: EqualPods, left: int) -> None:
         """Take room for `left` pods that come and fit nowhere: the freest nodes lose it, down to nothing."""
         freest_first = self._fullest_first(np.flatnonzero(self.usable(pods.pools)))[::-1]
         for node in sorted(freest_first, key=self._later.__getitem__)[:left]:
@@ -152,14 +154,14 @@ class Nodes:
         order: Ints = homes[np.lexsort([*keys, self._later[homes]])]
         return order
 
-    def _put_whole(self, pods: Sequence[Pods], among: Mask | None) -> bool:
+    def _put_whole(self, pods: Sequence[EqualPods], among: Mask | None) -> bool:
         before = self.free.copy()
         if not any(self.put(kind, among) for kind in pods):
             return True
         self.free = before
         return len(pods) > 1 and self._put_exactly(pods, among)
 
-    def _put_exactly(self, pods: Sequence[Pods], among: Mask | None) -> bool:
+    def _put_exactly(self, pods: Sequence[EqualPods], among: Mask | None) -> bool:
         """Put one gang as the search of fleet/core/model/refine.py proposes."""
         rooms: Ints = np.array([self.room(kind, among) for kind in pods])
         alike: dict[tuple[tuple[int, ...], tuple[bool, ...]], list[int]] = {}
@@ -176,6 +178,6 @@ class Nodes:
             return False
         found = refine(demand, homes, BOUNDS.check_steps, left)
         self.effort.spend(kind, found.effort)
-        if found.outcome is Outcome.GAVE_UP:
+        if found.outcome is RefineOutcome.GAVE_UP:
             self.reached.add("check_steps")
         return self.lay(pods, ((nodes[number].pop(), counts) for number, counts in found.uses), among)

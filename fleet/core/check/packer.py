@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from functools import cache
 from itertools import chain
 
-from fleet.core.check.nodes import Nodes, Pods, asked_by
+from fleet.core.check.nodes import EqualPods, NodeRows, asked_by
 from fleet.core.model.amounts import Amounts
 from fleet.core.model.bounds import BOUNDS
 from fleet.core.model.effort import Effort
@@ -42,7 +42,7 @@ class _Sized:
     """A gang as one member sees it: its pods by kind, largest first, and all pools that it may use."""
 
     unit: str
-    pods: tuple[Pods, ...]
+    pods: tuple[EqualPods, ...]
     topology: str
     pools: frozenset[int]
 
@@ -97,13 +97,15 @@ class Packer:
         sized = self.sized(gang)
         return self._fits(sized.pods, sized.topology, sized.pools)
 
-    def _fits_alone(self, pods: tuple[Pods, ...], topology: str, pools: frozenset[int]) -> bool:
+    def _fits_alone(self, pods: tuple[EqualPods, ...], topology: str, pools: frozenset[int]) -> bool:
         nodes = self.nodes(pools, pods)
         return nodes.have_room_alone(pods) and nodes.put_gang(pods, topology)
 
     def beside(self, gangs: Sequence[Gang]) -> Member | None:
         """The member with these gangs on its nodes, where simple rules put them; None where they do not fit."""
-        before = Nodes(dict(enumerate(self._pools)), len(self._member.pools), self._resources, MOST_NODES, self._effort)
+        before = NodeRows(
+            dict(enumerate(self._pools)), len(self._member.pools), self._resources, MOST_NODES, self._effort
+        )
         after = _one_by_one(before, list(map(self.sized, gangs)))
         if after is None:
             return None
@@ -118,10 +120,10 @@ class Packer:
         return replace(self._member, pools=tuple(pools[:there]), potential=tuple(pools[there:]))
 
     def sized(self, gang: Gang) -> _Sized:
-        kinds: list[Pods] = []
+        kinds: list[EqualPods] = []
         for count, requests, claim in gang.parts:
             if count > 0:
-                kinds.append(Pods(count, self._size_of(requests), self._open_to(claim)))
+                kinds.append(EqualPods(count, self._size_of(requests), self._open_to(claim)))
         pools = kinds[0].pools if len(kinds) == 1 else frozenset[int]().union(*(kind.pools for kind in kinds))
         return _Sized(gang.unit, _merged(kinds), gang.topology, pools)
 
@@ -133,10 +135,10 @@ class Packer:
     def _open(self, claim: NodeClaim) -> frozenset[int]:
         return self._places(self._index.takes(claim))
 
-    def nodes(self, pools: frozenset[int], pods: Iterable[Pods]) -> Nodes:
+    def nodes(self, pools: frozenset[int], pods: Iterable[EqualPods]) -> NodeRows:
         most = sum(kind.count for kind in pods)
         numbered = {number: self._pools[number] for number in sorted(pools)}
-        return Nodes(numbered, len(self._member.pools), self._resources, most, self._effort)
+        return NodeRows(numbered, len(self._member.pools), self._resources, most, self._effort)
 
 
 def _places(bits: int) -> frozenset[int]:
@@ -159,7 +161,7 @@ def _apart(coming: Iterable[_Sized], gangs: Iterable[_Sized]) -> dict[frozenset[
     return found
 
 
-def _refused(nodes: Nodes, coming: Sequence[_Sized], gangs: Sequence[_Sized]) -> Iterable[str]:
+def _refused(nodes: NodeRows, coming: Sequence[_Sized], gangs: Sequence[_Sized]) -> Iterable[str]:
     """Units of gangs that are not packed onto the nodes; `nodes` stays as it is."""
     if _packed(nodes, coming, gangs) is not None:
         return
@@ -180,7 +182,7 @@ def _refused(nodes: Nodes, coming: Sequence[_Sized], gangs: Sequence[_Sized]) ->
         fitting.append(gang)
 
 
-def _packed(nodes: Nodes, coming: Sequence[_Sized], gangs: Sequence[_Sized]) -> Nodes | None:
+def _packed(nodes: NodeRows, coming: Sequence[_Sized], gangs: Sequence[_Sized]) -> NodeRows | None:
     """The nodes once all gangs are there, in whatever way they fit; else with all of `gangs` and as much of `coming` as
     has room."""
     every = [*coming, *gangs]
@@ -192,13 +194,13 @@ def _packed(nodes: Nodes, coming: Sequence[_Sized], gangs: Sequence[_Sized]) -> 
     )
 
 
-def _together(nodes: Nodes, gangs: Sequence[_Sized]) -> Nodes | None:
+def _together(nodes: NodeRows, gangs: Sequence[_Sized]) -> NodeRows | None:
     kinds, after = _kinds(gangs), nodes.copy()
     able = nodes.enough(kinds) and not any(gang.topology for gang in gangs)
     return after if able and not any(after.put(kind) for kind in kinds) else None
 
 
-def _one_by_one(nodes: Nodes, gangs: Sequence[_Sized]) -> Nodes | None:
+def _one_by_one(nodes: NodeRows, gangs: Sequence[_Sized]) -> NodeRows | None:
     """The nodes with every gang whole, largest first. Gangs that found no place come first in the next order."""
     if not nodes.enough(_kinds(gangs)):
         return None
@@ -214,7 +216,7 @@ def _one_by_one(nodes: Nodes, gangs: Sequence[_Sized]) -> Nodes | None:
     return None
 
 
-def _with(nodes: Nodes, coming: Sequence[_Sized]) -> Nodes:
+def _with(nodes: NodeRows, coming: Sequence[_Sized]) -> NodeRows:
     """The nodes once `coming` is there. A gang that does not fit takes the room that there is."""
     after = nodes.copy()
     for gang in _ordered(coming):
@@ -224,7 +226,7 @@ def _with(nodes: Nodes, coming: Sequence[_Sized]) -> Nodes:
     return after
 
 
-def _proposed(nodes: Nodes, gangs: Sequence[_Sized]) -> Nodes | None:
+def _proposed(nodes: NodeRows, gangs: Sequence[_Sized]) -> NodeRows | None:
     """The nodes after the packing that is proposed for all these pods, if it holds."""
     if any(gang.topology for gang in gangs):
         return None
@@ -236,11 +238,11 @@ def _proposed(nodes: Nodes, gangs: Sequence[_Sized]) -> Nodes | None:
     return after if after.lay(kinds, zip(range(len(homes)), proposal, strict=False)) else None
 
 
-def _kinds(gangs: Iterable[_Sized]) -> tuple[Pods, ...]:
+def _kinds(gangs: Iterable[_Sized]) -> tuple[EqualPods, ...]:
     return _merged(chain.from_iterable(gang.pods for gang in gangs))
 
 
-def _merged(pods: Iterable[Pods]) -> tuple[Pods, ...]:
+def _merged(pods: Iterable[EqualPods]) -> tuple[EqualPods, ...]:
     """Pods of one kind counted together, largest first."""
     pods = list(pods)
     if len(pods) < 2:
@@ -249,7 +251,7 @@ def _merged(pods: Iterable[Pods]) -> tuple[Pods, ...]:
     for kind in pods:
         key = (kind.size, kind.pools)
         count[key] = count.get(key, 0) + kind.count
-    kinds = [Pods(pods, size, pools) for (size, pools), pods in count.items()]
+    kinds = [EqualPods(pods, size, pools) for (size, pools), pods in count.items()]
     return tuple(sorted(kinds, key=lambda kind: kind.size, reverse=True))
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from fleet.core.check.claims import claimed_members, claims_of, going
 from fleet.core.check.packer import Packer, first_unpackable
-from fleet.core.check.quota import Sums
+from fleet.core.check.quota import ChargeSums
 from fleet.core.check.units import resources_of
 from fleet.core.model.leaving import vacated
 from fleet.core.model.plan import Plan
@@ -22,7 +22,7 @@ def needless(snapshot: Snapshot, plan: Plan, *, now: float) -> tuple[str, ...]:
     rooms = {at.member.name: at for at in claimed_members(snapshot, claims, leavers)}
     # Pods that come now use room that is free now. The room of victims becomes free later.
     now_free = {name: Packer(at.member, names).beside([*at.first, *at.beside]) for name, at in rooms.items()}
-    sums = Sums(snapshot)
+    sums = ChargeSums(snapshot)
     for unit in leavers:
         sums.charge(unit, -1)
     for key in (*starts, *claims.live, *claims.new):

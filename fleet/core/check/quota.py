@@ -33,7 +33,7 @@ class _Account(NamedTuple):
     user: str = ""
 
 
-class Sums:
+class ChargeSums:
     """The charges at the nodes of one snapshot's tree; at first of all units that hold room. Without a tree, none."""
 
     def __init__(self, snapshot: Snapshot) -> None:

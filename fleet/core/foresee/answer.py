@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
-from fleet.core.foresee.change import Change, Kind
+from fleet.core.foresee.change import Change, ChangeKind
 from fleet.core.model.reason import Reason
 
 
-class Why(StrEnum):
+class NoChangeCause(StrEnum):
     """Why there is no change of a kind."""
 
     NONE = "no single change of this kind starts it"
@@ -17,7 +17,7 @@ class Why(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class StartAnswer:
     """`starts`: the unit starts as things are, or its victims are leaving; no change is needed. Otherwise `reason` is
     the cause of its waiting. `changes`: the smallest change of each kind that has one, cheapest first. `without`: the
     kinds that were tried and have none. `then`: the next obstacle of the unit once it is let go, or its back-off is
@@ -29,7 +29,7 @@ class Answer:
     starts: bool
     reason: Reason | None
     changes: tuple[Change, ...] = ()
-    without: tuple[tuple[Kind, Why], ...] = ()
+    without: tuple[tuple[ChangeKind, NoChangeCause], ...] = ()
     then: Reason | None = None
     decisions: int = 0
     certain: frozenset[Change | None] = frozenset()

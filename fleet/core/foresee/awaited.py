@@ -28,7 +28,7 @@ LISTED = 20  # in a document
 _OF_ROOM = (Code.NO_MEMBER_FITS, Code.LOST_TO_OTHERS, Code.COLLECTS, Code.ROOM_CLAIMED)
 
 
-class Part(StrEnum):
+class BlockingRole(StrEnum):
     """How a job keeps another from starting."""
 
     AHEAD = "Ahead"  # its turn comes first, or room is kept for it
@@ -46,20 +46,20 @@ class Holding:
 
 
 @dataclass(frozen=True, slots=True)
-class Job:
+class BlockingJob:
     """One job that is waited for. `amounts`: what it holds of the resources that are short; `member`: "" in none."""
 
     unit: Unit
-    part: Part
+    part: BlockingRole
     member: str = ""
     amounts: tuple[tuple[str, int], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
-class Awaited:
+class BlockingJobs:
     """`jobs`: those that the reason names, then the largest holders; `more` holders are not looked at."""
 
-    jobs: tuple[Job, ...] = ()
+    jobs: tuple[BlockingJob, ...] = ()
     more: int = 0
 
 
@@ -89,24 +89,29 @@ def held(unit: Unit, resources: tuple[str, ...]) -> dict[str, int]:
     return {name: request[name] for name in resources if request[name] > 0}
 
 
-def awaited(snapshot: Snapshot, plan: Plan, unit: Unit, reason: Reason | None) -> Awaited:
+def awaited(snapshot: Snapshot, plan: Plan, unit: Unit, reason: Reason | None) -> BlockingJobs:
     """The jobs that the unit waits for by its reason of this plan."""
     if reason is None or reason.beyond_limit:
-        return Awaited()
+        return BlockingJobs()
     causes = {job.unit.id: job for job in _named(snapshot, plan, unit, reason)}
     if reason.code not in (*OF_QUOTA, *_OF_ROOM):
-        return Awaited(tuple(causes.values()))
+        return BlockingJobs(tuple(causes.values()))
     found = holding(snapshot, plan, unit, reason, str(reason.numbers.get("member", "")))
     places = {placement.unit: placement.member for placement in plan.placements}
     jobs = [
-        Job(u, Part.LEAVES if u.phase is Phase.EVICTING else Part.HOLDS, u.member or places.get(u.id, ""), amounts)
+        BlockingJob(
+            u,
+            BlockingRole.LEAVES if u.phase is Phase.EVICTING else BlockingRole.HOLDS,
+            u.member or places.get(u.id, ""),
+            amounts,
+        )
         for u in found.units
         if u.id not in causes and (amounts := tuple(held(u, found.resources).items()))
     ]
     if reason.code is Code.ROOM_CLAIMED:
-        jobs = [job for job in jobs if job.part is Part.LEAVES]
+        jobs = [job for job in jobs if job.part is BlockingRole.LEAVES]
     jobs.sort(key=lambda job: ([-amount for _, amount in job.amounts], job.unit.name, job.unit.id))
-    return Awaited((*causes.values(), *jobs[:MOST]), max(0, len(jobs) - MOST))
+    return BlockingJobs((*causes.values(), *jobs[:MOST]), max(0, len(jobs) - MOST))
 
 
 def kind_of(unit: Unit, kind_name: KindName) -> str | None:
@@ -115,7 +120,7 @@ def kind_of(unit: Unit, kind_name: KindName) -> str | None:
 
 
 def document(
-    awaited: Awaited, kind_name: KindName, may_see: Callable[[Unit], bool] | None = None
+    awaited: BlockingJobs, kind_name: KindName, may_see: Callable[[Unit], bool] | None = None
 ) -> dict[str, Any] | None:
     """As JSON, for a reader who may see only these jobs (None: all); the others are counted. None: nobody is waited
     for."""
@@ -144,17 +149,19 @@ def document(
     }
 
 
-def _named(snapshot: Snapshot, plan: Plan, unit: Unit, reason: Reason) -> Iterator[Job]:
+def _named(snapshot: Snapshot, plan: Plan, unit: Unit, reason: Reason) -> Iterator[BlockingJob]:
     """The jobs that the reason names, or that come first in a queue that considers only its first jobs."""
     if reason.code is Code.NOT_ITS_TURN:
         line = (u for u in snapshot.units.values() if u.leaf == unit.leaf)
         for first in first_in_line(line, plan.reasons, NAMED).get(unit.leaf or "", ()):
-            yield Job(first, Part.AHEAD)
+            yield BlockingJob(first, BlockingRole.AHEAD)
         return
     names = {name: key for key, name in reason.named.items()}
     for other in snapshot.units.values() if names else ():
         if other.name in names and other.id != unit.id:
-            yield Job(other, Part.LEAVES if names[other.name] == "leaving" else Part.AHEAD, other.member or "")
+            yield BlockingJob(
+                other, BlockingRole.LEAVES if names[other.name] == "leaving" else BlockingRole.AHEAD, other.member or ""
+            )
 
 
 def _there(snapshot: Snapshot, plan: Plan) -> Iterator[tuple[Unit, str]]:
@@ -176,14 +183,14 @@ def _asked(unit: Unit) -> tuple[str, ...]:
     return tuple(name for name in names if "/" in name) or names
 
 
-def _amounts(job: Job) -> dict[str, int]:
+def _amounts(job: BlockingJob) -> dict[str, int]:
     return {name: amount for name, amount in job.amounts if name != MAX_JOBS}
 
 
-def _text(job: Job) -> str:
+def _text(job: BlockingJob) -> str:
     """team-a/train-7 (8 nvidia.com/gpu, root/vision, in east)"""
     told = [f"{human(amount, name)} {name}" for name, amount in _amounts(job).items()]
     told += [job.unit.leaf] if job.unit.leaf else []
     told += [f"in {job.member}"] if job.member else []
-    told += {Part.AHEAD: ["ahead of it"], Part.LEAVES: ["leaving"], Part.HOLDS: []}[job.part]
+    told += {BlockingRole.AHEAD: ["ahead of it"], BlockingRole.LEAVES: ["leaving"], BlockingRole.HOLDS: []}[job.part]
     return f"{job.unit.name} ({', '.join(told)})" if told else job.unit.name

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from itertools import islice
 
-from fleet.core.foresee.answer import Answer
+from fleet.core.foresee.answer import StartAnswer
 from fleet.core.foresee.awaited import held, holding
 from fleet.core.foresee.certain import starts
 from fleet.core.foresee.edits import Edit, Hold, MoveTo, Prioritize, Resize, Submit
@@ -45,7 +45,7 @@ class Bound:
     reason: Reason
     where: tuple[str, ...]
     holders: tuple[Holder, ...]
-    answer: Answer
+    answer: StartAnswer
 
 
 def named_by(edits: Iterable[Edit]) -> list[str]:

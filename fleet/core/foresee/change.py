@@ -19,13 +19,13 @@ from fleet.core.model.reason import human
 from fleet.core.model.unit import AffinityGroup, Toleration, Unit
 from fleet.core.quota.tree import MAX_JOBS, QuotaNode, QuotaTree
 from fleet.core.quota.users import USER_MAX_BY_NAME, user_caps
-from fleet.core.snapshot import Changes, Snapshot
+from fleet.core.snapshot import Snapshot, SnapshotChanges
 from fleet.values.times import instant
 
 _LIFTS_MOST = 8  # taints and the like that one member may have to be cleared of
 
 
-class Kind(StrEnum):
+class ChangeKind(StrEnum):
     """The kind of a change, in order of the people who can do it: nobody, the user, an administrator."""
 
     WAIT = "Wait"
@@ -53,14 +53,14 @@ class Lift(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Wait:
+class BackoffEnd:
     """Its back-off ends at the epoch second `until`."""
 
     until: float
 
 
 @dataclass(frozen=True, slots=True)
-class Release:
+class UnitRelease:
     """A person lets the unit go: `what` is "held" or "suspended"."""
 
     what: str
@@ -126,16 +126,16 @@ class MoreNodes:
     each: Amounts
 
 
-Change = Wait | Release | FewerReplicas | HigherPriority | AnotherMember | MoreQuota | MoreNodes
+Change = BackoffEnd | UnitRelease | FewerReplicas | HigherPriority | AnotherMember | MoreQuota | MoreNodes
 
-KINDS: Mapping[type, Kind] = {
-    Wait: Kind.WAIT,
-    Release: Kind.RELEASE,
-    FewerReplicas: Kind.REPLICAS,
-    HigherPriority: Kind.PRIORITY,
-    AnotherMember: Kind.MEMBER,
-    MoreQuota: Kind.QUOTA,
-    MoreNodes: Kind.NODES,
+KINDS: Mapping[type, ChangeKind] = {
+    BackoffEnd: ChangeKind.WAIT,
+    UnitRelease: ChangeKind.RELEASE,
+    FewerReplicas: ChangeKind.REPLICAS,
+    HigherPriority: ChangeKind.PRIORITY,
+    AnotherMember: ChangeKind.MEMBER,
+    MoreQuota: ChangeKind.QUOTA,
+    MoreNodes: ChangeKind.NODES,
 }
 
 
@@ -147,12 +147,12 @@ def step(resource: str) -> int:
 
 
 def applied(snapshot: Snapshot, unit: str, change: Change, now: float) -> tuple[Snapshot, float]:
-    """The snapshot after the change, and the time at which it is: later for a Wait only."""
+    """The snapshot after the change, and the time at which it is: later for a BackoffEnd only."""
     job = snapshot.units[unit]
     match change:
-        case Wait():
+        case BackoffEnd():
             return snapshot, max(now, change.until)
-        case Release():
+        case UnitRelease():
             job = replace(job, suspended=False)
             if job.release_helps:
                 job = replace(job, held=False, held_why="")
@@ -166,10 +166,10 @@ def applied(snapshot: Snapshot, unit: str, change: Change, now: float) -> tuple[
             return _opened(snapshot, job, change), now
         case MoreQuota():
             tree = raised_tree(snapshot.tree, change) if snapshot.tree is not None else None
-            return snapshot.apply(Changes(tree=tree, new_tree=True)), now
+            return snapshot.apply(SnapshotChanges(tree=tree, new_tree=True)), now
         case MoreNodes():
-            return snapshot.apply(Changes(put_members=(_grown(snapshot.members[change.member], change),))), now
-    return snapshot.apply(Changes(put_units=(job,))), now
+            return snapshot.apply(SnapshotChanges(put_members=(_grown(snapshot.members[change.member], change),))), now
+    return snapshot.apply(SnapshotChanges(put_units=(job,))), now
 
 
 def less(change: Change, tree: QuotaTree | None = None) -> tuple[Change, ...]:
@@ -200,7 +200,7 @@ def cost(change: Change, unit: Unit) -> float:
     gang's own requests (of a resource, or of pods). The size is one half for each word of a policy that changes and for
     another priority, which take room from other units or from none. Waiting and letting go cost nothing."""
     match change:
-        case Wait() | Release():
+        case BackoffEnd() | UnitRelease():
             return 0.0
         case HigherPriority():
             return 0.5
@@ -222,9 +222,9 @@ def cost(change: Change, unit: Unit) -> float:
 def text(change: Change) -> str:
     """One clause for people, such as "raise max of root/vision by 2 nvidia.com/gpu, to 10"."""
     match change:
-        case Wait():
+        case BackoffEnd():
             return f"wait until {instant(change.until)}"
-        case Release():
+        case UnitRelease():
             return "release it" if change.what == "held" else "resume it"
         case FewerReplicas():
             return f"{change.replicas} instead of {change.of} replicas of {change.name}"
@@ -391,7 +391,7 @@ def _opened(snapshot: Snapshot, unit: Unit, change: AnotherMember) -> Snapshot:
             break
         unit = _lifted(unit, member, bar)
     ready = (replace(member, ready=True, not_ready_reason=""),) if Lift.NOT_READY in change.lifts else ()
-    return snapshot.apply(Changes(put_units=(unit,), put_members=ready))
+    return snapshot.apply(SnapshotChanges(put_units=(unit,), put_members=ready))
 
 
 def empty_node(pool: Pool) -> Amounts:

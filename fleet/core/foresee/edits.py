@@ -10,11 +10,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
-from fleet.core.foresee.nodes import Nodes
+from fleet.core.foresee.nodes import ForwardNodes
 from fleet.core.model.member import Member, Pool
 from fleet.core.model.unit import Phase, Unit
 from fleet.core.quota.tree import QuotaNode, QuotaTree
-from fleet.core.snapshot import MOST_NODES, Changes, Snapshot
+from fleet.core.snapshot import MOST_NODES, Snapshot, SnapshotChanges
 
 DRAINED = "it is drained"
 LOST = "it does not answer"
@@ -157,7 +157,7 @@ def edited(snapshot: Snapshot, edits: Iterable[Edit]) -> Snapshot:
     return snapshot
 
 
-def _changes(snapshot: Snapshot, edit: Edit) -> Changes:
+def _changes(snapshot: Snapshot, edit: Edit) -> SnapshotChanges:
     match edit:
         case AddMember():
             return _added(snapshot, edit.member)
@@ -168,10 +168,10 @@ def _changes(snapshot: Snapshot, edit: Edit) -> Changes:
         case Scale():
             return _rescaled(snapshot, edit)
         case SetLimit():
-            return Changes(tree=_limited(snapshot.tree, edit), new_tree=True)
+            return SnapshotChanges(tree=_limited(snapshot.tree, edit), new_tree=True)
         case ReplaceTree():
             _sound(edit.tree)
-            return Changes(tree=edit.tree, new_tree=True)
+            return SnapshotChanges(tree=edit.tree, new_tree=True)
         case Submit():
             return _submitted(snapshot, edit.unit)
         case Remove():
@@ -179,30 +179,30 @@ def _changes(snapshot: Snapshot, edit: Edit) -> Changes:
         case Hold():
             unit = _waiting(snapshot, edit.unit)
             held = edit.held or (unit.held and not unit.release_helps)
-            return Changes(put_units=(replace(unit, held=held, suspended=False),))
+            return SnapshotChanges(put_units=(replace(unit, held=held, suspended=False),))
         case Prioritize():
             return _prioritized(snapshot, edit)
         case MoveTo():
-            return Changes(put_units=(replace(_waiting(snapshot, edit.unit), leaf=edit.leaf),))
+            return SnapshotChanges(put_units=(replace(_waiting(snapshot, edit.unit), leaf=edit.leaf),))
         case Resize():
-            return Changes(put_units=(_resized(_waiting(snapshot, edit.unit), edit),))
+            return SnapshotChanges(put_units=(_resized(_waiting(snapshot, edit.unit), edit),))
 
 
-def _added(snapshot: Snapshot, member: Member) -> Changes:
+def _added(snapshot: Snapshot, member: Member) -> SnapshotChanges:
     if member.name in snapshot.members:
         raise BadEdit(f"member {member.name} is there already", "member.name")
     if not member.name:
         raise BadEdit("a member needs a name", "member.name")
-    return Changes(put_members=(member,))
+    return SnapshotChanges(put_members=(member,))
 
 
-def _left(member: Member, why: str, units: Iterable[Unit]) -> Changes:
+def _left(member: Member, why: str, units: Iterable[Unit]) -> SnapshotChanges:
     """The changes after which the member takes nothing, and the units wait again."""
     waiting = tuple(_waiting_again(unit) for unit in units)
-    return Changes(put_units=waiting, put_members=(replace(member, ready=False, not_ready_reason=why),))
+    return SnapshotChanges(put_units=waiting, put_members=(replace(member, ready=False, not_ready_reason=why),))
 
 
-def _lost(snapshot: Snapshot, edit: LoseMember) -> Changes:
+def _lost(snapshot: Snapshot, edit: LoseMember) -> SnapshotChanges:
     member = _member(snapshot, edit.member)
     for key in sorted(edit.failover or ()):
         _unit(snapshot, key, "failover")
@@ -210,23 +210,23 @@ def _lost(snapshot: Snapshot, edit: LoseMember) -> Changes:
     return _left(member, LOST, (unit for unit in placed if edit.failover is None or unit.id in edit.failover))
 
 
-def _rescaled(snapshot: Snapshot, edit: Scale) -> Changes:
+def _rescaled(snapshot: Snapshot, edit: Scale) -> SnapshotChanges:
     member = _member(snapshot, edit.member)
     scaled = _scaled(member, edit)
     left = _unseated(snapshot, scaled) - _unseated(snapshot, member) if edit.by < 0 else set()
     if left:
         raise BadEdit(f"member {edit.member} needs these nodes for {', '.join(sorted(left)[:3])}", "by")
-    return Changes(put_members=(scaled,))
+    return SnapshotChanges(put_members=(scaled,))
 
 
-def _submitted(snapshot: Snapshot, unit: Unit) -> Changes:
+def _submitted(snapshot: Snapshot, unit: Unit) -> SnapshotChanges:
     if unit.id in snapshot.units:
         raise BadEdit(f"job {unit.name} is there already", "unit.id")
     if not unit.id:
         raise BadEdit("a job needs an id", "unit.id")
     if unit.phase is not Phase.WAITING:
         raise BadEdit("only what waits can be submitted", "unit.phase")
-    return Changes(put_units=(unit,))
+    return SnapshotChanges(put_units=(unit,))
 
 
 def _member(snapshot: Snapshot, name: str) -> Member:
@@ -254,23 +254,23 @@ def _placed_in(snapshot: Snapshot, member: str) -> list[Unit]:
     return [unit for unit in snapshot.units.values() if unit.member == member and unit.phase is Phase.PLACED]
 
 
-def _prioritized(snapshot: Snapshot, edit: Prioritize) -> Changes:
+def _prioritized(snapshot: Snapshot, edit: Prioritize) -> SnapshotChanges:
     if abs(edit.priority) > PRIORITY_MOST:
         raise BadEdit(f"is not between -{PRIORITY_MOST} and {PRIORITY_MOST}", "priority")
-    return Changes(put_units=(replace(_waiting(snapshot, edit.unit), priority=edit.priority),))
+    return SnapshotChanges(put_units=(replace(_waiting(snapshot, edit.unit), priority=edit.priority),))
 
 
-def _removed(snapshot: Snapshot, unit: Unit) -> Changes:
+def _removed(snapshot: Snapshot, unit: Unit) -> SnapshotChanges:
     """The changes after which the unit is gone, and the room of its pods on nodes that are known is free. The units
     beside them see that room."""
     member = snapshot.members.get(unit.member or "")
     if member is None:
-        return Changes(removed_units=(unit.id,))
-    nodes = Nodes(member, [other for other in snapshot.units.values() if other.member == member.name])
+        return SnapshotChanges(removed_units=(unit.id,))
+    nodes = ForwardNodes(member, [other for other in snapshot.units.values() if other.member == member.name])
     nodes.release(unit)
     beside = [snapshot.units[key] for key in sorted(nodes.changed - {unit.id}) if key in snapshot.units]
     moved = tuple(replace(other, seats=nodes.seats(other.id)) for other in beside)
-    return Changes(removed_units=(unit.id,), put_units=moved, put_members=(nodes.member,))
+    return SnapshotChanges(removed_units=(unit.id,), put_units=moved, put_members=(nodes.member,))
 
 
 def _resized(unit: Unit, edit: Resize) -> Unit:
@@ -321,7 +321,7 @@ def _scaled(member: Member, edit: Scale) -> Member:
 def _unseated(snapshot: Snapshot, member: Member) -> set[str]:
     """Jobs placed in the member whose pods are not seen there yet and would find no nodes, by name."""
     units = _placed_in(snapshot, member.name)
-    nodes = Nodes(member, units)
+    nodes = ForwardNodes(member, units)
     return {unit.name for unit in sorted(units, key=lambda unit: unit.id) if not nodes.seat(unit)}
 
 

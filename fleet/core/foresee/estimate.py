@@ -38,7 +38,7 @@ from fleet.core.foresee.quantiles import four_fifths, quantile
 from fleet.core.model.plan import Plan
 from fleet.core.model.reason import Code, Reason, Severity
 from fleet.core.model.unit import Phase, Unit
-from fleet.core.snapshot import Changes, Snapshot
+from fleet.core.snapshot import Snapshot, SnapshotChanges
 
 SAMPLES = 20
 SAMPLES_LEAST = 5
@@ -244,7 +244,7 @@ def _near(snapshot: Snapshot, plan: Plan, units: Collection[str]) -> Snapshot | 
     far = {unit for _, _, unit in sorted(behind)[_BEHIND_MOST:]}
     held = [unit for unit in waiting if unit.waits_turn and unit.id not in far]
     considered = tuple(replace(unit, held=False, held_why="", waits_turn=False) for unit in held)
-    return snapshot.apply(Changes(put_units=considered, removed_units=tuple(sorted(far))))
+    return snapshot.apply(SnapshotChanges(put_units=considered, removed_units=tuple(sorted(far))))
 
 
 @dataclass(frozen=True, slots=True)

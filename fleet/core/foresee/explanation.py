@@ -14,8 +14,8 @@ from typing import Any
 from fleet.core.decide import decide
 from fleet.core.foresee import awaited as waited
 from fleet.core.foresee import tried
-from fleet.core.foresee.answer import Answer
-from fleet.core.foresee.awaited import Awaited
+from fleet.core.foresee.answer import StartAnswer
+from fleet.core.foresee.awaited import BlockingJobs
 from fleet.core.foresee.change import KINDS, cost, text
 from fleet.core.foresee.estimate import BeyondHorizon, Estimate, NeverStarts, NotEstimated, Outcome, estimate
 from fleet.core.foresee.history import History
@@ -37,9 +37,9 @@ class Explanation:
     unit: Unit
     at: float
     position: Position | None
-    answer: Answer
+    answer: StartAnswer
     outcome: Outcome
-    awaited: Awaited
+    awaited: BlockingJobs
 
 
 def explain(
@@ -98,7 +98,7 @@ def document(
     }
 
 
-def changes(answer: Answer, unit: Unit) -> dict[str, Any]:
+def changes(answer: StartAnswer, unit: Unit) -> dict[str, Any]:
     """The smallest changes of an answer as JSON, and the kinds that have none."""
     return {
         "changes": [

@@ -25,12 +25,12 @@ from heapq import heappop, heappush
 from math import ceil
 
 from fleet.core.decide import decide
-from fleet.core.foresee.nodes import Nodes
+from fleet.core.foresee.nodes import ForwardNodes
 from fleet.core.model.plan import Plan
 from fleet.core.model.unit import Claim, Phase, Unit
 from fleet.core.placement.problem import Solver
 from fleet.core.placement.reservation.heads import nominated, overdue_change
-from fleet.core.snapshot import Changes, Snapshot
+from fleet.core.snapshot import Snapshot, SnapshotChanges
 
 _STEP_S = 1.0  # at the least between a decision and the next change of a head
 
@@ -49,7 +49,7 @@ class Stop(StrEnum):
     TIME = "the end of the time that was looked at"
 
 
-class What(StrEnum):
+class UnitEventKind(StrEnum):
     SUBMITTED = "submitted"
     STARTED = "started"
     ENDED = "ended"
@@ -59,11 +59,11 @@ class What(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Event:
+class UnitEvent:
     """An event of a unit at the epoch second `at`, and its member if it has one."""
 
     at: float
-    what: What
+    what: UnitEventKind
     unit: str
     member: str = ""
 
@@ -114,9 +114,9 @@ class Forward:
         self.now = now
         self.units: dict[str, Unit] = dict(snapshot.units)
         known = [*self.units.values(), *gangs]
-        self.nodes = {name: Nodes(member, known) for name, member in snapshot.members.items()}
+        self.nodes = {name: ForwardNodes(member, known) for name, member in snapshot.members.items()}
         self.waiting: dict[str, None] = {}  # ids, in order of arrival
-        self.log: list[Event] = []
+        self.log: list[UnitEvent] = []
         self.started: dict[str, float] = {}  # unit -> its first start in this run
         self.stopped = Stop.EVENTS
         self._snapshot = snapshot
@@ -127,7 +127,7 @@ class Forward:
         self._runs_s = runs_s
         self._grace_s, self._cycle_s, self._tick_s = grace_s, cycle_s, tick_s
         self._began, self._growth, self._gap_s = now, growth, gap_s
-        self._heap: list[tuple[float, int, What | None, Unit | str, int]] = []
+        self._heap: list[tuple[float, int, UnitEventKind | None, Unit | str, int]] = []
         self._number = 0
         self._turn: dict[str, int] = {}  # of a unit: events that were foreseen in an earlier turn do not come true
         self._heads = {unit.id for unit in snapshot.units.values() if unit.head is not None}
@@ -141,7 +141,7 @@ class Forward:
 
     def submit(self, at: float, unit: Unit) -> None:
         """`unit` waits from `at` on."""
-        self._push(at, What.SUBMITTED, unit)
+        self._push(at, UnitEventKind.SUBMITTED, unit)
 
     def snapshot(self) -> Snapshot:
         """The snapshot that the decider sees now."""
@@ -153,7 +153,7 @@ class Forward:
                     self._set(replace(unit, seats=nodes.seats(key)))
             nodes.changed.clear()
         if self._put or self._gone or self._moved:
-            changes = Changes(
+            changes = SnapshotChanges(
                 put_units=tuple(self.units[key] for key in sorted(self._put)),
                 removed_units=tuple(sorted(self._gone)),
                 put_members=tuple(self.nodes[name].member for name in sorted(self._moved)),
@@ -231,7 +231,7 @@ class Forward:
         if unit.phase is Phase.WAITING:
             self._wait(unit)
         elif unit.phase is Phase.EVICTING:
-            self._push(self.now + self._grace_s, What.LEFT, unit.id)
+            self._push(self.now + self._grace_s, UnitEventKind.LEFT, unit.id)
         elif any(dict(unit.visible).get(part.name, 0) < part.replicas for part in unit.components):
             self._seat(unit, unit.placed_at)
         else:
@@ -242,13 +242,13 @@ class Forward:
         if unit.backoff_until is not None and unit.backoff_until > self.now:
             self._push(unit.backoff_until, None, unit.id)
 
-    def _push(self, at: float, what: What | None, subject: Unit | str) -> None:
+    def _push(self, at: float, what: UnitEventKind | None, subject: Unit | str) -> None:
         turn = self._turn.get(subject, 0) if isinstance(subject, str) else 0
         heappush(self._heap, (at, self._number, what, subject, turn))
         self._number += 1
 
-    def _note(self, what: What, unit: Unit) -> None:
-        self.log.append(Event(self.now, what, unit.id, unit.member or ""))
+    def _note(self, what: UnitEventKind, unit: Unit) -> None:
+        self.log.append(UnitEvent(self.now, what, unit.id, unit.member or ""))
         self._fresh, self._last = True, self.now
 
     def _set(self, unit: Unit) -> None:
@@ -256,11 +256,11 @@ class Forward:
         self._put.add(unit.id)
         self._gone.discard(unit.id)
 
-    def _happen(self, what: What | None, subject: Unit | str, turn: int) -> None:
+    def _happen(self, what: UnitEventKind | None, subject: Unit | str, turn: int) -> None:
         if isinstance(subject, Unit):
             self._set(subject)
             self._wait(subject)
-            self._note(What.SUBMITTED, subject)
+            self._note(UnitEventKind.SUBMITTED, subject)
             return
         if what is None:  # a time that was waited for
             self._fresh, self._last = True, self.now
@@ -271,7 +271,7 @@ class Forward:
         self._turn[subject] = turn + 1
         self._note(what, unit)
         self._free(unit)
-        if what is What.ENDED:
+        if what is UnitEventKind.ENDED:
             del self.units[subject]
             self._put.discard(subject)
             self._gone.add(subject)
@@ -312,7 +312,7 @@ class Forward:
         nodes = self.nodes.get(name)
         if nodes is None or not nodes.seat(unit):
             self._unseated.setdefault(name, {})[unit.id] = None
-            self._note(What.REFUSED, unit)
+            self._note(UnitEventKind.REFUSED, unit)
             return
         self._moved.add(name)
         seen = tuple((part.name, part.replicas) for part in unit.components)
@@ -320,20 +320,20 @@ class Forward:
         seated = replace(unit, visible=seen, placed_at=self.now if since is None else since)
         self._set(seated)
         self.started.setdefault(unit.id, self.now)
-        self._note(What.STARTED, seated)
+        self._note(UnitEventKind.STARTED, seated)
         self._will_end(seated)
 
     def _will_end(self, unit: Unit) -> None:
         runs_s = self._runs_s(unit, self.now)
         if runs_s is not None:
-            self._push(self.now + max(0.0, runs_s), What.ENDED, unit.id)
+            self._push(self.now + max(0.0, runs_s), UnitEventKind.ENDED, unit.id)
 
     def _carry_out(self, plan: Plan) -> None:
         for eviction in plan.evictions:
             unit = replace(self.units[eviction.unit], phase=Phase.EVICTING)
             self._set(unit)
-            self._note(What.EVICTED, unit)
-            self._push(self.now + self._grace_s, What.LEFT, unit.id)
+            self._note(UnitEventKind.EVICTED, unit)
+            self._push(self.now + self._grace_s, UnitEventKind.LEFT, unit.id)
         for claim in plan.claims:
             self._set(replace(self.units[claim.unit], claim=Claim(claim.member, claim.until)))
             self._last = self.now

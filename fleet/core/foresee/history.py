@@ -43,7 +43,7 @@ _OVER_LEAST = 0.01  # of a walltime
 
 
 @dataclass(frozen=True, slots=True)
-class Past:
+class PastUnit:
     """One unit of the past: submitted, and perhaps started and ended, at epoch seconds. `ended` is None while the unit
     runs, and for a unit that was taken away before its end."""
 
@@ -124,7 +124,7 @@ class _Kind:
 class History:
     """The past as known at one time. Immutable."""
 
-    def __init__(self, pasts: Iterable[Past], now: float) -> None:
+    def __init__(self, pasts: Iterable[PastUnit], now: float) -> None:
         """`now`: later events do not count."""
         self.now = now
         self.pasts = sorted((p for p in pasts if p.submitted <= now), key=lambda p: (p.submitted, p.unit.id))
@@ -235,4 +235,4 @@ def _tail(rng: Random, ran: float) -> float:
     return ran / max(1 / 16, 1.0 - rng.random())
 
 
-__all__ = ["DAY_S", "Durations", "History", "Past", "devices"]
+__all__ = ["DAY_S", "Durations", "History", "PastUnit", "devices"]

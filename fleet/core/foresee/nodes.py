@@ -27,7 +27,7 @@ Vector = tuple[int, ...]
 _Homes = dict[Vector, dict[str, None]]  # free vector -> nodes, last come first taken
 
 
-class Nodes:
+class ForwardNodes:
     """Mutable. Nodes that no unit's pods name get names of their own. A resource that no unit asks for and no node has
     is unknown here: `units` should hold every gang that will be placed."""
 
@@ -102,7 +102,7 @@ class Nodes:
         self._put(node, pool, free)
         self.changed.update(self._on.get(node, ()))
 
-    def copy(self) -> Nodes:
+    def copy(self) -> ForwardNodes:
         """The same nodes, to try things on."""
         other = copy(self)
         other._homes = [{vector: dict(nodes) for vector, nodes in homes.items()} for homes in self._homes]

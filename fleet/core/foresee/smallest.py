@@ -20,22 +20,22 @@ from dataclasses import replace
 from functools import partial
 
 from fleet.core.decide import decide
-from fleet.core.foresee.answer import Answer, Why
+from fleet.core.foresee.answer import NoChangeCause, StartAnswer
 from fleet.core.foresee.certain import is_certain, starts
 from fleet.core.foresee.change import (
     KINDS,
     AnotherMember,
+    BackoffEnd,
     Change,
+    ChangeKind,
     FewerReplicas,
     HigherPriority,
-    Kind,
     Lift,
     Limit,
     MoreNodes,
     MoreQuota,
     Raise,
-    Release,
-    Wait,
+    UnitRelease,
     applied,
     cost,
     less,
@@ -64,32 +64,50 @@ _POOLS = 6
 _COMPONENTS = 4
 _NODES_MOST = 4096
 
-_ASKED: Mapping[Code, tuple[Kind, ...]] = {
-    Code.HELD: (Kind.RELEASE,),
-    Code.SUSPENDED: (Kind.RELEASE,),
-    Code.BACK_OFF: (Kind.WAIT,),
-    Code.QUOTA_EXHAUSTED: (Kind.QUOTA, Kind.REPLICAS, Kind.PRIORITY),
-    Code.MAX_JOBS: (Kind.QUOTA, Kind.PRIORITY),
-    Code.MIN_EXHAUSTED: (Kind.QUOTA, Kind.REPLICAS, Kind.PRIORITY, Kind.NODES),
-    Code.USER_LIMIT: (Kind.QUOTA, Kind.REPLICAS, Kind.PRIORITY),
-    Code.TOO_LARGE: (Kind.REPLICAS, Kind.MEMBER, Kind.NODES),
-    Code.LARGER_THAN_ANY_NODE: (Kind.MEMBER, Kind.NODES),
-    Code.NO_NODE_MATCHES: (Kind.MEMBER, Kind.NODES),
-    Code.UNKNOWN_RESOURCE: (Kind.MEMBER, Kind.NODES),
-    Code.NO_MEMBER_ALLOWED: (Kind.MEMBER,),
-    Code.MEMBER_NOT_READY: (Kind.MEMBER,),
-    Code.NO_MEMBER_FITS: (Kind.REPLICAS, Kind.PRIORITY, Kind.MEMBER, Kind.QUOTA, Kind.NODES),
-    Code.LOST_TO_OTHERS: (Kind.REPLICAS, Kind.PRIORITY, Kind.MEMBER, Kind.QUOTA, Kind.NODES),
-    Code.COLLECTS: (Kind.REPLICAS, Kind.PRIORITY, Kind.MEMBER, Kind.QUOTA, Kind.NODES),
-    Code.BEHIND_HEAD: (Kind.REPLICAS, Kind.PRIORITY, Kind.MEMBER, Kind.QUOTA, Kind.NODES),
-    Code.BEHIND_IN_QUEUE: (Kind.PRIORITY, Kind.QUOTA, Kind.REPLICAS, Kind.MEMBER, Kind.NODES),
+_ASKED: Mapping[Code, tuple[ChangeKind, ...]] = {
+    Code.HELD: (ChangeKind.RELEASE,),
+    Code.SUSPENDED: (ChangeKind.RELEASE,),
+    Code.BACK_OFF: (ChangeKind.WAIT,),
+    Code.QUOTA_EXHAUSTED: (ChangeKind.QUOTA, ChangeKind.REPLICAS, ChangeKind.PRIORITY),
+    Code.MAX_JOBS: (ChangeKind.QUOTA, ChangeKind.PRIORITY),
+    Code.MIN_EXHAUSTED: (ChangeKind.QUOTA, ChangeKind.REPLICAS, ChangeKind.PRIORITY, ChangeKind.NODES),
+    Code.USER_LIMIT: (ChangeKind.QUOTA, ChangeKind.REPLICAS, ChangeKind.PRIORITY),
+    Code.TOO_LARGE: (ChangeKind.REPLICAS, ChangeKind.MEMBER, ChangeKind.NODES),
+    Code.LARGER_THAN_ANY_NODE: (ChangeKind.MEMBER, ChangeKind.NODES),
+    Code.NO_NODE_MATCHES: (ChangeKind.MEMBER, ChangeKind.NODES),
+    Code.UNKNOWN_RESOURCE: (ChangeKind.MEMBER, ChangeKind.NODES),
+    Code.NO_MEMBER_ALLOWED: (ChangeKind.MEMBER,),
+    Code.MEMBER_NOT_READY: (ChangeKind.MEMBER,),
+    Code.NO_MEMBER_FITS: (
+        ChangeKind.REPLICAS,
+        ChangeKind.PRIORITY,
+        ChangeKind.MEMBER,
+        ChangeKind.QUOTA,
+        ChangeKind.NODES,
+    ),
+    Code.LOST_TO_OTHERS: (
+        ChangeKind.REPLICAS,
+        ChangeKind.PRIORITY,
+        ChangeKind.MEMBER,
+        ChangeKind.QUOTA,
+        ChangeKind.NODES,
+    ),
+    Code.COLLECTS: (ChangeKind.REPLICAS, ChangeKind.PRIORITY, ChangeKind.MEMBER, ChangeKind.QUOTA, ChangeKind.NODES),
+    Code.BEHIND_HEAD: (ChangeKind.REPLICAS, ChangeKind.PRIORITY, ChangeKind.MEMBER, ChangeKind.QUOTA, ChangeKind.NODES),
+    Code.BEHIND_IN_QUEUE: (
+        ChangeKind.PRIORITY,
+        ChangeKind.QUOTA,
+        ChangeKind.REPLICAS,
+        ChangeKind.MEMBER,
+        ChangeKind.NODES,
+    ),
     Code.BAD_UNIT: (),
     Code.NO_LEAF: (),
     Code.NO_MEMBERS: (),
     Code.ROOM_CLAIMED: (),
     Code.ADMISSION_CHECKS: (),
 }
-_EVERY = (Kind.REPLICAS, Kind.PRIORITY, Kind.MEMBER, Kind.QUOTA, Kind.NODES)
+_EVERY = (ChangeKind.REPLICAS, ChangeKind.PRIORITY, ChangeKind.MEMBER, ChangeKind.QUOTA, ChangeKind.NODES)
 
 
 def smallest(
@@ -102,7 +120,7 @@ def smallest(
     plan: Plan | None = None,
     enough: Callable[[], bool] = lambda: False,
     solver: Solver | None = None,
-) -> Answer:
+) -> StartAnswer:
     """For the waiting unit with this id. `plan`: the greedy plan of the snapshot, if the caller has it. `solver` tells
     the certain starts from the likely ones; without it, only a start that depends on no solver is certain. Raises
     KeyError for a unit that is not in the snapshot or does not wait, and BadSnapshot as `decide` does."""
@@ -138,39 +156,39 @@ class _Search:
         self.reasons: dict[Change, Reason | None] = {}
         self.met: dict[Change | None, Reason | None] = {}  # the obstacle after a change: see `_in_the_way`
 
-    def run(self, plan: Plan | None) -> Answer:
+    def run(self, plan: Plan | None) -> StartAnswer:
         if plan is None:
             plan = decide(self.snapshot, now=self.now, seed=self.seed, solver=None)
             self.decisions = 1
         self.reason = plan.reasons.get(self.unit.id)
         self.met[None] = self._in_the_way(plan)
         if self.reason is None or starts(plan, self.unit.id):
-            return Answer(True, self.reason, decisions=self.decisions)
+            return StartAnswer(True, self.reason, decisions=self.decisions)
         searches = {
-            Kind.WAIT: self.wait,
-            Kind.RELEASE: self.release,
-            Kind.QUOTA: self.quota,
-            Kind.REPLICAS: self.replicas,
-            Kind.PRIORITY: self.priority,
-            Kind.MEMBER: self.member,
-            Kind.NODES: self.nodes,
+            ChangeKind.WAIT: self.wait,
+            ChangeKind.RELEASE: self.release,
+            ChangeKind.QUOTA: self.quota,
+            ChangeKind.REPLICAS: self.replicas,
+            ChangeKind.PRIORITY: self.priority,
+            ChangeKind.MEMBER: self.member,
+            ChangeKind.NODES: self.nodes,
         }
         changes: list[Change] = []
-        without: list[tuple[Kind, Why]] = []
+        without: list[tuple[ChangeKind, NoChangeCause]] = []
         for kind in _ASKED.get(self.reason.code, _EVERY):
             self.until = min(self.most, self.decisions + _OF_A_KIND)
             try:
                 change = searches[kind]()
             except _Spent:
-                without.append((kind, Why.SPENT))
+                without.append((kind, NoChangeCause.SPENT))
                 continue
             if change is None:
-                without.append((kind, Why.NONE))
+                without.append((kind, NoChangeCause.NONE))
             else:
                 changes.append(change)
-        order = list(Kind)
+        order = list(ChangeKind)
         changes.sort(key=lambda change: (cost(change, self.unit), order.index(KINDS[type(change)])))
-        return Answer(False, self.reason, tuple(changes), tuple(without), self.then, self.decisions)
+        return StartAnswer(False, self.reason, tuple(changes), tuple(without), self.then, self.decisions)
 
     def certain(self, changes: Iterable[Change | None], solver: Solver | None) -> frozenset[Change | None]:
         """The changes after which the solver's plan starts the unit, as far as decisions and time allow to try them."""
@@ -214,12 +232,12 @@ class _Search:
         return least(no, yes, lambda number: self.works(of(number)), hints)
 
     def wait(self) -> Change | None:
-        return self._let_go(Wait(self.unit.backoff_until or self.now))
+        return self._let_go(BackoffEnd(self.unit.backoff_until or self.now))
 
     def release(self) -> Change | None:
         if not (self.unit.suspended or self.unit.release_helps):
             return None
-        return self._let_go(Release("suspended" if self.unit.suspended else "held"))
+        return self._let_go(UnitRelease("suspended" if self.unit.suspended else "held"))
 
     def _let_go(self, change: Change) -> Change | None:
         self.then = self.left(change)

@@ -7,14 +7,14 @@ from typing import Any
 
 from fleet.core.foresee.change import (
     AnotherMember,
+    BackoffEnd,
     Change,
     FewerReplicas,
     HigherPriority,
     Limit,
     MoreNodes,
     MoreQuota,
-    Release,
-    Wait,
+    UnitRelease,
 )
 from fleet.core.foresee.edits import Edit, Hold, Prioritize, Resize, Scale, SetLimit
 from fleet.core.model.unit import Unit
@@ -23,9 +23,9 @@ from fleet.core.model.unit import Unit
 def edits_of(change: Change, unit: Unit) -> tuple[Edit, ...]:
     """In an order in which each fits; () where no edits make the change: waiting, another policy, a limit of a user."""
     match change:
-        case Wait() | AnotherMember():
+        case BackoffEnd() | AnotherMember():
             return ()
-        case Release():
+        case UnitRelease():
             return (Hold(unit.id, held=False),)
         case FewerReplicas():
             return (Resize(unit.id, change.name, change.replicas),)

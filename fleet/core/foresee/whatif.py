@@ -16,10 +16,10 @@ from random import Random
 from fleet.core.decide import decide
 from fleet.core.foresee.binding import Bound, named_by, waiting, what_binds
 from fleet.core.foresee.edits import Edit, edited
-from fleet.core.foresee.forward import Forward, RunsS, Stop, What, by_walltime, core
+from fleet.core.foresee.forward import Forward, RunsS, Stop, UnitEventKind, by_walltime, core
 from fleet.core.foresee.history import History
 from fleet.core.foresee.quantiles import quantile
-from fleet.core.model.difference import HORIZON_S, State, Verdict
+from fleet.core.model.difference import HORIZON_S, UnitState, Verdict
 from fleet.core.model.plan import Plan
 from fleet.core.model.reason import Code, Reason
 from fleet.core.model.unit import Phase, Unit
@@ -34,7 +34,7 @@ _SOONER_S, _SOONER_SHARE = 60.0, 0.05  # a start is sooner or later when it diff
 
 
 @dataclass(frozen=True, slots=True)
-class When:
+class StartTimes:
     """Epoch seconds of a start: the middle of the runs, and the range that encloses four fifths of them; one run: all
     the same. Infinity: not within the horizon."""
 
@@ -49,24 +49,24 @@ class When:
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class UnitStanding:
     """The state of a unit under one decision. `member`: where the unit runs, starts, or leaves. `reason`: why it waits.
     `when`: its start or, if it leaves, its next start; None where that is unknown."""
 
-    state: State
+    state: UnitState
     member: str = ""
     reason: Reason | None = None
-    when: When | None = None
+    when: StartTimes | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class ComparisonRow:
     """A unit that the edits make a difference to."""
 
     unit: Unit
     verdict: Verdict
-    before: Standing
-    after: Standing
+    before: UnitStanding
+    after: UnitStanding
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +75,7 @@ class Comparison:
     `no_times`: the cause why no unit has a time, or "". `endless`: the number of running jobs without a known end.
     `bound`: the obstacles of units that the edits are about, and that wait still; the first few of `bound_of`."""
 
-    rows: tuple[Row, ...]
+    rows: tuple[ComparisonRow, ...]
     before: Plan
     after: Plan
     snapshot: Snapshot  # edited
@@ -122,15 +122,15 @@ def what_if(
     times = _times((snapshot, after), runs, now, seed, horizon_s, enough)
     befores = _standings(snapshot, plans[0], times.before)
     afters = _standings(after, plans[1], times.after)
-    absent = Standing(State.ABSENT)
-    rows: list[Row] = []
+    absent = UnitStanding(UnitState.ABSENT)
+    rows: list[ComparisonRow] = []
     for key in {**snapshot.units, **after.units}:
         was, is_now = befores.get(key, absent), afters.get(key, absent)
         verdict = _verdict(was, is_now, now)
         if verdict is not None:
-            rows.append(Row(after.units.get(key) or snapshot.units[key], verdict, was, is_now))
+            rows.append(ComparisonRow(after.units.get(key) or snapshot.units[key], verdict, was, is_now))
     order = list(Verdict)
-    rows.sort(key=lambda row: (row.before.state is not State.ABSENT, order.index(row.verdict), row.unit.name))
+    rows.sort(key=lambda row: (row.before.state is not UnitState.ABSENT, order.index(row.verdict), row.unit.name))
     endless = sum(
         unit.phase is not Phase.WAITING and any(runs_s(unit, now) is None for runs_s in runs)
         for unit in after.units.values()
@@ -142,8 +142,8 @@ def what_if(
 class _Times:
     """When units start, before and after the edits; known up to `until`."""
 
-    before: Mapping[str, When]
-    after: Mapping[str, When]
+    before: Mapping[str, StartTimes]
+    after: Mapping[str, StartTimes]
     until: float
     why_not: str = ""
 
@@ -175,10 +175,10 @@ def _times(
     return _Times(before, after, until)
 
 
-def _when(starts: Sequence[float], runs: int) -> When:
+def _when(starts: Sequence[float], runs: int) -> StartTimes:
     ordered = [*sorted(starts), *(math.inf for _ in range(runs - len(starts)))]
     p10, p50, p90 = (quantile(ordered, share) for share in (0.1, 0.5, 0.9))
-    return When(p10, p50, p90)
+    return StartTimes(p10, p50, p90)
 
 
 def _pair(
@@ -223,74 +223,74 @@ def _starts(world: Snapshot, run: Forward, until: float) -> dict[str, float]:
     may_start = {key for key, unit in world.units.items() if unit.phase is not Phase.PLACED}
     starts: dict[str, float] = {}
     for event in run.log:
-        if event.what is What.LEFT:
+        if event.what is UnitEventKind.LEFT:
             may_start.add(event.unit)
-        elif event.what is What.STARTED and event.unit in may_start and event.at <= until:
+        elif event.what is UnitEventKind.STARTED and event.unit in may_start and event.at <= until:
             starts.setdefault(event.unit, event.at)
     return starts
 
 
-def _standings(snapshot: Snapshot, plan: Plan, times: Mapping[str, When]) -> dict[str, Standing]:
+def _standings(snapshot: Snapshot, plan: Plan, times: Mapping[str, StartTimes]) -> dict[str, UnitStanding]:
     starting = {placement.unit: placement.member for placement in plan.placements}
     leaving = {eviction.unit for eviction in plan.evictions}
-    standings: dict[str, Standing] = {}
+    standings: dict[str, UnitStanding] = {}
     for key, unit in snapshot.units.items():
         when = times.get(key)
         if unit.phase is Phase.WAITING:
             if key in starting:
-                standings[key] = Standing(State.STARTS, starting[key], when=when)
+                standings[key] = UnitStanding(UnitState.STARTS, starting[key], when=when)
             else:
-                standings[key] = Standing(State.WAITS, reason=plan.reasons[key], when=when)
+                standings[key] = UnitStanding(UnitState.WAITS, reason=plan.reasons[key], when=when)
             continue
         name = unit.member or ""
         member = snapshot.members.get(name)
         if member is None or not member.ready:
             reason = Reason(Code.MEMBER_UNREACHABLE, {"member": name})
-            standings[key] = Standing(State.UNREACHABLE, name, reason)
+            standings[key] = UnitStanding(UnitState.UNREACHABLE, name, reason)
         elif key in leaving or unit.phase is Phase.EVICTING:
-            standings[key] = Standing(State.LEAVES, name, when=when)
+            standings[key] = UnitStanding(UnitState.LEAVES, name, when=when)
         else:
-            standings[key] = Standing(State.RUNS, name)
+            standings[key] = UnitStanding(UnitState.RUNS, name)
     return standings
 
 
-_PAIRS: Mapping[tuple[State, State], Verdict] = {
-    (State.ABSENT, State.STARTS): Verdict.STARTS,
-    (State.ABSENT, State.WAITS): Verdict.WAITS,
-    (State.RUNS, State.STARTS): Verdict.MOVES,
-    (State.RUNS, State.WAITS): Verdict.STOPS,
-    (State.RUNS, State.LEAVES): Verdict.LEAVES,
-    (State.STARTS, State.WAITS): Verdict.WAITS,
-    (State.WAITS, State.STARTS): Verdict.STARTS,
-    (State.LEAVES, State.STARTS): Verdict.MOVES,
-    (State.LEAVES, State.WAITS): Verdict.STOPS,
-    (State.LEAVES, State.RUNS): Verdict.STAYS,
+_PAIRS: Mapping[tuple[UnitState, UnitState], Verdict] = {
+    (UnitState.ABSENT, UnitState.STARTS): Verdict.STARTS,
+    (UnitState.ABSENT, UnitState.WAITS): Verdict.WAITS,
+    (UnitState.RUNS, UnitState.STARTS): Verdict.MOVES,
+    (UnitState.RUNS, UnitState.WAITS): Verdict.STOPS,
+    (UnitState.RUNS, UnitState.LEAVES): Verdict.LEAVES,
+    (UnitState.STARTS, UnitState.WAITS): Verdict.WAITS,
+    (UnitState.WAITS, UnitState.STARTS): Verdict.STARTS,
+    (UnitState.LEAVES, UnitState.STARTS): Verdict.MOVES,
+    (UnitState.LEAVES, UnitState.WAITS): Verdict.STOPS,
+    (UnitState.LEAVES, UnitState.RUNS): Verdict.STAYS,
 }
 
 
-def _verdict(before: Standing, after: Standing, now: float) -> Verdict | None:
+def _verdict(before: UnitStanding, after: UnitStanding, now: float) -> Verdict | None:
     """The outcome; None: nothing worth a word."""
-    if after.state is State.ABSENT:
+    if after.state is UnitState.ABSENT:
         return Verdict.REMOVED
-    if after.state is State.UNREACHABLE:
-        return Verdict.UNREACHABLE if before.state is not State.UNREACHABLE else None
+    if after.state is UnitState.UNREACHABLE:
+        return Verdict.UNREACHABLE if before.state is not UnitState.UNREACHABLE else None
     pair = (before.state, after.state)
     if pair in _PAIRS:
         return _PAIRS[pair]
-    if pair == (State.STARTS, State.STARTS):
+    if pair == (UnitState.STARTS, UnitState.STARTS):
         return Verdict.MOVES if before.member != after.member else None
-    if before.state is State.UNREACHABLE:
-        return Verdict.MOVES if after.state is State.STARTS else Verdict.STOPS
-    if pair != (State.WAITS, State.WAITS):
+    if before.state is UnitState.UNREACHABLE:
+        return Verdict.MOVES if after.state is UnitState.STARTS else Verdict.STOPS
+    if pair != (UnitState.WAITS, UnitState.WAITS):
         return None
     return _shifted(before.when, after.when, now) or (Verdict.WAITS if _code(before) != _code(after) else None)
 
 
-def _code(standing: Standing) -> Code | None:
+def _code(standing: UnitStanding) -> Code | None:
     return standing.reason.code if standing.reason is not None else None
 
 
-def _shifted(before: When | None, after: When | None, now: float) -> Verdict | None:
+def _shifted(before: StartTimes | None, after: StartTimes | None, now: float) -> Verdict | None:
     was = before.p50 if before is not None else math.inf
     now_is = after.p50 if after is not None else math.inf
     if was == now_is:

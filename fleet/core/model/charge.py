@@ -15,34 +15,36 @@ from fleet.values.quantity import texts_of
 
 
 @dataclass(frozen=True, slots=True)
-class Excess:
+class ChargeExcess:
     """A component that asks for more than it is charged; `text` says of what."""
 
     component: str
     text: str
 
 
-def beyond(asked: Iterable[Component], charged: Iterable[Component]) -> list[Excess]:
+def beyond(asked: Iterable[Component], charged: Iterable[Component]) -> list[ChargeExcess]:
     """Every component that has more replicas, or asks for more of a resource by replica, than is charged."""
     known = {component.name.lower(): component for component in charged}
-    excesses: list[Excess] = []
+    excesses: list[ChargeExcess] = []
     for component in asked:
         admitted = known.get(component.name.lower())
         if admitted is None:
-            excesses.append(Excess(component.name, f"{component.name} was not admitted"))
+            excesses.append(ChargeExcess(component.name, f"{component.name} was not admitted"))
         elif component.replicas > admitted.replicas:
             text = f"{component.replicas} replicas of {component.name}, {admitted.replicas} admitted"
-            excesses.append(Excess(component.name, text))
+            excesses.append(ChargeExcess(component.name, text))
         else:
             excesses.extend(_more_by_replica(component, admitted))
     return excesses
 
 
-def _more_by_replica(component: Component, admitted: Component) -> list[Excess]:
+def _more_by_replica(component: Component, admitted: Component) -> list[ChargeExcess]:
     more = [name for name, amount in component.requests.items_ if amount > admitted.requests[name]]
     asked, had = texts_of(component.requests), texts_of(admitted.requests)
     return [
-        Excess(component.name, f"{component.name} asks for {asked[name]} {name} a pod, {had.get(name, '0')} admitted")
+        ChargeExcess(
+            component.name, f"{component.name} asks for {asked[name]} {name} a pod, {had.get(name, '0')} admitted"
+        )
         for name in more
     ]
 

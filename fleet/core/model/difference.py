@@ -7,7 +7,7 @@ from enum import StrEnum
 HORIZON_S = 30 * 86_400.0  # so far the queues are run forward
 
 
-class State(StrEnum):
+class UnitState(StrEnum):
     ABSENT = "Absent"
     RUNS = "Runs"
     STARTS = "Starts"

@@ -23,7 +23,7 @@ Need = tuple[tuple[int, int], ...]  # the request of one pod, as (index of resou
 UNBOUNDED = 1 << 40  # slots for a pod that asks for nothing
 
 
-class Outcome(StrEnum):
+class RefineOutcome(StrEnum):
     PACKED = "Packed"
     IMPOSSIBLE = "Impossible"  # there is no packing
     GAVE_UP = "GaveUp"  # the bound was reached first
@@ -39,11 +39,11 @@ class Home:
 
 
 @dataclass(frozen=True, slots=True)
-class Refined:
+class RefinedPacking:
     """`uses`: (index of home, pods of each part) for every node that is used; empty unless packed. `effort`: the steps
     that were taken, those among the ways to use one node included."""
 
-    outcome: Outcome
+    outcome: RefineOutcome
     uses: tuple[tuple[int, tuple[int, ...]], ...] = ()
     effort: int = 0
 
@@ -67,9 +67,9 @@ def refine(
     homes: Sequence[Home],
     most_steps: int = BOUNDS.refining_steps,
     most_effort: int = BOUNDS.gang_steps,
-) -> Refined:
+) -> RefinedPacking:
     """Whether all pods of `parts`, (need, replicas) each, fit `homes`, which are tried in their order. `most_effort`:
-    of the steps as `Refined` counts them."""
+    of the steps as `RefinedPacking` counts them."""
     order = sorted(range(len(parts)), key=lambda index: (parts[index][1], index))
     needs = [parts[index][0] for index in order]
     counts = [parts[index][1] for index in order]
@@ -82,7 +82,7 @@ def refine(
         ahead.append([had + more * home.nodes for had, more in zip(ahead[-1], each, strict=True)])
     ahead.reverse()
     if any(have < want for have, want in zip(ahead[0], counts, strict=True)):
-        return Refined(Outcome.IMPOSSIBLE)
+        return RefinedPacking(RefineOutcome.IMPOSSIBLE)
     goal, pods = tuple(counts[:-1]), sum(counts)
     reached: dict[State, int] = {(0,) * len(goal): 0}
     layers: list[tuple[int, dict[State, _Step]]] = []
@@ -91,14 +91,14 @@ def refine(
         patterns, tried = _patterns(home.vector, needs, room[number], counts, most_effort - effort)
         effort += tried
         if patterns is None:
-            return Refined(Outcome.GAVE_UP, effort=effort)
+            return RefinedPacking(RefineOutcome.GAVE_UP, effort=effort)
         if len(patterns) == 1 and not any(patterns[0][0]) and not patterns[0][1]:
             continue
         for used in range(1, min(home.nodes, pods) + 1):
             steps += len(reached) * len(patterns)
             effort += len(reached) * len(patterns)
             if steps > most_steps or effort > most_effort:
-                return Refined(Outcome.GAVE_UP, effort=effort)
+                return RefinedPacking(RefineOutcome.GAVE_UP, effort=effort)
             rest = [
                 more + each * (home.nodes - used) for more, each in zip(ahead[number + 1], room[number], strict=True)
             ]
@@ -123,10 +123,10 @@ def refine(
             reached = better
             layers.append((number, layer))
             if reached.get(goal) == counts[-1]:
-                return Refined(Outcome.PACKED, _uses(layers, goal, order), effort)
+                return RefinedPacking(RefineOutcome.PACKED, _uses(layers, goal, order), effort)
             if not reached:
-                return Refined(Outcome.IMPOSSIBLE, effort=effort)
-    return Refined(Outcome.IMPOSSIBLE, effort=effort)
+                return RefinedPacking(RefineOutcome.IMPOSSIBLE, effort=effort)
+    return RefinedPacking(RefineOutcome.IMPOSSIBLE, effort=effort)
 
 
 def _patterns(

@@ -15,7 +15,7 @@ from fleet.core.foresee.awaited import KindName, kind_of
 from fleet.core.foresee.binding import Bound
 from fleet.core.foresee.edits import AddMember, Edit, ReplaceTree, Submit
 from fleet.core.foresee.explanation import changes
-from fleet.core.foresee.whatif import Comparison, Standing, When
+from fleet.core.foresee.whatif import Comparison, StartTimes, UnitStanding
 from fleet.core.model.plan import Plan
 from fleet.core.model.reason import Reason
 from fleet.core.model.unit import Unit
@@ -108,7 +108,7 @@ def _bound(bound: Bound, named: KindName) -> Json:
     }
 
 
-def _standing(standing: Standing) -> Json:
+def _standing(standing: UnitStanding) -> Json:
     reason = standing.reason
     return {
         "state": standing.state.value,
@@ -122,7 +122,7 @@ def _reason(reason: Reason) -> Json:
     return {"code": reason.code.value, "numbers": dict(reason.numbers), "text": reason.text}
 
 
-def _start(when: When | None) -> Json | None:
+def _start(when: StartTimes | None) -> Json | None:
     if when is None or not when.known:
         return None
     last = None if when.p90 == float("inf") else when.p90

@@ -17,29 +17,29 @@ Terms = tuple[tuple[int, int], ...]  # (number of a variable, amount of one)
 Counts = tuple[tuple[int, ...], tuple[int, ...]]  # gangs that start, by class, and gangs placed, by lane
 
 
-class Beside(NamedTuple):
+class OutlastedSpans(NamedTuple):
     """The reservations whose start a gang outlasts, as bits: those that bind the gang, and those that it passes."""
 
     binding: int = 0
     passing: int = 0
 
 
-ALONE = Beside()
+ALONE = OutlastedSpans()
 
 
-class Kind(NamedTuple):
+class GangKind(NamedTuple):
     """Gangs of one shape and eligibility, beside the same reservations."""
 
     shape: int
     eligibility: int
-    beside: Beside = ALONE
+    beside: OutlastedSpans = ALONE
 
 
 @dataclass(frozen=True, slots=True)
 class GangClass:
     """`count` waiting gangs of one kind and band, at most `cap` of which could start. `weight`: the value of one."""
 
-    kind: Kind
+    kind: GangKind
     band: int
     count: int
     weight: int
@@ -50,14 +50,14 @@ class GangClass:
 class Lane:
     """Gangs of one kind, placed in one member: at most `cap` of them. Smaller `cost` is preferred."""
 
-    kind: Kind
+    kind: GangKind
     member: str
     cap: int
     cost: int
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class LimitRow:
     """A limit: Σ amount × variable ≤ room, over classes, lanes and pod variables by number.
 
     A row about a reservation is lifted if the class `head` starts, which is the reserved gang alone (-1: none), or if
@@ -84,7 +84,7 @@ class Spread:
 
 
 @dataclass(frozen=True, slots=True)
-class Passing:
+class SpanPass:
     """A reservation that an answer may give up if a gang starts in one of the `lanes` that pass it by right. Then no
     gang starts in the lanes that the reservation binds (`bound`)."""
 
@@ -107,12 +107,12 @@ class Problem:
     bands: tuple[str, ...]
     classes: tuple[GangClass, ...]
     lanes: tuple[Lane, ...]
-    quota: tuple[Row, ...]
-    rooms: tuple[Row, ...]
+    quota: tuple[LimitRow, ...]
+    rooms: tuple[LimitRow, ...]
     spreads: tuple[Spread, ...] = ()
     chains: tuple[tuple[int, ...], ...] = ()
-    spans: tuple[Row, ...] = ()
-    passed: tuple[Passing, ...] = ()
+    spans: tuple[LimitRow, ...] = ()
+    passed: tuple[SpanPass, ...] = ()
     guaranteed: int = 0
     heads: tuple[tuple[int, int], ...] = ()
     hint: Counts = ((), ())
@@ -159,7 +159,7 @@ class FreedRow:
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class SiteNodes:
     """`count` nodes of one site that are alike: the free vector of one, the claims that may use it, and the amounts
     that each victim `holds` there. `owner`: the victim after which the place is there (-1: always). `wide`: no
     place for the gangs of the problem. `domain`: the rack of the place, for gangs that must lie in one; "" for none."""
@@ -202,7 +202,7 @@ class VictimProblem:
     victims: tuple[Victim, ...]
     sites: tuple[str, ...]
     freed: tuple[FreedRow, ...]
-    places: tuple[Place, ...]
+    places: tuple[SiteNodes, ...]
     demands: tuple[Demand, ...]
     gangs: tuple[tuple[tuple[int, int], ...], ...]
     counts: tuple[int, ...]

@@ -12,7 +12,7 @@ from fleet.core.model.unit import Unit
 from fleet.core.quota.fairshare import shares
 from fleet.core.quota.guarantee import Guarantees, capacity, guarantees, with_potential
 from fleet.core.quota.requests import Requests
-from fleet.core.quota.tiers import Rank, Ranked, Ranks, Tier, add
+from fleet.core.quota.tiers import Rank, RankedUnits, Ranks, Tier, add
 from fleet.core.quota.tree import QuotaTree
 
 Charged = tuple[str | None, Amounts, int]  # a leaf, what one unit is charged, and how many units
@@ -24,7 +24,7 @@ class Entitlement:
 
     promises: Guarantees
     shares: Mapping[str, Mapping[str, int]]
-    waiting: Sequence[Ranked]
+    waiting: Sequence[RankedUnits]
     ranks: Sequence[Rank]
     now: float
     _tree: QuotaTree
@@ -63,8 +63,8 @@ def entitlement(
     tree: QuotaTree,
     members: Mapping[str, Member],
     holding: Sequence[Unit],
-    waiting: Sequence[Ranked],
-    later: Iterable[Ranked] = (),
+    waiting: Sequence[RankedUnits],
+    later: Iterable[RankedUnits] = (),
     charged: Iterable[Charged] | None = None,
     *,
     now: float,

@@ -65,7 +65,7 @@ class Rank(NamedTuple):
         return [(tier, start, end) for tier, start, end in ranges if start < end]
 
 
-class Ranked(Protocol):
+class RankedUnits(Protocol):
     """Units of one leaf and priority that are charged the same and ranked alike, in queue order. `block`: once one of
     them is refused, no unit behind it counts."""
 
@@ -84,7 +84,7 @@ class Ranked(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Alike:
-    """A Ranked, and nothing else."""
+    """A RankedUnits, and nothing else."""
 
     units: Sequence[Unit]
     request: Amounts
@@ -133,7 +133,7 @@ class Ranks:
                 add(used, request)
         return tiers
 
-    def waiting(self, used: Mapping[str, Mapping[str, int]], waiting: Sequence[Ranked]) -> list[Rank]:
+    def waiting(self, used: Mapping[str, Mapping[str, int]], waiting: Sequence[RankedUnits]) -> list[Rank]:
         """The rank of each of `waiting`. `used`: the charges in each leaf."""
         leaves: dict[str, list[int]] = {}
         for number, item in enumerate(waiting):
@@ -191,7 +191,7 @@ def _below(used: Mapping[str, int], limits: Limits) -> bool:
 
 
 def _walk(
-    waiting: Sequence[Ranked], starts: Mapping[int, tuple[int, Limits]], used: dict[str, int], counts: Counts
+    waiting: Sequence[RankedUnits], starts: Mapping[int, tuple[int, Limits]], used: dict[str, int], counts: Counts
 ) -> dict[int, int]:
     """How far the units of one leaf count, in queue order, by number; each from its start on. `used` grows by the units
     that count."""

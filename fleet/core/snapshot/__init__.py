@@ -1,5 +1,5 @@
 """All inputs of one decision, as one immutable value; README.md."""
 
-from fleet.core.snapshot.snapshot import MOST_NODES, Changes, Config, Snapshot
+from fleet.core.snapshot.snapshot import MOST_NODES, Config, Snapshot, SnapshotChanges
 
-__all__ = ["MOST_NODES", "Changes", "Config", "Snapshot"]
+__all__ = ["MOST_NODES", "Config", "Snapshot", "SnapshotChanges"]

@@ -31,7 +31,7 @@ class Lot:
 
 
 @dataclass(frozen=True, slots=True)
-class Held:
+class HeldUnits:
     """`count` units that hold room and are alike in what they ask for and where they are charged; `unit` is one."""
 
     gang: Key
@@ -50,7 +50,7 @@ class Backlog:
     lots: Mapping[Key, Lot]
     odd: Mapping[str, Unit]
     holding: Mapping[str, Unit]
-    holders: Mapping[Key, Held]
+    holders: Mapping[Key, HeldUnits]
     unseen: Mapping[str, Unit]
     wrong: Mapping[str, tuple[tuple[str, str], ...]]
 
@@ -78,7 +78,7 @@ class Backlog:
         for lot, alike in waiting.items():
             alike.sort(key=queue_order)
             lots[lot] = Lot(lot[0], alike, [unit.id for unit in alike])
-        held: dict[Key, Held] = {}
+        held: dict[Key, HeldUnits] = {}
         for unit in holding.values():
             _count(held, tree, unit, 1)
         unseen = {key: unit for key, unit in holding.items() if _is_unseen(unit)}
@@ -171,13 +171,13 @@ def _moved(units: Sequence[Unit], leaving: Sequence[Unit], coming: Sequence[Unit
     return rest
 
 
-def _count(holders: dict[Key, Held], tree: QuotaTree | None, unit: Unit, more: int) -> None:
+def _count(holders: dict[Key, HeldUnits], tree: QuotaTree | None, unit: Unit, more: int) -> None:
     account, gang = unit.leaf if tree is None else account_of(tree, unit), gang_key(unit.components)
     key = (account, gang, unit.leaf, unit.preemptible, unit.topology)
     known = holders.get(key)
     count = more + (known.count if known is not None else 0)
     if count:
-        holders[key] = Held(gang, account, unit, count)
+        holders[key] = HeldUnits(gang, account, unit, count)
     else:
         del holders[key]
 

@@ -41,7 +41,7 @@ class Config:
 
 
 @dataclass(frozen=True, slots=True)
-class Changes:
+class SnapshotChanges:
     """The changes since a snapshot. `tree` and `config` count only when `new_tree` and `new_config` say so, since None
     is a tree that may be meant. Removing a key that is not there changes nothing."""
 
@@ -69,7 +69,7 @@ class Snapshot:
     def of(units: Iterable[Unit] = (), members: Iterable[Member] = (), tree: QuotaTree | None = None) -> Snapshot:
         return Snapshot(tree, {unit.id: unit for unit in units}, {member.name: member for member in members})
 
-    def apply(self, changes: Changes) -> Snapshot:
+    def apply(self, changes: SnapshotChanges) -> Snapshot:
         """The snapshot after the changes; this one stays as it is. Removals count before puts. The cost follows from
         the changes, and from a copy of the two mappings: knowledge about the rest is handed on."""
         units, members = self.units, self.members

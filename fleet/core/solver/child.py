@@ -19,7 +19,7 @@ from typing import Any
 START_LIMIT_S = 60.0
 
 
-class Child:
+class SolverChild:
     """At most one process at a time. One thread at a time may use it, but `pid` and `kill` are for any."""
 
     def __init__(self, command: Sequence[str]) -> None:

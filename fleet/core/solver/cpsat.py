@@ -17,7 +17,7 @@ from math import inf
 from ortools.sat.python import cp_model
 
 from fleet.core.model.plan import Stage
-from fleet.core.placement.problem import Answer, Counts, Kind, Problem, VictimProblem
+from fleet.core.placement.problem import Answer, Counts, GangKind, Problem, VictimProblem
 from fleet.core.solver.cpsat_victims import Victims
 from fleet.core.solver.stages import Stages
 
@@ -67,7 +67,7 @@ class _Run:
 
     def _constrain(self) -> None:
         problem, model = self._problem, self._model
-        sides: dict[Kind, tuple[list[cp_model.IntVar], list[cp_model.IntVar]]] = {}
+        sides: dict[GangKind, tuple[list[cp_model.IntVar], list[cp_model.IntVar]]] = {}
         for cls, variable in zip(problem.classes, self._admitted, strict=True):
             sides.setdefault(cls.kind, ([], []))[0].append(variable)
         for lane, variable in zip(problem.lanes, self._placed, strict=True):

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from ortools.sat.python import cp_model
 
 from fleet.core.model.plan import Stage
-from fleet.core.placement.problem import Answer, Demand, Place, VictimProblem
+from fleet.core.placement.problem import Answer, Demand, SiteNodes, VictimProblem
 from fleet.core.solver.stages import Stages
 
 
@@ -108,7 +108,7 @@ class Victims:
             at = [variable for index, variable in variables if self._problem.places[index].site == number]
             self._model.add(sum(at) == demand.replicas * chosen)
 
-    def _place(self, place: Place, variables: list[tuple[int, cp_model.IntVar, int]]) -> None:
+    def _place(self, place: SiteNodes, variables: list[tuple[int, cp_model.IntVar, int]]) -> None:
         if not variables or (len(variables) == 1 and not place.holds and place.owner < 0):
             return  # the cap of the variable is the limit
         if place.count > 1 and not place.holds and place.owner < 0:
@@ -138,7 +138,7 @@ class Victims:
             if used is not None:
                 row.only_enforce_if(used)
 
-    def _slots(self, place: Place, variables: list[tuple[int, cp_model.IntVar, int]]) -> None:
+    def _slots(self, place: SiteNodes, variables: list[tuple[int, cp_model.IntVar, int]]) -> None:
         """Limit the pods at least as large as the pods of one demand: no more of them fit than of these."""
         demands = self._problem.demands
         for need in sorted({demands[number].need for number, _, _ in variables if demands[number].need}):
@@ -165,7 +165,7 @@ class Victims:
             for site, chosen in self._at[gang].items():
                 self._model.add(sum(var for at, var in domains.items() if at[:2] == (gang, site)) == chosen)
 
-    def _cap(self, demand: Demand, place: Place) -> int:
+    def _cap(self, demand: Demand, place: SiteNodes) -> int:
         """How many pods of a demand one place takes at most, once all victims have left it."""
         if not place.takes[demand.claim] or demand.site not in (-1, place.site):
             return 0

@@ -17,7 +17,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from fleet.core.placement.problem import Answer, Problem, VictimProblem
-from fleet.core.solver.child import Child, from_parent
+from fleet.core.solver.child import SolverChild, from_parent
 
 STARTING, LATE, FAILED = "the solver is still starting", "the solver was stopped at its deadline", "the solver failed"
 _CHILD = (sys.executable, "-c", "from fleet.core.solver.process import serve; serve()")
@@ -29,7 +29,7 @@ class ProcessSolver:
     def __init__(self, command: Sequence[str] = _CHILD) -> None:
         """`command` starts a child with the protocol of `serve`; only tests give another."""
         self._lock = threading.Lock()
-        self._child = Child(command)
+        self._child = SolverChild(command)
 
     def warm(self) -> None:
         """Start the child if there is none, without waiting for it."""

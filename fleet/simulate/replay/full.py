@@ -26,7 +26,7 @@ from fleet.admission.kindfiles import load_kinds
 from fleet.controllers.decide.loop import DecideLoop
 from fleet.controllers.manager import build_loops
 from fleet.controllers.runtime.hub import ControllerConfig, Hub
-from fleet.core.foresee.forward import Event, Stop, What
+from fleet.core.foresee.forward import Stop, UnitEvent, UnitEventKind
 from fleet.core.model.amounts import Amounts
 from fleet.core.model.member import Member
 from fleet.core.model.unit import Component, Unit
@@ -35,8 +35,8 @@ from fleet.core.quota.tree import QuotaTree
 from fleet.core.snapshot import Config
 from fleet.kinds import interpreter_of
 from fleet.simulate.replay.hosts import Hosts
-from fleet.simulate.replay.run import Options, Replayed, Sample, Work, gpus_of, sample, sample_every
-from fleet.simulate.replay.trace import GPU, Job
+from fleet.simulate.replay.run import JobProgress, Options, ReplayResult, Sample, gpus_of, sample, sample_every
+from fleet.simulate.replay.trace import GPU, TraceJob
 from fleet.simulate.replay.world import ROOT, ZERO
 from fleet.simulate.virtual import VirtualClock, run
 from fleet.values.ports import Body
@@ -74,28 +74,28 @@ class _Ids:
 class _Told:
     """Writes the log. Jobs are known to the hub as namespace/name."""
 
-    jobs: Mapping[tuple[str, str], Job]
-    work: Work
+    jobs: Mapping[tuple[str, str], TraceJob]
+    work: JobProgress
     clock: VirtualClock
     progress: Callable[[int], None]
-    log: list[Event] = field(default_factory=list)
+    log: list[UnitEvent] = field(default_factory=list)
     ends: asyncio.Queue[tuple[float, tuple[str, str]]] = field(default_factory=asyncio.Queue)
     running: dict[str, float] = field(default_factory=dict)  # since when
     done: int = 0
     lost_gpu_s: float = 0.0
 
-    def note(self, what: What, job: Job, member: str = "") -> None:
-        self.log.append(Event(self.clock.now(), what, job.id, member))
+    def note(self, what: UnitEventKind, job: TraceJob, member: str = "") -> None:
+        self.log.append(UnitEvent(self.clock.now(), what, job.id, member))
 
     def started(self, job: tuple[str, str], member: str) -> float:
         found = self.jobs[job]
-        self.note(What.STARTED, found, member)
+        self.note(UnitEventKind.STARTED, found, member)
         self.running[found.id] = self.clock.now()
         return self.work.left_s(found.id)
 
     def ended(self, job: tuple[str, str], member: str) -> None:
         found = self.jobs[job]
-        self.note(What.ENDED, found, member)
+        self.note(UnitEventKind.ENDED, found, member)
         del self.running[found.id]
         self.ends.put_nowait((self.clock.now(), job))
         self.done += 1
@@ -103,16 +103,16 @@ class _Told:
 
     def evicted(self, job: tuple[str, str], member: str) -> None:
         found = self.jobs[job]
-        self.note(What.EVICTED, found, member)
+        self.note(UnitEventKind.EVICTED, found, member)
         ran_s = self.clock.now() - self.running.pop(found.id)
         self.lost_gpu_s += self.work.evicted(found.id, ran_s) * found.gpus
 
     def left(self, job: tuple[str, str], member: str) -> None:
-        self.note(What.LEFT, self.jobs[job], member)
+        self.note(UnitEventKind.LEFT, self.jobs[job], member)
 
 
 def replay_fully(
-    jobs: Sequence[Job],
+    jobs: Sequence[TraceJob],
     units: Sequence[Unit],
     members: Sequence[Member],
     tree: QuotaTree,
@@ -120,7 +120,7 @@ def replay_fully(
     solver: Solver | None = None,
     progress: Callable[[int], None] | None = None,
     after: Callable[[Hub], None] | None = None,
-) -> Replayed:
+) -> ReplayResult:
     """As `run.replay`, with the policy fleet. `options.cycle_s` and `tick_s` do not count here. `after` gets the hub at
     the end, with the whole log of its store."""
     tell = progress or (lambda ended: None)
@@ -154,11 +154,11 @@ class _Users:
         for namespace in spaces.values():
             await self.create(_policy(namespace))
 
-    async def submit(self, units: Iterable[Unit], bodies: Mapping[str, Body], jobs: Mapping[str, Job]) -> None:
+    async def submit(self, units: Iterable[Unit], bodies: Mapping[str, Body], jobs: Mapping[str, TraceJob]) -> None:
         """Create the body of each unit, in order of arrival, when its time comes."""
         for unit in units:
             await self.clock.sleep(max(0.0, unit.enqueued_at - self.clock.now()))
-            self.recorder.note(What.SUBMITTED, jobs[unit.id])
+            self.recorder.note(UnitEventKind.SUBMITTED, jobs[unit.id])
             await self.create(bodies[unit.id])
 
     async def remove(self, jobs: int) -> None:
@@ -179,7 +179,7 @@ async def _sampled(hosts: Hosts, recorder: _Told, every: float, samples: list[Sa
 
 
 async def _replay(
-    jobs: Mapping[str, Job],
+    jobs: Mapping[str, TraceJob],
     units: Sequence[Unit],
     members: Sequence[Member],
     tree: QuotaTree,
@@ -187,12 +187,14 @@ async def _replay(
     solver: Solver | None,
     progress: Callable[[int], None],
     after: Callable[[Hub], None] | None,
-) -> Replayed:
+) -> ReplayResult:
     clock = VirtualClock(ZERO)
     spaces = {path: f"queue-{number}" for number, path in enumerate(tree.nodes[tree.root].children)}
     names = {unit.id: (spaces[unit.leaf or ""], f"job-{number}") for number, unit in enumerate(units)}
     bodies = {unit.id: _job(*names[unit.id], unit.components) for unit in units}
-    recorder = _Told({names[key]: job for key, job in jobs.items()}, Work(jobs, options.checkpoint_s), clock, progress)
+    recorder = _Told(
+        {names[key]: job for key, job in jobs.items()}, JobProgress(jobs, options.checkpoint_s), clock, progress
+    )
     hosts = Hosts([_taking_pods(m) for m in members], _as_seen(bodies.values()), HUB, clock, recorder, options.grace_s)
     bounds = {"max_events": WHOLE_LOG, "max_log_bytes": WHOLE_LOG} if after is not None else {}
     store, registry, ids = MemoryStore(clock, **bounds), Registry(load_kinds()), _Ids()
@@ -221,7 +223,7 @@ async def _replay(
     if after is not None:
         after(hub)
     decisions = sum(loop.cycles for loop in loops if isinstance(loop, DecideLoop))
-    return Replayed(
+    return ReplayResult(
         dict(jobs),
         {unit.id: unit.enqueued_at for unit in units},
         gpus_of(members),

@@ -13,13 +13,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Protocol
 
-from fleet.core.foresee.nodes import Nodes
+from fleet.core.foresee.nodes import ForwardNodes
 from fleet.core.model.amounts import Amounts
 from fleet.core.model.member import Member
 from fleet.core.model.pod import PodView
 from fleet.core.model.unit import Component, Phase, Seat, Unit
 from fleet.kinds import interpreter_of
-from fleet.members.members import Changed, Closed, Did, NodeView, Outcome
+from fleet.members.members import ActOutcome, ActResult, Closed, MemberChange, NodeView
 from fleet.values.ports import Body, Clock, Key
 from fleet.values.times import rfc3339
 from fleet.wellknown import ATTEMPT, LABEL_BINDING
@@ -27,7 +27,7 @@ from fleet.wellknown import ATTEMPT, LABEL_BINDING
 START_S = 0.1  # from an apply until its pods run, when there is room
 
 
-class Told(Protocol):
+class JobListeners(Protocol):
     """The listeners for the outcome of jobs, by namespace and name."""
 
     def started(self, job: tuple[str, str], member: str) -> float:
@@ -54,7 +54,7 @@ class _Copy:
 
 @dataclass(slots=True)
 class _Host:
-    nodes: Nodes
+    nodes: ForwardNodes
     copies: dict[Key, _Copy] = field(default_factory=dict)
     unseated: list[Key] = field(default_factory=list)
 
@@ -63,13 +63,19 @@ class Hosts:
     """fleet.members.members.Members."""
 
     def __init__(
-        self, members: Sequence[Member], gangs: Sequence[Unit], hub: str, clock: Clock, told: Told, grace_s: float
+        self,
+        members: Sequence[Member],
+        gangs: Sequence[Unit],
+        hub: str,
+        clock: Clock,
+        told: JobListeners,
+        grace_s: float,
     ) -> None:
         """`gangs`: a unit of every shape that will come, with the requests that its pods will have."""
-        self._hosts = {member.name: _Host(Nodes(member, gangs)) for member in members}
+        self._hosts = {member.name: _Host(ForwardNodes(member, gangs)) for member in members}
         self._hub, self._clock, self._told, self._grace_s = hub, clock, told, grace_s
         self._of: dict[str, dict[tuple[str, Key], None]] = {}  # binding -> where copies of it are
-        self._callbacks: list[Callable[[Changed], None]] = []
+        self._callbacks: list[Callable[[MemberChange], None]] = []
         self._uids = 0
 
     # -- reads of the hub
@@ -95,7 +101,7 @@ class Hosts:
         return ()
 
     @property
-    def rooms(self) -> Sequence[Nodes]:
+    def rooms(self) -> Sequence[ForwardNodes]:
         """The nodes of every member, to look at."""
         return [host.nodes for host in self._hosts.values()]
 
@@ -133,25 +139,25 @@ class Hosts:
     def owned(self, name: str) -> Sequence[Body]:
         return [copied.body for copied in self._hosts[name].copies.values()] if name in self._hosts else []
 
-    def subscribe(self, callback: Callable[[Changed], None]) -> None:
+    def subscribe(self, callback: Callable[[MemberChange], None]) -> None:
         if callback not in self._callbacks:  # a loop that is started again
             self._callbacks.append(callback)
 
     # -- acts of the hub
 
-    async def apply(self, name: str, body: Body, *, overwrite: bool = False) -> Outcome:
+    async def apply(self, name: str, body: Body, *, overwrite: bool = False) -> ActOutcome:
         await asyncio.sleep(0.001)
         host, key = self._hosts[name], key_of(body)
         host_copy = host.copies.get(key)
         if host_copy is not None and host_copy.leaving:
-            return Outcome(Did.UNREACHABLE, "is still being deleted", host_copy.body)
+            return ActOutcome(ActResult.UNREACHABLE, "is still being deleted", host_copy.body)
         stored = copy.deepcopy(body)
         if host_copy is not None:
             stored["metadata"]["uid"] = host_copy.body["metadata"]["uid"]
             if "status" in host_copy.body:
                 stored["status"] = host_copy.body["status"]
             host_copy.body = stored
-            return Outcome(Did.DONE, body=stored)
+            return ActOutcome(ActResult.DONE, body=stored)
         self._uids += 1
         stored["metadata"]["uid"] = f"copy-{self._uids}"
         new_copy = host.copies[key] = _Copy(stored)
@@ -168,16 +174,16 @@ class Hosts:
             self._status(new_copy, "Created")
             asyncio.get_running_loop().call_later(START_S, self._seat, name, key)
         self._tell(name, "job", new_copy)
-        return Outcome(Did.DONE, body=stored)
+        return ActOutcome(ActResult.DONE, body=stored)
 
-    async def delete(self, name: str, body: Body, *, grace_s: int | None = None) -> Outcome:
+    async def delete(self, name: str, body: Body, *, grace_s: int | None = None) -> ActOutcome:
         await asyncio.sleep(0.001)
         host, key = self._hosts[name], key_of(body)
         host_copy = host.copies.get(key)
         if host_copy is None or body["metadata"].get("uid") not in (None, host_copy.body["metadata"]["uid"]):
-            return Outcome(Did.NOT_FOUND)
+            return ActOutcome(ActResult.NOT_FOUND)
         if host_copy.leaving:
-            return Outcome(Did.DONE)
+            return ActOutcome(ActResult.DONE)
         host_copy.leaving = True
         runs = host_copy.ends is not None
         if host_copy.ends is not None:
@@ -191,36 +197,36 @@ class Hosts:
         ]
         self._tell(name, "job", host_copy)
         asyncio.get_running_loop().call_later(self._grace_s if runs else 0.05, self._gone, name, key, runs)
-        return Outcome(Did.DONE)
+        return ActOutcome(ActResult.DONE)
 
-    async def look(self, name: str, body: Body) -> Outcome:
+    async def look(self, name: str, body: Body) -> ActOutcome:
         there = self._hosts[name].copies.get(key_of(body))
-        return Outcome(Did.NOT_FOUND) if there is None else Outcome(Did.DONE, body=there.body)
+        return ActOutcome(ActResult.NOT_FOUND) if there is None else ActOutcome(ActResult.DONE, body=there.body)
 
     async def warning(self, name: str, body: Body) -> str:
         return ""
 
     async def relabel(
         self, name: str, body: Body, labels: Mapping[str, str | None], annotations: Mapping[str, str | None]
-    ) -> Outcome:
+    ) -> ActOutcome:
         host_copy = self._hosts[name].copies.get(key_of(body))
         if host_copy is None:
-            return Outcome(Did.NOT_FOUND)
+            return ActOutcome(ActResult.NOT_FOUND)
         changed = copy.deepcopy(host_copy.body)
         for part, values in (("labels", labels), ("annotations", annotations)):
             merged = {**(changed["metadata"].get(part) or {}), **values}
             changed["metadata"][part] = {key: value for key, value in merged.items() if value is not None}
         host_copy.body = changed
         self._tell(name, "job", host_copy)
-        return Outcome(Did.DONE, body=changed)
+        return ActOutcome(ActResult.DONE, body=changed)
 
     # -- how jobs run
 
-    async def put_pod(self, name: str, body: Body) -> Outcome:
-        return Outcome(Did.REFUSED, "members of a replay hold no room")
+    async def put_pod(self, name: str, body: Body) -> ActOutcome:
+        return ActOutcome(ActResult.REFUSED, "members of a replay hold no room")
 
-    async def patch_pod(self, name: str, pod: PodView, patch: Body, *, status: bool = False) -> Outcome:
-        return Outcome(Did.NOT_FOUND)
+    async def patch_pod(self, name: str, pod: PodView, patch: Body, *, status: bool = False) -> ActOutcome:
+        return ActOutcome(ActResult.NOT_FOUND)
 
     def _seat(self, name: str, key: Key) -> None:
         host = self._hosts[name]
@@ -310,7 +316,7 @@ class Hosts:
     def _tell(self, member: str, what: str, there: _Copy) -> None:
         binding = (there.body["metadata"].get("labels") or {}).get(LABEL_BINDING, "")
         for callback in self._callbacks:
-            callback(Changed(member, what, binding))
+            callback(MemberChange(member, what, binding))
 
 
 def key_of(body: Body) -> Key:

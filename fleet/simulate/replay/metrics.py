@@ -20,15 +20,15 @@ from typing import Any
 
 import numpy as np
 
-from fleet.core.foresee.forward import What
+from fleet.core.foresee.forward import UnitEventKind
 from fleet.core.quota.tree import QuotaTree
-from fleet.simulate.replay.run import Replayed
+from fleet.simulate.replay.run import ReplayResult
 from fleet.simulate.replay.trace import GPU
 from fleet.simulate.replay.world import ROOT, ZERO
 
 
 @dataclass(slots=True)
-class Series:
+class StepSeries:
     """Step functions: the values from `at` on (seconds of the replay), GPUs and jobs of the whole fleet. `unmet`: the
     largest unmet part of any leaf's min. `owed`: by leaf, the GPUs that it is owed."""
 
@@ -72,25 +72,25 @@ class _Leaf:
         return unmet if self._queue and unmet > self.waits[self._queue[0][1]] else 0
 
 
-def series(done: Replayed, tree: QuotaTree) -> Series:
+def series(done: ReplayResult, tree: QuotaTree) -> StepSeries:
     """The GPUs in use, the waiting ones and the owed ones after every event."""
     leaves = {node.name: _Leaf(node.min.get(GPU, 0)) for node in tree.nodes.values() if node.path != ROOT}
-    result = Series(owed={name: [] for name in leaves})
+    result = StepSeries(owed={name: [] for name in leaves})
     used = waiting = 0
     for number, event in enumerate(done.log):
         job = done.jobs[event.unit]
         leaf = leaves[job.queue]
         match event.what:
-            case What.SUBMITTED:
+            case UnitEventKind.SUBMITTED:
                 leaf.wait(job.id, done.arrivals[job.id], job.gpus)
                 waiting += 1
-            case What.STARTED:
+            case UnitEventKind.STARTED:
                 leaf.start(job.id)
                 used, waiting = used + job.gpus, waiting - 1
-            case What.ENDED | What.LEFT if job.id not in leaf.waits:
+            case UnitEventKind.ENDED | UnitEventKind.LEFT if job.id not in leaf.waits:
                 leaf.leave(job.gpus)
                 used -= job.gpus
-                if event.what is What.LEFT:
+                if event.what is UnitEventKind.LEFT:
                     leaf.wait(job.id, done.arrivals[job.id], job.gpus)
                     waiting += 1
             case _:  # changes nothing here, but may be the last at this time
@@ -106,17 +106,17 @@ def series(done: Replayed, tree: QuotaTree) -> Series:
     return result
 
 
-def report(done: Replayed, tree: QuotaTree, steps: Series) -> dict[str, Any]:
+def report(done: ReplayResult, tree: QuotaTree, steps: StepSeries) -> dict[str, Any]:
     """One replay as a JSON document. `timing` has real seconds, which differ from run to run; nothing else does."""
     first: dict[str, float] = {}
     ended: dict[str, float] = {}
     evictions = 0
     for event in done.log:
-        if event.what is What.STARTED:
+        if event.what is UnitEventKind.STARTED:
             first.setdefault(event.unit, event.at)
-        elif event.what is What.ENDED:
+        elif event.what is UnitEventKind.ENDED:
             ended[event.unit] = event.at
-        evictions += event.what is What.EVICTED
+        evictions += event.what is UnitEventKind.EVICTED
     waits = {key: at - done.arrivals[key] for key, at in first.items()}
     durations = {key: at - done.arrivals[key] for key, at in ended.items()}
     begin, end = _watched(done, ended.values())
@@ -146,7 +146,7 @@ def report(done: Replayed, tree: QuotaTree, steps: Series) -> dict[str, Any]:
     }
 
 
-def _watched(done: Replayed, ended: Collection[float]) -> tuple[float, float]:
+def _watched(done: ReplayResult, ended: Collection[float]) -> tuple[float, float]:
     """From the first arrival to the last; where all come at once, to the last end."""
     arrived = [at - ZERO for at in done.arrivals.values()]
     begin, end = min(arrived, default=0.0), max(arrived, default=0.0)
@@ -170,7 +170,7 @@ def _grouped(values: Mapping[str, float], groups: Mapping[str, str | int]) -> di
     return {str(group): summary(found[group]) for group in sorted(found, key=lambda g: (isinstance(g, str), g))}
 
 
-def _mean_share(steps: Series, gpus: int, begin: float, end: float) -> float:
+def _mean_share(steps: StepSeries, gpus: int, begin: float, end: float) -> float:
     """The part of the GPUs that is in use, on average."""
     total = 0.0
     for number, at in enumerate(steps.at):
@@ -179,7 +179,7 @@ def _mean_share(steps: Series, gpus: int, begin: float, end: float) -> float:
     return round(total / (gpus * (end - begin)), 4) if gpus and end > begin else 0.0
 
 
-def _fragmentation(done: Replayed, begin: float, end: float) -> float:
+def _fragmentation(done: ReplayResult, begin: float, end: float) -> float:
     """Of the GPUs of nodes with 8 or more, the part that is free outside whole eights; mean over the same time."""
     broken = watched = 0.0
     for seen in done.samples:
@@ -190,7 +190,7 @@ def _fragmentation(done: Replayed, begin: float, end: float) -> float:
     return round(broken / watched, 4) if watched else 0.0
 
 
-def _unmet(steps: Series, tree: QuotaTree, end: float) -> dict[str, Any]:
+def _unmet(steps: StepSeries, tree: QuotaTree, end: float) -> dict[str, Any]:
     leaves: dict[str, dict[str, float]] = {}
     for name, owed in steps.owed.items():
         longest, gpu_s = _longest(steps.at, owed, end)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from fleet.simulate.replay.metrics import Series
+from fleet.simulate.replay.metrics import StepSeries
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -18,15 +18,15 @@ _MOST_POINTS = 4000  # of one line
 
 
 @dataclass(frozen=True, slots=True)
-class Lines:
+class PolicyCurves:
     """The curves of one policy, of its first seed. `gpus`: of the fleet; `waits`: of every job, in seconds."""
 
-    steps: Series
+    steps: StepSeries
     gpus: int
     waits: Sequence[float]
 
 
-def write(lines: Mapping[str, Lines], into: Path) -> list[Path]:
+def write(lines: Mapping[str, PolicyCurves], into: Path) -> list[Path]:
     """The files that were written, in the directory `into`, which is made when it is missing."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
@@ -53,7 +53,7 @@ def write(lines: Mapping[str, Lines], into: Path) -> list[Path]:
     return written
 
 
-def _waits(axes: Axes, policy: str, line: Lines) -> None:
+def _waits(axes: Axes, policy: str, line: PolicyCurves) -> None:
     ordered = sorted(line.waits)
     if not ordered:  # no job ever started
         axes.plot([], [], label=policy)
@@ -80,13 +80,13 @@ def _steps(axes: Axes, policy: str, at: Sequence[float], values: Sequence[float]
     axes.set_xlabel(unit)
 
 
-def _allocated(axes: Axes, policy: str, line: Lines) -> None:
+def _allocated(axes: Axes, policy: str, line: PolicyCurves) -> None:
     _steps(axes, policy, line.steps.at, [used / max(1, line.gpus) for used in line.steps.used])
     axes.set_ylabel("part of all GPUs")
     axes.set_ylim(0, 1.02)
 
 
-def _queue(axes: Axes, policy: str, line: Lines) -> None:
+def _queue(axes: Axes, policy: str, line: PolicyCurves) -> None:
     from matplotlib.ticker import MaxNLocator
 
     _steps(axes, policy, line.steps.at, line.steps.waiting)
@@ -94,6 +94,6 @@ def _queue(axes: Axes, policy: str, line: Lines) -> None:
     axes.yaxis.set_major_locator(MaxNLocator(integer=True))
 
 
-def _unmet(axes: Axes, policy: str, line: Lines) -> None:
+def _unmet(axes: Axes, policy: str, line: PolicyCurves) -> None:
     _steps(axes, policy, line.steps.at, line.steps.unmet)
     axes.set_ylabel("part of its min")

@@ -20,7 +20,7 @@ from collections.abc import Iterable
 from enum import StrEnum
 
 from fleet.core.foresee.forward import Decider, Forward, core
-from fleet.core.foresee.nodes import Nodes
+from fleet.core.foresee.nodes import ForwardNodes
 from fleet.core.model.plan import Certificate, Placement, Plan
 from fleet.core.model.unit import Component, Phase, Unit
 from fleet.core.placement.problem import Solver
@@ -135,7 +135,9 @@ class _Backfill:
         return started
 
 
-def _reserved(run: Forward, head: Unit, placed: Iterable[tuple[Unit, str]]) -> tuple[str | None, float, Nodes | None]:
+def _reserved(
+    run: Forward, head: Unit, placed: Iterable[tuple[Unit, str]]
+) -> tuple[str | None, float, ForwardNodes | None]:
     """Where and when walltimes say that the first job can start, and that member's nodes then, with the job on them.
     (None, for ever, None) when it will never fit."""
     ends: dict[str, list[tuple[float, Unit]]] = {name: [] for name in run.nodes}
@@ -147,9 +149,9 @@ def _reserved(run: Forward, head: Unit, placed: Iterable[tuple[Unit, str]]) -> t
     for unit, member, since in [*running, *((unit, member, run.now) for unit, member in placed)]:
         if unit.walltime_s is not None:
             ends[member].append((max(run.now, since + unit.walltime_s), unit))
-    best: tuple[float, str, Nodes] | None = None
+    best: tuple[float, str, ForwardNodes] | None = None
     for name in sorted(run.nodes):
-        nodes: Nodes | None = None
+        nodes: ForwardNodes | None = None
         for end, unit in sorted(ends[name], key=lambda item: (item[0], item[1].id)):
             if best is not None and end >= best[0]:
                 break

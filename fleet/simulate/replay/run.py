@@ -12,8 +12,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import ceil
 
-from fleet.core.foresee.forward import Event, Forward, Stop, What
-from fleet.core.foresee.nodes import Nodes
+from fleet.core.foresee.forward import Forward, Stop, UnitEvent, UnitEventKind
+from fleet.core.foresee.nodes import ForwardNodes
 from fleet.core.model.member import Member
 from fleet.core.model.plan import Plan
 from fleet.core.model.unit import Unit
@@ -21,7 +21,7 @@ from fleet.core.placement.problem import Solver
 from fleet.core.quota.tree import QuotaTree
 from fleet.core.snapshot import Config, Snapshot
 from fleet.simulate.replay.policies import Policy, decider
-from fleet.simulate.replay.trace import GPU, GPUS_PER_POD, Job
+from fleet.simulate.replay.trace import GPU, GPUS_PER_POD, TraceJob
 from fleet.simulate.replay.world import ZERO
 
 RECLAIMING = Config(reclaim=True)
@@ -55,14 +55,14 @@ class Sample:
 
 
 @dataclass(slots=True)
-class Replayed:
+class ReplayResult:
     """`stopped` is DONE when every job ended. `decided_s`: real seconds of every decision, `shipped`: how often which
     answer was taken ("cp-sat", "greedy: why"); both empty when the real controllers decided."""
 
-    jobs: dict[str, Job]
+    jobs: dict[str, TraceJob]
     arrivals: dict[str, float]
     gpus: int
-    log: list[Event]
+    log: list[UnitEvent]
     stopped: Stop
     now: float
     samples: list[Sample] = field(default_factory=list)
@@ -72,10 +72,10 @@ class Replayed:
     lost_gpu_s: float = 0.0
 
 
-class Work:
+class JobProgress:
     """How much of every job is done."""
 
-    def __init__(self, jobs: Mapping[str, Job], checkpoint_s: float) -> None:
+    def __init__(self, jobs: Mapping[str, TraceJob], checkpoint_s: float) -> None:
         self._jobs = jobs
         self._checkpoint_s = checkpoint_s
         self._kept: dict[str, float] = {}
@@ -111,17 +111,17 @@ class _Timed:
 
 
 def replay(
-    jobs: Sequence[Job],
+    jobs: Sequence[TraceJob],
     units: Sequence[Unit],
     members: Sequence[Member],
     tree: QuotaTree | None,
     options: Options,
     solver: Solver | None = None,
     progress: Callable[[int], None] | None = None,
-) -> Replayed:
+) -> ReplayResult:
     """`units` are the jobs as they arrive (see world.units). `progress` is told how many jobs have ended."""
     by_id = {job.id: job for job in jobs}
-    work = Work(by_id, options.checkpoint_s)
+    work = JobProgress(by_id, options.checkpoint_s)
     timed = _Timed(decider(options.policy, options.seed, solver))
     quota = tree if options.policy is Policy.fleet else None
     snapshot = Snapshot(quota, {}, {member.name: member for member in members}, options.config)
@@ -154,18 +154,18 @@ def replay(
     position, ended, lost = 0, 0, 0.0
     for _ in run.steps(most_events=EVENTS_PER_JOB * len(units) + 10_000, until=float("inf")):
         for event in run.log[position:]:
-            if event.what is What.STARTED:
+            if event.what is UnitEventKind.STARTED:
                 started[event.unit] = event.at
-            elif event.what is What.EVICTED:
+            elif event.what is UnitEventKind.EVICTED:
                 lost += work.evicted(event.unit, event.at - started.get(event.unit, event.at)) * by_id[event.unit].gpus
-            elif event.what is What.ENDED:
+            elif event.what is UnitEventKind.ENDED:
                 ended += 1
         position = len(run.log)
         if progress is not None:
             progress(ended)
     if progress is not None:
-        progress(sum(event.what is What.ENDED for event in run.log))
-    return Replayed(
+        progress(sum(event.what is UnitEventKind.ENDED for event in run.log))
+    return ReplayResult(
         by_id,
         {unit.id: unit.enqueued_at for unit in units},
         gpus_of(members),
@@ -191,7 +191,7 @@ def gpus_of(members: Sequence[Member]) -> int:
     return sum(free[GPU] * nodes for member in members for pool in member.pools for free, nodes in pool.free)
 
 
-def sample(members: Iterable[Nodes], at: float, seconds: float) -> Sample:
+def sample(members: Iterable[ForwardNodes], at: float, seconds: float) -> Sample:
     """The GPUs of nodes with at least 8: all, free, and free in whole pods of 8."""
     whole = free = eights = 0
     for nodes in members:

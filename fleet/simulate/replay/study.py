@@ -8,17 +8,17 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from fleet.core.foresee.forward import What
-from fleet.core.foresee.nodes import Nodes
+from fleet.core.foresee.forward import UnitEventKind
+from fleet.core.foresee.nodes import ForwardNodes
 from fleet.core.model.member import Member
 from fleet.core.model.unit import Unit
 from fleet.core.placement.problem import Solver
 from fleet.core.quota.tree import QuotaTree
 from fleet.simulate.replay import compare, full, metrics, plots, trace, world
 from fleet.simulate.replay.policies import Policy
-from fleet.simulate.replay.run import Options, Replayed, replay
+from fleet.simulate.replay.run import Options, ReplayResult, replay
 from fleet.simulate.replay.table import BadTrace
-from fleet.simulate.replay.trace import GPU, Job
+from fleet.simulate.replay.trace import GPU, TraceJob
 
 VERSION = "fleet.replay/v1"
 Tell = Callable[[str, int, int], None]
@@ -60,7 +60,7 @@ def run_all(study: Study, solver: Solver | None, tell: Tell) -> dict[str, Any]:
     if study.full and len(jobs) > full.JOBS_MAX:
         raise BadTrace(f"{len(jobs)} jobs are too many for the real controllers: {full.JOBS_MAX} at most")
 
-    def once(policy: Policy, seed: int, arrivals: world.Arrivals, what: str) -> Replayed:
+    def once(policy: Policy, seed: int, arrivals: world.Arrivals, what: str) -> ReplayResult:
         through = full.replay_fully if study.full and policy is Policy.fleet else replay
         return through(
             jobs,
@@ -81,13 +81,13 @@ def run_all(study: Study, solver: Solver | None, tell: Tell) -> dict[str, Any]:
 
         arrivals = replace(arrivals, load=compare.calibrate(mean_wait, study.calibrate_wait_s))
     reports: dict[str, list[dict[str, Any]]] = {policy: [] for policy in study.policies}
-    lines: dict[str, plots.Lines] = {}
+    lines: dict[str, plots.PolicyCurves] = {}
     for seed in study.seeds:
         for policy in study.policies:
             done = once(policy, seed, arrivals, f"{policy}, seed {seed}")
             steps = metrics.series(done, tree)
             reports[policy].append({"seed": seed, **metrics.report(done, tree, steps)})
-            lines.setdefault(policy, plots.Lines(steps, done.gpus, _waits(done)))
+            lines.setdefault(policy, plots.PolicyCurves(steps, done.gpus, _waits(done)))
     document: dict[str, Any] = {
         "apiVersion": VERSION,
         "world": {**_world(study, nodes, tree, arrivals), "jobs": len(jobs), "solver": solver is not None},
@@ -102,7 +102,7 @@ def run_all(study: Study, solver: Solver | None, tell: Tell) -> dict[str, Any]:
     return document
 
 
-def _world(study: Study, nodes: list[world.Node], tree: QuotaTree, arrivals: world.Arrivals) -> dict[str, Any]:
+def _world(study: Study, nodes: list[world.WorldNode], tree: QuotaTree, arrivals: world.Arrivals) -> dict[str, Any]:
     """The settings of the runs."""
     return {
         "trace": study.trace.name,
@@ -127,7 +127,7 @@ def _world(study: Study, nodes: list[world.Node], tree: QuotaTree, arrivals: wor
     }
 
 
-def _jobs(study: Study) -> list[Job]:
+def _jobs(study: Study) -> list[TraceJob]:
     every = trace.read(study.trace)
     end = study.until_s if study.until_s is not None else float("inf")
     chosen = [job for job in every if study.begin_s <= job.submit_s < end]
@@ -138,7 +138,7 @@ def _jobs(study: Study) -> list[Job]:
     return [replace(job, submit_s=job.submit_s - first) for job in chosen]
 
 
-def _must_fit(jobs: list[Job], nodes: list[world.Node]) -> None:
+def _must_fit(jobs: list[TraceJob], nodes: list[world.WorldNode]) -> None:
     """Every pod fits some empty node: with strict order, a pod that does not would stop all jobs for ever."""
     for job in jobs:
         for part in job.components:
@@ -147,11 +147,11 @@ def _must_fit(jobs: list[Job], nodes: list[world.Node]) -> None:
                 raise BadTrace(f"no node is large enough for a pod of {job.id} ({asks})")
 
 
-def _must_fit_whole(jobs: list[Job], members: list[Member], seed: int) -> None:
+def _must_fit_whole(jobs: list[TraceJob], members: list[Member], seed: int) -> None:
     """Every gang fits some empty member: a gang that never starts stops all others, or makes the waits of the others
     look short."""
     units = {job.components: Unit(job.id, job.id, job.components) for job in reversed(jobs)}
-    empty = [Nodes(member, units.values()) for member in members]
+    empty = [ForwardNodes(member, units.values()) for member in members]
     for job in jobs:
         if units[job.components].id == job.id and not any(nodes.fits(units[job.components]) for nodes in empty):
             raise BadTrace(
@@ -159,9 +159,9 @@ def _must_fit_whole(jobs: list[Job], members: list[Member], seed: int) -> None:
             )
 
 
-def _waits(done: Replayed) -> list[float]:
+def _waits(done: ReplayResult) -> list[float]:
     first: dict[str, float] = {}
     for event in done.log:
-        if event.what is What.STARTED:
+        if event.what is UnitEventKind.STARTED:
             first.setdefault(event.unit, event.at)
     return [at - done.arrivals[key] for key, at in first.items()]

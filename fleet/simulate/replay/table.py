@@ -16,7 +16,7 @@ class BadTrace(ValueError):
     """The file is not what it should be; the text says where and why, in one line."""
 
 
-class Row:
+class TableRow:
     """One line by column name. Values are read with the type that they should have."""
 
     __slots__ = ("_cells", "_path", "line")
@@ -53,7 +53,7 @@ def header(path: Path) -> tuple[str, ...]:
         return tuple(_reader(path, lines).fieldnames or ())
 
 
-def rows(path: Path, columns: Collection[str]) -> Iterator[Row]:
+def rows(path: Path, columns: Collection[str]) -> Iterator[TableRow]:
     """Every line that is not blank; `columns` must be there, others may."""
     with _open(path) as lines:
         reader = _reader(path, lines)
@@ -66,7 +66,7 @@ def rows(path: Path, columns: Collection[str]) -> Iterator[Row]:
                     raise BadTrace(f"{path}: more than {ROWS_MAX} lines")
                 if None in cells or None in cells.values():
                     raise BadTrace(f"{path}: line {reader.line_num}: not {len(reader.fieldnames or ())} columns")
-                yield Row(path, reader.line_num, cells)
+                yield TableRow(path, reader.line_num, cells)
         except (UnicodeDecodeError, csv.Error, lzma.LZMAError, EOFError, OSError) as error:
             raise BadTrace(f"{path}: line {reader.line_num + 1}: cannot be read ({error})") from error
 

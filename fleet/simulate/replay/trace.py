@@ -21,7 +21,7 @@ from time import strptime
 
 from fleet.core.model.amounts import Amounts
 from fleet.core.model.unit import Component, NodeClaim, Requirement
-from fleet.simulate.replay.table import BadTrace, Row, header, rows
+from fleet.simulate.replay.table import BadTrace, TableRow, header, rows
 
 GPU = "nvidia.com/gpu"
 MODEL = "gpu-model"  # the node label that a gpu_spec asks for
@@ -30,7 +30,7 @@ MIB = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
-class Job:
+class TraceJob:
     """`submit_s` counts from the first job of the trace; `gpus` is the sum over the gang."""
 
     id: str
@@ -41,7 +41,7 @@ class Job:
     components: tuple[Component, ...]
 
 
-def read(path: Path) -> list[Job]:
+def read(path: Path) -> list[TraceJob]:
     """All jobs, by time of submission. Raises BadTrace."""
     names = header(path)
     for columns, read_row in _FORMATS:
@@ -59,7 +59,7 @@ def read(path: Path) -> list[Job]:
         ids.add(job.id)
     jobs.sort(key=lambda job: (job.submit_s, job.id))
     first = jobs[0].submit_s
-    return [Job(j.id, j.queue, j.submit_s - first, j.duration_s, j.gpus, j.components) for j in jobs]
+    return [TraceJob(j.id, j.queue, j.submit_s - first, j.duration_s, j.gpus, j.components) for j in jobs]
 
 
 @cache  # jobs alike share one value
@@ -78,25 +78,25 @@ def gang(gpus: int, cpu_milli: int = 0, memory: int = 0, models: tuple[str, ...]
     return tuple(parts)
 
 
-def _philly(lines: Iterator[Row]) -> Iterator[Job]:
+def _philly(lines: Iterator[TableRow]) -> Iterator[TraceJob]:
     for row in lines:
         gpus = row.whole("num_gpu")
-        yield Job(
+        yield TraceJob(
             _name(row, "job_id"), _name(row, "vc"), row.number("submit_s"), row.number("duration_s"), gpus, gang(gpus)
         )
 
 
-def _sia(lines: Iterator[Row]) -> Iterator[Job]:
+def _sia(lines: Iterator[TableRow]) -> Iterator[TraceJob]:
     for row in lines:
         try:
             submit = float(timegm(strptime(row.text("timestamp")[:19], "%Y-%m-%d %H:%M:%S")))
         except ValueError:
             raise row.bad("timestamp", f"{row.text('timestamp')!r} is not YYYY-MM-DD HH:MM:SS") from None
         gpus = row.whole("num_gpus")
-        yield Job(f"job-{row.line}", _name(row, "cluster"), submit, row.number("duration"), gpus, gang(gpus))
+        yield TraceJob(f"job-{row.line}", _name(row, "cluster"), submit, row.number("duration"), gpus, gang(gpus))
 
 
-def _openb(lines: Iterator[Row]) -> Iterator[Job]:
+def _openb(lines: Iterator[TableRow]) -> Iterator[TraceJob]:
     for row in lines:
         created = row.number("creation_time")
         began = row.number("scheduled_time") if row.text("scheduled_time") else created
@@ -106,17 +106,17 @@ def _openb(lines: Iterator[Row]) -> Iterator[Job]:
         gpus = row.whole("num_gpu")
         models = tuple(sorted(filter(None, row.text("gpu_spec").split("|"))))
         components = gang(gpus, row.whole("cpu_milli"), row.whole("memory_mib") * MIB, models)
-        yield Job(_name(row, "name"), _name(row, "qos"), created, ended - began, gpus, components)
+        yield TraceJob(_name(row, "name"), _name(row, "qos"), created, ended - began, gpus, components)
 
 
-def _name(row: Row, column: str) -> str:
+def _name(row: TableRow, column: str) -> str:
     text = row.text(column)
     if not text or "/" in text:
         raise row.bad(column, f"{text!r} is no name")
     return text
 
 
-_FORMATS: tuple[tuple[tuple[str, ...], Callable[[Iterator[Row]], Iterator[Job]]], ...] = (
+_FORMATS: tuple[tuple[tuple[str, ...], Callable[[Iterator[TableRow]], Iterator[TraceJob]]], ...] = (
     (("submit_s", "vc", "job_id", "num_gpu", "duration_s"), _philly),
     (("timestamp", "duration", "num_gpus", "cluster"), _sia),
     (

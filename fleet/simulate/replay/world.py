@@ -19,7 +19,7 @@ from fleet.core.model.unit import Unit
 from fleet.core.quota.fairshare import SHARED_WEIGHTS
 from fleet.core.quota.tree import QuotaNode, QuotaTree
 from fleet.simulate.replay.table import BadTrace, header, rows
-from fleet.simulate.replay.trace import GPU, MIB, MODEL, Job
+from fleet.simulate.replay.trace import GPU, MIB, MODEL, TraceJob
 
 ZERO = 1_000_000_000.0  # the epoch second of a replay's beginning
 ROOT = "root"
@@ -27,7 +27,7 @@ NODES_MAX = 200_000
 
 
 @dataclass(frozen=True, slots=True)
-class Node:
+class WorldNode:
     model: str
     has: Amounts
 
@@ -52,31 +52,31 @@ class Quota:
     weight: Mapping[str, int] = field(default_factory=dict)
 
 
-def read_nodes(path: Path) -> list[Node]:
+def read_nodes(path: Path) -> list[WorldNode]:
     """Nodes in the columns of openb (cpu_milli, memory_mib, gpu, model) or of the spot trace (gpu_model,
     gpu_capacity_num, cpu_num). Raises BadTrace."""
-    nodes: list[Node] = []
+    nodes: list[WorldNode] = []
     if "gpu_capacity_num" in header(path):
         for row in rows(path, ("gpu_model", "gpu_capacity_num", "cpu_num")):
             has = {GPU: row.whole("gpu_capacity_num"), "cpu": row.whole("cpu_num") * 1000}
-            nodes.append(Node(row.text("gpu_model"), Amounts.of(has)))
+            nodes.append(WorldNode(row.text("gpu_model"), Amounts.of(has)))
     else:
         for row in rows(path, ("cpu_milli", "memory_mib", "gpu", "model")):
             memory = row.whole("memory_mib") * MIB
             has = {GPU: row.whole("gpu"), "cpu": row.whole("cpu_milli"), "memory": memory}
-            nodes.append(Node(row.text("model"), Amounts.of(has)))
+            nodes.append(WorldNode(row.text("model"), Amounts.of(has)))
     if not nodes or len(nodes) > NODES_MAX:
         raise BadTrace(f"{path}: has {len(nodes)} nodes; from 1 to {NODES_MAX} can be used")
     return nodes
 
 
-def split(nodes: Sequence[Node], members: int, seed: int) -> list[Member]:
+def split(nodes: Sequence[WorldNode], members: int, seed: int) -> list[Member]:
     """The nodes dealt to so many members, whose sizes differ by one node at most. All are empty."""
     dealt = list(nodes)
     random.Random(seed).shuffle(dealt)
     result: list[Member] = []
     for number in range(members):
-        kinds: dict[Node, int] = {}
+        kinds: dict[WorldNode, int] = {}
         for node in dealt[number::members]:
             kinds[node] = kinds.get(node, 0) + 1
         pools = tuple(
@@ -87,7 +87,7 @@ def split(nodes: Sequence[Node], members: int, seed: int) -> list[Member]:
     return result
 
 
-def tree(jobs: Sequence[Job], nodes: Sequence[Node], quota: Quota) -> QuotaTree:
+def tree(jobs: Sequence[TraceJob], nodes: Sequence[WorldNode], quota: Quota) -> QuotaTree:
     """One leaf for each queue of the trace. Raises BadTrace when quota is given for a queue that it does not have."""
     work: dict[str, float] = {}
     for job in jobs:
@@ -118,7 +118,7 @@ def tree(jobs: Sequence[Job], nodes: Sequence[Node], quota: Quota) -> QuotaTree:
     return QuotaTree(ROOT, quota_nodes)
 
 
-def units(jobs: Sequence[Job], arrivals: Arrivals, seed: int) -> list[Unit]:
+def units(jobs: Sequence[TraceJob], arrivals: Arrivals, seed: int) -> list[Unit]:
     """The jobs as waiting units, by arrival. `enqueued_at` is when they come."""
     rng = random.Random(seed)
     result: list[Unit] = []

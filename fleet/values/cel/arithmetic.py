@@ -10,9 +10,9 @@ from fleet.values.cel.values import (
     NO_OVERLOAD,
     NONE,
     Duration,
-    Fault,
+    Evaluation,
+    NoValue,
     Optional,
-    Run,
     Timestamp,
     TypeValue,
     at_nanoseconds,
@@ -33,19 +33,19 @@ _COPIED = 8  # items of a list that are copied in one step
 
 def whole(value: int) -> int:
     if not _MIN <= value <= _MAX:
-        raise Fault("integer overflow")
+        raise NoValue("integer overflow")
     return value
 
 
 def unsigned(value: int) -> UInt:
     if not 0 <= value <= _UINT_MAX:
-        raise Fault("unsigned integer overflow")
+        raise NoValue("unsigned integer overflow")
     return UInt(value)
 
 
 def span(ns: int) -> Duration:
     if not _MIN <= ns <= _MAX:
-        raise Fault("duration overflow")
+        raise NoValue("duration overflow")
     return Duration(ns)
 
 
@@ -53,10 +53,10 @@ def moment(ns: int) -> Timestamp:
     try:
         return at_nanoseconds(ns)
     except ValueError as problem:
-        raise Fault(str(problem)) from None
+        raise NoValue(str(problem)) from None
 
 
-def add(run: Run, value: Any, other: Any) -> Any:
+def add(run: Evaluation, value: Any, other: Any) -> Any:
     pair = (type(value), type(other))
     if pair == (int, int):
         return whole(value + other)
@@ -74,10 +74,10 @@ def add(run: Run, value: Any, other: Any) -> Any:
         return span(value.ns + other.ns)
     if pair in ((Timestamp, Duration), (Duration, Timestamp)):
         return moment(value.ns + other.ns)
-    raise Fault(NO_OVERLOAD)
+    raise NoValue(NO_OVERLOAD)
 
 
-def subtract(run: Run, value: Any, other: Any) -> Any:
+def subtract(run: Evaluation, value: Any, other: Any) -> Any:
     pair = (type(value), type(other))
     if pair == (int, int):
         return whole(value - other)
@@ -89,10 +89,10 @@ def subtract(run: Run, value: Any, other: Any) -> Any:
         return span(value.ns - other.ns)
     if pair == (Timestamp, Duration):
         return moment(value.ns - other.ns)
-    raise Fault(NO_OVERLOAD)
+    raise NoValue(NO_OVERLOAD)
 
 
-def multiply(run: Run, value: Any, other: Any) -> Any:
+def multiply(run: Evaluation, value: Any, other: Any) -> Any:
     pair = (type(value), type(other))
     if pair == (int, int):
         return whole(value * other)
@@ -100,58 +100,58 @@ def multiply(run: Run, value: Any, other: Any) -> Any:
         return value * other
     if pair == (UInt, UInt):
         return unsigned(int(value) * int(other))
-    raise Fault(NO_OVERLOAD)
+    raise NoValue(NO_OVERLOAD)
 
 
-def divide(run: Run, value: Any, other: Any) -> Any:
+def divide(run: Evaluation, value: Any, other: Any) -> Any:
     pair = (type(value), type(other))
     if pair == (float, float):
         if other:
             return value / other
         return math.nan if not value or math.isnan(value) else math.copysign(math.inf, value) * math.copysign(1, other)
     if pair not in ((int, int), (UInt, UInt)):
-        raise Fault(NO_OVERLOAD)
+        raise NoValue(NO_OVERLOAD)
     if not other:
-        raise Fault("division by zero")
+        raise NoValue("division by zero")
     quotient = abs(int(value)) // abs(int(other))
     return UInt(quotient) if pair[0] is UInt else whole(quotient if (value < 0) == (other < 0) else -quotient)
 
 
-def modulo(run: Run, value: Any, other: Any) -> Any:
+def modulo(run: Evaluation, value: Any, other: Any) -> Any:
     pair = (type(value), type(other))
     if pair not in ((int, int), (UInt, UInt)):
-        raise Fault(NO_OVERLOAD)
+        raise NoValue(NO_OVERLOAD)
     if not other:
-        raise Fault("modulus by zero")
+        raise NoValue("modulus by zero")
     rest = abs(int(value)) % abs(int(other))
     return UInt(rest) if pair[0] is UInt else -rest if value < 0 else rest
 
 
-def negate(run: Run, value: Any) -> Any:
+def negate(run: Evaluation, value: Any) -> Any:
     if type(value) is int:
         return whole(-value)
     if type(value) is float:
         return -value
-    raise Fault(NO_OVERLOAD)
+    raise NoValue(NO_OVERLOAD)
 
 
-def invert(run: Run, value: Any) -> bool:
+def invert(run: Evaluation, value: Any) -> bool:
     if value is True or value is False:
         return not value
-    raise Fault(NO_OVERLOAD)
+    raise NoValue(NO_OVERLOAD)
 
 
-def same(run: Run, one: Any, other: Any) -> bool:
+def same(run: Evaluation, one: Any, other: Any) -> bool:
     _charge_compared(run, one, other)
     return equal(one, other)
 
 
-def different(run: Run, one: Any, other: Any) -> bool:
+def different(run: Evaluation, one: Any, other: Any) -> bool:
     _charge_compared(run, one, other)
     return not equal(one, other)
 
 
-def _charge_compared(run: Run, one: Any, other: Any) -> None:
+def _charge_compared(run: Evaluation, one: Any, other: Any) -> None:
     """As Kubernetes counts, and of what is nested all of the smaller."""
     if type(one) in (list, dict) and type(other) in (list, dict):
         run.spend(min(_nodes(one, run.balance), _nodes(other, run.balance)) // 4)
@@ -168,8 +168,8 @@ def _nodes(value: Any, most: int) -> int:
     return count
 
 
-def ordered(test: Callable[[int], bool]) -> Callable[[Run, Any, Any], bool]:
-    def decide(run: Run, one: Any, other: Any) -> bool:
+def ordered(test: Callable[[int], bool]) -> Callable[[Evaluation, Any, Any], bool]:
+    def decide(run: Evaluation, one: Any, other: Any) -> bool:
         if type(one) in (str, bytes):
             run.traverse(min(weight(one), weight(other)))
         found = compare(one, other)
@@ -178,22 +178,22 @@ def ordered(test: Callable[[int], bool]) -> Callable[[Run, Any, Any], bool]:
     return decide
 
 
-def within(run: Run, value: Any, other: Any) -> bool:
+def within(run: Evaluation, value: Any, other: Any) -> bool:
     if type(other) is list:
         run.spend(len(other))
         return any(equal(value, item) for item in other)
     if type(other) is dict:
         run.spend(1)
         return type(value) is not list and type(value) is not dict and value in other
-    raise Fault(NO_OVERLOAD)
+    raise NoValue(NO_OVERLOAD)
 
 
-def index(run: Run, value: Any, key: Any) -> Any:
+def index(run: Evaluation, value: Any, key: Any) -> Any:
     if type(value) is list:
         if type(key) not in (int, UInt, float) or key != int(key):
-            raise Fault(NO_OVERLOAD)
+            raise NoValue(NO_OVERLOAD)
         if not 0 <= key < len(value):
-            raise Fault(f"index out of bounds: {int(key)}")
+            raise NoValue(f"index out of bounds: {int(key)}")
         return value[int(key)]
     if type(value) is dict:
         if type(key) in (list, dict) or key not in value:
@@ -201,30 +201,30 @@ def index(run: Run, value: Any, key: Any) -> Any:
         return value[key]
     if type(value) is Optional:
         return maybe_index(run, value, key)
-    raise Fault(NO_OVERLOAD)
+    raise NoValue(NO_OVERLOAD)
 
 
-def maybe_index(run: Run, value: Any, key: Any) -> Optional:
+def maybe_index(run: Evaluation, value: Any, key: Any) -> Optional:
     if type(value) is Optional:
         return maybe_index(run, value.content[0], key) if value.content else NONE
     try:
         return Optional((index(run, value, key),))
-    except Fault as fault:
+    except NoValue as fault:
         if str(fault) == NO_OVERLOAD:
             raise
         return NONE
 
 
-def size(run: Run, value: Any) -> int:
+def size(run: Evaluation, value: Any) -> int:
     if type(value) in (str, bytes, list, dict):
         return len(value)
-    raise Fault(NO_OVERLOAD)
+    raise NoValue(NO_OVERLOAD)
 
 
 # -- conversions
 
 
-def to_bool(run: Run, value: Any) -> bool:
+def to_bool(run: Evaluation, value: Any) -> bool:
     if type(value) is bool:
         return value
     if type(value) is str:
@@ -232,11 +232,11 @@ def to_bool(run: Run, value: Any) -> bool:
             return True
         if value in ("0", "f", "F", "FALSE", "false", "False"):
             return False
-        raise Fault("type conversion error from 'string' to 'bool'")
-    raise Fault(NO_OVERLOAD)
+        raise NoValue("type conversion error from 'string' to 'bool'")
+    raise NoValue(NO_OVERLOAD)
 
 
-def to_int(run: Run, value: Any) -> int:
+def to_int(run: Evaluation, value: Any) -> int:
     kind = type(value)
     if kind is int:
         return int(value)
@@ -244,7 +244,7 @@ def to_int(run: Run, value: Any) -> int:
         return whole(int(value))
     if kind is float:
         if not -(2.0**63) < value < 2.0**63:
-            raise Fault("integer overflow")
+            raise NoValue("integer overflow")
         return int(value)
     if kind is str:
         return int(_integer(value, "int", _MIN, _MAX))
@@ -252,30 +252,30 @@ def to_int(run: Run, value: Any) -> int:
         return int(value.ns // 1_000_000_000)
     if kind is Duration:
         return int(value.ns)
-    raise Fault(NO_OVERLOAD)
+    raise NoValue(NO_OVERLOAD)
 
 
-def to_uint(run: Run, value: Any) -> UInt:
+def to_uint(run: Evaluation, value: Any) -> UInt:
     kind = type(value)
     if kind in (int, UInt):
         return unsigned(int(value))
     if kind is float:
         if not 0 <= value < 2.0**64:
-            raise Fault("unsigned integer overflow")
+            raise NoValue("unsigned integer overflow")
         return UInt(value)
     if kind is str:
         return UInt(_integer(value, "uint", 0, _UINT_MAX))
-    raise Fault(NO_OVERLOAD)
+    raise NoValue(NO_OVERLOAD)
 
 
 def _integer(text: str, wanted: str, least: int, most: int) -> int:
     digits = text[1:] if wanted == "int" and text[:1] in ("-", "+") else text
     if digits.isascii() and digits.isdigit() and len(digits) < 100 and least <= int(text) <= most:
         return int(text)
-    raise Fault(f"type conversion error from 'string' to '{wanted}'")
+    raise NoValue(f"type conversion error from 'string' to '{wanted}'")
 
 
-def to_double(run: Run, value: Any) -> float:
+def to_double(run: Evaluation, value: Any) -> float:
     if type(value) in (int, UInt, float):
         return float(value)
     if type(value) is str:
@@ -284,11 +284,11 @@ def to_double(run: Run, value: Any) -> float:
                 return float(value)
         except ValueError:
             pass
-        raise Fault("type conversion error from 'string' to 'double'")
-    raise Fault(NO_OVERLOAD)
+        raise NoValue("type conversion error from 'string' to 'double'")
+    raise NoValue(NO_OVERLOAD)
 
 
-def to_string(run: Run, value: Any) -> str:
+def to_string(run: Evaluation, value: Any) -> str:
     kind = type(value)
     if kind is str:
         return str(value)
@@ -301,22 +301,22 @@ def to_string(run: Run, value: Any) -> str:
         try:
             return str(value, "utf-8")
         except UnicodeDecodeError:
-            raise Fault("invalid UTF-8 in bytes, cannot convert to string") from None
+            raise NoValue("invalid UTF-8 in bytes, cannot convert to string") from None
     if kind in (int, UInt, Timestamp, Duration) or hasattr(value, "TYPE"):
         return str(value)
-    raise Fault(NO_OVERLOAD)
+    raise NoValue(NO_OVERLOAD)
 
 
-def to_bytes(run: Run, value: Any) -> bytes:
+def to_bytes(run: Evaluation, value: Any) -> bytes:
     if type(value) is str:
         run.traverse(len(value))
         return value.encode()
     if type(value) is bytes:
         return value
-    raise Fault(NO_OVERLOAD)
+    raise NoValue(NO_OVERLOAD)
 
 
-def to_timestamp(run: Run, value: Any) -> Timestamp:
+def to_timestamp(run: Evaluation, value: Any) -> Timestamp:
     if type(value) is Timestamp:
         return value
     if type(value) is int:
@@ -325,11 +325,11 @@ def to_timestamp(run: Run, value: Any) -> Timestamp:
         try:
             return timestamp(value)
         except ValueError:
-            raise Fault("type conversion error from 'string' to 'google.protobuf.Timestamp'") from None
-    raise Fault(NO_OVERLOAD)
+            raise NoValue("type conversion error from 'string' to 'google.protobuf.Timestamp'") from None
+    raise NoValue(NO_OVERLOAD)
 
 
-def to_duration(run: Run, value: Any) -> Duration:
+def to_duration(run: Evaluation, value: Any) -> Duration:
     if type(value) is Duration:
         return value
     if type(value) is int:
@@ -338,15 +338,15 @@ def to_duration(run: Run, value: Any) -> Duration:
         try:
             return duration(value)
         except ValueError:
-            raise Fault("type conversion error from 'string' to 'google.protobuf.Duration'") from None
-    raise Fault(NO_OVERLOAD)
+            raise NoValue("type conversion error from 'string' to 'google.protobuf.Duration'") from None
+    raise NoValue(NO_OVERLOAD)
 
 
-def to_dyn(run: Run, value: Any) -> Any:
+def to_dyn(run: Evaluation, value: Any) -> Any:
     return value
 
 
-def to_type(run: Run, value: Any) -> TypeValue:
+def to_type(run: Evaluation, value: Any) -> TypeValue:
     return TypeValue(type_name(value))
 
 

@@ -19,9 +19,9 @@ from fleet.values.cel.tree import (
     ListOf,
     Loop,
     MapOf,
-    Node,
     Select,
     Struct,
+    SyntaxNode,
     worded,
 )
 from fleet.values.cel.types import (
@@ -54,7 +54,7 @@ def checked(
     variables: Mapping[str, Type],
     functions: Mapping[str, tuple[Overload, ...]] = {},
     messages: Messages = none_known,
-) -> Node:
+) -> SyntaxNode:
     """The tree of an expression with its types. Raises BadExpression. `functions`: beyond those of Kubernetes."""
     tree = parse(text)
     checker = _Checker(variables, functions, messages)
@@ -77,7 +77,7 @@ class _Checker:
         self.errors: list[tuple[int, str]] = []
         self.later: list[tuple[int, str]] = []  # of an expression whose types are right
         self.mixed = 0  # lists of several types are allowed here
-        self.visited: list[Node] = []
+        self.visited: list[SyntaxNode] = []
 
     def settle(self) -> None:
         """Type parameters that nothing has bound are dynamic."""
@@ -85,7 +85,7 @@ class _Checker:
             if node.type.params or node.type.kind == "param":
                 node.type = self.bound.resolved(node.type, free_to_dyn=True)
 
-    def check(self, node: Node) -> Type:
+    def check(self, node: SyntaxNode) -> Type:
         node.type = getattr(self, f"_{type(node).__name__.lower()}")(node)
         self.visited.append(node)
         return node.type
@@ -225,7 +225,7 @@ class _Checker:
             values = self._join(value, values, self._perhaps(value, optional))
         return map_of(keys or self.bound.fresh(), values or self.bound.fresh())
 
-    def _perhaps(self, node: Node, optional: bool) -> Type:
+    def _perhaps(self, node: SyntaxNode, optional: bool) -> Type:
         given = self.check(node)
         if not optional:
             return given
@@ -234,7 +234,7 @@ class _Checker:
             self.fail(node.at, f"expected type '{optional_of(inner)}' but found '{inner}'")
         return inner
 
-    def _join(self, node: Node, before: Type | None, type_: Type) -> Type:
+    def _join(self, node: SyntaxNode, before: Type | None, type_: Type) -> Type:
         if before is None:
             return type_
         if self.bound.fits(before, type_):
@@ -277,7 +277,7 @@ class _Checker:
         self.names = before
         return self.bound.resolved(result)
 
-    def _expect(self, node: Node, wanted: Type) -> None:
+    def _expect(self, node: SyntaxNode, wanted: Type) -> None:
         found = self.check(node)
         if not self.bound.fits(wanted, found):
             self.fail(node.at, f"expected type '{wanted}' but found '{found}'")
@@ -291,7 +291,7 @@ def _renamed(given: Type, fresh: Mapping[str, Type]) -> Type:
     return Type(given.kind, given.name, tuple(_renamed(inner, fresh) for inner in given.params))
 
 
-def qualified(node: Node) -> str:
+def qualified(node: SyntaxNode) -> str:
     """A name with dots; "" for anything else."""
     if isinstance(node, Ident):
         return node.name.removeprefix(".")

@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable
 from typing import Any, Protocol
 
-from fleet.values.cel.tree import Call, Const, Node
+from fleet.values.cel.tree import Call, Const, SyntaxNode
 from fleet.values.cel.words import UInt
 
 INF = (1 << 64) - 1
@@ -19,8 +19,8 @@ TENTH, QUARTER = 0.1, 0.25
 class Sizes(Protocol):
     """What is known of the values that an expression meets: (least, most) items or characters."""
 
-    def size(self, node: Node) -> Size: ...
-    def item_size(self, node: Node) -> Size | None: ...
+    def size(self, node: SyntaxNode) -> Size: ...
+    def item_size(self, node: SyntaxNode) -> Size | None: ...
 
 
 Handler = Callable[[Sizes, Call, str], tuple[int, Size | None]]
@@ -144,7 +144,7 @@ def _flatten(found: Sizes, node: Call, overload: str) -> tuple[int, Size | None]
     return plus(scaled(size[1], float(depth)), 11), size
 
 
-def _whole(node: Node, otherwise: int) -> int:
+def _whole(node: SyntaxNode, otherwise: int) -> int:
     value: Any = node.value if isinstance(node, Const) else None
     return int(value) % (1 << 64) if type(value) in (int, UInt) else otherwise
 

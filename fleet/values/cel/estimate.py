@@ -7,13 +7,13 @@ The estimate decides which rules a CRD may hold, so it follows cel-go's (checker
 from __future__ import annotations
 
 from fleet.values.cel.costs import FUNCTIONS, INF, TENTH, UNKNOWN, Size, plus, scaled, times, union
-from fleet.values.cel.tree import ACCUMULATOR, Bind, Call, Const, Ident, ListOf, Loop, MapOf, Node, Select, Struct
+from fleet.values.cel.tree import ACCUMULATOR, Bind, Call, Const, Ident, ListOf, Loop, MapOf, Select, Struct, SyntaxNode
 from fleet.values.cel.types import Type
 
 _SCALARS = frozenset({"bool", "double", "duration", "int", "timestamp", "uint"})
 
 
-def estimate(tree: Node, root: Type) -> int:
+def estimate(tree: SyntaxNode, root: Type) -> int:
     """Of an expression over `self` and `oldSelf` of the type `root`."""
     return _Estimate(root).cost(tree)
 
@@ -35,16 +35,16 @@ class _Estimate:
         self.paths: dict[int, Type | None] = {}
         self.locals: dict[str, _Local] = {}
 
-    def cost(self, node: Node) -> int:
+    def cost(self, node: SyntaxNode) -> int:
         found: int = getattr(self, f"_{type(node).__name__.lower()}")(node)
         return min(INF, found)
 
     # -- sizes
 
-    def size(self, node: Node) -> Size:
+    def size(self, node: SyntaxNode) -> Size:
         return self.known_size(node) or UNKNOWN
 
-    def known_size(self, node: Node) -> Size | None:
+    def known_size(self, node: SyntaxNode) -> Size | None:
         found = self.sizes.get(id(node)) or _literal_size(node)
         if found is not None:
             return found
@@ -57,13 +57,13 @@ class _Estimate:
             return self.locals[node.name].size
         return None
 
-    def entry(self, node: Node) -> tuple[Size, Size] | None:
+    def entry(self, node: SyntaxNode) -> tuple[Size, Size] | None:
         found = self.entries.get(id(node))
         if found is None and isinstance(node, Ident) and node.name in self.locals:
             return self.locals[node.name].entry
         return found
 
-    def item_size(self, node: Node) -> Size | None:
+    def item_size(self, node: SyntaxNode) -> Size | None:
         """Of the items of a list, where the schema or the list itself says it."""
         path = self.paths.get(id(node))
         shape = path.params[0].shape if path is not None and path.kind == "list" else None
@@ -103,7 +103,7 @@ class _Estimate:
         self.entries[id(node)] = (self._widest(keys), self._widest(values))
         return cost + 30
 
-    def _widest(self, nodes: list[Node]) -> Size:
+    def _widest(self, nodes: list[SyntaxNode]) -> Size:
         sizes = [self.size(node) for node in nodes]
         return (min(size[0] for size in sizes), max(size[1] for size in sizes)) if sizes else (0, 0)
 
@@ -121,7 +121,7 @@ class _Estimate:
         self._copy(node, node.result)
         return cost
 
-    def _copy(self, to: Node, given: Node) -> None:
+    def _copy(self, to: SyntaxNode, given: SyntaxNode) -> None:
         size, entry = self.known_size(given), self.entry(given)
         if size is not None:
             self.sizes[id(to)] = size
@@ -260,7 +260,7 @@ _SCANS = {
 }
 
 
-def _literal_size(node: Node) -> Size | None:
+def _literal_size(node: SyntaxNode) -> Size | None:
     if isinstance(node, Const):
         length = len(node.value) if isinstance(node.value, str | bytes) else 1
         return length, length

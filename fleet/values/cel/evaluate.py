@@ -18,11 +18,11 @@ from fleet.values.cel.network import NETWORK
 from fleet.values.cel.sequences import SEQUENCES
 from fleet.values.cel.texts import TEXTS
 from fleet.values.cel.times import TIMES
-from fleet.values.cel.tree import Bind, Call, Const, Ident, ListOf, Loop, MapOf, Node, Select, Struct
+from fleet.values.cel.tree import Bind, Call, Const, Ident, ListOf, Loop, MapOf, Select, Struct, SyntaxNode
 from fleet.values.cel.types import Type, unwrapped
-from fleet.values.cel.values import NO_OVERLOAD, NONE, Fault, Optional, Run, TypeValue, no_such_key
+from fleet.values.cel.values import NO_OVERLOAD, NONE, Evaluation, NoValue, Optional, TypeValue, no_such_key
 
-Step = Callable[[Run], Any]
+Step = Callable[[Evaluation], Any]
 Function = Callable[..., Any]
 FUNCTIONS: Mapping[str, tuple[Function, int]] = {
     **OPERATORS,
@@ -45,7 +45,7 @@ class Compiler:
         self.functions = functions
         self.uses: set[str] = set()
 
-    def compile(self, node: Node) -> tuple[Step, int]:
+    def compile(self, node: SyntaxNode) -> tuple[Step, int]:
         """What runs it, and what it costs in any case."""
         made: tuple[Step, int] = getattr(self, f"_{type(node).__name__.lower()}")(node)
         return made
@@ -54,7 +54,7 @@ class Compiler:
         self.count += 1
         return self.count - 1
 
-    def inside(self, names: Mapping[str, int], node: Node) -> tuple[Step, int]:
+    def inside(self, names: Mapping[str, int], node: SyntaxNode) -> tuple[Step, int]:
         """A part that sees variables of its own."""
         before = self.slots
         self.slots = {**before, **names}
@@ -84,7 +84,7 @@ class Compiler:
         parts = [(name, *self.compile(value), optional) for _, name, value, optional in node.fields]
         message_type = node.type
 
-        def make(run: Run) -> Message:
+        def make(run: Evaluation) -> Message:
             fields: dict[str, Any] = {}
             for name, step, _, optional in parts:
                 found = step(run)
@@ -141,13 +141,13 @@ class Compiler:
     def _conditional(self, node: Call) -> tuple[Step, int]:
         (test, cost), (yes, yes_cost), (no, no_cost) = map(self.compile, node.args)
 
-        def choose(run: Run) -> Any:
+        def choose(run: Evaluation) -> Any:
             found = test(run)
             if found is True:
                 run.spend(yes_cost)
                 return yes(run)
             if found is not False:
-                raise Fault(NO_OVERLOAD)
+                raise NoValue(NO_OVERLOAD)
             run.spend(no_cost)
             return no(run)
 
@@ -157,10 +157,10 @@ class Compiler:
         (first, cost), (other, later) = map(self.compile, node.operands)
         whole = node.function == "or"
 
-        def choose(run: Run) -> Any:
+        def choose(run: Evaluation) -> Any:
             found = first(run)
             if type(found) is not Optional:
-                raise Fault(NO_OVERLOAD)
+                raise NoValue(NO_OVERLOAD)
             if found.content:
                 return found if whole else found.content[0]
             run.spend(later)
@@ -179,7 +179,7 @@ class Compiler:
             return lambda run: [step(run) for step in steps], cost
         optional = node.optional
 
-        def make(run: Run) -> list[Any]:
+        def make(run: Evaluation) -> list[Any]:
             items: list[Any] = []
             for number, step in enumerate(steps):
                 found = step(run)
@@ -196,14 +196,14 @@ class Compiler:
         cost = _MAP + sum(key[1] + value[1] for key, value, _ in parts)
         steps = [(key[0], value[0], optional) for key, value, optional in parts]
 
-        def make(run: Run) -> dict[Any, Any]:
+        def make(run: Evaluation) -> dict[Any, Any]:
             entries: dict[Any, Any] = {}
             for key, value, optional in steps:
                 name, item = key(run), value(run)
                 if type(name) in (list, dict, float) or name is None:
-                    raise Fault(f"unsupported key type: {type(name).__name__}")
+                    raise NoValue(f"unsupported key type: {type(name).__name__}")
                 if name in entries:
-                    raise Fault(f"Failed with repeated key: {name}")
+                    raise NoValue(f"Failed with repeated key: {name}")
                 if not optional:
                     entries[name] = item
                 elif item.content:
@@ -217,7 +217,7 @@ class Compiler:
         number = self.slot()
         result, later = self.inside({node.name: number}, node.result)
 
-        def run_it(run: Run) -> Any:
+        def run_it(run: Evaluation) -> Any:
             run.slots[number] = value(run)
             return result(run)
 
@@ -245,7 +245,7 @@ def select(value: Any, name: str) -> Any:
         return value.fields.get(name)
     if type(value) is Optional:
         return select_perhaps(value, name)
-    raise Fault(NO_OVERLOAD)
+    raise NoValue(NO_OVERLOAD)
 
 
 def select_perhaps(value: Any, name: str) -> Optional:
@@ -254,11 +254,11 @@ def select_perhaps(value: Any, name: str) -> Optional:
     fields = value.fields if type(value) is Message else value
     if type(fields) is dict:
         return Optional((fields[name],)) if name in fields else NONE
-    raise Fault(NO_OVERLOAD)
+    raise NoValue(NO_OVERLOAD)
 
 
 def _selects(operand: Step, name: str, convert: Callable[[Any], Any] | None) -> Step:
-    def plain(run: Run) -> Any:
+    def plain(run: Evaluation) -> Any:
         value = operand(run)
         if type(value) is dict and name in value:
             return value[name]
@@ -270,7 +270,7 @@ def _selects(operand: Step, name: str, convert: Callable[[Any], Any] | None) -> 
 
 
 def _selects_perhaps(operand: Step, name: str, convert: Callable[[Any], Any] | None) -> Step:
-    def perhaps(run: Run) -> Optional:
+    def perhaps(run: Evaluation) -> Optional:
         found = select_perhaps(operand(run), name)
         return found if convert is None or not found.content else Optional((convert(found.content[0]),))
 
@@ -278,7 +278,7 @@ def _selects_perhaps(operand: Step, name: str, convert: Callable[[Any], Any] | N
 
 
 def _tests(operand: Step, name: str) -> Step:
-    def test(run: Run) -> bool:
+    def test(run: Evaluation) -> bool:
         value = operand(run)
         if type(value) is dict:
             return name in value
@@ -290,15 +290,15 @@ def _tests(operand: Step, name: str) -> Step:
 def _decides(first: Step, second: Step, later: int, verdict: bool) -> Step:
     """&& and ||: either side may decide, even where the other one has no value."""
 
-    def decide(run: Run) -> bool:
-        problem: Fault | None = None
+    def decide(run: Evaluation) -> bool:
+        problem: NoValue | None = None
         try:
             value = first(run)
             if value is verdict:
                 return bool(verdict)
             if value is not True and value is not False:
-                problem = Fault(NO_OVERLOAD)
-        except Fault as fault:
+                problem = NoValue(NO_OVERLOAD)
+        except NoValue as fault:
             if run.balance < 0:
                 raise
             problem = fault
@@ -309,7 +309,7 @@ def _decides(first: Step, second: Step, later: int, verdict: bool) -> Step:
         if problem is not None:
             raise problem
         if value is not True and value is not False:
-            raise Fault(NO_OVERLOAD)
+            raise NoValue(NO_OVERLOAD)
         return not verdict
 
     return decide
@@ -320,19 +320,19 @@ def _calls(function: Function, steps: list[Step]) -> Step:
     if len(steps) == 2:
         first, second = steps
 
-        def call_two(run: Run) -> Any:
+        def call_two(run: Evaluation) -> Any:
             try:
                 return function(run, first(run), second(run))
             except _BROKEN:
-                raise Fault(NO_OVERLOAD) from None
+                raise NoValue(NO_OVERLOAD) from None
 
         return call_two
 
-    def call(run: Run) -> Any:
+    def call(run: Evaluation) -> Any:
         try:
             return function(run, *[step(run) for step in steps])
         except _BROKEN:
-            raise Fault(NO_OVERLOAD) from None
+            raise NoValue(NO_OVERLOAD) from None
 
     return call
 
@@ -362,7 +362,7 @@ def _of_lists(function: str, kinds: list[Type]) -> Function | None:
         return None
     wanted = function == "_==_"
 
-    def compare(run: Run, one: Any, other: Any) -> bool:
+    def compare(run: Evaluation, one: Any, other: Any) -> bool:
         run.spend(1 + min(len(one), len(other)) if hasattr(one, "__len__") and hasattr(other, "__len__") else 1)
         return equal(one, other) is wanted
 

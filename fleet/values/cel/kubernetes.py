@@ -12,7 +12,7 @@ from urllib.parse import parse_qs, quote, urlsplit
 
 from fleet.values.cel import types
 from fleet.values.cel.types import Type
-from fleet.values.cel.values import NO_OVERLOAD, NONE, Fault, Optional, Run, timestamp
+from fleet.values.cel.values import NO_OVERLOAD, NONE, Evaluation, NoValue, Optional, timestamp
 from fleet.values.names import (
     dns1035_problems,
     label_problems,
@@ -36,9 +36,9 @@ _UUID = re.compile(r"(?i)[0-9a-f]{8}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-
 _BASE64 = re.compile(r"(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?")
 
 
-def _text(run: Run, value: Any) -> str:
+def _text(run: Evaluation, value: Any) -> str:
     if type(value) is not str:
-        raise Fault(NO_OVERLOAD)
+        raise NoValue(NO_OVERLOAD)
     run.traverse(len(value))
     return value
 
@@ -52,46 +52,46 @@ class Quantity:
     nanos: int
 
 
-def quantity(run: Run, value: Any) -> Quantity:
+def quantity(run: Evaluation, value: Any) -> Quantity:
     try:
         return Quantity(nanos(_text(run, value)))
     except BadQuantity:
-        raise Fault(_BAD_QUANTITY) from None
+        raise NoValue(_BAD_QUANTITY) from None
 
 
-def is_quantity(run: Run, value: Any) -> bool:
+def is_quantity(run: Evaluation, value: Any) -> bool:
     try:
         quantity(run, value)
-    except Fault as fault:
+    except NoValue as fault:
         if str(fault) != _BAD_QUANTITY:
             raise
         return False
     return True
 
 
-def sign(run: Run, value: Any) -> int:
+def sign(run: Evaluation, value: Any) -> int:
     return int(value.nanos > 0) - int(value.nanos < 0)
 
 
-def is_integer(run: Run, value: Any) -> bool:
+def is_integer(run: Evaluation, value: Any) -> bool:
     return bool(value.nanos % NANO == 0 and abs(value.nanos // NANO) <= _WHOLE_MAX)
 
 
-def as_integer(run: Run, value: Any) -> int:
+def as_integer(run: Evaluation, value: Any) -> int:
     if not is_integer(run, value):
-        raise Fault("cannot convert value to integer")
+        raise NoValue("cannot convert value to integer")
     return int(value.nanos // NANO)
 
 
-def as_float(run: Run, value: Any) -> float:
+def as_float(run: Evaluation, value: Any) -> float:
     return float(value.nanos / NANO)
 
 
-def add(run: Run, one: Any, other: Any) -> Quantity:
+def add(run: Evaluation, one: Any, other: Any) -> Quantity:
     return Quantity(one.nanos + (other * NANO if type(other) is int else other.nanos))
 
 
-def subtract(run: Run, one: Any, other: Any) -> Quantity:
+def subtract(run: Evaluation, one: Any, other: Any) -> Quantity:
     return Quantity(one.nanos - (other * NANO if type(other) is int else other.nanos))
 
 
@@ -121,47 +121,47 @@ class Semver:
         return self.key() > other.key()
 
 
-def semver(run: Run, value: Any, normalize: Any = False) -> Semver:
+def semver(run: Evaluation, value: Any, normalize: Any = False) -> Semver:
     text = _text(run, value)
     loose = _LOOSE.fullmatch(text) if normalize is True else None
     if loose is not None:
         text = ".".join(str(int(part or 0)) for part in loose.groups()[:3]) + loose[4]
     match = _SEMVER.fullmatch(text)
     if match is None or any(len(match[at]) > 19 for at in (1, 2, 3)):
-        raise Fault("No Major.Minor.Patch elements found" if text.count(".") < 2 else f"invalid version {text[:50]}")
+        raise NoValue("No Major.Minor.Patch elements found" if text.count(".") < 2 else f"invalid version {text[:50]}")
     return Semver((int(match[1]), int(match[2]), int(match[3])), tuple(match[4].split(".")) if match[4] else ())
 
 
-def is_semver(run: Run, value: Any, normalize: Any = False) -> bool:
+def is_semver(run: Evaluation, value: Any, normalize: Any = False) -> bool:
     try:
         semver(run, value, normalize)
-    except Fault as fault:
+    except NoValue as fault:
         if str(fault) == NO_OVERLOAD:
             raise
         return False
     return True
 
 
-def _number(at: int) -> Callable[[Run, Any], int]:
+def _number(at: int) -> Callable[[Evaluation, Any], int]:
     return lambda run, value: int(value.numbers[at])
 
 
 def _alike(one: Any, other: Any) -> None:
     if type(one) is not type(other) or type(one) not in (Quantity, Semver):
-        raise Fault(NO_OVERLOAD)
+        raise NoValue(NO_OVERLOAD)
 
 
-def is_greater(run: Run, one: Any, other: Any) -> bool:
+def is_greater(run: Evaluation, one: Any, other: Any) -> bool:
     _alike(one, other)
     return bool(one > other)
 
 
-def is_less(run: Run, one: Any, other: Any) -> bool:
+def is_less(run: Evaluation, one: Any, other: Any) -> bool:
     _alike(one, other)
     return bool(one < other)
 
 
-def compare_to(run: Run, one: Any, other: Any) -> int:
+def compare_to(run: Evaluation, one: Any, other: Any) -> int:
     _alike(one, other)
     return int(one > other) - int(one < other)
 
@@ -199,14 +199,14 @@ def _url(text: str) -> URL:
     return URL(parts.scheme, host, quote(parts.path, safe="/:@!$&'()*+,;=-._~%"), parts.query)
 
 
-def url(run: Run, value: Any) -> URL:
+def url(run: Evaluation, value: Any) -> URL:
     try:
         return _url(_text(run, value))
     except ValueError as problem:
-        raise Fault(f"URL parse error during conversion from string: {problem}") from None
+        raise NoValue(f"URL parse error during conversion from string: {problem}") from None
 
 
-def is_url(run: Run, value: Any) -> bool:
+def is_url(run: Evaluation, value: Any) -> bool:
     try:
         _url(_text(run, value))
     except ValueError:
@@ -224,7 +224,7 @@ def _port(host: str) -> str:
     return host.rpartition("]")[2].rpartition(":")[2] if ":" in host.rpartition("]")[2] else ""
 
 
-def query(run: Run, value: Any) -> dict[str, list[str]]:
+def query(run: Evaluation, value: Any) -> dict[str, list[str]]:
     run.traverse(len(value.query))
     return parse_qs(value.query, keep_blank_values=True)
 
@@ -292,19 +292,19 @@ _FORMATS: dict[str, tuple[int, Callable[[str], Any]]] = {
 }
 
 
-def format_named(run: Run, name: Any) -> Optional:
+def format_named(run: Evaluation, name: Any) -> Optional:
     return Optional((Format(name, _FORMATS[name][0]),)) if name in _FORMATS else NONE
 
 
-def validate(run: Run, form: Any, value: Any) -> Optional:
+def validate(run: Evaluation, form: Any, value: Any) -> Optional:
     if type(form) is not Format or type(value) is not str:
-        raise Fault(NO_OVERLOAD)
+        raise NoValue(NO_OVERLOAD)
     run.spend(-(-(len(value) + 1) // 10) * -(-form.size // 4))
     found = list(_FORMATS[form.name][1](value))
     return Optional((found,)) if found else NONE
 
 
-def _constant(name: str) -> Callable[[Run], Format]:
+def _constant(name: str) -> Callable[[Evaluation], Format]:
     made = Format(name, _FORMATS[name][0])
     return lambda run: made
 
@@ -321,14 +321,14 @@ class Authorizer(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
+class AuthorizerQuestion:
     authorizer: Authorizer
     attributes: tuple[tuple[str, str], ...] = ()
     TYPE: Type = types.AUTHORIZER
 
 
 @dataclass(frozen=True, slots=True)
-class Decision:
+class AuthorizerDecision:
     TYPE: ClassVar[Type] = types.DECISION
     allowed: bool
     reason: str
@@ -339,31 +339,33 @@ _NEEDED = ("path", "resource")
 _BECOMES = {"path": types.PATH_CHECK, "group": types.GROUP_CHECK, "resource": types.RESOURCE_CHECK}
 
 
-def _asking(key: str) -> Callable[[Run, Any, Any], Question]:
-    def ask(run: Run, question: Any, value: Any) -> Question:
-        if type(question) is not Question or type(value) is not str:
-            raise Fault(NO_OVERLOAD)
+def _asking(key: str) -> Callable[[Evaluation, Any, Any], AuthorizerQuestion]:
+    def ask(run: Evaluation, question: Any, value: Any) -> AuthorizerQuestion:
+        if type(question) is not AuthorizerQuestion or type(value) is not str:
+            raise NoValue(NO_OVERLOAD)
         if key in _NEEDED and not value.strip():
-            raise Fault(f"{key} must not be empty")
-        return Question(question.authorizer, (*question.attributes, (key, value)), _BECOMES.get(key, question.TYPE))
+            raise NoValue(f"{key} must not be empty")
+        return AuthorizerQuestion(
+            question.authorizer, (*question.attributes, (key, value)), _BECOMES.get(key, question.TYPE)
+        )
 
     return ask
 
 
-def service_account(run: Run, question: Any, namespace: Any, name: Any) -> Question:
-    if type(question) is not Question:
-        raise Fault(NO_OVERLOAD)
+def service_account(run: Evaluation, question: Any, namespace: Any, name: Any) -> AuthorizerQuestion:
+    if type(question) is not AuthorizerQuestion:
+        raise NoValue(NO_OVERLOAD)
     if subdomain_problems(name):
-        raise Fault("Invalid service account name")
+        raise NoValue("Invalid service account name")
     if label_problems(namespace):
-        raise Fault("Invalid service account namespace")
+        raise NoValue("Invalid service account namespace")
     asked = (*question.attributes, ("serviceAccount", f"{namespace}:{name}"))
-    return Question(question.authorizer, asked, question.TYPE)
+    return AuthorizerQuestion(question.authorizer, asked, question.TYPE)
 
 
-def check(run: Run, question: Any, verb: Any) -> Decision:
+def check(run: Evaluation, question: Any, verb: Any) -> AuthorizerDecision:
     run.spend(350_000)
-    return Decision(*question.authorizer.authorize({**dict(question.attributes), "verb": verb}))
+    return AuthorizerDecision(*question.authorizer.authorize({**dict(question.attributes), "verb": verb}))
 
 
 KUBERNETES: dict[str, tuple[Callable[..., Any], int]] = {

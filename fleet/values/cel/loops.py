@@ -6,14 +6,14 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from fleet.values.cel.sequences import insert
-from fleet.values.cel.values import NO_OVERLOAD, Fault, Run
+from fleet.values.cel.values import NO_OVERLOAD, Evaluation, NoValue
 
-Step = Callable[[Run], Any]
+Step = Callable[[Evaluation], Any]
 Part = tuple[Step, int]
 Shape = Callable[[Step, int, int | None, Part | None, Part | None], Step]
 
 
-def _turns(run: Run, values: Any, first: int, second: int | None, cost: int) -> Iterator[None]:
+def _turns(run: Evaluation, values: Any, first: int, second: int | None, cost: int) -> Iterator[None]:
     """Sets the variables of each turn. `cost`: of a turn in any case."""
     slots = run.slots
     if type(values) is list:
@@ -21,7 +21,7 @@ def _turns(run: Run, values: Any, first: int, second: int | None, cost: int) -> 
     elif type(values) is dict:
         pairs = values.items()
     else:
-        raise Fault(NO_OVERLOAD)
+        raise NoValue(NO_OVERLOAD)
     single = values if second is None else ()
     for value in single:
         run.spend(cost)
@@ -42,16 +42,16 @@ def _quantifier(verdict: bool, turn: int) -> Shape:
         ask, cost = test
         cost += turn
 
-        def decide(run: Run) -> bool:
-            problem: Fault | None = None
+        def decide(run: Evaluation) -> bool:
+            problem: NoValue | None = None
             for _ in _turns(run, over(run), first, second, cost):
                 try:
                     found = ask(run)
                     if found is verdict:
                         return bool(found)
                     if found is not True and found is not False:
-                        problem = problem or Fault(NO_OVERLOAD)
-                except Fault as fault:
+                        problem = problem or NoValue(NO_OVERLOAD)
+                except NoValue as fault:
                     if run.balance < 0:
                         raise
                     problem = problem or fault
@@ -68,7 +68,7 @@ def _exists_one(over: Step, first: int, second: int | None, test: Part | None, m
     assert test is not None
     ask, cost = test
 
-    def count(run: Run) -> bool:
+    def count(run: Evaluation) -> bool:
         found = 0
         for _ in _turns(run, over(run), first, second, cost):
             found += _truth(ask(run))
@@ -81,7 +81,7 @@ def _exists_one(over: Step, first: int, second: int | None, test: Part | None, m
 def _truth(value: Any) -> bool:
     if value is True or value is False:
         return bool(value)
-    raise Fault(NO_OVERLOAD)
+    raise NoValue(NO_OVERLOAD)
 
 
 def _collects(turn: int) -> Shape:
@@ -92,7 +92,7 @@ def _collects(turn: int) -> Shape:
         make, cost = made[0], made[1] + turn
         ask, asking = test if test is not None else (None, 0)
 
-        def collect(run: Run) -> list[Any]:
+        def collect(run: Evaluation) -> list[Any]:
             items: list[Any] = []
             for _ in _turns(run, over(run), first, second, asking if ask is not None else cost):
                 if ask is not None:
@@ -115,7 +115,7 @@ def _maps(keyed: bool) -> Shape:
         make, cost = made[0], made[1] + (3 if keyed else 2)
         ask, asking = test if test is not None else (None, 0)
 
-        def collect(run: Run) -> dict[Any, Any]:
+        def collect(run: Evaluation) -> dict[Any, Any]:
             entries: dict[Any, Any] = {}
             for _ in _turns(run, over(run), first, second, asking if ask is not None else cost):
                 if ask is not None:
@@ -131,7 +131,7 @@ def _maps(keyed: bool) -> Shape:
                     for name, value in outcome.items():
                         insert(run, entries, name, value)
                 else:
-                    raise Fault(NO_OVERLOAD)
+                    raise NoValue(NO_OVERLOAD)
             return entries
 
         return collect

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from fleet.values.cel.tree import ACCUMULATOR, Bind, Call, Const, Ident, ListOf, Loop, MapOf, Node, Select
+from fleet.values.cel.tree import ACCUMULATOR, Bind, Call, Const, Ident, ListOf, Loop, MapOf, Select, SyntaxNode
 
 _NAMES = {"existsOne": "exists_one"}
 _SORTED = "@sorted"  # the list that sortBy sorts
@@ -19,7 +19,7 @@ class MacroFlaw(Exception):
         self.at, self.message = at, message
 
 
-def expanded(at: int, name: str, target: Node | None, args: list[Node]) -> Node | None:
+def expanded(at: int, name: str, target: SyntaxNode | None, args: list[SyntaxNode]) -> SyntaxNode | None:
     """None for a plain call. Raises MacroFlaw."""
     if target is None:
         if name != "has" or len(args) != 1:
@@ -36,7 +36,7 @@ def expanded(at: int, name: str, target: Node | None, args: list[Node]) -> Node 
     return _loop(at, name, target, args)
 
 
-def _optional(at: int, name: str, target: Node, args: list[Node]) -> Node:
+def _optional(at: int, name: str, target: SyntaxNode, args: list[SyntaxNode]) -> SyntaxNode:
     if not isinstance(args[0], Ident):
         raise MacroFlaw(args[0].at, f"{name}() variable name must be a simple identifier")
     inside = Bind(at, args[0].name, Call(at, "value", target, []), args[1])
@@ -56,7 +56,7 @@ _TWO = {
 }
 
 
-def _loop(at: int, name: str, over: Node, args: list[Node]) -> Node | None:
+def _loop(at: int, name: str, over: SyntaxNode, args: list[SyntaxNode]) -> SyntaxNode | None:
     if len(args) in _ONE.get(name, ()):
         first, second, rest = _variable(args[0], name not in ("map", "filter", "sortBy")), "", args[1:]
     elif len(args) in _TWO.get(name, ()):
@@ -74,7 +74,7 @@ def _loop(at: int, name: str, over: Node, args: list[Node]) -> Node | None:
     return Loop(at, macro, over, first, second, start, condition, step, result, test, made)
 
 
-def _variable(node: Node, simple: bool) -> str:
+def _variable(node: SyntaxNode, simple: bool) -> str:
     if not isinstance(node, Ident) or node.name.startswith("."):
         raise MacroFlaw(node.at, "argument must be a simple name" if simple else "argument is not an identifier")
     if node.name in ("__result__", ACCUMULATOR):
@@ -82,55 +82,55 @@ def _variable(node: Node, simple: bool) -> str:
     return node.name
 
 
-_Shape = tuple[Node, Node, Node, Node]
+_Shape = tuple[SyntaxNode, SyntaxNode, SyntaxNode, SyntaxNode]
 
 
-def _all(at: int, first: str, test: Node | None, made: Node | None) -> _Shape:
+def _all(at: int, first: str, test: SyntaxNode | None, made: SyntaxNode | None) -> _Shape:
     assert test is not None
     condition = Call(at, "@not_strictly_false", None, [_accumulator(at)])
     return Const(at, True), condition, Call(at, "_&&_", None, [_accumulator(at), test]), _accumulator(at)
 
 
-def _exists(at: int, first: str, test: Node | None, made: Node | None) -> _Shape:
+def _exists(at: int, first: str, test: SyntaxNode | None, made: SyntaxNode | None) -> _Shape:
     assert test is not None
     condition = Call(at, "@not_strictly_false", None, [Call(at, "!_", None, [_accumulator(at)])])
     return Const(at, False), condition, Call(at, "_||_", None, [_accumulator(at), test]), _accumulator(at)
 
 
-def _exists_one(at: int, first: str, test: Node | None, made: Node | None) -> _Shape:
+def _exists_one(at: int, first: str, test: SyntaxNode | None, made: SyntaxNode | None) -> _Shape:
     assert test is not None
     more = Call(at, "_+_", None, [_accumulator(at), Const(at, 1)])
     step = Call(at, "_?_:_", None, [test, more, _accumulator(at)])
     return Const(at, 0), Const(at, True), step, Call(at, "_==_", None, [_accumulator(at), Const(at, 1)])
 
 
-def _to_list(at: int, first: str, test: Node | None, made: Node | None) -> _Shape:
+def _to_list(at: int, first: str, test: SyntaxNode | None, made: SyntaxNode | None) -> _Shape:
     assert made is not None
-    step: Node = Call(at, "_+_", None, [_accumulator(at), ListOf(at, [made])])
+    step: SyntaxNode = Call(at, "_+_", None, [_accumulator(at), ListOf(at, [made])])
     return ListOf(at, []), Const(at, True), _where(at, test, step), _accumulator(at)
 
 
-def _to_map(at: int, first: str, test: Node | None, made: Node | None) -> _Shape:
+def _to_map(at: int, first: str, test: SyntaxNode | None, made: SyntaxNode | None) -> _Shape:
     assert made is not None
-    step: Node = Call(at, "cel.@mapInsert", None, [_accumulator(at), Ident(at, first), made])
+    step: SyntaxNode = Call(at, "cel.@mapInsert", None, [_accumulator(at), Ident(at, first), made])
     return MapOf(at, []), Const(at, True), _where(at, test, step), _accumulator(at)
 
 
-def _to_entries(at: int, first: str, test: Node | None, made: Node | None) -> _Shape:
+def _to_entries(at: int, first: str, test: SyntaxNode | None, made: SyntaxNode | None) -> _Shape:
     assert made is not None
-    step: Node = Call(at, "cel.@mapInsert", None, [_accumulator(at), made])
+    step: SyntaxNode = Call(at, "cel.@mapInsert", None, [_accumulator(at), made])
     return MapOf(at, []), Const(at, True), _where(at, test, step), _accumulator(at)
 
 
-def _where(at: int, test: Node | None, step: Node) -> Node:
+def _where(at: int, test: SyntaxNode | None, step: SyntaxNode) -> SyntaxNode:
     return step if test is None else Call(at, "_?_:_", None, [test, step, _accumulator(at)])
 
 
-def _accumulator(at: int) -> Node:
+def _accumulator(at: int) -> SyntaxNode:
     return Ident(at, ACCUMULATOR)
 
 
-_SHAPES: dict[str, Callable[[int, str, Node | None, Node | None], _Shape]] = {
+_SHAPES: dict[str, Callable[[int, str, SyntaxNode | None, SyntaxNode | None], _Shape]] = {
     "all": _all,
     "exists": _exists,
     "exists_one": _exists_one,

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from fleet.values.cel.types import DYN, Type
-from fleet.values.cel.values import Duration, Fault, Timestamp, equal
+from fleet.values.cel.values import Duration, NoValue, Timestamp, equal
 
 Messages = Callable[[str], Type | None]
 
@@ -44,7 +44,7 @@ def field_type(message: Type, name: str) -> Type | None:
 
 
 def as_json(value: Any) -> Any:
-    """A value as JSON has it. Raises Fault for one that has no form there."""
+    """A value as JSON has it. Raises NoValue for one that has no form there."""
     if value is None or isinstance(value, bool | str | float):
         return value
     if isinstance(value, int):
@@ -55,13 +55,13 @@ def as_json(value: Any) -> Any:
         fields = value.fields if isinstance(value, Message) else value
         for key in fields:
             if not isinstance(key, str):
-                raise Fault(f'map key "{key}" is not a string')
+                raise NoValue(f'map key "{key}" is not a string')
         return {key: as_json(item) for key, item in fields.items()}
     if isinstance(value, bytes):
         return b64encode(value).decode()
     if isinstance(value, Timestamp | Duration):
         return str(value)
-    raise Fault("a value has no form in JSON")
+    raise NoValue("a value has no form in JSON")
 
 
 def misnamed(value: Any, path: str = "") -> Iterator[str]:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from fleet.values.cel.types import CIDR, IP, Type
-from fleet.values.cel.values import NO_OVERLOAD, Fault, Run
+from fleet.values.cel.values import NO_OVERLOAD, Evaluation, NoValue
 
 _Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 _Network = ipaddress.IPv4Network | ipaddress.IPv6Network
@@ -53,43 +53,43 @@ def _address(text: str) -> _Address:
         address = ipaddress.ip_address(text)
     except ValueError:
         problem = f"ParseAddr({_quoted(text)}): unable to parse IP"
-        raise Fault(f"IP Address {_quoted(text)} parse error during conversion from string: {problem}") from None
+        raise NoValue(f"IP Address {_quoted(text)} parse error during conversion from string: {problem}") from None
     if "%" in text:
-        raise Fault(f"IP address {_quoted(text)} with zone value is not allowed")
+        raise NoValue(f"IP address {_quoted(text)} with zone value is not allowed")
     if isinstance(address, ipaddress.IPv6Address) and address.ipv4_mapped is not None:
-        raise Fault(f"IPv4-mapped IPv6 address {_quoted(text)} is not allowed")
+        raise NoValue(f"IPv4-mapped IPv6 address {_quoted(text)} is not allowed")
     return address
 
 
-def _text(run: Run, value: Any) -> str:
+def _text(run: Evaluation, value: Any) -> str:
     if type(value) is not str:
-        raise Fault(NO_OVERLOAD)
+        raise NoValue(NO_OVERLOAD)
     run.traverse(len(value))
     return value
 
 
-def ip(run: Run, value: Any) -> IPValue:
+def ip(run: Evaluation, value: Any) -> IPValue:
     if type(value) is CIDRValue:
         run.spend(1)
         return IPValue(value.address)
     return IPValue(_address(_text(run, value)))
 
 
-def is_ip(run: Run, value: Any) -> bool:
+def is_ip(run: Evaluation, value: Any) -> bool:
     try:
         _address(_text(run, value))
-    except Fault:
+    except NoValue:
         return False
     return True
 
 
-def is_canonical(run: Run, value: Any) -> bool:
+def is_canonical(run: Evaluation, value: Any) -> bool:
     run.traverse(len(value))
     text = _text(run, value)
     return str(_address(text)) == text
 
 
-def cidr(run: Run, value: Any) -> CIDRValue:
+def cidr(run: Evaluation, value: Any) -> CIDRValue:
     text = _text(run, value)
     address, slash, bits = text.partition("/")
     try:
@@ -100,27 +100,27 @@ def cidr(run: Run, value: Any) -> CIDRValue:
             raise ValueError
     except ValueError:
         problem = f"netip.ParsePrefix({_quoted(text)}): no '/'" if not slash else f"netip.ParsePrefix({_quoted(text)})"
-        raise Fault(f"network address parse error during conversion from string: {problem}") from None
+        raise NoValue(f"network address parse error during conversion from string: {problem}") from None
     if isinstance(host, ipaddress.IPv6Address) and host.ipv4_mapped is not None:
-        raise Fault(f"IPv4-mapped IPv6 address {_quoted(text)} is not allowed")
+        raise NoValue(f"IPv4-mapped IPv6 address {_quoted(text)} is not allowed")
     return CIDRValue(host, int(bits))
 
 
-def is_cidr(run: Run, value: Any) -> bool:
+def is_cidr(run: Evaluation, value: Any) -> bool:
     try:
         cidr(run, value)
-    except Fault:
+    except NoValue:
         return False
     return True
 
 
-def contains_ip(run: Run, network: Any, other: Any) -> bool:
+def contains_ip(run: Evaluation, network: Any, other: Any) -> bool:
     run.traverse(2 * network.bytes)
     address = _address(_text(run, other)) if type(other) is str else other.address
     return address in network.network
 
 
-def contains_cidr(run: Run, network: Any, other: Any) -> bool:
+def contains_cidr(run: Evaluation, network: Any, other: Any) -> bool:
     run.traverse(3 * network.bytes)
     run.spend(1)
     inner = cidr(run, other) if type(other) is str else other
@@ -131,22 +131,22 @@ def contains_cidr(run: Run, network: Any, other: Any) -> bool:
     )
 
 
-def masked(run: Run, network: Any) -> CIDRValue:
+def masked(run: Evaluation, network: Any) -> CIDRValue:
     return CIDRValue(network.network.network_address, network.bits)
 
 
-def prefix_length(run: Run, network: Any) -> int:
+def prefix_length(run: Evaluation, network: Any) -> int:
     return int(network.bits)
 
 
-def family(run: Run, value: Any) -> int:
+def family(run: Evaluation, value: Any) -> int:
     return int(value.address.version)
 
 
-def _asked(test: Callable[[_Address], bool]) -> Callable[[Run, Any], bool]:
-    def ask(run: Run, value: Any) -> bool:
+def _asked(test: Callable[[_Address], bool]) -> Callable[[Evaluation, Any], bool]:
+    def ask(run: Evaluation, value: Any) -> bool:
         if type(value) is not IPValue:
-            raise Fault(NO_OVERLOAD)
+            raise NoValue(NO_OVERLOAD)
         return test(value.address)
 
     return ask

@@ -7,13 +7,13 @@ from fleet.values.cel.tree import (
     BadExpression,
     Call,
     Const,
+    ExpressionTooLarge,
     Ident,
     ListOf,
     MapOf,
-    Node,
     Select,
     Struct,
-    TooLarge,
+    SyntaxNode,
     worded,
 )
 from fleet.values.cel.words import RESERVED, Word, number, text_value, words
@@ -27,7 +27,7 @@ _EXPECTED = (
 )
 
 
-def parse(text: str) -> Node:
+def parse(text: str) -> SyntaxNode:
     """Raises BadExpression."""
     reader = _Reader(text)
     tree = reader.expression(0)
@@ -66,9 +66,9 @@ class _Reader:
         self.place += 1
         return word
 
-    def expression(self, depth: int) -> Node:
+    def expression(self, depth: int) -> SyntaxNode:
         if depth > DEPTH_MAX:
-            raise TooLarge(f"is nested more than {DEPTH_MAX} deep")
+            raise ExpressionTooLarge(f"is nested more than {DEPTH_MAX} deep")
         first = self.level(0, depth)
         if not self.at_sign("?"):
             return first
@@ -77,17 +77,17 @@ class _Reader:
         self.take(":")
         return Call(at, "_?_:_", None, [first, second, self.expression(depth + 1)])
 
-    def level(self, index: int, depth: int) -> Node:
+    def level(self, index: int, depth: int) -> SyntaxNode:
         if index == len(_LEVELS):
             return self.unary(depth)
         tree = self.level(index + 1, depth)
-        parts: list[Node] = [tree]
+        parts: list[SyntaxNode] = [tree]
         operators: list[Word] = []
         while self.word.text in _LEVELS[index] and self.word.kind in ("sign", "name"):
             operators.append(self.take())
             parts.append(self.level(index + 1, depth))
             if len(parts) > CHAIN_MAX:
-                raise TooLarge(f"has more than {CHAIN_MAX} operators in a row")
+                raise ExpressionTooLarge(f"has more than {CHAIN_MAX} operators in a row")
         if index < 2 and operators:
             return _balanced(parts, operators, 0, len(operators) - 1)
         for operator, right in zip(operators, parts[1:], strict=True):
@@ -95,7 +95,7 @@ class _Reader:
             tree = Call(operator.at, name, None, [tree, right])
         return tree
 
-    def unary(self, depth: int) -> Node:
+    def unary(self, depth: int) -> SyntaxNode:
         if not self.at_sign("!", "-"):
             return self.member(depth)
         sign = self.word
@@ -110,17 +110,17 @@ class _Reader:
         inner = self.member(depth) if not self.at_sign("!", "-") else self.nested_unary(depth)
         return Call(sign.at, f"{sign.text}_", None, [inner]) if count % 2 else inner
 
-    def nested_unary(self, depth: int) -> Node:
+    def nested_unary(self, depth: int) -> SyntaxNode:
         self.fail(f"Syntax error: extraneous input '{self.word.text}' expecting {_EXPECTED}")
         raise AssertionError
 
-    def member(self, depth: int, negative: Word | None = None) -> Node:
+    def member(self, depth: int, negative: Word | None = None) -> SyntaxNode:
         node = self.literal(negative) if negative else self.primary(depth)
         steps = 0
         while self.at_sign(".", "["):
             steps += 1
             if steps > CHAIN_MAX:
-                raise TooLarge(f"has more than {CHAIN_MAX} fields in a row")
+                raise ExpressionTooLarge(f"has more than {CHAIN_MAX} fields in a row")
             operator = self.take()
             optional = self.at_sign("?")
             if optional:
@@ -140,7 +140,7 @@ class _Reader:
                 node = Select(operator.at, node, name.text, optional=optional)
         return node
 
-    def call(self, at: int, name: str, target: Node | None, args: list[Node]) -> Node:
+    def call(self, at: int, name: str, target: SyntaxNode | None, args: list[SyntaxNode]) -> SyntaxNode:
         try:
             found = expanded(at, name, target, args)
         except MacroFlaw as flaw:
@@ -148,7 +148,7 @@ class _Reader:
             return Const(at, None)
         return Call(at, name, target, args) if found is None else found
 
-    def literal(self, negative: Word | None = None) -> Node:
+    def literal(self, negative: Word | None = None) -> SyntaxNode:
         word = self.take()
         at = negative.at if negative else word.at
         try:
@@ -159,7 +159,7 @@ class _Reader:
             self.flaws.append((at, str(problem)))
             return Const(at, 0)
 
-    def primary(self, depth: int) -> Node:
+    def primary(self, depth: int) -> SyntaxNode:
         word = self.word
         if word.kind in ("text", "number"):
             return self.literal()
@@ -186,7 +186,7 @@ class _Reader:
         self.fail(f"Syntax error: mismatched input '{self.word.text}' expecting {_EXPECTED}")
         raise AssertionError
 
-    def named(self, depth: int, lead: str) -> Node:
+    def named(self, depth: int, lead: str) -> SyntaxNode:
         name = self.take()
         if name.text in RESERVED:
             self.flaws.append((name.at, f"reserved identifier: {name.text}"))
@@ -207,9 +207,9 @@ class _Reader:
             end += 2
         return end
 
-    def struct(self, name: str, depth: int) -> Node:
+    def struct(self, name: str, depth: int) -> SyntaxNode:
         bracket = self.take("{")
-        fields: list[tuple[int, str, Node, bool]] = []
+        fields: list[tuple[int, str, SyntaxNode, bool]] = []
         while not self.at_sign("}"):
             optional = self.at_sign("?")
             if optional:
@@ -225,8 +225,8 @@ class _Reader:
         self.take("}")
         return Struct(bracket.at, name, fields)
 
-    def parts(self, end: str, depth: int) -> list[Node]:
-        nodes: list[Node] = []
+    def parts(self, end: str, depth: int) -> list[SyntaxNode]:
+        nodes: list[SyntaxNode] = []
         while not self.at_sign(end):
             nodes.append(self.expression(depth + 1))
             if not self.at_sign(end):
@@ -236,8 +236,8 @@ class _Reader:
         self.take(end)
         return nodes
 
-    def list_literal(self, at: int, depth: int) -> Node:
-        items: list[Node] = []
+    def list_literal(self, at: int, depth: int) -> SyntaxNode:
+        items: list[SyntaxNode] = []
         optional: set[int] = set()
         while not self.at_sign("]"):
             if self.at_sign("?"):
@@ -249,8 +249,8 @@ class _Reader:
         self.take("]")
         return ListOf(at, items, frozenset(optional))
 
-    def map_literal(self, at: int, depth: int) -> Node:
-        entries: list[tuple[Node, Node, bool]] = []
+    def map_literal(self, at: int, depth: int) -> SyntaxNode:
+        entries: list[tuple[SyntaxNode, SyntaxNode, bool]] = []
         while not self.at_sign("}"):
             optional = self.at_sign("?")
             if optional:
@@ -264,7 +264,7 @@ class _Reader:
         return MapOf(at, entries)
 
 
-def _balanced(parts: list[Node], operators: list[Word], low: int, high: int) -> Node:
+def _balanced(parts: list[SyntaxNode], operators: list[Word], low: int, high: int) -> SyntaxNode:
     """A chain of && or ||, as deep as the logarithm of its length."""
     middle = (low + high + 1) // 2
     left = parts[middle] if middle == low else _balanced(parts, operators, low, middle - 1)

@@ -9,9 +9,9 @@ from fleet.values.cel.check import checked
 from fleet.values.cel.declare import Overload
 from fleet.values.cel.evaluate import Compiler, Step
 from fleet.values.cel.messages import Messages, none_known
-from fleet.values.cel.tree import BadExpression, Node
+from fleet.values.cel.tree import BadExpression, SyntaxNode
 from fleet.values.cel.types import Type, exactly
-from fleet.values.cel.values import Fault, OverBudget, Run
+from fleet.values.cel.values import Evaluation, NoValue, OverBudget
 
 CALL_COST_MAX = 1_000_000  # of one evaluation
 _BY_RECURSION = "is nested too deeply"
@@ -31,7 +31,7 @@ class Program:
 
     __slots__ = ("_count", "_names", "_step", "cost", "text", "tree", "uses")
 
-    def __init__(self, text: str, tree: Node, names: list[str], functions: Mapping[str, Any]) -> None:
+    def __init__(self, text: str, tree: SyntaxNode, names: list[str], functions: Mapping[str, Any]) -> None:
         compiler = Compiler(names, functions)
         self.text, self.tree = text, tree
         self._step: Step
@@ -44,16 +44,16 @@ class Program:
         return self.tree.type
 
     def evaluate(self, bindings: Mapping[str, Any], budget: Budget) -> Any:
-        """Raises Fault where the expression has no value, and OverBudget, which is one, where it costs too much."""
+        """Raises NoValue where the expression has no value, and OverBudget, which is one, where it costs too much."""
         slots = [bindings.get(name) for name in self._names]
         slots += [None] * (self._count - len(slots))
         allowed = min(CALL_COST_MAX, budget.balance)
-        run = Run(slots, allowed)
+        run = Evaluation(slots, allowed)
         try:
             run.spend(self.cost)
             return self._step(run)
         except RecursionError:
-            raise Fault(_BY_RECURSION) from None
+            raise NoValue(_BY_RECURSION) from None
         finally:
             budget.balance -= allowed - run.balance
 
@@ -78,4 +78,4 @@ def compile_expression(
         raise BadExpression(_BY_RECURSION) from None
 
 
-__all__ = ["BadExpression", "Budget", "Fault", "OverBudget", "Program", "compile_expression"]
+__all__ = ["BadExpression", "Budget", "NoValue", "OverBudget", "Program", "compile_expression"]

@@ -13,9 +13,9 @@ from fleet.values.cel.values import (
     NONE,
     NUMBERS,
     Duration,
-    Fault,
+    Evaluation,
+    NoValue,
     Optional,
-    Run,
     compare,
     equal,
     type_name,
@@ -25,7 +25,7 @@ _LIST = 10  # of a list that a function makes, on top of its items
 _NO_VALUE = "optional.none() dereference"
 
 
-def _traversed(run: Run, value: Any) -> None:
+def _traversed(run: Evaluation, value: Any) -> None:
     """What Kubernetes counts for looking at each part once."""
     if type(value) in (str, bytes):
         run.spend(len(value) // 10)
@@ -40,28 +40,28 @@ def _traversed(run: Run, value: Any) -> None:
             _traversed(run, item)
 
 
-def is_sorted(run: Run, items: Any) -> bool:
+def is_sorted(run: Evaluation, items: Any) -> bool:
     _traversed(run, items)
     return all((compare(items[at], items[at + 1]) or 0) <= 0 for at in range(len(items) - 1))
 
 
-def total(run: Run, items: Any) -> Any:
+def total(run: Evaluation, items: Any) -> Any:
     _traversed(run, items)
     if not items:
         return 0
     result = items[0]
     if type(result) not in NUMBERS and type(result) is not Duration:
-        raise Fault(NO_OVERLOAD)
+        raise NoValue(NO_OVERLOAD)
     for item in items[1:]:
         result = add(run, result, item)
     return result
 
 
-def _best(name: str, sign: int) -> Callable[[Run, Any], Any]:
-    def choose(run: Run, items: Any) -> Any:
+def _best(name: str, sign: int) -> Callable[[Evaluation, Any], Any]:
+    def choose(run: Evaluation, items: Any) -> Any:
         _traversed(run, items)
         if not items:
-            raise Fault(f"{name} called on empty list")
+            raise NoValue(f"{name} called on empty list")
         result = items[0]
         for item in items[1:]:
             if (compare(item, result) or 0) * sign > 0:
@@ -71,30 +71,30 @@ def _best(name: str, sign: int) -> Callable[[Run, Any], Any]:
     return choose
 
 
-def position(run: Run, items: list[Any], wanted: Any) -> int:
+def position(run: Evaluation, items: list[Any], wanted: Any) -> int:
     _traversed(run, items)
     return next((at for at, item in enumerate(items) if equal(item, wanted)), -1)
 
 
-def last_position(run: Run, items: list[Any], wanted: Any) -> int:
+def last_position(run: Evaluation, items: list[Any], wanted: Any) -> int:
     _traversed(run, items)
     return next((at for at in range(len(items) - 1, -1, -1) if equal(items[at], wanted)), -1)
 
 
-def cut(run: Run, items: Any, start: Any, end: Any) -> list[Any]:
+def cut(run: Evaluation, items: Any, start: Any, end: Any) -> list[Any]:
     if start < 0 or end < 0:
-        raise Fault(f"cannot slice({start}, {end}), negative indexes not supported")
+        raise NoValue(f"cannot slice({start}, {end}), negative indexes not supported")
     if start > end:
-        raise Fault(f"cannot slice({start}, {end}), start index must be less than or equal to end index")
+        raise NoValue(f"cannot slice({start}, {end}), start index must be less than or equal to end index")
     if len(items) < end:
-        raise Fault(f"cannot slice({start}, {end}), list is length {len(items)}")
+        raise NoValue(f"cannot slice({start}, {end}), list is length {len(items)}")
     run.spend(_LIST + end - start)
     return list(items[start:end])
 
 
-def flatten(run: Run, items: Any, depth: Any = 1) -> list[Any]:
+def flatten(run: Evaluation, items: Any, depth: Any = 1) -> list[Any]:
     if depth < 0:
-        raise Fault("level must be non-negative")
+        raise NoValue("level must be non-negative")
     run.spend(_LIST + len(items))
     result: list[Any] = []
     for item in items:
@@ -105,22 +105,22 @@ def flatten(run: Run, items: Any, depth: Any = 1) -> list[Any]:
     return result
 
 
-def numbers(run: Run, count: Any) -> list[int]:
+def numbers(run: Evaluation, count: Any) -> list[int]:
     run.spend(_LIST + max(0, count))
     return list(range(count))
 
 
-def reverse(run: Run, items: Any) -> Any:
+def reverse(run: Evaluation, items: Any) -> Any:
     run.spend(_LIST + len(items))
     return items[::-1]
 
 
-def _pairs(run: Run, items: Any) -> None:
+def _pairs(run: Evaluation, items: Any) -> None:
     """Each item against each other, as Kubernetes counts."""
     run.spend(_LIST + 2 * len(items) * len(items))
 
 
-def distinct(run: Run, items: Any) -> list[Any]:
+def distinct(run: Evaluation, items: Any) -> list[Any]:
     _pairs(run, items)
     made: list[Any] = []
     for item in items:
@@ -129,82 +129,82 @@ def distinct(run: Run, items: Any) -> list[Any]:
     return made
 
 
-def in_order(run: Run, items: Any, keys: Any = None) -> list[Any]:
+def in_order(run: Evaluation, items: Any, keys: Any = None) -> list[Any]:
     keys = items if keys is None else keys
     _pairs(run, keys)
     if len({type_name(key) for key in keys}) > 1:
-        raise Fault("list elements must have the same type")
+        raise NoValue("list elements must have the same type")
     order = cmp_to_key(lambda one, other: compare(one, other) or 0)
     return [items[at] for at in sorted(range(len(items)), key=lambda at: order(keys[at]))]
 
 
-def _each_in_each(run: Run, one: Any, other: Any, factor: int) -> None:
+def _each_in_each(run: Evaluation, one: Any, other: Any, factor: int) -> None:
     run.spend(1 + factor * len(one) * len(other))
 
 
-def contains_all(run: Run, items: Any, wanted: Any) -> bool:
+def contains_all(run: Evaluation, items: Any, wanted: Any) -> bool:
     _each_in_each(run, items, wanted, 1)
     return all(any(equal(item, one) for item in items) for one in wanted)
 
 
-def equivalent(run: Run, one: Any, other: Any) -> bool:
+def equivalent(run: Evaluation, one: Any, other: Any) -> bool:
     _each_in_each(run, one, other, 2)
     return all(any(equal(a, b) for b in other) for a in one) and all(any(equal(a, b) for a in one) for b in other)
 
 
-def intersects(run: Run, one: Any, other: Any) -> bool:
+def intersects(run: Evaluation, one: Any, other: Any) -> bool:
     _each_in_each(run, one, other, 1)
     return any(equal(a, b) for a in one for b in other)
 
 
-def insert(run: Run, given: dict[Any, Any], key: Any, value: Any) -> None:
+def insert(run: Evaluation, given: dict[Any, Any], key: Any, value: Any) -> None:
     """Into the map that a loop makes."""
     if key in given:
-        raise Fault(f"insert failed: key {key} already exists")
+        raise NoValue(f"insert failed: key {key} already exists")
     given[key] = value
 
 
 # -- optional values
 
 
-def optional_of(run: Run, value: Any) -> Optional:
+def optional_of(run: Evaluation, value: Any) -> Optional:
     return Optional((value,))
 
 
-def optional_not_zero(run: Run, value: Any) -> Optional:
+def optional_not_zero(run: Evaluation, value: Any) -> Optional:
     empty = not value.fields if isinstance(value, Message) else value is None or value in (0, "", b"", [], {})
     return NONE if empty or value == Duration(0) else Optional((value,))
 
 
-def optional_none(run: Run) -> Optional:
+def optional_none(run: Evaluation) -> Optional:
     return NONE
 
 
 def _is_optional(value: Any) -> Optional:
     if type(value) is Optional:
         return value
-    raise Fault(NO_OVERLOAD)
+    raise NoValue(NO_OVERLOAD)
 
 
-def value_of(run: Run, value: Any) -> Any:
+def value_of(run: Evaluation, value: Any) -> Any:
     if not _is_optional(value).content:
-        raise Fault(_NO_VALUE)
+        raise NoValue(_NO_VALUE)
     return value.content[0]
 
 
-def has_value(run: Run, value: Any) -> bool:
+def has_value(run: Evaluation, value: Any) -> bool:
     return bool(_is_optional(value).content)
 
 
-def first(run: Run, items: Any) -> Optional:
+def first(run: Evaluation, items: Any) -> Optional:
     return Optional((items[0],)) if items else NONE
 
 
-def last(run: Run, items: Any) -> Optional:
+def last(run: Evaluation, items: Any) -> Optional:
     return Optional((items[-1],)) if items else NONE
 
 
-def unwrap(run: Run, items: Any) -> list[Any]:
+def unwrap(run: Evaluation, items: Any) -> list[Any]:
     run.spend(len(items))
     return [item.content[0] for item in items if _is_optional(item).content]
 

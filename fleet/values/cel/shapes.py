@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from fleet.values.cel.types import Type
-from fleet.values.cel.values import Fault, duration, equal, timestamp
+from fleet.values.cel.values import NoValue, duration, equal, timestamp
 from fleet.values.cel.words import RESERVED
 
 REQUEST_BYTES = 3 << 20
@@ -199,7 +199,7 @@ def _read(value: Any, reader: Callable[[str], Any]) -> Any:
     try:
         return reader(value)
     except (ValueError, binascii.Error):
-        raise Fault(f"Invalid value: {value[:100]!r}") from None
+        raise NoValue(f"Invalid value: {value[:100]!r}") from None
 
 
 def _list_equality(schema: Schema) -> Callable[[Any, Any], bool] | None:

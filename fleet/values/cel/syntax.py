@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 from typing import Any
 
-from fleet.values.cel.tree import BadExpression, TooLarge
+from fleet.values.cel.tree import BadExpression, ExpressionTooLarge
 
 CHARACTERS_MAX = 4096  # of one expression; the library needs stack for each operator, and ends the process without
 DEPTH_MAX = 40  # of brackets and conditions in one another
@@ -43,7 +43,7 @@ class Expression:
 def read(text: str) -> Expression:
     """Raises BadExpression."""
     if len(text) > CHARACTERS_MAX:
-        raise TooLarge(f"must be at most {CHARACTERS_MAX} characters long")
+        raise ExpressionTooLarge(f"must be at most {CHARACTERS_MAX} characters long")
     reader = _Reader(text)
     tree = reader.expression(0)
     if reader.kind:
@@ -83,7 +83,7 @@ class _Reader:
 
     def expression(self, depth: int) -> Node:
         if depth > DEPTH_MAX:
-            raise TooLarge(f"is nested more than {DEPTH_MAX} deep")
+            raise ExpressionTooLarge(f"is nested more than {DEPTH_MAX} deep")
         first = self.level(0, depth)
         if self.word != "?" or self.kind != "sign":
             return first

@@ -11,8 +11,8 @@ from fleet.values.cel.arithmetic import to_string
 from fleet.values.cel.values import (
     NO_OVERLOAD,
     Duration,
-    Fault,
-    Run,
+    Evaluation,
+    NoValue,
     Timestamp,
     TypeValue,
     number_text,
@@ -30,22 +30,22 @@ _SPACE = "\t\n\v\f\r \x85\xa0\u1680" + "".join(map(chr, range(0x2000, 0x200B))) 
 
 def _texts(*given: Any) -> None:
     if not all(type(one) is str for one in given):
-        raise Fault(NO_OVERLOAD)
+        raise NoValue(NO_OVERLOAD)
 
 
-def contains(run: Run, text: Any, part: Any) -> bool:
+def contains(run: Evaluation, text: Any, part: Any) -> bool:
     _texts(text, part)
     run.spend(-(-len(text) // 10) * -(-len(part) // 10))
     return part in text
 
 
-def starts_with(run: Run, text: Any, part: Any) -> bool:
+def starts_with(run: Evaluation, text: Any, part: Any) -> bool:
     _texts(text, part)
     run.traverse(len(text))
     return str(text).startswith(part)
 
 
-def ends_with(run: Run, text: Any, part: Any) -> bool:
+def ends_with(run: Evaluation, text: Any, part: Any) -> bool:
     _texts(text, part)
     run.traverse(len(text))
     return str(text).endswith(part)
@@ -56,27 +56,27 @@ def _pattern(text: str) -> Pattern:
     return Pattern(text)
 
 
-def pattern(run: Run, text: str, expression: str) -> Pattern:
+def pattern(run: Evaluation, text: str, expression: str) -> Pattern:
     """Charges for its use, too."""
     try:
         found = _pattern(expression)
     except BadPattern as problem:
-        raise Fault(f"error parsing regexp: {problem}") from None
+        raise NoValue(f"error parsing regexp: {problem}") from None
     run.spend(max(-(-(len(text) + 1) // 10) * -(-len(expression) // 4), found.cost(text) // _RE2_STEPS))
     return found
 
 
-def matches(run: Run, text: Any, expression: Any) -> bool:
+def matches(run: Evaluation, text: Any, expression: Any) -> bool:
     _texts(text, expression)
     return pattern(run, text, expression).matches(text)
 
 
-def find(run: Run, text: Any, expression: Any) -> str:
+def find(run: Evaluation, text: Any, expression: Any) -> str:
     _texts(text, expression)
     return next((str(match[0]) for match in pattern(run, text, expression).each(text)), "")
 
 
-def find_all(run: Run, text: Any, expression: Any, most: int = -1) -> list[str]:
+def find_all(run: Evaluation, text: Any, expression: Any, most: int = -1) -> list[str]:
     _texts(text, expression)
     compiled, parts, before = pattern(run, text, expression), list[str](), -1
     for match in compiled.each(text) if most else ():
@@ -89,13 +89,13 @@ def find_all(run: Run, text: Any, expression: Any, most: int = -1) -> list[str]:
     return parts
 
 
-def char_at(run: Run, text: Any, index: Any) -> str:
+def char_at(run: Evaluation, text: Any, index: Any) -> str:
     if not 0 <= index <= len(text):
-        raise Fault(f"index out of range: {index}")
+        raise NoValue(f"index out of range: {index}")
     return str(text[index : index + 1])
 
 
-def index_of(run: Run, text: Any, part: Any, start: Any = 0) -> int:
+def index_of(run: Evaluation, text: Any, part: Any, start: Any = 0) -> int:
     if type(text) is list:
         from fleet.values.cel.sequences import position
 
@@ -105,11 +105,11 @@ def index_of(run: Run, text: Any, part: Any, start: Any = 0) -> int:
     if part == "":
         return int(start)
     if start < 0 or start > len(text):
-        raise Fault(f"index out of range: {start}")
+        raise NoValue(f"index out of range: {start}")
     return str(text).find(part, start)
 
 
-def last_index_of(run: Run, text: Any, part: Any, start: Any = None) -> int:
+def last_index_of(run: Evaluation, text: Any, part: Any, start: Any = None) -> int:
     if type(text) is list:
         from fleet.values.cel.sequences import last_position
 
@@ -119,33 +119,33 @@ def last_index_of(run: Run, text: Any, part: Any, start: Any = None) -> int:
     if start is None:
         return str(text).rfind(part)
     if start < 0 or start > len(text):
-        raise Fault(f"index out of range: {start}")
+        raise NoValue(f"index out of range: {start}")
     return int(start) if part == "" else str(text).rfind(part, 0, start + len(part))
 
 
-def lower(run: Run, text: Any) -> str:
+def lower(run: Evaluation, text: Any) -> str:
     run.traverse(len(text))
     return str(text).translate(_LOWER)
 
 
-def upper(run: Run, text: Any) -> str:
+def upper(run: Evaluation, text: Any) -> str:
     run.traverse(len(text))
     return str(text).translate(_UPPER)
 
 
-def trim(run: Run, text: Any) -> str:
+def trim(run: Evaluation, text: Any) -> str:
     run.traverse(len(text))
     return str(text).strip(_SPACE)
 
 
-def replace(run: Run, text: Any, old: Any, new: Any, most: Any = -1) -> str:
+def replace(run: Evaluation, text: Any, old: Any, new: Any, most: Any = -1) -> str:
     run.traverse(2 * len(text))
     found = len(text) + 1 if old == "" else str(text).count(old)
     run.traverse((found if most < 0 else min(most, found)) * len(new))
     return str(text).replace(old, new, int(most))
 
 
-def split(run: Run, text: Any, separator: Any, most: Any = -1) -> list[str]:
+def split(run: Evaluation, text: Any, separator: Any, most: Any = -1) -> list[str]:
     run.traverse(2 * len(text))
     if most == 0:
         return []
@@ -154,18 +154,18 @@ def split(run: Run, text: Any, separator: Any, most: Any = -1) -> list[str]:
     return str(text).split(separator, -1 if most < 0 else most - 1)
 
 
-def substring(run: Run, text: Any, start: Any, end: Any = None) -> str:
+def substring(run: Evaluation, text: Any, start: Any, end: Any = None) -> str:
     run.traverse(len(text))
     if end is not None and start > end:
-        raise Fault(f"invalid substring range. start: {start}, end: {end}")
+        raise NoValue(f"invalid substring range. start: {start}, end: {end}")
     if not 0 <= start <= len(text):
-        raise Fault(f"index out of range: {start}")
+        raise NoValue(f"index out of range: {start}")
     if end is not None and not 0 <= end <= len(text):
-        raise Fault(f"index out of range: {end}")
+        raise NoValue(f"index out of range: {end}")
     return str(text[start:end])
 
 
-def join(run: Run, parts: Any, separator: Any = "") -> str:
+def join(run: Evaluation, parts: Any, separator: Any = "") -> str:
     for part in parts:
         _texts(part)
     run.traverse(2 * (sum(map(len, parts)) + max(0, len(parts) - 1) * len(separator)))
@@ -185,12 +185,12 @@ _ESCAPED = {
 }
 
 
-def quote(run: Run, text: Any) -> str:
+def quote(run: Evaluation, text: Any) -> str:
     run.traverse(len(text))
     return '"' + "".join(_ESCAPED.get(sign, sign) for sign in text) + '"'
 
 
-def formatted(run: Run, text: Any, values: Any) -> str:
+def formatted(run: Evaluation, text: Any, values: Any) -> str:
     run.traverse(len(text))
     pieces: list[str] = []
     place = used = 0
@@ -199,13 +199,13 @@ def formatted(run: Run, text: Any, values: Any) -> str:
         match = _CLAUSE.match(text, at)
         if match is None:
             clause = text[at + 1 : at + 2]
-            raise Fault(f'could not parse formatting clause: unrecognized formatting clause "{clause}"')
+            raise NoValue(f'could not parse formatting clause: unrecognized formatting clause "{clause}"')
         place = match.end()
         if match[1]:
             pieces.append("%")
             continue
         if used >= len(values):
-            raise Fault(f"index {used} out of range")
+            raise NoValue(f"index {used} out of range")
         part = _clause(run, match[3], 6 if match[2] is None else int(match[2]), values[used])
         run.traverse(len(part))
         pieces.append(part)
@@ -213,7 +213,7 @@ def formatted(run: Run, text: Any, values: Any) -> str:
     return "".join(pieces) + str(text[place:])
 
 
-def _clause(run: Run, clause: str, precision: int, value: Any) -> str:
+def _clause(run: Evaluation, clause: str, precision: int, value: Any) -> str:
     kind = type(value)
     if clause == "s":
         return plain(run, value)
@@ -240,10 +240,10 @@ def _clause(run: Run, clause: str, precision: int, value: Any) -> str:
         "x": "an integer, a string or bytes",
         "X": "an integer, a string or bytes",
     }[clause]
-    raise Fault(f"error during formatting: %{clause} takes {expectation}, got {type_name(value)}")
+    raise NoValue(f"error during formatting: %{clause} takes {expectation}, got {type_name(value)}")
 
 
-def plain(run: Run, value: Any) -> str:
+def plain(run: Evaluation, value: Any) -> str:
     """A value as %s shows it."""
     if value is None:
         return "null"

@@ -8,14 +8,14 @@ from datetime import datetime, timedelta, timezone
 from typing import Any
 from zoneinfo import ZoneInfo
 
-from fleet.values.cel.values import NO_OVERLOAD, Duration, Fault, Run, Timestamp
+from fleet.values.cel.values import NO_OVERLOAD, Duration, Evaluation, NoValue, Timestamp
 
 _OFFSET = re.compile(r"([+-]?)(\d\d):(\d\d)")
 
 
 def _local(moment: Timestamp, zone: Any) -> datetime:
     if not isinstance(zone, str):
-        raise Fault(NO_OVERLOAD)
+        raise NoValue(NO_OVERLOAD)
     try:
         match = _OFFSET.fullmatch(zone)
         if match is not None:
@@ -23,13 +23,13 @@ def _local(moment: Timestamp, zone: Any) -> datetime:
             return moment.moment().astimezone(timezone(-offset if match[1] == "-" else offset))
         return moment.moment().astimezone(ZoneInfo(zone or "UTC"))
     except (ValueError, OSError, KeyError, OverflowError):
-        raise Fault(f"unknown time zone {zone[:50]}") from None
+        raise NoValue(f"unknown time zone {zone[:50]}") from None
 
 
 def _of_date(part: Callable[[datetime], int]) -> Callable[..., int]:
-    def get(run: Run, value: Any, zone: Any = "UTC") -> int:
+    def get(run: Evaluation, value: Any, zone: Any = "UTC") -> int:
         if type(value) is not Timestamp:
-            raise Fault(NO_OVERLOAD)
+            raise NoValue(NO_OVERLOAD)
         return part(_local(value, zone))
 
     return get
@@ -39,7 +39,7 @@ def _of_time(part: Callable[[datetime], int], ns: int) -> Callable[..., int]:
     """`ns`: of a duration, the unit that it is counted in."""
     of_date = _of_date(part)
 
-    def get(run: Run, value: Any, zone: Any = "UTC") -> int:
+    def get(run: Evaluation, value: Any, zone: Any = "UTC") -> int:
         if type(value) is Duration:
             return -(-value.ns // ns) if value.ns < 0 else value.ns // ns
         return of_date(run, value, zone)

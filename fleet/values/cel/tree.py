@@ -14,12 +14,12 @@ class BadExpression(ValueError):
     """The text is no expression, or one that does not fit its types. The message names each place."""
 
 
-class TooLarge(BadExpression):
+class ExpressionTooLarge(BadExpression):
     """An expression is longer, or nested more deeply, than it may be."""
 
 
 @dataclass(slots=True, eq=False)
-class Node:
+class SyntaxNode:
     """`at`: where in the text, in characters."""
 
     at: int
@@ -27,85 +27,85 @@ class Node:
 
 
 @dataclass(slots=True, eq=False)
-class Const(Node):
+class Const(SyntaxNode):
     value: Any
 
 
 @dataclass(slots=True, eq=False)
-class Ident(Node):
+class Ident(SyntaxNode):
     name: str
 
 
 @dataclass(slots=True, eq=False)
-class Select(Node):
+class Select(SyntaxNode):
     """`test`: does the field exist, as `has()` asks. `optional`: an absent field is no error."""
 
-    operand: Node
+    operand: SyntaxNode
     name: str
     test: bool = False
     optional: bool = False
 
 
 @dataclass(slots=True, eq=False)
-class Call(Node):
+class Call(SyntaxNode):
     """`overloads`: what the types let through, as `declare.Overload.id`."""
 
     function: str
-    target: Node | None
-    args: list[Node]
+    target: SyntaxNode | None
+    args: list[SyntaxNode]
     overloads: tuple[str, ...] = ()
 
     @property
-    def operands(self) -> list[Node]:
+    def operands(self) -> list[SyntaxNode]:
         return self.args if self.target is None else [self.target, *self.args]
 
 
 @dataclass(slots=True, eq=False)
-class ListOf(Node):
-    items: list[Node]
+class ListOf(SyntaxNode):
+    items: list[SyntaxNode]
     optional: frozenset[int] = frozenset()
 
 
 @dataclass(slots=True, eq=False)
-class MapOf(Node):
+class MapOf(SyntaxNode):
     """(key, value, whether an absent value is left out)"""
 
-    entries: list[tuple[Node, Node, bool]]
+    entries: list[tuple[SyntaxNode, SyntaxNode, bool]]
 
 
 @dataclass(slots=True, eq=False)
-class Struct(Node):
+class Struct(SyntaxNode):
     """A message. `fields`: (where its colon is, name, value, whether an absent value is left out)."""
 
     name: str
-    fields: list[tuple[int, str, Node, bool]] = field(default_factory=list)
+    fields: list[tuple[int, str, SyntaxNode, bool]] = field(default_factory=list)
 
 
 @dataclass(slots=True, eq=False)
-class Loop(Node):
+class Loop(SyntaxNode):
     """`macro`: all, exists, exists_one, map, filter, transformList, transformMap, transformMapEntry. `second`: the
     second variable, or "". The parts after `over` say in terms of the accumulator what the macro means; types and costs
     follow them."""
 
     macro: str
-    over: Node
+    over: SyntaxNode
     first: str
     second: str
-    start: Node
-    condition: Node
-    step: Node
-    result: Node
-    test: Node | None  # of the macro itself: what each item is asked
-    output: Node | None  # ... and what is made of it
+    start: SyntaxNode
+    condition: SyntaxNode
+    step: SyntaxNode
+    result: SyntaxNode
+    test: SyntaxNode | None  # of the macro itself: what each item is asked
+    output: SyntaxNode | None  # ... and what is made of it
 
 
 @dataclass(slots=True, eq=False)
-class Bind(Node):
+class Bind(SyntaxNode):
     """`name` stands for `value` in `result`."""
 
     name: str
-    value: Node
-    result: Node
+    value: SyntaxNode
+    result: SyntaxNode
 
 
 def line_and_column(text: str, at: int) -> tuple[int, int]:

@@ -35,15 +35,15 @@ _FIRST, _LAST = -62135596800 * _SECOND, 253402300800 * _SECOND
 NUMBERS = frozenset({int, float, UInt})
 
 
-class Fault(Exception):
+class NoValue(Exception):
     """An expression has no value over these inputs."""
 
 
-class OverBudget(Fault):
+class OverBudget(NoValue):
     """An expression costs more than it may."""
 
 
-class Run:
+class Evaluation:
     """One evaluation: the values of its variables, and what is left of its budget."""
 
     __slots__ = ("balance", "slots")
@@ -147,12 +147,12 @@ def equal(value: Any, other: Any) -> bool:
 
 
 def compare(value: Any, other: Any) -> int | None:
-    """Below zero, zero or above; None for a number that is none. Raises Fault where there is no order."""
+    """Below zero, zero or above; None for a number that is none. Raises NoValue where there is no order."""
     kind, another = type(value), type(other)
     if kind is another and kind in (int, str, float, bytes, bool, UInt, Timestamp, Duration):
         pass
     elif kind not in NUMBERS or another not in NUMBERS:
-        raise Fault(NO_OVERLOAD)
+        raise NoValue(NO_OVERLOAD)
     if (kind is float and math.isnan(value)) or (another is float and math.isnan(other)):
         return None
     return int(value > other) - int(value < other)
@@ -188,8 +188,8 @@ def type_name(value: Any) -> str:
     return _TYPE_NAMES.get(type(value)) or str(getattr(value, "TYPE", Type("dyn", "dyn")))
 
 
-def no_such_key(key: Any) -> Fault:
-    return Fault(f"no such key: {printed(key)}")
+def no_such_key(key: Any) -> NoValue:
+    return NoValue(f"no such key: {printed(key)}")
 
 
 def printed(value: Any) -> str:

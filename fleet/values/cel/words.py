@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 from typing import Any
 
-from fleet.values.cel.tree import BadExpression, TooLarge, worded
+from fleet.values.cel.tree import BadExpression, ExpressionTooLarge, worded
 
 CHARACTERS_MAX = 10_240  # of one expression: reading it takes a hundredth of a second
 RESERVED = frozenset(
@@ -75,7 +75,7 @@ class Word:
 def words(text: str) -> list[Word]:
     """Raises BadExpression."""
     if len(text) > CHARACTERS_MAX:
-        raise TooLarge(f"must be at most {CHARACTERS_MAX} characters long")
+        raise ExpressionTooLarge(f"must be at most {CHARACTERS_MAX} characters long")
     tokens: list[Word] = []
     place = 0
     while place < len(text):

@@ -46,7 +46,7 @@ class BadKubeconfig(ValueError):
 
 
 @dataclass(frozen=True, slots=True)
-class Chosen:
+class ContextEntry:
     """The cluster and the user of one context. `cluster_at` and `user_at` are the paths of the two mappings, for
     refusals."""
 
@@ -92,7 +92,7 @@ def parse(text: str) -> Config:
     return config
 
 
-def choose(config: Config, context: str = "", *, programs: bool = False) -> Chosen:
+def choose(config: Config, context: str = "", *, programs: bool = False) -> ContextEntry:
     """Return what `context`, or else the current context, names. `programs`: credentials may come from one (`exec`).
     Raises BadKubeconfig."""
     name = context or config.get("current-context")
@@ -118,7 +118,7 @@ def choose(config: Config, context: str = "", *, programs: bool = False) -> Chos
             message = f'user "{user_name}" gets its credentials from a program, which is not supported'
             raise BadKubeconfig(f"{user_at}.{program}", f"{message}; use a token or a client certificate")
     namespace = str(entry.get("namespace") or "default")
-    return Chosen(name, namespace, cluster, cluster_at, user, user_at, str(user_name))
+    return ContextEntry(name, namespace, cluster, cluster_at, user, user_at, str(user_name))
 
 
 def inline(where: str, part: Config, name: str) -> bytes | None:

@@ -14,10 +14,10 @@ from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from fleet.values.kubeconfig.document import SECTIONS, BadKubeconfig, Chosen, Config, choose, inline, parse
+from fleet.values.kubeconfig.document import SECTIONS, BadKubeconfig, Config, ContextEntry, choose, inline, parse
 
 if TYPE_CHECKING:
-    from fleet.values.kubeconfig.program import Program
+    from fleet.values.kubeconfig.program import ExecProgram
 
 _FILES = {"clusters": ("certificate-authority",), "users": ("client-certificate", "client-key", "tokenFile")}
 
@@ -56,7 +56,7 @@ class Access:
     proxy: str = ""
     context: str = ""
     user: str = ""
-    program: Program | None = None  # whose credential it is, in place of token and certificate
+    program: ExecProgram | None = None  # whose credential it is, in place of token and certificate
 
     @property
     def credential(self) -> Credential:
@@ -123,7 +123,7 @@ def resolved(config: Config, folder: Path) -> Config:
     return config
 
 
-def access_of(chosen: Chosen, instead: str = "") -> Access:
+def access_of(chosen: ContextEntry, instead: str = "") -> Access:
     """The access that a context names. `instead`: a token in place of the user's credentials. Raises BadKubeconfig."""
     access = Access(
         server=chosen.server,

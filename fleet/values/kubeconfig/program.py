@@ -29,7 +29,7 @@ OUTPUT_MAX = 1 << 20
 
 
 @dataclass(frozen=True)
-class Program:
+class ExecProgram:
     """`where`: the field of the kubeconfig that names it; `cluster`: what the program is told of the server, None where
     it does not ask for that."""
 
@@ -93,7 +93,7 @@ class Program:
         return BadKubeconfig(self.where, why)
 
 
-def program_of(where: str, entry: object, cluster: Mapping[str, Any]) -> Program:
+def program_of(where: str, entry: object, cluster: Mapping[str, Any]) -> ExecProgram:
     """The program of this entry `users[].user.exec`. `cluster`: as the kubeconfig has it. Raises BadKubeconfig."""
     if not isinstance(entry, Mapping):
         raise BadKubeconfig(where, "must be a mapping")
@@ -114,7 +114,9 @@ def program_of(where: str, entry: object, cluster: Mapping[str, Any]) -> Program
             raise BadKubeconfig(f"{where}.env[{index}]", "must have a name and a value")
         pairs.append((one["name"], str(one.get("value") or "")))
     info = _cluster_info(cluster) if entry.get("provideClusterInfo") else None
-    return Program(where, version, (command, *arguments), tuple(pairs), str(entry.get("installHint") or ""), mode, info)
+    return ExecProgram(
+        where, version, (command, *arguments), tuple(pairs), str(entry.get("installHint") or ""), mode, info
+    )
 
 
 def _cluster_info(cluster: Mapping[str, Any]) -> dict[str, Any]:
@@ -135,7 +137,7 @@ def _cluster_info(cluster: Mapping[str, Any]) -> dict[str, Any]:
 class ProgramCredential:
     """The credential of a program, while it holds."""
 
-    def __init__(self, program: Program) -> None:
+    def __init__(self, program: ExecProgram) -> None:
         self._program = program
         self._current: Credential | None = None
 

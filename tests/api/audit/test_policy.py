@@ -9,7 +9,7 @@ import yaml
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from api.audit.policy import LEVELS, STAGES, Asked, Level, parse, read
+from api.audit.policy import LEVELS, STAGES, AuditedRequest, Level, parse, read
 from fleet.values.sections import BadConfiguration
 
 ANYTHING = st.recursive(
@@ -39,7 +39,7 @@ RULE = st.fixed_dictionaries(
     },
 )
 ASKED = st.builds(
-    Asked,
+    AuditedRequest,
     st.sampled_from(["alice", ""]),
     st.none() | st.lists(st.text(max_size=4), max_size=2),
     st.sampled_from(["get", "create", ""]),
@@ -57,9 +57,9 @@ def policy(*rules: dict[str, Any], **more: Any) -> dict[str, Any]:
     return {"apiVersion": "audit.k8s.io/v1", "kind": "Policy", "rules": list(rules), **more}
 
 
-def asked(**more: Any) -> Asked:
-    plain = Asked("alice", ("dev",), "create", "batch", "v1", "jobs", "", "team", "train")
-    return Asked(**{name: more.get(name, getattr(plain, name)) for name in Asked.__slots__})
+def asked(**more: Any) -> AuditedRequest:
+    plain = AuditedRequest("alice", ("dev",), "create", "batch", "v1", "jobs", "", "team", "train")
+    return AuditedRequest(**{name: more.get(name, getattr(plain, name)) for name in AuditedRequest.__slots__})
 
 
 @pytest.mark.parametrize(
@@ -170,7 +170,7 @@ def test_nonsense_is_a_fault_with_a_field(text: bytes) -> None:
 
 @settings(max_examples=80, deadline=None)
 @given(st.lists(RULE | ANYTHING, max_size=3), ASKED)
-def test_every_policy_is_read_or_refused_and_decides(rules: list[Any], request: Asked) -> None:
+def test_every_policy_is_read_or_refused_and_decides(rules: list[Any], request: AuditedRequest) -> None:
     try:
         known = read(policy(*rules))
     except BadConfiguration as bad:

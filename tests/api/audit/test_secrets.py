@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from api.audit.event import addresses, agent, complete_ref, without_managed_fields
-from api.audit.policy import Asked
+from api.audit.policy import AuditedRequest
 from api.audit.secrets import holds_secret, is_secret, masked, quiet
 
 
@@ -41,7 +41,7 @@ def test_values_of_credentials_are_taken_out_of_urls(uri: str, shown: str) -> No
     ],
 )
 def test_some_resources_are_secrets(group: str, resource: str, subresource: str, secret: bool) -> None:
-    assert is_secret(Asked("u", (), "get", group, "v1", resource, subresource)) is secret
+    assert is_secret(AuditedRequest("u", (), "get", group, "v1", resource, subresource)) is secret
 
 
 @pytest.mark.parametrize(

@@ -7,8 +7,8 @@ from typing import Any
 import cel
 import pytest
 
-from fleet.values.cel.kubernetes import Question
-from fleet.values.cel.program import BadExpression, Budget, Fault, OverBudget, Program, compile_expression
+from fleet.values.cel.kubernetes import AuthorizerQuestion
+from fleet.values.cel.program import BadExpression, Budget, NoValue, OverBudget, Program, compile_expression
 from fleet.values.cel.shapes import escaped, type_of_schema
 from fleet.values.cel.types import AUTHORIZER, BOOL, DYN, Type
 
@@ -136,7 +136,7 @@ def test_an_expression_holds(text: str) -> None:
     ],
 )
 def test_an_expression_without_a_value_says_why(text: str, fault: str) -> None:
-    with pytest.raises(Fault) as raised:
+    with pytest.raises(NoValue) as raised:
         run(text)
     assert str(raised.value).startswith(fault)
 
@@ -201,7 +201,7 @@ def test_an_authorizer_is_asked() -> None:
 
     text = "authorizer.group('apps').resource('deployments').name('a').check('get').allowed()"
     program = compile_expression(text, {"authorizer": AUTHORIZER}, BOOL)
-    assert program.evaluate({"authorizer": Question(Asked())}, Budget(BUDGET)) is True
+    assert program.evaluate({"authorizer": AuthorizerQuestion(Asked())}, Budget(BUDGET)) is True
 
 
 def test_names_of_fields_are_escaped() -> None:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from fleet.values.cel.messages import as_json, message_type, misnamed
-from fleet.values.cel.program import BadExpression, Budget, Fault, compile_expression
+from fleet.values.cel.program import BadExpression, Budget, NoValue, compile_expression
 from fleet.values.cel.types import DYN, STRING, Type
 
 POINT = message_type("Point", {"name": STRING, "at": DYN})
@@ -83,5 +83,5 @@ def test_types_that_do_not_say_where_they_are_are_found() -> None:
 
 def test_what_json_does_not_have_is_refused() -> None:
     for text in ("{1: 2}", "Object{a: type(1)}", "[quantity('1')]"):
-        with pytest.raises(Fault):
+        with pytest.raises(NoValue):
             as_json(made(text)[0])

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from api.fairness.scheduler import Flow, Level, Limits, Place, Scheduler
+from api.fairness.scheduler import Flow, Limits, PriorityLevel, Scheduler, WaitingStep
 
 QUEUED = Limits(10, queues=4, hand_size=2, queue_length=50)
 
@@ -16,8 +16,10 @@ def scheduler(seats: int = 40, **levels: Limits) -> Scheduler:
     return made
 
 
-def step(level: Level, flow: Flow, estimate_s: float = 0.001, *, seats: int = 1, seated: bool = False) -> Place:
-    return Place(level, flow, seats, estimate_s, 0.0, seated, None)
+def step(
+    level: PriorityLevel, flow: Flow, estimate_s: float = 0.001, *, seats: int = 1, seated: bool = False
+) -> WaitingStep:
+    return WaitingStep(level, flow, seats, estimate_s, 0.0, seated, None)
 
 
 def served(made: Scheduler, count: int, cost_s: dict[str, float]) -> dict[str, float]:
@@ -203,8 +205,8 @@ def test_each_step_that_waits_gets_its_turn_once_and_in_the_order_of_its_flow(
 ) -> None:
     made = scheduler(only=QUEUED)
     level = made.levels["only"]
-    waiting: list[Place] = []
-    turns: list[Place] = []
+    waiting: list[WaitingStep] = []
+    turns: list[WaitingStep] = []
 
     def serve(count: int) -> None:
         for _ in range(count):
@@ -227,5 +229,5 @@ def test_each_step_that_waits_gets_its_turn_once_and_in_the_order_of_its_flow(
             assert line == [place for place in waiting if place.flow is flow and kind_of(place) == kind]
 
 
-def kind_of(place: Place) -> str:
+def kind_of(place: WaitingStep) -> str:
     return "seated" if place.seated else "arrived" if place.seats else "unread"

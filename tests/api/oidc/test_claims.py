@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from api.access.auth import AUTHENTICATED
-from api.access.oidc.claims import Refused, user_of
+from api.access.oidc.claims import TokenRefusal, user_of
 from api.access.oidc.config import read
 from api.objects.writing import User
 from tests.api.oidc.issuer import configuration, entry
@@ -44,7 +44,7 @@ def test_expressions_make_names_groups_uid_and_extra() -> None:
 def test_a_uid_by_claim() -> None:
     found = {"username": {"claim": "sub", "prefix": "o:"}, "uid": {"claim": "email"}}
     assert mapped(claimMappings=found).uid == "ann@example.org"
-    with pytest.raises(Refused, match="uid"):
+    with pytest.raises(TokenRefusal, match="uid"):
         mapped({"email": 5}, claimMappings=found)
 
 
@@ -55,7 +55,7 @@ def test_an_email_is_a_name_unless_it_is_said_to_be_unverified(verified: Any, go
     if good:
         assert mapped({"email_verified": verified}, claimMappings=mappings).name == "o:ann@example.org"
     else:
-        with pytest.raises(Refused, match="not verified"):
+        with pytest.raises(TokenRefusal, match="not verified"):
             mapped({"email_verified": verified}, claimMappings=mappings)
 
 
@@ -73,7 +73,7 @@ def test_an_email_is_a_name_unless_it_is_said_to_be_unverified(verified: Any, go
     ],
 )
 def test_no_claim_makes_a_name_of_the_hub(claims: dict[str, Any], mappings: dict[str, Any]) -> None:
-    with pytest.raises(Refused) as refused:
+    with pytest.raises(TokenRefusal) as refused:
         mapped(claims, claimMappings=mappings)
     assert refused.value.why == "system"
 
@@ -94,7 +94,7 @@ def test_rules_about_claims(rules: list[dict[str, Any]], good: bool) -> None:
     if good:
         assert mapped({"hd": "example.org"}, claimValidationRules=rules).name == "oidc:ann"
     else:
-        with pytest.raises(Refused):
+        with pytest.raises(TokenRefusal):
             mapped({"hd": "example.org"}, claimValidationRules=rules)
 
 
@@ -112,12 +112,12 @@ def test_rules_about_the_user(expression: str, good: bool) -> None:
     if good:
         assert mapped(userValidationRules=rules).name == "oidc:ann"
     else:
-        with pytest.raises(Refused, match="not this user"):
+        with pytest.raises(TokenRefusal, match="not this user"):
             mapped(userValidationRules=rules)
 
 
 def test_expressions_have_a_bound() -> None:
     loops = "claims.many.all(a, claims.many.all(b, claims.many.all(c, a + b + c >= 0)))"
-    with pytest.raises(Refused) as refused:
+    with pytest.raises(TokenRefusal) as refused:
         mapped({"many": list(range(500))}, claimValidationRules=[{"expression": loops}])
     assert refused.value.why == "expression"

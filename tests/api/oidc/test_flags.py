@@ -14,7 +14,7 @@ from api.access.oidc.flags import Flags, issuers
 from api.access.oidc.metrics import OidcMetrics
 from api.access.oidc.tokens import OidcTokens
 from fleet.cli.failure import Failure
-from fleet.hub.access import Access
+from fleet.hub.access import AccessOptions
 from fleet.values.sections import BadConfiguration
 from tests.api.oidc.issuer import URL, Hand, Issuer, configuration, entry, jwk, signing_key
 
@@ -96,7 +96,7 @@ async def test_tokens_are_signed_with_an_algorithm_of_the_flag() -> None:
 
 
 def test_flags_and_a_file_exclude_each_other(tmp_path: Path) -> None:
-    access = Access(authentication_config=tmp_path / "file", oidc_issuer_url=URL)
+    access = AccessOptions(authentication_config=tmp_path / "file", oidc_issuer_url=URL)
     with pytest.raises(Failure, match="exclude each other"):
         access.issuers()
 
@@ -107,11 +107,11 @@ def test_an_authority_that_cannot_be_read_is_said(tmp_path: Path, content: bytes
     if content is not None:
         path.write_bytes(content)
     with pytest.raises(Failure, match="--oidc-ca-file"):
-        Access(oidc_issuer_url=URL, oidc_client_id="fleet", oidc_ca_file=path).check()
+        AccessOptions(oidc_issuer_url=URL, oidc_client_id="fleet", oidc_ca_file=path).check()
 
 
 def test_flags_reach_the_api_process(tmp_path: Path) -> None:
-    access = Access(oidc_issuer_url=URL, oidc_client_id="fleet", oidc_required_claim=["a=b", "c=d"])
+    access = AccessOptions(oidc_issuer_url=URL, oidc_client_id="fleet", oidc_required_claim=["a=b", "c=d"])
     assert access.words() == [
         "--oidc-issuer-url",
         URL,
@@ -123,4 +123,4 @@ def test_flags_reach_the_api_process(tmp_path: Path) -> None:
         "c=d",
     ]
     assert [issuer.source.url for issuer in access.issuers()] == [URL]
-    assert Access().issuers() == ()
+    assert AccessOptions().issuers() == ()

@@ -21,9 +21,9 @@ from api.store.memory import MemoryStore
 from fleet.admission.filling import filled
 from fleet.cli.datadir import DataDir
 from fleet.cli.failure import Failure
-from fleet.hub.access import Access
+from fleet.hub.access import AccessOptions
 from fleet.hub.authentication import fetch_by, users_of
-from fleet.hub.compose import Base
+from fleet.hub.compose import CommonParts
 from fleet.hub.firststart import create_root, prepare
 from fleet.simulate.wall import RandomIds, WallClock
 from tests.api.oidc.issuer import AUDIENCE, Issuer, configuration, entry
@@ -50,12 +50,12 @@ async def published(pki: Pki) -> AsyncIterator[Issuer]:
 
 
 @asynccontextmanager
-async def composed(folder: Path, access: Access) -> AsyncIterator[tuple[AnyOf, CollectorRegistry, DataDir]]:
+async def composed(folder: Path, access: AccessOptions) -> AsyncIterator[tuple[AnyOf, CollectorRegistry, DataDir]]:
     data, clock, ids = DataDir(folder / "data"), WallClock(), RandomIds()
     create_root(data)
     prepare(data, "127.0.0.1")
     store, registry, shown = MemoryStore(clock), Registry([]), CollectorRegistry()
-    hub = Base(data, "", clock, ids, store, registry, Objects(store, registry, clock, ids, fill=filled))  # type: ignore[arg-type]
+    hub = CommonParts(data, "", clock, ids, store, registry, Objects(store, registry, clock, ids, fill=filled))  # type: ignore[arg-type]
     outgoing = Outgoing(access.allowed())
     try:
         async with users_of(hub, access, outgoing) as users:
@@ -74,7 +74,7 @@ def file_of(folder: Path, issuer: Issuer, authority: str = "") -> Path:
 
 async def test_a_token_of_an_issuer_behind_https_is_a_user(pki: Pki, tmp_path: Path) -> None:
     async with published(pki) as issuer:
-        access = Access(None, file_of(tmp_path, issuer, pki.ca.read_text()), ["127.0.0.0/8"])
+        access = AccessOptions(None, file_of(tmp_path, issuer, pki.ca.read_text()), ["127.0.0.0/8"])
         async with composed(tmp_path, access) as (users, shown, data):
             user = await users.user(issuer.token(exp=time.time() + 600))
             assert user is not None and user.name == "oidc:ann"
@@ -93,7 +93,7 @@ async def test_an_issuer_that_cannot_be_trusted_or_reached_has_no_users(
 ) -> None:
     async with published(pki) as issuer:
         authority = pki.ca.read_text() if trusted else ""
-        access = Access(None, file_of(tmp_path, issuer, authority), allowed)
+        access = AccessOptions(None, file_of(tmp_path, issuer, authority), allowed)
         async with composed(tmp_path, access) as (users, shown, _):
             assert await users.user(issuer.token(exp=time.time() + 600)) is None
             assert 'outcome="failed"} 1.0' in generate_latest(shown).decode()
@@ -105,7 +105,7 @@ async def test_an_answer_that_is_no_success_gives_no_keys(pki: Pki) -> None:
         return web.Response(status=404, body=b"{}")
 
     async with serving(missing, pki) as port:
-        outgoing = Outgoing(Access(outgoing_allow=["127.0.0.0/8"]).allowed())
+        outgoing = Outgoing(AccessOptions(outgoing_allow=["127.0.0.0/8"]).allowed())
         try:
             with pytest.raises(FetchFailed, match="HTTP 404"):
                 await fetch_by(outgoing)(f"https://127.0.0.1:{port}/x", pki.ca.read_text())
@@ -125,9 +125,9 @@ async def test_an_answer_that_is_no_success_gives_no_keys(pki: Pki) -> None:
 )
 def test_a_hub_refuses_an_option_that_cannot_be_used(tmp_path: Path, option: str, text: str | None, why: str) -> None:
     path = tmp_path / "file"
-    access = Access(outgoing_allow=[text or ""])
+    access = AccessOptions(outgoing_allow=[text or ""])
     if option != "--outgoing-allow":
-        access = Access(path) if option == "--client-ca-file" else Access(None, path)
+        access = AccessOptions(path) if option == "--client-ca-file" else AccessOptions(None, path)
         if text is not None:
             path.write_text(text)
     with pytest.raises(Failure, match=option) as failure:
@@ -143,7 +143,7 @@ def test_fleet_up_says_so_before_anything_starts(tmp_path: Path) -> None:
 
 
 def test_every_option_reaches_the_api_process(tmp_path: Path) -> None:
-    access = Access(tmp_path / "ca", tmp_path / "config", ["10.0.0.0/8", "idp.example"])
+    access = AccessOptions(tmp_path / "ca", tmp_path / "config", ["10.0.0.0/8", "idp.example"])
     assert access.words() == [
         "--client-ca-file",
         str(tmp_path / "ca"),

@@ -6,7 +6,7 @@ import ipaddress
 
 import pytest
 
-from api.outgoing.allowed import Allowed
+from api.outgoing.allowed import AllowList
 from api.outgoing.special import IPV4, IPV6, plain, public
 
 PUBLIC = [
@@ -122,7 +122,7 @@ def test_both_ends_of_a_network_are_as_the_registry_says(text: str, reachable: b
     ],
 )
 def test_the_list_permits_what_it_names(entry: str, host: str, port: int, address: str, permitted: bool) -> None:
-    assert Allowed.parse([entry]).permits(host, port, ipaddress.ip_address(address)) is permitted
+    assert AllowList.parse([entry]).permits(host, port, ipaddress.ip_address(address)) is permitted
 
 
 @pytest.mark.parametrize(
@@ -130,4 +130,4 @@ def test_the_list_permits_what_it_names(entry: str, host: str, port: int, addres
 )
 def test_an_entry_that_names_nothing_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match="neither a network nor HOST"):
-        Allowed.parse([text])
+        AllowList.parse([text])

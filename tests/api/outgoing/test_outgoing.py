@@ -12,11 +12,11 @@ from pathlib import Path
 import pytest
 from aiohttp import web
 
-from api.outgoing import Allowed, Answer, Outgoing, OutgoingError, Reason
+from api.outgoing import AllowList, Answer, Outgoing, OutgoingError, Reason
 from tests.api.outgoing.server import serving
 from tests.testbed.pki import Pki, make_pki
 
-LOOPBACK = Allowed.parse(["127.0.0.0/8"])
+LOOPBACK = AllowList.parse(["127.0.0.0/8"])
 BOUNDS = {"timeout": 20.0, "limit": 1000}
 
 
@@ -37,7 +37,7 @@ def other_ca(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 @asynccontextmanager
 async def client(
-    allowed: Allowed = LOOPBACK, names: dict[str, list[list[str]]] | None = None
+    allowed: AllowList = LOOPBACK, names: dict[str, list[list[str]]] | None = None
 ) -> AsyncIterator[Outgoing]:
     """`names`: what each name stands for, at each lookup in turn."""
 
@@ -111,7 +111,7 @@ async def test_a_server_may_be_named_by_its_address_and_by_a_name_of_its_certifi
     ],
 )
 async def test_the_network_within_is_out_of_reach_in_any_spelling(host: str) -> None:
-    async with client(Allowed()) as outgoing:
+    async with client(AllowList()) as outgoing:
         error = await refusal(outgoing, f"https://{host}:6440/")
         assert error.reason is Reason.REFUSED, str(error)
 
@@ -149,7 +149,7 @@ async def test_the_hubs_own_public_address_is_out_of_reach(monkeypatch: pytest.M
         family, address = socket.AF_INET, "8.8.4.4"
 
     monkeypatch.setattr("api.outgoing.reach.psutil.net_if_addrs", lambda: {"eth0": [Entry]})
-    async with client(Allowed(), {"me.example": [["8.8.4.4"]]}) as outgoing:
+    async with client(AllowList(), {"me.example": [["8.8.4.4"]]}) as outgoing:
         assert (await refusal(outgoing, "https://me.example/")).reason is Reason.REFUSED
         assert (await refusal(outgoing, "https://8.8.4.4/")).reason is Reason.REFUSED
 
@@ -157,7 +157,7 @@ async def test_the_hubs_own_public_address_is_out_of_reach(monkeypatch: pytest.M
 async def test_a_name_is_looked_up_once_for_check_and_connection(pki: Pki, ca: str) -> None:
     """The second answer of the name server, which would be an address that is not allowed, is not asked for."""
     names = {"hooks.corp": [["127.0.0.1"], ["127.0.0.2"], ["10.0.0.1"]]}
-    async with serving(echo, pki) as port, client(Allowed.parse(["127.0.0.1"]), names) as outgoing:
+    async with serving(echo, pki) as port, client(AllowList.parse(["127.0.0.1"]), names) as outgoing:
         answer = await outgoing.request("GET", f"https://hooks.corp:{port}/", ca=ca, server_name="localhost", **BOUNDS)
         assert answer.status == 200 and len(names["hooks.corp"]) == 2
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from fleet.bindings.matching import Candidate, cluster_tolerations, tolerated
+from fleet.bindings.matching import ClusterFields, cluster_tolerations, tolerated
 from fleet.controllers.cluster.taints import leaves_at
 from fleet.core.model.member import Taint
 from fleet.values.times import rfc3339
@@ -40,7 +40,7 @@ FOR_A_WHILE = {"key": "fix", "operator": "Exists", "effect": "NoExecute", "toler
     ],
 )
 def test_when_a_job_leaves(taints: list[Any], tolerations: list[Any], leaves: float | None) -> None:
-    at = leaves_at({"clusterTolerations": tolerations}, Candidate("cfa", {}, {}, taints), NOW)
+    at = leaves_at({"clusterTolerations": tolerations}, ClusterFields("cfa", {}, {}, taints), NOW)
     assert (at - NOW if at is not None else None) == leaves
 
 

@@ -22,7 +22,14 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from fleet.controllers.decide.decider import Decider, Resort
-from fleet.controllers.decide.differences import IDS_MOST, UNITS_MOST, Receiver, Sender, merged, regrouped
+from fleet.controllers.decide.differences import (
+    IDS_MOST,
+    UNITS_MOST,
+    SnapshotReceiver,
+    SnapshotSender,
+    merged,
+    regrouped,
+)
 from fleet.controllers.decide.process import TRIAL_LEAST_S, DeciderEnded, DecisionTooLong, ProcessDecider
 from fleet.core.decide import PARTS, BadSnapshot, decide
 from fleet.core.model.plan import Plan
@@ -30,7 +37,7 @@ from fleet.core.model.reason import Code, Reason
 from fleet.core.model.unit import Phase, Unit
 from fleet.core.notation.codec import encode_plan
 from fleet.core.placement.problem import Answer, Problem, Solver, VictimProblem
-from fleet.core.snapshot import Changes, Config, Snapshot
+from fleet.core.snapshot import Config, Snapshot, SnapshotChanges
 from fleet.core.solver.cpsat import CpSat
 from tests.bench.decide import changes, world
 from tests.builders import NOW, member, snapshot, unit
@@ -130,7 +137,7 @@ def test_a_fleet_that_changes_gets_the_same_plans_from_the_differences_alone(chi
     same(child, now, solved=False)
     assert child.piece_count - sent == 3 + 4 + 1  # units, members, and the rest
     sent = child.piece_count
-    few = Changes(put_units=tuple(replace(now.units[key], priority=7) for key in sorted(now.units)[:20]))
+    few = SnapshotChanges(put_units=tuple(replace(now.units[key], priority=7) for key in sorted(now.units)[:20]))
     now = now.apply(few)
     same(child, now, solved=False)
     same(child, now, solved=False)
@@ -146,7 +153,7 @@ def test_a_fleet_that_changes_gets_the_same_plans_from_the_differences_alone(chi
 
 
 def test_a_receiver_shares_what_is_equal_and_keeps_its_index() -> None:
-    sender, receiver = Sender(), Receiver()
+    sender, receiver = SnapshotSender(), SnapshotReceiver()
 
     def sent(snapshot: Snapshot) -> Snapshot:
         for piece in sender.pieces(snapshot):
@@ -161,7 +168,7 @@ def test_a_receiver_shares_what_is_equal_and_keeps_its_index() -> None:
     )
     index = there.backlog
     key = min(first.units)
-    second = first.apply(Changes(put_units=(replace(first.units[key], priority=8),)))
+    second = first.apply(SnapshotChanges(put_units=(replace(first.units[key], priority=8),)))
     again = sent(second)
     assert again == second
     assert [one for key, one in again.units.items() if there.units[key] is not one] == [again.units[key]]
@@ -171,7 +178,7 @@ def test_a_receiver_shares_what_is_equal_and_keeps_its_index() -> None:
 
 
 def test_parts_that_nobody_has_any_more_are_not_kept_for_ever() -> None:
-    sender, receiver = Sender(), Receiver()
+    sender, receiver = SnapshotSender(), SnapshotReceiver()
     for number in range(4):
         units = (unit(f"u{number}").having(preferences=((f"m{number}-{index}", 1),)) for index in range(600))
         now = Snapshot.of(replace(one.value, id=f"u{index}") for index, one in enumerate(units))

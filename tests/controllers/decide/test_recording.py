@@ -13,13 +13,13 @@ import pytest
 
 from fleet.controllers.decide.latest import KIND as SNAPSHOT
 from fleet.controllers.decide.latest import PAUSE_MIN_S, LatestSnapshot
-from fleet.controllers.decide.record import KIND, RECORD, Packer, unpack
+from fleet.controllers.decide.record import KIND, RECORD, RowPacker, unpack
 from fleet.controllers.runtime.events import COMBINED, SIMILAR_FOR_S, SIMILAR_MAX, EventRecorder, EventRetention
 from fleet.core.model.member import Member
 from fleet.core.model.plan import Certificate, Plan
 from fleet.core.model.unit import Phase, Unit
 from fleet.core.notation.codec import decode_plan, decode_snapshot, encode_record, replay
-from fleet.core.snapshot import Changes, Snapshot
+from fleet.core.snapshot import Snapshot, SnapshotChanges
 from tests.controllers.fastloop import eventually, settle
 from tests.controllers.world import hub, member, policy, pytorchjob
 
@@ -38,13 +38,17 @@ async def test_a_decision_that_placed_something_is_recorded_and_replays_to_the_s
 
 
 def test_a_row_says_what_its_snapshot_says_whatever_is_kept_of_the_row_before() -> None:
-    packer = Packer()
+    packer = RowPacker()
     units = {name: Unit(name, name, (), None, enqueued_at=1.0) for name in ("a", "b", "c")}
     members = {"m": Member("m")}
     plan = Plan((), {}, Certificate("greedy"))
     snapshots = [Snapshot(None, units, members)]
-    snapshots.append(snapshots[0].apply(Changes(put_units=(replace(units["b"], priority=7),), removed_units=("c",))))
-    snapshots.append(snapshots[1].apply(Changes(put_units=(units["c"],), put_members=(Member("m", ready=False),))))
+    snapshots.append(
+        snapshots[0].apply(SnapshotChanges(put_units=(replace(units["b"], priority=7),), removed_units=("c",)))
+    )
+    snapshots.append(
+        snapshots[1].apply(SnapshotChanges(put_units=(units["c"],), put_members=(Member("m", ready=False),)))
+    )
     for number, snapshot in enumerate(snapshots):
         record = unpack(packer.pack(snapshot, plan, float(number), 1))
         assert record == json.loads(json.dumps(encode_record(snapshot, plan, now=float(number), seed=1)))
@@ -75,7 +79,7 @@ async def test_the_newest_snapshot_can_be_read_and_replaces_the_one_before() -> 
 
 async def test_a_snapshot_that_does_not_change_is_written_once() -> None:
     async with hub(member("cfa"), start=False) as world:
-        latest = LatestSnapshot(world.hub, Packer())
+        latest = LatestSnapshot(world.hub, RowPacker())
         for _ in range(3):
             latest.offer(lambda: Snapshot(members={"m": Member("m")}), 1.0)
             await settle(100)
@@ -86,7 +90,7 @@ async def test_a_snapshot_that_does_not_change_is_written_once() -> None:
 
 async def test_snapshots_that_change_all_the_time_are_written_at_a_bounded_rate() -> None:
     async with hub(member("cfa"), start=False) as world:
-        latest = LatestSnapshot(world.hub, Packer())
+        latest = LatestSnapshot(world.hub, RowPacker())
         for number in range(50):
             latest.offer(partial(Snapshot, members={"m": Member("m", price=number)}), float(number))
             await settle(PAUSE_MIN_S / 10)
@@ -105,7 +109,7 @@ async def test_a_snapshot_is_not_written_later_because_the_store_was_slow(monkey
             return await history(*args, **named)
 
         monkeypatch.setattr(world.store, "history", slow)
-        latest = LatestSnapshot(world.hub, Packer())
+        latest = LatestSnapshot(world.hub, RowPacker())
         for number in range(2):
             latest.offer(partial(Snapshot, members={"m": Member("m", price=number)}), float(number))
             await settle(5 * PAUSE_MIN_S)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from fleet.controllers.dispatch.manifests import users_of
-from fleet.members.members import Did, Outcome
+from fleet.members.members import ActOutcome, ActResult
 from fleet.values.ports import Body, Key
 from tests.controllers.fastloop import eventually, settle
 from tests.controllers.world import World, hub, member, policy, pytorchjob, tree
@@ -143,8 +143,8 @@ async def test_what_runs_goes_on_when_its_claim_can_no_longer_be_found() -> None
 async def test_a_member_that_does_not_say_which_claims_it_has_is_tried() -> None:
     async with hub(member("cfa")) as world:
 
-        async def forbidden(name: str, body: Body) -> Outcome:
-            return Outcome(Did.REFUSED, "forbidden")
+        async def forbidden(name: str, body: Body) -> ActOutcome:
+            return ActOutcome(ActResult.REFUSED, "forbidden")
 
         world.members.look = forbidden  # type: ignore[method-assign]
         await world.apply(policy(), with_claim("one"))

@@ -6,7 +6,7 @@ import pytest
 
 from fleet.controllers.dispatch.manifests import users_of
 from fleet.core.model.reason import Code
-from fleet.members.members import Did, Outcome
+from fleet.members.members import ActOutcome, ActResult
 from fleet.values.ports import Body
 from tests.controllers.dispatch.priority_classes import high, there
 from tests.controllers.fastloop import eventually, settle
@@ -78,9 +78,9 @@ async def test_a_member_that_gives_no_right_to_classes_gets_its_jobs_all_the_sam
     async with hub(member("cfa")) as world:
         apply = world.members.apply
 
-        async def refused(name: str, body: Body, *, overwrite: bool = False) -> Outcome:
+        async def refused(name: str, body: Body, *, overwrite: bool = False) -> ActOutcome:
             if body["kind"] == "PriorityClass":
-                return Outcome(Did.REFUSED, "cannot patch resource", cause=Code.MEMBER_FORBIDS)
+                return ActOutcome(ActResult.REFUSED, "cannot patch resource", cause=Code.MEMBER_FORBIDS)
             return await apply(name, body, overwrite=overwrite)
 
         monkeypatch.setattr(world.members, "apply", refused)

@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 import yaml
 
-from fleet.bindings.matching import Candidate
+from fleet.bindings.matching import ClusterFields
 from fleet.controllers.dispatch.documents import JSON_MAX, YAML_MAX
 from fleet.controllers.dispatch.overrides import BadOverride, image_changed, in_order, overridden
 from fleet.values.ports import Body
 
-MEMBER = Candidate("cfa", {}, {})
+MEMBER = ClusterFields("cfa", {}, {})
 
 
 @pytest.mark.parametrize(
@@ -153,7 +153,7 @@ OLDER = {"targetCluster": {"clusterNames": ["cfa"]}, "overriders": NEAR}
 def test_the_older_form_of_karmada_is_one_rule() -> None:
     older = {"metadata": {"name": "o"}, "spec": OLDER}
     assert sent(configmap(), older)["metadata"]["labels"]["site"] == "near"
-    elsewhere = Candidate("cfb", {}, {})
+    elsewhere = ClusterFields("cfb", {}, {})
     assert "site" not in overridden(configmap(), configmap(), elsewhere, [older])["metadata"]["labels"]
 
 

@@ -5,19 +5,19 @@ from __future__ import annotations
 from dataclasses import replace
 from itertools import pairwise
 
-from fleet.accounts.fold import Life
-from fleet.accounts.recorder import Change
-from fleet.accounts.run import Outcome, Run, begun
+from fleet.accounts.fold import JobLife
+from fleet.accounts.recorder import JobChange
+from fleet.accounts.run import AttemptOutcome, AttemptRun, begun
 from fleet.controllers.history.counts import count
 from fleet.controllers.runtime.metrics import Metrics
 
-LIFE = Life("uid", 0.0, "default", "one", "PyTorchJob", queue="root/ml", gpus=8, run=begun(1, 10.0, "cfa", 8))
+LIFE = JobLife("uid", 0.0, "default", "one", "PyTorchJob", queue="root/ml", gpus=8, run=begun(1, 10.0, "cfa", 8))
 
 
-def told(*lives: Life) -> Metrics:
+def told(*lives: JobLife) -> Metrics:
     """What is counted while a life goes on as these."""
     metrics = Metrics()
-    count(metrics, [Change(before, after, {}, 0.0) for before, after in pairwise(lives)])
+    count(metrics, [JobChange(before, after, {}, 0.0) for before, after in pairwise(lives)])
     return metrics
 
 
@@ -39,12 +39,14 @@ def test_a_job_ends_once_whatever_changes_after_its_end() -> None:
 def test_time_is_lost_by_the_reason_of_the_eviction() -> None:
     run = LIFE.run
     assert run is not None
-    evicted = replace(LIFE, evictions=1, lost_gpu_s=640.0, run=replace(run, why="Preempted", outcome=Outcome.EVICTED))
+    evicted = replace(
+        LIFE, evictions=1, lost_gpu_s=640.0, run=replace(run, why="Preempted", outcome=AttemptOutcome.EVICTED)
+    )
     metrics = told(LIFE, evicted, replace(evicted, message="waits"))
     assert lost(metrics, "Preempted") == 640
     assert lost(metrics, "Failed") is None
 
 
 def test_time_of_a_failed_attempt_is_lost_when_another_follows() -> None:
-    again = replace(LIFE, lost_gpu_s=100.0, run=Run(2, 50.0, "cfb", ()))
+    again = replace(LIFE, lost_gpu_s=100.0, run=AttemptRun(2, 50.0, "cfb", ()))
     assert lost(told(LIFE, again), "Failed") == 100

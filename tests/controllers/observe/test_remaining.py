@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from fleet.controllers.decide.snapshot import SnapshotBuilder
-from fleet.rest.standing import Stands, charged, charged_amounts, reason_of, state_of
+from fleet.rest.standing import StoredJob, charged, charged_amounts, reason_of, state_of
 from fleet.values.ports import Body
 from tests.controllers.fastloop import eventually, settle
 from tests.controllers.world import World, hub, member, policy, pytorchjob, tree
@@ -25,9 +25,9 @@ def told(world: World, job: str) -> int:
     return charged_amounts(unit).get(GPU, 0) if charged(binding, unit) else 0
 
 
-def stands(world: World, job: str) -> Stands:
+def stands(world: World, job: str) -> StoredJob:
     kind = next(k for k in world.registry if k.kind == "PyTorchJob")
-    return Stands(kind, world.see("PyTorchJob", job) or {}, world.binding(job), world.unit(job))
+    return StoredJob(kind, world.see("PyTorchJob", job) or {}, world.binding(job), world.unit(job))
 
 
 def end(world: World, job: str, outcome: str, *, left: str) -> str:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from fleet.members.members import Did, Outcome
+from fleet.members.members import ActOutcome, ActResult
 from fleet.values.ports import Body
 from tests.controllers.decide.checks import answer, asks
 from tests.controllers.dispatch.priority_classes import HIGH, high, there
@@ -19,11 +19,11 @@ async def waits(world: World, **job: Any) -> None:
     """Job `one`, which names the class and waits for another check than the room."""
     put = world.members.put_pod
 
-    async def admitted(name: str, body: Body) -> Outcome:
+    async def admitted(name: str, body: Body) -> ActOutcome:
         """As the admission of a member does."""
         named = body["spec"].get("priorityClassName")
         if named and HIGH not in world.members.by_name[name].objects:
-            return Outcome(Did.REFUSED, f"no PriorityClass with name {named} was found")
+            return ActOutcome(ActResult.REFUSED, f"no PriorityClass with name {named} was found")
         return await put(name, body)
 
     world.members.put_pod = admitted  # type: ignore[method-assign]

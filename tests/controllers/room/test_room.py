@@ -8,7 +8,7 @@ from typing import Any
 from api.engine.patch import MERGE
 from fleet.controllers.runtime.hub import ControllerConfig
 from fleet.core.model.pod import PodView
-from fleet.members.members import Did, Outcome
+from fleet.members.members import ActOutcome, ActResult
 from tests.controllers.decide.checks import answer, asks, states, status
 from tests.controllers.fakemember import FakeMember
 from tests.controllers.fastloop import eventually, settle
@@ -178,11 +178,11 @@ async def test_a_member_that_does_not_answer_in_the_middle_of_the_exchange_is_as
     async with hub(member("cfa")) as world:
         asked, patch = 0, world.members.patch_pod
 
-        async def lossy(name: str, pod: PodView, change: Any, *, status: bool = False) -> Outcome:
+        async def lossy(name: str, pod: PodView, change: Any, *, status: bool = False) -> ActOutcome:
             nonlocal asked
             asked += 1
             if asked % 3:
-                return Outcome(Did.UNREACHABLE, "no answer")
+                return ActOutcome(ActResult.UNREACHABLE, "no answer")
             return await patch(name, pod, change, status=status)
 
         world.members.patch_pod = lossy  # type: ignore[method-assign]

@@ -9,7 +9,7 @@ from prometheus_client.metrics_core import Metric
 from fleet.controllers.runtime import gauges
 from fleet.controllers.runtime.metrics import size_of
 from fleet.core.snapshot import Snapshot
-from fleet.members.nodes import Nodes, read_node
+from fleet.members.nodes import MemberNodes, read_node
 from fleet.values.bounded import Bounded
 from tests.builders import GIB, GPU, MemberBuilder, amounts, member, snapshot, tree, unit
 from tests.controllers.runtime.large import large_fleet
@@ -91,7 +91,7 @@ def node(name: str, **spec: Any) -> dict[str, Any]:
 
 
 def test_nodes_that_take_no_pods_are_cordoned_until_they_take_some_again() -> None:
-    nodes = Nodes()
+    nodes = MemberNodes()
     nodes.put(read_node(node("a")))
     nodes.put(read_node(node("b", unschedulable=True)))
     nodes.put(read_node(node("c", unschedulable=True)))

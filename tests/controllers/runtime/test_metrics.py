@@ -8,13 +8,13 @@ import pytest
 from prometheus_client import generate_latest
 
 from api.access.oidc.metrics import OidcMetrics
-from api.admission.dynamic.failing import Failing
+from api.admission.dynamic.failing import FailingHooks
 from api.audit.metrics import AuditMetrics
 from api.engine.registry import Registry
 from api.objects.objects import Objects
 from api.server.health import Metrics as ApiMetrics
 from api.store.memory import MemoryStore
-from api.wire.unsent import Unsent
+from api.wire.unsent import UnsentBytes
 from fleet.admission.filling import filled
 from fleet.cli.datadir import DataDir
 from fleet.controllers.runtime.gauges import LEAVES_MOST, OTHERS, OUTSIDE, UNKNOWN
@@ -150,10 +150,16 @@ async def test_the_page_lists_every_metric_with_its_labels_and_no_other() -> Non
 def test_the_page_lists_the_metrics_of_the_api() -> None:
     metrics = ApiMetrics()
     metrics.count("get", "pods", 200, 0.1)
-    Unsent(metrics.registry)
+    UnsentBytes(metrics.registry)
     clock = WallClock()
     relays = Relays(Objects(MemoryStore(clock), Registry([]), clock, RandomIds(), fill=filled), "hub")
-    for others in (OidcMetrics(), AuditMetrics(), relays, Certificates(DataDir(Path("nowhere")), ()), Failing(clock)):
+    for others in (
+        OidcMetrics(),
+        AuditMetrics(),
+        relays,
+        Certificates(DataDir(Path("nowhere")), ()),
+        FailingHooks(clock),
+    ):
         others.show(metrics.registry)
     listed = {
         name: row for name, row in listed_metrics().items() if name.startswith(("fleet_api_", "fleet_build_info"))

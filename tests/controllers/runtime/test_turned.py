@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from fleet.controllers.runtime.turned import Turned
+from fleet.controllers.runtime.turned import MemberGathering
 from tests.controllers.fastloop import settle
 
 
 async def test_members_that_turn_together_are_one_search_and_later_ones_another() -> None:
     searched: list[frozenset[str]] = []
-    turned = Turned(searched.append)
+    turned = MemberGathering(searched.append)
     for member in ("cfa", "cfb", "cfa"):
         turned.add(member)
     assert searched == []

@@ -14,17 +14,17 @@ from fleet.core.model.unit import Claim, Nomination, Phase
 from fleet.core.quota.guarantee import LEND_LIMIT
 from fleet.core.quota.tree import QuotaTree
 from fleet.core.quota.users import USER_MAX
-from fleet.core.snapshot import Changes, Config
+from fleet.core.snapshot import Config, SnapshotChanges
 from tests.builders import GPU, NOW, UnitBuilder, amounts, member, snapshot, tree, unit
 from tests.core.check import reclaims
 
 
-def put(changed: UnitBuilder) -> Changes:
-    return Changes(put_units=(changed.value,))
+def put(changed: UnitBuilder) -> SnapshotChanges:
+    return SnapshotChanges(put_units=(changed.value,))
 
 
-def of(quota: QuotaTree) -> Changes:
-    return Changes(tree=quota, new_tree=True)
+def of(quota: QuotaTree) -> SnapshotChanges:
+    return SnapshotChanges(tree=quota, new_tree=True)
 
 
 def promised(policy: str) -> QuotaTree:
@@ -40,10 +40,10 @@ def test_a_corrupted_eviction_is_caught_by_its_rule_alone(rule: Rule) -> None:
 
 IN_Y = replace(reclaims.CLAIM, member="y")  # where there is room though nobody leaves
 RUNS = reclaims.runs("s3", "c", where="y", since=reclaims.LONG + 4)
-OTHER_EVICTIONS: dict[str, tuple[Rule, Changes]] = {
+OTHER_EVICTIONS: dict[str, tuple[Rule, SnapshotChanges]] = {
     "of work that may not be preempted": (Rule.EVICTS_PROTECTED, put(RUNS.having(preemptible=False))),
     "of work outside quota": (Rule.EVICTS_PROTECTED, put(RUNS.queue(None))),
-    "where nobody may evict": (Rule.EVICTS_PROTECTED, Changes(config=Config(), new_config=True)),
+    "where nobody may evict": (Rule.EVICTS_PROTECTED, SnapshotChanges(config=Config(), new_config=True)),
     "of work of the own leaf": (Rule.EVICTS_HIGHER, put(RUNS.queue("root/a"))),
     "of what is guaranteed": (Rule.EVICTS_HIGHER, of(tree(a={"min": {GPU: 16}}, c={"min": {GPU: 40}}, d={}))),
     "by a leaf that evicts nobody": (Rule.EVICTS_HIGHER, of(promised("Never"))),

@@ -7,7 +7,7 @@ from dataclasses import replace
 from fleet.core.model.plan import Plan
 from fleet.core.model.unit import Claim, Phase
 from fleet.core.placement.reservation.heads import nominated
-from fleet.core.snapshot import Changes, Snapshot
+from fleet.core.snapshot import Snapshot, SnapshotChanges
 from tests.builders import NOW
 
 
@@ -20,5 +20,5 @@ def committed(world: Snapshot, plan: Plan) -> Snapshot:
     )
     leaving = tuple(replace(world.units[e.unit], phase=Phase.EVICTING) for e in plan.evictions)
     claiming = tuple(replace(world.units[c.unit], claim=Claim(c.member, c.until)) for c in plan.claims)
-    after = world.apply(Changes(put_units=(*placed, *leaving, *claiming)))
-    return after.apply(Changes(put_units=nominated(after.units, plan)))
+    after = world.apply(SnapshotChanges(put_units=(*placed, *leaving, *claiming)))
+    return after.apply(SnapshotChanges(put_units=nominated(after.units, plan)))

@@ -19,7 +19,7 @@ from hypothesis import HealthCheck, Phase, given, seed, settings
 
 from fleet.core.check import check
 from fleet.core.decide import decide
-from fleet.core.foresee.forward import Forward, What
+from fleet.core.foresee.forward import Forward, UnitEventKind
 from fleet.core.model.plan import Plan
 from fleet.core.placement.problem import Solver
 from fleet.core.snapshot import Snapshot
@@ -77,7 +77,7 @@ class Found:
         if circles or often:
             self.broken.append(f"{name}: evictions go round: {circles or often}")
         self.counts["reversals"] += sum((other, one) in pairs for one, other in pairs) // 2
-        self.counts["gone"] += sum(event.what is What.LEFT for event in run.log)
+        self.counts["gone"] += sum(event.what is UnitEventKind.LEFT for event in run.log)
 
 
 def with_all_features(found: Found, number: int, first: int) -> None:

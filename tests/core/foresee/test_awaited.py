@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from fleet.core.decide import decide
-from fleet.core.foresee.awaited import LISTED, MOST, NAMED, Part, awaited, document
+from fleet.core.foresee.awaited import LISTED, MOST, NAMED, BlockingRole, awaited, document
 from fleet.core.model.reason import Code
 from fleet.core.snapshot import Config, Snapshot
 from fleet.kinds import named_kind
@@ -13,7 +13,7 @@ from tests.builders import GPU, NOW, member, snapshot, tree, unit
 from tests.core.foresee.comparison import running
 
 
-def waited(world: Snapshot, name: str = "w") -> tuple[Code, list[tuple[str, Part, dict[str, int]]]]:
+def waited(world: Snapshot, name: str = "w") -> tuple[Code, list[tuple[str, BlockingRole, dict[str, int]]]]:
     plan = decide(world, now=NOW, seed=1, solver=None)
     found = awaited(world, plan, world.units[name], plan.reasons[name])
     return plan.reasons[name].code, [(job.unit.id, job.part, dict(job.amounts)) for job in found.jobs]
@@ -30,7 +30,7 @@ def test_where_quota_is_used_up_the_largest_of_its_jobs_come_first() -> None:
     )
     assert waited(world) == (
         Code.QUOTA_EXHAUSTED,
-        [("large", Part.HOLDS, {GPU: 16}), ("small", Part.HOLDS, {GPU: 8})],
+        [("large", BlockingRole.HOLDS, {GPU: 16}), ("small", BlockingRole.HOLDS, {GPU: 8})],
     )
 
 
@@ -42,7 +42,7 @@ def test_where_room_is_short_the_jobs_of_the_closest_member_are_waited_for() -> 
         member("x").nodes(2),
         member("y").nodes(3),
     )
-    assert waited(world) == (Code.NO_MEMBER_FITS, [("near", Part.HOLDS, {GPU: 8})])
+    assert waited(world) == (Code.NO_MEMBER_FITS, [("near", BlockingRole.HOLDS, {GPU: 8})])
 
 
 def test_a_job_that_takes_the_room_now_is_named_first() -> None:
@@ -50,7 +50,7 @@ def test_a_job_that_takes_the_room_now_is_named_first() -> None:
         running("there"), unit("first").gpus(8).since(99), unit("w").gpus(8).since(9), member("x").nodes(2)
     )
     code, jobs = waited(world)
-    assert (code, jobs[0][:2]) == (Code.LOST_TO_OTHERS, ("first", Part.AHEAD))
+    assert (code, jobs[0][:2]) == (Code.LOST_TO_OTHERS, ("first", BlockingRole.AHEAD))
 
 
 def test_in_a_strict_queue_the_job_at_its_front_is_waited_for() -> None:
@@ -61,12 +61,12 @@ def test_in_a_strict_queue_the_job_at_its_front_is_waited_for() -> None:
         member("x").nodes(2),
         tree(q={"policy": "Block"}),
     )
-    assert waited(world) == (Code.BEHIND_IN_QUEUE, [("front", Part.AHEAD, {})])
+    assert waited(world) == (Code.BEHIND_IN_QUEUE, [("front", BlockingRole.AHEAD, {})])
 
 
 def test_a_job_that_leaves_is_told_apart() -> None:
     world = snapshot(unit("gone").gpus(8).evicting_from("x"), unit("w").gpus(8), member("x").nodes(1, free_gpu=0))
-    assert waited(world)[1] == [("gone", Part.LEAVES, {GPU: 8})]
+    assert waited(world)[1] == [("gone", BlockingRole.LEAVES, {GPU: 8})]
 
 
 @pytest.mark.parametrize(
@@ -126,4 +126,4 @@ def test_a_job_whose_turn_has_not_come_waits_for_the_first_of_its_queue() -> Non
         tree(q={}),
         Config(),
     )
-    assert waited(world) == (Code.NOT_ITS_TURN, [("front", Part.AHEAD, {})])
+    assert waited(world) == (Code.NOT_ITS_TURN, [("front", BlockingRole.AHEAD, {})])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from fleet.core.foresee.binding import Holder
-from fleet.core.foresee.change import KINDS, Kind
+from fleet.core.foresee.change import KINDS, ChangeKind
 from fleet.core.foresee.edits import Hold, MoveTo, Prioritize, Remove, Resize, Submit
 from fleet.core.model.reason import Code
 from fleet.core.snapshot import Snapshot
@@ -33,7 +33,7 @@ def test_holders_of_a_full_fleet_are_told_by_queue_with_what_would_start_the_job
         Holder("", 1, ((GPU, 8),)),
         Holder("root/b", 1, ((GPU, 8),)),
     )
-    assert Kind.NODES in {KINDS[type(change)] for change in bound.answer.changes}
+    assert ChangeKind.NODES in {KINDS[type(change)] for change in bound.answer.changes}
 
 
 def test_where_quota_refuses_only_who_is_charged_there_is_told() -> None:
@@ -109,7 +109,7 @@ def test_with_a_solver_the_changes_that_it_confirms_are_certain() -> None:
     world = snapshot(member("x").nodes(1, free_gpu=0), unit("b1").gpus(5), unit("b2").gpus(4))
     new = Submit(unit("new").gpus(6).since(999).value)
     [alone] = asked(world, new).bound
-    [nodes] = [change for change in alone.answer.changes if KINDS[type(change)] is Kind.NODES]
+    [nodes] = [change for change in alone.answer.changes if KINDS[type(change)] is ChangeKind.NODES]
     assert nodes not in alone.answer.certain, "the decision has a question for a solver"
     [bound] = asked(world, new, solver=CpSat()).bound
     assert nodes in bound.answer.certain

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 
 from fleet.core.decide import decide
-from fleet.core.foresee.answer import Answer
+from fleet.core.foresee.answer import StartAnswer
 from fleet.core.foresee.certain import is_certain, starts
-from fleet.core.foresee.change import Release, applied
+from fleet.core.foresee.change import UnitRelease, applied
 from fleet.core.foresee.smallest import DECISIONS, smallest
 from fleet.core.placement.problem import Answer as Solution
 from fleet.core.placement.problem import Problem, Solver, VictimProblem
@@ -51,8 +51,8 @@ def really(world: Snapshot, name: str, change: object) -> bool:
 
 def test_a_change_after_which_the_solver_starts_others_instead_is_no_certain_one() -> None:
     answer = smallest(CONTENDED, "u", now=NOW, solver=CpSat())
-    assert answer.changes == (Release("held"),) and answer.certain == frozenset()
-    assert not really(CONTENDED, "u", Release("held"))
+    assert answer.changes == (UnitRelease("held"),) and answer.certain == frozenset()
+    assert not really(CONTENDED, "u", UnitRelease("held"))
 
 
 @pytest.mark.parametrize("solver", [None, CpSat(), Answers(), Fails()])
@@ -60,13 +60,13 @@ def test_a_change_after_which_there_is_nothing_to_ask_a_solver_is_certain_with_a
     solver: Solver | None,
 ) -> None:
     answer = smallest(ALONE, "u", now=NOW, solver=solver)
-    assert answer.changes == (Release("held"),) and answer.certain == {Release("held")}
+    assert answer.changes == (UnitRelease("held"),) and answer.certain == {UnitRelease("held")}
 
 
 @pytest.mark.parametrize("solver", [None, Answers(), Fails()])
 def test_a_start_is_no_certain_one_while_a_question_to_the_solver_is_open(solver: Solver | None) -> None:
     answer = smallest(CONTENDED, "u", now=NOW, solver=solver)
-    assert answer.changes == (Release("held"),) and answer.certain == frozenset()
+    assert answer.changes == (UnitRelease("held"),) and answer.certain == frozenset()
 
 
 def test_a_start_that_the_solver_confirms_is_certain_though_it_was_asked() -> None:
@@ -78,25 +78,25 @@ def test_a_start_that_the_solver_confirms_is_certain_though_it_was_asked() -> No
         unit("b2").gpus(4).since(30),
     )
     assert smallest(world, "u", now=NOW, solver=None).certain == frozenset()
-    assert smallest(world, "u", now=NOW, solver=CpSat()).certain == {Release("held")}
-    assert really(world, "u", Release("held"))
+    assert smallest(world, "u", now=NOW, solver=CpSat()).certain == {UnitRelease("held")}
+    assert really(world, "u", UnitRelease("held"))
 
 
 def test_a_unit_that_starts_as_things_are_may_do_so_only_likely() -> None:
-    let_go, _ = applied(CONTENDED, "u", Release("held"), NOW)
-    assert smallest(let_go, "u", now=NOW, solver=CpSat()) == Answer(True, None, decisions=2)
+    let_go, _ = applied(CONTENDED, "u", UnitRelease("held"), NOW)
+    assert smallest(let_go, "u", now=NOW, solver=CpSat()) == StartAnswer(True, None, decisions=2)
     assert not really(let_go, "u", None)
-    alone, _ = applied(ALONE, "u", Release("held"), NOW)
-    assert smallest(alone, "u", now=NOW) == Answer(True, None, decisions=2, certain=frozenset({None}))
+    alone, _ = applied(ALONE, "u", UnitRelease("held"), NOW)
+    assert smallest(alone, "u", now=NOW) == StartAnswer(True, None, decisions=2, certain=frozenset({None}))
 
 
 def test_the_bounds_of_a_search_hold_for_the_decisions_with_the_solver_too() -> None:
     spent = smallest(ALONE, "u", now=NOW, decisions=2, solver=CpSat())
-    assert (spent.changes, spent.certain, spent.decisions) == ((Release("held"),), frozenset(), 2)
+    assert (spent.changes, spent.certain, spent.decisions) == ((UnitRelease("held"),), frozenset(), 2)
     asked = Answers()
     looks = iter([False, True])
     late = smallest(CONTENDED, "u", now=NOW, enough=lambda: next(looks), solver=asked)
-    assert (late.changes, late.certain, late.decisions, asked.asked) == ((Release("held"),), frozenset(), 2, 0)
+    assert (late.changes, late.certain, late.decisions, asked.asked) == ((UnitRelease("held"),), frozenset(), 2, 0)
 
 
 def test_a_proof_that_no_victims_suffice_is_an_answer() -> None:
@@ -111,7 +111,7 @@ def test_a_proof_that_no_victims_suffice_is_an_answer() -> None:
         unit("u").gpus(8).having(held=True).only_in("n"),
     )
     answer = smallest(world, "u", now=NOW, solver=CpSat())
-    assert answer.certain == {Release("held")}
+    assert answer.certain == {UnitRelease("held")}
 
 
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow], derandomize=True)

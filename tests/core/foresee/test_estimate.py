@@ -24,7 +24,7 @@ from fleet.core.foresee.estimate import (
     stretched,
 )
 from fleet.core.foresee.explanation import document, explain
-from fleet.core.foresee.history import DAY_S, Durations, History, Past, devices
+from fleet.core.foresee.history import DAY_S, Durations, History, PastUnit, devices
 from fleet.core.foresee.position import Position, first_in_line, position
 from fleet.core.model.amounts import Amounts
 from fleet.core.model.member import Member, Pool
@@ -32,7 +32,7 @@ from fleet.core.model.reason import Code
 from fleet.core.model.unit import Nomination
 from fleet.core.snapshot import Config, Snapshot
 from fleet.kinds import named_kind
-from fleet.simulate.replay.trace import Job, gang
+from fleet.simulate.replay.trace import TraceJob, gang
 from fleet.simulate.replay.world import Arrivals, units
 from tests.bench.estimates import replay
 from tests.builders import GPU, NOW, UnitBuilder, member, snapshot, tree, unit
@@ -41,10 +41,10 @@ HOUR = 3600.0
 NOTHING = History((), NOW)
 
 
-def ran(name: str, seconds: float, *, ago: float = DAY_S, gpus: int = 8, leaf: str | None = None) -> Past:
+def ran(name: str, seconds: float, *, ago: float = DAY_S, gpus: int = 8, leaf: str | None = None) -> PastUnit:
     """Submitted and started `ago` seconds before now."""
     like = unit(name).gpus(gpus).queue(leaf).value
-    return Past(like, NOW - ago, NOW - ago, NOW - ago + seconds)
+    return PastUnit(like, NOW - ago, NOW - ago, NOW - ago + seconds)
 
 
 def full(*waiting: UnitBuilder, walltime_s: float = HOUR) -> Snapshot:
@@ -179,8 +179,8 @@ def test_a_duration_is_always_longer_than_what_has_passed() -> None:
 
 
 def test_what_was_not_known_yet_is_not_drawn_from() -> None:
-    later = Past(unit("x").gpus(8).value, NOW - 50, NOW - 40, NOW + 5)
-    history = History([later, Past(unit("y").value, NOW + 1)], NOW)
+    later = PastUnit(unit("x").gpus(8).value, NOW - 50, NOW - 40, NOW + 5)
+    history = History([later, PastUnit(unit("y").value, NOW + 1)], NOW)
     assert [past.unit.id for past in history.pasts] == ["x"] and history.ended == 0
 
 
@@ -258,7 +258,7 @@ def test_those_with_a_guarantee_are_ahead_however_late_they_came() -> None:
     world = snapshot(member("m").nodes(1, free_gpu=0), leaves, runs, mine, *jobs, *entitled, no_heads)
     plan = decide(world, now=NOW, seed=0, solver=None)
     assert (found := position(world, plan, "u")) is not None and found.ahead >= 1
-    alike = [Past(unit(f"past{n}").value, NOW - 1, NOW - 1 - HOUR, NOW - 1) for n in range(40)]
+    alike = [PastUnit(unit(f"past{n}").value, NOW - 1, NOW - 1 - HOUR, NOW - 1) for n in range(40)]
     said = estimate(world, "u", History(alike, NOW), now=NOW, samples=5)
     assert isinstance(said, Estimate) and said.p10 > NOW + 1.2 * HOUR
 
@@ -331,7 +331,7 @@ def test_ranges_hold_on_a_stream_of_jobs_whose_durations_are_drawn_anew() -> Non
     """A small fleet with jobs of the same leaf: of the starts that are estimated along the way, most lie in range."""
 
     rng = Random(12)
-    jobs = [Job(f"j{n:03}", "leaf", n * 700.0, rng.lognormvariate(7.5, 1.0), 8, gang(8)) for n in range(120)]
+    jobs = [TraceJob(f"j{n:03}", "leaf", n * 700.0, rng.lognormvariate(7.5, 1.0), 8, gang(8)) for n in range(120)]
     node = Amounts.of({GPU: 8, "pods": 10})
     place = Member("m", pools=(Pool(free=((node, 4),), allocatable=node),))
     empty = Snapshot.of(members=[place], tree=tree(leaf={}))

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from fleet.core.foresee.forward import Forward, Stop, What, by_walltime, core
+from fleet.core.foresee.forward import Forward, Stop, UnitEventKind, by_walltime, core
 from fleet.core.model.plan import Plan
 from fleet.core.model.unit import Phase, Unit
 from fleet.core.snapshot import Config, Snapshot
@@ -23,7 +23,7 @@ def starts(run: Forward) -> dict[str, float]:
     return {key: at - NOW for key, at in run.started.items()}
 
 
-def story(run: Forward, key: str) -> list[tuple[float, What]]:
+def story(run: Forward, key: str) -> list[tuple[float, UnitEventKind]]:
     return [(event.at - NOW, event.what) for event in run.log if event.unit == key]
 
 
@@ -39,7 +39,7 @@ def test_gangs_start_one_after_the_other_as_those_before_them_end() -> None:
     run = forward(snapshot(one_node(), eight("a", 50, since=9), eight("b", 70, since=8), eight("c", 10, since=7)))
     assert run.run(most_events=100, until=FOREVER) is Stop.DONE
     assert starts(run) == {"a": 0, "b": 50, "c": 120}
-    assert story(run, "b") == [(50, What.STARTED), (120, What.ENDED)]
+    assert story(run, "b") == [(50, UnitEventKind.STARTED), (120, UnitEventKind.ENDED)]
     assert run.now == NOW + 130
     assert not run.units
 
@@ -92,9 +92,9 @@ def test_who_is_evicted_leaves_after_the_grace_and_waits_again_and_the_claimed_r
     world = snapshot(member("x").nodes(1, free_gpu=0), borrower, owner, quota, Config(reclaim=True))
     run = forward(world, grace_s=30.0, cycle_s=1.0)
     assert run.run(most_events=1000, until=FOREVER) is Stop.DONE
-    assert story(run, "b")[:2] == [(0, What.EVICTED), (30, What.LEFT)]
+    assert story(run, "b")[:2] == [(0, UnitEventKind.EVICTED), (30, UnitEventKind.LEFT)]
     assert starts(run) == {"a": 30, "b": 80}
-    assert story(run, "b")[-1] == (80 + 1000, What.ENDED)
+    assert story(run, "b")[-1] == (80 + 1000, UnitEventKind.ENDED)
 
 
 def test_the_decider_sees_seats_and_the_same_run_twice_is_the_same() -> None:

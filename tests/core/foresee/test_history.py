@@ -6,7 +6,7 @@ import statistics
 from itertools import islice, takewhile
 from random import Random
 
-from fleet.core.foresee.history import DAY_S, History, Past
+from fleet.core.foresee.history import DAY_S, History, PastUnit
 from fleet.core.model.unit import Unit
 from tests.builders import NOW, unit
 
@@ -18,10 +18,10 @@ def of(name: str, *, ago: float, user: str = "", leaf: str = "root/a", gpus: int
     return unit(name).gpus(gpus).queue(leaf).having(enqueued_at=NOW - ago, user=user).value
 
 
-def past(like: Unit, seconds: float | None) -> Past:
+def past(like: Unit, seconds: float | None) -> PastUnit:
     """It started at once, and ran so long; None: it runs until now."""
     at = like.enqueued_at
-    return Past(like, at, at, None if seconds is None else at + seconds)
+    return PastUnit(like, at, at, None if seconds is None else at + seconds)
 
 
 def median(history: History, of: Unit, ran: float = 0.0) -> float:

@@ -7,14 +7,14 @@ from dataclasses import replace
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fleet.core.foresee.nodes import Nodes
+from fleet.core.foresee.nodes import ForwardNodes
 from fleet.core.model.leaving import vacated
 from fleet.core.model.member import Pool
 from fleet.core.model.unit import Phase, Seat, Unit
 from tests.builders import GPU, amounts, member, unit
 
 
-def free(nodes: Nodes) -> dict[int, int]:
+def free(nodes: ForwardNodes) -> dict[int, int]:
     """GPUs free -> nodes."""
     found: dict[int, int] = {}
     for vector, count in nodes.vectors():
@@ -24,7 +24,7 @@ def free(nodes: Nodes) -> dict[int, int]:
 
 def test_a_gang_takes_the_fullest_nodes_that_take_it_and_gives_them_back() -> None:
     gang = unit("a").gpus(4, pods=3).value
-    nodes = Nodes(member("x").nodes(2).nodes(1, free_gpu=4).value, [gang])
+    nodes = ForwardNodes(member("x").nodes(2).nodes(1, free_gpu=4).value, [gang])
     assert nodes.seat(gang)
     assert free(nodes) == {8: 1, 0: 2}
     assert {seat.holds[GPU] for seat in nodes.seats("a")} == {4, 8}
@@ -35,7 +35,7 @@ def test_a_gang_takes_the_fullest_nodes_that_take_it_and_gives_them_back() -> No
 
 def test_a_gang_that_does_not_fit_whole_changes_nothing() -> None:
     gang = unit("a").gang(1, gpu=8).gang(3, gpu=4).value
-    nodes = Nodes(member("x").nodes(2).value, [gang])
+    nodes = ForwardNodes(member("x").nodes(2).value, [gang])
     before = nodes.member
     assert not nodes.fits(gang) and not nodes.seat(gang)
     assert {pool.free for pool in nodes.member.pools} == {pool.free for pool in before.pools}
@@ -45,7 +45,7 @@ def test_a_gang_bound_to_a_rack_lies_in_one_rack_and_in_the_fullest_that_takes_i
     racks = member("x").nodes(2, labels={"rack": "a"}).nodes(3, labels={"rack": "b"}).nodes(9)
     gang = unit("a").gpus(8, pods=2).having(topology="rack").value
     wide = unit("b").gpus(8, pods=4).having(topology="rack").value
-    nodes = Nodes(racks.value, [gang, wide])
+    nodes = ForwardNodes(racks.value, [gang, wide])
     assert not nodes.fits(wide)
     assert nodes.seat(gang)
     assert {seat.pool for seat in nodes.seats("a")} == {0}
@@ -57,7 +57,7 @@ def test_who_sits_already_leaves_its_own_nodes_and_neighbours_are_told() -> None
     pool = Pool(free=((rest, 1), (whole, 1)), allocatable=whole)
     a = unit("a").gpus(4).runs_in("x").having(seats=(Seat("n1", 0, rest, amounts(gpu=4, pods=1)),)).value
     b = unit("b").gpus(2).runs_in("x").having(seats=(Seat("n1", 0, rest, amounts(gpu=2, pods=1)),)).value
-    nodes = Nodes(member("x").having(pools=(pool,)).value, [a, b])
+    nodes = ForwardNodes(member("x").having(pools=(pool,)).value, [a, b])
     nodes.release(a)
     assert nodes.changed == {"b"}
     assert nodes.seats("b")[0].free[GPU] == 6
@@ -66,7 +66,7 @@ def test_who_sits_already_leaves_its_own_nodes_and_neighbours_are_told() -> None
 
 def test_of_pods_whose_nodes_nobody_knows_each_leaves_a_place_of_its_own_size() -> None:
     gone = unit("a").gpus(2, pods=2).runs_in("x").value
-    nodes = Nodes(member("x").nodes(1, free_gpu=0).value, [gone])
+    nodes = ForwardNodes(member("x").nodes(1, free_gpu=0).value, [gone])
     nodes.release(gone)
     assert free(nodes) == {0: 1, 2: 2}
 
@@ -81,7 +81,7 @@ def test_nothing_is_ever_overcommitted_and_what_is_shown_agrees_with_the_core(
 ) -> None:
     units = [unit(f"u{n}").gpus(size, pods=pods).value for n, (pods, size, _) in enumerate(made)]
     start = member("x").nodes(2, labels={"model": "A"}).nodes(2, free_gpu=4).value
-    nodes = Nodes(start, units)
+    nodes = ForwardNodes(start, units)
     inside: dict[str, Unit] = {}
     for gang, (_, _, leaves) in zip(units, made, strict=True):
         if nodes.seat(gang):
@@ -101,7 +101,7 @@ def test_nothing_is_ever_overcommitted_and_what_is_shown_agrees_with_the_core(
 
 def test_pods_that_are_not_seen_yet_leave_their_nodes_once() -> None:
     placed = unit("a").gpus(8).runs_in("x", visible=0).value
-    nodes = Nodes(member("x").nodes(1).value, [placed])
+    nodes = ForwardNodes(member("x").nodes(1).value, [placed])
     assert nodes.seat(placed)
     nodes.release(replace(placed, visible=(("worker", 1),)))
     assert sum(count for _, count in nodes.vectors()) == 1
@@ -111,4 +111,4 @@ def test_nodes_that_a_pool_names_twice_are_all_there() -> None:
     made = member("x").nodes(1).value
     (vector, _) = made.pools[0].free[0]
     twice = replace(made, pools=(replace(made.pools[0], free=((vector, 1), (vector, 2))),))
-    assert free(Nodes(twice)) == {8: 3}
+    assert free(ForwardNodes(twice)) == {8: 3}

@@ -8,21 +8,21 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 
 from fleet.core.decide import decide
-from fleet.core.foresee.answer import Answer, Why
+from fleet.core.foresee.answer import NoChangeCause, StartAnswer
 from fleet.core.foresee.certain import starts
 from fleet.core.foresee.change import (
     AnotherMember,
+    BackoffEnd,
     Change,
+    ChangeKind,
     FewerReplicas,
     HigherPriority,
-    Kind,
     Lift,
     Limit,
     MoreNodes,
     MoreQuota,
     Raise,
-    Release,
-    Wait,
+    UnitRelease,
     applied,
     less,
     text,
@@ -44,7 +44,7 @@ def started(world: Snapshot, name: str, change: Change) -> bool:
     return starts(decide(after, now=now, seed=0, solver=None), name)
 
 
-def of_kind(answer: Answer, kind: type[Change]) -> list[Change]:
+def of_kind(answer: StartAnswer, kind: type[Change]) -> list[Change]:
     return [change for change in answer.changes if isinstance(change, kind)]
 
 
@@ -189,32 +189,32 @@ def test_a_unit_that_backs_off_or_is_held_is_told_what_comes_after() -> None:
         unit("held").having(held=True),
         unit("held-too").gpus(8, pods=3).having(held=True),
     )
-    assert smallest(world, "backs-off", now=NOW).changes == (Wait(NOW + 60),)
-    assert smallest(world, "held", now=NOW).changes == (Release("held"),)
+    assert smallest(world, "backs-off", now=NOW).changes == (BackoffEnd(NOW + 60),)
+    assert smallest(world, "held", now=NOW).changes == (UnitRelease("held"),)
     answer = smallest(world, "held-too", now=NOW)
-    assert answer.changes == () and answer.without == ((Kind.RELEASE, Why.NONE),)
+    assert answer.changes == () and answer.without == ((ChangeKind.RELEASE, NoChangeCause.NONE),)
     assert answer.then is not None and answer.then.code is Code.TOO_LARGE
 
 
 def test_a_release_is_not_offered_where_it_changes_nothing() -> None:
     world = snapshot(member("m").nodes(1), unit("large").having(held=True, held_why="too large", release_helps=False))
     answer = smallest(world, "large", now=NOW)
-    assert answer.changes == () and answer.without == ((Kind.RELEASE, Why.NONE),)
+    assert answer.changes == () and answer.without == ((ChangeKind.RELEASE, NoChangeCause.NONE),)
     assert answer.reason is not None and answer.reason.text == "held: too large"
     assert answer.then is None
 
 
 def test_a_unit_that_starts_needs_no_change() -> None:
     answer = smallest(snapshot(member("m").nodes(1), unit("u")), "u", now=NOW)
-    assert answer == Answer(True, None, decisions=2, certain=frozenset({None}))
+    assert answer == StartAnswer(True, None, decisions=2, certain=frozenset({None}))
 
 
 def test_a_search_that_may_ask_for_no_more_decisions_says_so() -> None:
     world = snapshot(member("m").nodes(1, free_gpu=0), unit("u").gpus(8, pods=4))
     answer = smallest(world, "u", now=NOW, decisions=2)
-    assert answer.decisions == 2 and Why.SPENT in dict(answer.without).values()
+    assert answer.decisions == 2 and NoChangeCause.SPENT in dict(answer.without).values()
     stopped = smallest(world, "u", now=NOW, enough=lambda: True)
-    assert stopped.decisions == 1 and Why.SPENT in dict(stopped.without).values()
+    assert stopped.decisions == 1 and NoChangeCause.SPENT in dict(stopped.without).values()
 
 
 def test_the_cheapest_change_stands_first() -> None:

@@ -29,9 +29,9 @@ from fleet.core.foresee.edits import (
     edited,
 )
 from fleet.core.foresee.forward import by_walltime
-from fleet.core.foresee.history import History, Past
+from fleet.core.foresee.history import History, PastUnit
 from fleet.core.foresee.whatif import drawn
-from fleet.core.model.difference import State, Verdict
+from fleet.core.model.difference import UnitState, Verdict
 from fleet.core.model.reason import Code
 from fleet.core.model.unit import Phase, Seat
 from fleet.core.quota.tree import QuotaTree
@@ -109,7 +109,7 @@ def test_a_submitted_job_comes_first_in_the_answer_with_who_it_displaces() -> No
     world = snapshot(unit("a").gpus(8), member("x").nodes(1))
     found = asked(world, Submit(unit("new").gpus(8).priority(9).value))
     assert [(row.unit.id, row.verdict) for row in found.rows] == [("new", Verdict.STARTS), ("a", Verdict.WAITS)]
-    assert found.rows[0].before.state is State.ABSENT
+    assert found.rows[0].before.state is UnitState.ABSENT
 
 
 def test_reclaim_is_foreseen_with_who_leaves_and_when_it_starts_again() -> None:
@@ -217,7 +217,9 @@ def test_who_waits_for_work_without_a_walltime_has_no_time() -> None:
 
 
 def test_times_drawn_from_a_past_are_ranges() -> None:
-    past = [Past(unit(f"p{n}").gpus(8).value, NOW - 9000, NOW - 9000, NOW - 9000 + 700 + 100 * n) for n in range(30)]
+    past = [
+        PastUnit(unit(f"p{n}").gpus(8).value, NOW - 9000, NOW - 9000, NOW - 9000 + 700 + 100 * n) for n in range(30)
+    ]
     world = snapshot(running("a").having(walltime_s=None), member("x").nodes(1))
     runs = [drawn(History(past, NOW), 1, number) for number in range(9)]
     [row] = asked(world, Submit(unit("b").gpus(8).value), runs=runs).rows
@@ -274,7 +276,7 @@ def test_the_answer_is_what_deciding_the_edited_fleet_gives(world: Snapshot, nam
     found = asked(world, edit, runs=())
     after = decide(edited(world, [edit]), now=NOW, seed=1, solver=None)
     assert found.after == after
-    starting = {row.unit.id for row in found.rows if row.after.state is State.STARTS}
+    starting = {row.unit.id for row in found.rows if row.after.state is UnitState.STARTS}
     assert starting <= {placement.unit for placement in after.placements}
 
 

@@ -14,7 +14,7 @@ from fleet.core.model.unit import Phase
 from fleet.core.notation.codec import decode_snapshot, encode_record, encode_snapshot, loads, now_of, replay
 from fleet.core.placement.problem import Answer, Problem, VictimProblem
 from fleet.core.quota.tree import QuotaNode, QuotaTree
-from fleet.core.snapshot import Changes, Snapshot
+from fleet.core.snapshot import Snapshot, SnapshotChanges
 from fleet.core.solver.cpsat import CpSat
 from tests.builders import GPU, NOW, member, snapshot, tree, unit
 from tests.core.notation.documents import BY_HAND
@@ -160,7 +160,7 @@ def test_defaults_are_left_out() -> None:
 def test_changes_leave_the_old_snapshot_alone() -> None:
     before = snapshot(unit("a"), unit("b"), member("x"))
     after = before.apply(
-        Changes(
+        SnapshotChanges(
             put_units=(unit("c").value, unit("a").priority(3).value),
             removed_units=("b", "nobody"),
             put_members=(member("y").value,),
@@ -176,6 +176,6 @@ def test_changes_leave_the_old_snapshot_alone() -> None:
 
 def test_changes_give_the_same_plan_as_a_snapshot_made_whole() -> None:
     whole = snapshot(unit("a").gpus(4), unit("b").gpus(8), member("x").nodes(1), tree(ml={"max": {GPU: 4}}))
-    grown = Snapshot().apply(Changes(put_units=tuple(whole.units.values()), tree=whole.tree, new_tree=True))
-    grown = grown.apply(Changes(put_members=tuple(whole.members.values())))
+    grown = Snapshot().apply(SnapshotChanges(put_units=tuple(whole.units.values()), tree=whole.tree, new_tree=True))
+    grown = grown.apply(SnapshotChanges(put_members=tuple(whole.members.values())))
     assert grown == whole

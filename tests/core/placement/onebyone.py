@@ -6,7 +6,7 @@ from collections.abc import Container, Mapping, Sequence
 
 from fleet.core.placement.candidates.candidate import Candidate
 from fleet.core.placement.greedy.greedy import Pass
-from fleet.core.placement.reservation.heads import Head
+from fleet.core.placement.reservation.heads import LeafHead
 from fleet.core.placement.reservation.profile import Profile
 from fleet.core.quota.guarantee import Guarantees
 from fleet.core.quota.tiers import Alike, Tier
@@ -60,7 +60,7 @@ def tiers(promises: Guarantees, shares: Shares, running: Sequence[Alike], queue:
 
 
 def place(
-    profile: Profile, candidates: Sequence[Candidate], heads: Sequence[Head], barred: Container[str] = ()
+    profile: Profile, candidates: Sequence[Candidate], heads: Sequence[LeafHead], barred: Container[str] = ()
 ) -> Pass:
     """Serve `candidates`, which are in order, heads first in their tier and priority: everybody is asked."""
     done = Pass()

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from fleet.core.decide import decide
 from fleet.core.model.amounts import Amounts
 from fleet.core.model.unit import AffinityGroup, Claim, Component, Nomination, Phase, Seat, Toleration, Unit
-from fleet.core.snapshot import Changes, Snapshot
+from fleet.core.snapshot import Snapshot, SnapshotChanges
 from fleet.core.snapshot.backlog import Backlog, is_odd, lot_key
 from tests.builders import NOW, member, snapshot, tree, unit
 from tests.worlds import units, worlds
@@ -26,10 +26,10 @@ def said(backlog: Backlog) -> list[object]:
 
 
 @st.composite
-def changes(draw: st.DrawFn) -> Changes:
+def changes(draw: st.DrawFn) -> SnapshotChanges:
     numbers = st.lists(st.integers(0, 12), max_size=4, unique=True)
     put = [draw(units(number)).value for number in draw(numbers)]
-    return Changes(
+    return SnapshotChanges(
         put_units=tuple(put),
         removed_units=tuple(f"u{number}" for number in draw(numbers)),
         tree=tree(a={"attributes": {"fleet.io/user-max": '{"nvidia.com/gpu": 4}'}}),
@@ -39,7 +39,9 @@ def changes(draw: st.DrawFn) -> Changes:
 
 @many
 @given(worlds(), st.lists(changes(), min_size=1, max_size=4))
-def test_an_index_that_is_handed_on_is_the_one_that_would_be_made_anew(world: Snapshot, steps: list[Changes]) -> None:
+def test_an_index_that_is_handed_on_is_the_one_that_would_be_made_anew(
+    world: Snapshot, steps: list[SnapshotChanges]
+) -> None:
     for step in steps:
         before = said(world.backlog)
         after = world.apply(step)
@@ -52,7 +54,7 @@ def test_an_index_that_is_handed_on_is_the_one_that_would_be_made_anew(world: Sn
 
 @many
 @given(worlds(), changes())
-def test_a_plan_does_not_depend_on_how_its_snapshot_came_about(world: Snapshot, step: Changes) -> None:
+def test_a_plan_does_not_depend_on_how_its_snapshot_came_about(world: Snapshot, step: SnapshotChanges) -> None:
     assert world.backlog
     after = world.apply(step)
     again = {key: after.units[key] for key in reversed(list(after.units))}
@@ -66,7 +68,7 @@ def test_units_alike_wait_by_turn_whenever_they_came() -> None:
     world = snapshot(*(unit(f"u{i}").since(i % 7) for i in range(40)))
     assert world.backlog
     late = tuple(unit(f"v{i}").since(i % 7).value for i in range(3))
-    (lot,) = world.apply(Changes(put_units=late, removed_units=("u7", "u3"))).backlog.lots.values()
+    (lot,) = world.apply(SnapshotChanges(put_units=late, removed_units=("u7", "u3"))).backlog.lots.values()
     assert list(lot.units) == sorted(lot.units, key=lambda u: (u.enqueued_at, u.name, u.id))
     assert len(lot.units) == 41
 

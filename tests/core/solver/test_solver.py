@@ -12,7 +12,7 @@ from fleet.core.check import check
 from fleet.core.check.violation import Rule, Violation
 from fleet.core.decide import decide
 from fleet.core.model.plan import Plan
-from fleet.core.placement.problem import Answer, GangClass, Kind, Lane, Problem, Row, VictimProblem
+from fleet.core.placement.problem import Answer, GangClass, GangKind, Lane, LimitRow, Problem, VictimProblem
 from fleet.core.snapshot import Config, Snapshot
 from fleet.core.solver.cpsat import CpSat
 from fleet.core.solver.stages import scaled
@@ -120,9 +120,9 @@ def test_rows_are_scaled_so_that_no_sum_overflows_and_no_answer_exceeds_the_room
 def halves(hint: tuple[int, ...], room: int = 100) -> Problem:
     """Bands of gangs of one size that share a room; half of what is proven is good enough."""
     bands = range(len(hint))
-    classes = tuple(GangClass(Kind(band, 0), band, 60, 1, 60) for band in bands)
-    lanes = tuple(Lane(Kind(band, 0), "x", 60, 0) for band in bands)
-    rows = (Row("x", room, lanes=tuple((band, 1) for band in bands)),)
+    classes = tuple(GangClass(GangKind(band, 0), band, 60, 1, 60) for band in bands)
+    lanes = tuple(Lane(GangKind(band, 0), "x", 60, 0) for band in bands)
+    rows = (LimitRow("x", room, lanes=tuple((band, 1) for band in bands)),)
     names = tuple(f"band {band}" for band in bands)
     return Problem(names, classes, lanes, (), rows, hint=(hint, hint), relative_gap=0.5)
 
@@ -203,9 +203,9 @@ def _packs(gangs: list[tuple[int, int]], free: list[int]) -> bool:
 
 def test_a_known_answer_that_the_model_does_not_allow_ends_no_later_stage() -> None:
     counts = (2, 1, 1)
-    classes = tuple(GangClass(Kind(band, 0), band, count, 1, count) for band, count in enumerate(counts))
-    lanes = tuple(Lane(Kind(band, 0), "x", count, 0) for band, count in enumerate(counts))
-    rows = (Row("x", 1, lanes=((0, 1), (1, 1))),)
+    classes = tuple(GangClass(GangKind(band, 0), band, count, 1, count) for band, count in enumerate(counts))
+    lanes = tuple(Lane(GangKind(band, 0), "x", count, 0) for band, count in enumerate(counts))
+    rows = (LimitRow("x", 1, lanes=((0, 1), (1, 1))),)
     problem = Problem(("first", "second", "third"), classes, lanes, (), rows, hint=((1, 1, 0), (1, 1, 0)))
     answer = CpSat().solve(problem, seed=1, limit_s=9.0)
     assert (answer.admitted, answer.placed) == ((1, 0, 1), (1, 0, 1))

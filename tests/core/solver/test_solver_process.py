@@ -14,7 +14,7 @@ from dataclasses import replace
 import pytest
 
 from fleet.core.decide import decide
-from fleet.core.placement.problem import GangClass, Kind, Lane, Problem, Row
+from fleet.core.placement.problem import GangClass, GangKind, Lane, LimitRow, Problem
 from fleet.core.snapshot import Config
 from fleet.core.solver.cpsat import CpSat
 from fleet.core.solver.process import ProcessSolver
@@ -43,10 +43,12 @@ PATIENCE_S = 30.0  # on a busy machine; without a deadline it would be for ever
 def hard() -> Problem:
     """A problem that takes CP-SAT far longer than any test waits: many odd sizes, many rows, no gap allowed."""
     sizes = [1_000_003 + 7919 * ((index * index) % 997) for index in range(60)]
-    classes = tuple(GangClass(Kind(i, 0), 0, 50, size, 50) for i, size in enumerate(sizes))
-    lanes = tuple(Lane(Kind(i, 0), f"m{m}", 50, 0) for i in range(len(sizes)) for m in range(8))
+    classes = tuple(GangClass(GangKind(i, 0), 0, 50, size, 50) for i, size in enumerate(sizes))
+    lanes = tuple(Lane(GangKind(i, 0), f"m{m}", 50, 0) for i in range(len(sizes)) for m in range(8))
     rooms = tuple(
-        Row(f"m{m}/{r}", 17_000_017, lanes=tuple((i * 8 + m, size + r * (i % 7) * 13) for i, size in enumerate(sizes)))
+        LimitRow(
+            f"m{m}/{r}", 17_000_017, lanes=tuple((i * 8 + m, size + r * (i % 7) * 13) for i, size in enumerate(sizes))
+        )
         for m in range(8)
         for r in range(3)
     )

@@ -13,7 +13,7 @@ from api.store.memory import MemoryStore
 from fleet.controllers.bind.loop import BindLoop
 from fleet.controllers.dispatch.sweep import SweepLoop
 from fleet.controllers.observe.loop import ObserveLoop
-from fleet.controllers.runtime.aside import Aside
+from fleet.controllers.runtime.aside import AsideTeller
 from fleet.controllers.runtime.events import EventRecorder
 from fleet.values.ports import Event, Fenced, Key
 from fleet.values.wellknown import HANDLING_FAILED
@@ -91,7 +91,7 @@ async def controlled(
     world: World, failing: Failing, resource: str = "configmaps"
 ) -> tuple[Controller, asyncio.Task[None]]:
     controller = Controller("odd", world.store, [Source("", resource)], failing)
-    controller.teller = Aside(world.hub, EventRecorder(world.hub))
+    controller.teller = AsideTeller(world.hub, EventRecorder(world.hub))
     return controller, asyncio.create_task(controller.run())
 
 
@@ -176,7 +176,7 @@ async def test_two_loops_that_fail_on_one_object_do_not_write_by_turns() -> None
     async with hub(member("cfa")) as world:
         await world.apply(policy(), pytorchjob("one"))
         await world.running("one")
-        aside = Aside(world.hub, EventRecorder(world.hub))
+        aside = AsideTeller(world.hub, EventRecorder(world.hub))
         key = Key("work.karmada.io", "resourcebindings", "default", "one-pytorchjob")
         await aside.tell("dispatch", key, KeyError())
         revision = await world.store.revision()

@@ -25,7 +25,7 @@ from fleet.core.placement.packing.space import Space
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
+class MemberChoice:
     """A member that may take the unit. Smaller `order` is preferred before fit, smaller `after` among equal fits."""
 
     member: str
@@ -39,7 +39,7 @@ class Eligibility:
     no choices."""
 
     number: int
-    choices: tuple[Choice, ...]
+    choices: tuple[MemberChoice, ...]
     allowed: tuple[str, ...]
     refusal: Reason | None
 
@@ -68,7 +68,7 @@ class Policies:
 
     def _make(self, unit: Unit) -> Eligibility:
         weights = dict(unit.preferences)
-        choices: list[Choice] = []
+        choices: list[MemberChoice] = []
         allowed: list[str] = []
         bars: Counter[str] = Counter()
         waiting: list[str] = []
@@ -83,7 +83,7 @@ class Policies:
                 continue
             groups = [number for number, group in enumerate(unit.affinity_groups) if member.name in group.members]
             rank = (groups[0] if groups else 0) + (len(unit.affinity_groups) + 1) * (member.name in unit.avoid)
-            choices.append(Choice(member.name, (rank, -weights.get(member.name, 0)), (member.price, member.name)))
+            choices.append(MemberChoice(member.name, (rank, -weights.get(member.name, 0)), (member.price, member.name)))
         refusal = None
         if not self._members:
             refusal = Reason(Code.NO_MEMBERS)
@@ -107,7 +107,7 @@ class Ranking:
     """Members for gangs of one shape and eligibility. Policy's rank and weight come first, so a Ranking asks
     the members of a rank once all members of earlier ranks are full: room only shrinks while a plan is made."""
 
-    def __init__(self, choices: Sequence[Choice], rooms: Mapping[str, MemberRoom]) -> None:
+    def __init__(self, choices: Sequence[MemberChoice], rooms: Mapping[str, MemberRoom]) -> None:
         self._choices = choices
         self._rooms = rooms
         self._asked: dict[str, int] = {}  # members of the ranks so far, by their place among the choices

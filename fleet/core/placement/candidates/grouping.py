@@ -19,7 +19,7 @@ from fleet.core.placement.candidates.eligibility import Nevers, Policies
 from fleet.core.placement.packing.space import Space
 from fleet.core.quota.entitlement import Charged, Entitlement, entitlement
 from fleet.core.quota.requests import Requests
-from fleet.core.quota.tiers import Alike, Ranked
+from fleet.core.quota.tiers import Alike, RankedUnits
 from fleet.core.quota.tree import QuotaTree
 from fleet.core.quota.usage import Usage
 from fleet.core.snapshot import Snapshot
@@ -144,7 +144,7 @@ class Grouping:
     def _rank(self, tree: QuotaTree, charged: Iterable[Charged], now: float) -> Entitlement:
         """Give every group its rank. A group that fits nowhere counts on nothing. Behind such a group that stops its
         queue, no group counts on anything either."""
-        waiting: list[Ranked] = []
+        waiting: list[RankedUnits] = []
         ranked: list[Group] = []
         for group in self.groups:
             fits = bool(group.eligibility.allowed) and not self.nevers.of(group.shape, group.eligibility)

@@ -23,7 +23,7 @@ from fleet.core.model.matching import repelled_by
 from fleet.core.model.member import Member, Pool
 from fleet.core.model.reason import Code, Reason, human
 from fleet.core.placement.packing.room import MemberRoom
-from fleet.core.placement.packing.space import Part, Shape, Space
+from fleet.core.placement.packing.space import GangPart, Shape, Space
 
 _ALIKE = 0.75  # how near a name must come to be meant, as difflib measures
 
@@ -55,7 +55,7 @@ def no_nodes(members: Iterable[Member]) -> dict[str, str | int]:
     return {"nodes": unschedulable, "causes": causes}
 
 
-def _refusal(part: Part, stock: Stock, unschedulable: int, space: Space) -> Reason | None:
+def _refusal(part: GangPart, stock: Stock, unschedulable: int, space: Space) -> Reason | None:
     """Why no node takes one pod of a part, with the nodes counted by cause."""
     asks = space.asked(part)
     absent = [name for name, _ in part.absent]
@@ -94,7 +94,7 @@ def _refusal(part: Part, stock: Stock, unschedulable: int, space: Space) -> Reas
     return Reason(Code.LARGER_THAN_ANY_NODE, numbers)
 
 
-def _bars(pool: Pool, part: Part, space: Space) -> str:
+def _bars(pool: Pool, part: GangPart, space: Space) -> str:
     """Why a pool's nodes take no pod of a part, whatever is free on them; "" where they may."""
     takes, domains = space.traits(pool)
     if not takes[part.claim]:
@@ -175,19 +175,19 @@ def _lacks(shape: Shape, missing: Sequence[int], resources: Set[int]) -> bool:
     return any(out and any(i in resources for i, _ in part.need) for part, out in zip(shape, missing, strict=True))
 
 
-def _only(part: Part, resources: Set[int]) -> Part:
+def _only(part: GangPart, resources: Set[int]) -> GangPart:
     """The part as if it asked for these resources only."""
     return replace(part, need=tuple((index, amount) for index, amount in part.need if index in resources))
 
 
-def _what(part: Part, room: MemberRoom, space: Space, *, empty: bool) -> str:
+def _what(part: GangPart, room: MemberRoom, space: Space, *, empty: bool) -> str:
     sizes = ", ".join(f"{human(amount, name)} {_UNITS.get(name, name)}" for name, amount in space.asked(part).items())
     free = "" if empty else " free"
     within = f" within one {space.topologies[part.topology - 1]}" if part.topology else ""
     return f"{sizes}{free}{within}{_among(part, room)}" if sizes else NO_MATCH
 
 
-def _among(part: Part, room: MemberRoom) -> str:
+def _among(part: GangPart, room: MemberRoom) -> str:
     """How many nodes its selector, affinity and tolerations leave it, where these are not all."""
     total = sum(sum(pool.counts.values()) for pool in room.pools)
     match = sum(sum(pool.counts.values()) for pool in room.pools if pool.takes[part.claim])

@@ -19,7 +19,7 @@ from fleet.core.model.reason import Code, Reason, Severity
 from fleet.core.model.unit import Unit
 from fleet.core.placement.candidates.candidate import Candidate, Group, service_order
 from fleet.core.placement.explain.closest import closest, no_node, no_nodes, stock_of
-from fleet.core.placement.greedy.greedy import Outcome
+from fleet.core.placement.greedy.greedy import GreedyOutcome
 from fleet.core.placement.greedy.situation import Situation
 from fleet.core.placement.reservation.span import Span
 from fleet.core.quota.tiers import Tier
@@ -36,7 +36,7 @@ _OF_QUOTA = (Code.QUOTA_EXHAUSTED, Code.MIN_EXHAUSTED, Code.MAX_JOBS)
 class Explainer:
     """Reasons for the candidates that a finished outcome leaves waiting. Equal ones share one Reason."""
 
-    def __init__(self, situation: Situation, outcome: Outcome) -> None:
+    def __init__(self, situation: Situation, outcome: GreedyOutcome) -> None:
         self._situation = situation
         self._profile = outcome.profile
         self._stopped = outcome.done.stopped
@@ -280,7 +280,7 @@ def quota_reason(refusal: Refusal) -> Reason:
     return Reason(code, numbers | ({"kept": refusal.reserve} if refusal.reserve else {}))
 
 
-def reasons(situation: Situation, outcome: Outcome, claims: Mapping[str, RoomClaim]) -> dict[str, Reason]:
+def reasons(situation: Situation, outcome: GreedyOutcome, claims: Mapping[str, RoomClaim]) -> dict[str, Reason]:
     """By unit. `claims`: the claims that this plan makes."""
     reasons_by_unit = {**situation.reasons, **Explainer(situation, outcome).all()}
     reasons_by_unit |= {unit: Reason(Code.LOST_TO_OTHERS, {"member": at}) for unit, at in outcome.out.items()}

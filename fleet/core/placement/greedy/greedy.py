@@ -23,7 +23,7 @@ from fleet.core.placement.candidates.candidate import Candidate, Group, service_
 from fleet.core.placement.greedy.situation import Pairs, Situation
 from fleet.core.placement.packing.room import MemberRoom
 from fleet.core.placement.packing.space import Shape, Space
-from fleet.core.placement.reservation.heads import Head
+from fleet.core.placement.reservation.heads import LeafHead
 from fleet.core.placement.reservation.profile import Profile
 from fleet.core.placement.reservation.span import Span
 from fleet.core.quota.tiers import Tier
@@ -43,7 +43,7 @@ class Pass:
 def place(
     profile: Profile,
     groups: Iterable[Group],
-    heads: Sequence[Head] = (),
+    heads: Sequence[LeafHead] = (),
     started: Container[str] = (),
     barred: Container[str] = (),
     spans: Callable[[Sequence[tuple[Candidate, str]]], Sequence[Span]] | None = None,
@@ -82,7 +82,7 @@ class _Serving:
         self._no_quota: set[tuple[str | None, int, bool, int]] = set()
         self._heads: set[str] = set()  # heads that were served already
 
-    def heads(self, heads: Iterable[Head], band: tuple[Tier, int]) -> None:
+    def heads(self, heads: Iterable[LeafHead], band: tuple[Tier, int]) -> None:
         """Heads come first in their tier and priority, in their own order. A head is bound by the reservations of
         those before it, so reservations are found anew only once one of those waits."""
         stale = waits = False
@@ -204,7 +204,7 @@ def _differ(group: Group, binding: int) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class GreedyOutcome:
     """The units that start, with their members, and the profile after them. `out`: units that fit a member, but not
     beside all others there."""
 
@@ -216,7 +216,7 @@ class Outcome:
 
 def settle(
     situation: Situation, profile: Profile, placed: Sequence[tuple[Candidate, str]], barred: Iterable[str] = ()
-) -> Outcome:
+) -> GreedyOutcome:
     """`placed`, which `profile` counts already, and all that starts beside it. `barred`: units that may not start."""
     out = dict.fromkeys(barred, "")
     placed = list(placed)
@@ -243,7 +243,7 @@ def settle(
             break
     else:
         situation.space.reached.add("fill_rounds")
-    return Outcome(placed, profile, done, {unit: member for unit, member in out.items() if member})
+    return GreedyOutcome(placed, profile, done, {unit: member for unit, member in out.items() if member})
 
 
 def _whole(situation: Situation, placed: Pairs, usage: Usage | None, out: dict[str, str]) -> dict[str, MemberRoom]:
@@ -309,7 +309,7 @@ def weight(shape: Shape, age: int, space: Space) -> int:
     return max(1, size) * (4 + age)
 
 
-def value(situation: Situation, outcome: Outcome) -> dict[Band, int]:
+def value(situation: Situation, outcome: GreedyOutcome) -> dict[Band, int]:
     """The worth of an outcome by band: the solver's own measure."""
     total: dict[Band, int] = {}
     weights: dict[tuple[int, int], int] = {}
@@ -323,7 +323,7 @@ def value(situation: Situation, outcome: Outcome) -> dict[Band, int]:
     return total
 
 
-def worth(situation: Situation, outcome: Outcome) -> tuple[int, ...]:
+def worth(situation: Situation, outcome: GreedyOutcome) -> tuple[int, ...]:
     """`value` as numbers that compare: the most important tier and priority first."""
     found = value(situation, outcome)
     bands = {(int(tier), -group.priority) for group in situation.groups for tier, _, _ in group.segments}

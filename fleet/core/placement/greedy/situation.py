@@ -27,10 +27,10 @@ from fleet.core.placement.candidates.grouping import Grouping
 from fleet.core.placement.packing.layout import Coming, Layout, lay_out
 from fleet.core.placement.packing.room import MemberRoom, committed
 from fleet.core.placement.packing.space import Space
-from fleet.core.placement.reservation.heads import Choosing, Chosen
+from fleet.core.placement.reservation.heads import Choosing, HeadChoice
 from fleet.core.placement.reservation.profile import Profile
 from fleet.core.placement.reservation.reserving import Releases, Reserving
-from fleet.core.placement.reservation.span import Kind, Reservation, Span
+from fleet.core.placement.reservation.span import Reservation, Span, SpanKind
 from fleet.core.quota.entitlement import Entitlement
 from fleet.core.quota.usage import Usage
 from fleet.core.quota.users import split
@@ -63,7 +63,7 @@ class Situation:
     first: Pairs = field(default_factory=list)
     claims: tuple[Reservation, ...] = ()
     new: frozenset[str] = frozenset()
-    chosen: Chosen = field(default_factory=lambda: Chosen((), []))
+    chosen: HeadChoice = field(default_factory=lambda: HeadChoice((), []))
     choosing: Choosing | None = None
     reserving: Reserving | None = None
 
@@ -219,7 +219,7 @@ def with_claims(situation: Situation) -> Situation:
 
 def claims_of(pairs: Iterable[tuple[Candidate, str]], now: float) -> tuple[Reservation, ...]:
     """Claims for these units in their members, from now on."""
-    return tuple(Reservation(Kind.CLAIM, candidate, member, now, now) for candidate, member in pairs)
+    return tuple(Reservation(SpanKind.CLAIM, candidate, member, now, now) for candidate, member in pairs)
 
 
 def behind_claims(groups: Sequence[Group], claims: Iterable[Reservation]) -> tuple[list[Group], list[Group]]:

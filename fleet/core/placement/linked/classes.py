@@ -23,8 +23,8 @@ from fleet.core.model.order import queue_order
 from fleet.core.model.unit import Unit
 from fleet.core.placement.candidates.candidate import Candidate, Group, service_order
 from fleet.core.placement.greedy.greedy import AGES_S, age_bucket, band_of
-from fleet.core.placement.problem import Beside
-from fleet.core.placement.reservation.heads import Head
+from fleet.core.placement.problem import OutlastedSpans
+from fleet.core.placement.reservation.heads import LeafHead
 from fleet.core.placement.reservation.profile import Profile
 from fleet.core.quota.tiers import Tier
 from fleet.core.quota.usage import Usage
@@ -33,7 +33,7 @@ from fleet.core.quota.users import split
 LeftOut = tuple[str, str]  # a bound that was met, by its name, and the part of the question without rows or classes
 
 
-class Key(NamedTuple):
+class ClassKey(NamedTuple):
     """The common part of the gangs of a class. `link`: the number in a chain, or 0; `head`: the id of a head alone."""
 
     leaf: str | None
@@ -44,7 +44,7 @@ class Key(NamedTuple):
     eligibility: int
     link: int
     preemptible: bool
-    beside: Beside
+    beside: OutlastedSpans
     head: str
 
 
@@ -73,11 +73,11 @@ class Units:
         return runs[0][:count] if len(runs) == 1 else list(islice(merge(*runs, key=service_order), count))
 
 
-class Classes:
+class GangClasses:
     """The classes of some groups. `parts`: their units, by key; `bands`: the priority bands, most important first."""
 
     def __init__(
-        self, groups: Iterable[Group], profile: Profile, waiting: int, heads: Sequence[Head], now: float
+        self, groups: Iterable[Group], profile: Profile, waiting: int, heads: Sequence[LeafHead], now: float
     ) -> None:
         """`waiting`: the spans of heads that do not start in the known answer, as bits."""
         self._now = now
@@ -92,7 +92,7 @@ class Classes:
             self.left_out.append(("bands", f"bands below the first {BOUNDS.bands}"))
         self._numbers = {band: number for number, band in enumerate(self.bands)}
         self.most = cache(lambda shape, member: profile.rooms[member].most(profile.space.shapes[shape]))
-        self.parts: dict[Key, list[tuple[Group, Sequence[int]]]] = {}
+        self.parts: dict[ClassKey, list[tuple[Group, Sequence[int]]]] = {}
         self._capped = self._capped_accounts(groups, profile.usage)
         self._links: dict[str, int] = {}  # the link of each unit in a chain
         queues: dict[str, list[Group]] = {}
@@ -104,14 +104,14 @@ class Classes:
             if not group.block and (group.leaf not in queues or group.leaf in whole):
                 self._cut(group)
 
-    def key(self, candidate: Candidate) -> Key | None:
+    def key(self, candidate: Candidate) -> ClassKey | None:
         """The key of the class that counts a unit, if one does."""
         unit = candidate.unit
         band = self._numbers.get(band_of(candidate))
         if band is None:
             return None
         beside = self._beside(unit, candidate.tier)
-        return Key(
+        return ClassKey(
             unit.leaf,
             self._account(candidate.account),
             band,
@@ -124,10 +124,10 @@ class Classes:
             unit.id if unit.id in self._heads else "",
         )
 
-    def _beside(self, unit: Unit, tier: Tier) -> Beside:
+    def _beside(self, unit: Unit, tier: Tier) -> OutlastedSpans:
         profile, waiting = self._profile, self._waiting
         binding, passing = profile.binding(unit, tier) & waiting, profile.passing(unit, tier) & waiting
-        return Beside(profile.standing(binding, unit), profile.standing(passing, unit))
+        return OutlastedSpans(profile.standing(binding, unit), profile.standing(passing, unit))
 
     def cap(self, group: Group, account: str | None) -> int:
         """How many gangs of a group could start at most, charged to `account`, if all others were away."""
@@ -200,7 +200,7 @@ class Classes:
         number of links."""
         runs = ([(queue_order(unit), index, group) for index, unit in enumerate(group.units)] for group in groups)
         caps: dict[tuple[int, str | None], int] = {}
-        last: tuple[Key, Group] | None = None
+        last: tuple[ClassKey, Group] | None = None
         link, count = 0, 0
         for _, index, group in merge(*runs, key=itemgetter(0)):
             candidate = group.candidate(index)

@@ -25,11 +25,11 @@ from fleet.core.model.order import queue_order
 from fleet.core.placement.candidates.candidate import Candidate, Group, service_order
 from fleet.core.placement.greedy.greedy import Band, band_of, weight
 from fleet.core.placement.greedy.situation import Pairs
-from fleet.core.placement.linked.linked import Linked
+from fleet.core.placement.linked.linked import LinkedProblem
 from fleet.core.placement.packing.layout import packed_anew
 from fleet.core.placement.packing.room import MemberRoom
-from fleet.core.placement.packing.space import Part, Space, slots
-from fleet.core.placement.problem import Answer, Kind, Lane, Problem, Row, Spread
+from fleet.core.placement.packing.space import GangPart, Space, slots
+from fleet.core.placement.problem import Answer, GangKind, Lane, LimitRow, Problem, Spread
 from fleet.core.placement.reservation.profile import Profile
 
 
@@ -43,7 +43,7 @@ def sound(problem: Problem, answer: Answer) -> bool:
 
 
 def decode(
-    linked: Linked, answer: Answer, groups: Sequence[Group], fresh: Callable[[], Profile]
+    linked: LinkedProblem, answer: Answer, groups: Sequence[Group], fresh: Callable[[], Profile]
 ) -> tuple[Profile, Pairs, Pairs]:
     """Units and members for the counts of an answer, packed onto a `fresh()` profile, which is returned with them; and
     the units that find no place in the member that the answer means for them.
@@ -115,13 +115,13 @@ def _packed(pairs: Pairs, groups: Sequence[Group], fresh: Callable[[], Profile])
     return profile, [], pairs
 
 
-def _named(linked: Linked, answer: Answer, profile: Profile) -> Pairs:
+def _named(linked: LinkedProblem, answer: Answer, profile: Profile) -> Pairs:
     """The counts as units and members, in the order to pack them."""
-    admitted: dict[Kind, list[Candidate]] = {}
+    admitted: dict[GangKind, list[Candidate]] = {}
     for cls, units, count in zip(linked.problem.classes, linked.units, answer.admitted, strict=True):
         if count:
             admitted.setdefault(cls.kind, []).extend(units.oldest(count))
-    homes: dict[Kind, list[tuple[int, str, int]]] = {}
+    homes: dict[GangKind, list[tuple[int, str, int]]] = {}
     for lane, count in zip(linked.problem.lanes, answer.placed, strict=True):
         if count:
             homes.setdefault(lane.kind, []).append((lane.cost, lane.member, count))
@@ -262,9 +262,9 @@ def _firsts(dropped: Pairs) -> list[tuple[Candidate, str]]:
 
 def _nodes(
     member: str, room: MemberRoom, lanes: Sequence[Lane], space: Space, first: int
-) -> tuple[list[Row], list[Spread]]:
+) -> tuple[list[LimitRow], list[Spread]]:
     """Rows and spreads of one member. Pods alike are one kind, also of different gangs."""
-    kinds: dict[tuple[tuple[tuple[int, int], ...], int], list[tuple[int, Part, int]]] = {}
+    kinds: dict[tuple[tuple[tuple[int, int], ...], int], list[tuple[int, GangPart, int]]] = {}
     for index, lane in enumerate(lanes):
         if lane.member == member:
             for part in space.shapes[lane.kind.shape]:
@@ -291,7 +291,7 @@ def _nodes(
                 first += 1
         spreads.append(Spread(tuple((index, part.replicas) for index, part, _ in users), tuple(numbers), most))
     rows = [
-        Row(f"{member} node {node} {space.resources[resource]}", free, pods=tuple((v, a) for v, a, _ in terms))
+        LimitRow(f"{member} node {node} {space.resources[resource]}", free, pods=tuple((v, a) for v, a, _ in terms))
         for (node, resource), terms in loads.items()
         if sum(a * cap for _, a, cap in terms) > (free := vectors[node][1][resource])
     ]

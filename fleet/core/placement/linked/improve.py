@@ -13,10 +13,10 @@ from dataclasses import dataclass, field, replace
 
 from fleet.core.model.bounds import BOUNDS
 from fleet.core.model.plan import Certificate, Stage
-from fleet.core.placement.greedy.greedy import Outcome, settle, value, worth
+from fleet.core.placement.greedy.greedy import GreedyOutcome, settle, value, worth
 from fleet.core.placement.greedy.situation import Pairs, Situation
 from fleet.core.placement.linked.decode import askable, decode, refined, repacked, sound
-from fleet.core.placement.linked.linked import Linked, build
+from fleet.core.placement.linked.linked import LinkedProblem, build
 from fleet.core.placement.problem import Answer, Solver
 from fleet.core.placement.reservation.profile import Profile
 
@@ -33,10 +33,10 @@ class Answers:
     solver: Solver
     seed: int
     certificate: Certificate = field(default_factory=lambda: Certificate("greedy"))
-    outcome: Outcome | None = None
+    outcome: GreedyOutcome | None = None
     notes: list[str] = field(default_factory=list)
 
-    def best(self, linked: Linked) -> Outcome | None:
+    def best(self, linked: LinkedProblem) -> GreedyOutcome | None:
         """The outcome that is worth most, or None without an answer; `certificate` says how it came about."""
         situation, lanes = self.situation, linked.problem.lanes
         left_s = situation.snapshot.config.solve_limit_s
@@ -64,7 +64,7 @@ class Answers:
         self.notes.append(f"the solver was asked {BOUNDS.answers} times, and a part of each answer did not pack")
         return self.outcome
 
-    def _outcome(self, linked: Linked, answer: Answer) -> tuple[Pairs, Pairs]:
+    def _outcome(self, linked: LinkedProblem, answer: Answer) -> tuple[Pairs, Pairs]:
         """Pack an answer, one gang after another and then anew. Return its gangs that are placed, and the others. The
         layout of the next cycle may lose gangs that a packing one by one places."""
         situation = self.situation
@@ -79,7 +79,7 @@ class Answers:
         lost = [(candidate, member) for candidate, member in packed if (candidate.unit.id, member) not in there]
         return kept, [*dropped, *lost]
 
-    def _settled(self, profile: Profile, packed: Pairs) -> Outcome:
+    def _settled(self, profile: Profile, packed: Pairs) -> GreedyOutcome:
         """The outcome of a packing. An outcome that is worth more than the best so far takes its place."""
         found = settle(self.situation, profile, packed)
         if self.outcome is None or worth(self.situation, found) > worth(self.situation, self.outcome):
@@ -87,8 +87,8 @@ class Answers:
         return found
 
     def _more(
-        self, linked: Linked, precise: frozenset[str], answer: Answer, packed: Pairs, dropped: Pairs
-    ) -> tuple[Linked, frozenset[str]] | None:
+        self, linked: LinkedProblem, precise: frozenset[str], answer: Answer, packed: Pairs, dropped: Pairs
+    ) -> tuple[LinkedProblem, frozenset[str]] | None:
         """The question with the nodes of members where gangs were `dropped`, and all members that have rows for their
         nodes then. None where the best outcome reaches every proven bound, or where there is nothing to add."""
         if not dropped or self.outcome is None:
@@ -105,7 +105,7 @@ class Answers:
         problem = replace(problem, hint=hint, proven=proven, part=1.0)
         return None if reached else (replace(linked, problem=problem), precise)
 
-    def _ask(self, linked: Linked, limit_s: float, whole: bool) -> Answer | None:
+    def _ask(self, linked: LinkedProblem, limit_s: float, whole: bool) -> Answer | None:
         """One answer that belongs to the problem, or None. Bounds that hold for the `whole` question are kept."""
         certificate, first = self.certificate, self.certificate.answer is None
         try:
@@ -140,7 +140,9 @@ def _proven(hint: Sequence[int], stages: Sequence[Stage]) -> tuple[tuple[int, ..
     return tuple(bounds), tuple(hint) == tuple(bounds)
 
 
-def improve(situation: Situation, greedy: Outcome, solver: Solver | None, seed: int) -> tuple[Outcome, Certificate]:
+def improve(
+    situation: Situation, greedy: GreedyOutcome, solver: Solver | None, seed: int
+) -> tuple[GreedyOutcome, Certificate]:
     """The better of the greedy outcome and the solver's, and the certificate of how that came about."""
     if solver is None:
         return greedy, Certificate("greedy", why="no solver was asked")

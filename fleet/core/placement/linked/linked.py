@@ -15,10 +15,10 @@ from dataclasses import dataclass, replace
 from fleet.core.model.bounds import BOUNDS
 from fleet.core.placement.candidates.candidate import Candidate, Group, service_order
 from fleet.core.placement.greedy.greedy import Band, band_of, weight
-from fleet.core.placement.linked.classes import Classes, Key, LeftOut, Units
+from fleet.core.placement.linked.classes import ClassKey, GangClasses, LeftOut, Units
 from fleet.core.placement.linked.rows import SpanRows, lanes_of, quota_rows, room_rows
-from fleet.core.placement.problem import ALONE, Answer, Counts, GangClass, Kind, Problem
-from fleet.core.placement.reservation.heads import Head
+from fleet.core.placement.problem import ALONE, Answer, Counts, GangClass, GangKind, Problem
+from fleet.core.placement.reservation.heads import LeafHead
 from fleet.core.placement.reservation.profile import Profile
 from fleet.core.quota.tiers import Tier
 from fleet.core.snapshot import Config
@@ -27,7 +27,7 @@ _BAND_NAMES = ("guaranteed", "share", "crossing", "borrowed")
 
 
 @dataclass(frozen=True, slots=True)
-class Linked:
+class LinkedProblem:
     """A problem, with the units of each of its classes. `left_out`: the parts of the question without a model."""
 
     problem: Problem
@@ -40,7 +40,7 @@ class Linked:
         """A known answer, as the problem counts it."""
         problem = self.problem
         admitted = [0] * len(problem.classes)
-        going: Counter[tuple[Kind, str]] = Counter()
+        going: Counter[tuple[GangKind, str]] = Counter()
         for candidate, member in placed:
             index = self.number(candidate)
             if index is not None:
@@ -76,13 +76,13 @@ def build(
     *,
     now: float,
     config: Config,
-    heads: Sequence[Head] = (),
-) -> Linked:
+    heads: Sequence[LeafHead] = (),
+) -> LinkedProblem:
     """The problem of starting the units of `groups` in `profile`. `greedy`: the known answer; `heads`: all heads, also
     the heads that start in the known answer."""
     started = {candidate.unit.id for candidate, _ in greedy}
     waiting = sum(1 << n for n, span in enumerate(profile.spans) if span.holder.unit.id not in started)
-    cut = Classes(groups, profile, waiting, heads, now)
+    cut = GangClasses(groups, profile, waiting, heads, now)
     counted = _counted(cut, profile)
     classes, units = [cls for cls, _ in counted.values()], [units for _, units in counted.values()]
     charged = [(key.account, its.group.request) for key, its in zip(counted, units, strict=True)]
@@ -114,27 +114,27 @@ def build(
         key = cut.key(candidate)
         return numbers.get(key) if key is not None else None
 
-    linked = Linked(problem, tuple(units), tuple(cut.bands), number, cut.left_out)
+    linked = LinkedProblem(problem, tuple(units), tuple(cut.bands), number, cut.left_out)
     problem = replace(problem, hint=linked.hint(greedy))
     spans, passed = SpanRows(profile, waiting, problem, alone, cut.left_out).rows(units, charged)
     return replace(linked, problem=replace(problem, spans=spans, passed=passed))
 
 
-def _counted(cut: Classes, profile: Profile) -> dict[Key, tuple[GangClass, Units]]:
+def _counted(cut: GangClasses, profile: Profile) -> dict[ClassKey, tuple[GangClass, Units]]:
     """The classes of the model, in service order. A class that cannot start is there only to stop its queue."""
     found = {key: Units(parts) for key, parts in cut.parts.items()}
-    counted: dict[Key, tuple[GangClass, Units]] = {}
+    counted: dict[ClassKey, tuple[GangClass, Units]] = {}
     for key in sorted(found, key=lambda key: service_order(found[key].first)):
         units = found[key]
         cap = min(units.count, cut.cap(units.group, key.account))
         if cap > 0 or key.link:
             worth = weight(profile.space.shapes[key.shape], key.age, profile.space)
-            kind = Kind(key.shape, key.eligibility, key.beside)
+            kind = GangKind(key.shape, key.eligibility, key.beside)
             counted[key] = GangClass(kind, key.band, units.count, worth, cap), units
     return counted
 
 
-def _chains(numbers: Mapping[Key, int]) -> tuple[tuple[int, ...], ...]:
+def _chains(numbers: Mapping[ClassKey, int]) -> tuple[tuple[int, ...], ...]:
     """The classes of each Block queue, link by link; each of its other classes comes after the last link."""
     chains: dict[str, list[int]] = {}
     others: dict[str, list[int]] = {}

@@ -26,11 +26,11 @@ from itertools import count, islice
 
 from fleet.core.model.amounts import Amounts
 from fleet.core.model.bounds import BOUNDS
-from fleet.core.placement.candidates.eligibility import Choice
+from fleet.core.placement.candidates.eligibility import MemberChoice
 from fleet.core.placement.linked.classes import LeftOut, Units
 from fleet.core.placement.packing.room import MemberRoom, room_for
-from fleet.core.placement.packing.space import Part, Shape, Vector, slots
-from fleet.core.placement.problem import GangClass, Kind, Lane, Passing, Problem, Row, Spread, Terms
+from fleet.core.placement.packing.space import GangPart, Shape, Vector, slots
+from fleet.core.placement.problem import GangClass, GangKind, Lane, LimitRow, Problem, SpanPass, Spread, Terms
 from fleet.core.placement.reservation.profile import Profile
 from fleet.core.placement.reservation.span import Span
 from fleet.core.quota.usage import Usage
@@ -47,7 +47,7 @@ def quota_rows(
     hint: Sequence[int] = (),
     about: str = "",
     head: int = -1,
-) -> list[Row]:
+) -> list[LimitRow]:
     """A row for each node and resource of which the classes in `charged`, by number, could exceed the `room` (None: no
     limit). No row forbids the `hint` answer."""
     terms: dict[tuple[str, str], list[tuple[int, int]]] = {}
@@ -60,19 +60,19 @@ def quota_rows(
                     rooms[limit] = room(node, resource)
                 if rooms[limit] is not None:
                     terms.setdefault(limit, []).append((index, amount))
-    rows: list[Row] = []
+    rows: list[LimitRow] = []
     for limit, row in terms.items():
         used = sum(amount * hint[index] for index, amount in row) if hint else 0
         most = max(rooms[limit] or 0, used)
         if sum(amount * classes[index].cap for index, amount in row) > most:
-            rows.append(Row(f"{limit[0]} {limit[1]}{about}", most, classes=tuple(row), head=head))
+            rows.append(LimitRow(f"{limit[0]} {limit[1]}{about}", most, classes=tuple(row), head=head))
     return rows
 
 
 def lanes_of(classes: Sequence[GangClass], units: Sequence[Units], most: Callable[[int, str], int]) -> tuple[Lane, ...]:
     """A lane for each kind of gangs and each member that could take one. `most`: how many gangs of a shape it takes."""
-    counts: Counter[Kind] = Counter()
-    choices_of: dict[Kind, Sequence[Choice]] = {}
+    counts: Counter[GangKind] = Counter()
+    choices_of: dict[GangKind, Sequence[MemberChoice]] = {}
     for cls, its in zip(classes, units, strict=True):
         counts[cls.kind] += cls.cap
         choices_of[cls.kind] = its.group.eligibility.choices
@@ -90,11 +90,11 @@ def lanes_of(classes: Sequence[GangClass], units: Sequence[Units], most: Callabl
 
 def room_rows(
     lanes: Sequence[Lane], profile: Profile, left_out: list[LeftOut]
-) -> tuple[tuple[Row, ...], tuple[Spread, ...]]:
+) -> tuple[tuple[LimitRow, ...], tuple[Spread, ...]]:
     """Rows for every pool of every member and for its racks, pod variables for parts that may use several pools, and
     for gangs that may use several racks. `left_out` gets the parts without rows."""
     spreads: list[Spread] = []
-    rows: list[Row] = []
+    rows: list[LimitRow] = []
     new = count()
 
     def spread(lane: int, replicas: int, places: int, cap: int) -> tuple[int, ...]:
@@ -142,8 +142,8 @@ class _Use:
 
     def __init__(self, counts: Mapping[Vector, int]) -> None:
         self.counts = counts
-        self.lanes: list[tuple[int, Part, int, int]] = []
-        self.spreads: list[tuple[int, Part, int, int]] = []
+        self.lanes: list[tuple[int, GangPart, int, int]] = []
+        self.spreads: list[tuple[int, GangPart, int, int]] = []
 
 
 def _alike(room: MemberRoom) -> list[tuple[tuple[bool, ...], Mapping[Vector, int]]]:
@@ -170,18 +170,18 @@ def _domains(room: MemberRoom, shape: Shape) -> list[tuple[str, Mapping[Vector, 
     return racks
 
 
-def _pool_rows(name: str, use: _Use, profile: Profile) -> list[Row]:
+def _pool_rows(name: str, use: _Use, profile: Profile) -> list[LimitRow]:
     counts = use.counts
-    rows: list[Row] = []
+    rows: list[LimitRow] = []
 
-    def row(what: str, amount_of: Mapping[Part, int], limit: int) -> None:
+    def row(what: str, amount_of: Mapping[GangPart, int], limit: int) -> None:
         lanes, spreads = (
             _summed((index, amount_of.get(part, 0) * pods) for index, part, pods, _ in group)
             for group in (use.lanes, use.spreads)
         )
         most = sum(amount_of.get(part, 0) * pods * cap for _, part, pods, cap in (*use.lanes, *use.spreads))
         if most > limit:
-            rows.append(Row(f"{name} {what}", limit, lanes=lanes, pods=spreads))
+            rows.append(LimitRow(f"{name} {what}", limit, lanes=lanes, pods=spreads))
 
     parts = {part for _, part, _, _ in (*use.lanes, *use.spreads)}
     for index, resource in enumerate(profile.space.resources):
@@ -231,29 +231,31 @@ class SpanRows:
         self._left_out = left_out
         self._tries = BOUNDS.span_tries
 
-    def rows(self, units: Sequence[Units], charged: Sequence[Charged]) -> tuple[tuple[Row, ...], tuple[Passing, ...]]:
+    def rows(
+        self, units: Sequence[Units], charged: Sequence[Charged]
+    ) -> tuple[tuple[LimitRow, ...], tuple[SpanPass, ...]]:
         """All rows, and the reservations that an answer may give up. `units`, `charged`: of every class."""
         lanes = self._problem.lanes
         rows = self._quota(units, charged)
-        passed: list[Passing] = []
+        passed: list[SpanPass] = []
         for number, span, head in self._spans:
             here = [(index, lane.kind.beside) for index, lane in enumerate(lanes) if lane.member == span.member]
             bound = tuple(index for index, beside in here if beside.binding & 1 << number)
             passing = tuple(index for index, beside in here if beside.passing & 1 << number)
             found = self._room(span, head, (*bound, *passing), len(passed) if passing else -1)
             rows += found
-            passed += [Passing(passing, bound)] if passing and found else []
+            passed += [SpanPass(passing, bound)] if passing and found else []
         if self._tries < 0:
             self._left_out.append(("span_tries", "room beside some reservations"))
         return tuple(rows), tuple(passed)
 
-    def _room(self, span: Span, head: int, here: Sequence[int], passed: int) -> list[Row]:
+    def _room(self, span: Span, head: int, here: Sequence[int], passed: int) -> list[LimitRow]:
         """The rows of one span over the lanes `here`, which are in its member and outlast its start."""
         lanes, placed = self._problem.lanes, self._problem.hint[1]
         shapes: dict[int, list[int]] = {}
         for index in here:
             shapes.setdefault(lanes[index].kind.shape, []).append(index)
-        rows: list[Row] = []
+        rows: list[LimitRow] = []
         joint: list[tuple[int, int]] = []
         name = f"{span.member} beside {span.holder.unit.name}"
         for shape, indices in shapes.items():
@@ -261,11 +263,11 @@ class SpanRows:
             if most is None or most >= sum(lanes[index].cap for index in indices):
                 continue
             room = max(most, sum(placed[index] for index in indices))
-            rows.append(Row(name, room, lanes=tuple((index, 1) for index in indices), head=head, passed=passed))
+            rows.append(LimitRow(name, room, lanes=tuple((index, 1) for index in indices), head=head, passed=passed))
             joint += ((index, _WHOLE // (most + 1)) for index in indices if most)
         if len({lanes[index].kind.shape for index, _ in joint}) > 1:
             room = max(_WHOLE - 1, sum(amount * placed[index] for index, amount in joint))
-            rows.append(Row(f"{name}, in all", room, lanes=tuple(joint), head=head, passed=passed))
+            rows.append(LimitRow(f"{name}, in all", room, lanes=tuple(joint), head=head, passed=passed))
         return rows
 
     def _most(self, span: Span, shape: int, cap: int) -> int | None:
@@ -282,9 +284,9 @@ class SpanRows:
                 high = middle
         return low
 
-    def _quota(self, units: Sequence[Units], charged: Sequence[Charged]) -> list[Row]:
+    def _quota(self, units: Sequence[Units], charged: Sequence[Charged]) -> list[LimitRow]:
         usage, classes, hint = self._usage, self._problem.classes, self._problem.hint[0]
-        rows: list[Row] = []
+        rows: list[LimitRow] = []
         if usage is None:
             return rows
         bounds = [self._profile.bound(one.first) for one in units] if self._spans else []

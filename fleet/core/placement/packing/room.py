@@ -21,10 +21,10 @@ from operator import itemgetter
 
 from fleet.core.model.effort import Effort
 from fleet.core.model.member import Member, Pool
-from fleet.core.model.refine import Home, Outcome, refine
+from fleet.core.model.refine import Home, RefineOutcome, refine
 from fleet.core.model.unit import Component, Unit
 from fleet.core.placement.packing.pool import PoolRoom
-from fleet.core.placement.packing.space import Part, Shape, Space, Vector, slots
+from fleet.core.placement.packing.space import GangPart, Shape, Space, Vector, slots
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +91,7 @@ class MemberRoom:
         made._grounds = self._grounds
         return made
 
-    def slots(self, part: Part) -> int:
+    def slots(self, part: GangPart) -> int:
         """Room for how many pods of this part alone, on nodes that are there, in whatever domains."""
         return room_for((pool for pool in self.pools if not pool.potential), part)
 
@@ -177,9 +177,9 @@ class MemberRoom:
         homes = [Home(vector, self.pools[index].counts[vector], takes[index]) for index, vector in places]
         refinement = refine([(part.need, part.replicas) for part in shape], homes, most_effort=steps)
         self.effort.spend(shape, refinement.effort)
-        if refinement.outcome is Outcome.GAVE_UP:
+        if refinement.outcome is RefineOutcome.GAVE_UP:
             self.effort.reached.add("refining_steps")
-        if refinement.outcome is not Outcome.PACKED:
+        if refinement.outcome is not RefineOutcome.PACKED:
             return None
         for number, pods in refinement.uses:
             index, vector = places[number]
@@ -224,7 +224,7 @@ class MemberRoom:
                 self.assume(part, devices)
         return fit
 
-    def assume(self, part: Part, devices: int) -> None:
+    def assume(self, part: GangPart, devices: int) -> None:
         """Take room for pods that are coming but not seen yet. Where they fit nowhere whole (the inventory and the
         binding disagree for a moment) each takes what the freest nodes have, so that nobody else counts on it."""
         draft = _Draft(self.pools, range(len(self.pools)), devices)
@@ -313,7 +313,7 @@ class _Draft:
                 sides[pool.potential].append(zip(keys, repeat(index)))
         return chain.from_iterable(side[0] if len(side) == 1 else merge(*side) for side in sides if side)
 
-    def fill(self, part: Part, replicas: int, *, whole: bool = False) -> int:
+    def fill(self, part: GangPart, replicas: int, *, whole: bool = False) -> int:
         """Put pods onto the fullest nodes that take them; returns how many found no place. `whole`: all or none."""
         need = part.need
         if not need:
@@ -351,7 +351,7 @@ class _Draft:
         return rest_of_pods
 
 
-def room_for(pools: Iterable[PoolRoom], part: Part) -> int:
+def room_for(pools: Iterable[PoolRoom], part: GangPart) -> int:
     """Room in these pools for how many pods of this part alone."""
     return sum(
         count * slots(vector, part.need)

@@ -18,11 +18,11 @@ from fleet.core.model.member import Member, Pool, Taint
 from fleet.core.model.refine import UNBOUNDED, Need, Vector, slots
 from fleet.core.model.unit import Component, NodeClaim
 
-__all__ = ["UNBOUNDED", "Need", "Part", "Shape", "Space", "Vector", "slots"]
+__all__ = ["UNBOUNDED", "GangPart", "Need", "Shape", "Space", "Vector", "slots"]
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class GangPart:
     """Equal pods of a gang: how many, what each needs, and which claim they carry. `topology` is the gang's, the same
     in all its parts: 0 is anywhere, n that the whole gang lies within one value of the n-th topology of its Space.
     `absent`: what each asks for of resources that no node has, which stand in `need` as the last resource."""
@@ -34,7 +34,7 @@ class Part:
     absent: tuple[tuple[str, int], ...] = ()
 
 
-Shape = tuple[Part, ...]  # of a gang: its parts, largest first
+Shape = tuple[GangPart, ...]  # of a gang: its parts, largest first
 
 
 _ABSENT = "(a resource that no node has)"
@@ -122,11 +122,13 @@ class Space:
             key = (tuple(need), self._claim_index[component.claim], absent)
             parts[key] = parts.get(key, 0) + max(0, component.replicas)
         whole = [
-            Part(replicas, need, claim, within, absent) for (need, claim, absent), replicas in parts.items() if replicas
+            GangPart(replicas, need, claim, within, absent)
+            for (need, claim, absent), replicas in parts.items()
+            if replicas
         ]
         return tuple(sorted(whole, key=lambda part: (self.size(part.need), part.claim, part.absent), reverse=True))
 
-    def asked(self, part: Part) -> dict[str, int]:
+    def asked(self, part: GangPart) -> dict[str, int]:
         """Return what one pod asks for by name, devices first."""
         known = [(self.resources[index], amount) for index, amount in part.need if index < len(self.index)]
         absent = part.absent if len(known) < len(part.need) else ()

@@ -26,14 +26,22 @@ from fleet.core.model.order import queue_order
 from fleet.core.model.plan import Eviction, RoomClaim, VictimSearch
 from fleet.core.model.unit import Phase, Unit
 from fleet.core.placement.candidates.candidate import Candidate, Group, before, gaps, service_order
-from fleet.core.placement.greedy.greedy import Outcome, settle
+from fleet.core.placement.greedy.greedy import GreedyOutcome, settle
 from fleet.core.placement.greedy.situation import Situation, behind_claims, claims_of
 from fleet.core.placement.packing.space import Shape
-from fleet.core.placement.preemption.search import Choice, Deal, Search, Tries
-from fleet.core.placement.preemption.state import LOWER, Able, Runners, State, Work, may_evict, policy_of
-from fleet.core.placement.preemption.together import Together
+from fleet.core.placement.preemption.search import Deal, Search, Tries, VictimChoice
+from fleet.core.placement.preemption.state import (
+    LOWER,
+    EvictableWork,
+    PreemptionState,
+    Runners,
+    Work,
+    may_evict,
+    policy_of,
+)
+from fleet.core.placement.preemption.together import JointSearch
 from fleet.core.placement.preemption.victims import Asking
-from fleet.core.placement.reservation.heads import Head
+from fleet.core.placement.reservation.heads import LeafHead
 from fleet.core.placement.reservation.profile import Profile
 from fleet.core.quota.requests import Requests
 from fleet.core.quota.tiers import Tier
@@ -51,11 +59,11 @@ def lost_work(unit: Unit, now: float, request: Amounts | None = None) -> int:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class PlanVictims:
     """The victims of a plan, and how they were found. `until`: the end of the claims; `cut`: why some candidates that
     might take back were not looked at; "" if all were."""
 
-    choices: tuple[Choice, ...] = ()
+    choices: tuple[VictimChoice, ...] = ()
     until: float = 0.0
     searches: tuple[VictimSearch, ...] = ()
     cut: str = ""
@@ -71,7 +79,7 @@ class Found:
         return tuple(RoomClaim(unit.id, member, unit.total, self.until) for unit, member in holders)
 
 
-NOTHING_FOUND = Found()
+NOTHING_FOUND = PlanVictims()
 
 
 class Reclaim:
@@ -97,7 +105,7 @@ class Reclaim:
         self._tries = Tries("tries", space)
         self._tries_together = Tries("tries_together", space)
         self._searches: list[VictimSearch] = []
-        self._state = State(snapshot.members, situation.free, space, coming, situation.kept, usage.copy())
+        self._state = PreemptionState(snapshot.members, situation.free, space, coming, situation.kept, usage.copy())
         self._running = Runners(space)
         self._returning: dict[str | None, list[Work]] = {}  # by leaf: the units that leave already
         requests = Requests()
@@ -117,10 +125,10 @@ class Reclaim:
         old = unit.placed_at is None or self._now - unit.placed_at >= self._snapshot.config.protection_s
         return member is not None and member.ready and old
 
-    def run(self, preemptors: Iterable[Candidate]) -> Found:
+    def run(self, preemptors: Iterable[Candidate]) -> PlanVictims:
         """The victims for waiting candidates that may take back, in order."""
-        done: list[Choice] = []
-        batch: list[Choice] = []  # their victims are chosen as a whole
+        done: list[VictimChoice] = []
+        batch: list[VictimChoice] = []  # their victims are chosen as a whole
         before = self._state
         hopeless: set[tuple[object, ...]] = set()
         stopped: set[str | None] = set()  # queues in which a candidate without room stops all that come after it
@@ -154,27 +162,27 @@ class Reclaim:
                 done += self._together(before, batch)
                 batch = []
         until = self._now + self._snapshot.config.claim_s
-        return Found((*done, *self._together(before, batch)), until, tuple(self._searches), cut)
+        return PlanVictims((*done, *self._together(before, batch)), until, tuple(self._searches), cut)
 
-    def _able(self, candidate: Candidate) -> Able:
+    def _able(self, candidate: Candidate) -> EvictableWork:
         unit, tier = candidate.unit, candidate.tier
         return self._running.able(lambda work: may_evict(self._tree, unit, tier, work.unit, work.tier))
 
-    def _make(self, deal: Deal, before: State) -> None:
+    def _make(self, deal: Deal, before: PreemptionState) -> None:
         self._state = deal.made(before)
         for work in deal.victims:
             self._running.remove(work)
 
-    def _alone(self, candidate: Candidate) -> Choice | None:
+    def _alone(self, candidate: Candidate) -> VictimChoice | None:
         """The victims that leave for one candidate."""
         able = self._able(candidate)
         best = Search(self._state, candidate, able, self._tries).best()
         if best is None or not best.victims:
             return best
-        alone = Together(self._state, [candidate], [able], self._tries)
+        alone = JointSearch(self._state, [candidate], [able], self._tries)
         return self._better(alone, Deal((best,))).choices[0]
 
-    def _together(self, before: State, batch: Sequence[Choice]) -> Iterable[Choice]:
+    def _together(self, before: PreemptionState, batch: Sequence[VictimChoice]) -> Iterable[VictimChoice]:
         """The choices that candidates get as a whole. `before`: the state before those found one after another."""
         deal = Deal(tuple(batch))
         if len(batch) < 2 or not deal.victims:
@@ -182,12 +190,12 @@ class Reclaim:
         for work in deal.victims:
             self._running.put(work)
         candidates = [choice.candidate for choice in batch]
-        together = Together(before, candidates, list(map(self._able, candidates)), self._tries_together)
+        together = JointSearch(before, candidates, list(map(self._able, candidates)), self._tries_together)
         best = self._better(together, together.less(deal))
         self._make(best, before)
         return best.choices
 
-    def _better(self, together: Together, known: Deal) -> Deal:
+    def _better(self, together: JointSearch, known: Deal) -> Deal:
         best, how = together.better(known, self._asking)
         self._searches += [how] if how is not None else []
         return best
@@ -215,7 +223,9 @@ class Reclaim:
         return ""
 
 
-def preempt(situation: Situation, outcome: Outcome, asking: Asking) -> tuple[Situation, Outcome, Found]:
+def preempt(
+    situation: Situation, outcome: GreedyOutcome, asking: Asking
+) -> tuple[Situation, GreedyOutcome, PlanVictims]:
     """Return the situation with new claims, the outcome beside them, and the victims; the first two as given where no
     claim is made."""
     snapshot, entitled = situation.snapshot, situation.entitled
@@ -238,7 +248,7 @@ def preempt(situation: Situation, outcome: Outcome, asking: Asking) -> tuple[Sit
     return situation, settle(situation, situation.after(within), within), found
 
 
-def _with_claims(situation: Situation, preemption: Found) -> Situation:
+def _with_claims(situation: Situation, preemption: PlanVictims) -> Situation:
     usage = situation.usage.copy() if situation.usage is not None else None
     plain = {head.candidate.unit.id: head.plain for head in situation.chosen.heads}  # tiers before they became heads
     pairs: list[tuple[Candidate, str]] = []
@@ -308,7 +318,7 @@ def _preemptors(
             in_the_way[candidate.unit.leaf] = min(turn, in_the_way.get(candidate.unit.leaf, turn))
 
 
-def _evicting(candidate: Candidate, head: Head | None) -> Tier:
+def _evicting(candidate: Candidate, head: LeafHead | None) -> Tier:
     """The tier as which a unit evicts. A head's own tier counts what is before it only; to evict, all of its leaf
     counts. A unit that crosses its leaf's share evicts as within it if it is a head, else as above it."""
     tier = candidate.tier if head is None else head.plain

@@ -16,11 +16,11 @@ from itertools import islice
 from fleet.core.model.bounds import BOUNDS
 from fleet.core.placement.candidates.candidate import Candidate
 from fleet.core.placement.packing.space import Space
-from fleet.core.placement.preemption.state import Able, State, Work, freeing, holds
+from fleet.core.placement.preemption.state import EvictableWork, PreemptionState, Work, freeing, holds
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
+class VictimChoice:
     """A member for one preemptor, and the victims that leave for it after those of the choices before."""
 
     candidate: Candidate
@@ -40,7 +40,7 @@ class Choice:
 class Deal:
     """The choices for several preemptors, in order."""
 
-    choices: tuple[Choice, ...]
+    choices: tuple[VictimChoice, ...]
 
     @property
     def cost(self) -> tuple[int, ...]:
@@ -50,7 +50,7 @@ class Deal:
     def victims(self) -> list[Work]:
         return [work for choice in self.choices for work in choice.victims]
 
-    def made(self, before: State) -> State:
+    def made(self, before: PreemptionState) -> PreemptionState:
         """The state once all of this is done."""
         state = before.fork()
         for work in self.victims:
@@ -107,7 +107,7 @@ def needed(
     return remainder
 
 
-def promising(state: State, candidate: Candidate, able: Able) -> list[str]:
+def promising(state: PreemptionState, candidate: Candidate, able: EvictableWork) -> list[str]:
     """The members in the policy's order that could have enough in sum; of many, the members with the most free."""
     needs = Counter[int]()
     for part in state.space.shapes[candidate.shape]:
@@ -133,7 +133,7 @@ def _largest(work: Work) -> tuple[object, ...]:
 class Search:
     """One gang's. `able`: the work that it may evict."""
 
-    def __init__(self, state: State, candidate: Candidate, able: Able, tries: Tries) -> None:
+    def __init__(self, state: PreemptionState, candidate: Candidate, able: EvictableWork, tries: Tries) -> None:
         self._state = state
         self._candidate = candidate
         self._able = able
@@ -142,9 +142,9 @@ class Search:
         self._lacking = state.usage.lacking(candidate.account or "", candidate.request)
         self._freed = freeing(state.usage, self._lacking, able)
 
-    def best(self) -> Choice | None:
+    def best(self) -> VictimChoice | None:
         """As few victims that do not even borrow as can be, then few, then cheap ones."""
-        best: Choice | None = None
+        best: VictimChoice | None = None
         sites = promising(self._state, self._candidate, self._able)
         if not sites or not (self._state.usage.withholds or self._quota(self._elsewhere)):
             return None
@@ -163,7 +163,7 @@ class Search:
         found = (work for work in self._able if exact or work.unit.id in self._freed)
         return sorted(found if exact or self._freed else (), key=cheapest)
 
-    def _choices(self, member: str, best: Choice | None) -> Iterator[Choice]:
+    def _choices(self, member: str, best: VictimChoice | None) -> Iterator[VictimChoice]:
         """The choices that are found in one member, `best` being known already."""
         if best is not None and best.cost[:2] == (0, 1):
             most = BOUNDS.single_victims
@@ -171,7 +171,7 @@ class Search:
             cheaper = list(islice(filter(self._makes_a_slot, sorted(there, key=cheapest)), most + 1))
             for work in cheaper[:most]:
                 if not self._tries.over and self._room(member, [work]):
-                    yield Choice(self._candidate, member, (work,))
+                    yield VictimChoice(self._candidate, member, (work,))
                     return
             if len(cheaper) > most:
                 self._state.space.reached.add("single_victims")
@@ -180,7 +180,7 @@ class Search:
             victims = self._greedy(member, by_size)
             if victims is None:
                 return
-            yield Choice(self._candidate, member, tuple(victims))
+            yield VictimChoice(self._candidate, member, tuple(victims))
             if len(victims) <= 1:
                 return
 

@@ -103,11 +103,11 @@ class Runners:
     def remove(self, work: Work) -> None:
         del self._there(work, -1)[work.unit.id]
 
-    def able(self, may: Callable[[Work], bool]) -> Able:
+    def able(self, may: Callable[[Work], bool]) -> EvictableWork:
         """The work that `may` be evicted; `may` answers the same for all work of one leaf, tier and priority."""
         firsts = ((kind, next(iter(kind), None)) for kind in self._kinds.values())
         nothing = (0,) * len(self._space.resources)
-        return Able([kind for kind, first in firsts if first is not None and may(first)], nothing)
+        return EvictableWork([kind for kind, first in firsts if first is not None and may(first)], nothing)
 
     def _there(self, work: Work, sign: int) -> dict[str, Work]:
         """The work of its kind and member, whose sum counts it from now on, or no more."""
@@ -119,7 +119,7 @@ class Runners:
         return kind.members.setdefault(member, {})
 
 
-class Able:
+class EvictableWork:
     """The work that one preemptor may evict, as long as none is removed."""
 
     def __init__(self, kinds: list[_Kind], nothing: Vector) -> None:
@@ -148,7 +148,7 @@ def holds(unit: Unit, space: Space) -> Vector:
     return tuple(total)
 
 
-class State:
+class PreemptionState:
     """`rooms`: the members as the inventory shows them; `coming`: (unit, member, shape) of pods that are committed but
     not seen; `claims`: the gangs for which room is kept; `usage`: once the plan so far is committed, kept room
     included."""
@@ -176,7 +176,7 @@ class State:
         for candidate, member in claims:
             self.claim_shapes.setdefault(member, []).append(space.shapes[candidate.shape])
 
-    def fork(self) -> State:
+    def fork(self) -> PreemptionState:
         """Another state, which changes by itself from now on."""
         other = copy(self)
         other.usage = self.usage.copy()

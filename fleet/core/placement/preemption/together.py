@@ -19,8 +19,8 @@ from fleet.core.model.bounds import BOUNDS
 from fleet.core.model.plan import Said, VictimSearch
 from fleet.core.placement.candidates.candidate import Candidate
 from fleet.core.placement.packing.space import Shape
-from fleet.core.placement.preemption.search import Choice, Deal, Tries, needed, promising
-from fleet.core.placement.preemption.state import Able, State, Work
+from fleet.core.placement.preemption.search import Deal, Tries, VictimChoice, needed, promising
+from fleet.core.placement.preemption.state import EvictableWork, PreemptionState, Work
 from fleet.core.placement.preemption.victims import Asking, Wanting, question, sound
 from fleet.core.placement.problem import VictimProblem
 
@@ -28,12 +28,12 @@ Cut = tuple[tuple[int, int, int], ...]  # (gang, site, how many): where victims 
 
 
 @dataclass(frozen=True, slots=True)
-class Together:
+class JointSearch:
     """Some gangs, in order. `before`: the state without them; `ables`: the work that each may evict there."""
 
-    before: State
+    before: PreemptionState
     candidates: Sequence[Candidate]
-    ables: Sequence[Able]
+    ables: Sequence[EvictableWork]
     tries: Tries
 
     def less(self, found: Deal) -> Deal:
@@ -128,7 +128,9 @@ class Together:
         owners = self._owners(members, least) if least is not None else None
         if owners is None:
             return len(members)
-        return Deal(tuple(Choice(self.candidates[gang], members[gang], tuple(own)) for gang, own in owners.items()))
+        return Deal(
+            tuple(VictimChoice(self.candidates[gang], members[gang], tuple(own)) for gang, own in owners.items())
+        )
 
     def _owners(self, members: Sequence[str], works: Sequence[Work]) -> dict[int, list[Work]] | None:
         """The gangs in the order in which they are served, and the victims that leave for each: were a victim to stay,

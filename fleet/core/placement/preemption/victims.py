@@ -23,11 +23,11 @@ from fleet.core.model.plan import Said, Stage
 from fleet.core.model.unit import Seat, Unit
 from fleet.core.placement.candidates.candidate import Candidate
 from fleet.core.placement.packing.space import Need, Vector
-from fleet.core.placement.preemption.state import Able, Lacking, State, Work, freeing
-from fleet.core.placement.problem import Answer, Demand, FreedRow, Place, Solver, Victim, VictimProblem
+from fleet.core.placement.preemption.state import EvictableWork, Lacking, PreemptionState, Work, freeing
+from fleet.core.placement.problem import Answer, Demand, FreedRow, SiteNodes, Solver, Victim, VictimProblem
 
 
-def beside(state: State, site: int, name: str, victims: Sequence[tuple[int, Unit]]) -> list[Demand]:
+def beside(state: PreemptionState, site: int, name: str, victims: Sequence[tuple[int, Unit]]) -> list[Demand]:
     """Pods that find room in a member beside the gangs: pods that are coming, but for those of units that leave, and
     pods of gangs for which room is kept."""
     gone = {unit.id for unit in state.leaving.get(name, ())}
@@ -51,7 +51,13 @@ class Site:
     """The places of one member. `mixed`: different pods may meet on a node."""
 
     def __init__(
-        self, state: State, site: int, member: Member, victims: Sequence[tuple[int, Unit]], topology: int, mixed: bool
+        self,
+        state: PreemptionState,
+        site: int,
+        member: Member,
+        victims: Sequence[tuple[int, Unit]],
+        topology: int,
+        mixed: bool,
     ) -> None:
         self._space = state.space
         self._site = site
@@ -62,7 +68,7 @@ class Site:
         self._alone_max = BOUNDS.alone_nodes if mixed else 0
         self._traits = [self._of(pool) for pool in member.pools]
 
-    def places(self) -> list[Place]:
+    def places(self) -> list[SiteNodes]:
         free = [pool.counts for pool in self._member.pools]
         places = [*self._nodes(free), *self._loose()]
         groups: Counter[tuple[tuple[bool, ...], str, bool, Vector]] = Counter()
@@ -79,11 +85,11 @@ class Site:
                 alone = nodes if nodes <= self._alone_max else 1
                 if alone < nodes and self._alone_max:
                     self._space.reached.add("alone_nodes")
-                place = Place(self._site, nodes // alone, vector, takes, wide=wide, domain=domain)
+                place = SiteNodes(self._site, nodes // alone, vector, takes, wide=wide, domain=domain)
                 places += [place] * alone
         return places
 
-    def _nodes(self, free: list[dict[Amounts, int]]) -> Iterable[Place]:
+    def _nodes(self, free: list[dict[Amounts, int]]) -> Iterable[SiteNodes]:
         """The nodes that units may leave, taken out of `free`."""
         nodes: dict[str, tuple[Seat, dict[int, Amounts]]] = {}  # the first seat, and what each unit holds
         for index, unit in self._going:
@@ -99,14 +105,14 @@ class Site:
                 supply = supply.plus(seat.free)
             takes, domain = self._traits[seat.pool]
             held = tuple((index, self._space.vector(amounts)) for index, amounts in sorted(holds.items()))
-            yield Place(self._site, 1, self._space.vector(supply), takes, held, domain=domain)
+            yield SiteNodes(self._site, 1, self._space.vector(supply), takes, held, domain=domain)
 
-    def _loose(self) -> Iterable[Place]:
+    def _loose(self) -> Iterable[SiteNodes]:
         """The places that units without known seats leave behind, one for each pod."""
         for owner, unit in self._going:
             for home, amounts, pods in left_behind(unit, self._member):
                 takes, domain = self._traits[home]
-                yield Place(self._site, pods, self._space.vector(amounts), takes, (), owner, domain=domain)
+                yield SiteNodes(self._site, pods, self._space.vector(amounts), takes, (), owner, domain=domain)
 
     def _of(self, pool: Pool) -> tuple[tuple[bool, ...], str]:
         takes, domains = self._space.traits(pool)
@@ -175,11 +181,15 @@ class Wanting:
     value of a label stands for itself."""
 
     candidates: Sequence[Candidate]
-    able: Able
+    able: EvictableWork
 
 
 def question(
-    state: State, wanting: Sequence[Wanting], members: Sequence[str], sites: Sequence[str], answer: Iterable[Work]
+    state: PreemptionState,
+    wanting: Sequence[Wanting],
+    members: Sequence[str],
+    sites: Sequence[str],
+    answer: Iterable[Work],
 ) -> tuple[list[Work], VictimProblem | None]:
     """Return the work that could leave to some effect, and the question which of it must: over all these members, or
     as many of `sites` as make it small enough to ask. None where the gangs must lie within values of different labels,
@@ -197,7 +207,7 @@ def question(
 
 
 def _question_about(
-    state: State, wanting: Sequence[Wanting], sites: Sequence[str], lacking: Lacking, needed: Container[str]
+    state: PreemptionState, wanting: Sequence[Wanting], sites: Sequence[str], lacking: Lacking, needed: Container[str]
 ) -> tuple[list[Work], VictimProblem | None]:
     exact = state.usage.withholds
     gangs = _choices(wanting, sites)
@@ -224,7 +234,7 @@ def _question_about(
     demands = [Demand(-1, part.replicas, part.need, part.claim, gang=gang) for gang, part in parts]
     kinds = {(demand.need, demand.claim) for demand in demands}
     topology = max((part.topology for _, part in parts), default=0)
-    places: list[Place] = []
+    places: list[SiteNodes] = []
     for site, name in enumerate(sites):
         there = [(number, work.unit) for number, work in enumerate(works) if work.unit.member == name]
         others = beside(state, site, name, there)
@@ -265,7 +275,7 @@ def _freed_rows(works: Sequence[Work], freed: Mapping[str, tuple[int, ...]], lac
     return tuple(rows)
 
 
-def _lacking(state: State, candidates: Sequence[Candidate]) -> Lacking:
+def _lacking(state: PreemptionState, candidates: Sequence[Candidate]) -> Lacking:
     """The amounts that must leave each quota node for its max to allow all of them."""
     usage, found = state.usage.copy(), dict[tuple[str, str], int]()
     for candidate in candidates:  # a later one lacks the amounts of those before it, too
@@ -275,7 +285,7 @@ def _lacking(state: State, candidates: Sequence[Candidate]) -> Lacking:
 
 
 def _useful(
-    state: State,
+    state: PreemptionState,
     works: Iterable[Work],
     by: Mapping[str, tuple[int, ...]],
     freed: Mapping[str, tuple[int, ...]],

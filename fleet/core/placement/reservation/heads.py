@@ -29,7 +29,7 @@ from fleet.core.snapshot import Config, Snapshot
 
 
 @dataclass(frozen=True, slots=True)
-class Head:
+class LeafHead:
     """`became`: since when the unit is a head; `member`: where room is reserved for it, `since` when, epoch seconds.
     `plain`: its tier beside all of its leaf, which says what it may evict; the tier of the candidate counts only
     what is before it in queue order. `overdue`: guaranteed units of other leaves wait for it, too."""
@@ -59,15 +59,15 @@ class Head:
 
 
 @dataclass(frozen=True, slots=True)
-class Chosen:
+class HeadChoice:
     """The heads in the order in which reservations are made, `groups` with each of them in a group of its own, and
     `later` heads that keep their turn (unit, since when)."""
 
-    heads: tuple[Head, ...]
+    heads: tuple[LeafHead, ...]
     groups: list[Group]
     later: tuple[tuple[str, float], ...] = ()
 
-    def without(self, units: set[str]) -> Chosen:
+    def without(self, units: set[str]) -> HeadChoice:
         """The same less some heads."""
         heads = tuple(head for head in self.heads if head.candidate.unit.id not in units)
         return replace(self, heads=heads, later=tuple(one for one in self.later if one[0] not in units))
@@ -101,10 +101,10 @@ class Choosing:
         self._running: Mapping[str, list[Unit]] | None = None
         self._requests = Requests()
 
-    def chosen(self) -> Chosen:
+    def chosen(self) -> HeadChoice:
         """The heads. No unit is one where the configuration sets no bound."""
         if self._snapshot.config.head_after_s <= 0:
-            return Chosen((), list(self._groups))
+            return HeadChoice((), list(self._groups))
         leaves: dict[str | None, list[Group]] = {}
         for group in self._groups:
             leaves.setdefault(group.leaf, []).append(group)
@@ -116,7 +116,7 @@ class Choosing:
         groups = without({head.candidate.unit.id for head in heads}, self._groups)
         groups += [Group.alone(head.candidate) for head in heads]
         groups.sort(key=lambda group: queue_order(group.units[0]))
-        return Chosen(tuple(heads), groups, tuple((head.candidate.unit.id, head.became) for head in later))
+        return HeadChoice(tuple(heads), groups, tuple((head.candidate.unit.id, head.became) for head in later))
 
     def would_fit(self, kind: Candidate | Group, member: str) -> bool:
         """Whether an empty member takes a gang, as far as the inventory says."""
@@ -125,7 +125,7 @@ class Choosing:
         empty = self._empty[member]
         return empty is None or empty.fit(self._space.shapes[kind.shape], self._space.devices) is not None
 
-    def _of_leaf(self, line: Sequence[Group]) -> Head | None:
+    def _of_leaf(self, line: Sequence[Group]) -> LeafHead | None:
         late = [group for group in line if self._is_late(group.units[0]) or group.units[0].head is not None]
         if not late:
             return None
@@ -144,7 +144,7 @@ class Choosing:
     def _is_late(self, unit: Unit) -> bool:
         return self._now - unit.enqueued_at >= self._snapshot.config.head_after_s
 
-    def _head(self, candidate: Candidate, tier: Tier) -> Head:
+    def _head(self, candidate: Candidate, tier: Tier) -> LeafHead:
         head, now = candidate.unit.head, self._now
         ranked = replace(candidate, tier=min(tier, Tier.SHARE))
         became = now if head is None else min(now, head.became)
@@ -152,8 +152,8 @@ class Choosing:
         overdue = is_overdue(candidate.unit, self._snapshot.config, now)
         plain = candidate.tier
         if head is None or not stays:
-            return Head(ranked, became, now, None, plain, overdue)
-        return Head(ranked, became, min(now, head.since), head.member, plain, overdue)
+            return LeafHead(ranked, became, now, None, plain, overdue)
+        return LeafHead(ranked, became, min(now, head.since), head.member, plain, overdue)
 
     def _may_ever_start(self, kind: Candidate) -> bool:
         """Whether the unit would start if nothing ran, as far as quota and the inventory say."""
@@ -194,7 +194,7 @@ class Choosing:
         return self._running.get(leaf, ())
 
 
-def _turn(head: Head) -> tuple[object, ...]:
+def _turn(head: LeafHead) -> tuple[object, ...]:
     """Heads in order: the longest head first, of those that become one now guaranteed ones, then the longest wait."""
     unit = head.candidate.unit
     return (unit.head is None, head.became, head.candidate.tier, *queue_order(unit)[1:])

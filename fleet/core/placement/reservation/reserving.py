@@ -24,8 +24,8 @@ from fleet.core.model.unit import Phase, Unit
 from fleet.core.placement.candidates.candidate import Candidate
 from fleet.core.placement.packing.room import MemberRoom, committed
 from fleet.core.placement.packing.space import Shape, Space
-from fleet.core.placement.reservation.heads import Head
-from fleet.core.placement.reservation.span import Kind, NodeTable, Reservation, Span, SpanNodes
+from fleet.core.placement.reservation.heads import LeafHead
+from fleet.core.placement.reservation.span import NodeTable, Reservation, Span, SpanKind, SpanNodes
 from fleet.core.quota.requests import Requests
 from fleet.core.quota.tiers import Tier
 from fleet.core.quota.usage import Usage, account_of
@@ -226,9 +226,9 @@ class Reserving:
         self._fits = fits
         self._now = now
 
-    def settled(self, heads: Sequence[Head], rooms: Mapping[str, MemberRoom]) -> tuple[Head, ...]:
+    def settled(self, heads: Sequence[LeafHead], rooms: Mapping[str, MemberRoom]) -> tuple[LeafHead, ...]:
         """The heads, each in the member with its earliest start, as far as is known before anything starts."""
-        new_heads: list[Head] = []
+        new_heads: list[LeafHead] = []
         ahead: list[Span] = []
         lines = ([h for h in heads if h.member is None], [h for h in heads if h.member is not None])
         for head in heads:
@@ -246,7 +246,7 @@ class Reserving:
             ahead += [span] if span is not None else []
         return tuple(new_heads)
 
-    def spans(self, heads: Iterable[Head], starts: Pairs) -> tuple[Span, ...]:
+    def spans(self, heads: Iterable[LeafHead], starts: Pairs) -> tuple[Span, ...]:
         """The reservations of the heads that do not start, beside all of `starts`."""
         new = [self.releases.starting(candidate, member) for candidate, member in starts]
         new.sort(key=lambda release: (self._sizes(release), release.unit.id), reverse=True)
@@ -258,13 +258,13 @@ class Reserving:
                 found += [span] if span is not None else []
         return tuple(found)
 
-    def _in(self, head: Head, member: str, new: Sequence[Release], ahead: Sequence[Span]) -> Span | None:
+    def _in(self, head: LeafHead, member: str, new: Sequence[Release], ahead: Sequence[Span]) -> Span | None:
         """The first time that fits in a member: by known ends; else once those of unknown length have ended, too, that
         ran before the reservation was made; else, made anew, once all of them have, and all units that start in this
         plan by right though the reservation refuses them."""
         for before, since in ((CERTAIN, head.since), (head.since, head.since), (FOREVER, self._now)):
             if before == FOREVER:
-                anew = Reservation(Kind.HEAD, head.candidate, member, self._now, since, overdue=head.overdue)
+                anew = Reservation(SpanKind.HEAD, head.candidate, member, self._now, since, overdue=head.overdue)
                 new = [release for release in new if release.end < FOREVER or anew.binds(release.unit, release.tier)]
             times = self._times(new, ahead)
             best = self._at(head, member, times[-1], before, since, new, ahead)
@@ -285,7 +285,7 @@ class Reserving:
 
     def _at(
         self,
-        head: Head,
+        head: LeafHead,
         member: str,
         at: float,
         before: float,
@@ -314,7 +314,7 @@ class Reserving:
         for span in spans:
             if span.member == member and not nodes.give(self._space.shapes[span.holder.shape]):
                 return None
-        made = Reservation(Kind.HEAD, candidate, member, at, since, before == CERTAIN, head.overdue)
+        made = Reservation(SpanKind.HEAD, candidate, member, at, since, before == CERTAIN, head.overdue)
         span = Span(made, nodes, usage, self._space.shapes, self._now)
         if not nodes.takes(shape):
             if before < FOREVER or not releases.loose(member) or not self._fits(candidate, member):
@@ -322,7 +322,9 @@ class Reserving:
             span.close()  # no node is known to be free together with another, so the whole member is kept
         return span
 
-    def _elsewhere(self, head: Head, ahead: Sequence[Span], rooms: Mapping[str, MemberRoom], has: bool) -> Span | None:
+    def _elsewhere(
+        self, head: LeafHead, ahead: Sequence[Span], rooms: Mapping[str, MemberRoom], has: bool
+    ) -> Span | None:
         """The reservation in the member where the head starts earliest. A head that `has` one leaves it only for a
         known time no further away than the head has waited."""
         candidate, now = head.candidate, self._now

@@ -27,12 +27,12 @@ from fleet.core.model.unit import Unit
 from fleet.core.placement.candidates.candidate import Candidate
 from fleet.core.placement.packing.pool import PoolRoom
 from fleet.core.placement.packing.room import MemberRoom
-from fleet.core.placement.packing.space import Need, Part, Shape, Space, Vector, slots
+from fleet.core.placement.packing.space import GangPart, Need, Shape, Space, Vector, slots
 from fleet.core.quota.tiers import Tier
 from fleet.core.quota.usage import Usage
 
 
-class Kind(StrEnum):
+class SpanKind(StrEnum):
     CLAIM = "claim"  # its victims are leaving
     HEAD = "head"  # its unit waited past the bound
 
@@ -46,7 +46,7 @@ class Reservation:
     binds guaranteed units of other leaves as well.
     """
 
-    kind: Kind
+    kind: SpanKind
     holder: Candidate
     member: str
     start: float
@@ -60,7 +60,7 @@ class Reservation:
         A reservation binds its whole leaf but for higher priorities, and other leaves by tier, then priority. Between
         equal ones the reservation comes first."""
         mine = self.holder
-        if self.kind is Kind.CLAIM:
+        if self.kind is SpanKind.CLAIM:
             return True
         if unit.leaf == mine.unit.leaf:
             return unit.priority <= mine.unit.priority
@@ -161,7 +161,7 @@ class SpanNodes:
         self._later = self._later.with_pools(tuple(later))
         return whole
 
-    def _spread(self, part: Part, head: Shape, later: list[PoolRoom]) -> bool:
+    def _spread(self, part: GangPart, head: Shape, later: list[PoolRoom]) -> bool:
         rest = part.replicas if part.need else 0
         harms = self._harms.setdefault((part.need, head), {})
         for _ in range(BOUNDS.span_steps):

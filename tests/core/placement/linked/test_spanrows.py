@@ -8,7 +8,7 @@ from fleet.core.check import check
 from fleet.core.decide import decide
 from fleet.core.model.unit import Nomination, Seat
 from fleet.core.placement.linked.linked import build
-from fleet.core.placement.problem import ALONE, Beside, GangClass, Kind, Lane, Problem, Row
+from fleet.core.placement.problem import ALONE, GangClass, GangKind, Lane, LimitRow, OutlastedSpans, Problem
 from fleet.core.snapshot import Config, Snapshot
 from fleet.core.solver.cpsat import CpSat
 from tests.builders import GPU, NOW, amounts, member, snapshot, tree, unit
@@ -71,11 +71,13 @@ def _gpus(world: Snapshot, name: str) -> int:
     return world.units[name].total[GPU]
 
 
-def two(room: int, spans: tuple[Row, ...] = (), known: tuple[int, int] | None = None, starts: bool = False) -> Problem:
+def two(
+    room: int, spans: tuple[LimitRow, ...] = (), known: tuple[int, int] | None = None, starts: bool = False
+) -> Problem:
     """A head and others that count double, one of them, in one member."""
-    classes = (GangClass(Kind(0, 0), 0, 1, 1, 1), GangClass(Kind(1, 0, Beside(1)), 0, 1, 2, 1))
-    lanes = (Lane(Kind(0, 0), "x", 1, 0), Lane(Kind(1, 0, Beside(1)), "x", 1, 0))
-    rows = (Row("x", room, lanes=((0, 1), (1, 1))),)
+    classes = (GangClass(GangKind(0, 0), 0, 1, 1, 1), GangClass(GangKind(1, 0, OutlastedSpans(1)), 0, 1, 2, 1))
+    lanes = (Lane(GangKind(0, 0), "x", 1, 0), Lane(GangKind(1, 0, OutlastedSpans(1)), "x", 1, 0))
+    rows = (LimitRow("x", room, lanes=((0, 1), (1, 1))),)
     hint = (known, known) if known is not None else ((), ())
     return Problem(("all",), classes, lanes, (), rows, spans=spans, heads=((0, 0),) if starts else (), hint=hint)
 
@@ -84,7 +86,7 @@ def two(room: int, spans: tuple[Row, ...] = (), known: tuple[int, int] | None = 
     "room,head,expected", [(2, 0, (1, 1)), (1, 0, (1, 0)), (2, -1, (1, 0))], ids=["both fit", "one fits", "no lift"]
 )
 def test_what_a_head_keeps_is_kept_unless_it_starts(room: int, head: int, expected: tuple[int, int]) -> None:
-    held = (Row("room", 0, lanes=((1, 1),), head=head), Row("quota", 7, classes=((1, 8),), head=head))
+    held = (LimitRow("room", 0, lanes=((1, 1),), head=head), LimitRow("quota", 7, classes=((1, 8),), head=head))
     for rows in (held, held[:1], held[1:]):
         assert CpSat().solve(two(room, rows), seed=1, limit_s=9.0).admitted == expected
 

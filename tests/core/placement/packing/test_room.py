@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from fleet.core.check.packer import Gang, first_unpackable
 from fleet.core.model.amounts import Amounts
 from fleet.core.model.member import Member, Pool
-from fleet.core.model.refine import Home, Outcome, refine
+from fleet.core.model.refine import Home, RefineOutcome, refine
 from fleet.core.model.unit import Component, NodeClaim
 from fleet.core.placement.packing.pool import PoolRoom
 from fleet.core.placement.packing.room import Fit, MemberRoom
@@ -185,8 +185,8 @@ def test_a_picky_part_gets_the_nodes_that_only_it_must_have() -> None:
 def test_the_search_for_a_packing_is_bounded_and_says_so() -> None:
     parts = [(((0, size),), 40) for size in (7, 5, 3)]
     homes = [Home((free,), 90, (True, True, True)) for free in range(3, 9)]
-    assert refine(parts, homes, most_steps=50).outcome is Outcome.GAVE_UP
-    assert refine(parts, [Home((2,), 90, (True, True, True))]).outcome is Outcome.IMPOSSIBLE
+    assert refine(parts, homes, most_steps=50).outcome is RefineOutcome.GAVE_UP
+    assert refine(parts, [Home((2,), 90, (True, True, True))]).outcome is RefineOutcome.IMPOSSIBLE
 
 
 @settings(max_examples=60, deadline=None, derandomize=True)

@@ -8,7 +8,7 @@ from fleet.core.decide import decide
 from fleet.core.model.bounds import BOUNDS
 from fleet.core.model.unit import Nomination
 from fleet.core.placement.reservation.heads import is_overdue, nominated, overdue_change
-from fleet.core.snapshot import Changes, Config
+from fleet.core.snapshot import Config, SnapshotChanges
 from tests.builders import NOW, member, tree
 from tests.core.placement.reservation.heads import LATE, decided, gang, runs
 
@@ -39,6 +39,6 @@ def test_who_comes_after_those_that_collect_keeps_its_turn() -> None:
     assert [h.unit for h in plan.heads] == [u.value.id for u in waiting]
     assert [h.nomination for h in plan.heads[BOUNDS.heads :]] == [Nomination("", NOW, NOW)] * 2
     assert "heads" in plan.certificate.bounds, "a bound that ends a search is named"
-    after = world.apply(Changes(put_units=nominated(world.units, plan)))
+    after = world.apply(SnapshotChanges(put_units=nominated(world.units, plan)))
     again = decide(after, now=NOW + 60, seed=1, solver=None)
     assert [(h.unit, h.nomination.became) for h in again.heads] == [(h.unit, NOW) for h in plan.heads]
