@@ -94,7 +94,7 @@ def jobs(
         list[str] | None, typer.Option(help="Only of this kind; may be repeated.", autocompletion=completers.kinds)
     ] = None,
     user: Annotated[str | None, typer.Option(help="Only those that this user created.")] = None,
-    mine: Annotated[bool, typer.Option("--mine", help="Only those that you created.")] = False,
+    own: Annotated[bool, typer.Option("--mine", help="Only those that you created.")] = False,
     selector: SelectorOption = None,
     since: SinceOption = None,
     limit: Annotated[int, typer.Option(min=0, help="At most so many; 0: all.")] = 0,
@@ -120,7 +120,7 @@ def jobs(
         "kind": kind or [],
         "queue": queue or "",
         "member": member or "",
-        "user": _me(hub) if mine else user or "",
+        "user": _me(hub) if own else user or "",
         "labelSelector": selector or "",
         "since": earliest,
     }

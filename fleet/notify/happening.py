@@ -64,7 +64,7 @@ def waits_long(life: JobLife, at: float) -> Happening:
 
 def _of(
     life: JobLife,
-    told: JobNews,
+    news: JobNews,
     at: float,
     *,
     member: str | None = None,
@@ -72,7 +72,7 @@ def _of(
     message: str | None = None,
 ) -> Happening:
     return Happening(
-        told,
+        news,
         at,
         life.uid,
         life.namespace,

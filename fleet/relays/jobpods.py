@@ -65,13 +65,13 @@ def _texts(sums: Mapping[str, int]) -> dict[str, str]:
 
 
 async def usage(
-    pods: MemberPods, hub_id: str, found: Sequence[MemberPod]
+    pods: MemberPods, hub_id: str, job_pods: Sequence[MemberPod]
 ) -> tuple[dict[tuple[str, str], Body], dict[str, str]]:
     """What each pod uses, by member and name; and for each member that does not tell, why."""
     used: dict[tuple[str, str], Body] = {}
     silent: dict[str, str] = {}
-    for member in sorted({one.member for one in found}):
-        first = next(one for one in found if one.member == member)
+    for member in sorted({one.member for one in job_pods}):
+        first = next(one for one in job_pods if one.member == member)
         query = urlencode({"labelSelector": f"{LABEL_HUB}={hub_id},{LABEL_BINDING}={first.uid}"})
         try:
             listed = await pods.clients.read(member, f"{METRICS}/{quote(first.namespace, safe='')}/pods?{query}")

@@ -59,14 +59,14 @@ class Adoption:
         interpreter = interpreter_of(str(orphan.get("apiVersion")), str(orphan.get("kind")))
         if interpreter is None:
             raise NotAdopted("only jobs are adopted: create the object on the hub again, and remove the copy")
-        found = await self._hub.members.look(member, orphan)
-        live_copy = found.body
+        sighting = await self._hub.members.look(member, orphan)
+        live_copy = sighting.body
         if (
-            found.did is not ActResult.DONE
+            sighting.did is not ActResult.DONE
             or live_copy is None
             or live_copy["metadata"]["uid"] != orphan["metadata"]["uid"]
         ):
-            raise NotAdopted(f"the member does not show it: {found.message or found.did}")
+            raise NotAdopted(f"the member does not show it: {sighting.message or sighting.did}")
         uid, attempt = b.labels_of(live_copy).get(LABEL_BINDING, ""), b.attempt_of_copy(live_copy)
         if not _UID.fullmatch(uid) or attempt < 1 or b.deleting(live_copy):
             raise NotAdopted("it does not carry the marks of a copy of this hub, or is being deleted")

@@ -96,7 +96,7 @@ def awaited(snapshot: Snapshot, plan: Plan, unit: Unit, reason: Reason | None) -
     causes = {job.unit.id: job for job in _named(snapshot, plan, unit, reason)}
     if reason.code not in (*OF_QUOTA, *_OF_ROOM):
         return BlockingJobs(tuple(causes.values()))
-    found = holding(snapshot, plan, unit, reason, str(reason.numbers.get("member", "")))
+    holders = holding(snapshot, plan, unit, reason, str(reason.numbers.get("member", "")))
     places = {placement.unit: placement.member for placement in plan.placements}
     jobs = [
         BlockingJob(
@@ -105,8 +105,8 @@ def awaited(snapshot: Snapshot, plan: Plan, unit: Unit, reason: Reason | None) -
             u.member or places.get(u.id, ""),
             amounts,
         )
-        for u in found.units
-        if u.id not in causes and (amounts := tuple(held(u, found.resources).items()))
+        for u in holders.units
+        if u.id not in causes and (amounts := tuple(held(u, holders.resources).items()))
     ]
     if reason.code is Code.ROOM_CLAIMED:
         jobs = [job for job in jobs if job.part is BlockingRole.LEAVES]

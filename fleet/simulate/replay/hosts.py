@@ -68,12 +68,12 @@ class Hosts:
         gangs: Sequence[Unit],
         hub: str,
         clock: Clock,
-        told: JobListeners,
+        listeners: JobListeners,
         grace_s: float,
     ) -> None:
         """`gangs`: a unit of every shape that will come, with the requests that its pods will have."""
         self._hosts = {member.name: _Host(ForwardNodes(member, gangs)) for member in members}
-        self._hub, self._clock, self._told, self._grace_s = hub, clock, told, grace_s
+        self._hub, self._clock, self._told, self._grace_s = hub, clock, listeners, grace_s
         self._of: dict[str, dict[tuple[str, Key], None]] = {}  # binding -> where copies of it are
         self._callbacks: list[Callable[[MemberChange], None]] = []
         self._uids = 0
