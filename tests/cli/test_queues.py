@@ -66,13 +66,13 @@ def test_paths_of_some_length_fit_eighty_columns() -> None:
     line = record(
         node(path="root/research/language", min={gpu: "4096"}, used={gpu: "4000"}, waiting=2000, held_by="root")
     )
-    assert [len(said) for said in Table(LIST.columns).lines([LIST.shown(line)]) if len(said) > 80] == []
+    assert [len(said) for said in Table(LIST.columns).lines([LIST.row_of(line)]) if len(said) > 80] == []
 
 
 @pytest.mark.parametrize(("by", "shown"), [(None, 2), ("root", "2 (held)")])
 def test_the_waiting_jobs_of_a_held_queue_are_marked_in_tables_alone(by: str | None, shown: object) -> None:
     line = record(node(stop="Hold" if by else "None", held_by=by))
-    assert (LIST.shown(line)["waiting"], line["waiting"], line["held_by"]) == (shown, 2, by)
+    assert (LIST.row_of(line)["waiting"], line["waiting"], line["held_by"]) == (shown, 2, by)
 
 
 def test_a_queue_has_those_below_it_and_a_wrong_one_names_the_nearest() -> None:

@@ -215,7 +215,7 @@ def test_lines_of_one_time_are_told_apart_by_their_number() -> None:
     log = _Log(Pod(name="a"))
     first, second = at(1, "x").strip(), at(2, "y").strip()
     assert [log.take(line) for line in (first, second, second)] == ["x", "y", "y"]
-    log.known = log.same
+    log.repeats = log.same
     assert [log.take(line) for line in (first, second, second, second, at(3, "z").strip())] == [
         None,
         None,

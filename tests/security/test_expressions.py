@@ -151,7 +151,7 @@ def outcome(rule: str, value: Any) -> tuple[list[str], int]:
     rules = compile_rules({**THINGS, "x-kubernetes-validations": [{"rule": rule}]})
     assert not rules[0].error
     found = evaluate(rules, value, None, "object", "spec", budget)
-    return [cause.message for cause in found], COST_MAX - budget.left
+    return [cause.message for cause in found], COST_MAX - budget.balance
 
 
 EXPENSIVE = [

@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from api.fairness.reading import Reader
 from api.transport.protocol import UNREAD_BYTES
 from api.transport.serve import Server
+from api.wire.http import Request
 from tests.api.fairness.world import WORK, World, until, world
 
 NAMESPACES = "/api/v1/namespaces"
@@ -77,8 +78,8 @@ async def flooded(go_on: asyncio.Event) -> AsyncIterator[tuple[World, list[Peer]
     """A hub with few seats, and a user whose requests have taken hers and wait for more: all that her other connections
     send stays unread."""
 
-    async def work(user: str) -> None:
-        if user == "flood":
+    async def work(request: Request) -> None:
+        if request.user.name == "flood":
             await go_on.wait()
 
     async with world(work=work, seats=FEW_SEATS) as hub:
