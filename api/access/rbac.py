@@ -18,7 +18,7 @@ from api.access.auth import AUTHENTICATED, MASTERS
 from api.access.roles import GROUP, KINDS, Roles, Subject
 from api.objects.writing import User
 from api.wire.rights import EVERYTHING, FOR_EVERYBODY, Attributes, Authorizer, PolicyRule
-from fleet.values.ports import Expired, FutureRevision, Key, Store, StoreUnavailable
+from fleet.values.ports import ExpiredRevision, FutureRevision, Key, Store, StoreUnavailable
 
 RETRY_S = 0.2
 _ASKED = ("group", "resource", "subresource", "namespace", "name")
@@ -101,7 +101,7 @@ class Rbac:
             self._changed(resource)
             try:
                 await self._watch(resource)
-            except (Expired, FutureRevision, StoreUnavailable):
+            except (ExpiredRevision, FutureRevision, StoreUnavailable):
                 pass
             except Exception:
                 # A follower that ended would leave revoked rights in force: say so and begin again.

@@ -15,7 +15,7 @@ import structlog
 
 from api.engine.selectors import Requirement, holds
 from api.wire.rights import PolicyRule
-from fleet.values.ports import Key, Store, Stored
+from fleet.values.ports import Key, Store, StoredObject
 
 GROUP = "rbac.authorization.k8s.io"
 ROLES = ("roles", "clusterroles")
@@ -103,7 +103,7 @@ class Roles:
     def __init__(self, store: Store) -> None:
         self._store = store
         self._stale = set(KINDS)
-        self._read: dict[str, dict[Key, tuple[Stored, Any]]] = {resource: {} for resource in KINDS}
+        self._read: dict[str, dict[Key, tuple[StoredObject, Any]]] = {resource: {} for resource in KINDS}
         # subject -> namespace of the binding ("": everywhere) -> binding -> role
         self._grants: dict[Subject, dict[str, dict[Key, Key]]] = {}
         self._resolved: dict[Key, tuple[PolicyRule, ...] | None] = {}
@@ -197,7 +197,7 @@ class Roles:
                 if not by_namespace:
                     del self._grants[subject]
 
-    def _one(self, stored: Stored) -> _Role | _Binding:
+    def _one(self, stored: StoredObject) -> _Role | _Binding:
         is_role = stored.key.resource in ROLES
         try:
             return self._role(stored) if is_role else self._binding(stored)
@@ -206,7 +206,7 @@ class Roles:
             log.exception("a role or binding cannot be read and grants nothing", object=str(stored.key))
             return _Role((), None, {}) if is_role else _Binding(None, frozenset())
 
-    def _role(self, stored: Stored) -> _Role:
+    def _role(self, stored: StoredObject) -> _Role:
         bad: list[str] = []
         body: Any = stored.body
         rules = tuple(_each(body.get("rules"), PolicyRule.parse, "rules", bad))
@@ -219,7 +219,7 @@ class Roles:
         _complain(stored, bad)
         return _Role(rules, selectors, {key: value for key, value in labels.items() if isinstance(value, str)})
 
-    def _binding(self, stored: Stored) -> _Binding:
+    def _binding(self, stored: StoredObject) -> _Binding:
         bad: list[str] = []
         body, namespace = stored.body, stored.key.namespace
         role = role_of(body, namespace)
@@ -246,6 +246,6 @@ def _each(items: Any, parse: Any, field: str, bad: list[str]) -> list[Any]:
     return parsed
 
 
-def _complain(stored: Stored, bad: list[str]) -> None:
+def _complain(stored: StoredObject, bad: list[str]) -> None:
     if bad:
         log.warning("part of a role or binding grants nothing", object=str(stored.key), why=bad[:5])

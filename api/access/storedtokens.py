@@ -26,7 +26,7 @@ from api.access.auth import (
     read_line,
 )
 from api.objects.writing import User
-from fleet.values.ports import ABSENT, Body, Clock, Delete, Key, Put, Store, Stored, StoreUnavailable
+from fleet.values.ports import ABSENT, Body, Clock, Delete, Key, Put, Store, StoredObject, StoreUnavailable
 
 GROUP, TOKENS, IMPORTS = "tokens.fleet.io", "tokens", "imports"
 ID_CHARACTERS = 12  # of a digest: it names a token, and tells nothing of it
@@ -130,7 +130,7 @@ def _put(line: Line) -> Put:
     return Put(key, body, ABSENT)
 
 
-def _name(stored: Stored) -> TokenName:
+def _name(stored: StoredObject) -> TokenName:
     body = stored.body
     expires = inf if body["expires"] is None else float(body["expires"])
     return TokenName(_id(stored.key.name), body["user"], body["uid"], tuple(body["groups"]), expires)

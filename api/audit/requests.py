@@ -14,7 +14,7 @@ import structlog
 
 from api.engine.kind import Kind
 from api.objects.writing import WriteOutcome
-from fleet.values.ports import Body, Clock, Stored
+from fleet.values.ports import Body, Clock, StoredObject
 from fleet.values.untyped import mapping, text
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ def tell(scope: Scope, group: str, kind: str, namespace: str, body: Body, *, sto
 def tell_written(scope: Scope, kind: Kind, written: WriteOutcome) -> None:
     """The same of what has been written."""
     what = written.what
-    if isinstance(what, Stored):
+    if isinstance(what, StoredObject):
         _note(scope, WriteTarget(kind.group, kind.kind, what.key.namespace, what.key.name, what.uid))
     else:
         tell(scope, kind.group, kind.kind, "", what)

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from api.audit.event import API_VERSION
 from api.audit.metrics import Outcome, SinkCounts
-from api.outgoing import Outgoing, OutgoingError, Reason
+from api.outgoing import OutgoingClient, OutgoingError, Reason
 from fleet.values.kubeconfig.document import BadKubeconfig, ContextEntry, choose, parse
 from fleet.values.kubeconfig.files import access_of, resolved
 from fleet.values.ports import Clock
@@ -75,7 +75,7 @@ class AuditWebhook:
 
     def __init__(
         self,
-        outgoing: Outgoing,
+        outgoing: OutgoingClient,
         receiver: Receiver,
         counts: SinkCounts,
         clock: Clock,

@@ -43,12 +43,12 @@ _FORMS: dict[str, Callable[[str], bool]] = {
 
 def wrong_types(node: Node, value: Any, path: str, old: Any = None) -> list[Cause]:
     """Only what has another type than the schema says, at and below `value`; not in what is as in `old`."""
-    walk = _Found()
+    walk = _Flaws()
     _check(node, value, path, walk, old)
     return [cause for cause in walk.causes if cause.reason == "FieldValueTypeInvalid"]
 
 
-class _Found:
+class _Flaws:
     """The flaws that one walk over an object finds. `work` is left of what matching and combining may cost; walks that
     try an alternative share it. `by_index`: items of lists are compared with the old ones of the same index, whatever
     the kind of list."""
@@ -87,7 +87,7 @@ def validate(
     keeps the flaws that it had there, as in a kube-apiserver: a field, or an item of a list that is known by its keys.
     `changes`: only what differs from that state counts, for any kind, and in lists by the index (for the hub's own
     writes, which change little of an object)."""
-    walk = _Found(causes, by_index=changes)
+    walk = _Flaws(causes, by_index=changes)
     same = settled(node, value, old)
     _check_object(node, value, "", walk, same, old if changes or not node.builtin else None)
     if node.all_of or node.any_of or node.one_of or node.negated is not None:
@@ -148,7 +148,7 @@ def _invalid(path: str, value: Any, text: str) -> Cause:
     return Cause(path, f"Invalid value: {shown(value)}: {path} in body {text}")
 
 
-def _check(node: Node, value: Any, path: str, walk: _Found, old: Any = None) -> None:
+def _check(node: Node, value: Any, path: str, walk: _Flaws, old: Any = None) -> None:
     """`old`: a checked value of this place; None for none. Parts that are as in it are passed over."""
     cls = value.__class__
     if value is None:
@@ -191,7 +191,7 @@ def _among(node: Node, value: Any) -> bool:
 
 
 def _check_object(
-    node: Node, value: dict[str, Any], path: str, walk: _Found, skip: frozenset[str] = frozenset(), old: Any = None
+    node: Node, value: dict[str, Any], path: str, walk: _Flaws, skip: frozenset[str] = frozenset(), old: Any = None
 ) -> None:
     for key in node.required:
         if len(walk.causes) > CAUSES_MAX:
@@ -220,7 +220,7 @@ def _check_object(
                 return
 
 
-def _check_array(node: Node, value: list[Any], path: str, walk: _Found, old: Any = None) -> None:
+def _check_array(node: Node, value: list[Any], path: str, walk: _Flaws, old: Any = None) -> None:
     if node.max_items is not None and len(value) > node.max_items:
         walk.causes.append(_too_many(path, len(value), node.max_items))
     if node.min_items is not None and len(value) < node.min_items:
@@ -252,7 +252,7 @@ def _check_array(node: Node, value: list[Any], path: str, walk: _Found, old: Any
             _check(items, inner, f"{path}[{index}]", walk, was)
 
 
-def _check_string(node: Node, value: str, path: str, walk: _Found) -> None:
+def _check_string(node: Node, value: str, path: str, walk: _Flaws) -> None:
     if node.max_length is not None and len(value) > node.max_length:
         walk.causes.append(Cause(path, f"Too long: may not be more than {node.max_length} bytes", "FieldValueTooLong"))
     elif node.min_length is not None and len(value) < node.min_length:
@@ -281,7 +281,7 @@ def _not_base64(value: str) -> int | None:
     return None if end % 4 == 0 else end - end % 4
 
 
-def _check_number(node: Node, value: float, path: str, walk: _Found) -> None:
+def _check_number(node: Node, value: float, path: str, walk: _Flaws) -> None:
     if node.minimum is not None and (value <= node.minimum if node.exclusive_min else value < node.minimum):
         than = "greater than" if node.exclusive_min else "greater than or equal to"
         walk.causes.append(_invalid(path, value, f"should be {than} {node.minimum}"))
@@ -301,9 +301,9 @@ def _wrong_format(path: str, name: str) -> Cause:
     return Cause("<nil>", f'Invalid value: "": Checked value must be of type integer {said} in {path}')
 
 
-def _check_combined(node: Node, value: Any, path: str, walk: _Found) -> None:
+def _check_combined(node: Node, value: Any, path: str, walk: _Flaws) -> None:
     def fits(part: Node) -> list[Cause]:
-        inner = _Found(work=walk.work)
+        inner = _Flaws(work=walk.work)
         if walk.spend(_STEPS_OF_ALTERNATIVE, path, "trying the alternatives of the schema"):
             _check(part, value, path, inner)
         return inner.causes
@@ -345,7 +345,7 @@ def _too_many(path: str, actual: int, allowed: int) -> Cause:
     return Cause(path, f"Too many: {actual}: must have at most {allowed} {word}", "FieldValueTooMany")
 
 
-def _check_identities(node: Node, items: Node, value: list[Any], path: str, walk: _Found) -> None:
+def _check_identities(node: Node, items: Node, value: list[Any], path: str, walk: _Flaws) -> None:
     """Sets and map lists hold each item once."""
     identities: set[str] = set()
     for index, item in enumerate(value):

@@ -19,7 +19,7 @@ from api.fairness.schemas import Schema, read_levels, read_schemas
 from api.objects.objects import Objects
 from api.objects.writing import User
 from api.wire.rights import Attributes
-from fleet.values.ports import Expired, FutureRevision, StoreUnavailable
+from fleet.values.ports import ExpiredRevision, FutureRevision, StoreUnavailable
 
 SCHEMAS, LEVELS = "flowschemas", "prioritylevelconfigurations"
 RETRY_S = 0.2
@@ -110,7 +110,7 @@ class Config:
         while True:
             try:
                 await self._watch(resource)
-            except (Expired, FutureRevision, StoreUnavailable):
+            except (ExpiredRevision, FutureRevision, StoreUnavailable):
                 pass
             except Exception:  # without a follower the old classes would stay in force: say so and begin again
                 log.exception("following the flow control failed", resource=resource)

@@ -103,7 +103,7 @@ class Fairness:
         """A handler that works on each request step by step, and gives its seats back at the end."""
 
         def stepped(request: Request, scope: Scope, receive: Receive, send: Send) -> Awaitable[None]:
-            return _Stepped(self, request, handler(request, scope, receive, send))
+            return _MeasuredWork(self, request, handler(request, scope, receive, send))
 
         return stepped
 
@@ -275,7 +275,7 @@ class Fairness:
             self._turn_soon()
 
 
-class _Stepped:
+class _MeasuredWork:
     """Awaits a coroutine as if it were awaited itself, and measures each of its steps."""
 
     __slots__ = ("_fairness", "_request", "_work")

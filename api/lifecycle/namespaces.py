@@ -13,7 +13,7 @@ from api.engine.status import StatusError
 from api.loops.controller import Controller, Source
 from api.objects.objects import Objects
 from api.objects.writing import Options
-from fleet.values.ports import Body, Event, EventType, Fenced, Key, StoreUnavailable
+from fleet.values.ports import Body, Event, EventType, Key, StaleEpoch, StoreUnavailable
 from fleet.values.untyped import mapping, texts
 
 AGAIN_S = 0.5  # while finalizers hold what is in it
@@ -103,7 +103,7 @@ class Namespaces:
                     written = await self._objects.delete(
                         kind, key.name, stored.key.name, self._options, {"propagationPolicy": "Background"}
                     )
-                except (Fenced, StoreUnavailable):
+                except (StaleEpoch, StoreUnavailable):
                     raise
                 except Exception as error:  # the others go all the same
                     if not (isinstance(error, StatusError) and error.code == 404):

@@ -30,7 +30,7 @@ BACKDATED = timedelta(minutes=5)
 _OPTIONAL_USAGES = {"digital signature", "key encipherment"}
 
 
-class Signing:
+class SigningLoop:
     """A Loop."""
 
     name = "signing"

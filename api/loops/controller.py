@@ -22,7 +22,7 @@ import structlog
 
 from api.engine.status import StatusError
 from api.loops.workqueue import WorkQueue
-from fleet.values.ports import Event, EventType, Expired, Fenced, Key, Store, Stored, StoreUnavailable
+from fleet.values.ports import Event, EventType, ExpiredRevision, Key, StaleEpoch, Store, StoredObject, StoreUnavailable
 
 log = structlog.get_logger(__name__)
 
@@ -73,7 +73,7 @@ class Teller(Protocol):
         """Take back what was said of it for this loop."""
         ...
 
-    def told(self, loop: str, stored: Stored) -> bool:
+    def told(self, loop: str, stored: StoredObject) -> bool:
         """Whether the object says so of this loop."""
         ...
 
@@ -150,12 +150,12 @@ class Controller:
             try:
                 await self._follow_once(source)
                 pause = RESTART_FIRST_S
-            except Expired:
+            except ExpiredRevision:
                 log.info("watch expired, listing again", controller=self.name, resource=source.resource)
             except StoreUnavailable as error:
                 log.warning("store unavailable", controller=self.name, error=str(error))
                 await asyncio.sleep(1.0)
-            except Fenced:
+            except StaleEpoch:
                 raise
             except Exception as error:
                 self._count(source.resource, error)
@@ -214,7 +214,7 @@ class Controller:
             key = await self.queue.take()
             try:
                 again = await self._reconcile(key)
-            except (asyncio.CancelledError, Fenced):
+            except (asyncio.CancelledError, StaleEpoch):
                 raise
             except Exception as error:
                 self._count(key, error)
@@ -298,8 +298,8 @@ class Controller:
 
 async def run_all(loops: Iterable[Loop], stop: asyncio.Event, ended: Callable[[str], object] | None = None) -> None:
     """Run every loop until `stop` is set. A loop that ends by itself is started again, alone; `ended` is told its name.
-    Raises Fenced when a loop meets it: a process that leads no more has no loop to start again. When this returns or
-    raises, all of them have ended."""
+    Raises StaleEpoch when a loop meets it: a process that leads no more has no loop to start again. When this returns
+    or raises, all of them have ended."""
     tasks = [asyncio.create_task(_keep(loop, ended), name=loop.name) for loop in loops]
     stopper = asyncio.create_task(stop.wait(), name="stop")
     try:
@@ -315,7 +315,7 @@ async def run_all(loops: Iterable[Loop], stop: asyncio.Event, ended: Callable[[s
 
 
 async def _keep(loop: Loop, ended: Callable[[str], object] | None) -> None:
-    """Run the loop again and again. Raises Fenced."""
+    """Run the loop again and again. Raises StaleEpoch."""
     pause, clock = RESTART_FIRST_S, asyncio.get_running_loop().time
     while True:
         began, why = clock(), None
@@ -323,7 +323,7 @@ async def _keep(loop: Loop, ended: Callable[[str], object] | None) -> None:
             await loop.run()
         except Exception as error:
             if _fenced(error):
-                raise Fenced(f"the loop {loop.name} leads no more") from error
+                raise StaleEpoch(f"the loop {loop.name} leads no more") from error
             why = error
         if ended is not None:
             ended(loop.name)
@@ -336,7 +336,7 @@ async def _keep(loop: Loop, ended: Callable[[str], object] | None) -> None:
 def _fenced(error: BaseException) -> bool:
     if isinstance(error, BaseExceptionGroup):
         return any(_fenced(one) for one in error.exceptions)
-    return isinstance(error, Fenced)
+    return isinstance(error, StaleEpoch)
 
 
 async def cancelled(task: asyncio.Task[Any] | None) -> None:

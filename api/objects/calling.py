@@ -12,7 +12,7 @@ from base64 import b64decode
 from dataclasses import dataclass
 from typing import Any
 
-from api.outgoing import Outgoing, OutgoingError, Reason
+from api.outgoing import OutgoingClient, OutgoingError, Reason
 from fleet.values.ports import Body, Key, Store
 from fleet.values.untyped import mapping, rows, text, texts, whole
 
@@ -20,7 +20,7 @@ _SERVICE_OF_SLICE = "kubernetes.io/service-name"
 _HTTPS_PORT = 443
 
 
-class HookFailed(Exception):
+class HookFailure(Exception):
     """The webhook gave no answer. The text is for the client."""
 
 
@@ -36,15 +36,15 @@ class _Target:
 class HookClient:
     """Sends one JSON body to what a clientConfig names, through the one client for outgoing requests."""
 
-    def __init__(self, outgoing: Outgoing, store: Store) -> None:
+    def __init__(self, outgoing: OutgoingClient, store: Store) -> None:
         self._outgoing, self._store = outgoing, store
 
     async def post(self, client: Body, body: bytes, *, timeout: float, limit: int, query: str = "") -> bytes:
-        """The content of the answer. Raises HookFailed. `client`: a clientConfig; `query`: for the URL."""
+        """The content of the answer. Raises HookFailure. `client`: a clientConfig; `query`: for the URL."""
         try:
             target = self._target(client)
         except LookupError as problem:
-            raise HookFailed(str(problem.args[0])) from None
+            raise HookFailure(str(problem.args[0])) from None
         suffix = f"{'&' if '?' in target.url else '?'}{query}" if query else ""
         try:
             answer = await self._outgoing.request(
@@ -59,9 +59,9 @@ class HookClient:
             )
         except OutgoingError as problem:
             why = "context deadline exceeded" if problem.reason is Reason.TIMED_OUT else str(problem)
-            raise HookFailed(f'Post "{target.display_url}{suffix}": {why}') from None
+            raise HookFailure(f'Post "{target.display_url}{suffix}": {why}') from None
         if not 200 <= answer.status < 300:
-            raise HookFailed(f"the server answers HTTP {answer.status}")
+            raise HookFailure(f"the server answers HTTP {answer.status}")
         return answer.body
 
     def _target(self, client: Body) -> _Target:
@@ -128,4 +128,4 @@ def _authorities(client: Body) -> str | None:
     try:
         return b64decode(bundle, validate=True).decode("ascii")
     except (binascii.Error, ValueError, TypeError):
-        raise HookFailed("caBundle is not base64 of PEM") from None
+        raise HookFailure("caBundle is not base64 of PEM") from None

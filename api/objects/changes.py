@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from fleet.values.ports import Expired, Key, Store
+from fleet.values.ports import ExpiredRevision, Key, Store
 
 CHANGES = 5_000  # more of them since the last request, and all is made anew, which then costs less
 Resource = tuple[str, str]
@@ -19,7 +19,7 @@ async def changed_keys(
         return None, revision
     try:
         events, upto = await store.events(resources, since=since, limit=CHANGES)
-    except Expired:
+    except ExpiredRevision:
         return None, revision
     if len(events) == CHANGES or upto < since:
         return None, revision

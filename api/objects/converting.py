@@ -14,8 +14,8 @@ import orjson
 from api.engine.conversion import BadConversion, restored
 from api.engine.kind import Kind
 from api.engine.status import StatusError, cut
-from api.objects.calling import HookClient, HookFailed
-from api.outgoing import Outgoing
+from api.objects.calling import HookClient, HookFailure
+from api.outgoing import OutgoingClient
 from fleet.values.ports import Body, Ids, Store
 from fleet.values.untyped import mapping, text, texts
 
@@ -30,7 +30,7 @@ _MESSAGE_CHARACTERS_MAX = 2_000  # of a webhook's own words
 class Conversions:
     """Converts objects by the webhooks that CRDs name. Install it as `Objects.versions.converter`."""
 
-    def __init__(self, outgoing: Outgoing, store: Store, ids: Ids) -> None:
+    def __init__(self, outgoing: OutgoingClient, store: Store, ids: Ids) -> None:
         self._client, self._ids = HookClient(outgoing, store), ids
 
     async def convert(self, kind: Kind, bodies: Sequence[Body]) -> list[Body]:
@@ -39,9 +39,9 @@ class Conversions:
         for part in _parts(bodies):
             try:
                 converted += await self._asked(kind, part)
-            except (HookFailed, BadConversion) as problem:
+            except (HookFailure, BadConversion) as problem:
                 said = f"{part[0]['apiVersion']}, Kind={kind.kind}"
-                why = f"failed: {problem}" if isinstance(problem, HookFailed) else f"returned {problem}"
+                why = f"failed: {problem}" if isinstance(problem, HookFailure) else f"returned {problem}"
                 raise StatusError(500, "", f"conversion webhook for {said} {why}") from None
         return converted
 
@@ -51,7 +51,7 @@ class Conversions:
         versions = texts(webhook.get("conversionReviewVersions"))
         version = next((known for known in versions if known in _KNOWN), "")
         if not version:
-            raise HookFailed("no supported conversion review versions")
+            raise HookFailure("no supported conversion review versions")
         uid = self._ids.uid()
         question = {
             "kind": "ConversionReview",
@@ -83,23 +83,23 @@ def _parts(bodies: Sequence[Body]) -> Iterator[list[Body]]:
 
 
 def _objects(version: str, uid: str, content: bytes) -> list[Any]:
-    """The converted objects of an answer. HookFailed where it is not one, or says that it has none."""
+    """The converted objects of an answer. HookFailure where it is not one, or says that it has none."""
     try:
         review = mapping(orjson.loads(content))
     except orjson.JSONDecodeError:
-        raise HookFailed("the answer is not JSON") from None
+        raise HookFailure("the answer is not JSON") from None
     response = review.get("response")
     if version == "v1" and (review.get("apiVersion") != f"{_GROUP}/v1" or review.get("kind") != "ConversionReview"):
-        raise HookFailed(f"expected webhook response of {_GROUP}/v1, Kind=ConversionReview, got another kind")
+        raise HookFailure(f"expected webhook response of {_GROUP}/v1, Kind=ConversionReview, got another kind")
     if response.__class__ is not dict:
-        raise HookFailed("no response provided")
+        raise HookFailure("no response provided")
     if version == "v1" and response.get("uid") != uid:
-        raise HookFailed(f'expected response.uid="{uid}", got another one')
+        raise HookFailure(f'expected response.uid="{uid}", got another one')
     result = mapping(response.get("result"))
     status = text(result.get("status"))
     if status != "Success":
         message = cut(text(result.get("message")), _MESSAGE_CHARACTERS_MAX)
-        raise HookFailed(message or f"response.result.status was '{cut(status, 100)}', not 'Success'")
+        raise HookFailure(message or f"response.result.status was '{cut(status, 100)}', not 'Success'")
     found = response.get("convertedObjects")
     return found if found.__class__ is list else []
 

@@ -21,14 +21,14 @@ from fleet.values.ports import (
     EXISTS,
     Body,
     Change,
-    Committed,
+    CommitResult,
     Delete,
     Expect,
-    Expired,
-    Fenced,
+    ExpiredRevision,
     Key,
+    StaleEpoch,
     Store,
-    Stored,
+    StoredObject,
     StoreUnavailable,
 )
 from fleet.values.untyped import mapping, rows
@@ -47,12 +47,12 @@ async def follow_crds(store: Store, registry: Registry, loaded: asyncio.Event | 
     while True:
         try:
             await follower.follow(loaded)
-        except Expired:
+        except ExpiredRevision:
             log.info("the log no longer reaches back, listing the CRDs again")
         except StoreUnavailable as error:
             log.warning("store unavailable", error=str(error))
             await asyncio.sleep(RETRY_S)
-        except Fenced:
+        except StaleEpoch:
             raise
         except Exception:  # a process that no longer learns of kinds would refuse objects of those that come
             log.exception("following the CRDs failed, listing them again")
@@ -71,7 +71,7 @@ class _Follower:
         # The kinds that came with Fleet: their CRDs, while no user changes them, say nothing new.
         self._own: Mapping[str, Kind] = {k.group_resource: k for k in registry if not k.builtin}
         self._own_specs = {name: crd_of(kind)["spec"] for name, kind in self._own.items()}
-        self._terminating: dict[str, Stored] = {}
+        self._terminating: dict[str, StoredObject] = {}
         self._failed: dict[str, int] = {}  # name -> revision of a CRD that could not be handled
         self._specs: dict[str, Body] = {}
 
@@ -100,11 +100,11 @@ class _Follower:
         finally:
             await watch.aclose()
 
-    async def _try(self, act: Callable[[Stored], Awaitable[None]], crd: Stored) -> None:
+    async def _try(self, act: Callable[[StoredObject], Awaitable[None]], crd: StoredObject) -> None:
         """A CRD that cannot be handled is reported, and costs the other kinds nothing."""
         try:
             await act(crd)
-        except (StoreUnavailable, Fenced, Expired):
+        except (StoreUnavailable, StaleEpoch, ExpiredRevision):
             raise
         except Exception as error:
             if crd.revision == self._failed.get(crd.key.name):
@@ -112,7 +112,7 @@ class _Follower:
             trace = None if isinstance(error, ValueError) else error  # a refusal is no bug
             log.warning("a CRD cannot be handled", name=crd.key.name, error=repr(error)[:300], exc_info=trace)
             committed = await self._store.commit([Change(crd.key, partial(_say_failed, error=error), EXISTS)])
-            newest = committed.stored[-1].revision if isinstance(committed, Committed) else crd.revision
+            newest = committed.stored[-1].revision if isinstance(committed, CommitResult) else crd.revision
             self._failed[crd.key.name] = newest
 
     def _forget(self, name: str) -> None:
@@ -122,7 +122,7 @@ class _Follower:
         if spec is not None:
             self._registry.drop(spec["group"], spec["names"]["plural"])
 
-    async def _take(self, crd: Stored) -> None:
+    async def _take(self, crd: StoredObject) -> None:
         body = crd.body
         name, spec = body["metadata"]["name"], body.get("spec")
         new = spec is None or spec != self._specs.get(name)
@@ -176,7 +176,7 @@ class _Follower:
 
         await self._commit(Change(_key(body), change, Expect(uid=body["metadata"]["uid"])))
 
-    async def _clean_up(self, stored_crd: Stored) -> None:
+    async def _clean_up(self, stored_crd: StoredObject) -> None:
         """Delete what is left of the kind; when nothing is, let the CRD go."""
         crd = stored_crd.body
         spec = crd["spec"]
@@ -207,7 +207,7 @@ class _Follower:
         """A write that another follower may have made already: a Conflict is no matter."""
         try:
             await self._store.commit([write])
-        except Fenced:
+        except StaleEpoch:
             raise
         except StoreUnavailable:
             await asyncio.sleep(RETRY_S)

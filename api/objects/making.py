@@ -21,7 +21,7 @@ def as_it_is(kind: Kind, body: Body) -> Body:
     return body
 
 
-class Making:
+class BodyMaker:
     """Makes the bodies of one store's objects."""
 
     def __init__(self, clock: Clock, ids: Ids, fill: Fill) -> None:

@@ -31,7 +31,7 @@ from api.engine.strategic import go_text
 from api.engine.write import Author, PreparedWrite, need_version, prepare_update
 from api.objects.apart import LARGE_BYTES, apart, made
 from api.objects.hooking import HookRequest, Hooks, Make, Way
-from api.objects.making import Fill, Making, as_it_is
+from api.objects.making import BodyMaker, Fill, as_it_is
 from api.objects.patching import patcher
 from api.objects.refusing import LastFinalizer, fitting, name_in, need_namespace, refuse
 from api.objects.rewrite import Rewrite, Turns
@@ -43,7 +43,7 @@ from fleet.values.ports import (
     Body,
     Change,
     Clock,
-    Committed,
+    CommitResult,
     Delete,
     Expect,
     Ids,
@@ -51,7 +51,7 @@ from fleet.values.ports import (
     Put,
     Selector,
     Store,
-    Stored,
+    StoredObject,
     Write,
 )
 
@@ -84,7 +84,7 @@ class Objects:
         self.versions = Versions(store)  # the store as a kind in one of its versions sees it
         self._graceful_pods = graceful_pods
         self._turns = Turns()
-        self._making = Making(clock, ids, fill)
+        self._making = BodyMaker(clock, ids, fill)
 
     # Reading: bodies are shared and must not be changed by the caller.
     async def get(self, kind: Kind, namespace: str, name: str, *, fresh: bool = True, alone: bool = False) -> Body:
@@ -132,7 +132,7 @@ class Objects:
                 return WriteOutcome(new, created=True, warnings=warnings)
             put = Put(_key(kind, namespace, name), new, ABSENT)
             outcome = await self.versions.of(kind).commit([put, *also], epoch=options.epoch)
-            if isinstance(outcome, Committed):
+            if isinstance(outcome, CommitResult):
                 return as_stored(outcome.stored[0], new, created=True, warnings=warnings)
             if outcome.index == 0 and (not generated or attempt == GENERATE_ATTEMPTS_MAX - 1):
                 raise already_exists(kind.group, kind.resource, name, generated=generated)
@@ -241,7 +241,7 @@ class Objects:
                 return WriteOutcome(prepared.body, created=True, warnings=warnings)
             put = Put(_key(kind, namespace, name), prepared.body, ABSENT)
             outcome = await self.versions.of(kind).commit([put, *also], epoch=options.epoch)
-            if isinstance(outcome, Committed):
+            if isinstance(outcome, CommitResult):
                 return as_stored(outcome.stored[0], prepared.body, created=True, warnings=warnings)
         raise conflict(kind.group, kind.resource, name)
 
@@ -263,13 +263,13 @@ class Objects:
         *,
         selector: Selector | None = None,
         delete_options: Body | None = None,
-    ) -> Sequence[Stored]:
+    ) -> Sequence[StoredObject]:
         """DELETE on a collection: each object by itself, a few at once, so that they share transactions. An object that
         goes meanwhile is no error. Returns the objects as they were found. The first refusal is raised after the others
         of its group are done."""
         source = self.versions.of(kind)
         found = (await source.list(kind.group, kind.resource, namespace=namespace, selector=selector)).items
-        objects: list[Stored] = []
+        objects: list[StoredObject] = []
         for start in range(0, len(found), DELETED_AT_ONCE):
             group = found[start : start + DELETED_AT_ONCE]
             deletes = [
@@ -318,10 +318,10 @@ class Objects:
             except LastFinalizer as last:
                 expect = Expect(revision=int(last.body["metadata"]["resourceVersion"]))
                 outcome = await self.store.commit([Delete(write.key, expect)], epoch=options.epoch)
-                if isinstance(outcome, Committed):
+                if isinstance(outcome, CommitResult):
                     return last.body
                 continue  # another write came in between: ask `change` again
-            return outcome.stored[0].body if isinstance(outcome, Committed) else None
+            return outcome.stored[0].body if isinstance(outcome, CommitResult) else None
         raise conflict(kind.group, kind.resource, name)
 
     def prepare_new(self, kind: Kind, namespace: str, body: Body, options: Options, *, with_status: bool = True) -> Put:

@@ -24,7 +24,7 @@ from api.objects.apart import LARGE_BYTES, at_once, made
 from api.objects.hooking import Way
 from api.objects.versions import ConvertedObject, ObjectSource
 from api.objects.writing import WriteOutcome, as_stored
-from fleet.values.ports import Body, Change, Clock, Committed, Delete, Expect, Key, Put, Stored, Write
+from fleet.values.ports import Body, Change, Clock, CommitResult, Delete, Expect, Key, Put, StoredObject, Write
 
 PATIENCE_S = 10.0  # of a write whose rule looks at other objects, its wait for its turn included; then 409 Conflict
 PAUSE_S = (0.001, 0.02)  # between its tries
@@ -112,7 +112,7 @@ class Rewrite:
             raise self._missing()
         return await self._of(store, stored)
 
-    async def _of(self, store: ObjectSource, stored: Stored) -> WriteOutcome | None:
+    async def _of(self, store: ObjectSource, stored: StoredObject) -> WriteOutcome | None:
         large = max(self.size, len(stored.raw)) > LARGE_BYTES
         if self.way is not None:
             prepared = await self.way.prepare(stored.body, large)
@@ -133,7 +133,7 @@ class Rewrite:
         expect = Expect(revision=stored.revision)
         write = Delete(self.key, expect) if prepared.finished else Put(self.key, prepared.body, expect)
         outcome = await store.commit([write], epoch=self.epoch)
-        return _written(prepared, stored.body, outcome) if isinstance(outcome, Committed) else None
+        return _written(prepared, stored.body, outcome) if isinstance(outcome, CommitResult) else None
 
     async def _large(self, store: ObjectSource) -> bool:
         stored = await store.get(self.key, alone=self.alone)
@@ -167,7 +167,7 @@ class Rewrite:
                 outcome = await store.commit(ways[turn % 2], epoch=self.epoch)
             except _OtherwiseError:
                 continue
-            if not isinstance(outcome, Committed):
+            if not isinstance(outcome, CommitResult):
                 raise self._missing()
             prepared, old = last[0]
             return _written(prepared, old, outcome)
@@ -181,7 +181,7 @@ class _OtherwiseError(Exception):
     """The object is to be removed where a change was tried, or the other way round."""
 
 
-def _written(prepared: PreparedWrite, old: Body, outcome: Committed) -> WriteOutcome:
+def _written(prepared: PreparedWrite, old: Body, outcome: CommitResult) -> WriteOutcome:
     """An update that lets an object go answers with what it wrote last; a deletion with the object as it went."""
     stored = outcome.stored[-1]
     if not prepared.finished:

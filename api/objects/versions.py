@@ -22,7 +22,20 @@ from api.engine.kind import Kind
 from api.engine.status import StatusError
 from api.objects.refusing import name_in
 from api.objects.shared import SharedBytes
-from fleet.values.ports import Body, Committed, Conflict, Event, Key, Page, Put, Selector, Store, Stored, Watch, Write
+from fleet.values.ports import (
+    Body,
+    CommitResult,
+    Conflict,
+    Event,
+    Key,
+    Page,
+    Put,
+    Selector,
+    Store,
+    StoredObject,
+    Watch,
+    Write,
+)
 
 BREATH = 200  # objects that are read before others get a turn
 AT_ONCE = 100  # events of a watch that are converted together
@@ -43,7 +56,7 @@ class Converter(Protocol):
 class ObjectSource(Protocol):
     """The part of a `Store` by which requests read and write; see there."""
 
-    async def get(self, key: Key, *, fresh: bool = True, alone: bool = False) -> Stored | None: ...
+    async def get(self, key: Key, *, fresh: bool = True, alone: bool = False) -> StoredObject | None: ...
 
     async def list(
         self,
@@ -63,17 +76,17 @@ class ObjectSource(Protocol):
         self, group: str, resource: str, *, namespace: str | None = None, since: int | None = None
     ) -> Watch: ...
 
-    async def commit(self, writes: Sequence[Write], *, epoch: int | None = None) -> Committed | Conflict: ...
+    async def commit(self, writes: Sequence[Write], *, epoch: int | None = None) -> CommitResult | Conflict: ...
 
     async def revision(self, *, alone: bool = False) -> int: ...
 
 
-class ConvertedObject(Stored):
+class ConvertedObject(StoredObject):
     """A stored object in another form. `stale`: the store would have it otherwise, were it written now."""
 
     __slots__ = ("stale",)
 
-    def __init__(self, stored: Stored, body: Body, *, stale: bool) -> None:
+    def __init__(self, stored: StoredObject, body: Body, *, stale: bool) -> None:
         super().__init__(stored.key, stored.uid, stored.revision, orjson.dumps(body), body)
         self.stale = stale
 
@@ -171,7 +184,7 @@ class _View:
     async def revision(self, *, alone: bool = False) -> int:
         return await self._store.revision(alone=alone)
 
-    async def get(self, key: Key, *, fresh: bool = True, alone: bool = False) -> Stored | None:
+    async def get(self, key: Key, *, fresh: bool = True, alone: bool = False) -> StoredObject | None:
         stored = await self._store.get(key, fresh=fresh, alone=alone)
         if stored is None or self._is_as_asked(stored):
             return stored
@@ -216,7 +229,7 @@ class _View:
             return watch
         return _ShownWatch(watch, self)
 
-    async def commit(self, writes: Sequence[Write], *, epoch: int | None = None) -> Committed | Conflict:
+    async def commit(self, writes: Sequence[Write], *, epoch: int | None = None) -> CommitResult | Conflict:
         """Puts in the kind's version are stored in the storage version."""
         matches = [write.key[:2] == (self._kind.group, self._kind.resource) for write in writes]
         kept = [
@@ -224,12 +237,12 @@ class _View:
             for mine, write in zip(matches, writes, strict=True)
         ]
         outcome = await self._store.commit(kept, epoch=epoch)
-        if not isinstance(outcome, Committed):
+        if not isinstance(outcome, CommitResult):
             return outcome
         stored = [
             (await self.shown((one,)))[0] if mine else one for mine, one in zip(matches, outcome.stored, strict=True)
         ]
-        return Committed(tuple(stored), outcome.revision)
+        return CommitResult(tuple(stored), outcome.revision)
 
     async def _kept(self, put: Put) -> Put:
         if self._family is None or put.body["apiVersion"] == self._family.storage:
@@ -240,7 +253,7 @@ class _View:
         check_stored(storage.group, storage.kind, name_in(body), body)
         return Put(put.key, body, put.expect)
 
-    async def shown(self, items: Sequence[Stored]) -> Sequence[Stored]:
+    async def shown(self, items: Sequence[StoredObject]) -> Sequence[StoredObject]:
         """The objects in the version of the kind."""
         away = [index for index, stored in enumerate(items) if not self._is_as_asked(stored)]
         if not away:
@@ -263,27 +276,27 @@ class _View:
                 out[index] = ConvertedObject(items[index], body, stale=stale)
         return out
 
-    async def _by_webhook(self, given: Sequence[tuple[Stored, Body]]) -> Sequence[Body]:
+    async def _by_webhook(self, given: Sequence[tuple[StoredObject, Body]]) -> Sequence[Body]:
         """Stored objects, which have been completed, in the version of the kind."""
         assert self._ask is not None and self._answers is not None
         keys = [(self._family, stored.uid, stored.revision, self._kind.api_version) for stored, _ in given]
         found = await self._answers.of(keys, [body for _, body in given], partial(self._ask.convert, self._kind))
         return [rewritten(self._kind, body) for body in found]
 
-    def _is_as_asked(self, stored: Stored) -> bool:
+    def _is_as_asked(self, stored: StoredObject) -> bool:
         since = self._kind.since
         if stored.revision <= since and (stored.uid, stored.revision, since) not in self._complete:
             return False
         return self._family is None or stored.raw.startswith(self._heads)
 
-    def _remembered(self, stored: Stored) -> Stored:
+    def _remembered(self, stored: StoredObject) -> StoredObject:
         """An object that is older than the schema, and yet as the schema asks for."""
         if len(self._complete) >= COMPLETE_MAX:
             self._complete.clear()
         self._complete.add((stored.uid, stored.revision, self._kind.since))
         return stored
 
-    def _completed(self, stored: Stored) -> tuple[Body, bool]:
+    def _completed(self, stored: StoredObject) -> tuple[Body, bool]:
         """The body by the schema of the version in which it is stored, and whether a write would store it otherwise.
         StatusError 500 for a version that the CRD no longer has."""
         body: Body = orjson.loads(stored.raw)

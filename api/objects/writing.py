@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from api.engine.kind import Kind
 from api.engine.status import Cause
-from fleet.values.ports import Body, Store, Stored, Write
+from fleet.values.ports import Body, Store, StoredObject, Write
 
 if TYPE_CHECKING:
     from api.objects.objects import Objects
@@ -46,7 +46,7 @@ class WriteOutcome:
     body that the store was given, where it is stored as it was given. `warnings` are texts for `Warning: 299` headers
     (of the engine, and of rules)."""
 
-    what: Stored | Body
+    what: StoredObject | Body
     created: bool = False
     deleted: bool = False
     warnings: tuple[str, ...] = ()
@@ -55,16 +55,18 @@ class WriteOutcome:
     @property
     def body(self) -> Body:
         """The object. Its bytes are parsed only where `put` is not there."""
-        if not isinstance(self.what, Stored):
+        if not isinstance(self.what, StoredObject):
             return self.what
         if self.put is None:
             return self.what.body_once()
         return {**self.put, "metadata": {**self.put["metadata"], "resourceVersion": str(self.what.revision)}}
 
 
-def as_stored(stored: Stored, put: Body, *, created: bool = False, warnings: tuple[str, ...] = ()) -> WriteOutcome:
+def as_stored(
+    stored: StoredObject, put: Body, *, created: bool = False, warnings: tuple[str, ...] = ()
+) -> WriteOutcome:
     """The outcome of a write that the store has taken; it may show another form than it was given."""
-    return WriteOutcome(stored, created=created, warnings=warnings, put=put if type(stored) is Stored else None)
+    return WriteOutcome(stored, created=created, warnings=warnings, put=put if type(stored) is StoredObject else None)
 
 
 @dataclass(frozen=True, slots=True)

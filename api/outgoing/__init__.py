@@ -2,6 +2,6 @@
 
 from api.outgoing.allowed import AllowList
 from api.outgoing.errors import OutgoingError, Reason
-from api.outgoing.outgoing import Answer, Outgoing
+from api.outgoing.outgoing import Answer, OutgoingClient
 
-__all__ = ["AllowList", "Answer", "Outgoing", "OutgoingError", "Reason"]
+__all__ = ["AllowList", "Answer", "OutgoingClient", "OutgoingError", "Reason"]

@@ -38,7 +38,7 @@ class Answer:
     body: bytes
 
 
-class Outgoing:
+class OutgoingClient:
     """Make it anywhere, use it on one event loop, and close it there."""
 
     def __init__(self, allowed: AllowList, *, resolver: Resolver | None = None) -> None:
@@ -46,7 +46,7 @@ class Outgoing:
         self._reach = Reach(allowed, resolver)
         self._session: aiohttp.ClientSession | None = None
 
-    async def __aenter__(self) -> Outgoing:
+    async def __aenter__(self) -> OutgoingClient:
         return self
 
     async def __aexit__(self, *_: object) -> None:

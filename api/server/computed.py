@@ -17,7 +17,7 @@ from api.engine.status import StatusError
 from api.objects.versions import ObjectSource
 from api.server.discovery import Discovery
 from api.server.health import Check, of_store
-from fleet.values.ports import Body, Clock, Key, Page, Selector, Store, Stored, StoreUnavailable
+from fleet.values.ports import Body, Clock, Key, Page, Selector, Store, StoredObject, StoreUnavailable
 from fleet.values.times import rfc3339
 
 _COMPONENTS, _SERVICES = ("", "componentstatuses"), ("apiregistration.k8s.io", "apiservices")
@@ -43,7 +43,7 @@ def computed_kinds(
         return [_service(group, version, place, began) for place, (group, version) in enumerate(discovery.served())]
 
     made = {_COMPONENTS: components, _SERVICES: services}
-    return {name: cast(ObjectSource, _Made(store, *name, make)) for name, make in made.items()}
+    return {name: cast(ObjectSource, _ComputedStore(store, *name, make)) for name, make in made.items()}
 
 
 def refused(kind: Kind) -> StatusError | None:
@@ -81,7 +81,7 @@ def _service(group: str, version: str, place: int, since: str) -> Body:
     }
 
 
-class _Made:
+class _ComputedStore:
     """Reads as a store does. All objects of the kind are made anew for each request: they are few."""
 
     def __init__(self, store: Store, group: str, resource: str, make: Callable[[], Awaitable[list[Body]]]) -> None:
@@ -93,7 +93,7 @@ class _Made:
         except StoreUnavailable:  # which is what a ComponentStatus is asked about
             return 0
 
-    async def get(self, key: Key, *, fresh: bool = True, alone: bool = False) -> Stored | None:
+    async def get(self, key: Key, *, fresh: bool = True, alone: bool = False) -> StoredObject | None:
         page = await self.list(key.group, key.resource, alone=alone)
         return next((stored for stored in page.items if stored.key == key), None)
 
@@ -114,7 +114,7 @@ class _Made:
         bodies = [body for body in await self._make() if selector is None or selector(body)]
         return Page(tuple(map(self._stored, bodies)), await self.revision(alone=alone), None, 0)
 
-    def _stored(self, body: Body) -> Stored:
+    def _stored(self, body: Body) -> StoredObject:
         metadata = body["metadata"]
         key = Key(self._group, self._resource, "", metadata["name"])
-        return Stored(key, metadata.get("uid", ""), 0, orjson.dumps(body), body)
+        return StoredObject(key, metadata.get("uid", ""), 0, orjson.dumps(body), body)

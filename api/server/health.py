@@ -21,7 +21,7 @@ from prometheus_client.exposition import CONTENT_TYPE_LATEST
 from api import buildinfo
 from api.transport.edge import EdgeMetrics
 from api.wire.http import Message, Request, Response, Send, json_response, text_response
-from fleet.values.bounded import Bounded
+from fleet.values.bounded import BoundedValues
 from fleet.values.ports import Store, StoreUnavailable
 
 disable_created_metrics()  # type: ignore[no-untyped-call]  # a further row for each counter
@@ -61,7 +61,7 @@ class Metrics:
         # Looking a labelled child up costs more than counting, so children are kept.
         self._counters: dict[tuple[str, str, int], Any] = {}
         self._histograms: dict[tuple[str, str], Any] = {}
-        self._pair = Bounded(PAIRS_MOST, OTHERS)
+        self._pair = BoundedValues(PAIRS_MOST, OTHERS)
 
     def count(self, verb: str, resource: str, code: int, seconds: float | None) -> None:
         """One answered request; `resource` must be one that is served, a mounted application, or ""."""

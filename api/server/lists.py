@@ -25,7 +25,7 @@ from api.wire.protobuf.answers import around, list_of, stored_field
 from api.wire.routing import Route
 from api.wire.selection import Selection
 from api.wire.served import ServedKind
-from fleet.values.ports import Expired, FutureRevision, Key, Page, Stored
+from fleet.values.ports import ExpiredRevision, FutureRevision, Key, Page, StoredObject
 
 MAX_LIMIT = 1_000_000
 LATEST = -1  # as the revision in a continue token: whatever the newest state is, page by page
@@ -148,7 +148,7 @@ async def or_elsewhere(
         return await elsewhere(route, request)
 
 
-async def show(served: ServedKind, stored: Stored, request: Request, form: AnswerForm, now: float) -> Answer:
+async def show(served: ServedKind, stored: StoredObject, request: Request, form: AnswerForm, now: float) -> Answer:
     """One stored object in the form asked for."""
     if form.form == "Table":
         body = table(served, [stored], form.version, request.query.get("includeObject", ""), stored.revision, now)
@@ -224,7 +224,7 @@ async def read_page(
                 fresh=fresh,
                 alone=request.alone,
             )
-    except Expired:
+    except ExpiredRevision:
         raise _list_expired(start) from None
     except FutureRevision as error:
         raise too_large_version(error.revision, error.current) from None

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from api.engine.status import StatusError, unavailable
-from fleet.values.ports import Expired, Fenced, FutureRevision, StoreFull, StoreUnavailable
+from fleet.values.ports import ExpiredRevision, FutureRevision, StaleEpoch, StoreFull, StoreUnavailable
 
-REFUSALS = (StoreUnavailable, Expired, FutureRevision, Fenced)
+REFUSALS = (StoreUnavailable, ExpiredRevision, FutureRevision, StaleEpoch)
 
 
 def store_refusal(error: StoreUnavailable) -> StatusError:
@@ -20,7 +20,7 @@ def refusal_of(error: Exception) -> StatusError:
     match error:
         case StoreUnavailable():
             return store_refusal(error)
-        case Expired():
+        case ExpiredRevision():
             return StatusError(410, "Expired", "The requested state is no longer kept")
         case FutureRevision():
             return StatusError(504, "Timeout", str(error))

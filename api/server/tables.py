@@ -10,7 +10,7 @@ import orjson
 from api.engine.columns import cells, column_definitions
 from api.engine.status import bad_request
 from api.wire.served import ServedKind
-from fleet.values.ports import Body, Stored
+from fleet.values.ports import Body, StoredObject
 
 
 def metadata_only(body: Mapping[str, Any], version: str) -> Body:
@@ -24,7 +24,7 @@ def metadata_only(body: Mapping[str, Any], version: str) -> Body:
 
 def table(
     served: ServedKind,
-    items: Sequence[Stored],
+    items: Sequence[StoredObject],
     version: str,
     include_object: str,
     revision: int,
@@ -39,7 +39,7 @@ def table(
 
 
 def table_rows(
-    served: ServedKind, items: Sequence[Stored], version: str, include_object: str, now: float
+    served: ServedKind, items: Sequence[StoredObject], version: str, include_object: str, now: float
 ) -> list[bytes]:
     """The rows of a Table, each as JSON. StatusError 400 for an unknown `include_object`."""
     if include_object not in ("", "Metadata", "Object", "None"):

@@ -27,7 +27,17 @@ from api.wire.negotiation import AnswerForm
 from api.wire.protobuf.answers import frame, whole
 from api.wire.selection import Selection
 from api.wire.served import ServedKind
-from fleet.values.ports import Body, Clock, Event, EventType, Expired, FutureRevision, Stored, StoreUnavailable, Watch
+from fleet.values.ports import (
+    Body,
+    Clock,
+    Event,
+    EventType,
+    ExpiredRevision,
+    FutureRevision,
+    StoredObject,
+    StoreUnavailable,
+    Watch,
+)
 
 CHUNK_BYTES = 64 * 1024
 MIN_TIMEOUT_S = 1800.0
@@ -122,7 +132,7 @@ class _Writer:
         self.size = 0
         return chunk
 
-    def object_line(self, kind: str, stored: Stored, shared: bool = True) -> bytes:
+    def object_line(self, kind: str, stored: StoredObject, shared: bool = True) -> bytes:
         """The line of one object in the watcher's form. `shared`: other watchers may need the same bytes."""
         request = self.request
         form = request.form.form
@@ -149,7 +159,7 @@ class _Writer:
                 self.shared.put(key, line)
         return line
 
-    def _frame(self, kind: str, stored: Stored, shared: bool) -> bytes:
+    def _frame(self, kind: str, stored: StoredObject, shared: bool) -> bytes:
         """The same in protobuf."""
         request = self.request
         key = (
@@ -174,7 +184,7 @@ class _Writer:
         """The line of an object that is not stored."""
         return frame(kind, whole(body)) if self.request.form.protobuf else _line(kind, orjson.dumps(body))
 
-    def _shown(self, stored: Stored, columns: bool) -> bytes:
+    def _shown(self, stored: StoredObject, columns: bool) -> bytes:
         request = self.request
         if request.form.form == "Table":
             return table(
@@ -235,7 +245,7 @@ class _Writer:
         self.add(self.line("BOOKMARK", body))
 
 
-def _as_it_was(stored: Stored, previous: Body | None) -> Stored:
+def _as_it_was(stored: StoredObject, previous: Body | None) -> StoredObject:
     """The object that has left a selector, as far as the log knows how it was, at the revision of its leaving."""
     body = copy.copy(stored.body)
     before = previous or {}
@@ -250,7 +260,7 @@ def _as_it_was(stored: Stored, previous: Body | None) -> Stored:
         elif key != "metadata":
             body[key] = value
     body["metadata"] = metadata
-    return Stored(stored.key, stored.uid, stored.revision, orjson.dumps(body), body)
+    return StoredObject(stored.key, stored.uid, stored.revision, orjson.dumps(body), body)
 
 
 class Watches:
@@ -275,7 +285,7 @@ class Watches:
         """Each refusal that is possible happens here, with a status code; later errors are ERROR events. `alone`: see
         Store.get."""
         kind = request.served.kind
-        initial: tuple[Stored, ...] = ()
+        initial: tuple[StoredObject, ...] = ()
         if request.initial:
             page = await source.list(
                 kind.group, kind.resource, namespace=request.namespace, selector=request.selection.selector, alone=alone
@@ -285,7 +295,7 @@ class Watches:
             since = request.since if request.since is not None else await source.revision(alone=alone)
         try:
             watch = await source.watch(kind.group, kind.resource, namespace=request.namespace, since=since)
-        except Expired:
+        except ExpiredRevision:
             raise expired(f"too old resource version: {since}") from None
         except FutureRevision as error:
             raise too_large_version(error.revision, error.current) from None
@@ -300,7 +310,7 @@ class Watches:
         return Stream(pump, request.timeout_s, headers=headers, done=watch.aclose)
 
     async def _pump(
-        self, request: WatchRequest, watch: Watch, initial: tuple[Stored, ...], since: int, send: Sender
+        self, request: WatchRequest, watch: Watch, initial: tuple[StoredObject, ...], since: int, send: Sender
     ) -> None:
         writer = _Writer(request, self._shared, self._clock)
         many = len(initial) > MANY
@@ -338,7 +348,7 @@ class Watches:
                     if request.bookmarks:
                         writer.bookmark(watch.progress)
                         await send(writer.take())
-        except Expired:
+        except ExpiredRevision:
             over = expired(f"too old resource version: {watch.progress}")
             await send(writer.take() + writer.line("ERROR", over.status()))
         except StatusError as refused:

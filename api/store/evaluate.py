@@ -13,7 +13,7 @@ from typing import Any
 
 import orjson
 
-from fleet.values.ports import Body, Change, Conflict, Delete, Event, EventType, Expect, Key, Put, Stored, Write
+from fleet.values.ports import Body, Change, Conflict, Delete, Event, EventType, Expect, Key, Put, StoredObject, Write
 
 # The fields that field selectors of built-in kinds can name, beside the metadata. Kept of a previous state for every
 # resource: a path that an object does not have costs nothing, and a custom kind that uses the same names is served as
@@ -40,20 +40,20 @@ SELECTABLE = (
 class CommitEffect:
     """The commit holds. `events` are in revision order; `stored[i]` answers write i."""
 
-    stored: tuple[Stored, ...]
+    stored: tuple[StoredObject, ...]
     events: tuple[Event, ...]
 
 
 def evaluate(
-    writes: Sequence[Write], lookup: Callable[[Key], Stored | None], last: int, at: float = 0.0
+    writes: Sequence[Write], lookup: Callable[[Key], StoredObject | None], last: int, at: float = 0.0
 ) -> CommitEffect | Conflict:
     """Check all of `writes` against the current state and make the new one; the first gets revision `last` + 1. `at`:
     the time of the change.
 
     A later write of the same commit sees what an earlier one did. Raises what a `Change` raises.
     """
-    overlay: dict[Key, Stored | None] = {}
-    stored: list[Stored] = []
+    overlay: dict[Key, StoredObject | None] = {}
+    stored: list[StoredObject] = []
     events: list[Event] = []
     for index, write in enumerate(writes):
         key = write.key
@@ -81,7 +81,7 @@ def evaluate(
     return CommitEffect(tuple(stored), tuple(events))
 
 
-def holds(expect: Expect, current: Stored | None) -> bool:
+def holds(expect: Expect, current: StoredObject | None) -> bool:
     """Whether every given condition is true of the stored object."""
     if current is None:
         return not (
@@ -111,19 +111,19 @@ def previous_of(body: Body) -> Body:
     return part
 
 
-def encode(key: Key, body: Body, revision: int) -> Stored:
+def encode(key: Key, body: Body, revision: int) -> StoredObject:
     """The object with its revision in `metadata.resourceVersion`. The caller's body is neither changed nor kept."""
     metadata: dict[str, Any] = {**body.get("metadata", {}), "resourceVersion": str(revision)}
-    return Stored(key, metadata.get("uid", ""), revision, orjson.dumps({**body, "metadata": metadata}))
+    return StoredObject(key, metadata.get("uid", ""), revision, orjson.dumps({**body, "metadata": metadata}))
 
 
-def _put(key: Key, body: Body, current: Stored | None, revision: int, at: float) -> Event:
+def _put(key: Key, body: Body, current: StoredObject | None, revision: int, at: float) -> Event:
     stored = encode(key, body, revision)
     if current is None:
         return Event(revision, EventType.ADDED, stored, at=at)
     return Event(revision, EventType.MODIFIED, stored, previous_of(current.body), at)
 
 
-def _delete(write: Delete, current: Stored, revision: int, at: float) -> Event:
+def _delete(write: Delete, current: StoredObject, revision: int, at: float) -> Event:
     last = encode(write.key, current.body, revision)
     return Event(revision, EventType.DELETED, last, previous_of(current.body), at)

@@ -19,7 +19,7 @@ from api.store import sql
 from api.store.link import BROKEN, Link, connect, why_away
 from api.store.secrets import SecretBox
 from api.store.view import View
-from fleet.values.ports import Stored, StoreUnavailable
+from fleet.values.ports import StoredObject, StoreUnavailable
 
 log = structlog.get_logger(__name__)
 
@@ -44,7 +44,7 @@ class Follower:
         self._next: _Question | None = None
 
     async def load(self) -> None:
-        """Read everything there is. Raises BROKEN, and KeyMissing."""
+        """Read everything there is. Raises BROKEN, and MissingKey."""
         async with self.link.use() as connection:
             await self.load_from(connection, at_start=True)
 
@@ -55,10 +55,10 @@ class Follower:
             newest, objects = await self._everything(connection, at_start)
         self._view.reset(newest, objects)
 
-    async def _everything(self, connection: asyncpg.Connection, at_start: bool) -> tuple[int, list[Stored]]:
+    async def _everything(self, connection: asyncpg.Connection, at_start: bool) -> tuple[int, list[StoredObject]]:
         """The newest revision and all objects: in parts, since the rows of a million take more room than their
         objects."""
-        newest, objects, bodies = 0, list[Stored](), self._view.bodies
+        newest, objects, bodies = 0, list[StoredObject](), self._view.bodies
         cursor = await connection.cursor(sql.EVERYTHING)
         while rows := await cursor.fetch(CHUNK):
             newest = rows[0]["newest"]

@@ -13,13 +13,13 @@ from typing import NamedTuple
 import orjson
 
 from api.slices import unhurried
-from api.store.ordered import Name, Ordered
-from fleet.values.ports import Stored
+from api.store.ordered import Name, OrderedObjects
+from fleet.values.ports import StoredObject
 
 MAX_KEYS = 8  # of one resource; a list that asks for another key drops the key that was asked for longest ago
 MAX_VALUES = 64  # that a list puts together; a list of more looks at all objects
 
-ByValue = dict[str, Stored | Ordered]  # the only object with this value of a label, or all of them
+ByValue = dict[str, StoredObject | OrderedObjects]  # the only object with this value of a label, or all of them
 
 
 class Change(NamedTuple):
@@ -28,7 +28,7 @@ class Change(NamedTuple):
     name: Name
     before: Mapping[str, str]
     after: Mapping[str, str]
-    now: Stored | None
+    now: StoredObject | None
 
 
 class LabelIndex:
@@ -43,7 +43,7 @@ class LabelIndex:
     def __bool__(self) -> bool:
         return bool(self._keys or self._missed)
 
-    def find(self, key: str, values: frozenset[str] | None) -> list[Ordered] | None:
+    def find(self, key: str, values: frozenset[str] | None) -> list[OrderedObjects] | None:
         """The objects whose label `key` has one of the values (None: any), those of each value by themselves. Later
         changes do not change them. None where there is no index, and for more values than are worth putting together.
         """
@@ -53,7 +53,9 @@ class LabelIndex:
         self._keys.move_to_end(key)
         return _of(by_value, values)
 
-    async def make(self, key: str, values: frozenset[str] | None, objects: Ordered) -> list[Ordered] | None:
+    async def make(
+        self, key: str, values: frozenset[str] | None, objects: OrderedObjects
+    ) -> list[OrderedObjects] | None:
         """Index a key, and find as above among `objects`: all there are as this is called, which do not change
         meanwhile. None also where there is the index, or somebody else is about to make it."""
         if key in self._keys or key in self._missed:
@@ -77,7 +79,7 @@ class LabelIndex:
             self._keys.popitem(last=False)
         return matches
 
-    def replace(self, past: Stored | None, now: Stored | None) -> None:
+    def replace(self, past: StoredObject | None, now: StoredObject | None) -> None:
         """Note that an object came, changed or went."""
         one = now or past
         assert one is not None
@@ -88,23 +90,23 @@ class LabelIndex:
             missed.append(change)
 
 
-def name_of(stored: Stored) -> Name:
+def name_of(stored: StoredObject) -> Name:
     return stored.key.namespace, stored.key.name
 
 
-def _of(by_value: ByValue, values: frozenset[str] | None) -> list[Ordered] | None:
+def _of(by_value: ByValue, values: frozenset[str] | None) -> list[OrderedObjects] | None:
     wanted: Collection[str] = by_value if values is None else values
     if len(wanted) > MAX_VALUES:
         return None
     found = [by_value[value] for value in wanted if value in by_value]
-    return [one.copy() if isinstance(one, Ordered) else Ordered([name_of(one)], [one]) for one in found]
+    return [one.copy() if isinstance(one, OrderedObjects) else OrderedObjects([name_of(one)], [one]) for one in found]
 
 
 def _replace(by_value: ByValue, key: str, change: Change) -> None:
     was, is_now = change.before.get(key), change.after.get(key)
     if was is not None and was != is_now:
         have = by_value[was]
-        if isinstance(have, Ordered) and len(have) > 1:
+        if isinstance(have, OrderedObjects) and len(have) > 1:
             have.remove(change.name)
         else:
             del by_value[was]
@@ -112,15 +114,15 @@ def _replace(by_value: ByValue, key: str, change: Change) -> None:
         _put(by_value, is_now, change.name, change.now)
 
 
-def _put(by_value: ByValue, value: str, name: Name, stored: Stored) -> None:
+def _put(by_value: ByValue, value: str, name: Name, stored: StoredObject) -> None:
     have = by_value.get(value)
-    if have is None or (isinstance(have, Stored) and have.key == stored.key):
+    if have is None or (isinstance(have, StoredObject) and have.key == stored.key):
         by_value[value] = stored
         return
-    if isinstance(have, Stored):
-        have = by_value[value] = Ordered([name_of(have)], [have])
+    if isinstance(have, StoredObject):
+        have = by_value[value] = OrderedObjects([name_of(have)], [have])
     have.put(name, stored)
 
 
-def _labels(stored: Stored) -> dict[str, str]:
+def _labels(stored: StoredObject) -> dict[str, str]:
     return stored.body_once()["metadata"].get("labels") or {}

@@ -28,9 +28,9 @@ import asyncpg
 import structlog
 
 from api.store import sql
-from api.store.life import Patience, Stamps, Turning
+from api.store.life import LoopState, Patience, Stamps
 from api.store.link import BROKEN, connect, let_go
-from fleet.values.ports import Fenced, StoreUnavailable
+from fleet.values.ports import StaleEpoch, StoreUnavailable
 
 log = structlog.get_logger(__name__)
 
@@ -178,7 +178,7 @@ class _Turn:
                 connection = await connect(self._dsn, f"fleet: leader {self._name}")
                 try:
                     for attempt in itertools.count():
-                        if self._stamps.turning is Turning.TURNS:
+                        if self._stamps.turning is LoopState.TURNS:
                             if await connection.fetchval(
                                 "SELECT pg_try_advisory_lock($1, $2)", LOCK_CLASS, self._number
                             ):
@@ -223,10 +223,10 @@ class _Turn:
                 log.warning("leadership lost", error="the connection ended")
                 return
             turning = self._stamps.turning
-            if turning is Turning.STANDS:
+            if turning is LoopState.STANDS:
                 log.warning("leadership given up: the event loop stands", stands_s=round(self._stamps.age_s, 1))
                 return
-            if turning is Turning.TURNS:
+            if turning is LoopState.TURNS:
                 sent_at = time.monotonic()
                 await connection.execute("SELECT 1", timeout=self._patience.takeover_s)
                 self._shown_at = sent_at
@@ -234,10 +234,10 @@ class _Turn:
     async def _there_show(self, sign: Sign) -> None:
         try:
             while True:
-                if self._stamps.turning is Turning.TURNS:
+                if self._stamps.turning is LoopState.TURNS:
                     try:
                         await sign.give()
-                    except Fenced:  # another leads; its own connection tells the leadership, too
+                    except StaleEpoch:  # another leads; its own connection tells the leadership, too
                         return
                     except StoreUnavailable:
                         pass  # the sign grows old meanwhile, which is the truth

@@ -25,7 +25,7 @@ class Patience:
     # what was begun just before
 
 
-class Turning(StrEnum):
+class LoopState(StrEnum):
     """The state of the loop."""
 
     TURNS = "turns"
@@ -33,11 +33,11 @@ class Turning(StrEnum):
     STANDS = "stands"  # it leads no more
 
 
-def state_of_loop(since_s: float, patience: Patience) -> Turning:
+def state_of_loop(since_s: float, patience: Patience) -> LoopState:
     """The state of a loop that turned `since_s` ago."""
     if since_s >= patience.stands_s:
-        return Turning.STANDS
-    return Turning.LATE if since_s >= patience.turned_s else Turning.TURNS
+        return LoopState.STANDS
+    return LoopState.LATE if since_s >= patience.turned_s else LoopState.TURNS
 
 
 class Stamps:
@@ -58,7 +58,7 @@ class Stamps:
         return self._monotonic() - self._at
 
     @property
-    def turning(self) -> Turning:
+    def turning(self) -> LoopState:
         return state_of_loop(self.age_s, self._patience)
 
     def end(self) -> None:

@@ -2,7 +2,7 @@
 
 Watchers hold a position in the log of their resource and no queue of their own: a hundred watchers of one resource cost
 one list of events, and a watcher that stops reading costs nothing. The window is bounded by events and bytes. A reader
-that has not read an event that fell out gets `Expired`, unless the store can serve it from elsewhere.
+that has not read an event that fell out gets `ExpiredRevision`, unless the store can serve it from elsewhere.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ from heapq import merge
 from itertools import islice
 from operator import attrgetter
 
-from fleet.values.ports import Event, Expired
+from fleet.values.ports import Event, ExpiredRevision
 
 # (group, resource, after this revision) -> the next of its events in order, and the revision up to which these are all
-# there are. Bounded in size, and nearer to the present with every call. Raises Expired.
+# there are. BoundedValues in size, and nearer to the present with every call. Raises ExpiredRevision.
 Older = Callable[[str, str, int], Awaitable[tuple[Sequence[Event], int]]]
 
 EVENT_OVERHEAD = 400  # bytes of objects around an event's body
@@ -144,9 +144,9 @@ class Log:
                     future.set_result(None)
 
     def after(self, resources: Collection[tuple[str, str]], since: int, limit: int) -> tuple[Sequence[Event], int]:
-        """ports.Store.events, as far as the window reaches. Raises Expired."""
+        """ports.Store.events, as far as the window reaches. Raises ExpiredRevision."""
         if since < self.floor:
-            raise Expired(f"the log starts after revision {self.floor}")
+            raise ExpiredRevision(f"the log starts after revision {self.floor}")
         logs = [log for named in resources if (log := self._resources.get(named)) is not None]
         parts = [log.newer(since) for log in logs]
         found = list(islice(merge(*parts, key=attrgetter("revision")), limit))
@@ -247,7 +247,7 @@ class LogWatch:
     async def _catch_up(self) -> None:
         """The window has moved past this watch: read the missing part elsewhere, or give up."""
         if self._older is None or self._era != self._log.era:
-            raise Expired(f"events after {self._read} are no longer kept")
+            raise ExpiredRevision(f"events after {self._read} are no longer kept")
         events, self._read = await self._older(self._group, self._resource, self._read)
         self._fetched.extend(events)
         self._position = self._events.after(self._read) if self._read >= self._log.floor else -1

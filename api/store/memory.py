@@ -18,17 +18,17 @@ from api.store.log import Log, LogWatch
 from api.store.view import View
 from fleet.values.ports import (
     Clock,
-    Committed,
+    CommitResult,
     Conflict,
     Event,
-    Expired,
-    Fenced,
+    ExpiredRevision,
     FutureRevision,
     Key,
     Page,
     Selector,
+    StaleEpoch,
     Stats,
-    Stored,
+    StoredObject,
     Write,
 )
 
@@ -68,7 +68,7 @@ class MemoryStore:
     async def stop(self) -> None:
         """Nothing to do: the memory goes with the process."""
 
-    async def get(self, key: Key, *, fresh: bool = True, alone: bool = False) -> Stored | None:
+    async def get(self, key: Key, *, fresh: bool = True, alone: bool = False) -> StoredObject | None:
         return self._view.get(key)
 
     async def list(
@@ -88,15 +88,15 @@ class MemoryStore:
             await self._reach(at)
         return await self._view.list(group, resource, namespace, selector, limit, start, at)
 
-    def scan(self, group: str, resource: str, *, namespace: str | None = None) -> Sequence[Stored]:
+    def scan(self, group: str, resource: str, *, namespace: str | None = None) -> Sequence[StoredObject]:
         return self._view.scan(group, resource, namespace)
 
-    def peek(self, key: Key) -> Stored | None:
+    def peek(self, key: Key) -> StoredObject | None:
         return self._view.get(key)
 
-    async def commit(self, writes: Sequence[Write], *, epoch: int | None = None) -> Committed | Conflict:
+    async def commit(self, writes: Sequence[Write], *, epoch: int | None = None) -> CommitResult | Conflict:
         if epoch is not None and epoch not in self.epochs.values():
-            raise Fenced(f"epoch {epoch} is over")
+            raise StaleEpoch(f"epoch {epoch} is over")
         evaluated = evaluate(writes, self._view.get, self._view.revision, self._clock.now())
         if isinstance(evaluated, Conflict):
             return evaluated
@@ -105,7 +105,7 @@ class MemoryStore:
             self.stats.batches += 1
             count(self.stats, [event.stored.key for event in evaluated.events])
             self._view.apply(evaluated.events)
-        return Committed(evaluated.stored, self._view.revision)
+        return CommitResult(evaluated.stored, self._view.revision)
 
     async def watch(
         self, group: str, resource: str, *, namespace: str | None = None, since: int | None = None
@@ -114,7 +114,7 @@ class MemoryStore:
             since = self._view.revision
         await self._reach(since)
         if since < self._log.floor:
-            raise Expired(f"the log starts after revision {self._log.floor}")
+            raise ExpiredRevision(f"the log starts after revision {self._log.floor}")
         return LogWatch(self._log, group, resource, namespace, since)
 
     async def _reach(self, revision: int) -> None:
@@ -129,11 +129,11 @@ class MemoryStore:
     async def revision(self, *, alone: bool = False) -> int:
         return self._view.revision
 
-    def everything(self) -> tuple[int, Sequence[Stored]]:
+    def everything(self) -> tuple[int, Sequence[StoredObject]]:
         """The revision, and all objects at it."""
         return self._view.revision, self._view.everything()
 
-    def restore(self, revision: int, objects: Sequence[Stored]) -> None:
+    def restore(self, revision: int, objects: Sequence[StoredObject]) -> None:
         """Begin with these objects, which `everything` gave."""
         self._view.reset(revision, objects)
 

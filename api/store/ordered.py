@@ -9,7 +9,7 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
 
-from fleet.values.ports import Stored
+from fleet.values.ports import StoredObject
 
 Name = tuple[str, str]  # (namespace, name)
 
@@ -17,20 +17,20 @@ LEAF = 512  # objects; a leaf with twice as many is cut in two
 
 
 class Leaf:
-    """Neighbours, in order. Only the `Ordered` with the same owner may change them."""
+    """Neighbours, in order. Only the `OrderedObjects` with the same owner may change them."""
 
     __slots__ = ("items", "names", "owner")
 
-    def __init__(self, names: list[Name], items: list[Stored], owner: object) -> None:
+    def __init__(self, names: list[Name], items: list[StoredObject], owner: object) -> None:
         self.names, self.items, self.owner = names, items, owner
 
 
-class Ordered:
+class OrderedObjects:
     """Objects by name. A change takes about the time of two binary searches."""
 
     __slots__ = ("_count", "_firsts", "_leaves", "_owner")
 
-    def __init__(self, names: Sequence[Name] = (), items: Sequence[Stored] = ()) -> None:
+    def __init__(self, names: Sequence[Name] = (), items: Sequence[StoredObject] = ()) -> None:
         """`names`: in order; `items`: the object of each."""
         self._owner = object()
         self._count = len(names)
@@ -44,9 +44,9 @@ class Ordered:
     def __len__(self) -> int:
         return self._count
 
-    def copy(self) -> Ordered:
+    def copy(self) -> OrderedObjects:
         """The same objects, whatever happens to these."""
-        made = Ordered.__new__(Ordered)
+        made = OrderedObjects.__new__(OrderedObjects)
         made._count, made._firsts, made._leaves = self._count, self._firsts.copy(), self._leaves.copy()
         made._owner, self._owner = object(), object()  # the leaves belong to neither of the two
         return made
@@ -59,7 +59,7 @@ class Ordered:
             leaf = self._leaves[index] = Leaf(leaf.names.copy(), leaf.items.copy(), self._owner)
         return index, leaf
 
-    def put(self, name: Name, stored: Stored) -> None:
+    def put(self, name: Name, stored: StoredObject) -> None:
         """Add the object, or put it in the place of the one with this name."""
         index, leaf = self._own(name)
         names, items = leaf.names, leaf.items
@@ -84,7 +84,7 @@ class Ordered:
         if not leaf.names and len(self._leaves) > 1:
             del self._leaves[index], self._firsts[index]
 
-    def get(self, name: Name) -> Stored:
+    def get(self, name: Name) -> StoredObject:
         """The object, which must be there."""
         leaf = self._leaves[max(bisect_right(self._firsts, name) - 1, 0)]
         return leaf.items[bisect_left(leaf.names, name)]
@@ -108,7 +108,7 @@ class Ordered:
 
 
 class Part:
-    """Some objects of an `Ordered` that follow each other, to be read before it changes."""
+    """Some objects of an `OrderedObjects` that follow each other, to be read before it changes."""
 
     __slots__ = ("_pieces",)
 
@@ -116,25 +116,25 @@ class Part:
         self._pieces = pieces
 
     @staticmethod
-    def of(items: list[Stored]) -> Part:
+    def of(items: list[StoredObject]) -> Part:
         """These objects, without their names."""
         return Part([(Leaf([], items, None), 0, len(items))])
 
     def __len__(self) -> int:
         return sum(high - low for _, low, high in self._pieces)
 
-    def __iter__(self) -> Iterator[Stored]:
+    def __iter__(self) -> Iterator[StoredObject]:
         for leaf, low, high in self._pieces:
             yield from leaf.items[low:high]
 
-    def named(self) -> Iterator[tuple[Name, Stored]]:
+    def named(self) -> Iterator[tuple[Name, StoredObject]]:
         """The objects with the names that are kept for them."""
         for leaf, low, high in self._pieces:
             yield from zip(leaf.names[low:high], leaf.items[low:high], strict=True)
 
-    def first(self, limit: int | None = None) -> list[Stored]:
+    def first(self, limit: int | None = None) -> list[StoredObject]:
         """The first of the objects; None: all."""
-        objects: list[Stored] = []
+        objects: list[StoredObject] = []
         for leaf, low, high in self._pieces:
             if limit is not None:
                 high = min(high, low + limit - len(objects))

@@ -10,10 +10,10 @@ from __future__ import annotations
 import asyncpg
 
 from api.store import sql
-from api.store.ordered import Ordered
+from api.store.ordered import OrderedObjects
 from api.store.secrets import SecretBox
 from api.store.view import Snapshot, View
-from fleet.values.ports import EventType, Expired
+from fleet.values.ports import EventType, ExpiredRevision
 
 FIRST_CHANGES = """
     SELECT DISTINCT ON (namespace, name) namespace, name, type FROM events
@@ -30,7 +30,7 @@ LAST_STATES = """
 async def rebuild(
     connection: asyncpg.Connection, box: SecretBox, view: View, group: str, resource: str, at: int
 ) -> Snapshot:
-    """The objects of the resource at the past revision `at`. Raises Expired."""
+    """The objects of the resource at the past revision `at`. Raises ExpiredRevision."""
     now, items = view.revision, view.copy(group, resource)
     changes = await connection.fetch(FIRST_CHANGES, group, resource, at, now)
     existed = [(row["namespace"], row["name"]) for row in changes if row["type"] != EventType.ADDED]
@@ -40,10 +40,10 @@ async def rebuild(
     # Asked after reading: an object that was compacted before would be missing above.
     compacted = await connection.fetchval("SELECT compacted FROM log_state")
     if at < compacted or len(states) < len(existed):
-        raise Expired(f"the state of {resource} at revision {at} is no longer kept")
+        raise ExpiredRevision(f"the state of {resource} at revision {at} is no longer kept")
     for row in changes:
         items.pop((row["namespace"], row["name"]), None)
     for row in states:
         items[row["namespace"], row["name"]] = sql.stored_of(row, box)
     names = sorted(items)
-    return Snapshot(Ordered(names, [items[name] for name in names]), at, at + 1)
+    return Snapshot(OrderedObjects(names, [items[name] for name in names]), at, at + 1)

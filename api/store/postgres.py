@@ -31,16 +31,16 @@ from api.store.view import View
 from api.store.writer import Writer
 from fleet.values.ports import (
     Clock,
-    Committed,
+    CommitResult,
     Conflict,
     Event,
-    Expired,
+    ExpiredRevision,
     FutureRevision,
     Key,
     Page,
     Selector,
     Stats,
-    Stored,
+    StoredObject,
     StoreUnavailable,
     Write,
 )
@@ -137,7 +137,7 @@ class PostgresStore:
 
     # -- reading -----------------------------------------------------------------------------------------------------
 
-    async def get(self, key: Key, *, fresh: bool = True, alone: bool = False) -> Stored | None:
+    async def get(self, key: Key, *, fresh: bool = True, alone: bool = False) -> StoredObject | None:
         if fresh:
             await self._follower.fresh(alone)
         return self._view.get(key)
@@ -161,14 +161,14 @@ class PostgresStore:
             await self._follower.fresh(alone)
         try:
             return await self._view.list(group, resource, namespace, selector, limit, start, at)
-        except Expired:
+        except ExpiredRevision:
             if at is None:
                 raise
             await self._rebuild(group, resource, at)
             return await self._view.list(group, resource, namespace, selector, limit, start, at)
 
     async def _rebuild(self, group: str, resource: str, at: int) -> None:
-        """Have the view remember the resource as it was. Raises Expired."""
+        """Have the view remember the resource as it was. Raises ExpiredRevision."""
         try:
             async with self._reader.use() as connection:
                 snapshot = await rebuild(connection, self._box, self._view, group, resource, at)
@@ -176,10 +176,10 @@ class PostgresStore:
             raise StoreUnavailable(why_away(error)) from error
         self._view.remember(group, resource, snapshot)
 
-    def scan(self, group: str, resource: str, *, namespace: str | None = None) -> Sequence[Stored]:
+    def scan(self, group: str, resource: str, *, namespace: str | None = None) -> Sequence[StoredObject]:
         return self._view.scan(group, resource, namespace)
 
-    def peek(self, key: Key) -> Stored | None:
+    def peek(self, key: Key) -> StoredObject | None:
         return self._view.get(key)
 
     async def events(
@@ -196,7 +196,7 @@ class PostgresStore:
         except BROKEN as error:
             raise StoreUnavailable(why_away(error)) from error
         if since < compacted:
-            raise Expired(f"the log no longer reaches back to revision {since}")
+            raise ExpiredRevision(f"the log no longer reaches back to revision {since}")
         found = [sql.event_of(row, self._box) for row in rows]
         return found, found[-1].revision if len(found) == limit else newest
 
@@ -210,7 +210,7 @@ class PostgresStore:
             since = self._view.revision
         await self._reach(since)
         if since < self._log.floor and since < await self._compacted():
-            raise Expired(f"the log no longer reaches back to revision {since}")
+            raise ExpiredRevision(f"the log no longer reaches back to revision {since}")
         return LogWatch(self._log, group, resource, namespace, since, self._older)
 
     async def _reach(self, revision: int) -> None:
@@ -241,13 +241,13 @@ class PostgresStore:
         except BROKEN as error:
             raise StoreUnavailable(why_away(error)) from error
         if since < compacted:
-            raise Expired(f"the log no longer reaches back to revision {since}")
+            raise ExpiredRevision(f"the log no longer reaches back to revision {since}")
         events = [sql.event_of(row, self._box) for row in rows]
         return events, upto
 
     # -- writing -----------------------------------------------------------------------------------------------------
 
-    async def commit(self, writes: Sequence[Write], *, epoch: int | None = None) -> Committed | Conflict:
+    async def commit(self, writes: Sequence[Write], *, epoch: int | None = None) -> CommitResult | Conflict:
         return await self._writer.submit(writes, epoch)
 
     def apart(self) -> ApartWriter:

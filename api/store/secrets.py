@@ -27,7 +27,7 @@ class SecretUnreadable(Exception):
     """The row was tampered with."""
 
 
-class KeyMissing(SecretUnreadable):
+class MissingKey(SecretUnreadable):
     """The key of a row is not in the key file: the file is not the one that the database was written with."""
 
 
@@ -65,7 +65,7 @@ class SecretBox:
             self._read()  # another process has rotated
         cipher = self._ciphers.get(key_id)
         if cipher is None:
-            raise KeyMissing(f"{key} was written with the key {key_id}, which is not in {self._path.name}")
+            raise MissingKey(f"{key} was written with the key {key_id}, which is not in {self._path.name}")
         try:
             return cipher.decrypt(stored[:NONCE_BYTES], stored[NONCE_BYTES:], _bound_to(key))
         except (InvalidTag, ValueError) as error:

@@ -12,8 +12,8 @@ from typing import Any
 import orjson
 import structlog
 
-from api.store.secrets import KeyMissing, SecretBox, SecretUnreadable, unreadable
-from fleet.values.ports import Event, EventType, Key, Stored
+from api.store.secrets import MissingKey, SecretBox, SecretUnreadable, unreadable
+from fleet.values.ports import Event, EventType, Key, StoredObject
 
 log = structlog.get_logger(__name__)
 
@@ -106,19 +106,19 @@ END_BACKEND = """
 SAME_EVENTS = "SELECT revision, type, body FROM events WHERE revision = ANY($1::bigint[])"
 
 
-def stored_of(row: Mapping[str, Any], box: SecretBox, *, at_start: bool = False) -> Stored:
+def stored_of(row: Mapping[str, Any], box: SecretBox, *, at_start: bool = False) -> StoredObject:
     """The object of a row. An object that does not open is shown without its content, so that the others stay readable.
-    `at_start`: raises KeyMissing for a key that the key file does not have, since then it is the wrong file."""
+    `at_start`: raises MissingKey for a key that the key file does not have, since then it is the wrong file."""
     # Each row brings its own copies of the names that it shares with thousands.
     key = Key(intern(row["group"]), intern(row["resource"]), intern(row["namespace"]), row["name"])
     try:
         raw = box.open(key, row["key_id"], row["body"])
     except SecretUnreadable as error:
-        if at_start and isinstance(error, KeyMissing):
+        if at_start and isinstance(error, MissingKey):
             raise
         log.error("a secret cannot be read, and is shown empty", key=str(key), error=str(error))
         raw = unreadable(key, row["uid"], row["revision"])
-    return Stored(key, row["uid"], row["revision"], raw)
+    return StoredObject(key, row["uid"], row["revision"], raw)
 
 
 def event_of(row: Mapping[str, Any], box: SecretBox) -> Event:

@@ -17,8 +17,8 @@ from api.slices import Slice, unhurried
 from api.store.bodies import Bodies
 from api.store.labels import LabelIndex, name_of
 from api.store.log import Log
-from api.store.ordered import Name, Ordered, Part
-from fleet.values.ports import Event, EventType, Expired, Hinted, Key, Page, Selector, Stored
+from api.store.ordered import Name, OrderedObjects, Part
+from fleet.values.ports import Event, EventType, ExpiredRevision, HintedSelector, Key, Page, Selector, StoredObject
 
 MAX_SNAPSHOTS = 64
 MAX_SNAPSHOT_ITEMS = 2_000_000  # of all snapshots together, as if they shared none: 16 bytes each
@@ -28,7 +28,7 @@ MAX_SNAPSHOT_ITEMS = 2_000_000  # of all snapshots together, as if they shared n
 class Snapshot:
     """The objects of one resource from revision `first` on, until `last` (0: still the current state)."""
 
-    objects: Ordered
+    objects: OrderedObjects
     first: int
     last: int = 0
 
@@ -39,13 +39,13 @@ class Table:
     __slots__ = ("changed", "current", "items", "labels", "ordered")
 
     def __init__(self, changed: int) -> None:
-        self.items: dict[Name, Stored] = {}
-        self.ordered = Ordered()
+        self.items: dict[Name, StoredObject] = {}
+        self.ordered = OrderedObjects()
         self.changed = changed
         self.current: Snapshot | None = None
         self.labels = LabelIndex()
 
-    def put(self, stored: Stored) -> None:
+    def put(self, stored: StoredObject) -> None:
         name = (stored.key.namespace, stored.key.name)
         if self.labels:
             self.labels.replace(self.items.get(name), stored)
@@ -53,7 +53,7 @@ class Table:
         self.ordered.put(name, stored)
         self.changed = stored.revision
 
-    def remove(self, stored: Stored) -> None:
+    def remove(self, stored: StoredObject) -> None:
         name = (stored.key.namespace, stored.key.name)
         past = self.items.pop(name, None)
         if past is not None:
@@ -85,7 +85,7 @@ class View:
             table = self._tables[group, resource] = Table(self._begin)
         return table
 
-    def reset(self, revision: int, objects: Iterable[Stored]) -> None:
+    def reset(self, revision: int, objects: Iterable[StoredObject]) -> None:
         """Start, or start again, from a state that the log does not lead to: objects in any order."""
         self._begin = revision
         self._tables.clear()
@@ -124,15 +124,15 @@ class View:
                 past.drop_parsed()  # the log keeps it for a while
         self.log.append(events)
 
-    def everything(self) -> list[Stored]:
+    def everything(self) -> list[StoredObject]:
         """All current objects."""
         return [stored for table in self._tables.values() for stored in table.items.values()]
 
-    def get(self, key: Key) -> Stored | None:
+    def get(self, key: Key) -> StoredObject | None:
         table = self._tables.get((key.group, key.resource))
         return None if table is None else table.items.get((key.namespace, key.name))
 
-    def scan(self, group: str, resource: str, namespace: str | None) -> Sequence[Stored]:
+    def scan(self, group: str, resource: str, namespace: str | None) -> Sequence[StoredObject]:
         table = self._tables.get((group, resource))
         return () if table is None else table.ordered.part(namespace).first()
 
@@ -147,7 +147,7 @@ class View:
         at: int | None,
     ) -> Page:
         """As `Store.list`; `at` must not lie in the future. The page shows the state at the time of the call. Waits
-        only where a selector looks at many objects. Raises Expired."""
+        only where a selector looks at many objects. Raises ExpiredRevision."""
         table = self._table(group, resource)
         revision = self.revision if at is None else at
         newest = at is None or at >= table.changed
@@ -159,7 +159,7 @@ class View:
             if snapshot is None:  # which does not change while the selector looks at it
                 snapshot = Snapshot(table.ordered.copy(), table.changed)
             part, alone = snapshot.objects.part(namespace, start), False
-            if isinstance(selector, Hinted) and selector.key and newest:
+            if isinstance(selector, HintedSelector) and selector.key and newest:
                 found = await _labelled(table.labels, selector, snapshot.objects)
                 if found is not None:
                     part, alone = await _together(found, namespace, start), selector.alone
@@ -201,7 +201,7 @@ class View:
             if old.last == 0:
                 self._table(old_group, old_resource).current = None
 
-    def copy(self, group: str, resource: str) -> dict[Name, Stored]:
+    def copy(self, group: str, resource: str) -> dict[Name, StoredObject]:
         """The current objects of one resource, by name, for the caller to change."""
         return dict(self._table(group, resource).items)
 
@@ -213,7 +213,7 @@ class View:
                 and (not snapshot.last or at < snapshot.last)
             ):
                 return snapshot
-        raise Expired(f"the state of {resource} at revision {at} is no longer kept")
+        raise ExpiredRevision(f"the state of {resource} at revision {at} is no longer kept")
 
     def forget(self, before: int) -> None:
         """Drop the log entries at or below the revision, and the snapshots that had ended by then."""
@@ -224,13 +224,15 @@ class View:
                 self._snapshot_items -= len(snapshot.objects)
 
 
-async def _labelled(labels: LabelIndex, selector: Hinted, objects: Ordered) -> list[Ordered] | None:
+async def _labelled(
+    labels: LabelIndex, selector: HintedSelector, objects: OrderedObjects
+) -> list[OrderedObjects] | None:
     """The objects with the label, by the index; None where there is none. `objects`: all of the newest state."""
     found = labels.find(selector.key, selector.values)
     return await labels.make(selector.key, selector.values, objects) if found is None else found
 
 
-async def _together(found: Sequence[Ordered], namespace: str | None, start: Name | None) -> Part:
+async def _together(found: Sequence[OrderedObjects], namespace: str | None, start: Name | None) -> Part:
     """The part of all of them."""
     if len(found) == 1:
         return found[0].part(namespace, start)
@@ -238,15 +240,15 @@ async def _together(found: Sequence[Ordered], namespace: str | None, start: Name
     return Part.of([stored async for stored in unhurried(several)])
 
 
-def _first(part: Part, limit: int | None) -> tuple[list[Stored], bool]:
+def _first(part: Part, limit: int | None) -> tuple[list[StoredObject], bool]:
     """The first of the objects, and whether these are all."""
     chosen = part.first(limit)
     return chosen, len(chosen) == len(part)
 
 
-async def _selected(part: Part, selector: Selector, limit: int | None) -> tuple[list[Stored], bool]:
+async def _selected(part: Part, selector: Selector, limit: int | None) -> tuple[list[StoredObject], bool]:
     """The same of those that the selector passes."""
-    chosen: list[Stored] = []
+    chosen: list[StoredObject] = []
     piece = Slice()
     for stored in part:
         if len(chosen) == limit:

@@ -33,14 +33,14 @@ from api.store.secrets import SecretBox
 from api.store.view import View
 from fleet.values.ports import (
     Clock,
-    Committed,
+    CommitResult,
     Conflict,
     Event,
     EventType,
-    Fenced,
     Key,
+    StaleEpoch,
     Stats,
-    Stored,
+    StoredObject,
     StoreFull,
     StoreUnavailable,
     Write,
@@ -62,7 +62,7 @@ def no_space(error: Exception) -> bool:
     return isinstance(error, asyncpg.DiskFullError) or "File too large" in str(error)
 
 
-class OutcomeUnknown(StoreUnavailable):
+class UnknownOutcome(StoreUnavailable):
     """The database went away during COMMIT and stayed away: the only failure after which a commit may have happened."""
 
 
@@ -72,7 +72,7 @@ class PendingCommit:
 
     writes: Sequence[Write]
     epoch: int | None
-    answer: asyncio.Future[Committed | Conflict]
+    answer: asyncio.Future[CommitResult | Conflict]
     result: CommitEffect | Conflict | BaseException | None = None
 
 
@@ -95,7 +95,7 @@ class Writer:
         self._closed = False
         self._apart = 0  # batches to come that take four steps, since another process has written
 
-    async def submit(self, writes: Sequence[Write], epoch: int | None) -> Committed | Conflict:
+    async def submit(self, writes: Sequence[Write], epoch: int | None) -> CommitResult | Conflict:
         if self._closed or len(self._queue) >= MAX_WAITING:
             raise StoreUnavailable("the store is stopping" if self._closed else "too many writes are waiting")
         waiting = PendingCommit(writes, epoch, asyncio.get_running_loop().create_future())
@@ -249,10 +249,10 @@ class Writer:
         taken off `commits` and put back into the queue."""
         batch = Batch()
         size = 0
-        changed: dict[Key, Stored | None] = {}
+        changed: dict[Key, StoredObject | None] = {}
         last, now = self._view.revision, self._clock.now()
 
-        def lookup(key: Key) -> Stored | None:
+        def lookup(key: Key) -> StoredObject | None:
             return changed[key] if key in changed else self._view.get(key)
 
         for index, waiting in enumerate(commits):
@@ -261,7 +261,7 @@ class Writer:
                 del commits[index:]
                 break
             if waiting.epoch is not None and waiting.epoch not in epochs:
-                waiting.result = Fenced(f"epoch {waiting.epoch} is over")
+                waiting.result = StaleEpoch(f"epoch {waiting.epoch} is over")
                 continue
             try:
                 waiting.result = result = evaluate(waiting.writes, lookup, last, now)
@@ -279,7 +279,7 @@ class Writer:
 
     async def _happened(self, batch: Batch, backend: int) -> bool:
         """Whether a batch whose COMMIT got no answer is in the log. `backend`: the process that was to take it. Raises
-        OutcomeUnknown where that cannot be known."""
+        UnknownOutcome where that cannot be known."""
         deadline = asyncio.get_running_loop().time() + RESOLVE_S
         events = [
             (event.revision, str(event.type), body) for event, (_, body) in zip(batch.events, batch.bodies, strict=True)
@@ -294,7 +294,7 @@ class Writer:
                     await connection.execute("ROLLBACK")
             except BROKEN as error:
                 if asyncio.get_running_loop().time() > deadline:
-                    raise OutcomeUnknown("the database went away during COMMIT and did not come back") from error
+                    raise UnknownOutcome("the database went away during COMMIT and did not come back") from error
                 await asyncio.sleep(0.2)
             else:
                 found = sorted((row["revision"], row["type"], row["body"]) for row in rows)
@@ -313,7 +313,7 @@ class Writer:
             if isinstance(result, CommitEffect):
                 self._stats.commits += 1
                 revision = result.events[-1].revision if result.events else self._view.revision
-                waiting.answer.set_result(Committed(result.stored, revision))
+                waiting.answer.set_result(CommitResult(result.stored, revision))
             elif isinstance(result, Conflict):
                 waiting.answer.set_result(result)
             else:

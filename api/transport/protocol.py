@@ -39,7 +39,7 @@ class _Phase(Enum):
     BODY = auto()
 
 
-class Tunnelled(asyncio.Protocol):
+class TunnelProtocol(asyncio.Protocol):
     """A protocol that a connection goes on with; `lost` is to be called at its end."""
 
     lost: Callable[[Exception | None], None]
@@ -241,7 +241,7 @@ class BoundedProtocol(HttpToolsProtocol):
         self._untold = 0
         super().on_message_complete()
 
-    def _take_over(self, head: bytes, protocol: Tunnelled) -> None:
+    def _take_over(self, head: bytes, protocol: TunnelProtocol) -> None:
         """The application has authorised another protocol: send its head and hand the connection over. The connection
         keeps its slot among the others until it ends."""
         if self._over or self.transport is None or self.transport.is_closing():

@@ -9,12 +9,12 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 
-from api.transport.protocol import Tunnelled
+from api.transport.protocol import TunnelProtocol
 
 UNREAD_MAX = 512 * 1024  # bytes that nothing has taken yet
 
 
-class TakenConnection(Tunnelled):
+class TakenConnection(TunnelProtocol):
     """What the other protocols share: a queue of what came, and writing."""
 
     close_s = 1.0  # to write what is left

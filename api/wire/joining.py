@@ -13,7 +13,7 @@ import orjson
 
 from api.slices import unhurried
 from api.wire.served import ServedKind
-from fleet.values.ports import Stored
+from fleet.values.ports import StoredObject
 
 Item = TypeVar("Item")
 PART = 32  # items made, or joined, between two looks at the clock
@@ -28,14 +28,14 @@ async def parts(items: Sequence[Item]) -> AsyncIterator[Sequence[Item]]:
         yield items[at : at + PART]
 
 
-async def read(items: Sequence[Stored]) -> AsyncIterator[Sequence[Stored]]:
+async def read(items: Sequence[StoredObject]) -> AsyncIterator[Sequence[StoredObject]]:
     """The same of stored objects, to be parsed."""
     many = len(items) > MANY
     async for part in parts(items):
         yield [stored.once(packed=many) for stored in part]
 
 
-async def raws(served: ServedKind, items: Sequence[Stored]) -> AsyncIterator[Sequence[bytes]]:
+async def raws(served: ServedKind, items: Sequence[StoredObject]) -> AsyncIterator[Sequence[bytes]]:
     """The bytes of stored objects, as this version of the kind has them."""
     many = len(items) > MANY
     async for part in parts(items):

@@ -13,7 +13,7 @@ from api.engine.selectors import PRESENT, both, marks_of_fields, marks_of_labels
 from api.engine.status import bad_request
 from api.wire.http import Request
 from api.wire.served import ServedKind
-from fleet.values.ports import Hinted, Selector
+from fleet.values.ports import HintedSelector, Selector
 
 MAX_SELECTOR_CHARS = 8 * 1024  # as long as a path may be
 
@@ -49,9 +49,9 @@ def parse_selection(request: Request, served: ServedKind) -> Selection:
         label = min(present, key=lambda one: one.operator != "in", default=None)
         marks = marks_of_labels(present) + marks_of_fields(terms)
         if label is None:
-            selector = Hinted(selector, marks=marks)
+            selector = HintedSelector(selector, marks=marks)
         else:
             values = label.values if label.operator == "in" else None
             alone = len(requirements) == 1 and not terms and label.operator in ("in", "exists")
-            selector = Hinted(selector, label.key, values, alone, marks)
+            selector = HintedSelector(selector, label.key, values, alone, marks)
     return Selection(selector, names[0] if names else None)

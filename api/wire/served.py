@@ -15,7 +15,7 @@ import orjson
 
 from api.engine.kind import Column, Kind
 from api.engine.registry import Registry
-from fleet.values.ports import Body, Stored
+from fleet.values.ports import Body, StoredObject
 
 _EVENTS = ("events.k8s.io", "events")
 _STORED_EVENTS = ("", "events")
@@ -36,7 +36,7 @@ class JoinedColumns(Protocol):
     @property
     def columns(self) -> Sequence[Column]: ...
 
-    def cells(self, kind: Kind, items: Sequence[Stored]) -> Iterable[Sequence[Any]]:
+    def cells(self, kind: Kind, items: Sequence[StoredObject]) -> Iterable[Sequence[Any]]:
         """Of each object, in order."""
         ...
 

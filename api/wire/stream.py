@@ -13,7 +13,7 @@ from api.wire.http import Receive, Send, Stream
 log = structlog.get_logger(__name__)
 
 
-class StreamBroken(Exception):
+class BrokenStream(Exception):
     """A stream ended before its end: the connection is cut, so that a client cannot take what it got for the whole."""
 
 
@@ -21,7 +21,7 @@ async def send_stream(
     answer: Stream, receive: Receive, send: Send, stopping: asyncio.Event, over: asyncio.Event | None = None
 ) -> None:
     """Send until the stream ends, its time is over, the client has gone, or `stopping` or `over` (the right to it has
-    ended) is set. Raises StreamBroken when the stream fails."""
+    ended) is set. Raises BrokenStream when the stream fails."""
     pump: asyncio.Task[None] | None = None
     waits: list[asyncio.Task[object]] = []
     try:
@@ -52,7 +52,7 @@ async def send_stream(
     failed = None if pump.cancelled() else pump.exception()
     if failed is not None:
         log.warning("stream broken", why=repr(failed)[:300])
-        raise StreamBroken from failed
+        raise BrokenStream from failed
     await send({"type": "http.response.body", "body": b"", "more_body": False})
 
 

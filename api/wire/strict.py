@@ -8,14 +8,14 @@ from typing import Any
 import orjson
 
 
-class _Twice(Exception):
+class _DuplicateField(Exception):
     pass
 
 
 def _pairs(pairs: list[tuple[str, Any]]) -> None:
     """Values are dropped at once: only the keys of each object matter for the first pass."""
     if len({key for key, _ in pairs}) != len(pairs):
-        raise _Twice
+        raise _DuplicateField
 
 
 def duplicates(data: bytes, parsed: Any) -> list[str]:
@@ -25,7 +25,7 @@ def duplicates(data: bytes, parsed: Any) -> list[str]:
         return []
     try:
         json.loads(data, object_pairs_hook=_pairs)
-    except _Twice:
+    except _DuplicateField:
         return _paths(data)
     except ValueError:
         return []  # the strict parser has accepted it, so only spelling differs

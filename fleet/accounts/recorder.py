@@ -24,7 +24,7 @@ from fleet.accounts.fold import JobLife, JobObservation, binding_seen, job_seen,
 from fleet.accounts.models import AttemptRecord, Cursor, JobRecord
 from fleet.bindings import binding as b
 from fleet.kinds import INTERPRETERS
-from fleet.values.ports import Body, Clock, Event, EventType, Expired, Store
+from fleet.values.ports import Body, Clock, Event, EventType, ExpiredRevision, Store
 from fleet.values.times import rfc3339
 from fleet.values.untyped import text
 from fleet.wellknown import (
@@ -131,7 +131,7 @@ class Recorder:
         await self._store.revision()  # from here on this process has seen all that was acknowledged before
         try:
             events, upto = await self._store.events(self._followed(), since=self.revision, limit=BATCH)
-        except Expired:
+        except ExpiredRevision:
             await self._gap("the store's log does not reach back to the last event that is recorded")
             return 1
         if upto <= self.revision:

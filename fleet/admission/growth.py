@@ -29,7 +29,7 @@ from fleet.core.placement.growing import lacks, larger
 from fleet.core.snapshot import Snapshot
 from fleet.kinds import interpreter_for
 from fleet.kinds.interpreter import Interpreter, JobState
-from fleet.values.ports import Body, Clock, Store, Stored
+from fleet.values.ports import Body, Clock, Store, StoredObject
 from fleet.values.quantity import BadQuantity
 from fleet.values.untyped import at, rows, text
 from fleet.wellknown import ANNOTATION_POLICY, PENDING, QUEUING, WORK
@@ -109,7 +109,7 @@ class _Desk:
             self._waiting -= 1
         return "it is not made larger now: the decider has not seen it run yet; try again in a moment"
 
-    async def _answer(self, stored: Stored, components: Sequence[Component], now: float) -> str | None:
+    async def _answer(self, stored: StoredObject, components: Sequence[Component], now: float) -> str | None:
         """None while the newest snapshot does not show the job in its member."""
         try:
             latest = await self._snapshots.latest()
@@ -123,7 +123,7 @@ _desk_of = once_per_store(_Desk)
 
 
 def _obstacle(
-    latest: Latest, bindings: Sequence[Stored], binding: Stored, components: Sequence[Component], now: float
+    latest: Latest, bindings: Sequence[StoredObject], binding: StoredObject, components: Sequence[Component], now: float
 ) -> str | None:
     snapshot = _since(latest.snapshot, bindings, binding)
     unit = snapshot.units.get(binding.uid)
@@ -133,7 +133,7 @@ def _obstacle(
     return lack.text if lack is not None else ""
 
 
-def _since(snapshot: Snapshot, bindings: Sequence[Stored], binding: Stored) -> Snapshot:
+def _since(snapshot: Snapshot, bindings: Sequence[StoredObject], binding: StoredObject) -> Snapshot:
     """The snapshot with the units that were placed since, and with the amounts that others have asked for."""
     units: dict[str, Unit] = {}
     for stored in bindings:

@@ -15,7 +15,7 @@ import structlog
 from fleet.kinds import INTERPRETERS
 from fleet.kinds.declaration import BadDeclaration, read_declaration
 from fleet.kinds.declared import DeclaredKind
-from fleet.values.ports import Expired, Fenced, Store, Stored, StoreUnavailable
+from fleet.values.ports import ExpiredRevision, StaleEpoch, Store, StoredObject, StoreUnavailable
 from fleet.values.untyped import mapping
 from fleet.wellknown import CONFIG
 
@@ -48,7 +48,7 @@ class DeclarationLoader:
         finally:
             await watch.aclose()
 
-    def _put(self, items: Iterable[Stored]) -> None:
+    def _put(self, items: Iterable[StoredObject]) -> None:
         objects = {stored.key.name: stored for stored in items}
         revisions = {name: stored.revision for name, stored in objects.items()}
         if revisions == {name: revision for name, (revision, _) in self._known.items()}:
@@ -62,7 +62,7 @@ class DeclarationLoader:
         INTERPRETERS.declare(interpreter for interpreter in found if interpreter is not None)
 
 
-def _interpreter(stored: Stored) -> DeclaredKind | None:
+def _interpreter(stored: StoredObject) -> DeclaredKind | None:
     try:
         return DeclaredKind(read_declaration(mapping(stored.body.get("spec"))))
     except BadDeclaration as error:
@@ -76,12 +76,12 @@ async def follow_interpreters(store: Store, loaded: asyncio.Event | None = None)
     while True:
         try:
             await loader.follow(loaded)
-        except Expired:
+        except ExpiredRevision:
             log.info("the log no longer reaches back, listing the declarations again")
         except StoreUnavailable as error:
             log.warning("store unavailable", error=str(error))
             await asyncio.sleep(RETRY_S)
-        except Fenced:
+        except StaleEpoch:
             raise
         except Exception:
             log.exception("following the declarations failed, listing them again")

@@ -15,7 +15,7 @@ from api.objects.writing import Review
 from fleet.admission import misspelt
 from fleet.bindings.unit import FAILED, SUCCEEDED, phase_of, queue_of
 from fleet.core.quota.parse import leaf_fields, validate_tree, without_queue
-from fleet.values.ports import ABSENT, Body, Expect, Key, Put, Stored
+from fleet.values.ports import ABSENT, Body, Expect, Key, Put, StoredObject
 from fleet.values.times import rfc3339
 from fleet.values.untyped import at, whole
 from fleet.wellknown import ANNOTATION_QUOTA_FULLNAME, QUEUE, TREE_NAMESPACE
@@ -61,7 +61,7 @@ async def _others(review: Review, objects: Objects) -> Sequence[Cause]:
     return await misspelt.of_tree(review, objects)
 
 
-def _turn(guard: Key, last: Stored | None, tree: str, objects: Objects) -> Put:
+def _turn(guard: Key, last: StoredObject | None, tree: str, objects: Objects) -> Put:
     """Of trees that are made at the same moment the first takes the turn; the others lose this precondition, and look
     again. The Lease counts the turns and stays when the tree goes."""
     now = rfc3339(objects.clock.now())

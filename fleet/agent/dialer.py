@@ -12,13 +12,13 @@ import socket
 from collections.abc import Awaitable, Callable
 
 from fleet.agent.lease import TunnelLease, absence
-from fleet.agent.mux import Mux, Pipe, Stream, StreamBroken
+from fleet.agent.mux import BrokenStream, Mux, Pipe, Stream
 from fleet.agent.splice import Socket, splice
 
 CONNECT_S = 5.0
 
 
-class NotConnected(ConnectionError):
+class NoConnection(ConnectionError):
     """There is no way to the member's agent."""
 
 
@@ -53,7 +53,7 @@ class Dialer:
         self._closed = False
 
     async def dial(self, name: str) -> socket.socket:
-        """A socket that is connected with the member's API server. Raises NotConnected, or StreamBroken with the
+        """A socket that is connected with the member's API server. Raises NoConnection, or BrokenStream with the
         agent's own words."""
         stream = await self._stream(name)
         near, far = socket.socketpair()
@@ -88,16 +88,16 @@ class Dialer:
             del self._links[name]
             await link.aclose()
         if self._closed:
-            raise NotConnected("this process ends")
+            raise NoConnection("this process ends")
         if holding is None or not holding.holder or not holding.address:
-            raise NotConnected(absence(holding))
+            raise NoConnection(absence(holding))
         try:
             async with asyncio.timeout(CONNECT_S):
                 pipe = await self._connect(holding.address, name)
         except TimeoutError:
-            raise NotConnected(f"{absence(holding)}: no answer of {holding.address}, which held it") from None
+            raise NoConnection(f"{absence(holding)}: no answer of {holding.address}, which held it") from None
         except OSError as error:
-            raise NotConnected(f"{absence(holding)}: {holding.address}, which held it: {error}") from error
+            raise NoConnection(f"{absence(holding)}: {holding.address}, which held it: {error}") from error
         link = self._links[name] = _Link(holding, pipe)
         return link
 
@@ -115,7 +115,7 @@ class Dialer:
 async def _run(stream: Stream, near: Socket) -> None:
     try:
         await splice(stream, near)
-    except StreamBroken:
+    except BrokenStream:
         pass
     finally:
         near.close()

@@ -66,7 +66,7 @@ class Pipe(Protocol):
         ...
 
 
-class StreamBroken(ConnectionError):
+class BrokenStream(ConnectionError):
     """The stream is over before its end; the text says why."""
 
 
@@ -91,7 +91,7 @@ class Stream:
         await self._mux._send(Frame(FrameKind.OPENED, self.number))
 
     async def read(self) -> bytes:
-        """The next bytes, b"" at the end. Raises StreamBroken."""
+        """The next bytes, b"" at the end. Raises BrokenStream."""
         while not self._unread:
             self._check()
             if self._ended:
@@ -107,7 +107,7 @@ class Stream:
         return data
 
     async def write(self, data: bytes) -> None:
-        """Send, as fast as the peer reads. Raises StreamBroken."""
+        """Send, as fast as the peer reads. Raises BrokenStream."""
         view = memoryview(data)
         while view:
             while not self._allowed:
@@ -141,7 +141,7 @@ class Stream:
 
     def _check(self) -> None:
         if self.broken:
-            raise StreamBroken(self.broken)
+            raise BrokenStream(self.broken)
 
     def breaks(self, reason: str) -> None:
         self.broken = self.broken or reason or "reset"
@@ -243,11 +243,11 @@ class Mux:
         return len(self._streams)
 
     async def open(self) -> Stream:
-        """A stream that the peer has granted. Raises StreamBroken with the peer's reason."""
+        """A stream that the peer has granted. Raises BrokenStream with the peer's reason."""
         if self.over.is_set():
-            raise StreamBroken(self.why)
+            raise BrokenStream(self.why)
         if len(self._streams) >= self.limits.streams or self._last >= STREAM_MAX:
-            raise StreamBroken("too many streams over one tunnel")
+            raise BrokenStream("too many streams over one tunnel")
         self._last += 1
         stream = self._streams[self._last] = Stream(self, self._last, self.limits.window)
         try:
@@ -256,7 +256,7 @@ class Mux:
                 await stream.opened
         except TimeoutError:
             stream.abort("not wanted any more")
-            raise StreamBroken(f"no answer over the tunnel within {self.limits.open_s:g} s") from None
+            raise BrokenStream(f"no answer over the tunnel within {self.limits.open_s:g} s") from None
         except BaseException:
             stream.abort("not wanted any more")
             raise
@@ -269,7 +269,7 @@ class Mux:
         """Send what waits, then the frame: a peer hears of the end of one stream before the begin of the next."""
         async with self._turn:
             if self.over.is_set():
-                raise StreamBroken(self.why)
+                raise BrokenStream(self.why)
             try:
                 while self._waiting:
                     await self._write(self._waiting.popleft())
@@ -277,7 +277,7 @@ class Mux:
                     await self._write(frame)
             except OSError as error:
                 self.close(str(error) or type(error).__name__)
-                raise StreamBroken(self.why) from error
+                raise BrokenStream(self.why) from error
 
     async def _write(self, frame: Frame) -> None:
         message = encode(frame)

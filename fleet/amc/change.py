@@ -25,7 +25,7 @@ Said = tuple[list[str], list[str]]  # lines for stdout, and for stderr
 
 
 @dataclass(frozen=True)
-class Applying:
+class ApplyOptions:
     """How to apply. `members` None: all."""
 
     members: Sequence[str] | None
@@ -70,7 +70,7 @@ def read(files: Sequence[str], stdin: bytes | None) -> list[tuple[str, bytes]]:
         raise CommandRefusal(f"error: cannot read {error.filename}: {error.strerror or error}") from error
 
 
-def apply(client: Client, bodies: Sequence[Body], choices: Applying) -> Said:
+def apply(client: Client, bodies: Sequence[Body], choices: ApplyOptions) -> Said:
     """Apply each object in each member, by server-side apply. Raises NoAnswer and CommandRefusal."""
     for body in bodies:
         if HUB_LABEL in (body["metadata"].get("labels") or {}):
@@ -93,7 +93,7 @@ def apply(client: Client, bodies: Sequence[Body], choices: Applying) -> Said:
     return _all(at_once(one, of_members(client, choices.members)))
 
 
-def _applied(client: Client, member: str, known: list[Resource], body: Body, choices: Applying) -> str:
+def _applied(client: Client, member: str, known: list[Resource], body: Body, choices: ApplyOptions) -> str:
     group, _, version = str(body["apiVersion"]).rpartition("/")
     resource = next((one for one in known if (one.group, one.kind) == (group, body["kind"])), None) or resolve(
         str(body["kind"]).lower(), [one for one in known if one.group == group]

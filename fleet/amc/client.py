@@ -39,7 +39,7 @@ class NoAnswer(Exception):
     late_s: float | None = None
 
 
-class NotGiven(Exception):
+class StreamRefusal(Exception):
     """The server refuses what was to be streamed; `answer` says why."""
 
     def __init__(self, answer: ServerAnswer) -> None:
@@ -181,14 +181,14 @@ class Client:
 
     def open(self, path: str, accept: str = "*/*", *, quiet_s: float | None = None) -> OpenAnswer:
         """An answer that goes on, however long that takes; but not when nothing comes for `quiet_s`. Raises NoAnswer,
-        and NotGiven for a refusal."""
+        and StreamRefusal for a refusal."""
         connection = self._connect()
         try:
             connection.request("GET", self._parts.path + path, None, self.headers(accept))
             response = connection.getresponse()
             if response.status != 200:
                 raw = response.read()
-                raise NotGiven(ServerAnswer(response.status, _parse(raw), raw))
+                raise StreamRefusal(ServerAnswer(response.status, _parse(raw), raw))
         except (OSError, http.client.HTTPException) as error:
             connection.close()
             raise self._no_answer(error) from error

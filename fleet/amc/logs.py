@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from urllib.parse import quote, urlencode
 
-from fleet.amc.client import Client, NotGiven
+from fleet.amc.client import Client, StreamRefusal
 from fleet.amc.get import CommandRefusal, proxy
 
 
@@ -38,5 +38,5 @@ def logs(client: Client, query: LogQuery) -> Iterator[bytes]:
     path = f"{proxy(query.member)}/api/v1/namespaces/{quote(query.namespace, safe='')}/pods/{pod}/log"
     try:
         yield from client.stream(f"{path}?{given}" if given else path)
-    except NotGiven as refused:
+    except StreamRefusal as refused:
         raise CommandRefusal(f"cluster({query.member}): {' '.join(str(refused).split())}") from refused

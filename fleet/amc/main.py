@@ -135,11 +135,11 @@ def _top(client: Client, options: argparse.Namespace) -> int:
 
 
 def _apply(client: Client, options: argparse.Namespace) -> int:
-    from fleet.amc.change import Applying, apply, documents, read
+    from fleet.amc.change import ApplyOptions, apply, documents, read
 
     stdin = sys.stdin.buffer.read() if "-" in options.filename else None
     bodies = documents(read(options.filename, stdin))
-    asked = Applying(_chosen(options), options.namespace, options.dry_run, options.force_conflicts)
+    asked = ApplyOptions(_chosen(options), options.namespace, options.dry_run, options.force_conflicts)
     return _said(*apply(client, bodies, asked))
 
 

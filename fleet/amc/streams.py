@@ -91,7 +91,7 @@ def session(client: Client, verb: str, target: StreamTarget, words: Sequence[str
     connection = connect(client, f"{target.path}/{verb}?{urlencode(query)}", (V5, V4))
     with contextlib.closing(connection), _raw() if terminal else contextlib.nullcontext():
         connection.settimeout(None)
-        sending = _Sending(connection)
+        sending = _StreamSender(connection)
         if terminal:
             sending.resizes()
         if target.stdin:
@@ -99,7 +99,7 @@ def session(client: Client, verb: str, target: StreamTarget, words: Sequence[str
         return _received(connection)
 
 
-class _Sending:
+class _StreamSender:
     """All that goes out, by one thread. stdin is read no further than the connection takes it."""
 
     def __init__(self, connection: WebSocket) -> None:

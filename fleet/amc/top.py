@@ -29,7 +29,7 @@ def top(client: Client, query: Query) -> tuple[str, list[str]]:
             return read(client, member, query), ""
         except NoAnswer as error:
             return [], silence(member, error)
-        except _Untold as untold:
+        except _NoFigures as untold:
             return [], f"cluster({member}): {untold}"
 
     found = at_once(one, of_members(client, query.members))
@@ -42,7 +42,7 @@ def top(client: Client, query: Query) -> tuple[str, list[str]]:
     return "".join(line + "\n" for line in printed), complaints
 
 
-class _Untold(Exception):
+class _NoFigures(Exception):
     """The member does not tell; the text says why."""
 
 
@@ -91,9 +91,9 @@ def _items(client: Client, member: str, path: str, query: Query) -> list[Body]:
     given = f"?{urlencode({'labelSelector': query.selector})}" if query.selector else ""
     answer = client.get(f"{proxy(member)}{path}{given}")
     if answer.status == 404:
-        raise _Untold(NO_METRICS)
+        raise _NoFigures(NO_METRICS)
     if not answer.ok or not isinstance(answer.body, dict):
-        raise _Untold(" ".join(answer.message.split()))
+        raise _NoFigures(" ".join(answer.message.split()))
     return sorted(answer.body.get("items") or [], key=lambda item: str(item["metadata"].get("name")))
 
 

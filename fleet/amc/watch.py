@@ -16,7 +16,7 @@ from typing import Any
 from urllib.parse import urlencode
 
 from fleet.amc import table
-from fleet.amc.client import Client, NoAnswer, NotGiven
+from fleet.amc.client import Client, NoAnswer, StreamRefusal
 from fleet.amc.discovery import Resource
 from fleet.amc.get import (
     TABLE,
@@ -114,7 +114,7 @@ def _follow(
                 if event.get("type") != "BOOKMARK" and body.get("rows"):
                     changes.put((result.member, columns, body["rows"], ""))
             time.sleep(0.1)
-        except (NoAnswer, NotGiven) as error:
+        except (NoAnswer, StreamRefusal) as error:
             if not silent:
                 said = (
                     silence(result.member, error)
@@ -123,7 +123,7 @@ def _follow(
                 )
                 changes.put((result.member, [], [], said))
             silent = True
-            if isinstance(error, NotGiven) and error.answer.status == 410:
+            if isinstance(error, StreamRefusal) and error.answer.status == 410:
                 revision = ""
             time.sleep(AGAIN_S)
 

@@ -16,7 +16,7 @@ from fleet.bindings import binding as b
 from fleet.bindings.components import WANTED
 from fleet.core.model.unit import Component
 from fleet.kinds.interpreter import Interpreter, Range
-from fleet.values.ports import Body, Stored
+from fleet.values.ports import Body, StoredObject
 from fleet.values.untyped import rows, text, whole
 
 LEAST, STEP = "minReplicas", "replicaStep"  # of a component of a binding
@@ -64,13 +64,13 @@ def resized(components: Iterable[Component], replicas: Mapping[str, int]) -> tup
     return tuple(replace(part, replicas=replicas.get(part.name.lower(), part.replicas)) for part in components)
 
 
-def given(binding: Stored, replicas: Mapping[str, int]) -> Stored:
+def given(binding: StoredObject, replicas: Mapping[str, int]) -> StoredObject:
     """A copy of the binding as it is once its job has so many replicas; the very binding where none are named."""
     if not replicas:
         return binding
     body: Body = copy.deepcopy(binding.body)
     give(body, replicas)
-    return Stored(binding.key, binding.uid, binding.revision, binding.raw, body)
+    return StoredObject(binding.key, binding.uid, binding.revision, binding.raw, body)
 
 
 def start_size(binding: Body) -> tuple[tuple[str, int], ...]:

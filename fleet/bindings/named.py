@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 
 from fleet.bindings import binding as b
 from fleet.values.names import SUBDOMAIN_MAX
-from fleet.values.ports import Body, Key, Stored
+from fleet.values.ports import Body, Key, StoredObject
 from fleet.values.untyped import text
 from fleet.wellknown import SYSTEM_NAMESPACE, UNIT_SUFFIX, WORK, binding_name
 
@@ -35,7 +35,7 @@ def names(group: str, kind: str, name: str) -> Iterator[str]:
     yield f"{plain[: SUBDOMAIN_MAX - len(UNIT_SUFFIX) - len(digest) - 1].rstrip('.-')}-{digest}"
 
 
-def key_of(peek: Callable[[Key], Stored | None], group: str, kind: str, namespace: str, name: str) -> Key:
+def key_of(peek: Callable[[Key], StoredObject | None], group: str, kind: str, namespace: str, name: str) -> Key:
     """The key of the binding that the object has; of the one that it would get, where it has none."""
     free: Key | None = None
     key = None
@@ -50,7 +50,9 @@ def key_of(peek: Callable[[Key], Stored | None], group: str, kind: str, namespac
     return free or key
 
 
-def binding_of(peek: Callable[[Key], Stored | None], group: str, kind: str, namespace: str, name: str) -> Stored | None:
+def binding_of(
+    peek: Callable[[Key], StoredObject | None], group: str, kind: str, namespace: str, name: str
+) -> StoredObject | None:
     """The binding of an object of this name, which may be of one before it; None where it has none."""
     found = peek(key_of(peek, group, kind, namespace, name))
     return found if found is not None and _places(found.body, group, kind, name) else None

@@ -29,7 +29,7 @@ _NO_NAME = re.compile(r"[^A-Z0-9]+")
 
 
 @dataclass(frozen=True, slots=True)
-class Preserved:
+class PreservedValues:
     """The values that an eviction keeps, by label, and what became of the rules that gave none or no label."""
 
     values: Mapping[str, str]
@@ -46,12 +46,12 @@ def rules_of(failover: Mapping[str, Any], *, lost: bool) -> Sequence[Mapping[str
     return (found[first] or found[second])[:RULES_MAX]
 
 
-def preserve(binding: Body, status: Mapping[str, Any] | None = None, *, lost: bool = False) -> Preserved:
+def preserve(binding: Body, status: Mapping[str, Any] | None = None, *, lost: bool = False) -> PreservedValues:
     """The values that its rules find in the status of the copy: `status`, or else the last that the hub stored. A value
     of an earlier attempt stays where a rule finds none."""
     rules = rules_of(mapping(b.spec_of(binding).get("failover")), lost=lost)
     if not rules:
-        return Preserved({})
+        return PreservedValues({})
     if status is None:
         status = mapping(next((item.get("status") for item in b.copies_of(binding)), None))
     values, troubles = dict(state_of(binding)), []
@@ -67,7 +67,7 @@ def preserve(binding: Body, status: Mapping[str, Any] | None = None, *, lost: bo
         values[label] = value
         if label_value_problems(value):
             troubles.append(f"{label}: its value fits no label, and travels as an annotation and as {variable(label)}")
-    return Preserved(values, tuple(troubles))
+    return PreservedValues(values, tuple(troubles))
 
 
 def label_problem(label: str) -> str:

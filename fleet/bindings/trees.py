@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from fleet.bindings import binding as b
 from fleet.core.quota.parse import BadTree, parse_tree
 from fleet.core.quota.tree import QuotaTree
-from fleet.values.ports import Body, Store, Stored
+from fleet.values.ports import Body, Store, StoredObject
 from fleet.values.untyped import text
 from fleet.wellknown import (
     ANNOTATION_QUOTA_FULLNAME,
@@ -18,13 +18,13 @@ from fleet.wellknown import (
 )
 
 
-def tree_object(store: Store) -> Stored | None:
+def tree_object(store: Store) -> StoredObject | None:
     """The one ElasticQuotaTree (the oldest, should there ever be two)."""
     trees = [t for t in store.scan(QUOTA, "elasticquotatrees", namespace=TREE_NAMESPACE) if not b.deleting(t.body)]
     return min(trees, key=lambda t: (text(t.body["metadata"].get("creationTimestamp")), t.key.name), default=None)
 
 
-def read_tree(stored: Stored | None, queues: Sequence[Body] = ()) -> QuotaTree | None:
+def read_tree(stored: StoredObject | None, queues: Sequence[Body] = ()) -> QuotaTree | None:
     """The tree, each node's policy as its Queue says; None when there is none that can be read (admission refuses bad
     trees, so only a restored or hand-made one can be)."""
     by_path = {b.annotation(queue, ANNOTATION_QUOTA_FULLNAME): queue for queue in queues}

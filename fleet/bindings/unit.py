@@ -7,7 +7,7 @@ from typing import Any
 
 from fleet.bindings import binding as b
 from fleet.bindings.conditions import condition
-from fleet.values.ports import Body, Key, Stored
+from fleet.values.ports import Body, Key, StoredObject
 from fleet.values.times import seconds
 from fleet.values.untyped import digits, mapping, number, rows, text
 from fleet.wellknown import ANNOTATION_WALLTIME, QUEUE, UNIT_SUFFIX, WORK, unit_name
@@ -29,7 +29,7 @@ def unit_key(binding: Key) -> Key:
     return Key(QUEUE, "queueunits", binding.namespace, unit_name(binding.name))
 
 
-def unit_of(peek: Callable[[Key], Stored | None], binding: Key, uid: str) -> Stored | None:
+def unit_of(peek: Callable[[Key], StoredObject | None], binding: Key, uid: str) -> StoredObject | None:
     """The unit of the binding with this key and this uid; None also while the unit of an earlier binding of the name is
     still there."""
     found = peek(unit_key(binding))
@@ -41,7 +41,7 @@ def owned_by(unit: Body, uid: str) -> bool:
     return any(owner.get("uid") == uid for owner in rows(unit["metadata"].get("ownerReferences")))
 
 
-def binding_of(unit: Stored) -> Key:
+def binding_of(unit: StoredObject) -> Key:
     """The key of its binding: the one that it names, else by its own name."""
     name = text(mapping(b.spec_of(unit.body).get("consumerRef")).get("name"))
     return Key(WORK, "resourcebindings", unit.key.namespace, name or unit.key.name.removesuffix(UNIT_SUFFIX))

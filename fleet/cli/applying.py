@@ -28,7 +28,7 @@ FORBIDDEN, CONFLICT = 403, 409
 NOTED_MOST_BYTES = 200_000  # of a manifest that is noted in an annotation, which may have 256 KiB
 
 
-class KindNotServed(Failure):
+class UnservedKind(Failure):
     """The hub serves no such kind."""
 
 
@@ -42,7 +42,7 @@ class Applier:
         self._resources: dict[tuple[str, str], Resource] = {}
 
     def apply(self, body: Body) -> tuple[str, Body]:
-        """The line that kubectl would print, and the stored object. Raises Failure: KindNotServed and HubRefusal are
+        """The line that kubectl would print, and the stored object. Raises Failure: UnservedKind and HubRefusal are
         about this object alone."""
         resource, path = self.addressed(body)
         how = "&fieldValidation=Strict" + ("&dryRun=All" if self.dry_run else "")
@@ -88,7 +88,7 @@ class Applier:
         if resource is None:
             near = difflib.get_close_matches(body["kind"], [kind for _, kind in self._resources], 1)
             meant = "; did you mean " + " or ".join(_named(self._resources, near[0])) + "?" if near else ""
-            raise KindNotServed(f'the hub does not serve kind "{body["kind"]}" of {body["apiVersion"]}{meant}')
+            raise UnservedKind(f'the hub does not serve kind "{body["kind"]}" of {body["apiVersion"]}{meant}')
         base = f"/apis/{group}/{version}" if group else f"/api/{version}"
         where = f"/namespaces/{body['metadata'].get('namespace') or self.namespace}" if resource.namespaced else ""
         name = body["metadata"].get("name")

@@ -64,7 +64,7 @@ def check(
 
 
 def _checked(applier: Applier, bodies: Sequence[Json]) -> Iterator[Json]:
-    from fleet.cli.applying import KindNotServed
+    from fleet.cli.applying import UnservedKind
     from fleet.cli.declared import know_kinds
     from fleet.cli.hub import HubRefusal
     from fleet.kinds.lookup import interpreter_of
@@ -81,7 +81,7 @@ def _checked(applier: Applier, bodies: Sequence[Json]) -> Iterator[Json]:
             else:
                 applier.apply(body)
                 yield row | {"verdict": "valid", "why": "is no job: nothing of it waits or starts"}
-        except (KindNotServed, HubRefusal) as failure:
+        except (UnservedKind, HubRefusal) as failure:
             yield row | {"why": str(failure)}
 
 

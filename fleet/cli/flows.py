@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
-from fleet.amc.client import Client, NoAnswer, NotGiven, OpenAnswer
+from fleet.amc.client import Client, NoAnswer, OpenAnswer, StreamRefusal
 from fleet.cli.hub import refused as refusal
 from fleet.client.errors import Refused, Unreachable
 from fleet.client.steps import (
@@ -92,7 +92,7 @@ class HubOperation:
         if request.stream:
             try:
                 self._opened = self._hub.client.open(request.path, request.accept, quiet_s=request.quiet_s)
-            except NotGiven as no:
+            except StreamRefusal as no:
                 return Answer(no.answer.status, no.answer.raw)
             self._lines = lines_of(self._opened.pieces, EXACT)
             return Answer(200, b"", self._opened.headers)
@@ -122,7 +122,7 @@ def read(client: Client, command: Open, came: queue.Queue[Came]) -> None:
         opened = client.open(command.request.path, command.request.accept, quiet_s=command.request.quiet_s)
         for line in lines_of(opened.pieces, EXACT):
             came.put(Came(command.stream, line))
-    except NotGiven as no:
+    except StreamRefusal as no:
         error = refused(Answer(no.answer.status, no.answer.raw))
     except NoAnswer as lost:
         error = unreachable(client, lost)

@@ -67,14 +67,14 @@ class LineFilter:
 
 def show(data: DataDir, selection: LineFilter, follow: bool) -> Iterator[str]:
     """The lines, oldest first; with `follow` those to come too, without end. Raises Failure."""
-    files = {path.stem: _Followed(path) for path in _files(data)}
+    files = {path.stem: _FollowedFile(path) for path in _files(data)}
     if not files:
         raise Failure(f"{data.logs} has no logs: the hub of this data directory has not run here")
     found = heapq.merge(*(one.past() for one in files.values()), key=lambda line: line.at)
     yield from (line.text() for line in found if selection.holds(line))
     while follow:
         for path in _files(data):
-            files.setdefault(path.stem, _Followed(path))
+            files.setdefault(path.stem, _FollowedFile(path))
         new = sorted((line for one in files.values() for line in one.more()), key=lambda line: line.at)
         yield from (line.text() for line in new if selection.holds(line))
         if not new:
@@ -89,7 +89,7 @@ def _files(data: DataDir) -> list[Path]:
 
 
 @dataclass
-class _Followed:
+class _FollowedFile:
     """The file of one process, which it may rename and begin anew."""
 
     path: Path

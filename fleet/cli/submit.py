@@ -135,7 +135,7 @@ def _name_of(job: Body) -> str:
 
 def _applied(applier: Applier, bodies: Sequence[Body], replace: bool) -> Iterator[tuple[str, Body] | Failure]:
     """Each object with its line, or why it is refused."""
-    from fleet.cli.applying import KindNotServed
+    from fleet.cli.applying import UnservedKind
     from fleet.cli.hub import HubRefusal
 
     for body in bodies:
@@ -149,7 +149,7 @@ def _applied(applier: Applier, bodies: Sequence[Body], replace: bool) -> Iterato
                 yield line, stored
             else:
                 yield applier.apply(body)
-        except (KindNotServed, HubRefusal) as failure:
+        except (UnservedKind, HubRefusal) as failure:
             yield failure
 
 

@@ -193,13 +193,13 @@ def _measure(hub: HubClient, lines: list[Json], goal: Goal, read: dict[str, floa
 
 def _log(hub: HubClient, path: str) -> str:
     """The end of the log of the job's first pod; "" where there is none (any more)."""
-    from fleet.amc.client import NoAnswer, NotGiven
+    from fleet.amc.client import NoAnswer, StreamRefusal
 
     tail = b""
     try:
         for piece in hub.client.stream(f"{path}/log?{urlencode({'tailLines': str(LOG_LINES)})}"):
             tail = (tail + piece)[-LOG_MOST:]
-    except (NotGiven, NoAnswer):  # its pods are gone, or its member does not answer now
+    except (StreamRefusal, NoAnswer):  # its pods are gone, or its member does not answer now
         pass
     return tail.decode(errors="replace")
 

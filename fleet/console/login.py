@@ -19,7 +19,7 @@ import orjson
 import structlog
 
 from api.access.auth import Authenticator
-from api.access.oidc.keys import DOCUMENT_BYTES_MAX, Fetch, FetchFailed
+from api.access.oidc.keys import DOCUMENT_BYTES_MAX, Fetch, FetchFailure
 from api.access.origin import own_origin
 from api.engine.status import StatusError, bad_request
 from api.wire.http import Request, Response
@@ -36,7 +36,7 @@ TO_CHARS_MAX = 2048
 SCOPES = ("profile", "email", "groups")  # beside openid, where the issuer has them
 log = structlog.get_logger(__name__)
 
-# Posts a form to the issuer: URL, body, headers -> the status and body of its answer. Raises FetchFailed.
+# Posts a form to the issuer: URL, body, headers -> the status and body of its answer. Raises FetchFailure.
 Post = Callable[[str, bytes, Mapping[str, str]], Awaitable[tuple[int, bytes]]]
 
 
@@ -137,7 +137,7 @@ class Login:
             headers["authorization"] = f"Basic {b64encode(pair.encode()).decode()}"
         try:
             status, body = await self._post(document["token_endpoint"], urlencode(form).encode(), headers)
-        except FetchFailed as error:
+        except FetchFailure as error:
             raise _unreachable(error) from None
         answer = _object(body)
         token = answer.get("id_token")
@@ -154,7 +154,7 @@ class Login:
         try:
             where = f"{client.issuer.rstrip('/')}/.well-known/openid-configuration"
             document = _object(await self._fetch(where, client.authority))
-        except FetchFailed as error:
+        except FetchFailure as error:
             raise _unreachable(error) from None
         ends = (document.get("authorization_endpoint"), document.get("token_endpoint"))
         if document.get("issuer") != client.issuer or not all(_is_https(end) for end in ends):

@@ -26,7 +26,19 @@ from api.access.origin import check_session
 from api.engine.status import StatusError
 from api.objects.writing import User
 from api.wire.http import Request
-from fleet.values.ports import ABSENT, Body, Change, Clock, Committed, Delete, Key, Put, Store, Stored, StoreUnavailable
+from fleet.values.ports import (
+    ABSENT,
+    Body,
+    Change,
+    Clock,
+    CommitResult,
+    Delete,
+    Key,
+    Put,
+    Store,
+    StoredObject,
+    StoreUnavailable,
+)
 
 COOKIE = "__Host-fleet"
 SESSION_S = 8 * 3600.0
@@ -232,9 +244,9 @@ class OneTimeObjects:
         """The content, for the first who asks and in time."""
         key = key_of(secret, self.resource)
         done = await self.store.commit([Delete(key)])
-        if not isinstance(done, Committed):
+        if not isinstance(done, CommitResult):
             return None
-        stored: Stored = done.stored[0]
+        stored: StoredObject = done.stored[0]
         return stored.body if float(stored.body["expires"]) > self.clock.now() else None
 
 

@@ -6,7 +6,7 @@ from typing import Protocol
 
 from api.lifecycle.garbage import GarbageCollector
 from api.lifecycle.namespaces import Namespaces
-from api.lifecycle.signing import Signing
+from api.lifecycle.signing import SigningLoop
 from api.loops.controller import Controller, Loop
 from fleet.controllers.bind.loop import BindLoop
 from fleet.controllers.bind.untaken import UntakenLoop
@@ -41,7 +41,7 @@ from fleet.core.placement.problem import Solver
 from fleet.members.clusters import ClusterMembers
 
 
-class _Reconciling(Loop, Protocol):
+class _ReconcilingLoop(Loop, Protocol):
     controller: Controller
 
 
@@ -52,7 +52,7 @@ def build_loops(hub: Hub, solver: Solver | None, process: ProcessDecider | None 
     aside = AsideTeller(hub, events)
     evictor = Evictor(hub, events)
     dispatch = DispatchLoop(hub, events, evictor, index, terms)
-    reconciling: list[_Reconciling] = [
+    reconciling: list[_ReconcilingLoop] = [
         QuotaLoop(hub, events),
         BindLoop(hub, events),
         UntakenLoop(hub, events),
@@ -71,7 +71,7 @@ def build_loops(hub: Hub, solver: Solver | None, process: ProcessDecider | None 
         MoveLoop(hub, events, evictor),
         GarbageCollector(hub.objects, hub.options),
         Namespaces(hub.objects, hub.options, hub.config.root_certificate),
-        Signing(hub.objects, hub.options, hub.authority),
+        SigningLoop(hub.objects, hub.options, hub.authority),
     ]
     recording: list[Loop] = []
     if hub.history_dsn:

@@ -16,7 +16,7 @@ from fleet.core.placement.greedy.greedy import GreedyOutcome, settle, worth
 from fleet.core.placement.greedy.situation import Situation, claims_of, sort, with_claims, with_heads
 from fleet.core.placement.linked.improve import improve
 from fleet.core.placement.preemption.preempt import NOTHING_FOUND, PlanVictims, preempt
-from fleet.core.placement.preemption.victims import Asking
+from fleet.core.placement.preemption.victims import VictimSolver
 from fleet.core.placement.problem import Solver
 from fleet.core.quota.tiers import Tier
 from fleet.core.snapshot import Snapshot
@@ -57,7 +57,7 @@ def decide(
     mark("solver")
     outcome, certificate = improve(situation, greedy, solver, seed)  # 5: CP-SAT on the linked model
     mark("reclaim")
-    asking = Asking(solver, seed, snapshot.config.solve_limit_s * VICTIMS_PART)
+    asking = VictimSolver(solver, seed, snapshot.config.solve_limit_s * VICTIMS_PART)
     situation, outcome, preemption = preempt(situation, outcome, asking)  # 6: victims leave, and their room is claimed
     certificate = replace(certificate, victims=preemption.searches, reclaim=preemption.cut)
     mark("reasons")

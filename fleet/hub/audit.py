@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from api.audit.metrics import AuditMetrics
     from api.audit.policy import AuditPolicy
     from api.audit.webhook import Receiver
-    from api.outgoing.outgoing import Outgoing
+    from api.outgoing.outgoing import OutgoingClient
     from fleet.values.ports import Clock
 
 
@@ -45,7 +45,7 @@ def check(access: AccessOptions) -> None:
 
 
 @contextlib.asynccontextmanager
-async def audit_of(access: AccessOptions, outgoing: Outgoing, clock: Clock) -> AsyncIterator[AuditLog]:
+async def audit_of(access: AccessOptions, outgoing: OutgoingClient, clock: Clock) -> AsyncIterator[AuditLog]:
     """The audit log, open until the end. Raises Failure."""
     from api.audit.face import Audit
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from api.access.auth import AnyOf, Authenticator, ServiceAccountTokens, TokenFile
     from api.access.oidc.keys import Fetch
     from api.access.oidc.metrics import OidcMetrics
-    from api.outgoing.outgoing import Outgoing
+    from api.outgoing.outgoing import OutgoingClient
     from fleet.cli.datadir import DataDir
     from fleet.hub.compose import CommonParts
     from fleet.values.ports import Clock
@@ -37,7 +37,7 @@ class Users:
 
 
 @contextlib.asynccontextmanager
-async def users_of(hub: CommonParts, access: AccessOptions, outgoing: Outgoing) -> AsyncIterator[Users]:
+async def users_of(hub: CommonParts, access: AccessOptions, outgoing: OutgoingClient) -> AsyncIterator[Users]:
     """Users by the hub's tokens, service accounts, the hub's own parts, and the issuers of the configuration. Raises
     Failure for a configuration that cannot be used."""
     from api.access.auth import AnyOf, ServiceAccountTokens
@@ -90,9 +90,9 @@ def administrator(data: DataDir, clock: Clock) -> TokenFile:
     return TokenFile(data.tokens, clock, most=1)
 
 
-def fetch_by(outgoing: Outgoing) -> Fetch:
+def fetch_by(outgoing: OutgoingClient) -> Fetch:
     """The way to documents of issuers: through the client of the hub's own requests."""
-    from api.access.oidc.keys import DOCUMENT_BYTES_MAX, FETCH_S, FetchFailed
+    from api.access.oidc.keys import DOCUMENT_BYTES_MAX, FETCH_S, FetchFailure
     from api.outgoing.errors import OutgoingError
 
     async def fetch(url: str, authority: str) -> bytes:
@@ -102,9 +102,9 @@ def fetch_by(outgoing: Outgoing) -> Fetch:
                 "GET", url, headers=headers, ca=authority or None, timeout=FETCH_S, limit=DOCUMENT_BYTES_MAX
             )
         except OutgoingError as error:
-            raise FetchFailed(f"{error.reason}: {error}") from None
+            raise FetchFailure(f"{error.reason}: {error}") from None
         if answer.status != 200:
-            raise FetchFailed(f"HTTP {answer.status}")
+            raise FetchFailure(f"HTTP {answer.status}")
         return answer.body
 
     return fetch

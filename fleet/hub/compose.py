@@ -114,12 +114,12 @@ async def database(data: DataDir, url: str | None) -> AsyncIterator[str]:
     if url:
         yield url
         return
-    from api.store.embedded import EmbeddedFailed, EmbeddedPostgres
+    from api.store.embedded import EmbeddedFailure, EmbeddedPostgres
 
     postgres = EmbeddedPostgres(data.postgres)
     try:
         dsn = await postgres.start()
-    except EmbeddedFailed as error:
+    except EmbeddedFailure as error:
         raise Failure(" ".join(str(error).split())[:500]) from error
     try:
         yield dsn
@@ -166,14 +166,14 @@ async def base(data: DataDir, dsn: str, parsed_bytes: int | None = None) -> Asyn
 
 async def _start_store(store: PostgresStore, data: DataDir) -> None:
     """Start it; a database that is still starting gets a bounded time."""
-    from api.store.secrets import KeyMissing
+    from api.store.secrets import MissingKey
     from fleet.values.ports import SchemaTooNew, StoreUnavailable
 
     deadline = asyncio.get_running_loop().time() + DATABASE_WAIT_S
     while True:
         try:
             await store.start()
-        except KeyMissing as error:
+        except MissingKey as error:
             text = "put back the secrets.key that the database was written with"
             raise Misfit(f"{data.secrets_key} is not the key file of this database ({error}): {text}") from error
         except SchemaTooNew as error:
@@ -374,7 +374,7 @@ async def _run_loops(
     from fleet.controllers.decide.loop import DecideLoop
     from fleet.controllers.manager import build_loops
     from fleet.controllers.runtime.heartbeat import Heartbeat
-    from fleet.values.ports import Fenced
+    from fleet.values.ports import StaleEpoch
 
     metrics = parts.metrics
     warming = asyncio.create_task(asyncio.to_thread(children.warm))
@@ -387,7 +387,7 @@ async def _run_loops(
         heartbeat = Heartbeat(parts, holder, decide.look_again)
         show(heartbeat)
         await run_all([*loops, heartbeat], over, metrics.ended)
-    except Fenced:  # another process leads; this one was the last to know
+    except StaleEpoch:  # another process leads; this one was the last to know
         pass
     finally:
         metrics.leader.set(0)

@@ -43,7 +43,7 @@ async def serve_api(
     from api.audit.requests import RequestLog
     from api.fairness.gate import Fairness
     from api.objects.converting import Conversions
-    from api.outgoing import Outgoing
+    from api.outgoing import OutgoingClient
     from api.server.openapi import OpenApi
     from api.store.metrics import StoreMetrics
     from api.transport.serve import Server
@@ -75,7 +75,7 @@ async def serve_api(
     async with (
         database(data, urls.hub) as dsn,
         base(data, dsn, PARSED_BYTES) as hub,
-        contextlib.aclosing(Outgoing(access.allowed())) as outgoing,
+        contextlib.aclosing(OutgoingClient(access.allowed())) as outgoing,
         users_of(hub, access, outgoing) as users,
         audit_of(access, outgoing, hub.clock) as audit_log,
         contextlib.aclosing(HistoryDatabase(urls.history or dsn)) as history,

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from api.access.auth import Authenticator
-    from api.outgoing.outgoing import Outgoing
+    from api.outgoing.outgoing import OutgoingClient
     from fleet.console.face import Console
     from fleet.console.login import Post
     from fleet.hub.access import AccessOptions
@@ -18,7 +18,7 @@ PATH = "/console"
 
 
 def console_of(
-    hub: CommonParts, access: AccessOptions, authenticator: Authenticator, outgoing: Outgoing
+    hub: CommonParts, access: AccessOptions, authenticator: Authenticator, outgoing: OutgoingClient
 ) -> Console | None:
     """None where it is switched off. Raises Failure for a client of an issuer that cannot be used."""
     if not access.console:
@@ -36,9 +36,9 @@ def console_of(
     return Console(Sessions(hub.store, hub.clock, authenticator), hub.clock, login)
 
 
-def post_by(outgoing: Outgoing, authority: str) -> Post:
+def post_by(outgoing: OutgoingClient, authority: str) -> Post:
     """The way to the token endpoint of an issuer: through the client of the hub's own requests."""
-    from api.access.oidc.keys import DOCUMENT_BYTES_MAX, FETCH_S, FetchFailed
+    from api.access.oidc.keys import DOCUMENT_BYTES_MAX, FETCH_S, FetchFailure
     from api.outgoing.errors import OutgoingError
 
     async def post(url: str, body: bytes, headers: Mapping[str, str]) -> tuple[int, bytes]:
@@ -53,7 +53,7 @@ def post_by(outgoing: Outgoing, authority: str) -> Post:
                 limit=DOCUMENT_BYTES_MAX,
             )
         except OutgoingError as error:
-            raise FetchFailed(f"{error.reason}: {error}") from None
+            raise FetchFailure(f"{error.reason}: {error}") from None
         return answer.status, answer.body
 
     return post

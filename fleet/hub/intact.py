@@ -24,7 +24,7 @@ FILE_MAX = 4 << 20  # bytes of one of these files
 BACKUP = "put back the file from a backup"
 
 
-class _Damaged(Exception):
+class _Damage(Exception):
     pass
 
 
@@ -122,7 +122,7 @@ def _look(file: _File) -> Any:
         return file.read(content)
     except Failure:
         raise
-    except (ValueError, TypeError, LookupError, csv.Error, _Damaged) as error:
+    except (ValueError, TypeError, LookupError, csv.Error, _Damage) as error:
         raise Failure(f"{path} is damaged: {file.remedy}") from error
 
 
@@ -137,11 +137,11 @@ def _check_pair(contents: dict[Path, Any], certificate: Path, key: Path, remedy:
 
 
 def _check_database(data: DataDir) -> None:
-    from api.store.embedded import EmbeddedFailed, check_files
+    from api.store.embedded import EmbeddedFailure, check_files
 
     try:
         check_files(data.postgres)
-    except EmbeddedFailed as error:
+    except EmbeddedFailure as error:
         raise Failure(str(error)) from error
 
 
@@ -162,7 +162,7 @@ def _secrets_key(path: Path) -> object:
     try:
         return read_keys(path)
     except BadKeyFile as error:
-        raise _Damaged from error
+        raise _Damage from error
 
 
 def _tokens(content: bytes) -> None:
@@ -170,9 +170,9 @@ def _tokens(content: bytes) -> None:
     rows = [row for row in csv.reader(content.decode().splitlines(), skipinitialspace=True, strict=True) if row]
     rows = [row for row in rows if not row[0].startswith("#")]
     if not rows or any(len(row) < 3 or not (row[0].strip() and row[1].strip()) for row in rows):
-        raise _Damaged
+        raise _Damage
     if b"\0" in content:
-        raise _Damaged
+        raise _Damage
 
 
 def _key(content: bytes) -> Any:
@@ -182,7 +182,7 @@ def _key(content: bytes) -> Any:
     try:
         return serialization.load_pem_private_key(content, None)
     except UnsupportedAlgorithm as error:
-        raise _Damaged from error
+        raise _Damage from error
 
 
 def _certificate(content: bytes) -> Any:

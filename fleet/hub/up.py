@@ -304,14 +304,14 @@ class _Hub:
         print(f"ready  {self._server}  kubeconfig={data.kubeconfig}  members={members}  ({took:.1f} s)", flush=True)
 
     async def _start_postgres(self) -> None:
-        from api.store.embedded import EmbeddedFailed, EmbeddedPostgres
+        from api.store.embedded import EmbeddedFailure, EmbeddedPostgres
 
         first = not (self._plan.data.postgres / "data").exists()
         progress("creating the database" if first else "starting the database")
         self._postgres = EmbeddedPostgres(self._plan.data.postgres)
         try:
             await self._postgres.start()
-        except EmbeddedFailed as error:
+        except EmbeddedFailure as error:
             raise Failure(" ".join(str(error).split())[:500]) from error
 
     async def stop(self) -> None:

@@ -32,7 +32,7 @@ def entries_of(body: Body, value: Any, rank: Callable[[str], Any] | None = None)
     return []
 
 
-class _Ranged:
+class _EntryRule:
     """Something that is said of a job, or of each entry of a list or a map in it."""
 
     def __init__(self, each: DeclarationPath | None) -> None:
@@ -48,7 +48,7 @@ class _Ranged:
             yield values, (*self._base, step)
 
 
-class CompiledRule(_Ranged):
+class CompiledRule(_EntryRule):
     """A rule of a declaration, compiled."""
 
     def __init__(self, rule: JobRule) -> None:
@@ -65,7 +65,7 @@ class CompiledRule(_Ranged):
                 yield BrokenRule(spelled(steps), steps, self._rule.message, self._rule.warns)
 
 
-class Default(_Ranged):
+class Default(_EntryRule):
     """A default of a declaration, compiled."""
 
     def __init__(self, default: JobDefault) -> None:

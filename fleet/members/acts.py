@@ -8,7 +8,7 @@ from typing import Protocol
 from fleet.core.model.pod import PodView
 from fleet.core.model.reason import Code
 from fleet.members.connection import Unreachable
-from fleet.members.discovery import Catalogue, Served
+from fleet.members.discovery import Catalogue, ServedResource
 from fleet.members.dispatch import Dispatcher
 from fleet.members.dispatched import DispatchedObjects
 from fleet.members.members import ActOutcome, ActResult
@@ -33,11 +33,11 @@ class Target(Protocol):
         """Look for kinds that it serves by now. Raises Unreachable."""
         ...
 
-    def follow(self, served: Served) -> None: ...
+    def follow(self, served: ServedResource) -> None: ...
 
-    def followed(self, served: Served) -> bool: ...
+    def followed(self, served: ServedResource) -> bool: ...
 
-    def keep(self, served: Served, body: Body, *, written: bool = False) -> None:
+    def keep(self, served: ServedResource, body: Body, *, written: bool = False) -> None:
         """Take in the answer to a write."""
         ...
 
@@ -46,7 +46,7 @@ class Acts:
     def __init__(self, member: Target, dispatcher: Dispatcher) -> None:
         self._member, self._dispatcher = member, dispatcher
 
-    async def _served(self, body: Body) -> Served | ActOutcome:
+    async def _served(self, body: Body) -> ServedResource | ActOutcome:
         api_version, kind = body["apiVersion"], body["kind"]
         member = self._member
         if trouble := member.trouble():

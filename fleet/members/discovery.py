@@ -24,7 +24,7 @@ AGGREGATED = (
 
 
 @dataclass(frozen=True, slots=True)
-class Served:
+class ServedResource:
     """One resource at one version."""
 
     group: str
@@ -55,15 +55,15 @@ class Served:
 class Catalogue:
     """The kinds of one member. Preferred versions come first, as the server orders them."""
 
-    def __init__(self, served: Iterable[Served] = ()) -> None:
+    def __init__(self, served: Iterable[ServedResource] = ()) -> None:
         self.served = tuple(served)
         self._by_kind = {(s.api_version, s.kind): s for s in reversed(self.served)}
-        self._by_resource: dict[tuple[str, str], Served] = {}
+        self._by_resource: dict[tuple[str, str], ServedResource] = {}
         for one in self.served:
             self._by_resource.setdefault((one.group, one.resource), one)
         self.kinds = frozenset(f"{s.group}/{s.kind}" for s in self.served)
 
-    def kind(self, api_version: str, kind: str) -> Served | None:
+    def kind(self, api_version: str, kind: str) -> ServedResource | None:
         return self._by_kind.get((api_version, kind))
 
     def versions(self, api_version: str, kind: str) -> tuple[str, ...]:
@@ -71,7 +71,7 @@ class Catalogue:
         group = api_version.rpartition("/")[0]
         return tuple(s.api_version for s in self.served if (s.group, s.kind) == (group, kind))
 
-    def resource(self, group: str, resource: str) -> Served | None:
+    def resource(self, group: str, resource: str) -> ServedResource | None:
         return self._by_resource.get((group, resource))
 
     def __eq__(self, other: object) -> bool:
@@ -93,7 +93,7 @@ class Discovery:
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
         self._etags: dict[str, str] = {}
-        self._parts: dict[str, tuple[Served, ...]] = {}
+        self._parts: dict[str, tuple[ServedResource, ...]] = {}
 
     async def look(self) -> Catalogue:
         """Raises Unreachable."""
@@ -117,7 +117,7 @@ class Discovery:
         else:
             self._parts[root] = tuple(await self._by_group(root, answer.body))
 
-    async def _by_group(self, root: str, body: Body) -> list[Served]:
+    async def _by_group(self, root: str, body: Body) -> list[ServedResource]:
         if root == "/api":
             versions = [("", version) for version in texts(body.get("versions"))]
         else:
@@ -126,7 +126,7 @@ class Discovery:
                 for group in rows(body.get("groups"))
                 for version in rows(group.get("versions"))
             ]
-        kinds: list[Served] = []
+        kinds: list[ServedResource] = []
         for group, version in versions:
             path = f"/apis/{group}/{version}" if group else f"/api/{version}"
             answer = await self._connection.request("GET", path, even_lost=False)
@@ -148,7 +148,7 @@ def _need(answer: HttpAnswer, path: str) -> None:
         raise Unreachable(f"discovery: {path}: {answer.message}")
 
 
-def _aggregated(body: Body) -> Iterable[Served]:
+def _aggregated(body: Body) -> Iterable[ServedResource]:
     for group in rows(body.get("items")):
         name = text(mapping(group.get("metadata")).get("name"))
         for version in rows(group.get("versions")):
@@ -162,8 +162,8 @@ def _aggregated(body: Body) -> Iterable[Served]:
 
 def _served(
     group: str, version: object, resource: object, kind: object, namespaced: bool, document: Body
-) -> Iterable[Served]:
+) -> Iterable[ServedResource]:
     """One kind; none where a name is not one word of a path, as those of subresources."""
     named = [group, *map(text, (version, resource, kind))]
     if named[1] and named[2] and all(map(_NAME.fullmatch, named)):
-        yield Served(group, named[1], named[2], named[3], namespaced, frozenset(texts(document.get("verbs"))))
+        yield ServedResource(group, named[1], named[2], named[3], namespaced, frozenset(texts(document.get("verbs"))))

@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from fleet.core.model.reason import Code
 from fleet.kinds.lookup import sizes_of
 from fleet.members.connection import BAD_ANSWERS, Connection, HttpAnswer, Unreachable
-from fleet.members.discovery import Served
+from fleet.members.discovery import ServedResource
 from fleet.members.inventory import attempt_of
 from fleet.members.members import ActOutcome, ActResult
 from fleet.members.refusals import cause_of
@@ -98,7 +98,7 @@ class Dispatcher:
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
 
-    async def look(self, served: Served, body: Body) -> ActOutcome:
+    async def look(self, served: ServedResource, body: Body) -> ActOutcome:
         """The object under the name of `body`, whoever put it there."""
         meta = body["metadata"]
         try:
@@ -107,7 +107,9 @@ class Dispatcher:
             return unanswered(error)
         return found if isinstance(found, ActOutcome) else ActOutcome(ActResult.DONE, body=found)
 
-    async def apply(self, served: Served, body: Body, cached_copy: Body | None, *, overwrite: bool) -> ActOutcome:
+    async def apply(
+        self, served: ServedResource, body: Body, cached_copy: Body | None, *, overwrite: bool
+    ) -> ActOutcome:
         """`cached_copy`: the object at this key, which spares the look. The outcome's body is the stored object. An
         object with another number of pods than the cached one is left as it is: the manifest was made beside that."""
         meta = body["metadata"]
@@ -152,7 +154,7 @@ class Dispatcher:
             return None
         return _object_in(answer, path) if answer.ok else outcome_of(answer)
 
-    async def _there(self, served: Served, path: str, name: str) -> Body | ActOutcome:
+    async def _there(self, served: ServedResource, path: str, name: str) -> Body | ActOutcome:
         """Return what stands at the path, or the outcome where nothing does."""
         existing = await self._look(path)
         return ActOutcome(ActResult.NOT_FOUND, f"{served.kind} {name} is not there") if existing is None else existing
@@ -198,7 +200,7 @@ class Dispatcher:
         return outcome_of(answer)
 
     async def delete(
-        self, served: Served, body: Body, hub: str, *, grace_s: int | None = None, foreground: bool = False
+        self, served: ServedResource, body: Body, hub: str, *, grace_s: int | None = None, foreground: bool = False
     ) -> ActOutcome:
         """Exactly the object of this uid. A body without a uid names any object of ours under its name."""
         meta = body["metadata"]
@@ -246,7 +248,7 @@ class Dispatcher:
 
     async def relabel(
         self,
-        served: Served,
+        served: ServedResource,
         body: Body,
         hub: str,
         labels: Mapping[str, str | None],

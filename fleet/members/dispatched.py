@@ -14,7 +14,7 @@ import orjson
 
 from fleet.kinds import INTERPRETERS
 from fleet.members.allowance import MemberMemory, weight
-from fleet.members.discovery import Served
+from fleet.members.discovery import ServedResource
 from fleet.members.index import ByBinding
 from fleet.members.inventory import Notify
 from fleet.members.members import MemberChange
@@ -47,12 +47,12 @@ COMPANIONS = frozenset(
 ALWAYS = frozenset({("batch", "jobs"), ("", "configmaps"), ("", "secrets")}) | OPTIONAL
 
 
-def is_job(served: Served) -> bool:
+def is_job(served: ServedResource) -> bool:
     """Whether its objects are jobs, and so copies of a binding."""
     return (served.group, served.kind) in INTERPRETERS
 
 
-def followed_always(served: Served) -> bool:
+def followed_always(served: ServedResource) -> bool:
     """Whether the kind is followed without having been dispatched by this process."""
     if not {"list", "watch"} <= served.verbs:
         return False
@@ -69,7 +69,7 @@ JobName = tuple[str, str, str, str]  # (group, kind, namespace, name)
 
 
 @dataclass(slots=True)
-class _Held:
+class _HeldObject:
     body: Body
     binding: str
 
@@ -111,7 +111,7 @@ class DispatchedObjects:
         self.hub = hub
         self._memory = memory or MemberMemory()
         self._member, self._copies, self._companions, self._notify = member, copies, companions, notify
-        self._entries: dict[Key, _Held] = {}
+        self._entries: dict[Key, _HeldObject] = {}
         self._jobs: dict[JobName, Body] = {}
         self._came: list[Callable[[str, str], None]] = []
 
@@ -132,7 +132,7 @@ class DispatchedObjects:
     def keys(self, group: str, resource: str) -> set[Key]:
         return {key for key in self._entries if key.group == group and key.resource == resource}
 
-    def put(self, served: Served, body: Body, *, written: bool = False) -> None:
+    def put(self, served: ServedResource, body: Body, *, written: bool = False) -> None:
         """`written`: the member's answer to a write of ours."""
         meta = body["metadata"]
         labels = labels_of(meta.get("labels"))
@@ -154,7 +154,7 @@ class DispatchedObjects:
         binding = labels.get(LABEL_BINDING, "")
         if entry is not None and entry.binding != binding:
             self._drop(entry.binding, key)
-        self._entries[key] = _Held(body, binding)
+        self._entries[key] = _HeldObject(body, binding)
         if is_job(served):
             self._copies.put(binding, self._member, str(key), body)
             new = entry is None
@@ -189,7 +189,7 @@ class DispatchedObjects:
 class KindSink:
     """One kind's part of it, as a Follower feeds it."""
 
-    def __init__(self, dispatched: DispatchedObjects, served: Served) -> None:
+    def __init__(self, dispatched: DispatchedObjects, served: ServedResource) -> None:
         self._dispatched, self._served = dispatched, served
         self._missing: set[Key] = set()
 

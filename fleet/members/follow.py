@@ -55,7 +55,7 @@ class _Relist(Exception):
     pass
 
 
-class NotServed(Exception):
+class UnservedCollection(Exception):
     """The member does not (any longer) serve this collection."""
 
 
@@ -104,7 +104,7 @@ class Follower:
         self._kick.set()
 
     async def run(self) -> None:
-        """Until cancelled. Raises NotServed when the collection does not exist, and TooMuch."""
+        """Until cancelled. Raises UnservedCollection when the collection does not exist, and TooMuch."""
         while True:
             self._kick.clear()
             try:
@@ -137,9 +137,9 @@ class Follower:
         return {**more, "labelSelector": self._selector} if self._selector else more
 
     def _must_be_ok(self, answer: HttpAnswer, what: str) -> None:
-        """Raise NotServed, _Relist, or Unreachable, for an answer that is none."""
+        """Raise UnservedCollection, _Relist, or Unreachable, for an answer that is none."""
         if answer.status == 404:
-            raise NotServed(self.path)
+            raise UnservedCollection(self.path)
         if answer.status == 410 or _is_of_the_future(answer):
             raise _Relist
         if not answer.ok:

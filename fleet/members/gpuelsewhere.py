@@ -5,7 +5,7 @@ from __future__ import annotations
 from base64 import b64decode
 from binascii import Error as Base64Error
 
-from api.outgoing import Outgoing, OutgoingError
+from api.outgoing import OutgoingClient, OutgoingError
 from fleet.members.gpufigures import ANSWER_BYTES_MAX, NoFigures
 from fleet.members.gpusource import Prometheus
 from fleet.values.ports import Key, Store
@@ -15,7 +15,9 @@ from fleet.wellknown import SYSTEM_NAMESPACE
 SECRET_TYPE = "fleet.io/metrics"  # no other Secret is read, so that a Cluster gives away none
 
 
-async def asked_elsewhere(outgoing: Outgoing, store: Store, source: Prometheus, path: str, within_s: float) -> bytes:
+async def asked_elsewhere(
+    outgoing: OutgoingClient, store: Store, source: Prometheus, path: str, within_s: float
+) -> bytes:
     """The answer at the path below the address. Raises NoFigures."""
     headers = {"accept": "application/json"}
     if source.secret:

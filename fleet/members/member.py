@@ -26,10 +26,10 @@ from fleet.members.acts import Acts
 from fleet.members.allowance import LoopTime, MemberMemory, TooMuch
 from fleet.members.connection import Connection, Unreachable, not_let_in
 from fleet.members.contact import Contact
-from fleet.members.discovery import Catalogue, Discovery, Served
+from fleet.members.discovery import Catalogue, Discovery, ServedResource
 from fleet.members.dispatch import Dispatcher
 from fleet.members.dispatched import DispatchedObjects, KindSink, followed_always, optional
-from fleet.members.follow import Follower, NotServed
+from fleet.members.follow import Follower, UnservedCollection
 from fleet.members.identity import Judge, anyone, read_identity
 from fleet.members.index import ByBinding
 from fleet.members.inventory import NodeSink, Notify, PodSink
@@ -260,7 +260,7 @@ class OneMember:
             self._review()
             self._notify(MemberChange(self.name, "ready"))
 
-    def follow(self, served: Served) -> None:
+    def follow(self, served: ServedResource) -> None:
         at = (served.group, served.resource)
         if at in self._kinds or not {"list", "watch"} <= served.verbs:
             return
@@ -280,7 +280,7 @@ class OneMember:
         async def run() -> None:
             try:
                 await follower.run()
-            except NotServed:  # its CRD went, and its objects with it
+            except UnservedCollection:  # its CRD went, and its objects with it
                 sink.started()
                 sink.listed()
                 if self._kinds.get(at) is follower:
@@ -393,13 +393,13 @@ class OneMember:
     def catalogue(self) -> Catalogue:
         return self._catalogue or Catalogue()
 
-    def keep(self, served: Served, body: Body, *, written: bool = False) -> None:
+    def keep(self, served: ServedResource, body: Body, *, written: bool = False) -> None:
         """Take in the answer to a write, which is newer than the watch."""
         try:
             self.dispatched.put(served, body, written=written)
         except TooMuch as error:
             self._end(error)
 
-    def followed(self, served: Served) -> bool:
+    def followed(self, served: ServedResource) -> bool:
         """Pods are not: the inventory has them."""
         return (served.group, served.resource) in self._kinds

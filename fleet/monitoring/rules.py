@@ -15,7 +15,7 @@ REQUESTS = 'fleet_api_requests_total{resource!=""'  # without probes and metrics
 
 
 @dataclass(frozen=True)
-class Recording:
+class RecordingRule:
     name: str
     query: str
 
@@ -39,35 +39,35 @@ class Alert:
 
 
 RECORDINGS = (
-    Recording("fleet:member_gpus:sum", f"sum by (member, model, state) (fleet_member_gpus {LEADS})"),
-    Recording(
+    RecordingRule("fleet:member_gpus:sum", f"sum by (member, model, state) (fleet_member_gpus {LEADS})"),
+    RecordingRule(
         "fleet:gpus:allocated_ratio", 'sum(fleet:member_gpus:sum{state="allocated"}) / sum(fleet:member_gpus:sum)'
     ),
-    Recording(
+    RecordingRule(
         "fleet:member_gpu_utilization:mean",
         f"sum by (member) (fleet_member_gpu_utilization_ratio * fleet_member_gpus_telling {LEADS})"
         f" / sum by (member) (fleet_member_gpus_telling {LEADS})",
     ),
-    Recording("fleet:units:sum", f"sum by (leaf, phase) (fleet_units {LEADS})"),
-    Recording("fleet:quota_used:sum", f"sum by (queue, resource) (fleet_quota_used {LEADS})"),
-    Recording("fleet:quota_min:sum", f"sum by (queue, resource) (fleet_quota_min {LEADS})"),
-    Recording(
+    RecordingRule("fleet:units:sum", f"sum by (leaf, phase) (fleet_units {LEADS})"),
+    RecordingRule("fleet:quota_used:sum", f"sum by (queue, resource) (fleet_quota_used {LEADS})"),
+    RecordingRule("fleet:quota_min:sum", f"sum by (queue, resource) (fleet_quota_min {LEADS})"),
+    RecordingRule(
         "fleet:unit_wait_seconds:p90_1h",
         "histogram_quantile(0.9, sum by (size, le) (rate(fleet_unit_wait_seconds_bucket[1h])))",
     ),
-    Recording(
+    RecordingRule(
         "fleet:decision_seconds:p99_5m",
         "histogram_quantile(0.99, sum by (le) (rate(fleet_decision_seconds_bucket[5m])))",
     ),
-    Recording(
+    RecordingRule(
         "fleet:api_request_seconds:p99_5m",
         'histogram_quantile(0.99, sum by (verb, le) (rate(fleet_api_request_seconds_bucket{resource!=""}[5m])))',
     ),
-    Recording(
+    RecordingRule(
         "fleet:api_errors:ratio_5m",
         f'(sum(rate({REQUESTS}, code=~"5.."}}[5m])) or vector(0)) / sum(rate({REQUESTS}}}[5m]))',
     ),
-    Recording(
+    RecordingRule(
         "fleet:store_batch_seconds:mean_5m",
         "rate(fleet_store_batch_seconds_sum[5m]) / rate(fleet_store_batch_seconds_count[5m])",
     ),

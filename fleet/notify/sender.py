@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 
 import aiosmtplib
 
-from api.outgoing import Outgoing, OutgoingError
+from api.outgoing import OutgoingClient, OutgoingError
 from fleet.notify.forms import content, mail, signed, signing_key
 from fleet.notify.happening import Happening
 from fleet.notify.receiver import Mail, Receiver, Web
@@ -20,23 +20,23 @@ SECRET_TYPE = "fleet.io/notification"  # no other Secret is read, so that a rece
 Secrets = Callable[[str, str], Mapping[str, bytes] | None]  # namespace, name -> the data of a Secret of this type
 
 
-class NotDelivered(Exception):
+class DeliveryFailure(Exception):
     """The text is the hub's own."""
 
 
 class Sender:
-    def __init__(self, outgoing: Outgoing, secrets: Secrets) -> None:
+    def __init__(self, outgoing: OutgoingClient, secrets: Secrets) -> None:
         self._outgoing, self._secrets = outgoing, secrets
 
     async def send(self, receiver: Receiver, identity: str, happening: Happening, now: float) -> None:
-        """Deliver it once; NotDelivered says why not. `identity`: the same at each try."""
+        """Deliver it once; DeliveryFailure says why not. `identity`: the same at each try."""
         try:
             if isinstance(receiver.way, Mail):
                 await self._mail(receiver, receiver.way, identity, happening)
             else:
                 await self._post(receiver, receiver.way, identity, happening, now)
         except OutgoingError as error:
-            raise NotDelivered(str(error)) from None
+            raise DeliveryFailure(str(error)) from None
 
     async def _post(self, receiver: Receiver, web: Web, identity: str, happening: Happening, now: float) -> None:
         url = web.url or self._of_secret(receiver, web.url_of).decode("utf-8", "replace").strip()
@@ -45,7 +45,7 @@ class Sender:
             try:
                 key = signing_key(self._of_secret(receiver, web.signed_by))
             except ValueError:
-                raise NotDelivered("the signing key is no base64 after whsec_") from None
+                raise DeliveryFailure("the signing key is no base64 after whsec_") from None
         answer = await self._outgoing.request(
             "POST",
             url,
@@ -56,7 +56,7 @@ class Sender:
             headers={"content-type": "application/json", **signed(identity, now, body, key)},
         )
         if not 200 <= answer.status < 300:
-            raise NotDelivered(f"it answers HTTP {answer.status}")
+            raise DeliveryFailure(f"it answers HTTP {answer.status}")
 
     async def _mail(self, receiver: Receiver, to: Mail, identity: str, happening: Happening) -> None:
         login: Mapping[str, bytes] = {}
@@ -66,7 +66,7 @@ class Sender:
         try:
             trust = ssl.create_default_context(cadata=to.ca)
         except (ssl.SSLError, ValueError):
-            raise NotDelivered("its CA certificates cannot be read") from None
+            raise DeliveryFailure("its CA certificates cannot be read") from None
         connected = await self._outgoing.connect(to.host, to.port, timeout=TIMEOUT_S)
         client = aiosmtplib.SMTP(
             hostname=to.host,
@@ -84,17 +84,17 @@ class Sender:
             async with asyncio.timeout(3 * TIMEOUT_S), client:
                 await client.send_message(message)
         except TimeoutError:
-            raise NotDelivered(f"no answer within {3 * TIMEOUT_S:g} s") from None
+            raise DeliveryFailure(f"no answer within {3 * TIMEOUT_S:g} s") from None
         except aiosmtplib.SMTPAuthenticationError:
-            raise NotDelivered("the mail server refuses the login") from None
+            raise DeliveryFailure("the mail server refuses the login") from None
         except aiosmtplib.SMTPResponseException as error:
-            raise NotDelivered(f"the mail server answers {error.code}") from None
+            raise DeliveryFailure(f"the mail server answers {error.code}") from None
         except aiosmtplib.SMTPRecipientsRefused:
-            raise NotDelivered("the mail server refuses all recipients") from None
+            raise DeliveryFailure("the mail server refuses all recipients") from None
         except ssl.SSLError:
-            raise NotDelivered("its certificate is not trusted") from None
+            raise DeliveryFailure("its certificate is not trusted") from None
         except (aiosmtplib.SMTPException, OSError):
-            raise NotDelivered("the mail server closes the connection, or offers no TLS") from None
+            raise DeliveryFailure("the mail server closes the connection, or offers no TLS") from None
         finally:
             client.close()
 
@@ -103,11 +103,11 @@ class Sender:
         name, key = named
         found = self._secret(receiver, name).get(key)
         if found is None:
-            raise NotDelivered(f"the Secret {receiver.namespace}/{name} has no key {key}")
+            raise DeliveryFailure(f"the Secret {receiver.namespace}/{name} has no key {key}")
         return found
 
     def _secret(self, receiver: Receiver, name: str) -> Mapping[str, bytes]:
         found = self._secrets(receiver.namespace, name)
         if found is None:
-            raise NotDelivered(f"there is no Secret {receiver.namespace}/{name} of type {SECRET_TYPE}")
+            raise DeliveryFailure(f"there is no Secret {receiver.namespace}/{name} of type {SECRET_TYPE}")
         return found

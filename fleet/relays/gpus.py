@@ -10,7 +10,7 @@ import asyncio
 from collections.abc import Sequence
 
 from api.engine.status import StatusError
-from api.outgoing import Outgoing
+from api.outgoing import OutgoingClient
 from fleet.members.gpuelsewhere import asked_elsewhere
 from fleet.members.gpufigures import NoFigures, SourceFigures, Sum, ask, summed
 from fleet.members.gpusource import Prometheus, Source, source_of
@@ -29,7 +29,7 @@ _Asked = tuple[str, Source, str, frozenset[str]]
 class Gpus:
     """`outgoing` None: a Prometheus outside the members is not asked."""
 
-    def __init__(self, store: Store, clients: MemberClients, clock: Clock, outgoing: Outgoing | None) -> None:
+    def __init__(self, store: Store, clients: MemberClients, clock: Clock, outgoing: OutgoingClient | None) -> None:
         self._store, self._clients, self._clock, self._outgoing = store, clients, clock, outgoing
         self._kept: dict[_Asked, tuple[float, asyncio.Task[SourceFigures]]] = {}
 
@@ -79,7 +79,7 @@ class Gpus:
 
 
 class _Asker:
-    def __init__(self, member: str, store: Store, clients: MemberClients, outgoing: Outgoing | None) -> None:
+    def __init__(self, member: str, store: Store, clients: MemberClients, outgoing: OutgoingClient | None) -> None:
         self._member, self._store, self._clients, self._outgoing = member, store, clients, outgoing
 
     async def member(self, path: str, within_s: float) -> bytes:

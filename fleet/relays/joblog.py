@@ -21,7 +21,7 @@ from fleet.bindings.named import binding_of
 from fleet.kinds.declared import DeclaredKind
 from fleet.kinds.lookup import interpreter_for
 from fleet.relays.pods import MemberPod, MemberPods, pods_path
-from fleet.values.ports import Body, Key, Store, Stored
+from fleet.values.ports import Body, Key, Store, StoredObject
 from fleet.values.untyped import digits, mapping, rows, text, whole
 from fleet.wellknown import LABEL_BINDING, LABEL_COMPONENT, LABEL_HUB
 
@@ -41,12 +41,12 @@ NAMED_MOST = 10  # pods that a refusal names
 
 
 @dataclass(frozen=True, slots=True)
-class _Placed:
+class _PlacedJob:
     """A job with its binding, and the members to look for its pods in."""
 
     kind: Kind
     job: Body
-    binding: Stored
+    binding: StoredObject
     members: list[str]
 
 
@@ -87,7 +87,7 @@ class JobPods:
                     of_role.setdefault(_role(placed.kind, one.body), []).append(one)
         return _ranked(of_role, placed.binding.body)
 
-    async def _placed(self, route: Route, cluster: str) -> _Placed:
+    async def _placed(self, route: Route, cluster: str) -> _PlacedJob:
         """`cluster`: the only member to look into, or "". StatusError 404, 400."""
         served = find(self._registry, route.group, route.version, route.resource)
         if served is None or interpreter_for(served.kind) is None:
@@ -104,9 +104,9 @@ class JobPods:
             raise bad_request(
                 f'{kind.kind} "{route.name}" is not in cluster {cluster[:63]}, but in {", ".join(members)}'
             )
-        return _Placed(kind, job.body, binding, [cluster] if cluster else members)
+        return _PlacedJob(kind, job.body, binding, [cluster] if cluster else members)
 
-    async def _chosen(self, placed: _Placed, member: str, query: Mapping[str, str]) -> str:
+    async def _chosen(self, placed: _PlacedJob, member: str, query: Mapping[str, str]) -> str:
         """The name of the pod by role and index; "" while the job has no pods there. StatusError 400."""
         kind, job = placed.kind, placed.job
         pods = await self._listed(placed, member)
@@ -123,7 +123,7 @@ class JobPods:
             raise bad_request(f"no pod of the job has this role and index: {known}its pods {names}")
         return _name(found) if found is not None else ""
 
-    async def _listed(self, placed: _Placed, member: str, *, whole: bool = False) -> list[Body]:
+    async def _listed(self, placed: _PlacedJob, member: str, *, whole: bool = False) -> list[Body]:
         """The job's pods there, as far as labels say: their metadata alone, unless `whole`."""
         interpreter, job = interpreter_for(placed.kind), placed.job
         selector = f"{LABEL_HUB}={self._hub_id},{LABEL_BINDING}={placed.binding.uid}"

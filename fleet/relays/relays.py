@@ -17,7 +17,7 @@ from prometheus_client import CollectorRegistry, Gauge
 from api.engine.status import StatusError
 from api.objects.hooking import may_connect
 from api.objects.objects import Objects
-from api.outgoing import Outgoing
+from api.outgoing import OutgoingClient
 from api.server.lists import show
 from api.wire.http import Answer, Request, Stream, json_response
 from api.wire.negotiation import accepted_form
@@ -33,7 +33,7 @@ from fleet.relays.joblog import JobPods
 from fleet.relays.places import RelayLimits, places_of
 from fleet.relays.pods import MemberPod, MemberPods
 from fleet.relays.switching import refusal, relayed, switched
-from fleet.values.ports import Body, Key, Stored
+from fleet.values.ports import Body, Key, StoredObject
 
 LOG_S = 6 * 3600.0  # of one followed log
 LOOKUPS_AT_ONCE = 256  # requests to one member beside the relays
@@ -52,7 +52,7 @@ class Relays:
         *,
         dial: Dial | None = None,
         limits: RelayLimits | None = None,
-        outgoing: Outgoing | None = None,
+        outgoing: OutgoingClient | None = None,
     ) -> None:
         self._objects, self._limits, self._hub_id = objects, limits or RelayLimits(), hub_id
         most = self._limits.relays + LOOKUPS_AT_ONCE
@@ -92,7 +92,7 @@ class Relays:
         body = _outward(found.body, route.name)
         revision = await self._objects.store.revision(alone=request.alone)
         key = Key("", "pods", route.namespace, route.name)
-        stored = Stored(key, body["metadata"]["uid"], revision, orjson.dumps(body), body)
+        stored = StoredObject(key, body["metadata"]["uid"], revision, orjson.dumps(body), body)
         return await show(served, stored, request, accepted_form(request, served), self._objects.clock.now())
 
     async def log(self, route: Route, request: Request) -> Answer:

@@ -26,7 +26,7 @@ from api.transport.websocket import handshake
 from api.wire.http import Answer, Request, Upgrade
 from api.wire.routing import Route
 from fleet.agent.lease import GROUP, RENEW_S, REPLACED, RESOURCE, fresh, key_of, read, renewed, taken
-from fleet.agent.mux import Mux, MuxLimits, Pipe, Stream, StreamBroken
+from fleet.agent.mux import BrokenStream, Mux, MuxLimits, Pipe, Stream
 from fleet.agent.splice import splice
 from fleet.values.ports import Body, Clock, Key, Store, StoreUnavailable
 from fleet.values.untyped import mapping
@@ -42,7 +42,7 @@ log = structlog.get_logger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class _Held:
+class _HeldTunnel:
     """The connection of an agent, and its number."""
 
     mux: Mux
@@ -65,7 +65,7 @@ class Tunnels(Collector):
         self._objects, self._store, self._clock = objects, store, clock
         self._identity, self.address = identity, address
         self._limits = limits or MuxLimits()
-        self._held: dict[str, _Held] = {}
+        self._held: dict[str, _HeldTunnel] = {}
 
     def __len__(self) -> int:
         return len(self._held)
@@ -114,7 +114,7 @@ class Tunnels(Collector):
     async def _hold(self, name: str, pipe: Pipe) -> None:
         mux = Mux(pipe, None, self._limits)
         try:
-            tunnel = _Held(mux, await self._take(name))
+            tunnel = _HeldTunnel(mux, await self._take(name))
         except (StoreUnavailable, StatusError) as error:
             log.warning("a tunnel cannot be recorded", member=name, why=str(error))
             await pipe.close(1013, "the hub cannot record the tunnel now")
@@ -154,12 +154,12 @@ class Tunnels(Collector):
                 if error.code != 409:  # another process was first
                     raise
 
-    async def _renew(self, name: str, held: _Held, *, holds: bool) -> None:
+    async def _renew(self, name: str, held: _HeldTunnel, *, holds: bool) -> None:
         kind, now = self._objects.registry.need(GROUP, RESOURCE), self._clock.now()
         change = partial(renewed, number=held.number, now=now, holds=holds)
         await self._objects.change(kind, SYSTEM_NAMESPACE, key_of(name).name, change, _OPTIONS)
 
-    async def _keep(self, name: str, tunnel: _Held) -> None:
+    async def _keep(self, name: str, tunnel: _HeldTunnel) -> None:
         """Renew the Lease, and let the agent go once a newer connection of it, or its member, has ended this one."""
         clock = asyncio.get_running_loop().time
         renewed_at = clock()
@@ -191,7 +191,7 @@ class Tunnels(Collector):
             try:
                 await stream.accept()
                 await splice(stream, beyond)
-            except StreamBroken:
+            except BrokenStream:
                 pass  # the peers of both have been told
             finally:
                 if not beyond.finished:

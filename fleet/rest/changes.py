@@ -20,7 +20,7 @@ from api.wire.http import Answer, Request, Stream
 from api.wire.places import Place, Places
 from api.wire.rights import Authorizer
 from api.wire.routing import method_not_allowed
-from fleet.values.ports import Clock, Expired, Store, StoreUnavailable
+from fleet.values.ports import Clock, ExpiredRevision, Store, StoreUnavailable
 from fleet.wellknown import CLUSTER, CONFIG, POLICY, QUEUE, QUOTA, WORK
 
 if TYPE_CHECKING:
@@ -189,7 +189,7 @@ class ChangeStreams:
         kinds = {**{(kind.group, kind.resource): ("jobs",) for kind in job_kinds(self._registry)}, **_KIND_OF}
         try:
             events, at = await self._store.events(kinds, since=self._at, limit=EVENTS_MAX)
-        except Expired:
+        except ExpiredRevision:
             self._at = await self._store.revision()
             return ALL
         self._at = at

@@ -14,11 +14,11 @@ from api.wire.rights import Attributes
 from fleet.bindings import binding as b
 from fleet.bindings.conditions import condition
 from fleet.rest.context import RestHub, encoded, encoded_answer, need, spared
-from fleet.rest.followed import Shared, Sums
+from fleet.rest.followed import SharedAnswer, Sums
 from fleet.rest.membermodels import ClusterList
 from fleet.rest.quantities import amounts_of, gpus, quantities
 from fleet.rest.standing import StoredJob, state_of
-from fleet.values.ports import Body, Stored
+from fleet.values.ports import Body, StoredObject
 from fleet.values.untyped import rows, text, whole
 from fleet.wellknown import CLUSTER, WORK
 
@@ -39,7 +39,7 @@ def router(hub: RestHub) -> APIRouter:
         stored = hub.store.scan(CLUSTER, "clusters")
         return orjson.dumps({"items": [_row(entry, found.get(entry.key.name, {})) for entry in stored]})
 
-    shared = Shared(hub.store, listed)  # every user who may list sees the same
+    shared = SharedAnswer(hub.store, listed)  # every user who may list sees the same
 
     @routes.get("/clusters", response_model=ClusterList, summary="The member clusters")
     async def list_clusters(request: Request) -> Response:
@@ -50,7 +50,7 @@ def router(hub: RestHub) -> APIRouter:
     return routes
 
 
-def _in_member(hub: RestHub, stored: Stored) -> tuple[str, dict[str, int]] | None:
+def _in_member(hub: RestHub, stored: StoredObject) -> tuple[str, dict[str, int]] | None:
     """The member of a job that is in one, and its state; finished jobs there too."""
     binding = stored.body
     member, resource = b.member_of(binding), b.resource_of(binding)
@@ -62,7 +62,7 @@ def _in_member(hub: RestHub, stored: Stored) -> tuple[str, dict[str, int]] | Non
     return member, {str(state_of(StoredJob(kind, {"metadata": binding["metadata"]}, binding))): 1}
 
 
-def _row(stored: Stored, jobs: Mapping[str, int]) -> orjson.Fragment | dict[str, Any]:
+def _row(stored: StoredObject, jobs: Mapping[str, int]) -> orjson.Fragment | dict[str, Any]:
     """One whose Cluster cannot be read is shown by its name."""
     found = spared(encoded(cluster), stored.body, jobs, otherwise=None)
     bare = {"metadata": {"name": stored.key.name}, "status": {"conditions": [UNREADABLE]}}

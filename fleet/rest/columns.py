@@ -23,7 +23,7 @@ from fleet.rest.context import spared
 from fleet.rest.line import binding_key, queue_paths
 from fleet.rest.standing import row
 from fleet.rest.stored import stands
-from fleet.values.ports import Clock, Key, Store, Stored
+from fleet.values.ports import Clock, Key, Store, StoredObject
 from fleet.values.untyped import mapping, rows, text
 from fleet.wellknown import QUEUE, QUEUE_NAMESPACE, WORK
 
@@ -58,7 +58,7 @@ class JobColumns:
     def columns(self) -> tuple[Column, ...]:
         return COLUMNS
 
-    def cells(self, kind: Kind, items: Sequence[Stored]) -> Iterator[tuple[Any, ...]]:
+    def cells(self, kind: Kind, items: Sequence[StoredObject]) -> Iterator[tuple[Any, ...]]:
         """Of each object, in order; nothing for an object of no job, or of one that cannot be read."""
         paths, silence = queue_paths(self._store), silence_of(self._store, self._clock.now())
         places: dict[str, dict[tuple[str, str], int]] = {}
@@ -66,7 +66,7 @@ class JobColumns:
             yield spared(self._cells, kind, stored, paths, silence, places, otherwise=_NOTHING)
 
     def _cells(
-        self, kind: Kind, stored: Stored, paths: dict[str, str], silence: str, places: dict[str, dict[Any, int]]
+        self, kind: Kind, stored: StoredObject, paths: dict[str, str], silence: str, places: dict[str, dict[Any, int]]
     ) -> tuple[Any, ...]:
         found = self._job(kind, stored)
         if found is None:
@@ -90,7 +90,7 @@ class JobColumns:
         orjson.dumps(cells)  # a value that JSON cannot hold raises here, and not with the whole table
         return cells
 
-    def _job(self, kind: Kind, stored: Stored) -> tuple[Kind, dict[str, Any], str] | None:
+    def _job(self, kind: Kind, stored: StoredObject) -> tuple[Kind, dict[str, Any], str] | None:
         """The job that an object is, or belongs to: its kind, body and uid."""
         if interpreter_for(kind) is not None:
             return kind, stored.body, stored.uid

@@ -16,7 +16,7 @@ from starlette.responses import Response
 from api.engine.status import Cause, StatusError, unavailable
 from api.server.storage import store_refusal
 from fleet.rest.context import answer
-from fleet.values.ports import Expired, Fenced, FutureRevision, StoreUnavailable
+from fleet.values.ports import ExpiredRevision, FutureRevision, StaleEpoch, StoreUnavailable
 
 _REASONS = {
     "missing": "FieldValueRequired",
@@ -36,9 +36,9 @@ def install(app: FastAPI) -> None:
         (RequestValidationError, _malformed),
         (HTTPException, _http),
         (StoreUnavailable, _store),
-        (Expired, _store),
+        (ExpiredRevision, _store),
         (FutureRevision, _store),
-        (Fenced, _store),
+        (StaleEpoch, _store),
         (Exception, _bug),
     )
     for kind, handler in handlers:
@@ -87,11 +87,11 @@ async def _http(request: Request, error: Exception) -> Response:
 
 
 async def _store(request: Request, error: Exception) -> Response:
-    if isinstance(error, Expired):
+    if isinstance(error, ExpiredRevision):
         return status_answer(StatusError(410, "Expired", "The requested state is no longer kept"))
     if isinstance(error, FutureRevision):
         return status_answer(StatusError(504, "Timeout", str(error)))
-    if isinstance(error, Fenced):
+    if isinstance(error, StaleEpoch):
         return status_answer(unavailable("this process no longer leads"))
     assert isinstance(error, StoreUnavailable)
     return status_answer(store_refusal(error))

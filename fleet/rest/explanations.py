@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from api.engine.status import StatusError
 from api.fairness.questions import Questions
 from fleet.admission.latest import Latest, LatestSnapshots
-from fleet.core.foresee.estimate import Estimate, Scored, stretched
+from fleet.core.foresee.estimate import Estimate, ScoredEstimate, stretched
 from fleet.core.foresee.explanation import Explanation, explain
 from fleet.core.foresee.history import History, PastUnit
 from fleet.core.model.unit import Phase
@@ -36,7 +36,7 @@ SCORES_MOST = 400
 
 
 @dataclass(slots=True)
-class _Kept:
+class _KeptExplanation:
     snapshot: int
     until: float
     explanation: Explanation
@@ -49,7 +49,7 @@ class Explanations:
         self._store = store
         self._turns = turns
         self._snapshots = snapshots
-        self._kept: OrderedDict[str, _Kept] = OrderedDict()
+        self._kept: OrderedDict[str, _KeptExplanation] = OrderedDict()
         self._pasts: tuple[float, list[PastUnit]] = (float("-inf"), [])
         self._said: OrderedDict[str, tuple[Estimate, float]] = OrderedDict()
         self._scores: list[float] = []
@@ -96,7 +96,7 @@ class Explanations:
             )
 
         found = await asyncio.to_thread(made)
-        self._kept[uid] = _Kept(latest.id, time.monotonic() + KEPT_S, found)
+        self._kept[uid] = _KeptExplanation(latest.id, time.monotonic() + KEPT_S, found)
         self._kept.move_to_end(uid)
         while len(self._kept) > KEPT_MOST:
             self._kept.popitem(last=False)
@@ -115,7 +115,7 @@ class Explanations:
             for past in found:
                 said = self._said.get(past.unit.id)
                 if said is not None and past.started is not None and past.started >= said[1]:
-                    self._scores.append(Scored(said[0], said[1], past.started).score)
+                    self._scores.append(ScoredEstimate(said[0], said[1], past.started).score)
                     del self._said[past.unit.id]
             del self._scores[:-SCORES_MOST]
         return self._pasts[1]

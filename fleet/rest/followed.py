@@ -1,7 +1,7 @@
 """What a process keeps of many objects, so that many open pages cost little more than one.
 
-`Sums` and `Groups` follow the log: a request takes in what has changed since the last one. `Shared` and `Recent` make
-an answer once for all who ask for it at the same time.
+`Sums` and `Groups` follow the log: a request takes in what has changed since the last one. `SharedAnswer` and `Recent`
+make an answer once for all who ask for it at the same time.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from typing import Generic, TypeVar
 from api.objects.changes import Resource, changed_keys
 from api.slices import unhurried
 from fleet.rest.context import spared
-from fleet.values.ports import Key, Store, Stored
+from fleet.values.ports import Key, Store, StoredObject
 
 T = TypeVar("T")
 G = TypeVar("G", bound=Hashable)
 
 
-class _Followed(ABC, Generic[T]):
+class _FollowedParts(ABC, Generic[T]):
     """What each object of a resource adds to a whole. `part`: of an object, None where it adds nothing; it may look at
     other objects, and `owner` names the object whose part one that has changed may alter."""
 
@@ -30,7 +30,7 @@ class _Followed(ABC, Generic[T]):
         self,
         store: Store,
         resource: Resource,
-        part: Callable[[Stored], T | None],
+        part: Callable[[StoredObject], T | None],
         *relatives: Resource,
         owner: Callable[[Key], Key] = lambda key: key,
     ) -> None:
@@ -79,7 +79,7 @@ class _Followed(ABC, Generic[T]):
     def _join(self, part: T) -> None: ...
 
 
-class Sums(_Followed[tuple[str, Mapping[str, int]]]):
+class Sums(_FollowedParts[tuple[str, Mapping[str, int]]]):
     """Sums over objects by group, e.g. the jobs of each member by state. A part is the group of an object and what it
     adds."""
 
@@ -107,7 +107,7 @@ class Sums(_Followed[tuple[str, Mapping[str, int]]]):
         self._sums.setdefault(part[0], Counter()).update(part[1])
 
 
-class Groups(_Followed[tuple[G, Key]]):
+class Groups(_FollowedParts[tuple[G, Key]]):
     """Keys by group. A part is the group of an object, and the key that stands for it there."""
 
     _groups: dict[G, set[Key]]
@@ -130,7 +130,7 @@ class Groups(_Followed[tuple[G, Key]]):
         self._groups.setdefault(part[0], set()).add(part[1])
 
 
-class Shared:
+class SharedAnswer:
     """One answer that follows from the store alone. `make`: of the store's revision."""
 
     def __init__(self, store: Store, make: Callable[[int], Awaitable[bytes]]) -> None:

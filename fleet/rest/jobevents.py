@@ -27,7 +27,7 @@ from fleet.rest.line import BINDINGS, UNITS, Line, Lines, binding_key, queue_pat
 from fleet.rest.standing import StoredJob, row, unreadable
 from fleet.rest.stored import stands
 from fleet.rest.targets import job_kinds
-from fleet.values.ports import Body, Event, EventType, Expired, Key, Stored, StoreUnavailable
+from fleet.values.ports import Body, Event, EventType, ExpiredRevision, Key, StoredObject, StoreUnavailable
 from fleet.values.untyped import text
 
 LOOK_S = 0.1  # between two looks at the log
@@ -83,7 +83,7 @@ class JobEvents:
     def __init__(self, hub: RestHub, lines: Lines) -> None:
         self._hub, self._store, self.lines = hub, hub.store, lines
         self.at = -1
-        self._known: dict[Key, Stored] = {}
+        self._known: dict[Key, StoredObject] = {}
         self._kinds: dict[tuple[str, str], Kind] = {}
         self._paths: dict[str, str] = {}
         self._paths_until = 0.0
@@ -129,12 +129,12 @@ class JobEvents:
                     yield told
 
     async def since(self, revision: int) -> list[JobEvent]:
-        """How the jobs stand that have changed after the revision, those that are gone first. Raises Expired."""
+        """How the jobs stand that have changed after the revision, the gone ones first. Raises ExpiredRevision."""
         if revision > self.at:
-            raise Expired("the revisions have gone back")
+            raise ExpiredRevision("the revisions have gone back")
         events, _ = await self._store.events([*self._kinds, BINDINGS, UNITS], since=revision, limit=EVENTS_MAX)
         if len(events) == EVENTS_MAX:
-            raise Expired("too much has changed")
+            raise ExpiredRevision("too much has changed")
         deletions = [
             JobEvent(event.revision, kind, event.stored.key, event.stored.uid)
             for event in events
@@ -159,7 +159,7 @@ class JobEvents:
                 self.at, kind, key, stored.uid, StoredJob(kind, stored.body), orjson.dumps(unreadable(kind, key))
             )
 
-    def _stands(self, kind: Kind, stored: Stored) -> StoredJob:
+    def _stands(self, kind: Kind, stored: StoredObject) -> StoredJob:
         now = asyncio.get_running_loop().time()
         silence = silence_of(self._store, self._hub.objects.clock.now()) or ""
         job = stands(self._store, kind, stored.body, stored.uid, self._paths, silence, self._known.get)
@@ -193,9 +193,9 @@ class JobEvents:
         kinds = {(kind.group, kind.resource): kind for kind in job_kinds(self._hub.registry)}
         try:
             if self.at < 0 or kinds.keys() != self._kinds.keys():
-                raise Expired("nothing is known")
+                raise ExpiredRevision("nothing is known")
             events, upto = await self._store.events([*kinds, BINDINGS, UNITS], since=self.at, limit=EVENTS_MAX)
-        except Expired:
+        except ExpiredRevision:
             await self._begin(kinds)
             return
         line = await self.lines.at(upto) if events else Line()
@@ -241,7 +241,7 @@ class JobEvents:
             for reader in self._readers:
                 reader.offer(told)
 
-    def _job_of(self, stored: Stored) -> Key | None:
+    def _job_of(self, stored: StoredObject) -> Key | None:
         """The job that an object is, or belongs to."""
         if stored.key[:2] in self._kinds:
             return stored.key

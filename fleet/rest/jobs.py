@@ -37,14 +37,14 @@ from fleet.rest.explanations import Explanations
 from fleet.rest.jobfilter import JobFilter
 from fleet.rest.line import Line, Lines, queue_paths
 from fleet.rest.manifest import Manifest, inside, read_manifests, refusal_of
-from fleet.rest.matching import Matching
+from fleet.rest.matching import JobMatcher
 from fleet.rest.models import Explanation, JobDetail, JobList, Model, Submitted
 from fleet.rest.sight import jobs_seen
 from fleet.rest.standing import StoredJob, detail, row, unreadable, waits
 from fleet.rest.states import State
 from fleet.rest.stored import stands
 from fleet.rest.targets import job_kind, job_kinds
-from fleet.values.ports import Body, Key, Stored
+from fleet.values.ports import Body, Key, StoredObject
 
 LIMIT, LIMIT_MAX, OFFSET_MAX = 500, 10_000, 10_000_000
 DryRun = Literal["", "true", "false", "All"]
@@ -144,7 +144,7 @@ class Jobs:
         self._hub = hub
         self._lines = lines
         self._explanations = explanations
-        self._matching = Matching(hub)
+        self._matching = JobMatcher(hub)
 
     async def list(self, request: Request, query: JobPage) -> Response:
         registry, store = self._hub.registry, self._hub.store
@@ -198,7 +198,7 @@ class Jobs:
         return silence_of(self._hub.store, self._hub.objects.clock.now()) or None
 
     def _row(
-        self, kind: Kind, stored: Stored, paths: dict[str, str], line: Line, query: JobFilter
+        self, kind: Kind, stored: StoredObject, paths: dict[str, str], line: Line, query: JobFilter
     ) -> dict[str, Any] | None:
         """None for a job that was not asked for."""
         job = self._stands(kind, stored.body, stored.uid, paths)
@@ -214,7 +214,9 @@ class Jobs:
             return detail(job, None)
         return detail(job, (await self._lines.at(revision)).position(job.unit))
 
-    async def _looked_up(self, request: Request, namespace: str, kind_name: str, name: str) -> tuple[Kind, Stored]:
+    async def _looked_up(
+        self, request: Request, namespace: str, kind_name: str, name: str
+    ) -> tuple[Kind, StoredObject]:
         kind = job_kind(self._hub.registry, kind_name, "kind")
         need(request, Attributes("get", kind.group, kind.resource, namespace=namespace, name=name))
         key = Key(kind.group, kind.resource, namespace, name)
@@ -312,7 +314,7 @@ class _Rows:
     def __init__(
         self,
         kind: Kind,
-        stored: Sequence[Stored],
+        stored: Sequence[StoredObject],
         asked_for: Callable[[Body], bool] | None,
         names: Collection[str],
         among: Collection[Key] | None,
@@ -328,13 +330,13 @@ class _Rows:
         self._stored = stored
         self._start = bisect_right(stored, after, key=self._place) if after is not None else 0
 
-    def _place(self, stored: Stored) -> Place:
+    def _place(self, stored: StoredObject) -> Place:
         return stored.key.namespace, stored.key.name, self._word
 
     def __len__(self) -> int:
         return len(self._stored) - self._start
 
-    def __iter__(self) -> Iterator[tuple[Place, Kind, Stored]]:
+    def __iter__(self) -> Iterator[tuple[Place, Kind, StoredObject]]:
         return ((self._place(s), self._kind, s) for s in islice(self._stored, self._start, None))
 
 

@@ -29,7 +29,7 @@ from fleet.rest.context import RestHub
 from fleet.rest.jobevents import ChangeReader, JobEvent, JobEvents
 from fleet.rest.line import Lines
 from fleet.rest.targets import job_kind, job_kinds
-from fleet.values.ports import Body, Expired, Key, StoreUnavailable
+from fleet.values.ports import Body, ExpiredRevision, Key, StoreUnavailable
 
 if TYPE_CHECKING:
     from fleet.rest.jobfilter import JobWatch
@@ -45,7 +45,7 @@ Send = Callable[[bytes], Awaitable[None]]
 
 
 @dataclass(frozen=True, slots=True)
-class _Queued:
+class _QueuedJob:
     """A job that was shown with a place, by the key and uid of its unit."""
 
     place: int
@@ -77,7 +77,7 @@ class JobWatches:
             if query.resourceVersion:
                 try:
                     changed = await self._events.since(query.resourceVersion)
-                except Expired:
+                except ExpiredRevision:
                     raise expired(f"too old resource version: {query.resourceVersion}") from None
             closing = opened.pop_all()
 
@@ -99,7 +99,7 @@ class _Stream:
         self._asked = Asked({"type": "http", "headers": [], "fleet.user": user, "fleet.authorizer": authorizer})
         self._of_object = query.of_object()
         self._places = self._rights()
-        self._queued: dict[Key, _Queued] = {}
+        self._queued: dict[Key, _QueuedJob] = {}
         self._buffer: list[bytes] = []
         self._size = 0
 
@@ -171,7 +171,7 @@ class _Stream:
             self._job("GONE", event.kind, event.key, event.uid)
             return
         if event.position is not None:
-            self._queued[event.key] = _Queued(event.position, event.kind, event.uid, *event.unit)
+            self._queued[event.key] = _QueuedJob(event.position, event.kind, event.uid, *event.unit)
         self._line({"type": "JOB", "uid": event.uid, "job": orjson.Fragment(event.document)})
 
     def _may(self, event: JobEvent) -> bool:

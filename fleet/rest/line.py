@@ -24,7 +24,7 @@ from fleet.bindings.unit import unit_key as key_of_unit
 from fleet.core.foresee.position import rank_of
 from fleet.rest.context import spared
 from fleet.rest.standing import in_line, tier, waits
-from fleet.values.ports import Body, Key, Store, Stored
+from fleet.values.ports import Body, Key, Store, StoredObject
 from fleet.wellknown import ANNOTATION_QUOTA_FULLNAME, QUEUE, QUEUE_NAMESPACE, UNIT_SUFFIX, WORK
 
 BINDINGS, UNITS = (WORK, "resourcebindings"), (QUEUE, "queueunits")
@@ -38,8 +38,8 @@ class WaitingUnit:
 
     rank: Rank
     queue: str
-    unit: Stored
-    binding: Stored
+    unit: StoredObject
+    binding: StoredObject
 
     @property
     def in_line(self) -> bool:
@@ -124,7 +124,7 @@ class Lines:
                 entries.append(entry)
         self._line = Line(entries)
 
-    def _waiting(self, unit: Stored | None) -> WaitingUnit | None:
+    def _waiting(self, unit: StoredObject | None) -> WaitingUnit | None:
         """None for a unit that does not wait, and for one that an earlier binding of the name has left."""
         binding = self._store.peek(binding_key(unit.key)) if unit is not None else None
         if unit is None or binding is None:
@@ -147,7 +147,7 @@ def unit_key(key: Key) -> Key:
     return key if key.resource == UNITS[1] else key_of_unit(key)
 
 
-def _rank(unit: Stored, binding: Stored) -> Rank:
+def _rank(unit: StoredObject, binding: StoredObject) -> Rank:
     body = binding.body
     no_place, priority = not in_line(unit.body), priority_of(unit.body, body)
     return no_place, rank_of(tier(unit.body), True), -priority, b.enqueued_at(body), b.job_name(body), binding.uid

@@ -17,14 +17,14 @@ from fleet.rest.jobfilter import JobFilter
 from fleet.rest.line import BINDINGS, UNITS, binding_key
 from fleet.rest.standing import StoredJob, state_of
 from fleet.rest.states import State
-from fleet.values.ports import Key, Stored
+from fleet.values.ports import Key, StoredObject
 
 # State, name of the queue, member; None where something that is stored cannot be read, which every list shows.
 Group = tuple[State, str, str | None] | None
 OF_THE_JOB = frozenset({State.UNCLAIMED, State.DELETING})  # states that no binding tells
 
 
-class Matching:
+class JobMatcher:
     """The jobs of one hub."""
 
     def __init__(self, hub: RestHub) -> None:
@@ -38,7 +38,7 @@ class Matching:
         groups = await self._groups.at(revision, self._hub.registry.generation)
         return set().union(*(keys for group, keys in groups.items() if group is None or _fits(group, query, paths)))
 
-    def _part(self, stored: Stored) -> tuple[Group, Key] | None:
+    def _part(self, stored: StoredObject) -> tuple[Group, Key] | None:
         resource = b.resource_of(stored.body)
         kind = self._hub.registry.kind_of(str(resource.get("apiVersion", "")), str(resource.get("kind", "")))
         if kind is None:
@@ -46,7 +46,7 @@ class Matching:
         job = Key(kind.group, kind.resource, stored.key.namespace, str(resource.get("name", "")))
         return spared(self._group, kind, stored, otherwise=None), job
 
-    def _group(self, kind: Kind, stored: Stored) -> Group:
+    def _group(self, kind: Kind, stored: StoredObject) -> Group:
         unit = unit_of(self._hub.store.peek, stored.key, stored.uid)
         job = StoredJob(kind, {"metadata": {}}, stored.body, unit.body if unit is not None else None)
         return state_of(job), queue_of(job.unit), b.member_of(job.binding)

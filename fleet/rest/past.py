@@ -18,7 +18,7 @@ from fleet.core.foresee.history import PastUnit
 from fleet.core.model.unit import NodeClaim, Unit
 from fleet.core.snapshot import Snapshot
 from fleet.rest.context import spared
-from fleet.values.ports import Store, Stored
+from fleet.values.ports import Store, StoredObject
 from fleet.values.times import seconds
 from fleet.values.untyped import text
 from fleet.wellknown import ANNOTATION_CREATOR, WORK
@@ -39,7 +39,7 @@ async def pasts(store: Store, snapshot: Snapshot, paths: dict[str, str], now: fl
     return jobs + over[-OVER_MOST:]
 
 
-def _over(store: Store, stored: Stored, paths: dict[str, str]) -> PastUnit | None:
+def _over(store: Store, stored: StoredObject, paths: dict[str, str]) -> PastUnit | None:
     """A job that has run and is over; None for anything else."""
     body = stored.body
     told = condition(body, b.FINISHED) if is_true(body, b.FINISHED) else None

@@ -17,7 +17,7 @@ from api.objects.writing import Options
 from api.wire.rights import Attributes
 from fleet.admission.latest import Latest
 from fleet.bindings.notice import cluster_failover
-from fleet.core.foresee.binding import Bound
+from fleet.core.foresee.binding import Bottleneck
 from fleet.core.foresee.edits import Edit, Submit
 from fleet.core.foresee.whatif import Comparison, ComparisonRow, UnitStanding
 from fleet.core.model.unit import Unit
@@ -148,7 +148,7 @@ def _told(row: ComparisonRow) -> ComparisonRow:
     return replace(row, before=told(row.before), after=told(row.after))
 
 
-def _bound(bound: Bound) -> Bound:
+def _bound(bound: Bottleneck) -> Bottleneck:
     return replace(bound, reason=bound.reason.told_to(_namespace(bound.unit)))
 
 

@@ -32,7 +32,7 @@ from fleet.rest.queuemodels import QueueList
 from fleet.rest.shares import FairShares, Shares
 from fleet.rest.sight import READ_QUEUES, READ_TREE, homes, nodes_seen, seen_of
 from fleet.rest.standing import StoredJob, charged, charged_amounts, reason_of, state_of
-from fleet.values.ports import Stored
+from fleet.values.ports import StoredObject
 from fleet.wellknown import QUEUE, QUEUE_NAMESPACE
 
 HEADS = 3
@@ -138,7 +138,7 @@ def _lenders(lenders: Lenders, path: str, over: dict[str, int], sight: Collectio
     ]
 
 
-def _charged(hub: RestHub, unit: Stored) -> tuple[str, dict[str, int]] | None:
+def _charged(hub: RestHub, unit: StoredObject) -> tuple[str, dict[str, int]] | None:
     """The queue of a unit that uses quota, and its charge; None for a unit that uses none."""
     binding = hub.store.peek(binding_key(unit.key))
     if binding is None or not charged(binding.body, unit.body):

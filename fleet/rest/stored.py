@@ -11,7 +11,7 @@ from fleet.bindings.named import binding_of
 from fleet.bindings.ownerless import in_the_way, let_go
 from fleet.bindings.unit import queue_of, unit_of
 from fleet.rest.standing import StoredJob
-from fleet.values.ports import Body, Key, Store, Stored
+from fleet.values.ports import Body, Key, Store, StoredObject
 from fleet.wellknown import LABEL_JOB_UID
 
 
@@ -22,7 +22,7 @@ def stands(
     uid: str,
     paths: Mapping[str, str],
     silence: str,
-    peek: Callable[[Key], Stored | None] | None = None,
+    peek: Callable[[Key], StoredObject | None] | None = None,
 ) -> StoredJob:
     """The job, as far as binding and unit are of this very object and not of one before it. `paths`: of quota nodes by
     the names of their Queues; `silence`: since when there is no decider, and why; `peek`: finds binding and unit at

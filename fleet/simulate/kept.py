@@ -18,7 +18,7 @@ import structlog
 
 from api.store.memory import MemoryStore
 from fleet.values.files import whole_private
-from fleet.values.ports import Key, Stored
+from fleet.values.ports import Key, StoredObject
 from fleet.values.untyped import mapping
 
 log = structlog.get_logger(__name__)
@@ -64,7 +64,7 @@ class ObjectFile:
         """At the end, when nothing changes any more."""
         self._write(*self._store.everything())
 
-    def _write(self, revision: int, objects: Sequence[Stored]) -> None:
+    def _write(self, revision: int, objects: Sequence[StoredObject]) -> None:
         with self._writing:
             if revision <= self._saved:
                 return
@@ -81,8 +81,8 @@ class ObjectFile:
                 self._saved = revision
 
 
-def _stored(line: bytes) -> Stored:
+def _stored(line: bytes) -> StoredObject:
     """Raises ValueError and TypeError for what is no line of such a file."""
     head, _, raw = line.rstrip(b"\n").partition(b"\t")
     *key, uid, revision = orjson.loads(head)
-    return Stored(Key(*key), uid, revision, raw, orjson.loads(raw))
+    return StoredObject(Key(*key), uid, revision, raw, orjson.loads(raw))

@@ -14,7 +14,7 @@ import structlog
 
 from api.engine.status import StatusError
 from fleet.simulate.world import World, going, node_of, phase_of, set_condition
-from fleet.values.ports import Body, EventType, Expired
+from fleet.values.ports import Body, EventType, ExpiredRevision
 from fleet.values.times import seconds as seconds_of
 from fleet.values.untyped import digits
 
@@ -186,7 +186,7 @@ class Kubelet:
                     if event.type is EventType.DELETED:
                         for pod in self._world.pods.on_node(event.stored.key.name):
                             self._due.put_nowait(("remove", pod))
-            except Expired:
+            except ExpiredRevision:
                 continue
             finally:
                 await watch.aclose()

@@ -11,7 +11,7 @@ from api.engine.status import StatusError, bad_request, not_found
 from api.wire.http import Answer, Request, Stream, text_response
 from api.wire.routing import Route
 from fleet.simulate.world import World, phase_of
-from fleet.values.ports import Body, EventType, Key, Stored
+from fleet.values.ports import Body, EventType, Key, StoredObject
 from fleet.values.times import seconds
 
 FOLLOWED_S = 4 * 3600.0
@@ -51,7 +51,7 @@ class PodLogs:
             lines = lines[max(0, len(lines) - int(query["tailLines"])) :]
         return "".join(f"{line}\n" for line in lines)
 
-    def _followed(self, pod: Stored, text: str) -> Stream:
+    def _followed(self, pod: StoredObject, text: str) -> Stream:
         async def pump(send: Callable[[bytes], Awaitable[None]]) -> None:
             await send(text.encode())
             if phase_of(pod.body) in OVER:
@@ -68,7 +68,7 @@ class PodLogs:
         return Stream(pump, FOLLOWED_S, headers=((b"content-type", b"text/plain; charset=utf-8"),))
 
 
-def asked_for(world: World, route: Route, request: Request) -> tuple[Stored, str]:
+def asked_for(world: World, route: Route, request: Request) -> tuple[StoredObject, str]:
     """The pod of the route, and the container that the query names, or its first. StatusError for one that is not there
     or has not started."""
     stored = world.store.peek(Key("", "pods", route.namespace, route.name))

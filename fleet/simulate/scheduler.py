@@ -23,7 +23,7 @@ from api.engine.status import StatusError
 from fleet.kinds.requests import amounts, pod_requests
 from fleet.simulate.match import Needs, chosen_domains, liking, needs_of, why_not_here
 from fleet.simulate.world import World, going, node_of, phase_of, set_condition
-from fleet.values.ports import Body, EventType, Expired
+from fleet.values.ports import Body, EventType, ExpiredRevision
 
 log = structlog.get_logger(__name__)
 
@@ -102,7 +102,7 @@ class Scheduler:
                         self._nodes.pop(event.stored.key.name, None)
                     else:
                         self._node(event.stored.body)
-            except Expired:
+            except ExpiredRevision:
                 continue
             finally:
                 await watch.aclose()

@@ -16,7 +16,7 @@ from api.engine.registry import Registry
 from api.objects.objects import Objects
 from api.objects.writing import Options, User
 from fleet.simulate.required import completed
-from fleet.values.ports import Body, Clock, EventType, Expired, Ids, Store
+from fleet.values.ports import Body, Clock, EventType, ExpiredRevision, Ids, Store
 from fleet.values.times import rfc3339
 
 OPERATOR = User("system:simulated", ("system:masters",))
@@ -92,7 +92,7 @@ class PodIndex:
             try:
                 async for event in watch:
                     self._take(event.stored.body, deletion=event.type is EventType.DELETED)
-            except Expired:
+            except ExpiredRevision:
                 continue  # fell behind the log: list again
             finally:
                 await watch.aclose()

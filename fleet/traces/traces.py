@@ -41,8 +41,8 @@ class Traces(Collector):
     def __init__(self, endpoint: str, service: str, attributes: dict[str, str]) -> None:
         logging.getLogger("opentelemetry").setLevel(logging.CRITICAL)  # its failures are counted, and told once
         resource = {} if os.environ.get("OTEL_SERVICE_NAME") else {SERVICE_NAME: service}
-        self._exporter = _Counted(OTLPSpanExporter(endpoint=endpoint))
-        self._ids = _Given()
+        self._exporter = _CountedExporter(OTLPSpanExporter(endpoint=endpoint))
+        self._ids = _GivenIds()
         self._most = _queue_most()
         self._processor = BatchSpanProcessor(self._exporter, max_queue_size=self._most)
         provider = TracerProvider(
@@ -107,7 +107,7 @@ class Traces(Collector):
         yield spans
 
 
-class _Given(IdGenerator):
+class _GivenIds(IdGenerator):
     """Gives the ids that were set."""
 
     trace = span = 0
@@ -119,7 +119,7 @@ class _Given(IdGenerator):
         return self.span
 
 
-class _Counted(SpanExporter):
+class _CountedExporter(SpanExporter):
     """Another exporter, and what became of its spans. The first failure is told in the log, and the end of failures."""
 
     def __init__(self, exporter: SpanExporter) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 
-class Bounded:
+class BoundedValues:
     """`most` values that came first stay for the life of the process, since a counter must not lose its past."""
 
     def __init__(self, most: int, others: str) -> None:

@@ -60,20 +60,20 @@ class Key(NamedTuple):  # the key of most tables: hashed and compared hundreds o
 class Keeper(Protocol):
     """Bounds the memory that objects take, if need be by a smaller form of their bytes."""
 
-    def plain(self, stored: Stored) -> bytes:
+    def plain(self, stored: StoredObject) -> bytes:
         """The bytes of an object whose `raw` is not there."""
         ...
 
-    def unpacked(self, stored: Stored) -> bytes:
+    def unpacked(self, stored: StoredObject) -> bytes:
         """The same, for once: the object stays as it is."""
         ...
 
-    def parsed(self, stored: Stored, size: int) -> None:
+    def parsed(self, stored: StoredObject, size: int) -> None:
         """Note that an object of so many bytes has been parsed."""
         ...
 
 
-class Stored:
+class StoredObject:
     """One object at one revision: `raw` is its JSON with `metadata.resourceVersion` set, `body` the parsed form.
 
     Both are shared by every reader; `body` may not be changed. Copy it first (`copy.deepcopy`, or
@@ -130,19 +130,19 @@ class Stored:
             found = orjson.loads(self.raw_once())
         return found
 
-    def once(self, *, packed: bool = False) -> Stored:
+    def once(self, *, packed: bool = False) -> StoredObject:
         """The object for who parses many objects once: what is parsed for it goes with it. `packed`: so do the bytes of
         a packed one."""
         if self._body is not None:
             return self
-        return Stored(self.key, self.uid, self.revision, self.raw_once() if packed else self.raw)
+        return StoredObject(self.key, self.uid, self.revision, self.raw_once() if packed else self.raw)
 
     def passes(self, selector: Selector) -> bool:
         """Whether the selector passes the object. Its JSON is only parsed where that has the marks."""
         if self._body is not None:
             return selector(self._body)
         raw = self.raw_once()
-        if isinstance(selector, Hinted):
+        if isinstance(selector, HintedSelector):
             for marks in selector.marks:
                 for mark in marks:
                     if mark in raw:
@@ -158,7 +158,7 @@ class Stored:
         self._body = None
 
     def __repr__(self) -> str:
-        return f"Stored({self.key}, revision={self.revision})"
+        return f"StoredObject({self.key}, revision={self.revision})"
 
 
 class EventType(StrEnum):
@@ -179,7 +179,7 @@ class Event:
 
     revision: int
     type: EventType
-    stored: Stored
+    stored: StoredObject
     previous: Body | None = None
     at: float = 0.0
 
@@ -242,11 +242,11 @@ Write = Put | Change | Delete
 
 
 @dataclass(frozen=True, slots=True)
-class Committed:
+class CommitResult:
     """The commit happened. `stored[i]` answers write i: its new state (for Delete the last state, for a Change that
     did nothing the unchanged one). `revision` is the highest revision used, or the current one if none was."""
 
-    stored: tuple[Stored, ...]
+    stored: tuple[StoredObject, ...]
     revision: int
 
 
@@ -255,14 +255,14 @@ class Conflict:
     """Nothing was written, since the precondition of write `index` did not hold. `current` is what is stored."""
 
     index: int
-    current: Stored | None
+    current: StoredObject | None
 
 
-class Fenced(Exception):
+class StaleEpoch(Exception):
     """The writer's leadership epoch is no longer the current one: stop the process, change nothing (I11)."""
 
 
-class Expired(Exception):
+class ExpiredRevision(Exception):
     """The revision asked for is older than the log reaches back (HTTP 410)."""
 
 
@@ -295,7 +295,7 @@ class Page:
     `remaining`: how many items follow this page, when known.
     """
 
-    items: tuple[Stored, ...]
+    items: tuple[StoredObject, ...]
     revision: int
     next_start: tuple[str, str] | None = None
     remaining: int | None = None
@@ -305,7 +305,7 @@ Selector = Callable[[Body], bool]
 
 
 @dataclass(frozen=True, slots=True)
-class Hinted:
+class HintedSelector:
     """A Selector, and what a store may know of the objects that it passes before it asks. They have the label `key`
     ("": of none is anything known), with one of `values` (None: with any); `alone`: it passes all that have. Of each
     of `marks`, one byte string is in their JSON."""
@@ -321,13 +321,13 @@ class Hinted:
 
 
 class Watch(Protocol):
-    """An open subscription. Iterate for events; `aclose()` ends it. Iterating raises Expired when the subscriber fell
-    further behind than the log reaches."""
+    """An open subscription. Iterate for events; `aclose()` ends it. Iterating raises ExpiredRevision when the
+    subscriber fell further behind than the log reaches."""
 
     def __aiter__(self) -> AsyncIterator[Event]: ...
 
     async def next(self, timeout: float) -> Event | None:
-        """The next event, or None when `timeout` seconds pass without one. Raises Expired."""
+        """The next event, or None when `timeout` seconds pass without one. Raises ExpiredRevision."""
         ...
 
     def ready(self) -> Event | None:
@@ -349,7 +349,7 @@ class Store(Protocol):
 
     async def stop(self) -> None: ...
 
-    async def get(self, key: Key, *, fresh: bool = True, alone: bool = False) -> Stored | None:
+    async def get(self, key: Key, *, fresh: bool = True, alone: bool = False) -> StoredObject | None:
         """The object, or None. `fresh`: at least as new as every commit acknowledged, by any process, before the
         call; otherwise what this process has seen so far (never older than its own writes). `alone`: the caller is the
         only one of its user, and its question need not be shared with those of others."""
@@ -369,28 +369,28 @@ class Store(Protocol):
         alone: bool = False,
     ) -> Page:
         """Objects in order of (namespace, name). `namespace=None`: all. `limit` counts selected items. `at`: the
-        state at exactly that revision, or Expired. `start`: begin after this (namespace, name). `fresh`, `alone`: see
-        `get`."""
+        state at exactly that revision, or ExpiredRevision. `start`: begin after this (namespace, name). `fresh`,
+        `alone`: see `get`."""
         ...
 
-    def scan(self, group: str, resource: str, *, namespace: str | None = None) -> Sequence[Stored]:
+    def scan(self, group: str, resource: str, *, namespace: str | None = None) -> Sequence[StoredObject]:
         """The state that this process has seen, at once and without waiting: for controllers, which are
         level-triggered."""
         ...
 
-    def peek(self, key: Key) -> Stored | None:
+    def peek(self, key: Key) -> StoredObject | None:
         """One object as `scan` sees it."""
         ...
 
-    async def commit(self, writes: Sequence[Write], *, epoch: int | None = None) -> Committed | Conflict:
+    async def commit(self, writes: Sequence[Write], *, epoch: int | None = None) -> CommitResult | Conflict:
         """All of `writes` in one transaction, or none. `epoch`: the leadership epoch that must still be current
-        (else Fenced). Concurrent commits share transactions but fail alone."""
+        (else StaleEpoch). Concurrent commits share transactions but fail alone."""
         ...
 
     async def watch(
         self, group: str, resource: str, *, namespace: str | None = None, since: int | None = None
     ) -> Watch:
-        """Events after revision `since`, each once, in order (I5). `since=None`: from now on. Raises Expired or
+        """Events after revision `since`, each once, in order (I5). `since=None`: from now on. Raises ExpiredRevision or
         FutureRevision before anything is returned."""
         ...
 
@@ -398,7 +398,7 @@ class Store(Protocol):
         self, resources: Collection[tuple[str, str]], *, since: int, limit: int
     ) -> tuple[Sequence[Event], int]:
         """The first events after revision `since` of these (group, resource), at most `limit`, in order; and the
-        revision up to which these are all there are. Raises Expired."""
+        revision up to which these are all there are. Raises ExpiredRevision."""
         ...
 
     async def revision(self, *, alone: bool = False) -> int:
@@ -406,12 +406,12 @@ class Store(Protocol):
         ...
 
     async def compact(self, before: int) -> None:
-        """Forget log entries at or below this revision; watches and pages that need them get Expired."""
+        """Forget log entries at or below this revision; watches and pages that need them get ExpiredRevision."""
         ...
 
     async def raise_to(self, revision: int) -> None:
         """Leave out the revisions up to this one, where it is ahead: the next write gets a higher one. Watches and
-        pages from before it get Expired."""
+        pages from before it get ExpiredRevision."""
         ...
 
     async def history(self, kind: str, record: Mapping[str, Any], *, keep: int | None = None) -> int:

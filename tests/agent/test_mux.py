@@ -8,7 +8,7 @@ import os
 import pytest
 
 from fleet.agent.frames import Frame, FrameKind, encode
-from fleet.agent.mux import MuxLimits, Stream, StreamBroken
+from fleet.agent.mux import BrokenStream, MuxLimits, Stream
 from tests.agent.pipes import QUICK, echo, two
 
 
@@ -57,7 +57,7 @@ async def test_a_stream_that_is_not_read_stalls_no_other_and_holds_a_window_of_b
         assert len(await answer) == 200_000
         assert held[0]._unread_bytes == QUICK.window
         opener.close("done")
-        with pytest.raises(StreamBroken, match="done"):
+        with pytest.raises(BrokenStream, match="done"):
             await writing
 
 
@@ -89,7 +89,7 @@ async def test_a_peer_that_breaks_the_protocol_is_cut_off(message: bytes) -> Non
 async def test_streams_are_bounded_and_a_place_comes_back() -> None:
     async with two(echo) as (opener, accepter, _, _), asyncio.timeout(20):
         streams = [await opener.open() for _ in range(QUICK.streams)]
-        with pytest.raises(StreamBroken, match="too many streams"):
+        with pytest.raises(BrokenStream, match="too many streams"):
             await opener.open()
         streams[0].abort("enough")
         again = await opener.open()
@@ -102,7 +102,7 @@ async def test_the_accepter_bounds_streams_whatever_the_opener_thinks() -> None:
         opener.limits = MuxLimits(streams=1000)
         for _ in range(QUICK.streams):
             await opener.open()
-        with pytest.raises(StreamBroken, match="too many streams"):
+        with pytest.raises(BrokenStream, match="too many streams"):
             await opener.open()
 
 
@@ -111,7 +111,7 @@ async def test_a_refusal_comes_with_its_reason() -> None:
         raise ConnectionError("the API server is not there")
 
     async with two(refuse) as (opener, _, _, _), asyncio.timeout(20):
-        with pytest.raises(StreamBroken, match="the API server is not there"):
+        with pytest.raises(BrokenStream, match="the API server is not there"):
             await opener.open()
 
 
@@ -124,9 +124,9 @@ async def test_a_reset_reaches_the_reader_and_the_writer() -> None:
     async with two(break_it) as (opener, _, _, _), asyncio.timeout(20):
         stream = await opener.open()
         await stream.write(b"x")
-        with pytest.raises(StreamBroken, match="no more"):
+        with pytest.raises(BrokenStream, match="no more"):
             await stream.read()
-        with pytest.raises(StreamBroken, match="no more"):
+        with pytest.raises(BrokenStream, match="no more"):
             await stream.write(b"y")
 
 
@@ -135,7 +135,7 @@ async def test_a_connection_that_is_silent_is_noticed_and_breaks_its_streams() -
         stream = await opener.open()
         far.deaf = True  # what the far side sends does not arrive, and no end of it either
         began = asyncio.get_running_loop().time()
-        with pytest.raises(StreamBroken, match=r"silent for 0\.5 s"):
+        with pytest.raises(BrokenStream, match=r"silent for 0\.5 s"):
             await stream.read()
         assert asyncio.get_running_loop().time() - began < QUICK.silent_s + 10 * QUICK.ping_s
         await accepter.over.wait()
@@ -159,5 +159,5 @@ async def test_the_end_of_the_one_side_ends_the_other_with_its_words() -> None:
     async with two(echo) as (opener, accepter, _, _), asyncio.timeout(20):
         stream = await opener.open()
         accepter.close("going away")
-        with pytest.raises(StreamBroken, match="going away"):
+        with pytest.raises(BrokenStream, match="going away"):
             await stream.read()

@@ -12,9 +12,9 @@ import httpx
 import pytest
 
 from api.objects.writing import Options
-from fleet.agent.dialer import NotConnected
+from fleet.agent.dialer import NoConnection
 from fleet.agent.lease import key_of, read
-from fleet.agent.mux import StreamBroken
+from fleet.agent.mux import BrokenStream
 from fleet.agent.pipe import TunnelRefusal, connect, session
 from fleet.agent.serving import path_of
 from fleet.members.clusters import ClusterMembers
@@ -283,7 +283,7 @@ async def forgetful(to: int) -> AsyncIterator[Firewall]:
 
 async def test_a_dialler_without_a_lease_says_that_the_agent_never_was_there(hub: AgentHub) -> None:
     dialer = hub.dialer()
-    with pytest.raises(NotConnected, match="it never was"):
+    with pytest.raises(NoConnection, match="it never was"):
         await dialer.dial("m1")
     await dialer.aclose()
 
@@ -296,7 +296,7 @@ async def test_more_streams_than_a_tunnel_has_are_refused_and_the_others_go_on(h
             await agent.connected.wait()
             dialer = hub.dialer()
             sockets = [await dialer.dial("m1") for _ in range(256)]
-            with pytest.raises(StreamBroken, match="too many streams"):
+            with pytest.raises(BrokenStream, match="too many streams"):
                 await dialer.dial("m1")
             sockets.pop().close()
             await asyncio.sleep(0.3)

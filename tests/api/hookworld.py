@@ -12,7 +12,7 @@ import pytest
 
 from api.access.rbac import answering
 from api.admission.dynamic import Dynamic
-from api.outgoing import AllowList, Outgoing
+from api.outgoing import AllowList, OutgoingClient
 from api.store.memory import MemoryStore
 from fleet.simulate.wall import RandomIds, WallClock
 from tests.api.conftest import Hub, open_hub
@@ -50,7 +50,7 @@ async def world(tmp_path: Path, pki: Pki) -> AsyncIterator[World]:
     async with (
         open_hub(tmp_path, MemoryStore(WallClock())) as hub,
         hook_server(pki) as hooks,
-        Outgoing(AllowList.parse([f"127.0.0.1:{hooks.port}", f"localhost:{hooks.port}"])) as outgoing,
+        OutgoingClient(AllowList.parse([f"127.0.0.1:{hooks.port}", f"localhost:{hooks.port}"])) as outgoing,
         hub.client() as api,
     ):
         hub.objects.hooks = Dynamic(hub.store, hub.registry, RandomIds(), outgoing, answering(hub.app.authorizer))

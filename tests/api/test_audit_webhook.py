@@ -19,7 +19,7 @@ from structlog.testing import capture_logs
 
 from api.audit.metrics import AuditMetrics
 from api.audit.webhook import AuditWebhook, Receiver, read_receiver
-from api.outgoing import AllowList, Outgoing
+from api.outgoing import AllowList, OutgoingClient
 from fleet.simulate.wall import WallClock
 from fleet.values.kubeconfig.document import BadKubeconfig, write
 from tests.api.outgoing.server import serving
@@ -68,7 +68,7 @@ class Counted:
 @asynccontextmanager
 async def sending(pki: Pki, taken: Taken, **options: Any) -> AsyncIterator[tuple[AuditWebhook, Counted]]:
     counted = Counted()
-    async with serving(taken.handle, pki) as port, Outgoing(AllowList.parse(["127.0.0.0/8"])) as outgoing:
+    async with serving(taken.handle, pki) as port, OutgoingClient(AllowList.parse(["127.0.0.0/8"])) as outgoing:
         receiver = Receiver(f"https://127.0.0.1:{port}/audit", {"authorization": "Bearer t"}, pki.ca.read_text())
         given = {"wait_s": 0.02, "pause_s": 0.01, **options}
         webhook = AuditWebhook(outgoing, receiver, counted.metrics.of("webhook"), WallClock(), **given)

@@ -9,7 +9,7 @@ import orjson
 from api.store.memory import MemoryStore
 from fleet.bindings.heartbeat import LATE_S, LEASE, component_checks
 from fleet.simulate.wall import WallClock
-from fleet.values.ports import Put, Stored, StoreUnavailable
+from fleet.values.ports import Put, StoredObject, StoreUnavailable
 from fleet.values.times import rfc3339
 from tests.api.conftest import KUBECTL, Hub, open_hub
 
@@ -94,4 +94,4 @@ async def _renew(store: MemoryStore, renewed: float, acquired: float | None = No
         "spec": spec,
     }
     await store.commit([Put(LEASE, body)])
-    assert isinstance(store.peek(LEASE), Stored)
+    assert isinstance(store.peek(LEASE), StoredObject)

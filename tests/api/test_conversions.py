@@ -16,7 +16,7 @@ from api.admission.dynamic import Dynamic
 from api.objects import converting
 from api.objects.converting import Conversions
 from api.objects.crds import follow_crds
-from api.outgoing import AllowList, Outgoing
+from api.outgoing import AllowList, OutgoingClient
 from api.store.memory import MemoryStore
 from fleet.simulate.wall import RandomIds, WallClock
 from tests.api.conftest import Hub, open_hub
@@ -67,7 +67,7 @@ async def world(tmp_path: Path) -> AsyncIterator[World]:
         converter_server(pki) as converters,
         hook_server(pki) as hooks,
         open_hub(tmp_path, MemoryStore(WallClock())) as hub,
-        Outgoing(AllowList.parse([f"127.0.0.1:{server.port}" for server in (converters, hooks)])) as outgoing,
+        OutgoingClient(AllowList.parse([f"127.0.0.1:{server.port}" for server in (converters, hooks)])) as outgoing,
         hub.client() as client,
     ):
         hub.objects.versions.converter = Conversions(outgoing, hub.store, RandomIds())
@@ -175,7 +175,7 @@ async def test_an_answer_that_is_too_large_is_not_read(world: World, monkeypatch
 async def test_an_address_that_is_not_allowed_is_not_asked(world: World) -> None:
     await world.bring("good")
     await world.create("good", "a")
-    async with Outgoing(AllowList.parse([])) as outgoing:
+    async with OutgoingClient(AllowList.parse([])) as outgoing:
         world.hub.objects.versions.converter = Conversions(outgoing, world.hub.store, RandomIds())
         answer = await world.client.get(at("good", "v2", "a"))
     assert answer.status_code == 500 and world.calls("good") == []

@@ -9,9 +9,9 @@ import pytest
 
 from api.objects import changes
 from api.store.memory import MemoryStore
-from fleet.rest.followed import Recent, Shared, Sums
+from fleet.rest.followed import Recent, SharedAnswer, Sums
 from fleet.simulate.wall import WallClock
-from fleet.values.ports import Delete, Key, Put, Stored
+from fleet.values.ports import Delete, Key, Put, StoredObject
 
 THINGS, OWNERS = ("test", "things"), ("test", "owners")
 
@@ -24,7 +24,7 @@ def thing(name: str, group: str, **amounts: int) -> Put:
     return Put(key(name), {"metadata": {"name": name, "uid": name}, "group": group, "amounts": amounts})
 
 
-def counted(stored: Stored) -> tuple[str, Mapping[str, int]] | None:
+def counted(stored: StoredObject) -> tuple[str, Mapping[str, int]] | None:
     return (stored.body["group"], stored.body["amounts"]) if stored.body["group"] else None
 
 
@@ -59,7 +59,7 @@ async def test_a_thing_that_cannot_be_counted_costs_its_own_part_alone(store: Me
 
 
 async def test_a_change_of_another_object_counts_its_owner_again(store: MemoryStore) -> None:
-    def by_other(stored: Stored) -> tuple[str, Mapping[str, int]] | None:
+    def by_other(stored: StoredObject) -> tuple[str, Mapping[str, int]] | None:
         other = store.peek(key(stored.key.name, OWNERS))
         return (other.body["group"], {"jobs": 1}) if other is not None else None
 
@@ -93,7 +93,7 @@ async def test_one_answer_is_made_for_all_who_ask_at_once_and_a_newer_one_after_
         await asyncio.sleep(0)
         return str(revision).encode()
 
-    shared = Shared(store, make)
+    shared = SharedAnswer(store, make)
     await store.commit([thing("one", "a")])
     answers = await asyncio.gather(*(shared.now() for _ in range(50)))
     assert len(made) == 1 and set(answers) == {str(made[0]).encode()}

@@ -15,7 +15,7 @@ from api.admission.dynamic import Dynamic
 from api.engine.registry import Registry
 from api.objects.objects import Objects
 from api.objects.writing import Options, User
-from api.outgoing import AllowList, Outgoing
+from api.outgoing import AllowList, OutgoingClient
 from api.store.memory import MemoryStore
 from api.transport.serve import Server
 from fleet.admission.filling import filled
@@ -151,7 +151,7 @@ async def test_a_policy_decides_who_connects_to_which_member(hub: Hub, member: t
         "validations": [{"expression": "!object.path.endsWith('/secrets')", "messageExpression": seen}],
     }
     warns = {**spec, "validations": [{"expression": "!object.path.endsWith('/pods')", "message": "pods"}]}
-    async with Outgoing(AllowList.parse([])) as outgoing, hub.client() as client:
+    async with OutgoingClient(AllowList.parse([])) as outgoing, hub.client() as client:
         hub.objects.hooks = Dynamic(hub.store, hub.registry, RandomIds(), outgoing)
         for name, said, action in (("no-secrets", spec, "Deny"), ("pods", warns, "Warn")):
             bound = {"policyName": name, "validationActions": [action]}

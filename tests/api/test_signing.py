@@ -16,7 +16,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 
 from api.admission.signing import CLIENT_SIGNER, GROUP, RESOURCE
 from api.lifecycle.authority import Authority
-from api.lifecycle.signing import DONE_S, FORGOTTEN_S, LIFE_MAX_S, Signing
+from api.lifecycle.signing import DONE_S, FORGOTTEN_S, LIFE_MAX_S, SigningLoop
 from fleet.values.ports import Key
 from tests.api.conftest import KUBECTL, Hub
 from tests.api.rbac import RBAC, binding, cluster_role, get, post
@@ -30,8 +30,8 @@ def body(name: str = "ann", **spec: Any) -> dict[str, Any]:
     return {"apiVersion": f"{GROUP}/v1", "kind": "CertificateSigningRequest", "metadata": {"name": name}, "spec": kept}
 
 
-def signing(hub: Hub) -> Signing:
-    return Signing(hub.objects, hub.options(), Authority(hub.cert, hub.folder / "tls.key"))
+def signing(hub: Hub) -> SigningLoop:
+    return SigningLoop(hub.objects, hub.options(), Authority(hub.cert, hub.folder / "tls.key"))
 
 
 async def answered(hub: Hub, name: str = "ann") -> float | None:

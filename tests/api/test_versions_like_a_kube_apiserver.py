@@ -15,7 +15,7 @@ import pytest
 
 from api.objects.converting import Conversions
 from api.objects.crds import follow_crds
-from api.outgoing import AllowList, Outgoing
+from api.outgoing import AllowList, OutgoingClient
 from api.store.memory import MemoryStore
 from fleet.simulate.wall import RandomIds, WallClock
 from tests.api.conftest import open_hub
@@ -134,7 +134,7 @@ async def _ask_all(server: RealServer) -> Answers:
     async with (
         converter_server(make_pki(server.folder / "hooks")) as converters,
         open_hub(server.folder, MemoryStore(WallClock())) as hub,
-        Outgoing(AllowList.parse([f"127.0.0.1:{converters.port}"])) as outgoing,
+        OutgoingClient(AllowList.parse([f"127.0.0.1:{converters.port}"])) as outgoing,
         hub.client() as ours,
         httpx.AsyncClient(base_url=server.url, headers=headers, verify=trust, timeout=60) as real,
     ):

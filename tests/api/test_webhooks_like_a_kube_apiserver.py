@@ -18,7 +18,7 @@ import pytest
 
 from api.access.rbac import answering
 from api.admission.dynamic import Dynamic
-from api.outgoing import AllowList, Outgoing
+from api.outgoing import AllowList, OutgoingClient
 from api.store.memory import MemoryStore
 from fleet.simulate.wall import RandomIds, WallClock
 from tests.api.conftest import open_hub
@@ -258,7 +258,7 @@ async def _ask_all(server: RealServer) -> dict[str, list[tuple[Said, Said]]]:
     async with (
         hook_server(pki) as hooks,
         open_hub(server.folder, MemoryStore(WallClock())) as hub,
-        Outgoing(AllowList.parse([f"127.0.0.1:{hooks.port}"])) as outgoing,
+        OutgoingClient(AllowList.parse([f"127.0.0.1:{hooks.port}"])) as outgoing,
         hub.client() as ours,
         httpx.AsyncClient(base_url=server.url, headers=headers, verify=trust, timeout=20) as real,
     ):

@@ -26,7 +26,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from random import Random
 
-from fleet.core.foresee.estimate import Estimate, Outcome, Scored, estimates, of_runs, stretched
+from fleet.core.foresee.estimate import Estimate, Outcome, ScoredEstimate, estimates, of_runs, stretched
 from fleet.core.foresee.forward import Forward, UnitEventKind, core
 from fleet.core.foresee.history import History, PastUnit, devices
 from fleet.core.foresee.quantiles import quantile
@@ -231,7 +231,7 @@ def figures(asked: Sequence[Asked], truth: Truth, samples: int, fewer: Sequence[
     rows: dict[str, list[tuple[float, Range]]] = {
         name: [] for name in ("raw", *few.values(), "stretched", "waited", "worked off")
     }
-    scored: list[Scored] = []
+    scored: list[ScoredEstimate] = []
     kept: list[dict[str, object]] = []
     others: dict[str, int] = {}
     for one in sorted(asked, key=lambda one: one.points[0].at):
@@ -246,7 +246,7 @@ def figures(asked: Sequence[Asked], truth: Truth, samples: int, fewer: Sequence[
                 continue
             better = as_estimated(stretched(outcome, at, scores), at)
             if outcome.samples > 1:
-                scored.append(Scored(outcome, at, start))
+                scored.append(ScoredEstimate(outcome, at, start))
             starts = [run.get(point.unit, math.inf) for run in one.runs]
             written = [None if math.isinf(start) else start for start in starts]
             kept.append({"at": at, "unit": point.unit, "started": start, "said": asdict(outcome), "runs": written})

@@ -17,7 +17,7 @@ from api.store.embedded import EmbeddedPostgres
 from api.store.memory import MemoryStore
 from api.store.postgres import PostgresStore
 from fleet.simulate.wall import WallClock
-from fleet.values.ports import ABSENT, Change, Committed, Key, Put, Store, Watch
+from fleet.values.ports import ABSENT, Change, CommitResult, Key, Put, Store, Watch
 
 WRITES = {1: 1000, 10: 5000, 50: 20_000}  # concurrency -> writes
 WATCHERS = 100
@@ -47,7 +47,7 @@ async def writes(store: Store, concurrency: int, count: int, figures: dict[str, 
             began = time.perf_counter()
             outcome = await store.commit([Put(_key(name), _body(name), ABSENT)])
             took.append(time.perf_counter() - began)
-            assert isinstance(outcome, Committed)
+            assert isinstance(outcome, CommitResult)
 
     began = time.perf_counter()
     await asyncio.gather(*(work() for _ in range(concurrency)))

@@ -16,7 +16,7 @@ from fleet.bindings.elastic import given as at_size
 from fleet.bindings.nomination import HeldReservation, nomination_of, to_body
 from fleet.controllers.decide.shrinking import sizes_of
 from fleet.kinds.interpreter import Range
-from fleet.values.ports import Body, Key, Stored
+from fleet.values.ports import Body, Key, StoredObject
 
 
 class Part(NamedTuple):
@@ -83,7 +83,7 @@ def test_a_job_has_what_it_is_given_and_asks_for_all_of_it_on(parts: list[Part],
 def test_a_job_that_is_to_start_at_its_smallest_is_nominated_and_placed_so(parts: list[Part]) -> None:
     body = binding(parts)
     before, least = copy.deepcopy(body), least_of(body)
-    stored = Stored(Key("", "", "", "b"), "uid", 1, b"", body)
+    stored = StoredObject(Key("", "", "", "b"), "uid", 1, b"", body)
     smaller = at_size(stored, least)
     assert body == before and start_size(body) == () and (least or smaller is stored)
     nomination = HeldReservation("cfa", 1.0, 2.0, 3, "q", replicas=start_size(smaller.body))

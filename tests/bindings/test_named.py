@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from fleet.bindings.named import binding_of, key_of, names
 from fleet.values.names import SUBDOMAIN_MAX, subdomain_problems
-from fleet.values.ports import Key, Stored
+from fleet.values.ports import Key, StoredObject
 from fleet.wellknown import unit_name
 
 
@@ -12,16 +12,16 @@ class Shelf:
     """Bindings by their keys."""
 
     def __init__(self) -> None:
-        self.all: dict[Key, Stored] = {}
+        self.all: dict[Key, StoredObject] = {}
 
-    def __call__(self, key: Key) -> Stored | None:
+    def __call__(self, key: Key) -> StoredObject | None:
         return self.all.get(key)
 
     def put(self, group: str, kind: str, name: str) -> str:
         """The name of the binding, which is made as the hub makes it."""
         key = key_of(self, group, kind, "team", name)
         resource = {"apiVersion": f"{group}/v1" if group else "v1", "kind": kind, "name": name}
-        self.all[key] = Stored(key, "u", 1, b"", {"metadata": {}, "spec": {"resource": resource}})
+        self.all[key] = StoredObject(key, "u", 1, b"", {"metadata": {}, "spec": {"resource": resource}})
         return key.name
 
 

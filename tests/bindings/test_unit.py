@@ -21,7 +21,7 @@ from fleet.bindings.unit import (
     unit_of,
     walltime_of,
 )
-from fleet.values.ports import Body, Key, Stored
+from fleet.values.ports import Body, Key, StoredObject
 from fleet.wellknown import ANNOTATION_WALLTIME, QUEUE, WORK
 
 BINDING: Body = {"metadata": {}, "spec": {"schedulePriority": {"priority": 3}}}
@@ -76,7 +76,7 @@ def test_the_unit_that_an_earlier_binding_of_the_name_has_left_is_not_the_unit_o
     binding = Key(WORK, "resourcebindings", "lab", "a-pytorchjob")
     of_it = Key(QUEUE, "queueunits", "lab", "a-pytorchjob-rb-qu")
     body = {"metadata": {"name": "u", "ownerReferences": [{"uid": "other"}, {"uid": "earlier"}]}}
-    left = Stored(of_it, "u1", 7, b"", body)
+    left = StoredObject(of_it, "u1", 7, b"", body)
     assert unit_key(binding) == of_it
     assert unit_of({of_it: left}.get, binding, "earlier") is left
     assert unit_of({of_it: left}.get, binding, "this") is None

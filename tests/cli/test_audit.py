@@ -8,7 +8,7 @@ import pytest
 from prometheus_client import CollectorRegistry, generate_latest
 
 from api.audit.policy import parse
-from api.outgoing import AllowList, Outgoing
+from api.outgoing import AllowList, OutgoingClient
 from fleet.cli.failure import Failure
 from fleet.hub.access import AccessOptions
 from fleet.hub.audit import audit_of, check
@@ -50,7 +50,7 @@ def test_a_policy_and_a_place_belong_together(access: AccessOptions) -> None:
 
 async def test_a_log_that_cannot_be_opened_stops_the_start(tmp_path: Path) -> None:
     access = AccessOptions(audit_policy_file=READY, audit_log_path=str(tmp_path))
-    async with Outgoing(AllowList()) as outgoing:
+    async with OutgoingClient(AllowList()) as outgoing:
         with pytest.raises(Failure, match=r"--audit-log-path .*Is a directory"):
             async with audit_of(access, outgoing, WallClock()):
                 raise AssertionError("the log is open")
@@ -59,7 +59,7 @@ async def test_a_log_that_cannot_be_opened_stops_the_start(tmp_path: Path) -> No
 async def test_the_metrics_say_what_became_of_events(tmp_path: Path) -> None:
     registry = CollectorRegistry()
     access = AccessOptions(audit_policy_file=READY, audit_log_path=str(tmp_path / "audit.log"))
-    async with Outgoing(AllowList()) as outgoing, audit_of(access, outgoing, WallClock()) as kept:
+    async with OutgoingClient(AllowList()) as outgoing, audit_of(access, outgoing, WallClock()) as kept:
         kept.show(registry)
     shown = generate_latest(registry).decode()
     assert 'fleet_api_audit_events_total{outcome="Overflow",to="log"} 0.0' in shown

@@ -17,7 +17,7 @@ from api.access.auth import AnyOf
 from api.access.oidc.config import read
 from api.access.oidc.metrics import OidcMetrics
 from api.access.oidc.tokens import OidcTokens
-from api.outgoing import Outgoing
+from api.outgoing import OutgoingClient
 from api.outgoing.allowed import AllowList
 from fleet.cli.failure import Failure
 from fleet.console.attempts import FAILED_MAX
@@ -40,7 +40,7 @@ def pki(tmp_path_factory: pytest.TempPathFactory) -> Pki:
 @asynccontextmanager
 async def provided(folder: Path, pki: Pki, secret: str = "") -> AsyncIterator[tuple[World, Provider]]:
     provider = Provider()
-    async with serving(provider.answer, pki) as port, Outgoing(AllowList.parse(["127.0.0.0/8"])) as outgoing:
+    async with serving(provider.answer, pki) as port, OutgoingClient(AllowList.parse(["127.0.0.0/8"])) as outgoing:
         provider.url = f"https://127.0.0.1:{port}"
         authority = pki.ca.read_text()
         source = {"url": provider.url, "audiences": [AUDIENCE], "certificateAuthority": authority}

@@ -8,13 +8,13 @@ from typing import Any
 import pytest
 
 from fleet.members.connection import HttpAnswer
-from fleet.members.discovery import Served
+from fleet.members.discovery import ServedResource
 from fleet.members.dispatch import Dispatcher
 from fleet.members.members import ActResult
 from fleet.values.ports import Body
 from tests.members.builders import ours, pytorch_job
 
-JOBS = Served("kubeflow.org", "v1", "pytorchjobs", "PyTorchJob", True, frozenset({"list", "watch"}))
+JOBS = ServedResource("kubeflow.org", "v1", "pytorchjobs", "PyTorchJob", True, frozenset({"list", "watch"}))
 
 
 class Changing:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from aiohttp import web
 
-from api.outgoing import AllowList, Outgoing
+from api.outgoing import AllowList, OutgoingClient
 from api.store.memory import MemoryStore
 from fleet.members.gpuelsewhere import SECRET_TYPE, asked_elsewhere
 from fleet.members.gpufigures import Figure, NoFigures, SourceFigures, ask
@@ -26,7 +26,7 @@ ROWS = [
 class Elsewhere:
     """The asker of a member whose figures are elsewhere."""
 
-    def __init__(self, outgoing: Outgoing, store: MemoryStore) -> None:
+    def __init__(self, outgoing: OutgoingClient, store: MemoryStore) -> None:
         self._outgoing, self._store = outgoing, store
 
     async def member(self, path: str, within_s: float) -> bytes:
@@ -60,7 +60,7 @@ async def told(pki: Pki, stored: dict[str, Any] | None, allow: tuple[str, ...] =
     await store.start()
     if stored is not None:
         await store.commit([Put(Key("", "secrets", "fleet-system", "prometheus-token"), stored)])
-    async with serving(answer, pki) as port, Outgoing(AllowList.parse(allow)) as outgoing:
+    async with serving(answer, pki) as port, OutgoingClient(AllowList.parse(allow)) as outgoing:
         prometheus = {
             "url": f"https://127.0.0.1:{port}/prom",
             "caBundle": authority,

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from fleet.members.discovery import Served
+from fleet.members.discovery import ServedResource
 from fleet.members.dispatched import DispatchedObjects
 from fleet.members.index import ByBinding
 
 Body = dict[str, Any]
 VERBS = frozenset({"get", "list", "watch", "create", "patch", "delete"})
-RAYJOBS = Served("ray.io", "v1", "rayjobs", "RayJob", True, VERBS)
-RAYCLUSTERS = Served("ray.io", "v1", "rayclusters", "RayCluster", True, VERBS)
+RAYJOBS = ServedResource("ray.io", "v1", "rayjobs", "RayJob", True, VERBS)
+RAYCLUSTERS = ServedResource("ray.io", "v1", "rayclusters", "RayCluster", True, VERBS)
 
 
 def body(name: str, revision: str = "1", **more: Any) -> Body:

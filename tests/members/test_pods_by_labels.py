@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from fleet.core.model.pod import PodView
-from fleet.members.discovery import Served
+from fleet.members.discovery import ServedResource
 from fleet.members.dispatched import DispatchedObjects
 from fleet.members.index import ByBinding
 from fleet.members.inventory import PodSink
@@ -16,7 +16,7 @@ from fleet.members.nodes import MemberNodes
 
 Body = dict[str, Any]
 VERBS = frozenset({"get", "list", "watch", "create", "patch", "delete"})
-TRAINJOBS = Served("trainer.kubeflow.org", "v1alpha1", "trainjobs", "TrainJob", True, VERBS)
+TRAINJOBS = ServedResource("trainer.kubeflow.org", "v1alpha1", "trainjobs", "TrainJob", True, VERBS)
 JOBSET, ROLE = "jobset.sigs.k8s.io/jobset-name", "jobset.sigs.k8s.io/replicatedjob-name"
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from sqlalchemy.ext.asyncio import AsyncEngine
 
-from api.outgoing import AllowList, Outgoing
+from api.outgoing import AllowList, OutgoingClient
 from fleet.accounts.schema import engine_of, prepare
 from tests.testbed.pki import Pki, make_pki
 
@@ -20,11 +20,11 @@ def pki(tmp_path_factory: pytest.TempPathFactory) -> Pki:
 
 
 @pytest.fixture
-async def outgoing() -> AsyncIterator[Outgoing]:
+async def outgoing() -> AsyncIterator[OutgoingClient]:
     async def looked_up(host: str, port: int) -> list[str]:
         return ["127.0.0.1"]
 
-    async with Outgoing(AllowList.parse(["127.0.0.0/8"]), resolver=looked_up) as made:
+    async with OutgoingClient(AllowList.parse(["127.0.0.0/8"]), resolver=looked_up) as made:
         yield made
 
 

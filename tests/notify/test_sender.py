@@ -11,10 +11,10 @@ import orjson
 import pytest
 from aiohttp import web
 
-from api.outgoing import AllowList, Outgoing
+from api.outgoing import AllowList, OutgoingClient
 from fleet.notify.happening import Happening, JobNews
 from fleet.notify.receiver import receiver_of
-from fleet.notify.sender import NotDelivered, Sender
+from fleet.notify.sender import DeliveryFailure, Sender
 from tests.api.outgoing.server import serving
 from tests.notify import mailserver
 from tests.testbed.pki import Pki
@@ -46,7 +46,7 @@ SECRETS: Mapping[tuple[str, str], Mapping[str, bytes]] = {
 }
 
 
-def sender(outgoing: Outgoing, port: int) -> Sender:
+def sender(outgoing: OutgoingClient, port: int) -> Sender:
     def secrets(namespace: str, name: str) -> Mapping[str, bytes] | None:
         found = SECRETS.get((namespace, name))
         return found and {key: value.replace(b"PORT", str(port).encode()) for key, value in found.items()}
@@ -58,7 +58,7 @@ def receiver(**spec: Any) -> Any:
     return receiver_of({"metadata": {"namespace": "vision", "name": "chat"}, "spec": spec})
 
 
-async def test_a_webhook_gets_signed_json_under_the_same_id_each_time(outgoing: Outgoing, pki: Pki) -> None:
+async def test_a_webhook_gets_signed_json_under_the_same_id_each_time(outgoing: OutgoingClient, pki: Pki) -> None:
     got: list[tuple[str, Mapping[str, str], bytes]] = []
 
     async def handler(request: web.Request) -> web.Response:
@@ -87,7 +87,7 @@ async def test_a_webhook_gets_signed_json_under_the_same_id_each_time(outgoing: 
     assert (said["data"]["event"], said["data"]["attempt"], said["data"]["reason"]) == ("Failed", 2, "JobFailed")
 
 
-async def test_slack_gets_a_text_without_markup_of_others(outgoing: Outgoing, pki: Pki) -> None:
+async def test_slack_gets_a_text_without_markup_of_others(outgoing: OutgoingClient, pki: Pki) -> None:
     got: list[bytes] = []
 
     async def handler(request: web.Request) -> web.Response:
@@ -101,7 +101,7 @@ async def test_slack_gets_a_text_without_markup_of_others(outgoing: Outgoing, pk
 
 
 @pytest.mark.parametrize("implicit", [False, True], ids=["StartTLS", "Implicit"])
-async def test_a_mail_server_gets_a_mail_over_tls(outgoing: Outgoing, pki: Pki, implicit: bool) -> None:
+async def test_a_mail_server_gets_a_mail_over_tls(outgoing: OutgoingClient, pki: Pki, implicit: bool) -> None:
     async with mailserver.serving(pki, implicit=implicit) as mailbox:
         to = receiver(
             smtp={
@@ -139,12 +139,14 @@ async def answered(request: web.Request) -> web.Response:
         ({"url": "https://localhost:PORT/", "caBundle": None}, "its certificate is not trusted"),
     ],
 )
-async def test_a_webhook_that_does_not_take_it(outgoing: Outgoing, pki: Pki, webhook: dict[str, Any], why: str) -> None:
+async def test_a_webhook_that_does_not_take_it(
+    outgoing: OutgoingClient, pki: Pki, webhook: dict[str, Any], why: str
+) -> None:
     async with serving(answered, pki) as port:
         given = {"caBundle": pki.ca.read_text(), **webhook}
         if "url" in given:
             given["url"] = given["url"].replace("PORT", str(port))
-        with pytest.raises(NotDelivered) as refused:
+        with pytest.raises(DeliveryFailure) as refused:
             await sender(outgoing, port).send(receiver(webhook=given), "n1", FAILED, 1001.0)
     assert str(refused.value) == why
 
@@ -158,7 +160,7 @@ async def test_a_webhook_that_does_not_take_it(outgoing: Outgoing, pki: Pki, web
     ],
 )
 async def test_a_mail_server_that_does_not_take_it(
-    outgoing: Outgoing, pki: Pki, login: str, tls: bool, trusted: bool, why: str
+    outgoing: OutgoingClient, pki: Pki, login: str, tls: bool, trusted: bool, why: str
 ) -> None:
     async with mailserver.serving(pki, tls=tls) as mailbox:
         to = receiver(
@@ -171,13 +173,13 @@ async def test_a_mail_server_that_does_not_take_it(
                 **({"caBundle": pki.ca.read_text()} if trusted else {}),
             }
         )
-        with pytest.raises(NotDelivered) as refused:
+        with pytest.raises(DeliveryFailure) as refused:
             await sender(outgoing, 0).send(to, "n1", FAILED, 1001.0)
     assert (str(refused.value), mailbox.got) == (why, [])
 
 
 async def test_no_connection_goes_to_an_address_that_is_not_public(pki: Pki) -> None:
-    async with mailserver.serving(pki) as mailbox, Outgoing(AllowList.parse([])) as closed:
+    async with mailserver.serving(pki) as mailbox, OutgoingClient(AllowList.parse([])) as closed:
         to = receiver(smtp={"host": "127.0.0.1", "port": mailbox.port, "from": "a@b.c", "to": ["a@b.c"]})
-        with pytest.raises(NotDelivered, match="is not public"):
+        with pytest.raises(DeliveryFailure, match="is not public"):
             await sender(closed, 0).send(to, "n1", FAILED, 1001.0)

@@ -13,7 +13,7 @@ from api.store.memory import MemoryStore
 from fleet.rest import line as lines
 from fleet.rest.line import Lines
 from fleet.simulate.wall import WallClock
-from fleet.values.ports import Body, Change, Delete, Key, Put, Stored, Write
+from fleet.values.ports import Body, Change, Delete, Key, Put, StoredObject, Write
 from fleet.values.times import rfc3339
 from fleet.wellknown import ANNOTATION_ENQUEUED, QUEUE, WORK, binding_name, unit_name
 from tests.rest.rest import waiting_jobs
@@ -27,7 +27,7 @@ class Watched(MemoryStore):
 
     scans = 0
 
-    def scan(self, group: str, resource: str, *, namespace: str | None = None) -> Sequence[Stored]:
+    def scan(self, group: str, resource: str, *, namespace: str | None = None) -> Sequence[StoredObject]:
         self.scans += (group, resource) == lines.UNITS
         return super().scan(group, resource, namespace=namespace)
 

@@ -12,7 +12,7 @@ from fleet.core.model.member import Member
 from fleet.core.model.pod import PodView
 from fleet.core.notation.codec import encode_one
 from fleet.members.connection import HttpAnswer
-from fleet.members.discovery import Catalogue, Served, _aggregated
+from fleet.members.discovery import Catalogue, ServedResource, _aggregated
 from fleet.members.dispatched import DispatchedObjects, KindSink
 from fleet.members.follow import Follower
 from fleet.members.index import ByBinding
@@ -84,7 +84,7 @@ async def test_pods() -> None:
 
 
 async def test_copies_of_jobs() -> None:
-    served = Served("kubeflow.org", "v1", "pytorchjobs", "PyTorchJob", True, frozenset({"list", "watch"}))
+    served = ServedResource("kubeflow.org", "v1", "pytorchjobs", "PyTorchJob", True, frozenset({"list", "watch"}))
     copies = ByBinding[Body]()
     dispatched = DispatchedObjects("cfa", "hub", copies, ByBinding(), quiet)
     job = {**copy.deepcopy(POD), "kind": "PyTorchJob", "apiVersion": "kubeflow.org/v1"}

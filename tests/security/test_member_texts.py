@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from fleet.core.model.amounts import NOTHING
 from fleet.members.connection import ANSWER_BYTES_MAX, Connection, TooLarge, Unreachable
-from fleet.members.discovery import Discovery, Served
+from fleet.members.discovery import Discovery, ServedResource
 from fleet.members.dispatch import Dispatcher, outcome_of
 from fleet.members.dispatched import STATUS_BYTES_MAX, DispatchedObjects
 from fleet.members.identity import read_identity
@@ -28,7 +28,7 @@ from fleet.values.ports import Body, Key
 from tests.security.member_objects import NODE, POD
 
 EVIL = "\x1b[2J" + "first\nsecond\u202e" * 2000
-JOBS = Served("kubeflow.org", "v1", "pytorchjobs", "PyTorchJob", True, frozenset({"list", "watch"}))
+JOBS = ServedResource("kubeflow.org", "v1", "pytorchjobs", "PyTorchJob", True, frozenset({"list", "watch"}))
 
 
 def fit(text: str) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from api.admission.dynamic import Dynamic
-from api.outgoing import AllowList, Outgoing
+from api.outgoing import AllowList, OutgoingClient
 from api.store.memory import MemoryStore
 from fleet.simulate.wall import RandomIds, WallClock
 from tests.api.conftest import open_hub
@@ -69,7 +69,7 @@ async def test_whatever_a_policy_makes_the_client_gets_an_object_or_a_refusal(tm
     applied = [{"patchType": "ApplyConfiguration", "applyConfiguration": {"expression": one}} for one in CONFIGURATIONS]
     async with (
         open_hub(tmp_path, MemoryStore(WallClock())) as hub,
-        Outgoing(AllowList.parse([])) as outgoing,
+        OutgoingClient(AllowList.parse([])) as outgoing,
         hub.client() as api,
     ):
         hub.objects.hooks = Dynamic(hub.store, hub.registry, RandomIds(), outgoing)

@@ -13,7 +13,7 @@ from api.admission.dynamic import Dynamic
 from api.admission.dynamic.review import BadAnswer, denial, verdict
 from api.engine.patch import json_patch
 from api.engine.status import StatusError
-from api.outgoing import AllowList, Outgoing
+from api.outgoing import AllowList, OutgoingClient
 from api.store.memory import MemoryStore
 from fleet.simulate.wall import RandomIds, WallClock
 from tests.api.conftest import open_hub
@@ -129,7 +129,7 @@ async def test_whatever_a_webhook_answers_the_client_gets_an_object_or_a_refusal
     async with (
         open_hub(tmp_path, MemoryStore(WallClock())) as hub,
         hook_server(pki) as hooks,
-        Outgoing(AllowList.parse([f"127.0.0.1:{hooks.port}"])) as outgoing,
+        OutgoingClient(AllowList.parse([f"127.0.0.1:{hooks.port}"])) as outgoing,
         hub.client() as api,
     ):
         hub.objects.hooks = Dynamic(hub.store, hub.registry, RandomIds(), outgoing)

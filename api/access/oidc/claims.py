@@ -6,7 +6,7 @@ from typing import Any
 
 from api.access.auth import AUTHENTICATED, CREDENTIAL, credential_of
 from api.access.oidc.config import SYSTEM, Issuer, Mapping
-from api.access.oidc.expressions import STEPS_MAX, Failed
+from api.access.oidc.expressions import STEPS_MAX, ExpressionFailure
 from api.objects.writing import User
 from fleet.values.cel.program import Budget
 
@@ -44,7 +44,7 @@ def user_of(issuer: Issuer, claims: Claims) -> User:
             for rule in issuer.user_rules:
                 if rule.expression.value(document, budget) is not True:
                     raise TokenRefusal("rule", rule.message)
-    except Failed as error:
+    except ExpressionFailure as error:
         raise TokenRefusal("expression", str(error)) from None
     return user
 

@@ -14,7 +14,7 @@ _VERIFIED = re.compile(r"\bclaims\s*\.\s*\??\s*email_verified\b")
 _EMAIL = re.compile(r"\bclaims\s*\.\s*\??\s*email\b")
 
 
-class Failed(Exception):
+class ExpressionFailure(Exception):
     """An expression could not be evaluated for a token."""
 
 
@@ -27,11 +27,11 @@ class ClaimExpression:
     program: Program
 
     def value(self, of: Any, budget: Budget) -> Any:
-        """Raises Failed."""
+        """Raises ExpressionFailure."""
         try:
             return self.program.evaluate({self.variable: of}, budget)
         except NoValue as error:
-            raise Failed(f"{self.text}: {error}") from None
+            raise ExpressionFailure(f"{self.text}: {error}") from None
 
     @property
     def uses_email(self) -> bool:

@@ -37,11 +37,11 @@ ALGORITHMS = frozenset({"RS256", "RS384", "RS512", "PS256", "PS384", "PS512", *C
 log = structlog.get_logger(__name__)
 
 # The document at a URL, asked for over HTTPS; the PEM of the authorities to trust, "" for those of the machine.
-# Raises FetchFailed.
+# Raises FetchFailure.
 Fetch = Callable[[str, str], Awaitable[bytes]]
 
 
-class FetchFailed(Exception):
+class FetchFailure(Exception):
     """A document could not be had."""
 
 
@@ -124,28 +124,28 @@ class KeySet:
         source = self.source
         document = _object(await self._fetch(source.document_url, source.certificate_authority))
         if document.get("issuer") != source.url:
-            raise FetchFailed("the discovery document is of another issuer")
+            raise FetchFailure("the discovery document is of another issuer")
         where = document.get("jwks_uri")
         if not isinstance(where, str) or not where.startswith("https://"):
-            raise FetchFailed("the discovery document names no jwks_uri of HTTPS")
+            raise FetchFailure("the discovery document names no jwks_uri of HTTPS")
         keys = _object(await self._fetch(where, source.certificate_authority)).get("keys")
         if not isinstance(keys, list):
-            raise FetchFailed("the key document has no keys")
+            raise FetchFailure("the key document has no keys")
         found = [key for key in map(public_key, keys[:KEYS_MAX]) if key is not None]
         if not found:
-            raise FetchFailed("the key document has no key that can be used")
+            raise FetchFailure("the key document has no key that can be used")
         return self._keys if self._keys == tuple(found) else tuple(found)
 
 
 def _object(raw: bytes) -> dict[str, Any]:
     if len(raw) > DOCUMENT_BYTES_MAX:
-        raise FetchFailed(f"a document of more than {DOCUMENT_BYTES_MAX} bytes")
+        raise FetchFailure(f"a document of more than {DOCUMENT_BYTES_MAX} bytes")
     try:
         found = orjson.loads(raw)
     except orjson.JSONDecodeError:
         found = None
     if not isinstance(found, dict):
-        raise FetchFailed("a document is no JSON object")
+        raise FetchFailure("a document is no JSON object")
     return found
 
 

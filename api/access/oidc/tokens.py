@@ -33,7 +33,7 @@ log = structlog.get_logger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class _Known:
+class _KnownToken:
     """A good token. Times are epoch seconds."""
 
     issuer: Issuer
@@ -49,7 +49,7 @@ class OidcTokens:
     def __init__(self, fetch: Fetch, clock: Clock, metrics: OidcMetrics) -> None:
         self._fetch, self._clock, self._metrics = fetch, clock, metrics
         self._issuers: dict[str, tuple[Issuer, KeySet]] = {}
-        self._good: OrderedDict[bytes, _Known] = OrderedDict()
+        self._good: OrderedDict[bytes, _KnownToken] = OrderedDict()
         self._said: dict[tuple[str, str], float] = {}
 
     def configure(self, issuers: Sequence[Issuer]) -> None:
@@ -90,7 +90,7 @@ class OidcTokens:
     async def checked(self, token: str, audiences: Sequence[str]) -> CheckedToken | None:
         return for_this_server(await self.user(token), audiences)
 
-    def _still(self, entry: _Known) -> bool:
+    def _still(self, entry: _KnownToken) -> bool:
         """Whether a token's issuer is configured as it was, and still has the key."""
         issuer, keys = self._issuers.get(entry.issuer.source.url, (None, None))
         if issuer is not entry.issuer or keys is None:
@@ -98,7 +98,7 @@ class OidcTokens:
         keys.refresh_if_old()
         return entry.key in keys
 
-    async def _verified(self, token: str) -> _Known | None:
+    async def _verified(self, token: str) -> _KnownToken | None:
         head, claims = _part(token, 0), _part(token, 1)
         name = claims.get("iss") if claims is not None else None
         if head is None or claims is None or not isinstance(name, str):
@@ -110,7 +110,7 @@ class OidcTokens:
             key = await _signer(token, head, keys, issuer.algorithms)
             begins, expires = self._times(claims)
             _check_audience(issuer, claims)
-            return _Known(issuer, key, begins, expires, user_of(issuer, claims))
+            return _KnownToken(issuer, key, begins, expires, user_of(issuer, claims))
         except TokenRefusal as refused:
             self._say(name, refused)
             return None

@@ -16,15 +16,15 @@ import structlog
 
 from api.admission.dynamic import policies
 from api.admission.dynamic.again import RoundState
-from api.admission.dynamic.calling import CallFailed, Calls
-from api.admission.dynamic.expressions import ConditionFailed, holding
+from api.admission.dynamic.calling import CallFailure, Calls
+from api.admission.dynamic.expressions import ConditionFailure, holding
 from api.admission.dynamic.failing import FailingHooks
 from api.admission.dynamic.matching import GROUP, Resource, as_resource, exempt
-from api.admission.dynamic.mutating import Changing
+from api.admission.dynamic.mutating import MutatingPolicies
 from api.admission.dynamic.names import Authorize, Surroundings
 from api.admission.dynamic.policies import Policies
 from api.admission.dynamic.review import Verdict, denial, request_of
-from api.admission.dynamic.validating import Judging
+from api.admission.dynamic.validating import ValidatingPolicies
 from api.admission.dynamic.webhooks import Webhook, WebhookList
 from api.engine.patch import json_patch
 from api.engine.registry import Registry
@@ -32,7 +32,7 @@ from api.engine.status import StatusError, bad_request, forbidden, internal
 from api.objects.converting import Conversions
 from api.objects.hooking import HookRequest, RequestHooks, annotate
 from api.objects.versions import Converter, in_version
-from api.outgoing import Outgoing
+from api.outgoing import OutgoingClient
 from fleet.values.ports import Body, Ids, Store
 
 MUTATING, VALIDATING = "mutatingwebhookconfigurations", "validatingwebhookconfigurations"
@@ -49,7 +49,7 @@ class Dynamic:
         store: Store,
         registry: Registry,
         ids: Ids,
-        outgoing: Outgoing,
+        outgoing: OutgoingClient,
         authorize: Authorize | None = None,
         failing: FailingHooks | None = None,
     ) -> None:
@@ -82,8 +82,8 @@ class Dynamic:
             self._calls,
             mutating,
             validating,
-            Changing(request, self._store, self._registry, changing, self._authorize),
-            Judging(request, self._store, self._registry, judging, self._authorize, warnings),
+            MutatingPolicies(request, self._store, self._registry, changing, self._authorize),
+            ValidatingPolicies(request, self._store, self._registry, judging, self._authorize, warnings),
             self._authorize,
             warnings,
             self._converter,
@@ -117,8 +117,8 @@ class _Chain:
     calls: Calls
     mutating: _Concerned
     validating: _Concerned
-    changing: Changing
-    judging: Judging
+    changing: MutatingPolicies
+    judging: ValidatingPolicies
     authorize: Authorize | None
     warnings: list[str]
     converter: Converter
@@ -183,7 +183,7 @@ class _Chain:
         known = Surroundings(self.request, self.authorize).values(resource, new, old)
         try:
             return holding(hook.conditions, known)
-        except ConditionFailed as problem:
+        except ConditionFailure as problem:
             if hook.ignores_failures:
                 return False
             kind = self.request.kind
@@ -227,7 +227,7 @@ class _Chain:
         new, old = await self._under(resource, new), await self._under(resource, old)
         try:
             verdict = await self.calls.ask(hook, document, new, old, mutating=which == _MUTATING)
-        except CallFailed as problem:
+        except CallFailure as problem:
             self._note(hook, which, str(problem))
             why = f'failed calling webhook "{hook.name}": {problem}'
             log.warning("a webhook failed", webhook=hook.name, ignored=hook.ignores_failures, why=str(problem))

@@ -28,11 +28,11 @@ class Fault(Exception):
     """An expression has no value. The text is for the client."""
 
 
-class Exhausted(Fault):
+class CostExcess(Fault):
     """The expressions of a policy have cost all that they may: none is evaluated any more."""
 
 
-class ConditionFailed(Exception):
+class ConditionFailure(Exception):
     """A condition has no value, and no other is false."""
 
 
@@ -125,7 +125,7 @@ class Values:
                     self._values[name] = self.of(self._texts[name])
                 except RecursionError:
                     raise Fault(f'composited variable "{name}" names itself') from None
-                except Exhausted:
+                except CostExcess:
                     raise
                 except Fault as problem:
                     raise Fault(f'composited variable "{name}" fails to evaluate: {problem}') from None
@@ -134,7 +134,7 @@ class Values:
         try:
             return _compiled(text, self._patches).evaluate(known, self._budget)
         except cel.OverBudget as problem:
-            raise (Exhausted(_EXHAUSTED) if last else Fault(str(problem))) from None
+            raise (CostExcess(_EXHAUSTED) if last else Fault(str(problem))) from None
         except (cel.BadExpression, cel.NoValue) as problem:
             raise Fault(str(problem)) from None
 
@@ -143,7 +143,7 @@ def holding(
     conditions: Sequence[tuple[str, str]], bindings: Mapping[str, Any], variables: Sequence[tuple[str, str]] = ()
 ) -> bool:
     """Whether all conditions (name, expression) hold. One that is false decides, whatever becomes of the others. Raises
-    ConditionFailed. Conditions do not see the namespace."""
+    ConditionFailure. Conditions do not see the namespace."""
     if not conditions:
         return True
     values = Values({**bindings, "namespaceObject": None}, variables, cost=CONDITIONS_COST_MAX)
@@ -152,10 +152,10 @@ def holding(
         try:
             if values.of(text) is False:
                 return False
-        except Exhausted as problem:
-            raise ConditionFailed(str(problem)) from None
+        except CostExcess as problem:
+            raise ConditionFailure(str(problem)) from None
         except Fault as problem:
             failed.append(f"expression '{text}' resulted in error: {problem}")
     if failed:
-        raise ConditionFailed(failed[0] if len(failed) == 1 else f"[{', '.join(failed)}]")
+        raise ConditionFailure(failed[0] if len(failed) == 1 else f"[{', '.join(failed)}]")
     return True

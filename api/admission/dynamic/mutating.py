@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from api.admission.dynamic.again import RoundState
-from api.admission.dynamic.expressions import ConditionFailed, Fault, Values, holding
+from api.admission.dynamic.expressions import ConditionFailure, Fault, Values, holding
 from api.admission.dynamic.matching import namespace_of
 from api.admission.dynamic.names import Authorize, Surroundings
 from api.admission.dynamic.patches import applied, patched
-from api.admission.dynamic.policies import Concerned, Invocation, Misconfigured, Mutation, invoked
+from api.admission.dynamic.policies import Concerned, Invocation, Misconfiguration, Mutation, invoked
 from api.engine.registry import Registry
 from api.engine.status import Cause, StatusError, forbidden, not_found
 from api.objects.hooking import HookRequest
@@ -25,7 +25,7 @@ class _Failure:
 
 
 @dataclass
-class Changing:
+class MutatingPolicies:
     """The policies that one request may concern, over both rounds."""
 
     request: HookRequest
@@ -52,7 +52,7 @@ class Changing:
                 known = around.values(invocation.resource, current, old, invocation.params)
                 if not holding(invocation.policy.conditions, known, invocation.policy.variables):
                     continue
-            except ConditionFailed as problem:
+            except ConditionFailure as problem:
                 if not invocation.policy.ignores_failures:
                     failures.append(_Failure(_worded(invocation, str(problem)), "Invalid"))
                 continue
@@ -109,7 +109,7 @@ class Changing:
         return error
 
 
-def _worded(one: Invocation | Misconfigured, why: str) -> str:
+def _worded(one: Invocation | Misconfiguration, why: str) -> str:
     if one.binding is None:
         return f'policy "{one.policy.name}" denied request: {why}'
     return f"policy '{one.policy.name}' with binding '{one.binding.name}' denied request: {why}"

@@ -161,7 +161,7 @@ class Invocation:
 
 
 @dataclass(frozen=True, slots=True)
-class Misconfigured:
+class Misconfiguration:
     """A policy that cannot be invoked, or not for this binding. `why` is for the client."""
 
     policy: AdmissionPolicy
@@ -171,7 +171,7 @@ class Misconfigured:
 
 def invoked(
     concerned: Concerned, request: HookRequest, new: Body | None, old: Body | None, store: Store, registry: Registry
-) -> Iterator[Invocation | Misconfigured]:
+) -> Iterator[Invocation | Misconfiguration]:
     """The invocations of the policies whose selectors agree, in order. StatusError 404 for a namespace that is not
     there."""
     for policy, resource in concerned:
@@ -183,10 +183,10 @@ def invoked(
             try:
                 all_params = _params_of(policy, binding, request.namespace, store, registry)
             except BadPolicy as problem:
-                yield Misconfigured(policy, None, f"failed to configure policy: {problem}")
+                yield Misconfiguration(policy, None, f"failed to configure policy: {problem}")
                 break
             except BadBinding as problem:
-                yield Misconfigured(policy, binding, f"failed to configure binding: {problem}")
+                yield Misconfiguration(policy, binding, f"failed to configure binding: {problem}")
                 continue
             yield from (Invocation(policy, resource, binding, params) for params in all_params)
 

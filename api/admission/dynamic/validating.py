@@ -8,7 +8,7 @@ from typing import Any
 
 import orjson
 
-from api.admission.dynamic.expressions import ConditionFailed, Exhausted, Fault, Values, holding
+from api.admission.dynamic.expressions import ConditionFailure, CostExcess, Fault, Values, holding
 from api.admission.dynamic.matching import namespace_of, own
 from api.admission.dynamic.names import Authorize, Surroundings
 from api.admission.dynamic.policies import (
@@ -16,7 +16,7 @@ from api.admission.dynamic.policies import (
     Binding,
     Concerned,
     Invocation,
-    Misconfigured,
+    Misconfiguration,
     Validation,
     invoked,
 )
@@ -40,7 +40,7 @@ class _Denial:
 
 
 @dataclass
-class Judging:
+class ValidatingPolicies:
     """The policies that one request may concern."""
 
     request: HookRequest
@@ -59,7 +59,7 @@ class Judging:
         namespace = namespace_of(request, self.store) if request.namespace else None
         around = Surroundings(request, self.authorize, namespace)
         for one in invoked(self.policies, request, new, old, self.store, self.registry):
-            if isinstance(one, Misconfigured):
+            if isinstance(one, Misconfiguration):
                 if not one.policy.ignores_failures:
                     self._denied.append((one.policy, one.binding, _Denial(one.why)))
                 continue
@@ -76,7 +76,7 @@ class Judging:
         try:
             if not holding(policy.conditions, bindings, policy.variables):
                 return
-        except ConditionFailed as problem:
+        except ConditionFailure as problem:
             if not policy.ignores_failures:
                 self._act(policy, invocation.binding, 0, _Denial(str(problem)))
             return
@@ -86,7 +86,7 @@ class Judging:
             for index, validation in enumerate(policy.validations):
                 failed += [(index, denial) for denial in _judged(validation, values, policy.ignores_failures)]
                 await values.rest()
-        except Exhausted as problem:
+        except CostExcess as problem:
             failed = [] if policy.ignores_failures else [(0, _Denial(str(problem)))]
         for index, denial in failed:
             self._act(policy, invocation.binding, index, denial)
@@ -138,11 +138,11 @@ class Judging:
 
 
 def _judged(validation: Validation, values: Values, ignores_failures: bool) -> Iterator[_Denial]:
-    """The denial of a validation that does not hold. Raises Exhausted."""
+    """The denial of a validation that does not hold. Raises CostExcess."""
     try:
         if values.of(validation.expression) is not True:
             yield _Denial(_message(validation, values), validation.reason)
-    except Exhausted:
+    except CostExcess:
         raise
     except Fault as problem:
         if not ignores_failures:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from api.admission.dynamic.matching import GROUP, Match
-from fleet.values.ports import Body, Store, Stored
+from fleet.values.ports import Body, Store, StoredObject
 from fleet.values.untyped import mapping, rows, text, texts, whole
 
 TIMEOUT_S = 10
@@ -49,7 +49,7 @@ class WebhookList:
         return self._webhooks
 
 
-def _webhooks(stored: Stored) -> list[Webhook]:
+def _webhooks(stored: StoredObject) -> list[Webhook]:
     configuration, places = stored.key.name, Counter[str]()
     found = []
     for hook in rows(stored.body.get("webhooks")):

@@ -17,7 +17,7 @@ from api.wire.protobuf.reading import MAGIC
 from api.wire.protobuf.tables import kind_message
 from api.wire.protobuf.writing import Unwritable, block, encode_kind, encode_message, tag_of, varint
 from api.wire.served import ServedKind
-from fleet.values.ports import Stored
+from fleet.values.ports import StoredObject
 
 _FIRST, _SECOND = tag_of(1), tag_of(2)
 _NO_ENCODING = tag_of(3) + b"\x00" + tag_of(4) + b"\x00"  # as gogo writes two empty strings
@@ -56,7 +56,7 @@ def from_json(raw: bytes) -> bytes | None:
     return whole(body)
 
 
-def stored_field(stored: Stored, served: ServedKind, *, reuse: bool = True) -> bytes:
+def stored_field(stored: StoredObject, served: ServedKind, *, reuse: bool = True) -> bytes:
     """The message of a stored object under a version that serves it, as the field that it is in an envelope and in a
     list. `reuse`: it is made once. StatusError 406 as in `whole`."""
     key = (stored.raw, served.api_version)

@@ -25,7 +25,7 @@ MAX_DEPTH = 48  # messages inside each other; only the schemas of CRDs have no e
 _DROPPED: tuple[Any, ...] = (None, "", 0, False, {})
 
 
-class _Malformed(Exception):
+class _DecodeError(Exception):
     pass
 
 
@@ -34,7 +34,7 @@ def decode(data: bytes) -> dict[str, Any]:
     those of JSON that is as large."""
     try:
         found = _envelope(data, 0)
-    except (_Malformed, UnicodeDecodeError, struct.error, OverflowError, ValueError, OSError, IndexError) as error:
+    except (_DecodeError, UnicodeDecodeError, struct.error, OverflowError, ValueError, OSError, IndexError) as error:
         raise bad_request(f"couldn't parse the body as protobuf: {error}") from None
     if len(data) > 2 * CONTAINERS_MAX:  # an empty message takes two bytes
         refuse_shape(encoded(found))
@@ -45,13 +45,13 @@ def decode_message(data: bytes, name: str) -> Any:
     """A message by name, as JSON has it. ValueError for bytes that are no such message."""
     try:
         return _reader(name)(data, 0, len(data), 0)
-    except (_Malformed, struct.error, OverflowError, OSError, IndexError) as error:
+    except (_DecodeError, struct.error, OverflowError, OSError, IndexError) as error:
         raise ValueError(str(error)) from None
 
 
 def _envelope(data: bytes, depth: int) -> dict[str, Any]:
     if data[:4] != MAGIC:
-        raise _Malformed("it does not begin with the magic bytes")
+        raise _DecodeError("it does not begin with the magic bytes")
     api_version = kind = ""
     raw = b""
     for number, _, value in walk(data[4:]):
@@ -73,7 +73,7 @@ def _varint(data: bytes, at: int) -> tuple[int, int]:
     value = shift = 0
     while True:
         if at >= len(data) or shift > 63:
-            raise _Malformed("it ends in the middle of a number")
+            raise _DecodeError("it ends in the middle of a number")
         byte = data[at]
         at += 1
         value |= (byte & 0x7F) << shift
@@ -97,9 +97,9 @@ def walk(data: bytes) -> Iterator[tuple[int, int, int | bytes]]:
         elif wire in (1, 5):
             size = 8 if wire == 1 else 4
         else:
-            raise _Malformed(f"wire type {wire} is not used by Kubernetes")
+            raise _DecodeError(f"wire type {wire} is not used by Kubernetes")
         if at + size > len(data):
-            raise _Malformed("a field is longer than the message")
+            raise _DecodeError("a field is longer than the message")
         yield tag >> 3, wire, data[at : at + size]
         at += size
 
@@ -147,7 +147,7 @@ def _loop(blocks: _Blocks, numbers: _Numbers) -> Reader:
 
     def read(data: bytes, at: int, end: int, depth: int) -> Any:
         if depth > MAX_DEPTH:
-            raise _Malformed("it is nested too deeply")
+            raise _DecodeError("it is nested too deeply")
         out: dict[str, Any] = {}
         while at < end:
             tag = data[at]
@@ -162,7 +162,7 @@ def _loop(blocks: _Blocks, numbers: _Numbers) -> Reader:
                     size, at = _varint(data, at - 1)
                 stop = at + size
                 if stop > end:
-                    raise _Malformed("a field is longer than the message")
+                    raise _DecodeError("a field is longer than the message")
                 field = blocks.get(tag >> 3)
                 if field is not None:
                     how, key, inner, keeps_zero = field
@@ -176,7 +176,7 @@ def _loop(blocks: _Blocks, numbers: _Numbers) -> Reader:
                     else:
                         _other(out, field, data, at, stop, depth)
                 elif tag >> 3 in numbers:
-                    raise _Malformed("a message stands where a number should")
+                    raise _DecodeError("a message stands where a number should")
                 at = stop
             elif wire == 0:
                 number = data[at]
@@ -187,11 +187,11 @@ def _loop(blocks: _Blocks, numbers: _Numbers) -> Reader:
                 if known is not None:
                     _put_number(out, known, number)
                 elif tag >> 3 in blocks:
-                    raise _Malformed("a number stands where a message should")
+                    raise _DecodeError("a number stands where a message should")
             else:
                 at = _fixed(out, blocks, data, at, end, tag)
         if at > end:
-            raise _Malformed("it ends in the middle of a number")
+            raise _DecodeError("it ends in the middle of a number")
         return out
 
     return read
@@ -246,10 +246,10 @@ def _other(out: dict[str, Any], field: tuple[int, str, Any, bool], data: bytes, 
 def _fixed(out: dict[str, Any], blocks: _Blocks, data: bytes, at: int, end: int, tag: int) -> int:
     """A field of 4 or 8 bytes; the place behind it."""
     if tag & 7 not in (1, 5):
-        raise _Malformed(f"wire type {tag & 7} is not used by Kubernetes")
+        raise _DecodeError(f"wire type {tag & 7} is not used by Kubernetes")
     stop = at + (8 if tag & 7 == 1 else 4)
     if stop > end:
-        raise _Malformed("a field is longer than the message")
+        raise _DecodeError("a field is longer than the message")
     field = blocks.get(tag >> 3)
     if field is not None and field[0] == _VALUE:
         _other(out, field, data, at, stop, 0)
@@ -314,7 +314,7 @@ def _entry(data: bytes, at: int, end: int, inner: Reader, depth: int) -> tuple[s
 
 def _bytes(value: int | bytes) -> bytes:
     if isinstance(value, int):
-        raise _Malformed("a number stands where a message should")
+        raise _DecodeError("a number stands where a message should")
     return value
 
 
@@ -364,17 +364,17 @@ def _raw(data: bytes, at: int, end: int, depth: int) -> Any:
         return None
     if value[:4] == MAGIC:  # an object inside another, as in a List
         if depth >= MAX_DEPTH:
-            raise _Malformed("it is nested too deeply")
+            raise _DecodeError("it is nested too deeply")
         return _envelope(value, depth + 1)
     if too_deep(value):
-        raise _Malformed("the JSON in it is nested too deeply")
+        raise _DecodeError("the JSON in it is nested too deeply")
     return orjson.loads(value)
 
 
 def _double(data: bytes) -> float | int:
     found = float(struct.unpack("<d" if len(data) == 8 else "<f", data)[0])
     if found != found or found in (float("inf"), float("-inf")):
-        raise _Malformed("a number is not finite")
+        raise _DecodeError("a number is not finite")
     return int(found) if found.is_integer() and abs(found) < 1 << 53 else found
 
 

@@ -13,7 +13,7 @@ from fleet.bindings import binding as b
 from fleet.controllers.runtime.events import EventRecorder
 from fleet.controllers.runtime.hub import Hub
 from fleet.kinds import Interpreter
-from fleet.values.ports import Body, Key, Stored
+from fleet.values.ports import Body, Key, StoredObject
 from fleet.values.times import rfc3339
 from fleet.values.untyped import mapping, rows, texts
 from fleet.wellknown import NAME_TAKEN, PENDING, POLICY, POLICY_FAILED
@@ -48,7 +48,7 @@ def why_waits(hub: Hub, policy: Body) -> str:
 async def tell(
     hub: Hub,
     events: EventRecorder,
-    stored: Stored,
+    stored: StoredObject,
     interpreter: Interpreter | None,
     why: str,
     reason: str = MISSING,

@@ -35,7 +35,7 @@ from fleet.controllers.runtime.hub import Hub, object_key
 from fleet.controllers.runtime.news import News
 from fleet.core.quota.tree import QuotaTree
 from fleet.kinds import Interpreter, interpreter_for
-from fleet.values.ports import Body, Event, EventType, Key, Stored
+from fleet.values.ports import Body, Event, EventType, Key, StoredObject
 from fleet.values.quantity import BadQuantity
 from fleet.values.untyped import rows, text, whole
 from fleet.wellknown import (
@@ -164,7 +164,7 @@ class BindLoop:
             if b.is_gang(stored.body) == gang:
                 yield from self._object_of(stored)
 
-    def _object_of(self, binding: Stored) -> Iterable[Key]:
+    def _object_of(self, binding: StoredObject) -> Iterable[Key]:
         key = object_key(self._hub.registry, b.resource_of(binding.body))
         return (key,) if key is not None else ()
 
@@ -229,7 +229,7 @@ class BindLoop:
                 return None
         return await self._follow(body, policy, interpreter, binding_key, binding)
 
-    async def _beside(self, stored: Stored, kind: Kind, binding: Stored) -> float | None:
+    async def _beside(self, stored: StoredObject, kind: Kind, binding: StoredObject) -> float | None:
         """An object whose name has the binding of another one, which is gone: it leaves, is taken over, or stays with
         its copy."""
         if let_go(binding.body) and not await taken_over(self._hub, binding, stored):
@@ -238,7 +238,7 @@ class BindLoop:
         return _RETRY_S
 
     async def _follow(
-        self, body: Body, policy: Body, interpreter: Interpreter | None, key: Key, binding: Stored | None
+        self, body: Body, policy: Body, interpreter: Interpreter | None, key: Key, binding: StoredObject | None
     ) -> float | None:
         """Make the binding of an object that follows the policy, or mend it."""
         binding_body, now = binding.body if binding is not None else None, self._hub.clock.now()

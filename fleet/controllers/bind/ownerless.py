@@ -10,11 +10,11 @@ from fleet.bindings import binding as b
 from fleet.bindings.ownerless import is_ownerless
 from fleet.controllers.bind.spec import reference_to
 from fleet.controllers.runtime.hub import Hub
-from fleet.values.ports import Body, Stored
+from fleet.values.ports import Body, StoredObject
 from fleet.wellknown import ANNOTATION_TAKES_OVER, LABEL_JOB_UID, LABEL_OWNERLESS
 
 
-async def settle_ownerless(hub: Hub, binding: Stored) -> None:
+async def settle_ownerless(hub: Hub, binding: StoredObject) -> None:
     """Mark it while it is placed. Nothing of it could be sent anew, so one that waits or leaves its member goes."""
     if b.clusters_of(binding.body):
         await hub.edit(binding.key, _marked, uid=binding.uid)
@@ -22,7 +22,7 @@ async def settle_ownerless(hub: Hub, binding: Stored) -> None:
         await hub.delete(binding.key, uid=binding.uid)
 
 
-async def taken_over(hub: Hub, binding: Stored, job: Stored) -> bool:
+async def taken_over(hub: Hub, binding: StoredObject, job: StoredObject) -> bool:
     """Whether the job owns the binding now, since it asks for that."""
     if b.annotation(job.body, ANNOTATION_TAKES_OVER) != "true" or not b.clusters_of(binding.body):
         return False

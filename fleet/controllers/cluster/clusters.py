@@ -29,7 +29,7 @@ from fleet.members.potential import BadPotential, NodeGroup, read_groups
 from fleet.members.traits import MemberSettings, Traits
 from fleet.values.kubeconfig.document import BadKubeconfig, choose, parse
 from fleet.values.kubeconfig.ends import ends
-from fleet.values.ports import Body, Event, Key, Stored
+from fleet.values.ports import Body, Event, Key, StoredObject
 from fleet.values.quantity import texts_of
 from fleet.values.untyped import digits, mapping, rows, text
 from fleet.wellknown import (
@@ -195,7 +195,7 @@ class ClustersLoop:
             or any(t["fromCluster"] == name for t in b.tasks_of(stored.body))
         ]
 
-    def _done(self, stored: Stored, name: str) -> bool:
+    def _done(self, stored: StoredObject, name: str) -> bool:
         """Whether its job is over, and the member shows nothing of it any more."""
         copies = self._hub.members.copies(stored.uid)
         return b.finished(stored.body) and not any(member == name for member, _ in copies)

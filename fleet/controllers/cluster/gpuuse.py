@@ -14,7 +14,7 @@ from typing import Any
 
 import structlog
 
-from api.outgoing import AllowList, Outgoing
+from api.outgoing import AllowList, OutgoingClient
 from api.outgoing.reach import Resolver
 from fleet.bindings.gpuuse import GPU_USE, LatestGpuUse
 from fleet.controllers.cluster.idlegpus import Low, LowUse
@@ -54,7 +54,7 @@ class GpuUseLoop:
 
     def __init__(self, hub: Hub, members: ClusterMembers, *, resolver: Resolver | None = None) -> None:
         self._hub, self._members = hub, members
-        self._outgoing = Outgoing(AllowList.parse(hub.config.outgoing_allow), resolver=resolver)
+        self._outgoing = OutgoingClient(AllowList.parse(hub.config.outgoing_allow), resolver=resolver)
         self._answers: dict[str, _Answer] = {}
         self._low: LowUse | None = None
         self._written = False  # by this leader
@@ -198,7 +198,7 @@ def _by_model(told: SourceFigures) -> Mapping[str, ModelUse] | None:
 class _Asker:
     """The ways to the sources of one member (fleet.members.gpufigures.Asker)."""
 
-    def __init__(self, member: str, hub: Hub, members: ClusterMembers, outgoing: Outgoing) -> None:
+    def __init__(self, member: str, hub: Hub, members: ClusterMembers, outgoing: OutgoingClient) -> None:
         self._member, self._hub, self._members, self._outgoing = member, hub, members, outgoing
 
     async def member(self, path: str, within_s: float) -> bytes:

@@ -12,7 +12,7 @@ import asyncio
 from fleet.bindings import binding as b
 from fleet.controllers.runtime.hub import Hub
 from fleet.members.identity import Identity
-from fleet.values.ports import Body, Fenced, Key, StoreUnavailable
+from fleet.values.ports import Body, Key, StaleEpoch, StoreUnavailable
 from fleet.values.untyped import text
 from fleet.wellknown import CLUSTER
 
@@ -35,7 +35,7 @@ class Identities:
         try:
             async with self._one_at_a_time:
                 refused = await self._judge(name, identity)
-        except (StoreUnavailable, Fenced) as error:
+        except (StoreUnavailable, StaleEpoch) as error:
             return IDENTITY_UNKNOWN, f"its id cannot be compared with those of the others: {error}"
         if refused is not None:
             self.forget(name)

@@ -30,7 +30,7 @@ from fleet.controllers.fields.evictor import FAILURE_TEXT_MAX
 from fleet.controllers.runtime.events import EventRecorder
 from fleet.controllers.runtime.hub import Hub
 from fleet.core.model.plan import Placement
-from fleet.values.ports import Body, Committed, Event, EventType, Key, Stored, Write
+from fleet.values.ports import Body, CommitResult, Event, EventType, Key, StoredObject, Write
 from fleet.values.untyped import mapping, text
 from fleet.wellknown import (
     ANNOTATION_MOVE,
@@ -147,7 +147,9 @@ class AdmissionChecksLoop:
             return ""
         return held_by(stops_of(self._hub.bodies(QUEUE, "queues", QUEUE_NAMESPACE)), path_of(named))
 
-    async def _refused(self, unit: Stored, binding: Stored, nomination: HeldReservation, check: Body) -> float | None:
+    async def _refused(
+        self, unit: StoredObject, binding: StoredObject, nomination: HeldReservation, check: Body
+    ) -> float | None:
         """Room that is not held speaks against the member, any other check against the job."""
         now, said = self._hub.clock.now(), text(check.get("message"))
         if check["name"] == rooms.CHECK:
@@ -157,7 +159,7 @@ class AdmissionChecksLoop:
         return await self._back(unit, binding, REFUSED, message, AttemptFailure("", now, REFUSED))
 
     async def _start(
-        self, unit: Stored, binding: Stored, nomination: HeldReservation, names: Sequence[str]
+        self, unit: StoredObject, binding: StoredObject, nomination: HeldReservation, names: Sequence[str]
     ) -> float | None:
         if not self._hub.members.ready(nomination.member):
             return await self._back(unit, binding, VOID, f"member {nomination.member} is not ready")
@@ -172,14 +174,19 @@ class AdmissionChecksLoop:
             room=room,
         )
         try:
-            done = isinstance(await self._hub.commit(writes), Committed)
+            done = isinstance(await self._hub.commit(writes), CommitResult)
         except StatusError as error:
             log.warning("a reserved unit was refused", unit=str(unit.key), error=error.message)
             done = False
         return None if done else AGAIN_S
 
     async def _back(
-        self, unit: Stored, binding: Stored, reason: str, message: str, failure: AttemptFailure | None = None
+        self,
+        unit: StoredObject,
+        binding: StoredObject,
+        reason: str,
+        message: str,
+        failure: AttemptFailure | None = None,
     ) -> float | None:
         now = self._hub.clock.now()
         failures: Sequence[AttemptFailure] = failures_of(binding.body)
@@ -204,7 +211,7 @@ class AdmissionChecksLoop:
             self._events.write(binding.body["spec"]["resource"], SCHEDULE_FAILED, message, warning=True),
         ]
         try:
-            done = isinstance(await self._hub.commit(writes), Committed)
+            done = isinstance(await self._hub.commit(writes), CommitResult)
         except StatusError:
             done = False  # another writer was first: the result of that is on its way here
         return None if done else AGAIN_S

@@ -34,7 +34,7 @@ from fleet.core.model.reason import Reason, named_to
 from fleet.core.model.unit import Unit
 from fleet.core.placement.packing.layout import domains
 from fleet.core.placement.reservation.heads import nominated
-from fleet.values.ports import Body, Committed, Fenced, Key, Stored, StoreUnavailable, Write
+from fleet.values.ports import Body, CommitResult, Key, StaleEpoch, StoredObject, StoreUnavailable, Write
 from fleet.values.untyped import digits
 from fleet.wellknown import (
     ANNOTATION_POLICY,
@@ -169,14 +169,14 @@ class PlanCommitter:
                 continue
             try:
                 outcome = await self._hub.commit(writes)
-            except (Fenced, StoreUnavailable):
+            except (StaleEpoch, StoreUnavailable):
                 raise
             except Exception as error:
                 if len(pending) > 1:
                     return await self._one_by_one(picture, pending)
                 self._unfit(pending[0], error)
                 return frozenset()
-            if isinstance(outcome, Committed):
+            if isinstance(outcome, CommitResult):
                 return frozenset(act.unit for act in pending)
             lost = owners[outcome.index]
             if lost == _EVERYTHING:
@@ -194,7 +194,7 @@ class PlanCommitter:
         """In one commit, or where one of them cannot be made, each alone."""
         try:
             await self._hub.edit_all(edits)
-        except (Fenced, StoreUnavailable):
+        except (StaleEpoch, StoreUnavailable):
             raise
         except Exception as error:
             if len(edits) == 1:
@@ -297,7 +297,13 @@ class PlanCommitter:
         return self.start_writes(sources, placement, domain=domain)
 
     def _reserve_writes(
-        self, binding: Stored, unit: Stored, placement: Placement, domain: str, checks: Sequence[str], patience_s: float
+        self,
+        binding: StoredObject,
+        unit: StoredObject,
+        placement: Placement,
+        domain: str,
+        checks: Sequence[str],
+        patience_s: float,
     ) -> list[Write]:
         now, member = self._hub.clock.now(), placement.member
         patience_s += self._hub.config.nodes_added_s if placement.grows else 0.0
@@ -388,7 +394,7 @@ def _untouched(body: Body) -> None:
     return None
 
 
-def _generation(stored: Stored) -> int | None:
+def _generation(stored: StoredObject) -> int | None:
     found: int | None = stored.body["metadata"].get("generation")
     return found
 

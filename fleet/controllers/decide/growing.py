@@ -31,7 +31,7 @@ from fleet.core.model.unit import Component
 from fleet.core.placement.growing import Lack, lacks, larger
 from fleet.core.snapshot import Snapshot, SnapshotChanges
 from fleet.kinds.interpreter import Range
-from fleet.values.ports import Body, Committed, Fenced, StoreUnavailable, Write
+from fleet.values.ports import Body, CommitResult, StaleEpoch, StoreUnavailable, Write
 from fleet.wellknown import GANG_WHOLE, RESIZED, WORK
 
 log = structlog.get_logger(__name__)
@@ -40,7 +40,7 @@ NOT_WHOLE = Lack("PodsNotReady", "asks for more, and waits until all pods that i
 OTHERS_WAIT = Lack("OthersWait", "is elastic, and leaves what is free to the jobs that wait")
 
 
-class Growing:
+class JobGrower:
     """Gives jobs with their room what they ask for in addition."""
 
     def __init__(self, hub: Hub, events: EventRecorder) -> None:
@@ -59,7 +59,7 @@ class Growing:
         for key in sorted(able, key=lambda key: queue_order(picture.snapshot.units[key])):
             try:
                 grown = await self._serve(picture, snapshot, key, now)
-            except (Fenced, StoreUnavailable):
+            except (StaleEpoch, StoreUnavailable):
                 raise
             except Exception as error:  # of this job alone
                 log.warning("a job cannot be made larger", unit=key, error=repr(error)[:300])
@@ -121,7 +121,7 @@ class Growing:
             writes.append(self._hub.change(tree.key, lambda body: None, uid=tree.uid, generation=expected))
         message = f"is made larger in member {member}: {_change(had, parts)}"
         writes.append(self._events.write(dict(b.resource_of(binding.body)), RESIZED, message))
-        done = isinstance(await self._hub.commit(writes), Committed)
+        done = isinstance(await self._hub.commit(writes), CommitResult)
         self._lost = self._lost or not done
         return done
 

@@ -30,19 +30,19 @@ from fleet.controllers.decide.commit import PlanCommitter
 from fleet.controllers.decide.decider import SEED, Decider, Resort
 from fleet.controllers.decide.elastic import at_their_smallest, starts_one, to_ask_about, told
 from fleet.controllers.decide.faults import Faults
-from fleet.controllers.decide.growing import Growing
+from fleet.controllers.decide.growing import JobGrower
 from fleet.controllers.decide.latest import LatestSnapshot
 from fleet.controllers.decide.nodesnow import NodesNow
 from fleet.controllers.decide.process import ProcessDecider
 from fleet.controllers.decide.queueitems import QueueItems
 from fleet.controllers.decide.reasons import ReasonWriter
 from fleet.controllers.decide.record import DecisionRecorder
-from fleet.controllers.decide.shrinking import Shrinking
+from fleet.controllers.decide.shrinking import JobShrinker
 from fleet.controllers.decide.snapshot import Picture, SnapshotBuilder
 from fleet.controllers.decide.waking import next_change
 from fleet.controllers.runtime.events import EventRecorder
 from fleet.controllers.runtime.hub import Hub
-from fleet.controllers.runtime.metrics import Counted, Phases
+from fleet.controllers.runtime.metrics import CountedSolver, Phases
 from fleet.core.check.quality import needless
 from fleet.core.model.plan import Plan
 from fleet.core.model.reason import Reason
@@ -50,7 +50,7 @@ from fleet.core.placement.problem import Solver
 from fleet.core.snapshot import Config, Snapshot
 from fleet.core.solver.intime import InTime
 from fleet.members.members import MemberChange
-from fleet.values.ports import Event, EventType, Fenced, Key, StoreUnavailable
+from fleet.values.ports import Event, EventType, Key, StaleEpoch, StoreUnavailable
 from fleet.wellknown import CLUSTER, QUEUE, QUOTA, WORK
 
 log = structlog.get_logger(__name__)
@@ -80,7 +80,7 @@ class DecideLoop:
     ) -> None:
         """`process`: where decisions are made; None: here."""
         self._hub = hub
-        self._solver = Counted(solver, hub.metrics) if solver is not None else None
+        self._solver = CountedSolver(solver, hub.metrics) if solver is not None else None
         self._process = process
         clock = hub.clock.monotonic
         self._decider = Decider(clock) if process is None else Decider(clock, process.decide, process.trial)
@@ -93,8 +93,8 @@ class DecideLoop:
             guarantee_delay_s=tuned.guarantee_delay_s,
         )
         self._builder = SnapshotBuilder(hub.store, hub.members, config, tuned.pods_run_s)
-        self._growing = Growing(hub, events)
-        self._shrinking = Shrinking(hub, events)
+        self._growing = JobGrower(hub, events)
+        self._shrinking = JobShrinker(hub, events)
         self._committer = PlanCommitter(hub, events)
         self._reasons = ReasonWriter(hub, events)
         self._recorder = DecisionRecorder(hub)
@@ -174,7 +174,7 @@ class DecideLoop:
         self._snapshot = None
         try:
             outcome, again = await self._cycle(began, now)
-        except (Fenced, StoreUnavailable):
+        except (StaleEpoch, StoreUnavailable):
             raise
         except Exception as error:
             metrics.cycles.labels("failed").inc()

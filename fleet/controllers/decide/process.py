@@ -53,12 +53,12 @@ class DecisionTooLong(Exception):
         super().__init__(f"it takes too long to decide about: no plan after {limit_s:g} s")
 
 
-class DeciderEnded(Exception):
+class DeciderFailure(Exception):
     """There is no plan, since the process ended, did not start, or sent what is none."""
 
 
 @dataclass(frozen=True, slots=True)
-class _Asked:
+class _DecisionCall:
     """A call."""
 
     snapshot: Snapshot
@@ -91,7 +91,7 @@ class ProcessDecider:
             self._child.start()
 
     def interrupt(self) -> None:
-        """End the decision that is made now, if one is: its caller gets a DeciderEnded."""
+        """End the decision that is made now, if one is: its caller gets a DeciderFailure."""
         if self._lock.locked():
             self._interrupts += 1
             self._child.kill()
@@ -122,17 +122,18 @@ class ProcessDecider:
         solver: Solver | None,
         mark: Callable[[str], None] = lambda part: None,
     ) -> Plan:
-        """The plan, as `fleet.core.decide.decide` makes it. Raises what it raises, DecisionTooLong, or DeciderEnded."""
-        request = _Asked(snapshot, now, seed, solver, mark)
-        plan = self._twice(request, self._limit_s, DecisionTooLong, DeciderEnded)
+        """The plan, as `fleet.core.decide.decide` makes it. Raises what that raises, DecisionTooLong or
+        DeciderFailure."""
+        request = _DecisionCall(snapshot, now, seed, solver, mark)
+        plan = self._twice(request, self._limit_s, DecisionTooLong, DeciderFailure)
         self._lately.append(self._took_s)
         return plan
 
     def trial(self, snapshot: Snapshot, *, now: float, seed: int, solver: Solver | None) -> Plan:
         """The same within a shorter limit, for a search that makes many decisions, some of which do not end."""
-        return self._twice(_Asked(snapshot, now, seed, solver, lambda part: None), self.trial_s, DeciderEnded)
+        return self._twice(_DecisionCall(snapshot, now, seed, solver, lambda part: None), self.trial_s, DeciderFailure)
 
-    def _twice(self, request: _Asked, limit_s: float, *again: type[Exception]) -> Plan:
+    def _twice(self, request: _DecisionCall, limit_s: float, *again: type[Exception]) -> Plan:
         """The plan, of a second try after one of the exceptions `again`, which counts where that is too long, too."""
         with self._lock:
             interrupts = self._interrupts
@@ -148,7 +149,7 @@ class ProcessDecider:
             except DecisionTooLong:
                 raise first from None
 
-    def _plan(self, request: _Asked, limit_s: float) -> Plan:
+    def _plan(self, request: _DecisionCall, limit_s: float) -> Plan:
         try:
             self._send(request)
             answer = self._made(request, limit_s)
@@ -162,13 +163,13 @@ class ProcessDecider:
                 raise DecisionTooLong(limit_s) from None
             if isinstance(error, (EOFError, OSError)):
                 how = f"ended with exit status {status}" if status is not None else f"cannot be started ({error})"
-                raise DeciderEnded(f"the decider's process {how}") from None
+                raise DeciderFailure(f"the decider's process {how}") from None
             raise
         if isinstance(answer, Exception):
             raise answer
         return answer
 
-    def _send(self, request: _Asked) -> None:
+    def _send(self, request: _DecisionCall) -> None:
         """Send all that the child needs to decide."""
         child = self._child
         child.start()
@@ -179,7 +180,7 @@ class ProcessDecider:
                 with child.within(START_LIMIT_S):
                     said = self._received()
             except TimeoutError:
-                raise DeciderEnded(f"the decider's process did not start within {START_LIMIT_S:g} s") from None
+                raise DeciderFailure(f"the decider's process did not start within {START_LIMIT_S:g} s") from None
             if said != "ready":
                 raise _nonsense(said)
             child.ready = True
@@ -190,7 +191,7 @@ class ProcessDecider:
         with child.within(STEP_S):
             child.pipe.send((request.now, request.seed, request.solver is not None))
 
-    def _made(self, request: _Asked, limit_s: float) -> Plan | Exception:
+    def _made(self, request: _DecisionCall, limit_s: float) -> Plan | Exception:
         """The plan, or the exception that `decide` ended with."""
         child, left_s = self._child, self._limit_s  # until it begins
         while True:
@@ -248,8 +249,8 @@ class ProcessDecider:
             raise _nonsense(error) from None
 
 
-def _nonsense(what: object) -> DeciderEnded:
-    return DeciderEnded(f"the decider's process sent nonsense ({type(what).__name__})")
+def _nonsense(what: object) -> DeciderFailure:
+    return DeciderFailure(f"the decider's process sent nonsense ({type(what).__name__})")
 
 
 class _Afar:

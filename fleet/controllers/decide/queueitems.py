@@ -22,7 +22,7 @@ from fleet.controllers.decide.snapshot import Picture
 from fleet.controllers.runtime.hub import Hub
 from fleet.core.foresee.position import first_in_line
 from fleet.core.model.reason import Reason
-from fleet.values.ports import Body, Fenced, StoreUnavailable
+from fleet.values.ports import Body, StaleEpoch, StoreUnavailable
 from fleet.values.untyped import mapping
 from fleet.wellknown import ANNOTATION_QUOTA_FULLNAME, HIDE_ITEMS_ANNOTATIONS, QUEUE, QUEUE_NAMESPACE
 
@@ -60,7 +60,7 @@ class QueueItems:
             try:
                 await self._write(await asyncio.to_thread(_items, picture, reasons))
             except Exception as error:
-                bug = None if isinstance(error, StoreUnavailable | StatusError | Fenced) else error
+                bug = None if isinstance(error, StoreUnavailable | StatusError | StaleEpoch) else error
                 log.warning("who waits in the queues is not written", error=str(error), exc_info=bug)
 
     async def _write(self, items: Mapping[str, list[Body]]) -> None:

@@ -23,7 +23,7 @@ from fleet.controllers.runtime.events import EventRecorder
 from fleet.controllers.runtime.hub import Hub
 from fleet.core.model.order import queue_order
 from fleet.core.model.reason import Code, Reason
-from fleet.values.ports import Body, Conflict, Fenced, StoreUnavailable, Write
+from fleet.values.ports import Body, Conflict, StaleEpoch, StoreUnavailable, Write
 from fleet.values.times import rfc3339
 from fleet.values.untyped import mapping
 from fleet.wellknown import SCHEDULE_FAILED, SCHEDULED
@@ -53,7 +53,7 @@ CONDITION_REASONS = {
 
 
 @dataclass(slots=True)
-class _Said:
+class _StoredReason:
     """The stored reason of a unit, and when it was written; `unit` is the uid of the QueueUnit that says it.
     `unit_numbers` and `shown_at` are those of the binding; None: the binding says something else."""
 
@@ -82,7 +82,7 @@ class ReasonWriter:
     def __init__(self, hub: Hub, events: EventRecorder) -> None:
         self._hub = hub
         self._events = events
-        self._records: dict[str, _Said] = {}
+        self._records: dict[str, _StoredReason] = {}
         self._picture: Picture | None = None
         self._offered: Mapping[str, Reason] = {}
         self._reasons: dict[str, Reason] = {}
@@ -142,7 +142,7 @@ class ReasonWriter:
         return pause
 
     def _due(
-        self, unit_id: str, reason: Reason, record: _Said | None, has_unit: bool, now: float
+        self, unit_id: str, reason: Reason, record: _StoredReason | None, has_unit: bool, now: float
     ) -> tuple[_Due | None, float]:
         """The reason to write now; or None and the seconds until there is one, 0 when all is said."""
         if record is None or record.code != reason.code:
@@ -159,13 +159,13 @@ class ReasonWriter:
         on_binding = not has_unit or record.shown_at + tuned.reason_shown_s <= now
         return _Due(unit_id, reason, new_code=False, on_unit=on_unit, on_binding=on_binding), 0.0
 
-    def _known(self, unit_id: str, sources: Sources) -> _Said | None:
+    def _known(self, unit_id: str, sources: Sources) -> _StoredReason | None:
         said = self._records.get(unit_id)
         if said is not None and said.unit == _uid(sources):
             return said
         return self._stored(sources)  # also when a user deleted the QueueUnit: the new one says nothing yet
 
-    def _stored(self, sources: Sources) -> _Said | None:
+    def _stored(self, sources: Sources) -> _StoredReason | None:
         """The reason that a process before this one wrote."""
         if sources.unit is not None:
             reason = reason_of(sources.unit.body)
@@ -173,14 +173,14 @@ class ReasonWriter:
             if reason and told is not None and told.get("status") == "False":
                 numbers = mapping(reason.get("numbers"))
                 shown = numbers if told.get("message") == message_of(sources.unit.body) else None
-                return _Said(sources.unit.uid, str(reason.get("code")), numbers, 0.0, shown, 0.0)
+                return _StoredReason(sources.unit.uid, str(reason.get("code")), numbers, 0.0, shown, 0.0)
         return None
 
     async def _write_each(self, picture: Picture, batch: list[_Due], now: float) -> None:
         """As `_write`; a reason that cannot be written is forgotten, and costs the others nothing."""
         try:
             await self._write(picture, batch, now)
-        except (Fenced, StoreUnavailable):
+        except (StaleEpoch, StoreUnavailable):
             raise
         except Exception as error:
             if len(batch) > 1:
@@ -206,7 +206,7 @@ class ReasonWriter:
             if due.on_binding:
                 shown, shown_at = numbers, now
             at = now if due.on_unit or not uid or known is None else known.at
-            self._records[due.unit_id] = _Said(uid, str(due.reason.code), numbers, at, shown, shown_at)
+            self._records[due.unit_id] = _StoredReason(uid, str(due.reason.code), numbers, at, shown, shown_at)
             if not uid or shown == numbers:
                 self._reasons.pop(due.unit_id, None)
 

@@ -35,7 +35,7 @@ from fleet.core.model.reason import named_to
 from fleet.core.model.unit import Component, Unit
 from fleet.core.snapshot import Snapshot, SnapshotChanges
 from fleet.kinds.interpreter import Range
-from fleet.values.ports import Body, Committed, Fenced, StoreUnavailable, Write
+from fleet.values.ports import Body, CommitResult, StaleEpoch, StoreUnavailable, Write
 from fleet.wellknown import GANG_WHOLE, RESIZED
 
 log = structlog.get_logger(__name__)
@@ -45,7 +45,7 @@ SEARCH_S = 1.0  # for the largest sizes that are small enough; then jobs give up
 _NUMBER = re.compile(r"-(\d{1,4})$")  # of a replica; longer ones are names by chance
 
 
-class Shrinking:
+class JobShrinker:
     """Makes elastic jobs smaller in place of evictions."""
 
     def __init__(self, hub: Hub, events: EventRecorder) -> None:
@@ -83,7 +83,7 @@ class Shrinking:
         """As `_spared`. Where that fails, the plan stands as it was made."""
         try:
             return await self._spared(picture, claim, victims, now)
-        except (Fenced, StoreUnavailable):
+        except (StaleEpoch, StoreUnavailable):
             raise
         except Exception as error:
             log.warning("elastic jobs cannot be made smaller", unit=claim.unit, error=repr(error)[:300])
@@ -119,7 +119,7 @@ class Shrinking:
             if levels[sizes.unit]:
                 size = sizes.at[levels[sizes.unit]]
                 writes += self._writes(picture.sources[sizes.unit], size, picture.snapshot.units[claim.unit], now)
-        return bool(writes) and isinstance(await self._hub.commit(writes), Committed)
+        return bool(writes) and isinstance(await self._hub.commit(writes), CommitResult)
 
     def _sizes(self, picture: Picture, key: str) -> _Sizes | None:
         """None for a unit that has no more to give up."""

@@ -35,7 +35,7 @@ from fleet.core.model.unit import Phase, Seat, Unit
 from fleet.core.quota.tree import QuotaTree
 from fleet.core.snapshot import Config, Snapshot
 from fleet.members.members import Members
-from fleet.values.ports import Body, Key, Store, Stored
+from fleet.values.ports import Body, Key, Store, StoredObject
 from fleet.values.untyped import text
 from fleet.wellknown import (
     ANNOTATION_QUOTA_FULLNAME,
@@ -50,8 +50,8 @@ from fleet.wellknown import (
 class Sources:
     """The source of a unit: its commit must find this unchanged."""
 
-    binding: Stored
-    unit: Stored | None
+    binding: StoredObject
+    unit: StoredObject | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +60,7 @@ class Picture:
 
     snapshot: Snapshot
     sources: Mapping[str, Sources]
-    tree: Stored | None
+    tree: StoredObject | None
     one_by_one: frozenset[str] = frozenset()  # leaves of which one unit starts at a time
     again_at: float | None = None  # epoch seconds at which it is another although nothing changed
     growing: tuple[str, ...] = ()  # units that have their room and ask for more
@@ -78,7 +78,7 @@ _NOWHERE = (Seat("", -1, NOTHING, NOTHING),)  # of a unit whose pods have all en
 
 
 @dataclass(slots=True)
-class _Kept:
+class _KeptUnit:
     """A unit and its inputs. `pools`: of its member, as the room of its pods was read."""
 
     revision: int
@@ -86,7 +86,7 @@ class _Kept:
     base: Unit
     unit_key: Key
     unit_revision: int
-    queue_unit: Stored | None  # its own
+    queue_unit: StoredObject | None  # its own
     pods: Sequence[PodView]
     copies: Sequence[tuple[str, Body]]
     unit: Unit | None
@@ -99,7 +99,7 @@ class _Kept:
     sweep: Sweep | None = None  # its job belongs to
 
     def reads(
-        self, binding: Stored, unit_revision: int, pods: Sequence[PodView], copies: Sequence[tuple[str, Body]]
+        self, binding: StoredObject, unit_revision: int, pods: Sequence[PodView], copies: Sequence[tuple[str, Body]]
     ) -> bool:
         """Whether it was read from these very inputs."""
         same = self.revision == binding.revision and self.unit_revision == unit_revision
@@ -110,10 +110,10 @@ class _Kept:
 class _Input:
     """All that one unit is read from, but what stands around. `queue_unit`: of its name, perhaps of another binding."""
 
-    stored: Stored
+    stored: StoredObject
     unit_key: Key
-    queue_unit: Stored | None
-    record: _Kept | None
+    queue_unit: StoredObject | None
+    record: _KeptUnit | None
     pods: Sequence[PodView]
     copies: Sequence[tuple[str, Body]]
 
@@ -129,7 +129,7 @@ class SnapshotBuilder:
         self._members = members
         self._config = config or Config()
         self._waiting_config = replace(self._config, reclaim=False)
-        self._records: dict[str, _Kept] = {}
+        self._records: dict[str, _KeptUnit] = {}
         self._around: tuple[object, ...] = ()  # the settings that all bases were made with
         self._lost = lost_copies(store)
         self._tree: QuotaTree | None = None
@@ -157,7 +157,7 @@ class SnapshotBuilder:
             piece = changed[start : start + READ_AT_ONCE]
             bodies = [(item.stored.body, item.queue_unit.body if item.queue_unit else None) for item in piece]
 
-            def read(piece: Sequence[_Input] = piece, bodies: Sequence[_Bodies] = bodies) -> list[_Kept]:
+            def read(piece: Sequence[_Input] = piece, bodies: Sequence[_Bodies] = bodies) -> list[_KeptUnit]:
                 return [self._read(one, *both, tree, clusters) for one, both in zip(piece, bodies, strict=True)]
 
             for item, record in zip(piece, await asyncio.to_thread(read), strict=True):
@@ -173,12 +173,12 @@ class SnapshotBuilder:
             self._around = around
         return tree, clusters
 
-    def _known(self, stored: Stored) -> _Kept | None:
+    def _known(self, stored: StoredObject) -> _KeptUnit | None:
         """The binding as it was read before, beside the same tree and Clusters."""
         record = self._records.get(stored.uid)
         return record if record is not None and record.around is self._around else None
 
-    def _input(self, stored: Stored, record: _Kept | None) -> _Input | None:
+    def _input(self, stored: StoredObject, record: _KeptUnit | None) -> _Input | None:
         """All that a unit is read from; None where it was read from these very inputs."""
         key = record.unit_key if record else unit_key(stored.key)
         queue_unit = self._store.peek(key)
@@ -187,7 +187,7 @@ class SnapshotBuilder:
             return None
         return _Input(stored, key, queue_unit, record, pods, copies)
 
-    def _keep(self, uid: str, record: _Kept | None) -> None:
+    def _keep(self, uid: str, record: _KeptUnit | None) -> None:
         """Keep a unit for later pictures; None: no longer."""
         before = self._records.pop(uid, None)
         if record is not None:
@@ -253,7 +253,7 @@ class SnapshotBuilder:
 
     def _read(
         self, of: _Input, body: Body, unit_body: Body | None, tree: QuotaTree | None, clusters: Sequence[ClusterFields]
-    ) -> _Kept:
+    ) -> _KeptUnit:
         """A binding read anew, perhaps in a thread. `body`, `unit_body`: of the binding and of the unit of its name."""
         failed: Exception | None = None
         base_of: object = None
@@ -274,7 +274,7 @@ class SnapshotBuilder:
             base, labels = unreadable_unit(of.stored, body, error), _NO_LABELS
             unit = base if not b.clusters_of(body) and queue_unit is not None else None
             failed = error
-        return _Kept(
+        return _KeptUnit(
             of.stored.revision,
             self._around,
             base,
@@ -292,7 +292,7 @@ class SnapshotBuilder:
             sweep=sweep_of(body),
         )
 
-    def _as_admitted(self, unit: Unit | None, queue_unit: Stored | None) -> Unit | None:
+    def _as_admitted(self, unit: Unit | None, queue_unit: StoredObject | None) -> Unit | None:
         """Work that holds quota is charged to the queue that it came out of, wherever its namespace hangs by now."""
         if unit is None or unit.phase is Phase.WAITING or unit.leaf is None or queue_unit is None:
             return unit
@@ -300,7 +300,7 @@ class SnapshotBuilder:
         path = b.annotation(queue.body, ANNOTATION_QUOTA_FULLNAME) if queue is not None else ""
         return replace(unit, leaf=path) if path and path != unit.leaf else unit
 
-    def _seated(self, records: Iterable[_Kept], members: Mapping[str, Member]) -> Iterable[tuple[str, Unit]]:
+    def _seated(self, records: Iterable[_KeptUnit], members: Mapping[str, Member]) -> Iterable[tuple[str, Unit]]:
         """The units that have or had pods, each with their nodes in the member as `members` shows them; read again only
         when its pods or the room of its member are others."""
         for record in records:
@@ -327,7 +327,7 @@ class SnapshotBuilder:
         ready = [stored.key.name for stored in said if is_true(stored.body, "Ready") and not b.deleting(stored.body)]
         return [name for name in ready if not self._members.ready(name)]
 
-    def _read_tree(self, stored: Stored | None) -> tuple[QuotaTree | None, int]:
+    def _read_tree(self, stored: StoredObject | None) -> tuple[QuotaTree | None, int]:
         """The tree, and a number that is another when it is. A Queue whose status alone changes leaves both."""
         queues = self._store.scan(QUEUE, "queues", namespace=QUEUE_NAMESPACE)
         mark = (stored.revision if stored else 0, max((q.revision for q in queues), default=0), len(queues))

@@ -30,7 +30,7 @@ from fleet.core.model.pod import PodView
 from fleet.core.model.unit import AffinityGroup, Component, Phase, Unit
 from fleet.core.quota.tree import QuotaTree
 from fleet.members.nodes import ANY_VALUE
-from fleet.values.ports import Body, Stored
+from fleet.values.ports import Body, StoredObject
 from fleet.values.quantity import BadQuantity
 from fleet.values.times import seconds
 from fleet.values.untyped import number, text
@@ -105,7 +105,7 @@ def _narrowed(groups: tuple[AffinityGroup, ...], member: str) -> tuple[AffinityG
     return tuple(replace(group, members=group.members & {member}) for group in groups)
 
 
-def unreadable_unit(binding: Stored, body: Body, error: Exception) -> Unit:
+def unreadable_unit(binding: StoredObject, body: Body, error: Exception) -> Unit:
     """A unit that says so and never starts, for a binding that a person wrote by hand, or that a bug meets."""
     why = f"its ResourceBinding cannot be read, {type(error).__name__}: {error}"[:300]
     name = text(b.resource_of(body).get("name")) or binding.key.name

@@ -30,7 +30,7 @@ from fleet.kinds.gangs import at_once, unmarked
 from fleet.kinds.gates import ungated
 from fleet.kinds.topology import apart, topologies
 from fleet.members.members import ActResult
-from fleet.values.ports import Body, Committed, Key, Put, Write
+from fleet.values.ports import Body, CommitResult, Key, Put, Write
 from fleet.values.times import rfc3339_micro, seconds
 from fleet.wellknown import (
     ANNOTATION_ENQUEUED,
@@ -44,7 +44,7 @@ from fleet.wellknown.marks import HUB_KEYS
 _UID = re.compile(r"[0-9a-z][0-9a-z-]{0,62}")
 
 
-class NotAdopted(Exception):
+class AdoptionRefusal(Exception):
     """The copy stays unknown; the text says why."""
 
 
@@ -55,10 +55,10 @@ class Adoption:
         self._hub = hub
 
     async def adopt(self, member: str, orphan: Body, bindings: Bindings) -> None:
-        """Take the copy over. `orphan`: as the cache shows it. Raises NotAdopted."""
+        """Take the copy over. `orphan`: as the cache shows it. Raises AdoptionRefusal."""
         interpreter = interpreter_of(str(orphan.get("apiVersion")), str(orphan.get("kind")))
         if interpreter is None:
-            raise NotAdopted("only jobs are adopted: create the object on the hub again, and remove the copy")
+            raise AdoptionRefusal("only jobs are adopted: create the object on the hub again, and remove the copy")
         sighting = await self._hub.members.look(member, orphan)
         live_copy = sighting.body
         if (
@@ -66,17 +66,17 @@ class Adoption:
             or live_copy is None
             or live_copy["metadata"]["uid"] != orphan["metadata"]["uid"]
         ):
-            raise NotAdopted(f"the member does not show it: {sighting.message or sighting.did}")
+            raise AdoptionRefusal(f"the member does not show it: {sighting.message or sighting.did}")
         uid, attempt = b.labels_of(live_copy).get(LABEL_BINDING, ""), b.attempt_of_copy(live_copy)
         if not _UID.fullmatch(uid) or attempt < 1 or b.deleting(live_copy):
-            raise NotAdopted("it does not carry the marks of a copy of this hub, or is being deleted")
+            raise AdoptionRefusal("it does not carry the marks of a copy of this hub, or is being deleted")
         try:
             writes = self._writes(member, live_copy, interpreter, bindings, uid, attempt)
             outcome = await self._hub.commit(writes)
         except StatusError as error:
-            raise NotAdopted(error.message) from error
-        if not isinstance(outcome, Committed):
-            raise NotAdopted("its job changed meanwhile: try again")
+            raise AdoptionRefusal(error.message) from error
+        if not isinstance(outcome, CommitResult):
+            raise AdoptionRefusal("its job changed meanwhile: try again")
 
     def _writes(
         self, member: str, live_copy: Body, interpreter: Interpreter, bindings: Bindings, uid: str, attempt: int
@@ -94,9 +94,9 @@ class Adoption:
         key, binding = known
         now, hub = self._hub.clock.now(), self._hub
         if b.deleting(binding) or b.tasks_of(binding):
-            raise NotAdopted("its job on the hub is leaving a member: wait until it has left")
+            raise AdoptionRefusal("its job on the hub is leaving a member: wait until it has left")
         if b.suspended(binding):
-            raise NotAdopted("its job on the hub is suspended: resume it, or remove the copy")
+            raise AdoptionRefusal("its job on the hub is suspended: resume it, or remove the copy")
         writes = [hub.change(key, place, uid=binding["metadata"]["uid"])]
         unit = unit_of(hub.store.peek, key, binding["metadata"]["uid"])
         if unit is not None:
@@ -112,15 +112,15 @@ class Adoption:
         hub, now, namespace = self._hub, self._hub.clock.now(), str(job["metadata"].get("namespace") or "")
         kind, key = kind_of(hub.registry, job), object_key(hub.registry, {**job, **job["metadata"]})
         if kind is None or key is None:
-            raise NotAdopted(f"the hub has no kind {job['kind']}")
+            raise AdoptionRefusal(f"the hub has no kind {job['kind']}")
         bound = key_of(hub.store.peek, kind.group, kind.kind, namespace, key.name)
         if hub.store.peek(key) is not None or hub.store.peek(bound) is not None:
-            raise NotAdopted("the hub has another job of this name: delete one of the two")
+            raise AdoptionRefusal("the hub has another job of this name: delete one of the two")
         if hub.peek("", "namespaces", "", namespace) is None:
-            raise NotAdopted(f'the hub has no namespace "{namespace}": create it')
+            raise AdoptionRefusal(f'the hub has no namespace "{namespace}": create it')
         policy = best_policy(job, policies_for(hub.store, kind, key, job))
         if policy is None:
-            raise NotAdopted("no policy selects it: apply the policy that it followed")
+            raise AdoptionRefusal("no policy selects it: apply the policy that it followed")
         create = hub.objects.prepare_new(kind, namespace, job, hub.options)
         classes = hub.bodies("scheduling.k8s.io", "priorityclasses")
         wanted = wanted_of_job(create.body, policy, interpreter, classes)

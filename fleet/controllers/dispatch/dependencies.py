@@ -38,7 +38,7 @@ from fleet.controllers.runtime.terms import Terms, stamp_of, stamped
 from fleet.core.model.reason import Code
 from fleet.kinds.interpreter import Dependency
 from fleet.members.members import ActOutcome, ActResult
-from fleet.values.ports import Body, Key, Stored
+from fleet.values.ports import Body, Key, StoredObject
 from fleet.values.untyped import mapping, rows, text
 from fleet.wellknown import (
     ANNOTATION_HASH,
@@ -100,7 +100,7 @@ class Dependencies:
 
     async def send(
         self,
-        stored: Stored,
+        stored: StoredObject,
         member: str,
         dependencies: Iterable[Dependency],
         optional: Collection[Dependency],
@@ -146,7 +146,7 @@ class Dependencies:
                 return outcome, missing
         return None, missing
 
-    def _why_kept(self, kind: str, key: Key, source: Stored | None) -> str | None:
+    def _why_kept(self, kind: str, key: Key, source: StoredObject | None) -> str | None:
         """Why a dependency is not sent; None where it is."""
         if source is None:
             return _NOT_ON_HUB
@@ -158,7 +158,7 @@ class Dependencies:
             return "not headless: a policy of its own may send it"
         return None
 
-    async def _foreign(self, stored: Stored, member: str, body: Body, live_copy: Body) -> list[str]:
+    async def _foreign(self, stored: StoredObject, member: str, body: Body, live_copy: Body) -> list[str]:
         """Tell once that the member's own object of that name counts, where it differs from the hub's. Returns what
         the pods do not get of the hub's: the value of a class is no such thing."""
         meta = body["metadata"]
@@ -170,7 +170,7 @@ class Dependencies:
             return [f"{named} (member {member} has one of its own, with {differs})"]
         return []
 
-    async def _warn(self, stored: Stored, reason: str, member: str, named: str, differs: str) -> None:
+    async def _warn(self, stored: StoredObject, reason: str, member: str, named: str, differs: str) -> None:
         """Say once that the object of the member is left as it is."""
         text = f"{named} of member {member} is its own and stays as it is: it has {differs}"
         if differs and (stored.uid, member, text) not in self._warnings:

@@ -23,7 +23,7 @@ from fleet.core.model.charge import beyond
 from fleet.core.model.unit import Component
 from fleet.kinds import Interpreter
 from fleet.kinds.lookup import UNREADABLE, sizes_of
-from fleet.values.ports import Body, Key, Stored
+from fleet.values.ports import Body, Key, StoredObject
 from fleet.values.quantity import BadQuantity, quantity
 from fleet.values.untyped import mapping, rows, text, whole
 from fleet.wellknown import ANNOTATION_SIZES, PUT_BACK
@@ -106,7 +106,7 @@ def _same(wanted: Any, there: Any) -> bool:
 
 
 @dataclass(slots=True)
-class _Known:
+class _DriftedCopy:
     """A copy that was put back before, or asks for more than it is charged."""
 
     stays: Mapping[str, object] = field(default_factory=dict)  # as its member writes it, whatever is sent
@@ -121,18 +121,23 @@ class Drift:
 
     def __init__(self, hub: Hub, events: EventRecorder, again: Callable[[Key, float], None]) -> None:
         self._hub, self._events, self._again = hub, events, again
-        self._records: dict[tuple[str, str], _Known] = {}  # by member and uid of the copy
+        self._records: dict[tuple[str, str], _DriftedCopy] = {}  # by member and uid of the copy
 
-    def _of(self, member: str, there: Body) -> _Known:
+    def _of(self, member: str, there: Body) -> _DriftedCopy:
         key = member, str(there["metadata"].get("uid"))
-        known = self._records.pop(key, None) or _Known()
+        known = self._records.pop(key, None) or _DriftedCopy()
         while len(self._records) >= KNOWN_MAX:
             del self._records[next(iter(self._records))]
         self._records[key] = known  # the newest last
         return known
 
     def look(
-        self, stored: Stored, member: str, body: Body, live_copy: Body | None, interpreter: Interpreter | None = None
+        self,
+        stored: StoredObject,
+        member: str,
+        body: Body,
+        live_copy: Body | None,
+        interpreter: Interpreter | None = None,
     ) -> Mapping[str, object]:
         """The fields that are to be put back now; none for a copy that stands as it should, or is put back later."""
         if live_copy is None:
@@ -148,7 +153,7 @@ class Drift:
 
     async def put_back(
         self,
-        stored: Stored,
+        stored: StoredObject,
         member: str,
         body: Body,
         live_copy: Body,
@@ -169,7 +174,7 @@ class Drift:
         text = f"{what} was changed in member {member}, and is put back: {named}"
         await self._events.record(stored.body["spec"]["resource"], PUT_BACK, text, warning=True)
 
-    def _count_above(self, stored: Stored, member: str, there: Body, interpreter: Interpreter | None) -> None:
+    def _count_above(self, stored: StoredObject, member: str, there: Body, interpreter: Interpreter | None) -> None:
         above = asks_above(there, interpreter, components_of(stored.body))
         was = self._records.get((member, str(there["metadata"].get("uid"))))
         if above != (was is not None and was.above):

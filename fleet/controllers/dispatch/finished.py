@@ -18,7 +18,7 @@ from fleet.controllers.runtime.events import EventRecorder
 from fleet.controllers.runtime.hub import Hub
 from fleet.kinds import Health, JobState, interpreter_of
 from fleet.members.members import ActResult
-from fleet.values.ports import Body, Committed, Key
+from fleet.values.ports import Body, CommitResult, Key
 from fleet.values.times import rfc3339
 from fleet.values.untyped import mapping
 from fleet.wellknown import FINISHED_FOUND, FULLY_APPLIED, QUEUING, SCHEDULED, WORK
@@ -68,7 +68,7 @@ class FinishedWork:
             )
         text = f"Attempt {attempt} has succeeded in member {member}, which the hub had given up: the job is finished"
         writes.append(self._events.write(binding["spec"]["resource"], FINISHED_FOUND, text))
-        if not isinstance(await self._hub.commit(writes), Committed):
+        if not isinstance(await self._hub.commit(writes), CommitResult):
             return  # another write was first: the next look finds the copy as it is
 
 

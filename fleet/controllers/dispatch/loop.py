@@ -45,7 +45,7 @@ from fleet.controllers.runtime.turned import MemberGathering
 from fleet.core.model.reason import Code, Reason
 from fleet.kinds import interpreter_of
 from fleet.members.members import ActOutcome, ActResult, MemberChange
-from fleet.values.ports import Body, Event, Key, Stored
+from fleet.values.ports import Body, Event, Key, StoredObject
 from fleet.values.times import seconds
 from fleet.wellknown import (
     CLUSTER,
@@ -167,7 +167,7 @@ class DispatchLoop:
         except _Busy:
             return None
 
-    async def _settle(self, stored: Stored) -> float | None:
+    async def _settle(self, stored: StoredObject) -> float | None:
         binding = stored.body
         stays = b.deleting(binding) and self._stays(binding)
         members = () if b.deleting(binding) and not stays else b.clusters_of(binding)
@@ -189,7 +189,7 @@ class DispatchLoop:
             return min(self._again(stored.key), pause or RETRY_MAX_S) if holders else None
         return await self._send(stored, members, holders)
 
-    async def _send(self, stored: Stored, members: Sequence[str], holders: Iterable[str]) -> float | None:
+    async def _send(self, stored: StoredObject, members: Sequence[str], holders: Iterable[str]) -> float | None:
         key = object_key(self._hub.registry, stored.body["spec"]["resource"])
         source = self._hub.store.peek(key) if key is not None else None
         if key is None or source is None or source.uid != stored.body["spec"]["resource"].get("uid"):
@@ -230,25 +230,25 @@ class DispatchLoop:
         self._tries.pop(stored.key, None)
         return None
 
-    async def _tell_unit(self, binding: Stored, reason: Reason | None) -> None:
+    async def _tell_unit(self, binding: StoredObject, reason: Reason | None) -> None:
         now, unit = self._hub.clock.now(), unit_of(self._hub.store.peek, binding.key, binding.uid)
         if unit is None or (reason is None and reason_of(unit.body).get("code") != Code.MEMBER_FAILS):
             return  # nearly always, and nothing is to be taken off
         await self._hub.edit(unit.key, lambda body: tell_unit(body, reason, now), uid=unit.uid)
 
-    def _stays_here(self, stored: Stored, key: Key, source: Stored) -> str:
+    def _stays_here(self, stored: StoredObject, key: Key, source: StoredObject) -> str:
         """Why the object must not go to any member, however its binding was made; "" when it may."""
         if (key.namespace or SYSTEM_NAMESPACE) != stored.key.namespace:
             return f"a binding of namespace {stored.key.namespace} places nothing of namespace {key.namespace}"
         kind = self._hub.registry.need(key.group, key.resource)
         return why_not(kind, key, source.body, tenant=b.of_tenant(stored.body))
 
-    async def _refuse(self, stored: Stored, wanted: Sequence[str], why: str) -> None:
+    async def _refuse(self, stored: StoredObject, wanted: Sequence[str], why: str) -> None:
         outcomes = {member: ActOutcome(ActResult.REFUSED, why) for member in wanted}
         now = self._hub.clock.now()
         await self._hub.edit(stored.key, lambda body: applied(body, outcomes, (), (), now), uid=stored.uid)
 
-    async def _judge(self, stored: Stored, outcomes: dict[str, ActOutcome]) -> bool:
+    async def _judge(self, stored: StoredObject, outcomes: dict[str, ActOutcome]) -> bool:
         """Whether to try again. A gang that its member will not take is evicted, with a back-off."""
         again = False
         for member, outcome in outcomes.items():
@@ -292,7 +292,7 @@ class DispatchLoop:
     def _ours(self, body: Body | None) -> bool:
         return body is not None and (body["metadata"].get("labels") or {}).get(LABEL_HUB) == self._hub.hub_id
 
-    async def _send_to(self, stored: Stored, member: str, key: Key, source: Body) -> tuple[ActOutcome, list[str]]:
+    async def _send_to(self, stored: StoredObject, member: str, key: Key, source: Body) -> tuple[ActOutcome, list[str]]:
         """The outcome, and the dependencies that the hub does not have."""
         binding = stored.body
         cluster = self._cluster(member)
@@ -354,7 +354,7 @@ class DispatchLoop:
         finally:
             self._leave(member)
 
-    async def _send_group(self, stored: Stored, member: str, job: Body) -> ActOutcome | None:
+    async def _send_group(self, stored: StoredObject, member: str, job: Body) -> ActOutcome | None:
         """The PodGroup goes before its pods. An outcome when it could not be sent; a foreign one serves as well."""
         group = pod_group(job, stored.body, self._hub.hub_id)
         if group is None:
@@ -368,7 +368,7 @@ class DispatchLoop:
         found = self._hub.members.copies(binding["metadata"]["uid"])
         return any(member in wanted and b.attempt_of_copy(copy) >= least for member, copy in found)
 
-    def _has_run(self, stored: Stored, wanted: Sequence[str]) -> bool:
+    def _has_run(self, stored: StoredObject, wanted: Sequence[str]) -> bool:
         """Whether the job is over, or has run in its member, which answers (observe says what became of it)."""
         answers = all(map(self._hub.members.ready, wanted))
         return b.finished(stored.body) or (answers and ran(stored.body, self._hub.members.pods_of(stored.uid)))
@@ -377,7 +377,7 @@ class DispatchLoop:
         body = self._hub.peek(CLUSTER, "clusters", "", member)
         return candidate(body) if body is not None else ClusterFields(member, {}, {})
 
-    async def _let_go(self, stored: Stored) -> None:
+    async def _let_go(self, stored: StoredObject) -> None:
         """Nothing is left anywhere: the binding may go."""
 
         def drop(body: Body) -> Body | None:

@@ -18,7 +18,7 @@ from fleet.controllers.runtime.events import EventRecorder
 from fleet.controllers.runtime.hub import Hub
 from fleet.core.model.pod import PodView
 from fleet.members.members import ActResult
-from fleet.values.ports import Body, Stored
+from fleet.values.ports import Body, StoredObject
 from fleet.values.times import rfc3339, seconds
 from fleet.values.untyped import digits
 from fleet.wellknown import ANNOTATION_FORCE_DELETE, EVICT_FAILED
@@ -35,7 +35,7 @@ class Overdue:
         self._hub = hub
         self._events = events
 
-    async def look(self, stored: Stored, left: Collection[str]) -> None:
+    async def look(self, stored: StoredObject, left: Collection[str]) -> None:
         """`left`: the members where something of the binding is still to be seen."""
         now = self._hub.clock.now()
         members = [member for member in sorted(left) if self._hub.members.ready(member)]
@@ -56,7 +56,7 @@ class Overdue:
                 await self._tell(stored, "CopyTerminating", text)
                 return
 
-    async def _force(self, stored: Stored, pods: Collection[PodView]) -> None:
+    async def _force(self, stored: StoredObject, pods: Collection[PodView]) -> None:
         for pod in pods:
             named = {
                 "apiVersion": "v1",
@@ -68,7 +68,7 @@ class Overdue:
                 text = f"deleted pod {pod.name} on node {pod.node or 'none'} of member {pod.member} by force"
                 await self._events.record(stored.body["spec"]["resource"], FORCED, text, warning=True)
 
-    async def _tell(self, stored: Stored, reason: str, text: str) -> None:
+    async def _tell(self, stored: StoredObject, reason: str, text: str) -> None:
         told = condition(stored.body, b.WITHDRAWN)
         if told is not None and (told["reason"], told["message"]) == (reason, text):
             return

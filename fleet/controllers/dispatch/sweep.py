@@ -15,14 +15,14 @@ import structlog
 
 from api.loops.workqueue import WorkQueue
 from fleet.bindings import binding as b
-from fleet.controllers.dispatch.adopting import Adoption, NotAdopted
+from fleet.controllers.dispatch.adopting import Adoption, AdoptionRefusal
 from fleet.controllers.dispatch.dependencies import is_kept, let_stay, share
 from fleet.controllers.dispatch.manifests import is_dependency, users_of
 from fleet.controllers.dispatch.unknown import Bindings, Records, is_unknown
 from fleet.controllers.runtime.hub import Hub
 from fleet.controllers.runtime.terms import Terms, stamp_of
 from fleet.members.members import ActResult, MemberChange
-from fleet.values.ports import Body, Fenced, StoreUnavailable
+from fleet.values.ports import Body, StaleEpoch, StoreUnavailable
 from fleet.wellknown import LABEL_BINDING, WORK
 
 log = structlog.get_logger(__name__)
@@ -83,7 +83,7 @@ class SweepLoop:
             for body in () if unknown else bodies:
                 try:
                     removed += await self._look_at(member, body, bindings)
-                except (Fenced, StoreUnavailable):
+                except (StaleEpoch, StoreUnavailable):
                     raise
                 except Exception as error:  # a member whose objects make trouble costs the others nothing
                     log.warning("what is in a member cannot be judged", member=member, error=repr(error)[:300])
@@ -126,7 +126,7 @@ class SweepLoop:
         fields = {"member": member, "kind": body["kind"], "name": body["metadata"]["name"]}
         try:
             await self._adoption.adopt(member, body, bindings)
-        except NotAdopted as error:
+        except AdoptionRefusal as error:
             problems[body["metadata"]["uid"]] = str(error)
             log.warning("an unknown copy is not adopted", **fields, why=str(error))
             return False

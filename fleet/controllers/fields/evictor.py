@@ -18,7 +18,7 @@ from fleet.controllers.fields import reserving
 from fleet.controllers.fields.evict import evict
 from fleet.controllers.runtime.events import EventRecorder
 from fleet.controllers.runtime.hub import Hub
-from fleet.values.ports import Body, Committed, Fenced, Stored, StoreUnavailable, Write
+from fleet.values.ports import Body, CommitResult, StaleEpoch, StoredObject, StoreUnavailable, Write
 from fleet.values.times import rfc3339
 from fleet.wellknown import EVICT_SUCCEED, STATE_NOT_KEPT, WORK
 
@@ -36,7 +36,7 @@ class Evictor:
 
     async def evict(
         self,
-        stored: Stored,
+        stored: StoredObject,
         *,
         reason: str,
         message: str,
@@ -50,16 +50,16 @@ class Evictor:
         writes = self.writes(
             stored, unit, reason=reason, message=message, failure=failure, left_behind=left_behind, hold=hold
         )
-        if not isinstance(await self._hub.commit(writes), Committed):
+        if not isinstance(await self._hub.commit(writes), CommitResult):
             return False
         self._hub.metrics.evictions.labels(reason).inc()
         return True
 
-    async def evict_one(self, stored: Stored, *, reason: str, message: str) -> bool:
+    async def evict_one(self, stored: StoredObject, *, reason: str, message: str) -> bool:
         """The same for one of many: a binding that cannot be written counts as changed, and costs itself alone."""
         try:
             return await self.evict(stored, reason=reason, message=message)
-        except (Fenced, StoreUnavailable):
+        except (StaleEpoch, StoreUnavailable):
             raise
         except Exception as error:
             log.warning("a job cannot be evicted", key=str(stored.key), error=repr(error)[:300])
@@ -67,8 +67,8 @@ class Evictor:
 
     def writes(
         self,
-        stored: Stored,
-        unit: Stored | None,
+        stored: StoredObject,
+        unit: StoredObject | None,
         *,
         reason: str,
         message: str,

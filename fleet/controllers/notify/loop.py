@@ -17,7 +17,7 @@ import structlog
 from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
-from api.outgoing import AllowList, Outgoing
+from api.outgoing import AllowList, OutgoingClient
 from api.outgoing.reach import Resolver
 from fleet.accounts import rows
 from fleet.accounts.models import JobRecord
@@ -29,7 +29,7 @@ from fleet.controllers.runtime.hub import Hub
 from fleet.kinds import kind_word
 from fleet.notify import outbox
 from fleet.notify.happening import Happening, happenings, waits_long
-from fleet.notify.sender import NotDelivered, Sender
+from fleet.notify.sender import DeliveryFailure, Sender
 from fleet.values.ports import Body, Key, SchemaTooNew, StoreUnavailable
 from fleet.values.times import rfc3339, seconds
 from fleet.values.untyped import mapping, text
@@ -64,7 +64,7 @@ class NotifyLoop:
     def __init__(self, hub: Hub, dsn: str, *, resolver: Resolver | None = None) -> None:
         self._hub, self._dsn = hub, dsn
         self._receivers = Receivers(hub)
-        self._outgoing = Outgoing(AllowList.parse(hub.config.outgoing_allow), resolver=resolver)
+        self._outgoing = OutgoingClient(AllowList.parse(hub.config.outgoing_allow), resolver=resolver)
         self._sender = Sender(self._outgoing, self._receivers.secret)
         self._unrecorded: dict[str, outbox.DueNotification] = {}  # by id: delivered, and not recorded so far
         self._waited_at = self._forgot_at = float("-inf")
@@ -175,7 +175,7 @@ class NotifyLoop:
         if receiver is not None:
             try:
                 await self._sender.send(receiver, due.id, due.happening, self._hub.clock.now())
-            except NotDelivered as error:
+            except DeliveryFailure as error:
                 problem = str(error)
             else:
                 self._unrecorded[due.id] = due

@@ -14,7 +14,7 @@ from fleet.bindings.conditions import drop_condition, set_condition
 from fleet.bindings.draining import Drain, DrainProgress, LeavingJob, drain_of, emptying, held_up_by
 from fleet.controllers.fields.evictor import Evictor
 from fleet.controllers.runtime.hub import Hub
-from fleet.values.ports import Body, Key, Stored
+from fleet.values.ports import Body, Key, StoredObject
 from fleet.wellknown import CLUSTER, QUEUE, WORK, unit_name
 
 DRAINING = "Draining"  # condition of a Cluster while its taint asks for it: False once nothing more leaves
@@ -91,7 +91,7 @@ class DrainLoop:
         going = [candidate for candidate in state.going if not any(candidate is other for other in leavers)]
         return replace(state, going=going, leaving=[*state.leaving, *(candidate.binding for candidate in leavers)])
 
-    def _stored(self, binding: Body) -> Stored | None:
+    def _stored(self, binding: Body) -> StoredObject | None:
         meta = binding["metadata"]
         return self._hub.store.peek(Key(WORK, "resourcebindings", meta.get("namespace", ""), meta["name"]))
 

@@ -28,7 +28,7 @@ from fleet.controllers.runtime.turned import MemberGathering
 from fleet.core.model.reason import Code, Reason
 from fleet.kinds import interpreter_of
 from fleet.members.members import MemberChange
-from fleet.values.ports import Body, Event, Key, Stored
+from fleet.values.ports import Body, Event, Key, StoredObject
 from fleet.values.times import rfc3339, seconds
 from fleet.wellknown import ANNOTATION_FORCE_REMOVAL, CLUSTER, EVICT_FAILED, GANG_WHOLE, QUEUE, WORK
 
@@ -132,7 +132,7 @@ class FailoverLoop:
 
     # -- a job that runs for longer than it may
 
-    async def _over_time(self, stored: Stored) -> float | None:
+    async def _over_time(self, stored: StoredObject) -> float | None:
         """Seconds until its time is up, counted from when all pods of this attempt had a node. A job whose time is up
         would only start again, so it is held, until a person gives it more time and makes its unit active."""
         unit = unit_of(self._hub.store.peek, stored.key, stored.uid)
@@ -150,7 +150,7 @@ class FailoverLoop:
 
     # -- a member that does not answer
 
-    async def _lost(self, stored: Stored, member: str) -> float | None:
+    async def _lost(self, stored: StoredObject, member: str) -> float | None:
         now = self._hub.clock.now()
         since = self._lost_since.setdefault(member, now)
         reported = since + self._hub.config.member_reported_s
@@ -191,7 +191,7 @@ class FailoverLoop:
             turns[key] = max(now, max(turns.values(), default=now - step) + step)
         return max(0.0, turns[key] - now)
 
-    def _mark_unreachable(self, stored: Stored, reason: Reason, now: float) -> list[Any]:
+    def _mark_unreachable(self, stored: StoredObject, reason: Reason, now: float) -> list[Any]:
         def binding(body: Body) -> bool:
             for item in b.copies_of(body):
                 item["health"] = "Unknown"
@@ -209,7 +209,7 @@ class FailoverLoop:
         found = unit_of(self._hub.store.peek, stored.key, stored.uid)
         return [(stored.key, stored.uid, binding), *([(found.key, found.uid, unit)] if found is not None else [])]
 
-    def _mark_reachable(self, stored: Stored) -> list[Any]:
+    def _mark_reachable(self, stored: StoredObject) -> list[Any]:
         if condition(stored.body, b.REACHABLE) is None:
             return []
 
@@ -227,7 +227,7 @@ class FailoverLoop:
 
     # -- a job that failed
 
-    async def _failed(self, stored: Stored, member: str) -> float | None:
+    async def _failed(self, stored: StoredObject, member: str) -> float | None:
         over = condition(stored.body, b.FINISHED)
         application = (stored.body["spec"].get("failover") or {}).get("application")
         if over is None or over.get("reason") != "Failed" or application is None:
@@ -262,19 +262,19 @@ class FailoverLoop:
             return 1.0
         return None
 
-    def _retryable(self, stored: Stored, member: str) -> bool:
+    def _retryable(self, stored: StoredObject, member: str) -> bool:
         """As the declaration of its kind says, of its copy with the status there."""
         resource = b.resource_of(stored.body)
         interpreter = interpreter_of(resource.get("apiVersion"), resource.get("kind"))
         copies = (body for name, body in self._hub.members.copies(stored.uid) if name == member)
         return interpreter is None or all(map(interpreter.retryable, copies))
 
-    async def _tell(self, stored: Stored, message: str) -> None:
+    async def _tell(self, stored: StoredObject, message: str) -> None:
         unit = unit_of(self._hub.store.peek, stored.key, stored.uid)
         if unit is not None and message_of(unit.body) != message:
             await self._hub.edit_all(self._told(stored, message, self._hub.clock.now()))
 
-    def _told(self, stored: Stored, message: str, now: float) -> list[Any]:
+    def _told(self, stored: StoredObject, message: str, now: float) -> list[Any]:
         """The message in the unit of the job; nothing without a unit."""
 
         def unit(body: Body) -> bool:
@@ -285,7 +285,7 @@ class FailoverLoop:
         found = unit_of(self._hub.store.peek, stored.key, stored.uid)
         return [(found.key, found.uid, unit)] if found is not None else []
 
-    async def _stay(self, stored: Stored, message: str, now: float) -> None:
+    async def _stay(self, stored: StoredObject, message: str, now: float) -> None:
         def binding(body: Body) -> bool:
             return set_condition(body, b.FINISHED, True, "Failed", message, now)
 

@@ -12,14 +12,14 @@ from fleet.bindings.faults import AttemptFault
 from fleet.bindings.gone import lost_in, ran
 from fleet.controllers.runtime.hub import Hub
 from fleet.members.members import ActResult
-from fleet.values.ports import Stored
+from fleet.values.ports import StoredObject
 from fleet.values.untyped import mapping, pairs
 from fleet.wellknown import LABEL_BINDING
 
 AGAIN_S = 5.0  # between two questions to a member that does not answer them
 
 
-async def loss(hub: Hub, stored: Stored) -> tuple[AttemptFault | None, float | None]:
+async def loss(hub: Hub, stored: StoredObject) -> tuple[AttemptFault | None, float | None]:
     """The fault of a placed gang whose copy its member does not show: None while it may come (again). Then the seconds
     until the member is to be asked once more, too; None where it need not be."""
     binding = stored.body

@@ -31,7 +31,7 @@ from fleet.controllers.runtime.index import BindingIndex
 from fleet.controllers.runtime.turned import MemberGathering
 from fleet.kinds import Health, Interpreter, JobState, interpreter_of
 from fleet.members.members import MemberChange
-from fleet.values.ports import Body, Event, Key, Stored
+from fleet.values.ports import Body, Event, Key, StoredObject
 from fleet.values.times import rfc3339, seconds
 from fleet.wellknown import (
     ANNOTATION_GANG,
@@ -158,7 +158,7 @@ class ObserveLoop:
         health = Health.HEALTHY if self._hub.members.ready(member) else Health.UNKNOWN
         return replace(sight, state=JobState.RUNNING, health=health, by_pods=True)
 
-    async def _write(self, stored: Stored, interpreter: Interpreter, sight: Sight | None) -> float | None:
+    async def _write(self, stored: StoredObject, interpreter: Interpreter, sight: Sight | None) -> float | None:
         """Returns the seconds to wait when it is too early for details."""
         now, clock = self._hub.clock.now(), self._hub.clock.monotonic()
         key, binding = stored.key, stored.body
@@ -188,7 +188,7 @@ class ObserveLoop:
         self._written[key] = (clock, step)
         return None if before is not None else interval
 
-    async def _watch_over(self, stored: Stored, sight: Sight) -> float | None:
+    async def _watch_over(self, stored: StoredObject, sight: Sight) -> float | None:
         """A gang that is not whole in time gives its room back. Returns the seconds until it is to be judged."""
         binding, member = stored.body, b.clusters_of(stored.body)[0]
         sent = condition(binding, FULLY_APPLIED)
@@ -222,7 +222,7 @@ class ObserveLoop:
         await self._withdraw(stored, member, "GangNotWhole", message)
         return None
 
-    async def _withdraw(self, stored: Stored, member: str, reason: str, message: str) -> None:
+    async def _withdraw(self, stored: StoredObject, member: str, reason: str, message: str) -> None:
         failure = AttemptFailure(member, self._hub.clock.now(), reason)
         await self._evictor.evict(stored, reason=reason, message=message, failure=failure)
 

@@ -14,7 +14,7 @@ from fleet.bindings.matching import allows, candidate, repels
 from fleet.controllers.fields.evictor import Evictor
 from fleet.controllers.runtime.events import EventRecorder
 from fleet.controllers.runtime.hub import Hub, object_key
-from fleet.values.ports import Body, Event, Key, Stored
+from fleet.values.ports import Body, Event, Key, StoredObject
 from fleet.values.untyped import mapping
 from fleet.wellknown import ANNOTATION_MOVE, CLUSTER, EVICT_FAILED, WORK
 
@@ -74,7 +74,7 @@ class MoveLoop:
             return f"is not moved: member {member} has a taint that its policy does not tolerate"
         return ""
 
-    async def _forget(self, stored: Stored) -> None:
+    async def _forget(self, stored: StoredObject) -> None:
         """Take the mark off the job; that of the binding follows."""
         key = object_key(self._hub.registry, stored.body["spec"]["resource"])
         uid = b.resource_of(stored.body).get("uid")

@@ -18,7 +18,7 @@ from fleet.bindings.unit import binding_of, queue_of
 from fleet.controllers.fields.evictor import Evictor
 from fleet.controllers.observe.drain import DRAINED, EVICTING, LOOK_DRAINED_S, LOOK_S, STAYING, told
 from fleet.controllers.runtime.hub import Hub
-from fleet.values.ports import Body, Event, EventType, Key, Stored
+from fleet.values.ports import Body, Event, EventType, Key, StoredObject
 from fleet.wellknown import QUEUE, QUEUE_NAMESPACE
 
 HELD = "Held"  # condition of a Queue of which nothing starts
@@ -51,7 +51,7 @@ class StoppingLoop:
             self._stops[path] = now
         return [stored.key] if now == before else [queue.key for queue in self._at_or_below(path)]
 
-    def _at_or_below(self, path: str) -> list[Stored]:
+    def _at_or_below(self, path: str) -> list[StoredObject]:
         queues = self._hub.scan(QUEUE, "queues", QUEUE_NAMESPACE)
         return [queue for queue in queues if f"{path_of(queue.body)}/".startswith(f"{path}/")]
 
@@ -73,7 +73,7 @@ class StoppingLoop:
             await self._say(stored, ABOVE, f"the queue {holder} is held; jobs that run go on")
         return None
 
-    async def _drain(self, queue: Stored) -> float:
+    async def _drain(self, queue: StoredObject) -> float:
         path = path_of(queue.body)
         going, leaving, staying = list[LeavingJob](), list[Body](), list[tuple[Body, str]]()
         for binding in self._placed(path):
@@ -91,7 +91,7 @@ class StoppingLoop:
         await self._say(queue, reason, told(DrainProgress(going, leaving, staying)))
         return LOOK_S if busy else LOOK_DRAINED_S
 
-    async def _say(self, queue: Stored, reason: str, message: str) -> None:
+    async def _say(self, queue: StoredObject, reason: str, message: str) -> None:
         say = partial(
             set_condition,
             type_=HELD,
@@ -102,7 +102,7 @@ class StoppingLoop:
         )
         await self._hub.edit(queue.key, say, uid=queue.uid)
 
-    def _placed(self, path: str) -> list[Stored]:
+    def _placed(self, path: str) -> list[StoredObject]:
         """The bindings of this queue, and of those below it, that have a member or leave one."""
         names = {queue.key.name for queue in self._at_or_below(path)}
         units = [unit for unit in self._hub.scan(QUEUE, "queueunits") if queue_of(unit.body) in names]

@@ -33,7 +33,7 @@ from fleet.controllers.fields.starting import dequeued
 from fleet.controllers.runtime.hub import Hub
 from fleet.controllers.runtime.news import News
 from fleet.core.model.reason import Code, Reason
-from fleet.values.ports import Body, Event, Key, Stored
+from fleet.values.ports import Body, Event, Key, StoredObject
 from fleet.values.quantity import BadQuantity
 from fleet.values.times import rfc3339
 from fleet.values.untyped import whole
@@ -129,7 +129,7 @@ class EnqueueLoop:
             return None
         return await self._keep(stored, unit)
 
-    async def _follow(self, stored: Stored, unit: Stored) -> None:
+    async def _follow(self, stored: StoredObject, unit: StoredObject) -> None:
         """A unit that left its queue stays in it, unless the queue went with a tree that was deleted. Then the unit is
         in the queue of its leaf in the present tree, which it is charged to. The unit has the requests of its
         binding."""
@@ -140,7 +140,7 @@ class EnqueueLoop:
         wanted = {field: spec[field] for field in ("queue", *_SIZES)}
         await self._hub.edit(unit.key, partial(_settle, wanted=wanted), uid=unit.uid)
 
-    async def _charge(self, stored: Stored) -> float | None:
+    async def _charge(self, stored: StoredObject) -> float | None:
         """The unit of a gang that got its room without a unit, since its policy came to queue while it ran. The unit
         belongs to the queue of its leaf, and has left it."""
         binding, now = stored.body, self._hub.clock.now()
@@ -155,7 +155,7 @@ class EnqueueLoop:
         namespace = binding["spec"]["resource"].get("namespace", "")
         return leaf_for(self._tree.read(), namespace, binding["metadata"].get("labels") or {})
 
-    async def _keep(self, stored: Stored, unit: Stored | None) -> float | None:
+    async def _keep(self, stored: StoredObject, unit: StoredObject | None) -> float | None:
         binding, now = stored.body, self._hub.clock.now()
         tree, leaf = self._tree.read(), self._leaf(binding)
         spec = unit_spec(binding, stored, self._queues().get(leaf, ""))
@@ -179,7 +179,7 @@ def _settle(unit: Body, wanted: Body) -> bool:
     return changed
 
 
-def unit_spec(binding: Body, stored: Stored, queue: str) -> Body:
+def unit_spec(binding: Body, stored: StoredObject, queue: str) -> Body:
     components = b.component_bodies(binding if excess_of(binding) is None else set_aside(binding))
     try:
         resource = total(components)
@@ -211,7 +211,7 @@ def unit_spec(binding: Body, stored: Stored, queue: str) -> Body:
     return spec
 
 
-def new_unit(stored: Stored, spec: Body, now: float, missing: Reason | None) -> Body:
+def new_unit(stored: StoredObject, spec: Body, now: float, missing: Reason | None) -> Body:
     """The unit with its first status, to be written at once. `missing`: the unit has no queue."""
     status: Body = {"phase": ENQUEUED, "lastUpdateTime": rfc3339(now), "podState": {"running": 0, "pending": 0}}
     if missing is not None:

@@ -20,7 +20,7 @@ from fleet.controllers.runtime.hub import Hub
 from fleet.core.quota.parse import BadTree, parse_tree
 from fleet.core.quota.queuenames import queue_prefix, queue_problem
 from fleet.core.quota.tree import QuotaNode
-from fleet.values.ports import Body, Event, Fenced, Key, Stored, StoreUnavailable
+from fleet.values.ports import Body, Event, Key, StaleEpoch, StoredObject, StoreUnavailable
 from fleet.values.untyped import mapping, text
 from fleet.wellknown import (
     ANNOTATION_QUOTA_FULLNAME,
@@ -81,8 +81,8 @@ class QuotaLoop:
                 log.warning("the quota tree cannot be read", tree=str(stored.key), error=str(error))
                 await self._tell(stored.key, error)
                 return None
-        have: dict[str, Stored] = {}
-        surplus: list[Stored] = []
+        have: dict[str, StoredObject] = {}
+        surplus: list[StoredObject] = []
         queues = self._hub.scan(QUEUE, "queues", QUEUE_NAMESPACE)
         for queue in sorted(queues, key=lambda q: (text(q.body["metadata"].get("creationTimestamp")), q.key.name)):
             path = b.annotation(queue.body, ANNOTATION_QUOTA_FULLNAME)
@@ -104,11 +104,11 @@ class QuotaLoop:
             await self._tell(stored.key, failed)
         return None
 
-    async def _make(self, tree: Stored | None, node: QuotaNode) -> Exception | None:
+    async def _make(self, tree: StoredObject | None, node: QuotaNode) -> Exception | None:
         """Make the Queue of one node. A failure, which it returns, costs this node alone; the tree says which."""
         try:
             await self._hub.create(QUEUE, "queues", QUEUE_NAMESPACE, queue_body(node))
-        except (Fenced, StoreUnavailable):
+        except (StaleEpoch, StoreUnavailable):
             raise
         except Exception as error:
             log.warning("no Queue can be made of a node", path=node.path, error=repr(error)[:300])
@@ -122,7 +122,7 @@ class QuotaLoop:
         """One Queue that cannot be written costs itself alone."""
         try:
             await write
-        except (Fenced, StoreUnavailable):
+        except (StaleEpoch, StoreUnavailable):
             raise
         except Exception as error:
             log.warning("a Queue cannot be written", key=str(key), error=repr(error)[:300])

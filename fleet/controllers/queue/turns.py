@@ -20,7 +20,7 @@ from fleet.core.model.order import queue_order
 from fleet.core.model.pod import PodView
 from fleet.core.model.reason import named_to
 from fleet.core.model.unit import Phase, Unit
-from fleet.values.ports import Body, Stored
+from fleet.values.ports import Body, StoredObject
 from fleet.values.untyped import digits
 from fleet.wellknown import MAX_DEPTH_ANNOTATIONS, PODS_RUNNING_ANNOTATIONS
 
@@ -82,9 +82,9 @@ class Waits:
 
     def look(
         self,
-        queues: Sequence[Stored],
+        queues: Sequence[StoredObject],
         units: Mapping[str, Unit],
-        queue_unit: Callable[[str], Stored | None],
+        queue_unit: Callable[[str], StoredObject | None],
         pods_of: Callable[[str], Iterable[PodView]],
         now: float,
         sweeps: Mapping[str, Sweep],
@@ -144,5 +144,5 @@ def _why(leaf: str, depth: int | None, before: Unit | None, unit: Unit) -> str:
     return f"{leaf} starts one job at a time, and waits for the pods of {named} to run"
 
 
-def _backs_off(unit: Stored | None) -> bool:
+def _backs_off(unit: StoredObject | None) -> bool:
     return unit is not None and phase_of(unit.body) == BACKING_OFF

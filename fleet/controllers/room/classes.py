@@ -14,7 +14,7 @@ from fleet.controllers.dispatch.dependencies import Dependencies
 from fleet.controllers.dispatch.overrides import OVERRIDES
 from fleet.controllers.runtime.hub import Hub
 from fleet.members.members import ActOutcome
-from fleet.values.ports import Body, Stored
+from fleet.values.ports import Body, StoredObject
 from fleet.wellknown import CLUSTER, POLICY
 
 
@@ -27,7 +27,7 @@ class PlaceholderClasses:
         self._dependencies = dependencies
         self._recipients: dict[str, set[str]] = {}  # members by binding
 
-    async def send(self, stored: Stored, member: str, pods: Iterable[Body]) -> ActOutcome | None:
+    async def send(self, stored: StoredObject, member: str, pods: Iterable[Body]) -> ActOutcome | None:
         """An outcome where one could not be sent. A class that the hub does not have, or may not write, is left to the
         member."""
         classes = classes_of_pods(pods)

@@ -40,7 +40,7 @@ from fleet.controllers.runtime.index import BindingIndex
 from fleet.core.model.pod import PodView
 from fleet.kinds import interpreter_of
 from fleet.members.members import ActOutcome, ActResult, MemberChange
-from fleet.values.ports import Body, Event, EventType, Key, Stored
+from fleet.values.ports import Body, Event, EventType, Key, StoredObject
 from fleet.values.quantity import BadQuantity
 from fleet.values.times import rfc3339
 from fleet.wellknown import ANNOTATION_ROOM, CLUSTER, GANG_WHOLE, GATE, POLICY, QUEUE, TAKES, WORK
@@ -120,7 +120,7 @@ class RoomLoop:
             return True
         return b.is_gang(stored.body) and self._wanted(stored.body, self._unit_of(stored)) is not None
 
-    def _unit_of(self, binding: Stored) -> Stored | None:
+    def _unit_of(self, binding: StoredObject) -> StoredObject | None:
         return unit_of(self._hub.store.peek, binding.key, binding.uid)
 
     async def reconcile(self, key: Key) -> float | None:
@@ -149,7 +149,7 @@ class RoomLoop:
             return await self._hold(stored, unit, need, need.nomination)
         return None if released else AGAIN_S
 
-    def _wanted(self, binding: Body, unit: Stored | None) -> PlaceholderSet | None:
+    def _wanted(self, binding: Body, unit: StoredObject | None) -> PlaceholderSet | None:
         if b.deleting(binding) or b.tasks_of(binding):
             return None
         members = b.clusters_of(binding)
@@ -169,7 +169,7 @@ class RoomLoop:
     # -- holding
 
     async def _hold(
-        self, stored: Stored, unit: Stored, need: PlaceholderSet, nomination: HeldReservation
+        self, stored: StoredObject, unit: StoredObject, need: PlaceholderSet, nomination: HeldReservation
     ) -> float | None:
         now, config = self._hub.clock.now(), self._hub.config
         try:
@@ -207,7 +207,7 @@ class RoomLoop:
             if body["kind"] == "Reservation" and (member, b.attempt_of_copy(body)) == (need.member, need.attempt)
         ]
 
-    def _bodies(self, stored: Stored, need: PlaceholderSet, nomination: HeldReservation) -> list[Body]:
+    def _bodies(self, stored: StoredObject, need: PlaceholderSet, nomination: HeldReservation) -> list[Body]:
         """The objects that hold the places."""
         pods = self._placeholders(stored, nomination)
         if need.driver is Driver.PLACEHOLDERS:
@@ -216,7 +216,7 @@ class RoomLoop:
         scheduler = gang_scheduler_of(cluster, need.driver).partition("/")[2]
         return reservations(pods, scheduler or SCHEDULER)
 
-    def _placeholders(self, stored: Stored, nomination: HeldReservation) -> list[Body]:
+    def _placeholders(self, stored: StoredObject, nomination: HeldReservation) -> list[Body]:
         """Of the manifest that the job's member will get, were it started now."""
         resource = stored.body["spec"]["resource"]
         key = object_key(self._hub.registry, resource)
@@ -233,7 +233,7 @@ class RoomLoop:
         ttl_s = max(1, int(nomination.until - nomination.since)) + TTL_BEYOND_S
         return placeholders(made, interpreter, ttl_s, self._hub.config.placeholder_image)
 
-    async def _answer(self, unit: Stored, nomination: HeldReservation, state: str, message: str) -> float | None:
+    async def _answer(self, unit: StoredObject, nomination: HeldReservation, state: str, message: str) -> float | None:
         """Write the state of the check, if the unit still waits for this very nomination."""
         at = rfc3339(self._hub.clock.now())
 
@@ -245,7 +245,7 @@ class RoomLoop:
 
     # -- the job takes the place of the placeholders
 
-    async def _swap(self, stored: Stored, need: PlaceholderSet, pods: Sequence[PodView]) -> bool:
+    async def _swap(self, stored: StoredObject, need: PlaceholderSet, pods: Sequence[PodView]) -> bool:
         """False while the member has not taken a part of it: a pod that stays at its gate changes nothing that would
         bring the binding back by itself."""
         done = self._swapped.setdefault(stored.uid, set())
@@ -280,7 +280,7 @@ class RoomLoop:
         """Delete the placeholders among these pods; False while a member has not taken that."""
         return all(await self._delete([pod for pod in pods if pod.placeholder and not pod.terminating]))
 
-    async def _let_go(self, stored: Stored, need: PlaceholderSet | None) -> bool:
+    async def _let_go(self, stored: StoredObject, need: PlaceholderSet | None) -> bool:
         """Delete the Reservations that are not wanted; False while a member has not taken that."""
         whole = is_true(stored.body, GANG_WHOLE) or b.finished(stored.body)
         kept = (need.member, need.attempt) if need is not None and not whole else None

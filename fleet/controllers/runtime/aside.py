@@ -3,7 +3,7 @@
 The condition HandlingFailed says which loop failed and with what kind of exception; nothing of the exception's text,
 which may quote other objects, perhaps another tenant's. An object without a writable status gets an Event. The
 condition stays as it was written first until that loop has handled the object, so that a write which wakes the loops
-ends there. Telling never raises but Fenced: a loop that cannot tell goes on.
+ends there. Telling never raises but StaleEpoch: a loop that cannot tell goes on.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from fleet.controllers.runtime.about import about_key
 from fleet.controllers.runtime.events import EventRecorder
 from fleet.controllers.runtime.hub import Hub, object_key
 from fleet.kinds import Interpreter, interpreter_for, pods
-from fleet.values.ports import Body, Fenced, Key, Stored
+from fleet.values.ports import Body, Key, StaleEpoch, StoredObject
 from fleet.values.times import rfc3339
 from fleet.values.untyped import mapping, rows, text
 from fleet.values.wellknown import HANDLING_FAILED
@@ -46,7 +46,7 @@ class AsideTeller:
             for one in (key, self._job_of(key)):
                 if one is not None and not await self._say_on(one, reason, message):
                     await self._record(one, message)
-        except Fenced:
+        except StaleEpoch:
             raise
         except Exception as failure:  # the metric still tells
             log.warning("an object that is set aside cannot be told of", key=str(key), error=repr(failure))
@@ -57,12 +57,12 @@ class AsideTeller:
             for one in (key, self._job_of(key)):
                 if one is not None:
                     await self._edit(one, unsay)
-        except Fenced:
+        except StaleEpoch:
             raise
         except Exception as failure:
             log.warning("a condition cannot be taken back", key=str(key), error=repr(failure))
 
-    def told(self, loop: str, stored: Stored) -> bool:
+    def told(self, loop: str, stored: StoredObject) -> bool:
         if HANDLING_FAILED.encode() not in stored.raw:  # nearly always; and no body need be parsed
             return False
         return _says(stored.body, _reason(loop, ""))
@@ -93,7 +93,7 @@ class AsideTeller:
         )
         try:
             await self._hub.commit([write])
-        except Fenced:
+        except StaleEpoch:
             raise
         except Exception as failure:  # its other fields may be such that no status can be written
             log.info("a status cannot be written", key=str(key), error=repr(failure)[:300])

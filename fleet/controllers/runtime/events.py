@@ -16,7 +16,7 @@ from typing import Any
 import structlog
 
 from fleet.controllers.runtime.hub import Hub
-from fleet.values.ports import Body, Fenced, Key, StoreUnavailable, Write
+from fleet.values.ports import Body, Key, StaleEpoch, StoreUnavailable, Write
 from fleet.values.times import rfc3339, seconds
 from fleet.values.untyped import mapping, text
 
@@ -185,7 +185,7 @@ class EventRetention:
         for stored in old:
             try:
                 await self._hub.delete(stored.key, uid=stored.uid)
-            except (Fenced, StoreUnavailable):
+            except (StaleEpoch, StoreUnavailable):
                 raise
             except Exception as error:  # costs a log line an hour, and the others nothing
                 log.warning("an event cannot be removed", key=str(stored.key), error=repr(error)[:300])

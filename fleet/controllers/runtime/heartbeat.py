@@ -18,7 +18,7 @@ from fleet.bindings.heartbeat import LATE_S, LEASE, LOOKS_S, RENEW_S
 from fleet.controllers.runtime.hub import Hub
 from fleet.core.model.unit import Phase
 from fleet.core.snapshot import Snapshot
-from fleet.values.ports import Body, Committed, Conflict, Fenced, StoreUnavailable, Write
+from fleet.values.ports import Body, CommitResult, Conflict, StaleEpoch, StoreUnavailable, Write
 from fleet.values.times import rfc3339, rfc3339_micro
 from fleet.wellknown import ANNOTATION_HEARTBEAT
 
@@ -33,7 +33,7 @@ FAILING_S = 60.0  # a loop that failed or ended within this is told of
 class Commit(Protocol):
     """`Store.commit`."""
 
-    async def __call__(self, writes: Sequence[Write], *, epoch: int | None = None) -> Committed | Conflict: ...
+    async def __call__(self, writes: Sequence[Write], *, epoch: int | None = None) -> CommitResult | Conflict: ...
 
 
 class Heartbeat:
@@ -64,7 +64,7 @@ class Heartbeat:
         """Renew the Lease by `commit`. Safe in a thread: it reads nothing that a loop changes."""
         try:
             await self._renew(commit)
-        except (Fenced, StoreUnavailable):
+        except (StaleEpoch, StoreUnavailable):
             raise
         except Exception as error:
             self._refused = error

@@ -21,7 +21,7 @@ from api.objects.objects import Objects
 from api.objects.writing import Options, User
 from fleet.controllers.runtime.metrics import Metrics
 from fleet.members.members import Members
-from fleet.values.ports import Body, Clock, Committed, Conflict, Ids, Key, Store, Stored, Write
+from fleet.values.ports import Body, Clock, CommitResult, Conflict, Ids, Key, Store, StoredObject, Write
 from fleet.values.untyped import mapping, text
 from fleet.wellknown import CONTROLLERS_USER, FIELD_MANAGER, PLACEHOLDER_IMAGE
 
@@ -100,7 +100,7 @@ class Hub:
         stored = self.store.peek(Key(group, resource, namespace, name))
         return stored.body if stored is not None else None
 
-    def scan(self, group: str, resource: str, namespace: str | None = None) -> Sequence[Stored]:
+    def scan(self, group: str, resource: str, namespace: str | None = None) -> Sequence[StoredObject]:
         return self.store.scan(group, resource, namespace=namespace)
 
     def bodies(self, group: str, resource: str, namespace: str | None = None) -> list[Body]:
@@ -127,12 +127,12 @@ class Hub:
             kind, key.namespace, key.name, change, self.options, uid=uid, generation=generation
         )
 
-    async def commit(self, writes: Iterable[Write]) -> Committed | Conflict:
+    async def commit(self, writes: Iterable[Write]) -> CommitResult | Conflict:
         return await self.store.commit(list(writes), epoch=self.epoch)
 
     async def create(self, group: str, resource: str, namespace: str, body: Body) -> bool:
         """False when an object of the name exists."""
-        return isinstance(await self.commit([self.new(group, resource, namespace, body)]), Committed)
+        return isinstance(await self.commit([self.new(group, resource, namespace, body)]), CommitResult)
 
     async def edit(self, key: Key, change: Callable[[Body], bool], *, uid: str | None = None) -> bool:
         """Change the object in place and store it; `change` says whether it changed anything. The first try is on the
@@ -141,7 +141,7 @@ class Hub:
         seen = self.store.peek(key)
         if seen is None or not change(orjson.loads(seen.raw)):
             return False
-        return isinstance(await self.commit([self.change(key, _if_changed(change), uid=uid)]), Committed)
+        return isinstance(await self.commit([self.change(key, _if_changed(change), uid=uid)]), CommitResult)
 
     async def edit_all(self, edits: Iterable[tuple[Key, str, Callable[[Body], bool]]]) -> bool:
         """Several edits (key, uid, change) as one commit, those left out that are not needed. False when one of the
@@ -151,7 +151,7 @@ class Hub:
             seen = self.store.peek(key)
             if seen is not None and seen.uid == uid and change(orjson.loads(seen.raw)):
                 writes.append(self.change(key, _if_changed(change), uid=uid))
-        return not writes or isinstance(await self.commit(writes), Committed)
+        return not writes or isinstance(await self.commit(writes), CommitResult)
 
     async def delete(self, key: Key, *, uid: str | None = None) -> None:
         """Ask for the object's deletion; finalizers hold it. An object that is gone, or another by now, is no error."""

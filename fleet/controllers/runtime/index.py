@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from fleet.bindings import binding as b
 from fleet.bindings.named import binding_of
 from fleet.controllers.runtime.hub import Hub, object_key
-from fleet.values.ports import Key, Stored
+from fleet.values.ports import Key, StoredObject
 
 
 class BindingIndex:
@@ -17,7 +17,7 @@ class BindingIndex:
         self._hub = hub
         self._keys: dict[str, Key] = {}
 
-    def put(self, stored: Stored) -> None:
+    def put(self, stored: StoredObject) -> None:
         self._keys[stored.uid] = stored.key
 
     def key(self, uid: str) -> Key | None:

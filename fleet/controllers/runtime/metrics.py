@@ -46,7 +46,7 @@ from fleet.core.quota.tree import QuotaTree
 from fleet.core.snapshot import Snapshot
 from fleet.core.solver.process import FAILED, LATE, STARTING
 from fleet.members.members import Closed, Members
-from fleet.values.bounded import Bounded
+from fleet.values.bounded import BoundedValues
 from fleet.values.ports import Key
 
 disable_created_metrics()  # type: ignore[no-untyped-call]  # a further row for each counter, which says nothing that a restart does not
@@ -215,14 +215,14 @@ class Metrics:
         self._gpu_use: Mapping[str, Mapping[str, ModelUse] | None] = {}  # by member and model
         self._credentials_end: dict[str, float] = {}  # of the credentials, by member, in epoch seconds
         self._shares = Shares()
-        self._leaf = Bounded(LEAVES_MOST, OTHERS)
-        self._member = Bounded(MEMBERS_MOST, OTHERS)
-        self._reason = Bounded(REASONS_MOST, OTHERS)
+        self._leaf = BoundedValues(LEAVES_MOST, OTHERS)
+        self._member = BoundedValues(MEMBERS_MOST, OTHERS)
+        self._reason = BoundedValues(REASONS_MOST, OTHERS)
         self._reasons: Mapping[str, Reason] = {}
         self.refused = Refusals()
         self._nodes: dict[str, tuple[int, int]] = {}  # by member: ready, and all
         self.loops: list[LoopFigures] = []  # that the metrics tell of; tests read the list
-        registry.register(_Scraped(self._now))
+        registry.register(_ScrapeCollector(self._now))
         self._begin()
 
     def _begin(self) -> None:
@@ -377,7 +377,7 @@ class Metrics:
         yield from of_quota(snapshot, self._shares)  # last: what it begins is not to slow the rest
 
 
-class Counted:
+class CountedSolver:
     """A solver whose answers are counted."""
 
     def __init__(self, solver: Solver, metrics: Metrics) -> None:
@@ -408,7 +408,7 @@ class Phases:
         return self.seconds
 
 
-class _Scraped(Collector):
+class _ScrapeCollector(Collector):
     def __init__(self, now: Callable[[], Iterator[Metric]]) -> None:
         self._now = now
 

@@ -18,7 +18,7 @@ import orjson
 from api.objects.objects import Objects
 from api.objects.writing import Options
 from fleet.controllers.runtime.hub import CONTROLLER, Hub
-from fleet.values.ports import Body, Committed, Key, StoreUnavailable, Write
+from fleet.values.ports import Body, CommitResult, Key, StoreUnavailable, Write
 from fleet.wellknown import ANNOTATION_SENT, FIELD_MANAGER, SYSTEM_NAMESPACE, TERMS
 
 TERMS_MAX = 1000  # the oldest go; what they stamped and no binding wants is then left to people
@@ -161,6 +161,6 @@ async def _append(objects: Objects, options: Options, choose: Callable[[list[Ent
             write = objects.prepare_new(kind, SYSTEM_NAMESPACE, body, options)
         else:
             write = objects.prepare_change(kind, SYSTEM_NAMESPACE, TERMS, change, options)
-        if isinstance(await objects.store.commit([write], epoch=options.epoch), Committed):
+        if isinstance(await objects.store.commit([write], epoch=options.epoch), CommitResult):
             return newest
     raise StoreUnavailable(f"{KEY} comes and goes")

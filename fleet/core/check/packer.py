@@ -38,7 +38,7 @@ class Gang:
 
 
 @dataclass(frozen=True, slots=True)
-class _Sized:
+class _SizedGang:
     """A gang as one member sees it: its pods by kind, largest first, and all pools that it may use."""
 
     unit: str
@@ -71,7 +71,7 @@ def first_unpackable(
     return [gang.unit for gang in gangs if gang.unit in refused]
 
 
-_Sides = tuple[list[_Sized], list[_Sized]]  # gangs on their way, and the gangs that are asked about
+_Sides = tuple[list[_SizedGang], list[_SizedGang]]  # gangs on their way, and the gangs that are asked about
 
 
 class Packer:
@@ -119,13 +119,13 @@ class Packer:
         there = len(self._member.pools)
         return replace(self._member, pools=tuple(pools[:there]), potential=tuple(pools[there:]))
 
-    def sized(self, gang: Gang) -> _Sized:
+    def sized(self, gang: Gang) -> _SizedGang:
         kinds: list[EqualPods] = []
         for count, requests, claim in gang.parts:
             if count > 0:
                 kinds.append(EqualPods(count, self._size_of(requests), self._open_to(claim)))
         pools = kinds[0].pools if len(kinds) == 1 else frozenset[int]().union(*(kind.pools for kind in kinds))
-        return _Sized(gang.unit, _merged(kinds), gang.topology, pools)
+        return _SizedGang(gang.unit, _merged(kinds), gang.topology, pools)
 
     def _size(self, requests: Amounts) -> tuple[int, ...]:
         amounts = dict(requests.items_)
@@ -145,7 +145,7 @@ def _places(bits: int) -> frozenset[int]:
     return frozenset([place for place in range(bits.bit_length()) if bits >> place & 1])
 
 
-def _apart(coming: Iterable[_Sized], gangs: Iterable[_Sized]) -> dict[frozenset[int], _Sides]:
+def _apart(coming: Iterable[_SizedGang], gangs: Iterable[_SizedGang]) -> dict[frozenset[int], _Sides]:
     """Gangs on their way, and the gangs asked about, by groups of pools that they use. No two groups share a pool."""
     sides = list(coming), list(gangs)
     group: dict[int, frozenset[int]] = {}
@@ -161,11 +161,11 @@ def _apart(coming: Iterable[_Sized], gangs: Iterable[_Sized]) -> dict[frozenset[
     return found
 
 
-def _refused(nodes: NodeRows, coming: Sequence[_Sized], gangs: Sequence[_Sized]) -> Iterable[str]:
+def _refused(nodes: NodeRows, coming: Sequence[_SizedGang], gangs: Sequence[_SizedGang]) -> Iterable[str]:
     """Units of gangs that are not packed onto the nodes; `nodes` stays as it is."""
     if _packed(nodes, coming, gangs) is not None:
         return
-    now, fitting, tries = _with(nodes, coming), list[_Sized](), BOUNDS.check_tries
+    now, fitting, tries = _with(nodes, coming), list[_SizedGang](), BOUNDS.check_tries
     for gang in gangs:
         if not now.put_gang(gang.pods, gang.topology):
             other = None
@@ -182,7 +182,7 @@ def _refused(nodes: NodeRows, coming: Sequence[_Sized], gangs: Sequence[_Sized])
         fitting.append(gang)
 
 
-def _packed(nodes: NodeRows, coming: Sequence[_Sized], gangs: Sequence[_Sized]) -> NodeRows | None:
+def _packed(nodes: NodeRows, coming: Sequence[_SizedGang], gangs: Sequence[_SizedGang]) -> NodeRows | None:
     """The nodes once all gangs are there, in whatever way they fit; else with all of `gangs` and as much of `coming` as
     has room."""
     every = [*coming, *gangs]
@@ -194,13 +194,13 @@ def _packed(nodes: NodeRows, coming: Sequence[_Sized], gangs: Sequence[_Sized]) 
     )
 
 
-def _together(nodes: NodeRows, gangs: Sequence[_Sized]) -> NodeRows | None:
+def _together(nodes: NodeRows, gangs: Sequence[_SizedGang]) -> NodeRows | None:
     kinds, after = _kinds(gangs), nodes.copy()
     able = nodes.enough(kinds) and not any(gang.topology for gang in gangs)
     return after if able and not any(after.put(kind) for kind in kinds) else None
 
 
-def _one_by_one(nodes: NodeRows, gangs: Sequence[_Sized]) -> NodeRows | None:
+def _one_by_one(nodes: NodeRows, gangs: Sequence[_SizedGang]) -> NodeRows | None:
     """The nodes with every gang whole, largest first. Gangs that found no place come first in the next order."""
     if not nodes.enough(_kinds(gangs)):
         return None
@@ -216,7 +216,7 @@ def _one_by_one(nodes: NodeRows, gangs: Sequence[_Sized]) -> NodeRows | None:
     return None
 
 
-def _with(nodes: NodeRows, coming: Sequence[_Sized]) -> NodeRows:
+def _with(nodes: NodeRows, coming: Sequence[_SizedGang]) -> NodeRows:
     """The nodes once `coming` is there. A gang that does not fit takes the room that there is."""
     after = nodes.copy()
     for gang in _ordered(coming):
@@ -226,7 +226,7 @@ def _with(nodes: NodeRows, coming: Sequence[_Sized]) -> NodeRows:
     return after
 
 
-def _proposed(nodes: NodeRows, gangs: Sequence[_Sized]) -> NodeRows | None:
+def _proposed(nodes: NodeRows, gangs: Sequence[_SizedGang]) -> NodeRows | None:
     """The nodes after the packing that is proposed for all these pods, if it holds."""
     if any(gang.topology for gang in gangs):
         return None
@@ -238,7 +238,7 @@ def _proposed(nodes: NodeRows, gangs: Sequence[_Sized]) -> NodeRows | None:
     return after if after.lay(kinds, zip(range(len(homes)), proposal, strict=False)) else None
 
 
-def _kinds(gangs: Iterable[_Sized]) -> tuple[EqualPods, ...]:
+def _kinds(gangs: Iterable[_SizedGang]) -> tuple[EqualPods, ...]:
     return _merged(chain.from_iterable(gang.pods for gang in gangs))
 
 
@@ -255,10 +255,10 @@ def _merged(pods: Iterable[EqualPods]) -> tuple[EqualPods, ...]:
     return tuple(sorted(kinds, key=lambda kind: kind.size, reverse=True))
 
 
-def _ordered(gangs: Iterable[_Sized]) -> list[_Sized]:
+def _ordered(gangs: Iterable[_SizedGang]) -> list[_SizedGang]:
     """Largest pods first; of gangs within one value of a label, with equal pods, the gang first that asks for most."""
 
-    def size(gang: _Sized) -> tuple[list[tuple[int, ...]], list[int]]:
+    def size(gang: _SizedGang) -> tuple[list[tuple[int, ...]], list[int]]:
         return [kind.size for kind in gang.pods], asked_by(gang.pods) if gang.topology else []
 
     return sorted(sorted(gangs, key=lambda gang: gang.unit), key=size, reverse=True)

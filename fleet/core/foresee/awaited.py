@@ -37,7 +37,7 @@ class BlockingRole(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Holding:
+class ResourceHolders:
     """`units` have room or start, and hold some of `resources` in `where`: the quota node, or the members."""
 
     where: tuple[str, ...] = ()
@@ -63,7 +63,7 @@ class BlockingJobs:
     more: int = 0
 
 
-def holding(snapshot: Snapshot, plan: Plan, unit: Unit, reason: Reason, member: str = "") -> Holding:
+def holding(snapshot: Snapshot, plan: Plan, unit: Unit, reason: Reason, member: str = "") -> ResourceHolders:
     """The holders of the resources that the unit lacks, by its reason; `member`: only those there, where room lacks."""
     if reason.code in OF_QUOTA:
         node, user = str(reason.numbers.get("node")), str(reason.numbers.get("user", ""))
@@ -73,14 +73,14 @@ def holding(snapshot: Snapshot, plan: Plan, unit: Unit, reason: Reason, member: 
             for u, _ in _there(snapshot, plan)
             if _below(u.leaf, node) and user in ("", u.user) and not (firm and u.preemptible)
         )
-        return Holding((node,), units, (str(reason.numbers.get("resource")),))
+        return ResourceHolders((node,), units, (str(reason.numbers.get("resource")),))
     if reason.severity is not Severity.INFO or unit.held or unit.suspended:
-        return Holding()
+        return ResourceHolders()
     allowed = {m.name for m in snapshot.members.values() if m.ready and not member_bars(unit, m)}
     members = sorted(allowed & {member} if member else allowed)
     lacks = str(reason.numbers.get("lacks", ""))
     units = tuple(u for u, at in _there(snapshot, plan) if at in members)
-    return Holding(tuple(members), units, tuple(lacks.split(", ")) if lacks else _asked(unit))
+    return ResourceHolders(tuple(members), units, tuple(lacks.split(", ")) if lacks else _asked(unit))
 
 
 def held(unit: Unit, resources: tuple[str, ...]) -> dict[str, int]:

@@ -36,7 +36,7 @@ class Holder:
 
 
 @dataclass(frozen=True, slots=True)
-class Bound:
+class Bottleneck:
     """`where`: the quota node, or the members, in which `holders` hold the resources that the unit lacks; the largest
     holder is first. A resource that no node has is in no unit's use. `answer`: the smallest changes that start the
     unit."""
@@ -74,16 +74,16 @@ def what_binds(
     seed: int,
     enough: Callable[[], bool],
     solver: Solver | None = None,
-) -> tuple[Bound, ...]:
+) -> tuple[Bottleneck, ...]:
     """The obstacles of the first few of `units`, which wait by `plan`. `enough`, `solver`: as `smallest` takes them."""
-    bounds: list[Bound] = []
+    bounds: list[Bottleneck] = []
     for key in islice(units, MOST_JOBS):
         unit = snapshot.units[key]
         held_by = holding(snapshot, plan, unit, plan.reasons[key])
         holders = _by_queue(held_by.units, held_by.resources)
         greedy = plan if plan.certificate.shipped == "greedy" else None
         answer = smallest(snapshot, key, now=now, seed=seed, plan=greedy, enough=enough, solver=solver)
-        bounds.append(Bound(unit, plan.reasons[key], held_by.where, holders, answer))
+        bounds.append(Bottleneck(unit, plan.reasons[key], held_by.where, holders, answer))
     return tuple(bounds)
 
 

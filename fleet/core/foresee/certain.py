@@ -27,12 +27,12 @@ def starts(plan: Plan, unit: str) -> bool:
 def is_certain(snapshot: Snapshot, unit: str, *, now: float, seed: int, solver: Solver | None) -> bool:
     """Whether the solver's plan for the snapshot starts the unit. False, too, where a question to the solver has no
     answer: for lack of time, or of a solver. Each question may take the `solve_limit_s` of the snapshot."""
-    heard = _Heard(solver)
+    heard = _CountedSolver(solver)
     plan = decide(snapshot, now=now, seed=seed, solver=heard)
     return heard.questions == heard.answers and starts(plan, unit)
 
 
-class _Heard:
+class _CountedSolver:
     """A solver, or none, with the numbers of its questions and of its answers."""
 
     def __init__(self, solver: Solver | None) -> None:

@@ -10,10 +10,10 @@ by one, such differences cancel out, and the runs agree with each other more tha
 of its own, for all work and for each leaf, by which the drawn durations are longer or shorter.
 
 Runs do not know everything, so real starts lie wider than the runs say, and the range is stretched by how well ranges
-fitted before. `Scored` has the earlier ranges and the real starts. `stretched` moves both ends so that in the past they
-would have held four fifths; the less is known, the less they move. Decisions of a run stand further apart the further
-it looks (a twentieth of the time ahead): an estimate for a second in three days is of no use, and the distance is what
-makes it affordable.
+fitted before. `ScoredEstimate` has the earlier ranges and the real starts. `stretched` moves both ends so that in the
+past they would have held four fifths; the less is known, the less they move. Decisions of a run stand further apart the
+further it looks (a twentieth of the time ahead): an estimate for a second in three days is of no use, and the distance
+is what makes it affordable.
 
 A run that finds the unit stuck, or looks past the horizon, counts as "later than everything"; so does one that has
 more events than a run may have, and then the horizon is how far it came. A unit that the first run did not start is
@@ -143,7 +143,7 @@ def estimates(
     world = _near(snapshot, plan, pending) if pending else snapshot
     if world is None:
         return outcomes | dict.fromkeys(pending, NotEstimated(f"more than {_AHEAD_MOST} jobs are ahead of it"))
-    runs: list[_Ran] = []
+    runs: list[_RunStarts] = []
     for sample in range(samples):
         if not pending:
             break
@@ -179,7 +179,7 @@ def _certain(plan: Plan, units: Collection[str], now: float) -> dict[str, Outcom
     return outcomes
 
 
-def _common(runs: Sequence[_Ran], unit: str, now: float, horizon_s: float) -> Estimate | BeyondHorizon:
+def _common(runs: Sequence[_RunStarts], unit: str, now: float, horizon_s: float) -> Estimate | BeyondHorizon:
     """The common result of the runs for one unit. The horizon is no later than all of them looked."""
     outcome = of_runs((run.started.get(unit, math.inf) for run in runs), now, horizon_s)
     if isinstance(outcome, BeyondHorizon):
@@ -248,7 +248,7 @@ def _near(snapshot: Snapshot, plan: Plan, units: Collection[str]) -> Snapshot | 
 
 
 @dataclass(frozen=True, slots=True)
-class _Ran:
+class _RunStarts:
     """The starts of units in a run, as epoch seconds; the end of the run, if it was cut short, else infinity; and
     whether the run ended since nothing could start any more."""
 
@@ -268,7 +268,7 @@ def _run(
     horizon_s: float,
     enough: Callable[[], bool],
     alone: bool = False,
-) -> _Ran | None:
+) -> _RunStarts | None:
     """One run; None when `enough` stopped it. `alone`: without arrivals."""
 
     def runs_s(running: Unit, at: float) -> float:
@@ -325,15 +325,15 @@ def _run(
             if enough():
                 return None
         if run.stopped is Stop.EVENTS:
-            return _Ran(run.started, run.now, False)
+            return _RunStarts(run.started, run.now, False)
         over = run.stopped is not Stop.TIME and (following is None or run.stopped is not Stop.STUCK)
         if over or look >= horizon_s:
-            return _Ran(run.started, math.inf, run.stopped is Stop.STUCK)
+            return _RunStarts(run.started, math.inf, run.stopped is Stop.STUCK)
         look *= 4
 
 
 @dataclass(frozen=True, slots=True)
-class Scored:
+class ScoredEstimate:
     """The range that was told at the epoch second `at`, and the time when the unit started."""
 
     estimate: Estimate

@@ -135,7 +135,7 @@ def smallest(
 _Raises = dict[tuple[str, Limit, str, str], Raise]
 
 
-class _Spent(Exception):
+class _SpentBudget(Exception):
     """No more decisions may be asked for."""
 
 
@@ -179,7 +179,7 @@ class _Search:
             self.until = min(self.most, self.decisions + _OF_A_KIND)
             try:
                 change = searches[kind]()
-            except _Spent:
+            except _SpentBudget:
                 without.append((kind, NoChangeCause.SPENT))
                 continue
             if change is None:
@@ -205,10 +205,10 @@ class _Search:
         return frozenset(solutions)
 
     def left(self, change: Change) -> Reason | None:
-        """The reason of the unit after the change; None: it starts. Raises _Spent."""
+        """The reason of the unit after the change; None: it starts. Raises _SpentBudget."""
         if change not in self.reasons:
             if self.decisions >= self.until or self.enough():
-                raise _Spent
+                raise _SpentBudget
             self.decisions += 1
             world, now = applied(self.snapshot, self.unit.id, change, self.now)
             plan = decide(world, now=now, seed=self.seed, solver=None)
@@ -288,7 +288,7 @@ class _Search:
             if self.works(change):
                 return change
         if len(options) > _MEMBERS:
-            raise _Spent
+            raise _SpentBudget
         return None
 
     def _how_far(self, at: Member, shape: Shape, space: Space) -> int | None:
@@ -372,7 +372,7 @@ class _Search:
             if smaller is None:
                 return change
             change = smaller
-        raise _Spent
+        raise _SpentBudget
 
     def nodes(self) -> Change | None:
         """Of the pools that may take the unit, the one that needs the fewest nodes more."""

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from random import Random
 
 from fleet.core.decide import decide
-from fleet.core.foresee.binding import Bound, named_by, waiting, what_binds
+from fleet.core.foresee.binding import Bottleneck, named_by, waiting, what_binds
 from fleet.core.foresee.edits import Edit, edited
 from fleet.core.foresee.forward import Forward, RunsS, Stop, UnitEventKind, by_walltime, core
 from fleet.core.foresee.history import History
@@ -82,7 +82,7 @@ class Comparison:
     until: float
     no_times: str = ""
     endless: int = 0
-    bound: tuple[Bound, ...] = ()
+    bound: tuple[Bottleneck, ...] = ()
     bound_of: int = 0
 
 

@@ -167,7 +167,7 @@ def replay(record: object, *, solver: Solver | None = None) -> Plan:
             raise BadSnapshot([(field, "is missing")])
     recorded = decode_plan(data["plan"]).certificate
     asked = recorded.why != "no solver was asked"
-    stand_in = _Recorded(recorded) if asked else None
+    stand_in = _RecordedSolver(recorded) if asked else None
     return decide(
         decode_snapshot(data["snapshot"]),
         now=decode_value(float, data["now"], "now"),
@@ -202,7 +202,7 @@ def _each_once(pairs: list[tuple[str, object]]) -> dict[str, object]:
     return found
 
 
-class _Recorded:
+class _RecordedSolver:
     """A solver that says again what one said when the record was made."""
 
     def __init__(self, certificate: Certificate) -> None:

@@ -12,7 +12,7 @@ from typing import Any
 
 from fleet.core.decide import BadSnapshot
 from fleet.core.foresee.awaited import KindName, kind_of
-from fleet.core.foresee.binding import Bound
+from fleet.core.foresee.binding import Bottleneck
 from fleet.core.foresee.edits import AddMember, Edit, ReplaceTree, Submit
 from fleet.core.foresee.explanation import changes
 from fleet.core.foresee.whatif import Comparison, StartTimes, UnitStanding
@@ -93,7 +93,7 @@ def encode_comparison(comparison: Comparison, now: float, kind_name: KindName) -
     }
 
 
-def _bound(bound: Bound, named: KindName) -> Json:
+def _bound(bound: Bottleneck, named: KindName) -> Json:
     return {
         "unit": bound.unit.id,
         "job": bound.unit.name,

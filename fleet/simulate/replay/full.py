@@ -71,7 +71,7 @@ class _Ids:
 
 
 @dataclass(slots=True)
-class _Told:
+class _ReplayLog:
     """Writes the log. Jobs are known to the hub as namespace/name."""
 
     jobs: Mapping[tuple[str, str], TraceJob]
@@ -134,7 +134,7 @@ class _Users:
     objects: Objects
     registry: Registry
     clock: VirtualClock
-    recorder: _Told
+    recorder: _ReplayLog
 
     async def create(self, body: Body) -> None:
         kind = self.registry.kind_of(body["apiVersion"], body["kind"])
@@ -169,7 +169,7 @@ class _Users:
             await self.objects.delete(self.registry.need(KUBEFLOW, "pytorchjobs"), *job, _USER)
 
 
-async def _sampled(hosts: Hosts, recorder: _Told, every: float, samples: list[Sample]) -> None:
+async def _sampled(hosts: Hosts, recorder: _ReplayLog, every: float, samples: list[Sample]) -> None:
     """Take samples until the replay is stuck."""
     clock, last = recorder.clock, ZERO
     while clock.now() - last <= STUCK_S or recorder.running:
@@ -192,7 +192,7 @@ async def _replay(
     spaces = {path: f"queue-{number}" for number, path in enumerate(tree.nodes[tree.root].children)}
     names = {unit.id: (spaces[unit.leaf or ""], f"job-{number}") for number, unit in enumerate(units)}
     bodies = {unit.id: _job(*names[unit.id], unit.components) for unit in units}
-    recorder = _Told(
+    recorder = _ReplayLog(
         {names[key]: job for key, job in jobs.items()}, JobProgress(jobs, options.checkpoint_s), clock, progress
     )
     hosts = Hosts([_taking_pods(m) for m in members], _as_seen(bodies.values()), HUB, clock, recorder, options.grace_s)

@@ -92,7 +92,7 @@ class JobProgress:
         return done - self._kept[key]
 
 
-class _Timed:
+class _TimedDecider:
     """A decider whose decisions are timed, and counted by the answer that was taken."""
 
     def __init__(self, chosen: Callable[[Forward], Plan]) -> None:
@@ -122,7 +122,7 @@ def replay(
     """`units` are the jobs as they arrive (see world.units). `progress` is told how many jobs have ended."""
     by_id = {job.id: job for job in jobs}
     work = JobProgress(by_id, options.checkpoint_s)
-    timed = _Timed(decider(options.policy, options.seed, solver))
+    timed = _TimedDecider(decider(options.policy, options.seed, solver))
     quota = tree if options.policy is Policy.fleet else None
     snapshot = Snapshot(quota, {}, {member.name: member for member in members}, options.config)
     samples: list[Sample] = []

@@ -32,7 +32,7 @@ class Size(Protocol):
     def item(self) -> Size: ...  # the items of a loop: of a map its keys
 
 
-class Made:
+class ComputedSize:
     """The size of a value that an expression makes itself; its parts are at most as large."""
 
     __slots__ = ("_inside", "length", "weight")
@@ -42,7 +42,7 @@ class Made:
         self._inside = inside
 
     def item(self) -> Size:
-        return self._inside or Made(self.weight, self.weight)
+        return self._inside or ComputedSize(self.weight, self.weight)
 
     def entry(self) -> Size:
         return self.item()
@@ -51,7 +51,7 @@ class Made:
         return self.item()
 
 
-ONE = Made(1, 1)
+ONE = ComputedSize(1, 1)
 
 
 class Either:
@@ -84,7 +84,7 @@ def either(sizes: list[Size]) -> Size:
     """Of many, only how large they are at most is kept: an expression can double them at every step."""
     distinct = list({id(size): size for size in sizes}.values())
     if len(distinct) > _ALTERNATIVES_MAX:
-        return Made(max(size.length for size in distinct), max(size.weight for size in distinct))
+        return ComputedSize(max(size.length for size in distinct), max(size.weight for size in distinct))
     return distinct[0] if len(distinct) == 1 else Either(distinct) if distinct else ONE
 
 
@@ -98,7 +98,7 @@ class _Estimate:
         """(cost, size of the outcome)"""
         match node[0]:
             case "value":
-                return 0, Made(node[1], node[1] // _WEIGHT_BYTES + 1)
+                return 0, ComputedSize(node[1], node[1] // _WEIGHT_BYTES + 1)
             case "name":
                 return 0, names.get(node[1], ONE)
             case "path":
@@ -116,10 +116,12 @@ class _Estimate:
         if node[0] == "in":
             return cost + weight, ONE
         if node[0] == "cat":
-            joined = Made(sum(size.length for _, size in parts), weight, either([size.item() for _, size in parts]))
+            joined = ComputedSize(
+                sum(size.length for _, size in parts), weight, either([size.item() for _, size in parts])
+            )
             return cost + weight * len(parts), joined
         inside = either([size for _, size in parts])
-        return cost + weight, Made(len(parts), weight + len(parts), inside)
+        return cost + weight, ComputedSize(len(parts), weight + len(parts), inside)
 
     def _path(self, node: Node, names: dict[str, Size]) -> tuple[int, Size]:
         cost, size = self.of(node[1], names)
@@ -147,7 +149,7 @@ class _Estimate:
             return cost, ONE
         each = parts[-1][1] if macro == "map" else size.item()
         cost += turns * turns * (each.weight + 1) // 2
-        return cost, Made(turns, turns * (each.weight + 1), each)
+        return cost, ComputedSize(turns, turns * (each.weight + 1), each)
 
     def _call(self, node: Node, names: dict[str, Size]) -> tuple[int, Size]:
         parts = [self.of(part, names) for part in node[2]]
@@ -159,4 +161,4 @@ class _Estimate:
             return cost, ONE
         if node[1] == "matches" and parts:
             cost += parts[0][1].length * _PATTERN_SIZE // _STEPS_OF_MATCH
-        return cost, Made(sum(size.length for _, size in parts), weight)
+        return cost, ComputedSize(sum(size.length for _, size in parts), weight)

@@ -13,7 +13,7 @@ from api.fairness.defaults import GROUP, LEVELS, SCHEMAS
 from api.fairness.gate import COMPANY
 from api.store.memory import MemoryStore
 from api.wire.http import Request
-from fleet.values.ports import Key, Page, Stored
+from fleet.values.ports import Key, Page, StoredObject
 from tests.api.fairness.world import WORK, until, world
 
 FLOWS = f"/apis/{GROUP}/v1/flowschemas"
@@ -85,7 +85,7 @@ async def test_reads_and_writes_tell_the_store_that_their_user_has_no_other(monk
     told: list[tuple[str, bool]] = []
     get, listed, revision = MemoryStore.get, MemoryStore.list, MemoryStore.revision
 
-    async def noted_get(self: MemoryStore, key: Key, *, fresh: bool = True, alone: bool = False) -> Stored | None:
+    async def noted_get(self: MemoryStore, key: Key, *, fresh: bool = True, alone: bool = False) -> StoredObject | None:
         if fresh and key.resource == "configmaps":
             told.append(("get", alone))
         return await get(self, key, fresh=fresh, alone=alone)

@@ -11,7 +11,7 @@ from api.engine.kind import Kind
 from api.engine.status import Cause, StatusError
 from api.objects.objects import Objects
 from api.objects.writing import Review
-from fleet.values.ports import Committed, Key
+from fleet.values.ports import CommitResult, Key
 from tests.api.engine.conftest import NAMESPACE, WIDGET
 
 from .conftest import OPTIONS, CountingIds, FixedClock
@@ -260,7 +260,7 @@ async def test_several_objects_go_into_one_commit_or_none_does(objects: Objects)
         objects.prepare_change(WIDGET, "default", "a", place, OPTIONS, generation=1),
         objects.prepare_new(WIDGET, "default", {**widget("b"), "status": {"new": True}}, OPTIONS),
     ]
-    assert isinstance(await objects.store.commit(writes), Committed)
+    assert isinstance(await objects.store.commit(writes), CommitResult)
     after = await objects.get(WIDGET, "default", "a")
     assert (after["spec"]["size"], after["status"], after["metadata"]["generation"]) == (4, {"placed": True}, 2)
     assert after["metadata"]["resourceVersion"] > created.body["metadata"]["resourceVersion"]
@@ -269,7 +269,7 @@ async def test_several_objects_go_into_one_commit_or_none_does(objects: Objects)
         objects.prepare_new(WIDGET, "default", widget("c"), OPTIONS),
         objects.prepare_change(WIDGET, "default", "a", place, OPTIONS, generation=1),
     ]
-    assert not isinstance(await objects.store.commit(late), Committed)
+    assert not isinstance(await objects.store.commit(late), CommitResult)
     assert await objects.find(WIDGET, "default", "c") is None
 
 

@@ -12,7 +12,7 @@ from cryptography.hazmat.primitives.asymmetric import ec, rsa
 from jwt.algorithms import ECAlgorithm, RSAAlgorithm
 from jwt.api_jws import PyJWS
 
-from api.access.oidc.keys import FetchFailed
+from api.access.oidc.keys import FetchFailure
 from fleet.simulate.wall import WallClock
 
 URL = "https://issuer.example"
@@ -69,7 +69,7 @@ class Issuer:
         if self.hangs:
             await asyncio.Event().wait()
         if self.down:
-            raise FetchFailed("no connection")
+            raise FetchFailure("no connection")
         if url == f"{self.url}/.well-known/openid-configuration":
             return json.dumps({"issuer": self.named or self.url, "jwks_uri": f"{self.url}/keys"}).encode()
         assert url == f"{self.url}/keys"

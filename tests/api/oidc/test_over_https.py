@@ -13,10 +13,10 @@ from aiohttp import web
 from prometheus_client import CollectorRegistry, generate_latest
 
 from api.access.auth import AnyOf
-from api.access.oidc.keys import FetchFailed
+from api.access.oidc.keys import FetchFailure
 from api.engine.registry import Registry
 from api.objects.objects import Objects
-from api.outgoing import Outgoing
+from api.outgoing import OutgoingClient
 from api.store.memory import MemoryStore
 from fleet.admission.filling import filled
 from fleet.cli.datadir import DataDir
@@ -56,7 +56,7 @@ async def composed(folder: Path, access: AccessOptions) -> AsyncIterator[tuple[A
     prepare(data, "127.0.0.1")
     store, registry, shown = MemoryStore(clock), Registry([]), CollectorRegistry()
     hub = CommonParts(data, "", clock, ids, store, registry, Objects(store, registry, clock, ids, fill=filled))  # type: ignore[arg-type]
-    outgoing = Outgoing(access.allowed())
+    outgoing = OutgoingClient(access.allowed())
     try:
         async with users_of(hub, access, outgoing) as users:
             users.show(shown)
@@ -105,9 +105,9 @@ async def test_an_answer_that_is_no_success_gives_no_keys(pki: Pki) -> None:
         return web.Response(status=404, body=b"{}")
 
     async with serving(missing, pki) as port:
-        outgoing = Outgoing(AccessOptions(outgoing_allow=["127.0.0.0/8"]).allowed())
+        outgoing = OutgoingClient(AccessOptions(outgoing_allow=["127.0.0.0/8"]).allowed())
         try:
-            with pytest.raises(FetchFailed, match="HTTP 404"):
+            with pytest.raises(FetchFailure, match="HTTP 404"):
                 await fetch_by(outgoing)(f"https://127.0.0.1:{port}/x", pki.ca.read_text())
         finally:
             await outgoing.aclose()

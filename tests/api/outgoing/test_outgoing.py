@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from aiohttp import web
 
-from api.outgoing import AllowList, Answer, Outgoing, OutgoingError, Reason
+from api.outgoing import AllowList, Answer, OutgoingClient, OutgoingError, Reason
 from tests.api.outgoing.server import serving
 from tests.testbed.pki import Pki, make_pki
 
@@ -38,17 +38,17 @@ def other_ca(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 @asynccontextmanager
 async def client(
     allowed: AllowList = LOOPBACK, names: dict[str, list[list[str]]] | None = None
-) -> AsyncIterator[Outgoing]:
+) -> AsyncIterator[OutgoingClient]:
     """`names`: what each name stands for, at each lookup in turn."""
 
     async def resolve(host: str, port: int) -> list[str]:
         return names[host].pop(0)
 
-    async with Outgoing(allowed, resolver=resolve if names is not None else None) as outgoing:
+    async with OutgoingClient(allowed, resolver=resolve if names is not None else None) as outgoing:
         yield outgoing
 
 
-async def refusal(outgoing: Outgoing, url: str, *, timeout: float = 20.0, ca: str | None = None) -> OutgoingError:
+async def refusal(outgoing: OutgoingClient, url: str, *, timeout: float = 20.0, ca: str | None = None) -> OutgoingError:
     with pytest.raises(OutgoingError) as caught:
         await outgoing.request("POST", url, body=b"{}", ca=ca, timeout=timeout, limit=1000)
     return caught.value

@@ -14,7 +14,7 @@ import structlog
 from api.store.leadership import PostgresLeadership
 from api.store.postgres import PostgresStore
 from fleet.simulate.wall import WallClock
-from fleet.values.ports import Fenced
+from fleet.values.ports import StaleEpoch
 from tests.api.store.world import put
 
 
@@ -28,7 +28,7 @@ async def main(dsn: str, key_file: str) -> int:
     while True:
         try:
             await store.commit([put(f"by-the-old-leader-{number}")], epoch=epoch)
-        except Fenced:
+        except StaleEpoch:
             print("fenced", flush=True)
             await store.stop()
             return 3

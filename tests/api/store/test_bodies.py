@@ -5,17 +5,17 @@ from __future__ import annotations
 import pytest
 
 from api.store.bodies import Bodies
-from fleet.values.ports import Delete, Key, Stored
+from fleet.values.ports import Delete, Key, StoredObject
 from tests.api.store.world import PostgresWorld, key, must, names, put
 
 
-def _stored(number: int, resource: str = "configmaps", size: int = 200) -> Stored:
+def _stored(number: int, resource: str = "configmaps", size: int = 200) -> StoredObject:
     name = f"item-{number:04}"
     raw = b'{"metadata":{"name":"%s"},"data":{"key":"%s"}}' % (name.encode(), b"x" * size)
-    return Stored(Key("", resource, "default", name), f"uid-{number}", number, raw)
+    return StoredObject(Key("", resource, "default", name), f"uid-{number}", number, raw)
 
 
-def _plain(stored: Stored) -> bool:
+def _plain(stored: StoredObject) -> bool:
     return stored.packed is None
 
 

@@ -7,7 +7,7 @@ import asyncio
 import orjson
 import pytest
 
-from fleet.values.ports import ABSENT, ANY, EXISTS, Body, Change, Committed, Conflict, Delete, Expect, Put
+from fleet.values.ports import ABSENT, ANY, EXISTS, Body, Change, CommitResult, Conflict, Delete, Expect, Put
 from tests.api.store.world import World, body, key, must, must_not, put
 
 
@@ -67,7 +67,7 @@ async def test_a_precondition_on_an_existing_object(world: World, expect: Expect
     await must(store, put("a"))
     for write in (Put(key("a"), body("a"), expect), Change(key("a"), lambda b: b, expect), Delete(key("a"), expect)):
         outcome = await store.commit([write])
-        assert isinstance(outcome, Committed if holds else Conflict)
+        assert isinstance(outcome, CommitResult if holds else Conflict)
 
 
 @pytest.mark.parametrize("expect", [EXISTS, Expect(revision=1), Expect(uid="x"), Expect(generation=0)])
@@ -154,7 +154,7 @@ async def test_a_refusal_by_a_change_reaches_only_its_own_caller(world: World) -
         store.commit([put("b"), Change(key("a"), refuse)]), store.commit([put("c")]), return_exceptions=True
     )
     assert isinstance(refused, Refused)
-    assert isinstance(other, Committed)
+    assert isinstance(other, CommitResult)
     assert await store.get(key("b")) is None and await store.get(key("c")) is not None
 
 
@@ -172,7 +172,7 @@ async def test_of_many_creations_of_one_name_at_once_one_wins(world: World) -> N
     outcomes = await asyncio.gather(
         *(one.commit([Put(key("a"), body("a"), ABSENT)]) for one in (store, other) for _ in range(20))
     )
-    assert sum(isinstance(outcome, Committed) for outcome in outcomes) == 1
+    assert sum(isinstance(outcome, CommitResult) for outcome in outcomes) == 1
     assert await store.revision() == before + 1
 
 
@@ -200,7 +200,7 @@ async def test_a_body_that_cannot_be_encoded_fails_alone(world: World) -> None:
         return_exceptions=True,
     )
     assert isinstance(outcomes[2], TypeError)
-    assert isinstance(outcomes[0], Committed) and isinstance(outcomes[1], Committed)
+    assert isinstance(outcomes[0], CommitResult) and isinstance(outcomes[1], CommitResult)
 
 
 async def test_history_comes_newest_first_and_by_kind(world: World) -> None:

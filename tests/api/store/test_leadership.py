@@ -16,7 +16,7 @@ import pytest
 
 from api.store.leadership import PostgresLeadership, Sign
 from api.store.life import Patience
-from fleet.values.ports import Change, Committed, Conflict, Fenced
+from fleet.values.ports import Change, CommitResult, Conflict, StaleEpoch
 from tests.api.store.world import PATIENCE_S, PostgresWorld, World, key, must, put
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -41,7 +41,7 @@ async def test_a_commit_under_an_epoch_that_is_over_changes_nothing(world: World
     await first.release()
     new = await second.acquire("controllers", "two")
     before = await store.revision()
-    with pytest.raises(Fenced):
+    with pytest.raises(StaleEpoch):
         await store.commit([put("b")], epoch=old)
     assert await store.revision() == before
     assert await store.get(key("b")) is None
@@ -58,7 +58,7 @@ async def test_fenced_commits_do_not_hold_up_others_of_the_same_batch(world: Wor
         store.commit([put("c")]),
         return_exceptions=True,
     )
-    assert isinstance(outcomes[0], Fenced)
+    assert isinstance(outcomes[0], StaleEpoch)
     assert [await store.get(key(name)) is not None for name in ("a", "b", "c")] == [False, True, True]
 
 
@@ -112,7 +112,7 @@ async def test_a_loop_that_stands_loses_the_leadership_and_changes_nothing_when_
     assert other.leads(PATIENCE_S), "this holds the loop until the other leads"
     assert not leader.sure()
     before = await store.revision()
-    with pytest.raises(Fenced):
+    with pytest.raises(StaleEpoch):
         await store.commit([put("a")], epoch=old)
     assert await store.revision() == before
     await asyncio.wait_for(leader.lost(), PATIENCE_S)
@@ -166,12 +166,12 @@ async def test_a_commit_apart_is_evaluated_and_fenced_like_any_other(postgres: P
     epoch = await leader.acquire("controllers", "one")
     assert isinstance(await writer.commit([Change(key("a"), lambda body: body)], epoch=epoch), Conflict)
     first = await writer.commit([put("a")], epoch=epoch)
-    assert isinstance(first, Committed) and first.revision == await store.revision()
+    assert isinstance(first, CommitResult) and first.revision == await store.revision()
     changed = await writer.commit([Change(key("a"), lambda body: {**body, "data": {"a": "b"}})], epoch=epoch)
-    assert isinstance(changed, Committed) and changed.revision == first.revision + 1
+    assert isinstance(changed, CommitResult) and changed.revision == first.revision + 1
     stored = await store.get(key("a"))
     assert stored is not None and stored.body["data"] == {"a": "b"}
-    with pytest.raises(Fenced):
+    with pytest.raises(StaleEpoch):
         await writer.commit([put("b")], epoch=epoch + 1)
     assert await store.revision() == changed.revision
     await writer.close()

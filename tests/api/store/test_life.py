@@ -6,22 +6,22 @@ import asyncio
 
 import pytest
 
-from api.store.life import Patience, Stamps, Turning, state_of_loop
+from api.store.life import LoopState, Patience, Stamps, state_of_loop
 
 
 @pytest.mark.parametrize(
     ("since_s", "turning"),
     [
-        (0, Turning.TURNS),
-        (5, Turning.TURNS),
-        (9.9, Turning.TURNS),
-        (10, Turning.LATE),
-        (29.9, Turning.LATE),
-        (30, Turning.STANDS),
-        (3600, Turning.STANDS),
+        (0, LoopState.TURNS),
+        (5, LoopState.TURNS),
+        (9.9, LoopState.TURNS),
+        (10, LoopState.LATE),
+        (29.9, LoopState.LATE),
+        (30, LoopState.STANDS),
+        (3600, LoopState.STANDS),
     ],
 )
-def test_ten_seconds_are_late_and_thirty_lose_the_leadership(since_s: float, turning: Turning) -> None:
+def test_ten_seconds_are_late_and_thirty_lose_the_leadership(since_s: float, turning: LoopState) -> None:
     assert state_of_loop(since_s, Patience()) is turning
 
 
@@ -36,13 +36,13 @@ async def test_a_loop_is_stamped_whenever_it_turns_until_the_stamps_end() -> Non
     now = 100.0
     stamps = Stamps(Patience(alive_every_s=0.001), lambda: now)
     now = 112.0
-    assert stamps.turning is Turning.LATE
+    assert stamps.turning is LoopState.LATE
     await asyncio.wait_for(_until_stamped(stamps), 10)
-    assert stamps.turning is Turning.TURNS
+    assert stamps.turning is LoopState.TURNS
     stamps.end()
     now = 142.0
     await asyncio.sleep(0.01)
-    assert (stamps.age_s, stamps.turning) == (30.0, Turning.STANDS)
+    assert (stamps.age_s, stamps.turning) == (30.0, LoopState.STANDS)
 
 
 async def _until_stamped(stamps: Stamps) -> None:

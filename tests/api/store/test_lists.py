@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from api.store import labels as labels_module
-from fleet.values.ports import Body, Delete, Expired, Hinted, Put, Stored
+from fleet.values.ports import Body, Delete, ExpiredRevision, HintedSelector, Put, StoredObject
 from tests.api.store.world import PostgresWorld, World, body, eventually, key, must, names, put
 
 
@@ -70,11 +70,11 @@ async def test_a_limit_counts_what_the_selector_chose(world: World) -> None:
     assert names(rest.items) == ["a04", "a06", "a08"]
 
 
-def _coloured(*colours: str) -> Hinted:
+def _coloured(*colours: str) -> HintedSelector:
     def test(found: Body) -> bool:
         return (found["metadata"].get("labels") or {}).get("colour") in colours
 
-    return Hinted(test, "colour", frozenset(colours), alone=True)
+    return HintedSelector(test, "colour", frozenset(colours), alone=True)
 
 
 async def test_a_list_by_label_follows_every_change(world: World) -> None:
@@ -101,7 +101,7 @@ async def test_a_list_by_a_label_of_any_value_has_all_that_have_it(
 ) -> None:
     monkeypatch.setattr(labels_module, "MAX_VALUES", 3)
     store = await world.open()
-    with_label = Hinted(lambda found: "colour" in (found["metadata"].get("labels") or {}), "colour", alone=True)
+    with_label = HintedSelector(lambda found: "colour" in (found["metadata"].get("labels") or {}), "colour", alone=True)
     colours = ("red", "blue", "red", "green", "blue", "white", "black")
     listed: list[list[str]] = []
     for number, colour in enumerate(colours):  # four of them are more than are put together
@@ -113,7 +113,9 @@ async def test_a_list_by_a_label_of_any_value_has_all_that_have_it(
 async def test_pages_by_label_show_one_revision(world: World) -> None:
     await _fill(world)
     store = await world.open()
-    even = Hinted(lambda found: found["metadata"].get("labels") == {"even": "True"}, "even", frozenset({"True"}))
+    even = HintedSelector(
+        lambda found: found["metadata"].get("labels") == {"even": "True"}, "even", frozenset({"True"})
+    )
     page = await store.list("", "configmaps", selector=even, limit=2)
     assert names(page.items) == ["a00", "a02"]
     same = await store.list("", "configmaps", selector=even, start=page.next_start, at=page.revision)
@@ -127,7 +129,7 @@ async def test_a_list_by_label_finds_keys_that_were_not_asked_for_lately(world: 
     store = await world.open()
     await must(store, put("one", labels={f"key-{number}": "yes" for number in range(12)}))
     for number in (*range(12), 0):
-        selector = Hinted(lambda _: True, f"key-{number}", frozenset({"yes"}))
+        selector = HintedSelector(lambda _: True, f"key-{number}", frozenset({"yes"}))
         assert names((await store.list("", "configmaps", selector=selector)).items) == ["one"]
 
 
@@ -137,7 +139,7 @@ async def test_pages_of_a_compacted_revision_are_expired(world: World) -> None:
     page = await store.list("", "configmaps", limit=3)
     await must(store, put("later"))
     await store.compact(await store.revision())
-    with pytest.raises(Expired):
+    with pytest.raises(ExpiredRevision):
         await store.list("", "configmaps", limit=3, start=page.next_start, at=page.revision)
 
 
@@ -174,7 +176,7 @@ async def test_pages_that_the_log_cannot_explain_are_expired(postgres: PostgresW
     await store.compact(page.revision)  # the log no longer says what anything was at this revision
     await must(store, put("a05", data={"changed": "yes"}))
     await other.revision()  # it has seen the change now
-    with pytest.raises(Expired):
+    with pytest.raises(ExpiredRevision):
         await other.list("", "configmaps", limit=3, start=page.next_start, at=page.revision)
     rest = await store.list("", "configmaps", start=page.next_start, at=page.revision)
     assert len(rest.items) == 7, "the process of the first page remembers"
@@ -209,7 +211,7 @@ async def test_other_processes_hear_of_a_write_by_themselves(world: World) -> No
 async def test_many_resources_do_not_mix(world: World) -> None:
     store = await world.open()
     await must(store, put("a"), Put(key("a", group="x.io"), body("a", data={"of": "x"})))
-    found: Stored | None = await store.get(key("a", group="x.io"))
+    found: StoredObject | None = await store.get(key("a", group="x.io"))
     assert found is not None and found.body["data"] == {"of": "x"}
     await must(store, Delete(key("a")))
     assert await store.get(key("a", group="x.io")) is not None

@@ -10,7 +10,7 @@ import pytest
 from api.store.link import Link
 from api.store.maintenance import Maintenance, Retention
 from fleet.simulate.wall import WallClock
-from fleet.values.ports import Expired, StoreUnavailable
+from fleet.values.ports import ExpiredRevision, StoreUnavailable
 from tests.api.store.world import PATIENCE_S, PostgresWorld, eventually, key, must, names, put, take
 
 
@@ -52,7 +52,7 @@ async def test_events_beyond_the_count_go(postgres: PostgresWorld) -> None:
     assert await rows(postgres, "events") == 5
     late = await postgres.open()
     assert len(await take(await late.watch("", "configmaps", since=start - 5), 5)) == 5
-    with pytest.raises(Expired):
+    with pytest.raises(ExpiredRevision):
         await late.watch("", "configmaps", since=start - 6)
 
 
@@ -63,7 +63,7 @@ async def test_another_process_learns_of_a_compaction(postgres: PostgresWorld) -
     await take(await other.watch("", "configmaps", since=start), 2)
     await store.compact(start + 2)
     await other.revision()
-    with pytest.raises(Expired):
+    with pytest.raises(ExpiredRevision):
         await other.watch("", "configmaps", since=start)
 
 
@@ -89,7 +89,7 @@ async def test_a_database_that_was_set_back_is_read_again(postgres: PostgresWorl
     await connection.close()
     assert (await must(store, put("after"))).revision == kept + 1
     assert names((await store.list("", "configmaps")).items) == ["after", "kept"]
-    with pytest.raises(Expired):
+    with pytest.raises(ExpiredRevision):
         await watch.next(1.0)
 
 

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from api.store import ordered
-from api.store.ordered import Name, Ordered
-from fleet.values.ports import Key, Stored
+from api.store.ordered import Name, OrderedObjects
+from fleet.values.ports import Key, StoredObject
 
 NAMES = st.tuples(st.sampled_from(["", "a", "a\0", "ab", "b"]), st.sampled_from([f"n{n}" for n in range(9)]))
 # Put an object of this name, or take it out (where it is there), or take a copy.
@@ -18,11 +18,11 @@ STEPS = st.lists(st.one_of(st.tuples(st.sampled_from(["put", "remove"]), NAMES),
 PARTS = st.tuples(st.none() | st.sampled_from(["", "a", "ab", "c"]), st.none() | NAMES)
 
 
-def stored(name: Name, revision: int) -> Stored:
-    return Stored(Key("", "things", *name), "uid", revision, b"{}")
+def stored(name: Name, revision: int) -> StoredObject:
+    return StoredObject(Key("", "things", *name), "uid", revision, b"{}")
 
 
-def answers(world: dict[Name, Stored], namespace: str | None, after: Name | None) -> list[Stored]:
+def answers(world: dict[Name, StoredObject], namespace: str | None, after: Name | None) -> list[StoredObject]:
     return [
         item
         for name, item in sorted(world.items())
@@ -34,10 +34,10 @@ def answers(world: dict[Name, Stored], namespace: str | None, after: Name | None
 def test_an_ordered_and_its_copies_answer_as_sorted_dicts_of_the_same_moments(
     steps: list[tuple[str, Name]], asked: tuple[str | None, Name | None], limit: int
 ) -> None:
-    world: dict[Name, Stored] = {}
+    world: dict[Name, StoredObject] = {}
     with patch.object(ordered, "LEAF", 2):  # so that few objects make many leaves
-        one = Ordered()
-        moments: list[tuple[Ordered, dict[Name, Stored]]] = []
+        one = OrderedObjects()
+        moments: list[tuple[OrderedObjects, dict[Name, StoredObject]]] = []
         for revision, (what, name) in enumerate(steps):
             if what == "copy":
                 moments.append((one.copy(), dict(world)))
@@ -56,7 +56,7 @@ def test_an_ordered_and_its_copies_answer_as_sorted_dicts_of_the_same_moments(
 
 def test_a_change_after_a_copy_copies_one_leaf() -> None:
     names = [("default", f"n{number:05}") for number in range(5 * ordered.LEAF)]
-    one = Ordered(names, [stored(name, 1) for name in names])
+    one = OrderedObjects(names, [stored(name, 1) for name in names])
     before = one.copy()
     one.put(names[700], stored(names[700], 2))
     leaves = list(zip(one._leaves, before._leaves, strict=True))

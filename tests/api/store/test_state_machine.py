@@ -21,11 +21,11 @@ from fleet.values.ports import (
     EXISTS,
     Body,
     Change,
-    Committed,
+    CommitResult,
     Delete,
     EventType,
     Expect,
-    Expired,
+    ExpiredRevision,
     Key,
     Put,
     Store,
@@ -137,10 +137,10 @@ class StoreMachine(RuleBasedStateMachine):
         loser = self.model.commit(writes)
         outcome = self.run(self.store.commit(writes))
         if loser is None:
-            assert isinstance(outcome, Committed)
+            assert isinstance(outcome, CommitResult)
             assert outcome.revision == self.model.revision
         else:
-            assert not isinstance(outcome, Committed) and outcome.index == loser
+            assert not isinstance(outcome, CommitResult) and outcome.index == loser
             assert self.model.revision == before
 
     @rule(where=keys, value=values, expect=expects)
@@ -205,7 +205,7 @@ class StoreMachine(RuleBasedStateMachine):
     @rule(resource=st.sampled_from(RESOURCES))
     def watch_from_before_the_compaction(self, resource: str) -> None:
         if self.model.compacted > self.begin:
-            with pytest.raises(Expired):
+            with pytest.raises(ExpiredRevision):
                 self.run(self.store.watch("", resource, since=self.model.compacted - 1))
 
     @invariant()

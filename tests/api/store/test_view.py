@@ -11,13 +11,15 @@ import pytest
 from api import slices
 from api.store.log import Log
 from api.store.view import View
-from fleet.values.ports import Body, Event, EventType, Hinted, Key, Page, Stored
+from fleet.values.ports import Body, Event, EventType, HintedSelector, Key, Page, StoredObject
 
 KEY = Key("", "configmaps", "default", "one")
 
 
 def at(revision: int) -> Event:
-    stored = Stored(KEY, "uid", revision, orjson.dumps({"metadata": {"name": "one"}, "data": {"at": str(revision)}}))
+    stored = StoredObject(
+        KEY, "uid", revision, orjson.dumps({"metadata": {"name": "one"}, "data": {"at": str(revision)}})
+    )
     return Event(revision, EventType.ADDED if revision == 1 else EventType.MODIFIED, stored)
 
 
@@ -35,13 +37,13 @@ def test_of_a_state_that_is_past_the_text_alone_is_kept_and_it_can_still_be_read
 
 def thing(name: str, revision: int, **labels: str) -> Event:
     body = {"metadata": {"name": name, "namespace": "default", "labels": labels}}
-    stored = Stored(Key("", "things", "default", name), name, revision, orjson.dumps(body))
+    stored = StoredObject(Key("", "things", "default", name), name, revision, orjson.dumps(body))
     return Event(revision, EventType.ADDED, stored)
 
 
 def gone(event: Event, revision: int) -> Event:
     last = event.stored
-    return Event(revision, EventType.DELETED, Stored(last.key, last.uid, revision, last.raw), last.body)
+    return Event(revision, EventType.DELETED, StoredObject(last.key, last.uid, revision, last.raw), last.body)
 
 
 async def names(page: Awaitable[Page]) -> tuple[list[str], int]:
@@ -62,7 +64,7 @@ async def test_a_list_in_slices_shows_the_state_at_its_beginning_and_so_do_its_p
     def wanted(body: Body) -> bool:
         return bool(body["metadata"]["labels"].get("group") == "a")
 
-    labelled = Hinted(wanted, "group", frozenset("a"), alone=selects.endswith("alone"))
+    labelled = HintedSelector(wanted, "group", frozenset("a"), alone=selects.endswith("alone"))
     selector = wanted if selects == "by a test" else labelled
 
     def listed(limit: int | None, start: tuple[str, str] | None = None, at: int | None = None) -> Awaitable[Page]:

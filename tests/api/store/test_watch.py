@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from api.store.log import CROWD
-from fleet.values.ports import Body, Change, Delete, EventType, Expired, FutureRevision, Put, Watch
+from fleet.values.ports import Body, Change, Delete, EventType, ExpiredRevision, FutureRevision, Put, Watch
 from tests.api.store.world import PATIENCE_S, PostgresWorld, World, body, eventually, key, must, put, take
 
 
@@ -112,9 +112,9 @@ async def test_a_watch_from_before_a_compaction_is_expired(world: World) -> None
         await must(store, put(f"a{i}"))
     reading = await store.watch("", "configmaps", since=start)
     await store.compact(start + 3)
-    with pytest.raises(Expired):
+    with pytest.raises(ExpiredRevision):
         await store.watch("", "configmaps", since=start + 2)
-    with pytest.raises(Expired):
+    with pytest.raises(ExpiredRevision):
         await reading.next(1.0)
     watch = await store.watch("", "configmaps", since=start + 3)
     assert [event.stored.key.name for event in await take(watch, 2)] == ["a3", "a4"]
@@ -128,10 +128,10 @@ async def test_revisions_that_are_left_out_are_never_used(world: World) -> None:
     await store.raise_to(start + 1000)
     assert await other.revision() == start + 1000
     for late in (reading, waiting):
-        with pytest.raises(Expired):
+        with pytest.raises(ExpiredRevision):
             await late.next(PATIENCE_S)
     for since in (start, start + 500):  # the second is one that a client may have from a future that was undone
-        with pytest.raises(Expired):
+        with pytest.raises(ExpiredRevision):
             await store.watch("", "configmaps", since=since)
     watch = await other.watch("", "configmaps", since=start + 1000)
     committed = await must(store, put("b"))
@@ -188,7 +188,7 @@ async def test_a_reader_that_fell_behind_the_memory_window_is_expired_in_memory(
     watch = await store.watch("", "configmaps")
     for i in range(30):
         await must(store, put(f"a{i}"))
-    with pytest.raises(Expired):
+    with pytest.raises(ExpiredRevision):
         await watch.next(1.0)
 
 
@@ -233,7 +233,7 @@ async def test_a_process_that_slept_past_a_compaction_reads_everything_again(pos
     await must(store, Delete(key("gone")), put("kept", data={"v": 2}), put("new"))
     await store.compact(await store.revision())
     assert [stored.key.name for stored in (await sleeper.list("", "configmaps")).items] == ["kept", "new"]
-    with pytest.raises(Expired):
+    with pytest.raises(ExpiredRevision):
         await watch.next(1.0)
     await must(sleeper, put("goes on"))
     await eventually(lambda: store.peek(key("goes on")) is not None)
@@ -277,5 +277,5 @@ async def test_the_log_of_some_resources_is_read_in_order_and_in_pieces(world: W
     every = [(start + 1 + n, kinds[n % 3], True) for n in range(18)]
     assert seen == [entry for entry in every if entry[0] > first and entry[1] != "leases"]
     await store.compact(start + 15)
-    with pytest.raises(Expired):
+    with pytest.raises(ExpiredRevision):
         await reader.events(wanted, since=start + 14, limit=3)

@@ -13,7 +13,19 @@ from api.store.life import Patience
 from api.store.memory import MemoryLeadership, MemoryStore
 from api.store.postgres import PostgresStore
 from fleet.simulate.wall import WallClock
-from fleet.values.ports import Body, Committed, Conflict, Event, Key, Leadership, Put, Store, Stored, Watch, Write
+from fleet.values.ports import (
+    Body,
+    CommitResult,
+    Conflict,
+    Event,
+    Key,
+    Leadership,
+    Put,
+    Store,
+    StoredObject,
+    Watch,
+    Write,
+)
 
 PATIENCE_S = 60.0  # how long a test waits for what must happen
 FUTURE_WAIT_S = 0.2  # how long these stores wait for a revision that has not happened
@@ -92,10 +104,10 @@ def put(name: str, **fields: Any) -> Put:
     return Put(key(name), body(name, **fields))
 
 
-async def must(store: Store, *writes: Write, epoch: int | None = None) -> Committed:
+async def must(store: Store, *writes: Write, epoch: int | None = None) -> CommitResult:
     """Commit, and insist that it happened."""
     outcome = await store.commit(writes, epoch=epoch)
-    assert isinstance(outcome, Committed), outcome
+    assert isinstance(outcome, CommitResult), outcome
     return outcome
 
 
@@ -122,5 +134,5 @@ async def eventually(condition: Callable[[], bool]) -> None:
         await asyncio.sleep(0.01)
 
 
-def names(items: tuple[Stored, ...]) -> list[str]:
+def names(items: tuple[StoredObject, ...]) -> list[str]:
     return [item.key.name for item in items]

@@ -14,7 +14,7 @@ import structlog
 
 from api.store.postgres import PostgresStore
 from fleet.simulate.wall import WallClock
-from fleet.values.ports import ABSENT, Committed, Put, StoreUnavailable
+from fleet.values.ports import ABSENT, CommitResult, Put, StoreUnavailable
 from tests.api.store.world import body, key
 
 
@@ -35,7 +35,7 @@ async def main(dsn: str, key_file: str, prefix: str, count: int, concurrency: in
             except StoreUnavailable as error:
                 print(f"{name} unavailable {error}", file=sys.stderr, flush=True)
                 continue
-            assert isinstance(outcome, Committed), outcome
+            assert isinstance(outcome, CommitResult), outcome
             print(name, outcome.revision, flush=True)
 
     await asyncio.gather(*(work() for _ in range(concurrency)))

@@ -8,7 +8,7 @@ from api.store.memory import MemoryLeadership
 from fleet.controllers.decide.commit import PlanCommitter, result_text
 from fleet.controllers.decide.snapshot import SnapshotBuilder
 from fleet.controllers.runtime.events import EventRecorder
-from fleet.values.ports import Fenced
+from fleet.values.ports import StaleEpoch
 from tests.controllers.decide.plans import waiting
 from tests.controllers.world import hub, member, policy, tree
 
@@ -71,7 +71,7 @@ async def test_a_leader_whose_time_is_over_changes_nothing() -> None:
         await leadership.release()
         await MemoryLeadership(world.store).acquire("controllers", "new")
         before = await world.store.revision()
-        with pytest.raises(Fenced):
+        with pytest.raises(StaleEpoch):
             await PlanCommitter(world.hub, EventRecorder(world.hub)).commit(picture, placements)
         assert await world.store.revision() == before
 

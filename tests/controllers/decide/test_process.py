@@ -30,7 +30,7 @@ from fleet.controllers.decide.differences import (
     merged,
     regrouped,
 )
-from fleet.controllers.decide.process import TRIAL_LEAST_S, DeciderEnded, DecisionTooLong, ProcessDecider
+from fleet.controllers.decide.process import TRIAL_LEAST_S, DeciderFailure, DecisionTooLong, ProcessDecider
 from fleet.core.decide import PARTS, BadSnapshot, decide
 from fleet.core.model.plan import Plan
 from fleet.core.model.reason import Code, Reason
@@ -256,7 +256,7 @@ def test_a_process_that_dies_while_it_decides_is_replaced_once(standin: Makes) -
     assert decider.pid is not None
     os.kill(decider.pid, signal.SIGKILL)
     assert call(decider, named("a", "b")).placements
-    with pytest.raises(DeciderEnded, match="exit status -9"):
+    with pytest.raises(DeciderFailure, match="exit status -9"):
         call(decider, named("dies"))
     assert call(decider, named("a")).placements
 
@@ -269,13 +269,13 @@ def test_a_process_that_talks_nonsense_makes_no_plan(said: str) -> None:
     script = f"import os, time; from multiprocessing.connection import Connection; hub = Connection(0); {said}"
     script += "; time.sleep(60)"  # it is ended before, and reads nothing of what comes
     decider = ProcessDecider([sys.executable, "-c", script])
-    with pytest.raises(DeciderEnded, match="sent nonsense"):
+    with pytest.raises(DeciderFailure, match="sent nonsense"):
         call(decider, named("a"))
     decider.close()
 
 
 def test_a_process_that_cannot_be_started_makes_no_plan() -> None:
-    with pytest.raises(DeciderEnded, match=r"cannot be started .*No such file"):
+    with pytest.raises(DeciderFailure, match=r"cannot be started .*No such file"):
         call(ProcessDecider(["/there/is/no/such/program"]), named("a"))
 
 
@@ -286,7 +286,7 @@ def test_closing_ends_the_decision_that_is_made(standin: Makes) -> None:
     def decides() -> None:
         try:
             call(decider, named("hangs"))
-        except DeciderEnded as error:
+        except DeciderFailure as error:
             caught.append(error)
 
     thread = threading.Thread(target=decides)
@@ -306,7 +306,7 @@ def test_a_leader_that_leads_no_more_lets_go_of_its_decision(standin: Makes) -> 
     def decides() -> None:
         try:
             decider.decide(named("hangs", "a"), now=10.0, solver=None, mark=lambda part: None)
-        except DeciderEnded as error:
+        except DeciderFailure as error:
             caught.append(error)
 
     thread = threading.Thread(target=decides)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import orjson
 
 from fleet.controllers.runtime.hub import ControllerConfig
-from fleet.values.ports import Body, Stored
+from fleet.values.ports import Body, StoredObject
 from tests.controllers.fakemember import FakeMember
 from tests.controllers.world import World, policy, pytorchjob
 
@@ -13,11 +13,11 @@ CONFIG = ControllerConfig(sweep_s=5.0)
 RECORD = "unknown-copies-cfa"
 
 
-def backup(world: World) -> tuple[int, list[Stored]]:
+def backup(world: World) -> tuple[int, list[StoredObject]]:
     return world.store._view.revision, world.store._view.everything()
 
 
-def restore(world: World, copy: tuple[int, list[Stored]]) -> None:
+def restore(world: World, copy: tuple[int, list[StoredObject]]) -> None:
     world.store._view.reset(*copy)
 
 

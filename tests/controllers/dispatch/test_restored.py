@@ -6,7 +6,7 @@ import orjson
 import pytest
 
 from fleet.controllers.runtime.terms import Stamp, end_term, ended, entries_of, undone
-from fleet.values.ports import Expired
+from fleet.values.ports import ExpiredRevision
 from fleet.wellknown import ANNOTATION_SENT, LABEL_BINDING, LABEL_HUB
 from tests.controllers.dispatch.backup import CONFIG, RECORD, backup, names, record, restore, went_back
 from tests.controllers.fakemember import FakeMember, key_of
@@ -192,7 +192,7 @@ async def test_undone_revisions_are_not_used_twice() -> None:
         undone = int(copy["metadata"]["annotations"][ANNOTATION_SENT].split("/")[1])
         await eventually(lambda: record(world))
         await eventually(lambda: world.store._view.revision > undone + 1_000_000)
-        with pytest.raises(Expired):
+        with pytest.raises(ExpiredRevision):
             await world.store.watch("", "configmaps", since=undone)
         await world.apply(pytorchjob("c"))
         await world.running("c")

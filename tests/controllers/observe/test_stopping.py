@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from fleet.controllers.fields.evictor import Evictor
-from fleet.values.ports import Body, Stored
+from fleet.values.ports import Body, StoredObject
 from tests.controllers.fastloop import eventually, settle
 from tests.controllers.world import World, hub, member, policy, pytorchjob, tree
 
@@ -88,7 +88,7 @@ async def test_a_drained_queue_drains_the_queues_below_it_and_tells_of_jobs_that
 async def test_a_job_that_cannot_be_evicted_keeps_no_other_in_a_drained_queue(monkeypatch: pytest.MonkeyPatch) -> None:
     sound = Evictor.evict
 
-    async def evict(self: Evictor, stored: Stored, **how: Any) -> bool:
+    async def evict(self: Evictor, stored: StoredObject, **how: Any) -> bool:
         if stored.body["spec"]["resource"]["name"] == "a":
             raise KeyError("a bug")
         return await sound(self, stored, **how)

@@ -10,7 +10,7 @@ from fleet.controllers.runtime import gauges
 from fleet.controllers.runtime.metrics import size_of
 from fleet.core.snapshot import Snapshot
 from fleet.members.nodes import MemberNodes, read_node
-from fleet.values.bounded import Bounded
+from fleet.values.bounded import BoundedValues
 from tests.builders import GIB, GPU, MemberBuilder, amounts, member, snapshot, tree, unit
 from tests.controllers.runtime.large import large_fleet
 from tests.controllers.runtime.metrics_page import PAGE, stated_rows
@@ -125,7 +125,7 @@ def test_classes_of_sizes_leave_no_gap() -> None:
 
 
 def test_a_bounded_label_keeps_its_first_values() -> None:
-    label = Bounded(2, "(others)")
+    label = BoundedValues(2, "(others)")
     assert [label(value) for value in "abcacb"] == ["a", "b", "(others)", "a", "(others)", "b"]
 
 

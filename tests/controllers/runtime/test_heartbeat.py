@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from fleet.bindings.heartbeat import LEASE, report_of, silence_of
-from fleet.values.ports import Committed, Conflict
+from fleet.values.ports import CommitResult, Conflict
 from fleet.values.times import rfc3339
 from tests.controllers.fastloop import eventually, settle
 from tests.controllers.world import hub, member, policy, pytorchjob, tree
@@ -32,7 +32,7 @@ async def test_a_quiet_hub_shows_life_and_says_when_it_last_decided() -> None:
 async def test_a_renewal_that_fails_by_a_bug_is_counted_as_the_loops() -> None:
     async with hub(member("cfa")) as world, world.beating() as heartbeat:
 
-        async def refuses(*_: object, **__: object) -> Committed | Conflict:
+        async def refuses(*_: object, **__: object) -> CommitResult | Conflict:
             raise ValueError("a bug")
 
         with pytest.raises(ValueError, match="a bug"):

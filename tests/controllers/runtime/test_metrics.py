@@ -18,7 +18,7 @@ from api.wire.unsent import UnsentBytes
 from fleet.admission.filling import filled
 from fleet.cli.datadir import DataDir
 from fleet.controllers.runtime.gauges import LEAVES_MOST, OTHERS, OUTSIDE, UNKNOWN
-from fleet.controllers.runtime.metrics import Counted, Metrics, outcome_of
+from fleet.controllers.runtime.metrics import CountedSolver, Metrics, outcome_of
 from fleet.core.decide import PARTS
 from fleet.core.model.plan import Stage
 from fleet.core.model.unit import Phase, Unit
@@ -132,7 +132,7 @@ def test_answers_of_the_solver_are_counted_by_outcome(answer: Answer, outcome: s
 
     metrics = Metrics()
     problem = Problem((), (), (), (), ())
-    assert Counted(Says(), metrics).solve(problem, seed=1, limit_s=1.0) is answer
+    assert CountedSolver(Says(), metrics).solve(problem, seed=1, limit_s=1.0) is answer
     assert outcome_of(answer) == outcome
     assert metrics.registry.get_sample_value("fleet_solver_answers_total", {"outcome": outcome}) == 1
 

@@ -8,14 +8,14 @@ import orjson
 import pytest
 
 from fleet.controllers.runtime.news import News
-from fleet.values.ports import Event, EventType, Key, Stored
+from fleet.values.ports import Event, EventType, Key, StoredObject
 
 KEY = Key("kubeflow.org", "pytorchjobs", "default", "one")
 
 
 def event(kind: EventType = EventType.MODIFIED, status: str = "", uid: str = "a", **meta: Any) -> Event:
     body = {"metadata": {"name": "one", "uid": uid, "generation": 1, **meta}, "status": {"text": status}}
-    return Event(1, kind, Stored(KEY, uid, 1, orjson.dumps(body), body))
+    return Event(1, kind, StoredObject(KEY, uid, 1, orjson.dumps(body), body))
 
 
 def test_another_status_is_no_news() -> None:

@@ -12,7 +12,7 @@ import pytest
 from api.engine import patch as patches
 from api.engine.status import StatusError
 from fleet.admission import rules
-from fleet.controllers.decide.growing import Growing
+from fleet.controllers.decide.growing import JobGrower
 from fleet.controllers.decide.snapshot import SnapshotBuilder
 from fleet.controllers.runtime.events import EventRecorder
 from fleet.values.ports import Body
@@ -334,7 +334,7 @@ async def test_a_growth_that_was_judged_by_another_tree_or_another_size_is_not_c
             picture = SnapshotBuilder(world.store, world.members).build(world.clock.now())
             await change()
             assert picture.growing
-            assert not await Growing(world.hub, EventRecorder(world.hub)).grow(picture, world.clock.now())
+            assert not await JobGrower(world.hub, EventRecorder(world.hub)).grow(picture, world.clock.now())
             counts = [c["replicas"] for c in (world.binding("one") or {})["spec"]["components"]]
             assert counts == [1, 2]
 

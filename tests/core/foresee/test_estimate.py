@@ -16,7 +16,7 @@ from fleet.core.foresee.estimate import (
     Estimate,
     NeverStarts,
     NotEstimated,
-    Scored,
+    ScoredEstimate,
     _near,
     estimate,
     estimates,
@@ -210,12 +210,12 @@ def test_a_stretched_range_would_have_held_four_fifths() -> None:
 def test_scores_are_one_at_the_ends_of_a_range() -> None:
     said = Estimate(NOW + 1000, NOW + 2000, NOW + 4000, 20)
     for started, score in ((NOW + 4000, 1.0), (NOW + 2000, 0.0), (NOW + 1000, -1.0)):
-        assert Scored(said, NOW, started).score == pytest.approx(score)
+        assert ScoredEstimate(said, NOW, started).score == pytest.approx(score)
 
 
 def test_ranges_that_never_held_are_stretched_to_the_horizon_and_no_further() -> None:
     said = Estimate(NOW + 1000, NOW + 1001, NOW + 1002, 20)
-    missed = [Scored(said, NOW, NOW + start).score for start in (0.0, 2_000_000.0) * 100]
+    missed = [ScoredEstimate(said, NOW, NOW + start).score for start in (0.0, 2_000_000.0) * 100]
     wider = stretched(Estimate(NOW + 1000, NOW + 20_000, NOW + 400_000, 20), NOW, missed)
     assert wider == Estimate(NOW, NOW + 20_000, None, 20)
     further = stretched(Estimate(NOW, NOW + 1, NOW + 2_000_000, 20), NOW, missed)

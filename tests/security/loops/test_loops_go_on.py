@@ -15,7 +15,7 @@ from fleet.controllers.dispatch.sweep import SweepLoop
 from fleet.controllers.observe.loop import ObserveLoop
 from fleet.controllers.runtime.aside import AsideTeller
 from fleet.controllers.runtime.events import EventRecorder
-from fleet.values.ports import Event, Fenced, Key
+from fleet.values.ports import Event, Key, StaleEpoch
 from fleet.values.wellknown import HANDLING_FAILED
 from tests.controllers.fastloop import eventually, settle
 from tests.controllers.world import World, hub, member, policy, pytorchjob, tree
@@ -49,9 +49,9 @@ async def test_a_loop_that_ends_is_started_again_alone_after_growing_pauses_and_
     await running
 
 
-@pytest.mark.parametrize("end", [Fenced("over"), ExceptionGroup("loops", [ValueError(), Fenced("over")])])
+@pytest.mark.parametrize("end", [StaleEpoch("over"), ExceptionGroup("loops", [ValueError(), StaleEpoch("over")])])
 async def test_lost_leadership_ends_all_loops(end: Exception) -> None:
-    with pytest.raises(Fenced):
+    with pytest.raises(StaleEpoch):
         await run_all([Once("fenced", end), Once("good")], asyncio.Event())
     assert {task.get_name() for task in asyncio.all_tasks()}.isdisjoint({"fenced", "good"})
 

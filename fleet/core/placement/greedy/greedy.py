@@ -55,14 +55,14 @@ def place(
     for group in groups:
         for tier, start, end in group.segments:
             bands.setdefault((tier, -group.priority), []).append((group, start, end))
-    serving = _Serving(profile, started, barred, spans)
+    serving = _GreedyPass(profile, started, barred, spans)
     for band in sorted(bands):
         serving.heads(heads, band)
         serving.serve(bands[band], band[0])
     return serving.done
 
 
-class _Serving:
+class _GreedyPass:
     """One pass. Refusals stand: `no_room` by shape, eligibility and bound, `no_quota` by account, shape and
     bound."""
 

@@ -27,9 +27,9 @@ from fleet.core.placement.candidates.grouping import Grouping
 from fleet.core.placement.packing.layout import Coming, Layout, lay_out
 from fleet.core.placement.packing.room import MemberRoom, committed
 from fleet.core.placement.packing.space import Space
-from fleet.core.placement.reservation.heads import Choosing, HeadChoice
+from fleet.core.placement.reservation.heads import HeadChoice, HeadChooser
 from fleet.core.placement.reservation.profile import Profile
-from fleet.core.placement.reservation.reserving import Releases, Reserving
+from fleet.core.placement.reservation.reserving import Releases, Reservations
 from fleet.core.placement.reservation.span import Reservation, Span, SpanKind
 from fleet.core.quota.entitlement import Entitlement
 from fleet.core.quota.usage import Usage
@@ -64,8 +64,8 @@ class Situation:
     claims: tuple[Reservation, ...] = ()
     new: frozenset[str] = frozenset()
     chosen: HeadChoice = field(default_factory=lambda: HeadChoice((), []))
-    choosing: Choosing | None = None
-    reserving: Reserving | None = None
+    choosing: HeadChooser | None = None
+    reserving: Reservations | None = None
 
     @property
     def kept(self) -> Pairs:
@@ -143,7 +143,7 @@ class Situation:
             releases = Releases(self.snapshot, self.space, self.usage, self.now, claims, leaving, users)
         else:
             releases = self.reserving.releases.beside(self.usage, claims, leaving, users)
-        return replace(self, reserving=Reserving(releases, self.space, choosing.would_fit, self.now))
+        return replace(self, reserving=Reservations(releases, self.space, choosing.would_fit, self.now))
 
     def profile(self) -> Profile:
         """The profile before anything starts."""
@@ -242,7 +242,7 @@ def behind_claims(groups: Sequence[Group], claims: Iterable[Reservation]) -> tup
 def with_heads(situation: Situation) -> Situation:
     """The situation with its heads, each in the member where room is reserved for it."""
     snapshot, now = situation.snapshot, situation.now
-    choosing = Choosing(snapshot, situation.space, situation.groups, situation.entitled, now)
+    choosing = HeadChooser(snapshot, situation.space, situation.groups, situation.entitled, now)
     chosen = choosing.chosen()
     if not chosen.heads:
         return replace(situation, chosen=chosen)

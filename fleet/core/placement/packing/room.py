@@ -56,7 +56,7 @@ class MemberRoom:
     def of(member: Member, space: Space) -> MemberRoom:
         """Pools that the same claims may use, in the same domains, become one; potential ones come last. Amounts below
         zero stay: nothing fits there."""
-        merged = _Merged(space)
+        merged = _MergedPools(space)
         for potential, pools in ((False, member.pools), (True, member.potential)):
             for pool in pools:
                 counts = merged.counts(pool, potential)
@@ -70,7 +70,7 @@ class MemberRoom:
     def emptied(member: Member, space: Space) -> MemberRoom | None:
         """The member as if nothing ran in it and all its potential nodes were there, from above; None when the
         inventory does not say what its nodes have."""
-        merged = _Merged(space)
+        merged = _MergedPools(space)
         for pool in (*member.pools, *member.potential):
             count = sum(nodes for _, nodes in pool.free if nodes > 0)
             if count and not pool.allocatable.items_:
@@ -246,7 +246,7 @@ class MemberRoom:
         self.version += 1
 
 
-class _Merged:
+class _MergedPools:
     """Pools that nobody can tell apart, put together."""
 
     def __init__(self, space: Space) -> None:

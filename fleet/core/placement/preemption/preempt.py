@@ -40,7 +40,7 @@ from fleet.core.placement.preemption.state import (
     policy_of,
 )
 from fleet.core.placement.preemption.together import JointSearch
-from fleet.core.placement.preemption.victims import Asking
+from fleet.core.placement.preemption.victims import VictimSolver
 from fleet.core.placement.reservation.heads import LeafHead
 from fleet.core.placement.reservation.profile import Profile
 from fleet.core.quota.requests import Requests
@@ -92,7 +92,7 @@ class Reclaim:
         coming: Iterable[tuple[str, str, Shape]],
         usage: Usage,
         tiers: Mapping[str, Tier],
-        asking: Asking,
+        asking: VictimSolver,
     ) -> None:
         """`asking`: the solver that proves or betters what is found without it."""
         snapshot, space = situation.snapshot, situation.space
@@ -224,7 +224,7 @@ class Reclaim:
 
 
 def preempt(
-    situation: Situation, outcome: GreedyOutcome, asking: Asking
+    situation: Situation, outcome: GreedyOutcome, asking: VictimSolver
 ) -> tuple[Situation, GreedyOutcome, PlanVictims]:
     """Return the situation with new claims, the outcome beside them, and the victims; the first two as given where no
     claim is made."""

@@ -21,7 +21,7 @@ from fleet.core.placement.candidates.candidate import Candidate
 from fleet.core.placement.packing.space import Shape
 from fleet.core.placement.preemption.search import Deal, Tries, VictimChoice, needed, promising
 from fleet.core.placement.preemption.state import EvictableWork, PreemptionState, Work
-from fleet.core.placement.preemption.victims import Asking, Wanting, question, sound
+from fleet.core.placement.preemption.victims import PreemptorGroup, VictimSolver, question, sound
 from fleet.core.placement.problem import VictimProblem
 
 Cut = tuple[tuple[int, int, int], ...]  # (gang, site, how many): where victims are known not to suffice
@@ -43,7 +43,7 @@ class JointSearch:
         deal = self._deal([choice.member for choice in found.choices], found.victims)
         return deal if isinstance(deal, Deal) and deal.cost < found.cost else found
 
-    def better(self, deal: Deal, asking: Asking) -> tuple[Deal, VictimSearch | None]:
+    def better(self, deal: Deal, asking: VictimSolver) -> tuple[Deal, VictimSearch | None]:
         """The better of a known deal and the solver's; and how the solver was asked."""
         if asking.absent:
             return deal, None
@@ -56,7 +56,7 @@ class JointSearch:
         shipped, stages = "greedy" if best is deal else "cp-sat", entries[-1].stages if entries else ()
         return best, VictimSearch(units[0], shipped, why, stages, members, tuple(entries), units[1:])
 
-    def _asked(self, deal: Deal, asking: Asking) -> tuple[Deal | None, str, int, list[Said]]:
+    def _asked(self, deal: Deal, asking: VictimSolver) -> tuple[Deal | None, str, int, list[Said]]:
         """The solver's deal, or why there is none; over how many members, and all that the solver said."""
         together, reached = len(self.candidates) > 1, self.before.space.reached
         entries: list[Said] = []
@@ -93,7 +93,7 @@ class JointSearch:
         looks = Counter(site for candidate, able in pairs for site in promising(self.before, candidate, able))
         others = sorted((name for name in looks if name not in members), key=lambda name: -looks[name])
         wanting = [
-            Wanting([self.candidates[gang] for gang in alike], self.ables[alike[0]]) for alike in self._classes()
+            PreemptorGroup([self.candidates[gang] for gang in alike], self.ables[alike[0]]) for alike in self._classes()
         ]
         return question(self.before, wanting, members, others, deal.victims)
 

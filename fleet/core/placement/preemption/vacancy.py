@@ -31,7 +31,7 @@ class _Leaves:
 
 
 @dataclass(frozen=True, slots=True)
-class _Landed:
+class _LandedMember:
     """A member with the pods that are on their way. `late`: the shapes without room there yet."""
 
     room: MemberRoom
@@ -79,7 +79,7 @@ class Vacancy:
         gone = {unit.id for unit in self._leaving}
         self._coming = largest_first([item for item in coming if item[0] not in gone], self._space)
         self._kept = tuple(claims)
-        self._beside: dict[frozenset[str], _Landed] = {}
+        self._beside: dict[frozenset[str], _LandedMember] = {}
 
     def fits(self, shape: Shape, units: Iterable[Unit], beside: Iterable[Shape] = ()) -> bool:
         """Whether a gang of this shape finds room `beside` others once these units have left, too."""
@@ -91,12 +91,12 @@ class Vacancy:
             names = {unit.id for unit in units}
             items = [item for item in self._coming if item[0] not in names]
             items += [("", "", other) for other in others]
-            anew = self._after(_Landed(self._inventory.room, (), {}), units)
+            anew = self._after(_LandedMember(self._inventory.room, (), {}), units)
             if None not in [anew.hold(item[2], devices) for item in largest_first(items, self._space)]:
                 after = anew  # as the next cycle lays them out, largest first
         return after.fit(shape, devices) is not None
 
-    def _landed(self, ids: frozenset[str]) -> _Landed:
+    def _landed(self, ids: frozenset[str]) -> _LandedMember:
         """The member as it is now, with the pods that come, but for pods of the units with these `ids`."""
         stay_out = ids.intersection(item[0] for item in self._coming)
         landed = self._beside.get(stay_out)
@@ -119,10 +119,10 @@ class Vacancy:
             for (index, after), nodes in firsts.items():
                 for first in nodes:
                     moves.setdefault((index, first), []).append(after)
-            landed = self._beside[stay_out] = _Landed(room, tuple(late), moves)
+            landed = self._beside[stay_out] = _LandedMember(room, tuple(late), moves)
         return landed
 
-    def _after(self, landed: _Landed, units: Iterable[Unit]) -> MemberRoom:
+    def _after(self, landed: _LandedMember, units: Iterable[Unit]) -> MemberRoom:
         nodes: dict[str, tuple[int, Vector, Vector]] = {}  # pool, what is free, what becomes free
         places: list[tuple[int, Vector, int]] = []
         for leaves in map(self._inventory.left_by, (*self._leaving, *units)):

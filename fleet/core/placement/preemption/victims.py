@@ -123,7 +123,7 @@ TOGETHER_PART = 0.7  # of the time, for those
 LEAST_S = 0.02  # that a question needs
 
 
-class Asking:
+class VictimSolver:
     """The solver, within the time that one plan may spend on victims. Its answers are kept, for a replay."""
 
     def __init__(self, solver: Solver | None, seed: int, limit_s: float) -> None:
@@ -176,7 +176,7 @@ def sound(problem: VictimProblem, answer: Answer) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class Wanting:
+class PreemptorGroup:
     """Preemptors alike that room is made for, and the work that each of them may evict. A gang that must lie within a
     value of a label stands for itself."""
 
@@ -186,7 +186,7 @@ class Wanting:
 
 def question(
     state: PreemptionState,
-    wanting: Sequence[Wanting],
+    wanting: Sequence[PreemptorGroup],
     members: Sequence[str],
     sites: Sequence[str],
     answer: Iterable[Work],
@@ -207,7 +207,11 @@ def question(
 
 
 def _question_about(
-    state: PreemptionState, wanting: Sequence[Wanting], sites: Sequence[str], lacking: Lacking, needed: Container[str]
+    state: PreemptionState,
+    wanting: Sequence[PreemptorGroup],
+    sites: Sequence[str],
+    lacking: Lacking,
+    needed: Container[str],
 ) -> tuple[list[Work], VictimProblem | None]:
     exact = state.usage.withholds
     gangs = _choices(wanting, sites)
@@ -257,7 +261,7 @@ def _question_about(
     )
 
 
-def _choices(wanting: Sequence[Wanting], sites: Sequence[str]) -> tuple[tuple[tuple[int, int], ...], ...]:
+def _choices(wanting: Sequence[PreemptorGroup], sites: Sequence[str]) -> tuple[tuple[tuple[int, int], ...], ...]:
     """The sites that each gang may go to, each with the number of its choice."""
     gangs = []
     for alike in wanting:

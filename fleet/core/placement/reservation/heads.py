@@ -82,7 +82,7 @@ class HeadChoice:
         return tuple(plan.Head(key, said) for key, said in (*told, *later) if key not in started)
 
 
-class Choosing:
+class HeadChooser:
     """The choice of the heads of one decision."""
 
     def __init__(

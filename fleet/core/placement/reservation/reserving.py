@@ -57,7 +57,7 @@ class Release:
 
 
 @dataclass(slots=True)
-class _Charged:
+class _AccountCharges:
     """Amounts charged to one account, by the ends of its work in order, or by the starts where the end is unknown."""
 
     by_end: list[tuple[float, Amounts]] = field(default_factory=list)
@@ -108,7 +108,7 @@ class Releases:
         self._usage = usage
         self._now = now
         self._by_member: dict[str, list[Release]] = {}
-        self._charged: dict[str, _Charged] = {}
+        self._charged: dict[str, _AccountCharges] = {}
         self._tables: dict[str, NodeTable] = {}
         self._bare: dict[tuple[str, float, float], SpanNodes] = {}
         self._holding = self._read() if holding is None else holding
@@ -190,7 +190,7 @@ class Releases:
 
     def _add_up(self, releases: Iterable[Release], users: frozenset[str]) -> None:
         """List the releases by member, and their charges by account."""
-        charged_to: dict[str, _Charged] = {}  # by account
+        charged_to: dict[str, _AccountCharges] = {}  # by account
         for release in releases:
             self._by_member.setdefault(release.member, []).append(release)
             if release.account is None:
@@ -198,7 +198,7 @@ class Releases:
             charged = charged_to.get(release.account)
             if charged is None:
                 leaf, user = split(release.account)
-                charged = self._charged.setdefault(release.account if user in users else leaf, _Charged())
+                charged = self._charged.setdefault(release.account if user in users else leaf, _AccountCharges())
                 charged_to[release.account] = charged
             if release.end < FOREVER:
                 charged.by_end.append((release.end, release.request))
@@ -217,7 +217,7 @@ class Releases:
 _TURN_S = 60.0  # after which the next ones look
 
 
-class Reserving:
+class Reservations:
     """The reservations of one decision. `fits`: whether a member would take a gang if nothing ran there."""
 
     def __init__(self, releases: Releases, space: Space, fits: Callable[[Candidate, str], bool], now: float) -> None:
