@@ -10,7 +10,7 @@ from api.admission.causes import invalid, required, unsupported
 from api.admission.labelselectors import selector_faults
 from api.admission.rule import Check, Checks, of_new
 from api.engine.status import Cause
-from api.engine.validate import shown
+from api.engine.validate import value_text
 from api.objects.writing import Review
 from fleet.values.names import path_segment_problems, subdomain_problems
 from fleet.values.ports import Body
@@ -33,11 +33,11 @@ def _rules(body: Body) -> Sequence[Cause]:
             causes.append(required(f"{at}.verbs", "verbs must contain at least one value"))
         if urls and body["metadata"].get("namespace"):
             why = "namespaced rules cannot apply to non-resource URLs"
-            causes.append(Cause(f"{at}.nonResourceURLs", f"Invalid value: {shown(urls)}: {why}"))
+            causes.append(Cause(f"{at}.nonResourceURLs", f"Invalid value: {value_text(urls)}: {why}"))
         elif urls:
             if rule.get("apiGroups") or rule.get("resources") or rule.get("resourceNames"):
                 why = "rules cannot apply to both regular resources and non-resource URLs"
-                causes.append(Cause(f"{at}.nonResourceURLs", f"Invalid value: {shown(urls)}: {why}"))
+                causes.append(Cause(f"{at}.nonResourceURLs", f"Invalid value: {value_text(urls)}: {why}"))
         else:
             if not rule.get("apiGroups"):
                 causes.append(required(f"{at}.apiGroups", "resource rules must supply at least one api group"))
@@ -111,7 +111,7 @@ def _objects(body: Body, field: str, prefix: str = "") -> list[tuple[str, dict[s
 def _same_role(review: Review) -> Sequence[Cause]:
     if review.new is None or review.old is None or _named(review.new) == _named(review.old):
         return ()
-    return [Cause("roleRef", f"Invalid value: {shown(_named(review.new))}: cannot change roleRef")]
+    return [Cause("roleRef", f"Invalid value: {value_text(_named(review.new))}: cannot change roleRef")]
 
 
 def _named(body: Body) -> dict[str, Any]:

@@ -23,7 +23,7 @@ from api.objects.writing import User
 from api.wire.http import ANONYMOUS, JSON, PROTOBUF, Request, Response
 from api.wire.protobuf import decode
 from api.wire.rights import Attributes, Authorizer
-from api.wire.routing import parse, verb, wanted
+from api.wire.routing import parse, question_of, verb
 from api.wire.unrecorded import UNRECORDED, NullRecord
 
 BODIES_BYTES_MAX = 1 << 20  # of one event; larger bodies are left out, and an annotation says so
@@ -270,7 +270,7 @@ def _asked(request: Request, user: str, groups: tuple[str, ...] | None) -> Audit
         selector = request.query.get("fieldSelector", "")
     except StatusError:  # more parameters than are read
         watching, selector = False, ""
-    attributes = wanted(route, verb(request.method, route, watching), selector)
+    attributes = question_of(route, verb(request.method, route, watching), selector)
     return AuditedRequest(
         user,
         groups,

@@ -39,7 +39,7 @@ class WriteTarget:
     name: str = ""
     uid: str = ""
 
-    def named(self) -> dict[str, str]:
+    def as_record(self) -> dict[str, str]:
         found = {"namespace": self.namespace, "kind": self.kind, "name": self.name, "uid": self.uid}
         return {key: value for key, value in found.items() if value}
 
@@ -117,7 +117,7 @@ class RequestLog:
                     path=request.path[:PATH_CHARACTERS_MAX],
                     code=code,
                     ms=round((now - began) * 1000, 1),
-                    **about.named(),
+                    **about.as_record(),
                     **missed,
                 )
                 self.unlogged = 0

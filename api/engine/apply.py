@@ -19,7 +19,7 @@ from api.engine.prune import prune
 from api.engine.schema import ANYTHING, Node, compiled
 from api.engine.status import CAUSES_MAX, Cause, StatusError, bad_request, conflict
 from api.engine.strategic import go_text
-from api.engine.validate import shown
+from api.engine.validate import value_text
 from api.engine.write import Author, PreparedWrite, identify, prepare_create, prepare_update
 
 BEFORE_FIRST_APPLY = "before-first-apply"
@@ -298,10 +298,10 @@ _GO_MAP, _GO_LIST = "map[string]interface {}", "[]interface {}"
 def _go_syntax(value: Any) -> str:
     """A value as Go's %#v prints it."""
     if isinstance(value, dict):
-        return _GO_MAP + "{" + ", ".join(f"{shown(k)}:{_go_syntax(v)}" for k, v in sorted(value.items())) + "}"
+        return _GO_MAP + "{" + ", ".join(f"{value_text(k)}:{_go_syntax(v)}" for k, v in sorted(value.items())) + "}"
     if isinstance(value, list):
         return _GO_LIST + "{" + ", ".join(map(_go_syntax, value)) + "}"
-    return "interface {}(nil)" if value is None else shown(value)
+    return "interface {}(nil)" if value is None else value_text(value)
 
 
 def _untyped(node: Node, value: Any, path: str, flaws: list[str]) -> None:

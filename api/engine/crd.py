@@ -26,7 +26,7 @@ from api.engine.crdschema import costs, flaws
 from api.engine.kind import Column, Family, Kind, Scale
 from api.engine.schemas import PRESERVE, Definitions, collapse, whole_object
 from api.engine.status import CAUSES_MAX, Cause
-from api.engine.validate import shown
+from api.engine.validate import value_text
 from fleet.values.names import dns1035_problems
 from fleet.values.untyped import at, mapping, rows, text, texts
 from fleet.values.wellknown import HANDLING_FAILED
@@ -92,7 +92,7 @@ def _versions(versions: list[Body], stored: bool) -> Iterator[Cause]:
     for index, version in enumerate(versions):
         where, name = f"spec.versions[{index}]", text(version.get("name"))
         if name in names:
-            yield Cause(f"{where}.name", f"Duplicate value: {shown(name)}", "FieldValueDuplicate")
+            yield Cause(f"{where}.name", f"Duplicate value: {value_text(name)}", "FieldValueDuplicate")
         names.add(name)
         if problems := dns1035_problems(name):
             yield invalid(f"{where}.name", name, ",".join(problems))

@@ -10,7 +10,7 @@ from typing import Any
 
 from api.engine.fieldpath import BadFieldPath, field_path, field_schema
 from api.engine.status import Cause, cut
-from api.engine.validate import shown
+from api.engine.validate import value_text
 from fleet.values.jsonpath import BadPath, compile_path
 from fleet.values.names import dns1035_problems, subdomain_problems
 from fleet.values.untyped import mapping, rows, text, texts
@@ -107,7 +107,7 @@ def selectable_flaws(where: str, fields: Any, schema: Mapping[str, Any], stored:
             kinds = "must point to a field of type string, boolean or integer."
             yield invalid(spot, path, f"{kinds} Enum string fields and strings with formats are allowed.")
         if field_name in field_names:
-            yield Cause(spot, f"Duplicate value: {shown(path)}", "FieldValueDuplicate")
+            yield Cause(spot, f"Duplicate value: {value_text(path)}", "FieldValueDuplicate")
         field_names.add(field_name)
     if len(field_names) > SELECTABLE_MAX:
         yield Cause(
@@ -144,7 +144,7 @@ def required(where: str, detail: str = "") -> Cause:
 
 
 def invalid(where: str, value: Any, message: str) -> Cause:
-    return Cause(where, f"Invalid value: {shown(value)}: {message}")
+    return Cause(where, f"Invalid value: {value_text(value)}: {message}")
 
 
 def unsupported(where: str, value: Any, supported: tuple[str, ...]) -> Cause:

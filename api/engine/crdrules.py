@@ -17,7 +17,7 @@ from api.engine.fieldpath import BadFieldPath, field_path
 from api.engine.kind import Schema
 from api.engine.rules import CelRule, compile_rules
 from api.engine.status import Cause, cut
-from api.engine.validate import shown
+from api.engine.validate import value_text
 from fleet.values.cel.estimate import estimate
 from fleet.values.cel.program import Program
 from fleet.values.cel.shapes import REQUEST_BYTES, least, type_of_schema
@@ -62,7 +62,7 @@ def text_flaws(place: str, rules: list[Any], schema: Schema) -> Iterator[Cause]:
             yield Cause(f"{where}.messageExpression", detail, "FieldValueRequired")
         if raw.get("reason") is not None and raw["reason"] not in _REASONS:
             allowed = ", ".join(f'"{one}"' for one in _REASONS)
-            detail = f"Unsupported value: {shown(raw['reason'])}: supported values: {allowed}"
+            detail = f"Unsupported value: {value_text(raw['reason'])}: supported values: {allowed}"
             yield Cause(f"{where}.reason", detail, "FieldValueNotSupported")
         yield from _path_flaws(f"{where}.fieldPath", raw.get("fieldPath") or "", schema)
 

@@ -12,7 +12,7 @@ from api.engine.crdrules import rule_flaws, text_flaws
 from api.engine.kind import Schema
 from api.engine.schemas import INT_OR_STRING, PRESERVE, SCHEMA_FROM
 from api.engine.status import Cause, cut
-from api.engine.validate import shown
+from api.engine.validate import value_text
 from fleet.values.pattern import BadPattern, Pattern
 from fleet.values.untyped import mapping, rows
 
@@ -180,7 +180,7 @@ def _structural(place: str, node: Schema) -> Iterator[Cause]:
         yield Cause(f"{place}.type", text, "FieldValueRequired")
     elif kind is not None and kind not in TYPES:
         allowed = ", ".join(f'"{name}"' for name in TYPES)
-        text = f"Unsupported value: {shown(kind)}: supported values: {allowed}"
+        text = f"Unsupported value: {value_text(kind)}: supported values: {allowed}"
         yield Cause(f"{place}.type", text, "FieldValueNotSupported")
     if node.get("properties") and isinstance(node.get("additionalProperties"), dict):
         message = "Forbidden: additionalProperties and properties are mutual exclusive"

@@ -9,7 +9,7 @@ import copy
 
 from api.engine.kind import Body, Kind
 from api.engine.status import Cause, bad_request, conflict, invalid
-from api.engine.validate import shown
+from api.engine.validate import value_text
 from api.engine.write import PreparedWrite, counts_generations, set_or_drop
 from fleet.values.times import rfc3339
 from fleet.values.untyped import at, mapping, texts, whole
@@ -34,7 +34,7 @@ def check_options(options: Body) -> None:
         value = at(options, *path.split("."))
         if value is not None and value.__class__ is not wanted:
             raise bad_request(
-                f"json: cannot unmarshal {shown(value)} into Go struct field DeleteOptions.{path} of type {name}"
+                f"json: cannot unmarshal {value_text(value)} into Go struct field DeleteOptions.{path} of type {name}"
             )
     grace = options.get("gracePeriodSeconds")
     if grace is not None and not -(2**63) <= grace < 2**63:
@@ -100,14 +100,14 @@ def _check_preconditions(kind: Kind, metadata: Body, preconditions: Body) -> Non
 def _deletion_finalizers(finalizers: list[str], options: Body) -> list[str]:
     policy = options.get("propagationPolicy")
     if policy is not None and options.get("orphanDependents") is not None:
-        text = f"Invalid value: {shown(policy)}: orphanDependents and deletionPropagation cannot be both set"
+        text = f"Invalid value: {value_text(policy)}: orphanDependents and deletionPropagation cannot be both set"
         raise invalid("meta.k8s.io", "DeleteOptions", "", [Cause("propagationPolicy", text)])
     if policy is None and options.get("orphanDependents") is not None:
         policy = "Orphan" if options["orphanDependents"] else "Background"
     if policy is None:
         return finalizers
     if policy not in ("Orphan", "Background", "Foreground"):
-        text = f'Unsupported value: {shown(policy)}: supported values: "Foreground", "Background", "Orphan", "nil"'
+        text = f'Unsupported value: {value_text(policy)}: supported values: "Foreground", "Background", "Orphan", "nil"'
         cause = Cause("propagationPolicy", text, "FieldValueNotSupported")
         raise invalid("meta.k8s.io", "DeleteOptions", "", [cause])
     kept = [f for f in finalizers if f not in (ORPHAN, FOREGROUND)]

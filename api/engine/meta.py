@@ -9,7 +9,7 @@ import orjson
 
 from api.engine.kind import Body, Kind
 from api.engine.status import CAUSES_MAX, Cause, cut
-from api.engine.validate import shown
+from api.engine.validate import value_text
 from fleet.values.names import (
     label_problems,
     label_value_problems,
@@ -53,20 +53,22 @@ def check(kind: Kind, metadata: Body) -> list[Cause]:
     if prefix:
         base = prefix[:-1] + "a" if prefix.endswith("-") else prefix
         causes.extend(
-            Cause("metadata.generateName", f"Invalid value: {shown(prefix)}: {text}")
+            Cause("metadata.generateName", f"Invalid value: {value_text(prefix)}: {text}")
             for text in name_problems(kind, base)
         )
     if not name:
         causes.append(Cause("metadata.name", "Required value: name or generateName is required", "FieldValueRequired"))
     else:
-        causes.extend(Cause("metadata.name", f"Invalid value: {shown(name)}: {t}") for t in name_problems(kind, name))
+        causes.extend(
+            Cause("metadata.name", f"Invalid value: {value_text(name)}: {t}") for t in name_problems(kind, name)
+        )
     causes += check_texts(metadata)
     if metadata.get("ownerReferences"):
         _check_owners(metadata["ownerReferences"], causes)
     for finalizer in metadata.get("finalizers") or ():
         if finalizer.__class__ is str:
             texts = qualified_name_problems(finalizer)
-            causes.extend(Cause("metadata.finalizers", f"Invalid value: {shown(finalizer)}: {t}") for t in texts)
+            causes.extend(Cause("metadata.finalizers", f"Invalid value: {value_text(finalizer)}: {t}") for t in texts)
     return causes
 
 
@@ -77,11 +79,12 @@ def check_texts(metadata: Body) -> list[Cause]:
     if labels:
         for key, value in labels.items():
             causes.extend(
-                Cause("metadata.labels", f"Invalid value: {shown(key)}: {t}") for t in qualified_name_problems(key)
+                Cause("metadata.labels", f"Invalid value: {value_text(key)}: {t}") for t in qualified_name_problems(key)
             )
             if value.__class__ is str:
                 causes.extend(
-                    Cause("metadata.labels", f"Invalid value: {shown(value)}: {t}") for t in label_value_problems(value)
+                    Cause("metadata.labels", f"Invalid value: {value_text(value)}: {t}")
+                    for t in label_value_problems(value)
                 )
     annotations = metadata.get("annotations")
     if annotations:
@@ -90,7 +93,7 @@ def check_texts(metadata: Body) -> list[Cause]:
             if len(causes) > CAUSES_MAX:
                 break
             texts = qualified_name_problems(key.lower())
-            causes.extend(Cause("metadata.annotations", f"Invalid value: {shown(key)}: {t}") for t in texts)
+            causes.extend(Cause("metadata.annotations", f"Invalid value: {value_text(key)}: {t}") for t in texts)
             total += len(key) + (len(value) if value.__class__ is str else 0)
         if total > ANNOTATIONS_BYTES_MAX:
             text = f"Too long: may not be more than {ANNOTATIONS_BYTES_MAX} bytes"
@@ -149,8 +152,8 @@ def tidy(metadata: Body) -> tuple[str, ...]:
 def finalizer_warnings(metadata: Body) -> tuple[str, ...]:
     """Finalizers without a domain may collide with another owner's."""
     return tuple(
-        f"metadata.finalizers: {shown(name)}: prefer a domain-qualified finalizer name to avoid accidental conflicts "
-        "with other finalizer writers"
+        f"metadata.finalizers: {value_text(name)}: prefer a domain-qualified finalizer name to avoid accidental "
+        "conflicts with other finalizer writers"
         for name in (metadata.get("finalizers") or ())[:NAMED_MAX]
         if name.__class__ is str and "/" not in name and name not in ("orphan", "foregroundDeletion", "kubernetes")
     )
@@ -166,13 +169,15 @@ def carry_over(old: Body, new: Body) -> list[Cause]:
         _copy(old, new, key)
     for key in ("name", "namespace", "uid"):
         if (new.get(key) or "") != (old.get(key) or ""):
-            causes.append(Cause(f"metadata.{key}", f"Invalid value: {shown(new.get(key) or '')}: field is immutable"))
+            causes.append(
+                Cause(f"metadata.{key}", f"Invalid value: {value_text(new.get(key) or '')}: field is immutable")
+            )
     if old.get("deletionTimestamp"):
         before = frozenset(texts(old.get("finalizers")))
         added = [f for f in new.get("finalizers") or () if f not in before]
         if added:
             text = "Forbidden: no new finalizers can be added if the object is being deleted, found new finalizers "
-            listed = "[]string{" + ", ".join(shown(f) for f in added[:NAMED_MAX]) + "}"
+            listed = "[]string{" + ", ".join(value_text(f) for f in added[:NAMED_MAX]) + "}"
             causes.append(Cause("metadata.finalizers", text + listed, "FieldValueForbidden"))
     return causes
 

@@ -70,7 +70,7 @@ class CelRule:
     message_error: str = ""
 
     @property
-    def named(self) -> str:
+    def display_name(self) -> str:
         """As an error of its evaluation names it."""
         return self.message.strip() or self.text.strip()
 
@@ -163,7 +163,7 @@ def evaluate(
             said = EXCEEDED
             if before >= CALL_COST_MAX:
                 ended = "no further validation rules will be run due to call cost exceeds limit for rule"
-                said = f"'{_CALL_EXCEEDED}': {ended}: {rule.named}"
+                said = f"'{_CALL_EXCEEDED}': {ended}: {rule.display_name}"
             return [*causes, Cause(where, f'Invalid value: "{type_name}": {said}')]
         except NoValue as fault:  # a rule that has no value refuses, as it does in a kube-apiserver
             causes.append(Cause(where, f'Invalid value: "{type_name}": {_said(fault, rule)}'))
@@ -184,8 +184,8 @@ def _bindings(rule: CelRule, value: Any, old: Any) -> dict[str, Any]:
 def _said(fault: NoValue, rule: CelRule) -> str:
     if str(fault).startswith(NO_OVERLOAD):
         operator = "call arguments did not match a supported operator, function or macro signature for rule"
-        return f"'{fault}': {operator}: {rule.named}"
-    return f"{cut(str(fault))} evaluating rule: {rule.named}"
+        return f"'{fault}': {operator}: {rule.display_name}"
+    return f"{cut(str(fault))} evaluating rule: {rule.display_name}"
 
 
 def _refusal(rule: CelRule, value: Any, old: Any, path: str, budget: RuleBudget) -> Cause:

@@ -16,7 +16,7 @@ import orjson
 from api.engine.bounds import int64
 from api.engine.kind import Body, Kind
 from api.engine.status import StatusError, bad_request
-from api.engine.validate import shown
+from api.engine.validate import value_text
 from fleet.values import untyped
 from fleet.values.jsonpath import BadPath, find
 from fleet.values.names import label_value_problems, qualified_name_problems
@@ -118,7 +118,7 @@ def from_object(selector: Mapping[str, Any] | None) -> tuple[Requirement, ...]:
         out.append(Requirement(key, "in", frozenset({untyped.text(value)})))
     for expression in mapping(selector).get("matchExpressions") or ():
         if expression.__class__ is not dict:
-            raise ValueError(f"{shown(expression)} is not a requirement")
+            raise ValueError(f"{value_text(expression)} is not a requirement")
         key, values = untyped.text(expression.get("key")), frozenset(texts(expression.get("values")))
         match expression.get("operator"):
             case "In":
@@ -130,7 +130,7 @@ def from_object(selector: Mapping[str, Any] | None) -> tuple[Requirement, ...]:
             case "DoesNotExist":
                 out.append(Requirement(key, "!"))
             case other:
-                raise ValueError(f"{shown(other)} is not a valid label selector operator")
+                raise ValueError(f"{value_text(other)} is not a valid label selector operator")
     return tuple(out)
 
 
@@ -173,7 +173,7 @@ class _Parser:
             raise _unparsed(f"found '{key}', expected: identifier")
         problems = qualified_name_problems(key)
         if problems:
-            raise _unparsed(f"<nil>: Invalid value: {shown(key)}: {'; '.join(problems)}")
+            raise _unparsed(f"<nil>: Invalid value: {value_text(key)}: {'; '.join(problems)}")
         if absent:
             return Requirement(key, "!")
         if self._peek() in ("", ","):
@@ -195,7 +195,7 @@ class _Parser:
                 value = self._next()
                 if int64(value) is None:
                     text = "for 'Gt', 'Lt' operators, the value must be an integer"
-                    raise _unparsed(f"values[0]: Invalid value: {shown(value)}: {text}")
+                    raise _unparsed(f"values[0]: Invalid value: {value_text(value)}: {text}")
                 return Requirement(key, "gt" if operator in (">", "gt") else "lt", frozenset({value}))
         raise _unparsed(f"found '{operator}', expected: {_OPERATORS}")
 
@@ -226,7 +226,7 @@ class _Parser:
     def _check_value(key: str, value: str) -> None:
         problems = label_value_problems(value)
         if problems:
-            raise _unparsed(f"values[0][{key}]: Invalid value: {shown(value)}: {'; '.join(problems)}")
+            raise _unparsed(f"values[0][{key}]: Invalid value: {value_text(value)}: {'; '.join(problems)}")
 
 
 def _unparsed(text: str) -> StatusError:

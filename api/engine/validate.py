@@ -72,7 +72,7 @@ class _Flaws:
         return False
 
 
-def settled(node: Node, value: Body, old: Body | None) -> frozenset[str]:
+def unchanged_fields(node: Node, value: Body, old: Body | None) -> frozenset[str]:
     """The top-level fields that a write leaves as they were stored. These fields are not looked at again: their values
     were valid when they were written, and a schema that has grown stricter since must not lock a status out."""
     if old is None or node.rules or node.all_of or node.any_of or node.one_of or node.own_defaults:
@@ -88,7 +88,7 @@ def validate(
     `changes`: only what differs from that state counts, for any kind, and in lists by the index (for the hub's own
     writes, which change little of an object)."""
     walk = _Flaws(causes, by_index=changes)
-    same = settled(node, value, old)
+    same = unchanged_fields(node, value, old)
     _check_object(node, value, "", walk, same, old if changes or not node.builtin else None)
     if node.all_of or node.any_of or node.one_of or node.negated is not None:
         _check_combined(node, value, "", walk)
@@ -103,7 +103,7 @@ def validate(
     return walk.causes
 
 
-def shown(value: Any) -> str:
+def value_text(value: Any) -> str:
     """A value as the field errors of Kubernetes print it, or its beginning."""
     if value.__class__ is str:
         return exact(value) if len(value) <= VALUE_CHARACTERS_MAX else exact(value[:VALUE_CHARACTERS_MAX])[:-1] + '…"'
@@ -145,7 +145,7 @@ def _wrong_type(path: str, wanted: str, value: Any) -> Cause:
 
 
 def _invalid(path: str, value: Any, text: str) -> Cause:
-    return Cause(path, f"Invalid value: {shown(value)}: {path} in body {text}")
+    return Cause(path, f"Invalid value: {value_text(value)}: {path} in body {text}")
 
 
 def _check(node: Node, value: Any, path: str, walk: _Flaws, old: Any = None) -> None:
@@ -167,9 +167,11 @@ def _check(node: Node, value: Any, path: str, walk: _Flaws, old: Any = None) -> 
         return
     if node.enum is not None and not _among(node, value):
         given = node.enum[:CAUSES_MAX]
-        supported = ", ".join(shown(v if isinstance(v, str) else json.dumps(v)) for v in given)
+        supported = ", ".join(value_text(v if isinstance(v, str) else json.dumps(v)) for v in given)
         walk.causes.append(
-            Cause(path, f"Unsupported value: {shown(value)}: supported values: {supported}", "FieldValueNotSupported")
+            Cause(
+                path, f"Unsupported value: {value_text(value)}: supported values: {supported}", "FieldValueNotSupported"
+            )
         )
     if cls is dict:
         _check_object(node, value, path, walk, old=old)
@@ -267,7 +269,7 @@ def _check_string(node: Node, value: str, path: str, walk: _Flaws) -> None:
         walk.causes.append(Cause(path, f"{BASE64} at input byte {bad}", "FieldValueTypeInvalid"))
     form = _FORMS.get(node.format)
     if form is not None and not form(value):
-        text = f"Invalid value: {shown(value)}: {path} in body must be of type {node.format}: {shown(value)}"
+        text = f"Invalid value: {value_text(value)}: {path} in body must be of type {node.format}: {value_text(value)}"
         walk.causes.append(Cause(path, text, "FieldValueTypeInvalid"))
 
 

@@ -21,7 +21,7 @@ from api.engine.kind import Body, Kind
 from api.engine.prune import Removed, prune
 from api.engine.schema import ANYTHING, META, compiled
 from api.engine.status import Cause, StatusError, bad_request, conflict, cut, invalid
-from api.engine.validate import exact, settled, shown, validate, wrong_types
+from api.engine.validate import exact, unchanged_fields, validate, value_text, wrong_types
 from fleet.values import untyped
 from fleet.values.times import rfc3339
 from fleet.values.untyped import at
@@ -91,7 +91,7 @@ def identify(kind: Kind, namespace: str, body: Any) -> None:
             kind.group,
             cut(str(kind_name)),
             untyped.text(at(body, "metadata", "name")),
-            [Cause("kind", f"Invalid value: {shown(kind_name)}: must be {kind.kind}")],
+            [Cause("kind", f"Invalid value: {value_text(kind_name)}: must be {kind.kind}")],
         )
     metadata = body.get("metadata")
     if metadata is None:
@@ -124,7 +124,7 @@ def decode(
     kube-apiserver does)."""
     root = compiled(kind)
     complete(kind, body)
-    same = settled(root, body, old)
+    same = unchanged_fields(root, body, old)
     part = {k: v for k, v in body.items() if k not in same} if same else body
     unknown: list[str] = []
     removed: list[Removed] = []

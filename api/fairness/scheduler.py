@@ -92,7 +92,7 @@ class PriorityLevel:
     busy: dict[Flow, None] = field(default_factory=dict)
 
     @property
-    def kept(self) -> int:
+    def unlent_seats(self) -> int:
         """The seats that are never lent."""
         return self.nominal - self.nominal * self.limits.lendable_percent // 100
 
@@ -158,7 +158,7 @@ class Scheduler:
 
     def _left_for(self, level: PriorityLevel) -> int:
         """The free seats of a level, and those that it may borrow now."""
-        kept = sum(max(0, other.kept - other.in_use) for other in self.levels.values() if other is not level)
+        kept = sum(max(0, other.unlent_seats - other.in_use) for other in self.levels.values() if other is not level)
         left = max(level.nominal - level.in_use, self._seats - self._in_use - kept)
         return left if level.most is None else min(left, level.most - level.in_use)
 

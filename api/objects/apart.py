@@ -32,7 +32,7 @@ def at_once(work: Callable[..., T], *arguments: object) -> T:
         AT_ONCE.reset(token)
 
 
-async def made(large: bool, work: Callable[..., T], *arguments: object) -> T:
+async def apart_if(large: bool, work: Callable[..., T], *arguments: object) -> T:
     """The same, apart when it is `large` or turns out to take long. `work` may be done twice."""
     if not large:
         try:

@@ -15,7 +15,7 @@ from typing import Protocol
 from api.engine.bounds import private
 from api.engine.kind import Kind
 from api.engine.write import PreparedWrite
-from api.objects.apart import made
+from api.objects.apart import apart_if
 from api.objects.writing import Options, User
 from fleet.values.ports import Body
 
@@ -68,16 +68,16 @@ class Way:
             prepared = self.make(old, False)
             await self.hooked.mutate(None, old)
             return prepared
-        draft = await made(large, self.make, old, True)
+        draft = await apart_if(large, self.make, old, True)
         body = private(draft.body)
         if not old:
             for key in ("uid", "creationTimestamp", *(("name",) if self.generates else ())):
                 body["metadata"].pop(key, None)
         changed = await self.hooked.mutate(body, old or None)
         if changed is None:
-            return await made(large, self.make, old, False)
+            return await apart_if(large, self.make, old, False)
         managed = draft.body["metadata"].get("managedFields") or []
-        prepared = await made(large, self.remake, old, changed, managed)
+        prepared = await apart_if(large, self.remake, old, changed, managed)
         return PreparedWrite(prepared.body, (*draft.warnings, *prepared.warnings), prepared.finished)
 
     async def validate(self, prepared: PreparedWrite, old: Body) -> None:

@@ -29,7 +29,7 @@ from api.engine.status import (
 )
 from api.engine.strategic import go_text
 from api.engine.write import Author, PreparedWrite, need_version, prepare_update
-from api.objects.apart import LARGE_BYTES, apart, made
+from api.objects.apart import LARGE_BYTES, apart, apart_if
 from api.objects.hooking import HookRequest, Hooks, Make, Way
 from api.objects.making import BodyMaker, Fill, as_it_is
 from api.objects.patching import patcher
@@ -379,7 +379,7 @@ class Objects:
         if way is not None:
             prepared = await way.prepare({}, large)
         else:
-            prepared = await made(large, make, {}, False)
+            prepared = await apart_if(large, make, {}, False)
         review = await self._admit_new(kind, namespace, prepared.body, options, large)
         if way is None:
             return prepared, (*prepared.warnings, *review.warnings), review.also

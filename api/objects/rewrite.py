@@ -20,7 +20,7 @@ from api.engine.kind import Kind
 from api.engine.rules import TakesLong
 from api.engine.status import StatusError, conflict, not_found
 from api.engine.write import PreparedWrite
-from api.objects.apart import LARGE_BYTES, at_once, made
+from api.objects.apart import LARGE_BYTES, apart_if, at_once
 from api.objects.hooking import Way
 from api.objects.versions import ConvertedObject, ObjectSource
 from api.objects.writing import WriteOutcome, as_stored
@@ -117,7 +117,7 @@ class Rewrite:
         if self.way is not None:
             prepared = await self.way.prepare(stored.body, large)
         else:
-            prepared = await made(large, self.make, stored.body)
+            prepared = await apart_if(large, self.make, stored.body)
         stale = (
             isinstance(stored, ConvertedObject) and stored.stale
         )  # a write that changes nothing still rewrites it then

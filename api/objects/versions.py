@@ -188,7 +188,7 @@ class _View:
         stored = await self._store.get(key, fresh=fresh, alone=alone)
         if stored is None or self._is_as_asked(stored):
             return stored
-        return (await self.shown((stored,)))[0]
+        return (await self.in_version((stored,)))[0]
 
     async def list(
         self,
@@ -216,7 +216,7 @@ class _View:
             fresh=fresh,
             alone=alone,
         )
-        items = await self.shown(page.items)
+        items = await self.in_version(page.items)
         if selector is not None and self._ask is not None:
             items = [stored for stored in items if selector(stored.body)]
         return replace(page, items=tuple(items))
@@ -240,7 +240,8 @@ class _View:
         if not isinstance(outcome, CommitResult):
             return outcome
         stored = [
-            (await self.shown((one,)))[0] if mine else one for mine, one in zip(matches, outcome.stored, strict=True)
+            (await self.in_version((one,)))[0] if mine else one
+            for mine, one in zip(matches, outcome.stored, strict=True)
         ]
         return CommitResult(tuple(stored), outcome.revision)
 
@@ -253,7 +254,7 @@ class _View:
         check_stored(storage.group, storage.kind, name_in(body), body)
         return Put(put.key, body, put.expect)
 
-    async def shown(self, items: Sequence[StoredObject]) -> Sequence[StoredObject]:
+    async def in_version(self, items: Sequence[StoredObject]) -> Sequence[StoredObject]:
         """The objects in the version of the kind."""
         away = [index for index, stored in enumerate(items) if not self._is_as_asked(stored)]
         if not away:
@@ -348,7 +349,7 @@ class _ShownWatch:
             while event is not None:
                 events.append(event)
                 event = self._watch.ready() if len(events) < AT_ONCE else None
-            shown = await self._view.shown([event.stored for event in events])
+            shown = await self._view.in_version([event.stored for event in events])
             self._ready.extend(replace(event, stored=one) for event, one in zip(events, shown, strict=True))
             if not self._ready:
                 self._progress = self._watch.progress

@@ -29,7 +29,7 @@ from api.engine.status import StatusError
 from api.fairness.gate import Fairness
 from api.objects.objects import Objects
 from api.objects.writing import User
-from api.server.computed import computed_kinds, refused
+from api.server.computed import computed_kinds, write_refusal
 from api.server.discovery import Discovery
 from api.server.health import OPEN_PATHS, Check, Health, Metrics, version_document
 from api.server.lists import get_object, list_objects, or_elsewhere
@@ -59,7 +59,7 @@ from api.wire.http import (
 )
 from api.wire.negotiation import DISCOVERY_FORMS, AnswerForm, accept, accepted_form, in_protobuf
 from api.wire.rights import Attributes, Authorizer
-from api.wire.routing import Route, method_not_allowed, parse, reaches, unknown_path, verb, wanted
+from api.wire.routing import Route, method_not_allowed, parse, question_of, reaches, unknown_path, verb
 from api.wire.selection import parse_selection
 from api.wire.served import ServedKind, find
 from api.wire.stream import lifespan, send_stream, until_gone
@@ -206,7 +206,7 @@ class Api:
             with self.metrics.watches.track_inprogress(), self._rechecks.watched(lambda: self._again(request)) as over:
                 await send_stream(answer, receive, send, self._stopping, over)
             return
-        with self._unsent.held(request.user.name, answer) as answer:
+        with self._unsent.count(request.user.name, answer) as answer:
             request.record.answered(answer)
             answer = await in_protobuf(answer, request)
             self.metrics.count(label[0], label[1], answer.status, self._clock.monotonic() - began)
@@ -318,7 +318,7 @@ class Api:
         query = request.query
         watching = request.method == "GET" and "watch" in query and request.flag("watch")
         operation = verb(request.method, route, watching)
-        attributes = request.attributes = wanted(route, operation, query.get("fieldSelector", ""))
+        attributes = request.attributes = question_of(route, operation, query.get("fieldSelector", ""))
         await self._enter(request, attributes)
         self._need(request, user, attributes)
         if not operation:
@@ -340,7 +340,7 @@ class Api:
         if operation not in kind.verbs or (
             kind.namespaced and not route.namespace and operation not in ("list", "watch")
         ):
-            raise refused(kind) or method_not_allowed()
+            raise write_refusal(kind) or method_not_allowed()
         return await self._object(served, route, operation, request)
 
     def _need_create(self, request: Request) -> None:

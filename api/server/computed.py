@@ -46,7 +46,7 @@ def computed_kinds(
     return {name: cast(ObjectSource, _ComputedStore(store, *name, make)) for name, make in made.items()}
 
 
-def refused(kind: Kind) -> StatusError | None:
+def write_refusal(kind: Kind) -> StatusError | None:
     """The refusal of a write to such a kind, in plain words; None for another kind."""
     said = _READ_ONLY.get((kind.group, kind.resource))
     return None if said is None else StatusError(405, "MethodNotAllowed", said)

@@ -161,7 +161,7 @@ async def show(served: ServedKind, stored: StoredObject, request: Request, form:
     raw = served.outward(stored.raw)
     if form.form == "PartialObjectMetadata":
         return Response(
-            orjson.dumps(metadata_only(served.shown(stored.body), form.version)), content_type=table_type(form)
+            orjson.dumps(metadata_only(served.in_version(stored.body), form.version)), content_type=table_type(form)
         )
     if form.yaml:
         return Response(await to_yaml(raw), content_type="application/yaml")
@@ -281,7 +281,7 @@ async def list_objects(
         return await as_read(joined(begin, rows), table_type(form))
     if form.form == "PartialObjectMetadataList":
         shown = (
-            [orjson.dumps(metadata_only(served.shown(stored.body), form.version)) for stored in part]
+            [orjson.dumps(metadata_only(served.in_version(stored.body), form.version)) for stored in part]
             async for part in read(items)
         )
         whole = {"kind": form.form, "apiVersion": f"meta.k8s.io/{form.version}", "metadata": meta, "items": []}

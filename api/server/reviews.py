@@ -11,7 +11,7 @@ from api.engine.gowords import undecodable
 from api.engine.kind import Kind
 from api.engine.schema import ANYTHING, compiled
 from api.engine.status import Cause, bad_request, invalid
-from api.engine.validate import shown, wrong_types
+from api.engine.validate import value_text, wrong_types
 from api.objects.definitions import definitions
 from api.objects.writing import User
 from api.server.discovery import Virtual
@@ -88,7 +88,7 @@ class Reviews:
         causes: list[Cause] = []
         if resource is not None and path is not None:
             why = "cannot be specified in combination with resourceAttributes"
-            causes.append(Cause("spec.nonResourceAttributes", f"Invalid value: {shown(path)}: {why}"))
+            causes.append(Cause("spec.nonResourceAttributes", f"Invalid value: {value_text(path)}: {why}"))
         if resource is None and path is None:
             why = "exactly one of nonResourceAttributes or resourceAttributes must be specified"
             causes.append(Cause("spec.resourceAttributes", f"Invalid value: null: {why}"))
@@ -104,14 +104,14 @@ class Reviews:
             if key != "managedFields" and (key, namespace) != ("namespace", value)
         ):
             but = " except for namespace" if namespace else ""
-            causes.append(Cause("metadata", f"Invalid value: {shown(dict(metadata))}: must be empty{but}"))
+            causes.append(Cause("metadata", f"Invalid value: {value_text(dict(metadata))}: must be empty{but}"))
         if namespace and resource is not None and (resource.get("namespace") or "") != namespace:
-            given = shown(resource.get("namespace") or "")
+            given = value_text(resource.get("namespace") or "")
             why = "must match metadata.namespace"
             causes.append(Cause("spec.resourceAttributes.namespace", f"Invalid value: {given}: {why}"))
         if namespace and path is not None:
             why = "disallowed on this kind of request"
-            causes.append(Cause("spec.nonResourceAttributes", f"Invalid value: {shown(path)}: {why}"))
+            causes.append(Cause("spec.nonResourceAttributes", f"Invalid value: {value_text(path)}: {why}"))
         if causes:
             raise invalid(AUTHORIZATION, kind, "", causes)
         return {"allowed": self._authorizer.allowed(user, _wanted(resource, path))}
@@ -131,7 +131,7 @@ class Reviews:
             raise bad_request("token is required for TokenReview in authentication")
         checked = await self._authenticator.checked(token, audiences)
         if checked is None:
-            why = "the token is not valid" + (f" for the audiences {shown(audiences)}" if audiences else "")
+            why = "the token is not valid" + (f" for the audiences {value_text(audiences)}" if audiences else "")
             return {"authenticated": False, "user": {}, "error": why}
         return {"authenticated": True, "user": _user_info(checked.user), "audiences": list(checked.audiences)}
 

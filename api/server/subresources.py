@@ -16,8 +16,8 @@ from api.engine.bounds import encoded
 from api.engine.columns_workloads import selector as selector_shown
 from api.engine.patch import json_patch, merge_patch
 from api.engine.status import Cause, StatusError, bad_request, conflict, invalid, not_found
-from api.engine.validate import shown
-from api.objects.apart import LARGE_BYTES, made
+from api.engine.validate import value_text
+from api.objects.apart import LARGE_BYTES, apart_if
 from api.objects.hooking import annotate
 from api.objects.objects import Objects
 from api.server.discovery import Virtual
@@ -138,14 +138,14 @@ class Subresources:
             patch, media, strict = await read_patch(request, builtin=True, field_validation=options.field_validation)
             patched = json_patch if media == JSON_PATCH else merge_patch
             data = encoded(patch)
-            new_scale = await made(len(data) > LARGE_BYTES, lambda: patched(scale, orjson.loads(data)))
+            new_scale = await apart_if(len(data) > LARGE_BYTES, lambda: patched(scale, orjson.loads(data)))
             if new_scale.__class__ is dict and not _names_version(patch):  # it holds for whatever is stored by then
                 new_scale = {**new_scale, "metadata": {}}
         refuse_strict(strict, options)
         replicas = _part(new_scale, "spec", "Scale").get("replicas", 0)
         if replicas.__class__ is not int or not 0 <= replicas < 2**31:
             cause = Cause(
-                "spec.replicas", f"Invalid value: {shown(replicas)}: must be a non-negative integer of 32 bits"
+                "spec.replicas", f"Invalid value: {value_text(replicas)}: must be a non-negative integer of 32 bits"
             )
             raise invalid("autoscaling", "Scale", route.name, [cause])
         metadata: Body = {}
@@ -277,7 +277,7 @@ def _part(body: Mapping[str, Any], field: str, kind: str) -> Body:
         return {}
     if not isinstance(value, dict):
         raise bad_request(
-            f"json: cannot unmarshal {shown(value)} into Go struct field {kind}.{field}: must be an object"
+            f"json: cannot unmarshal {value_text(value)} into Go struct field {kind}.{field}: must be an object"
         )
     return value
 

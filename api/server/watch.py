@@ -174,7 +174,11 @@ class _Writer:
         data = self.shared.get(key) if shared else None
         if data is None:
             served = request.served
-            shown = metadata_only(stored.body, request.form.version) if request.form.form else served.shown(stored.body)
+            shown = (
+                metadata_only(stored.body, request.form.version)
+                if request.form.form
+                else served.in_version(stored.body)
+            )
             data = frame(kind, whole(shown))
             if shared:
                 self.shared.put(key, data)
@@ -197,7 +201,7 @@ class _Writer:
                 columns=columns,
             )
         if request.form.form.startswith("PartialObjectMetadata"):
-            return orjson.dumps(metadata_only(request.served.shown(stored.body), request.form.version))
+            return orjson.dumps(metadata_only(request.served.in_version(stored.body), request.form.version))
         return request.served.outward(stored.raw)
 
     def event(self, event: Event) -> None:

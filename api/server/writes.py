@@ -16,7 +16,7 @@ from api.engine.deletion import check_options
 from api.engine.prune import prune
 from api.engine.schema import compiled
 from api.engine.status import Cause, StatusError, bad_request, invalid
-from api.engine.validate import shown
+from api.engine.validate import value_text
 from api.objects.objects import Objects
 from api.objects.writing import Options, WriteOutcome
 from api.server.lists import parse_integer, show, table_type
@@ -137,11 +137,11 @@ async def written_response(
             answer.status, answer.headers = status, warnings
         return answer
     if form.form == "PartialObjectMetadata":
-        body = orjson.dumps(metadata_only(served.shown(written.body), form.version))
+        body = orjson.dumps(metadata_only(served.in_version(written.body), form.version))
         return Response(body, status, table_type(form), headers=warnings)
     if form.protobuf:
-        return Response(whole(served.shown(written.body)), status, PROTOBUF, warnings)
-    raw = served.outward(what.raw) if isinstance(what, StoredObject) else orjson.dumps(served.shown(what))
+        return Response(whole(served.in_version(written.body)), status, PROTOBUF, warnings)
+    raw = served.outward(what.raw) if isinstance(what, StoredObject) else orjson.dumps(served.in_version(what))
     if form.yaml:
         return Response(await to_yaml(raw), status, "application/yaml", warnings)
     return Response(raw, status, headers=warnings)
@@ -264,7 +264,9 @@ def delete_write_options(options: Options, given: Body) -> Options:
     if dry_run not in ([], ["All"]):
         raise _options_invalid(
             "Delete",
-            Cause("dryRun", f'Unsupported value: {shown(dry_run)}: supported values: "All"', "FieldValueNotSupported"),
+            Cause(
+                "dryRun", f'Unsupported value: {value_text(dry_run)}: supported values: "All"', "FieldValueNotSupported"
+            ),
         )
     if dry_run == ["All"] and not options.dry_run:
         return replace(options, dry_run=True)

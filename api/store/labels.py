@@ -64,7 +64,7 @@ class LabelIndex:
         try:
             by_value: ByValue = {}
             mark = f'"{key}":'.encode()  # keys and values of labels have no characters that JSON escapes
-            async for name, stored in unhurried(objects.part().named()):
+            async for name, stored in unhurried(objects.part().named_items()):
                 raw = stored.raw_once()
                 value = (orjson.loads(raw)["metadata"].get("labels") or {}).get(key) if mark in raw else None
                 if value is not None:

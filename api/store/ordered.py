@@ -127,7 +127,7 @@ class Part:
         for leaf, low, high in self._pieces:
             yield from leaf.items[low:high]
 
-    def named(self) -> Iterator[tuple[Name, StoredObject]]:
+    def named_items(self) -> Iterator[tuple[Name, StoredObject]]:
         """The objects with the names that are kept for them."""
         for leaf, low, high in self._pieces:
             yield from zip(leaf.names[low:high], leaf.items[low:high], strict=True)

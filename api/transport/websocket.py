@@ -74,7 +74,7 @@ class ServerPipe(TakenConnection):
     async def close(self, code: int, reason: str) -> None:
         self._end(encode_close(code, reason))
 
-    def ended(self) -> tuple[int, str]:
+    def end_status(self) -> tuple[int, str]:
         return self._code, self._reason
 
 

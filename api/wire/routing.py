@@ -106,7 +106,7 @@ def connects_below(route: Route) -> str:
     return ""
 
 
-def wanted(route: Route, asked: str, field_selector: str) -> Attributes:
+def question_of(route: Route, asked: str, field_selector: str) -> Attributes:
     """The question for authorisation. A list or watch of one name is that object's, so that a rule for it is enough."""
     name = route.name
     if field_selector and not name and asked in ("list", "watch"):

@@ -57,9 +57,9 @@ class ServedKind:
         """Stored bytes as this group/version shows them."""
         if not self.converted:
             return raw
-        return orjson.dumps(self.shown(orjson.loads(raw)))
+        return orjson.dumps(self.in_version(orjson.loads(raw)))
 
-    def shown(self, body: Mapping[str, Any]) -> Body:
+    def in_version(self, body: Mapping[str, Any]) -> Body:
         """A stored body as this group/version shows it: a shallow copy where anything differs."""
         if not self.converted:
             return body if isinstance(body, dict) else dict(body)

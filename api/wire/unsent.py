@@ -34,7 +34,7 @@ class UnsentBytes:
         gauge.set_function(lambda: self._all)
 
     @contextmanager
-    def held(self, user: str, answer: Response) -> Iterator[Response]:
+    def count(self, user: str, answer: Response) -> Iterator[Response]:
         """Count an answer while it is sent. Gives the answer to send: 429 where too much waits already."""
         size = answer.length
         if size <= SMALL_BYTES:

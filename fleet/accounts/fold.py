@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from fleet.accounts.run import AttemptOutcome, AttemptRun, begun, ended, resized, restarted
+from fleet.accounts.run import AttemptOutcome, AttemptRun, begun, resized, restarted, with_end
 from fleet.bindings import binding as b
 from fleet.bindings.components import components_of
 from fleet.bindings.conditions import condition, is_true
@@ -154,7 +154,7 @@ def vanished(life: JobLife, at: float) -> JobLife:
     """Its objects went while nothing was recorded; `at`: up to when it is known."""
     run = life.run
     if run is not None and run.ended is None:
-        life = replace(life, run=ended(run, at, AttemptOutcome.UNSEEN))
+        life = replace(life, run=with_end(run, at, AttemptOutcome.UNSEEN))
     if life.ended is None:
         life = replace(_closed(life, at), state=DELETED, why=GONE_UNSEEN, ended=at)
     return _closed(life, at)
@@ -214,7 +214,7 @@ def _given_way(life: JobLife, event: JobObservation) -> JobLife:
     run = life.run
     assert run is not None
     if run.ended is None:  # its end was not recorded
-        run = ended(run, event.at, AttemptOutcome.UNSEEN)
+        run = with_end(run, event.at, AttemptOutcome.UNSEEN)
     again = run.gpu_s if run.outcome == AttemptOutcome.FAILED else 0.0
     return replace(life, earlier=(*life.earlier, run), lost_gpu_s=life.lost_gpu_s + again)
 
@@ -228,14 +228,14 @@ def _settled(life: JobLife, event: JobObservation) -> JobLife:
     if outcome and placed:
         told = condition(binding, b.FINISHED) or {}
         return replace(
-            life, run=ended(run, _time(text(told.get("lastTransitionTime")), event), AttemptOutcome(outcome))
+            life, run=with_end(run, _time(text(told.get("lastTransitionTime")), event), AttemptOutcome(outcome))
         )
     if tasks and not placed and run.why is None:
         run = replace(run, why=text(tasks[0].get("reason")) or str(AttemptOutcome.EVICTED))
     if (placed or tasks) and not event.is_deleted:
         return replace(life, run=run)
     how = AttemptOutcome.WITHDRAWN if run.started is None else AttemptOutcome.EVICTED
-    run = ended(run, event.at, AttemptOutcome.DELETED if event.is_deleted and run.why is None else how)
+    run = with_end(run, event.at, AttemptOutcome.DELETED if event.is_deleted and run.why is None else how)
     if run.outcome != AttemptOutcome.EVICTED:
         return replace(life, run=run)
     saved = seconds(b.annotation(binding, ANNOTATION_CHECKPOINT)) or 0.0

@@ -91,7 +91,7 @@ def resized(run: AttemptRun, at: float, gpus: int, models: Mapping[str, int]) ->
     return replace(run, parts=tuple(parts.values()))
 
 
-def ended(run: AttemptRun, at: float, outcome: AttemptOutcome) -> AttemptRun:
+def with_end(run: AttemptRun, at: float, outcome: AttemptOutcome) -> AttemptRun:
     return replace(counted(run, at), ended=at, outcome=str(outcome))
 
 

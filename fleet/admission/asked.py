@@ -12,7 +12,7 @@ from api.admission.causes import invalid
 from api.engine.status import Cause
 from fleet.bindings import after
 from fleet.bindings.notice import NOTICE_MAX_S
-from fleet.core.model.told import named
+from fleet.core.model.told import receivers_of
 from fleet.values.ports import Body
 from fleet.values.times import seconds
 from fleet.values.untyped import digits, mapping, text
@@ -82,7 +82,7 @@ def _told(body: Body) -> Sequence[Cause]:
     if value is None:
         return ()
     try:
-        named(text(value))
+        receivers_of(text(value))
     except ValueError as error:
         return [invalid(f"metadata.annotations[{ANNOTATION_NOTIFY}]", value, str(error))]
     return ()

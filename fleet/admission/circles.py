@@ -13,7 +13,7 @@ from api.engine.status import Cause
 from api.objects.objects import Objects
 from api.objects.writing import Review
 from fleet.bindings import binding as b
-from fleet.bindings.after import After, circle, read, seen, waits_for_itself
+from fleet.bindings.after import After, circle, progress, read, waits_for_itself
 from fleet.bindings.named import binding_of
 from fleet.kinds import INTERPRETERS, interpreter_for, kind_word
 from fleet.values.ports import Body, Key
@@ -57,7 +57,7 @@ def _left(objects: Objects, namespace: str, job: _Job) -> list[After]:
         return []
     kind = objects.registry.kind(group, kind_name)
     stored = objects.store.peek(Key(kind.group, kind.resource, namespace, name)) if kind is not None else None
-    met = seen(binding.body).met if binding is not None else ()
+    met = progress(binding.body).met if binding is not None else ()
     try:
         every = read(_said(stored.body)) if stored is not None and _said(stored.body) else ()
     except ValueError:  # stored before the hub checked it

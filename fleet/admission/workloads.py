@@ -76,7 +76,7 @@ def stays_with_its_pods(kind: NamedKind) -> bool:
     return (kind.group, kind.kind) in WITH_PODS and interpreter_for(kind) is None
 
 
-def known() -> str:
+def kinds_in_words() -> str:
     """The kinds whose pods Fleet places, in words."""
     return f"Fleet places only pods of {', '.join(gang_kinds())}; {DECLARE}"
 
@@ -97,13 +97,13 @@ def wrong_kinds(selectors: Sequence[Mapping[str, Any]], *, gang: bool) -> Iterat
         where = f"spec.resourceSelectors[{index}].kind"
         if (group, kind) in WITH_PODS:
             instead = INSTEAD.get((group, kind), "")
-            why = f"its pods would start in no queue, or in every member: {known()}"
+            why = f"its pods would start in no queue, or in every member: {kinds_in_words()}"
             yield invalid(where, kind, f"{why}; {instead.format(name='NAME')}" if instead else why)
         elif gang and not may_stay_beside_gangs(api_version, kind):
             near = difflib.get_close_matches(kind, gang_kinds(), n=1, cutoff=0.8)
             meant = f"did you mean {near[0]}? " if near else ""
             why = (
-                f"{meant}no WorkloadInterpreter says what pods a {kind} of {api_version} has. {known()};"
+                f"{meant}no WorkloadInterpreter says what pods a {kind} of {api_version} has. {kinds_in_words()};"
                 " objects without pods go into a policy of their own, without customSchedulingType"
             )
             yield invalid(where, kind, why)

@@ -60,7 +60,7 @@ def fresh(name: str) -> Body:
     }
 
 
-def taken(lease: Body, holder: str, address: str, now: float) -> int:
+def take_lease(lease: Body, holder: str, address: str, now: float) -> int:
     """Make `holder` the newest one, in place; its number."""
     spec = lease.setdefault("spec", {})
     before = read(lease)

@@ -61,7 +61,7 @@ class Pipe(Protocol):
         """Say why, and end it. Never waits for the peer."""
         ...
 
-    def ended(self) -> tuple[int, str]:
+    def end_status(self) -> tuple[int, str]:
         """The peer's code and reason at the end; 0 when it gave none."""
         ...
 
@@ -316,7 +316,7 @@ class Mux:
             self._heard_at = asyncio.get_running_loop().time()
             self.received_bytes += len(message)
             self._takes(decode(message))
-        code, reason = self._pipe.ended()
+        code, reason = self._pipe.end_status()
         self.close(reason or f"closed by the peer{f' ({code})' if code else ''}")
 
     def _takes(self, frame: Frame) -> None:

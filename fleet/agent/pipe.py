@@ -56,7 +56,7 @@ class ClientPipe:
         except (aiohttp.ClientError, OSError, RuntimeError):
             pass  # it was over already
 
-    def ended(self) -> tuple[int, str]:
+    def end_status(self) -> tuple[int, str]:
         return self._code, self._reason
 
 

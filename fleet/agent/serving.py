@@ -122,7 +122,7 @@ class Agent:
                 self.connected.clear()
                 self._ended, self._mux = self.carried(), None
             self.trouble = mux.why
-            return self._backoff.replaced_s if pipe.ended()[0] == REPLACED else None
+            return self._backoff.replaced_s if pipe.end_status()[0] == REPLACED else None
 
     async def _accept(self, stream: Stream) -> None:
         host, port = self._api

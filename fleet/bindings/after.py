@@ -55,7 +55,7 @@ class After:
         return self.kind.lower() in ("", kind_word(group, kind).lower(), f"{kind}.{group}".lower())
 
     @property
-    def wanted(self) -> str:
+    def condition(self) -> str:
         return f"{self.job} {_WORDS[self.outcome]}"
 
 
@@ -86,7 +86,7 @@ class Obstacle:
         return f"{_NEVER if self.never else _BEHIND}{self.text}"
 
     @staticmethod
-    def told(why: object) -> bool:
+    def is_why(why: object) -> bool:
         """Whether a unit waits for others, in its own words, which may be older than the note of its binding."""
         return isinstance(why, str) and why.startswith((_BEHIND, _NEVER))
 
@@ -112,7 +112,7 @@ def read(value: str) -> tuple[After, ...]:
     return tuple(afters.values())
 
 
-def asked(binding: Body) -> tuple[After, ...]:
+def entries(binding: Body) -> tuple[After, ...]:
     """The jobs that a binding waits for; none where the annotation cannot be read, which admission keeps out."""
     said = b.annotation(binding, ANNOTATION_AFTER)
     try:
@@ -121,7 +121,7 @@ def asked(binding: Body) -> tuple[After, ...]:
         return ()
 
 
-def seen(binding: Body) -> AfterProgress:
+def progress(binding: Body) -> AfterProgress:
     """What the hub has noted of them; nothing where the note cannot be read."""
     said = b.annotation(binding, ANNOTATION_AFTER_SEEN)
     try:
@@ -133,25 +133,25 @@ def seen(binding: Body) -> AfterProgress:
     )
 
 
-def left(binding: Body) -> tuple[After, ...]:
+def open_entries(binding: Body) -> tuple[After, ...]:
     """Those that are not met yet."""
-    every = asked(binding)
-    met = seen(binding).met if every else ()
+    every = entries(binding)
+    met = progress(binding).met if every else ()
     return tuple(one for one in every if str(one) not in met)
 
 
 def obstacle(binding: Body) -> Obstacle | None:
     """Why the job does not start yet; None when nothing of this keeps it."""
-    still = left(binding)
+    still = open_entries(binding)
     if not still:
         return None
-    noted = seen(binding)
-    return Obstacle(noted.never, never=True) if noted.never else Obstacle(noted.waits or wanted(still))
+    noted = progress(binding)
+    return Obstacle(noted.never, never=True) if noted.never else Obstacle(noted.waits or entries_text(still))
 
 
-def wanted(still: Sequence[After]) -> str:
+def entries_text(still: Sequence[After]) -> str:
     """In words: "a has succeeded and b is over"."""
-    named = [one.wanted for one in still[:_NAMED_MOST]]
+    named = [one.condition for one in still[:_NAMED_MOST]]
     more = [f"{len(still) - _NAMED_MOST} more"] if len(still) > _NAMED_MOST else []
     return " and ".join([*named, *more])
 

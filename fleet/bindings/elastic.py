@@ -64,7 +64,7 @@ def resized(components: Iterable[Component], replicas: Mapping[str, int]) -> tup
     return tuple(replace(part, replicas=replicas.get(part.name.lower(), part.replicas)) for part in components)
 
 
-def given(binding: StoredObject, replicas: Mapping[str, int]) -> StoredObject:
+def with_replicas(binding: StoredObject, replicas: Mapping[str, int]) -> StoredObject:
     """A copy of the binding as it is once its job has so many replicas; the very binding where none are named."""
     if not replicas:
         return binding

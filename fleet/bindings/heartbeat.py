@@ -31,7 +31,7 @@ class Silence:
     since: float | None
     why: str
 
-    def told(self, now: float) -> str:
+    def sentence(self, now: float) -> str:
         """One sentence for people."""
         if self.since is None:
             return f"nobody decides: {self.why}"
@@ -66,7 +66,7 @@ def silence(lease: Body | None, now: float) -> Silence | None:
 def silence_of(store: Store, now: float) -> str:
     """The text for people about a hub without a decider; "" while there is one. Asks what this process has seen."""
     found = silence(_lease(store), now)
-    return found.told(now) if found is not None else ""
+    return found.sentence(now) if found is not None else ""
 
 
 def component_checks(store: Store, clock: Clock) -> dict[str, Callable[[], str]]:

@@ -28,7 +28,9 @@ JobsArgument = Annotated[
 TargetsArgument = Annotated[
     list[str] | None,
     typer.Argument(
-        metavar="[JOB|queue/NAME]...", help="NAME, KIND[.GROUP]/NAME or queue/NAME.", autocompletion=completers.held
+        metavar="[JOB|queue/NAME]...",
+        help="NAME, KIND[.GROUP]/NAME or queue/NAME.",
+        autocompletion=completers.jobs_or_queues,
     ),
 ]
 
@@ -52,7 +54,7 @@ def job_of(hub: HubClient, namespace: str, text: str) -> HubJob:
     """The one job of this name. Raises Failure."""
     from fleet.cli import joblist
 
-    return job_in(hub, joblist.named(hub, namespace, text))
+    return job_in(hub, joblist.job_named(hub, namespace, text))
 
 
 def jobs_of(hub: HubClient, namespace: str, names: Sequence[str], selector: str | None) -> Iterator[HubJob | Failure]:

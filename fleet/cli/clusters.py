@@ -58,7 +58,7 @@ def clusters(
     from fleet.amc.get import CLUSTERS
     from fleet.cli.hub import connect
 
-    how = lists.asked(LIST, output, sort, watch, color)
+    how = lists.options(LIST, output, sort, watch, color)
     states = set(lists.spelt("--state", state, STATES))
     hub = connect(kubeconfig, data_dir, context)
     made = record if output in (ListOutput.json, ListOutput.yaml) else line

@@ -35,7 +35,7 @@ def queues(ctx: typer.Context, incomplete: str) -> list[str]:
     return _asked(ctx, paths)
 
 
-def held(ctx: typer.Context, incomplete: str) -> list[str]:
+def jobs_or_queues(ctx: typer.Context, incomplete: str) -> list[str]:
     """Jobs, or queues once the word begins as one of theirs."""
     if incomplete.startswith("queue/"):
         return [f"queue/{path}" for path in queues(ctx, incomplete)]

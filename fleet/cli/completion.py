@@ -47,7 +47,7 @@ def prepare() -> None:
     os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
 
 
-def named(words: Iterable[str], commands: Iterable[str]) -> Iterable[str]:
+def relevant_commands(words: Iterable[str], commands: Iterable[str]) -> Iterable[str]:
     """The command whose words are completed, or all while its own name is."""
     second = list(words)[1:2]
     return second if second and second[0] in commands else commands

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from fleet.cli.failure import Failure
-from fleet.cli.nearest import meant
+from fleet.cli.nearest import suggestion
 from fleet.cli.options import ContextOption, DataDirOption, KubeconfigOption, MembersArgument
 from fleet.core.model.member import TAINT_CORDON, TAINT_DRAIN
 
@@ -89,7 +89,7 @@ class NoMember(Failure):
     """The hub has no member of that name."""
 
 
-def found(hub: HubClient, name: str) -> dict[str, Any]:
+def cluster_named(hub: HubClient, name: str) -> dict[str, Any]:
     """The Cluster. Raises NoMember, which names the nearest member."""
     from urllib.parse import quote
 
@@ -98,7 +98,7 @@ def found(hub: HubClient, name: str) -> dict[str, Any]:
     cluster = hub.find(f"{CLUSTERS}/{quote(name, safe='')}") if name else None
     if cluster is None or "metadata" not in cluster:
         names = [one["metadata"]["name"] for one in hub.list(CLUSTERS)]
-        raise NoMember(f'no member "{name}"{meant(name, names)} (fleet clusters lists them)')
+        raise NoMember(f'no member "{name}"{suggestion(name, names)} (fleet clusters lists them)')
     return cluster
 
 
@@ -109,7 +109,7 @@ def edit_taints(hub: HubClient, name: str, change: Callable[[Taints], Taints]) -
     from fleet.cli.hub import HubRefusal
 
     for tries_left in reversed(range(TRIES_MAX)):
-        cluster = found(hub, name)
+        cluster = cluster_named(hub, name)
         before = (cluster.get("spec") or {}).get("taints") or []
         after = change(before)
         if after == before:

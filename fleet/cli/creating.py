@@ -121,7 +121,7 @@ def _give(hub: CommandTarget, code: list[Body], jobs: list[Body], *, fresh: bool
             hub.connect().request("DELETE", path, missing=True)
 
 
-def named(body: Body) -> str:
+def kind_and_name(body: Body) -> str:
     return f"{body['kind'].lower()}/{body['metadata']['name']}"
 
 
@@ -143,9 +143,13 @@ def _cut_short(made: list[Body], jobs: list[Body]) -> NoReturn:
     raise typer.Exit(130)
 
 
-def _said(made: list[Body], jobs: list[Body]) -> Iterator[str]:
-    asked = f"; whether {named(jobs[len(made)])} was is not known: fleet jobs tells" if len(made) < len(jobs) else ""
-    yield f"\n{len(made)} of {len(jobs)} jobs created{asked}"
+def _said(created: list[Body], jobs: list[Body]) -> Iterator[str]:
+    asked = (
+        f"; whether {kind_and_name(jobs[len(created)])} was is not known: fleet jobs tells"
+        if len(created) < len(jobs)
+        else ""
+    )
+    yield f"\n{len(created)} of {len(jobs)} jobs created{asked}"
     yield f"{stop_words(jobs)} stops what was created"
     name = sweep_of(jobs[0]) or jobs[0]["metadata"]["name"]
     yield f"the same command with --name {name} makes what is missing"

@@ -90,7 +90,7 @@ class DataDir:
         return self.root / "logs"
 
     @property
-    def kept(self) -> tuple[Path, ...]:
+    def identity_files(self) -> tuple[Path, ...]:
         """The files without which the hub would be another one: for backups."""
         pki = (self.ca_certificate, self.ca_key, self.server_certificate, self.server_key, self.service_account_key)
         return (self.hub_id_file, self.secrets_key, self.tokens, *pki)

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from fleet.cli.failure import Failure
-from fleet.cli.nearest import meant
+from fleet.cli.nearest import suggestion
 from fleet.cli.options import ContextOption, DataDirOption, KubeconfigOption, NamespaceOption
 
 
@@ -49,5 +49,5 @@ def delete(
 def _unknown(text: str, names: Sequence[str]) -> str:
     if text and "/" not in text:
         return f'"{text}" is no KIND/NAME, such as pytorchjob/{text}'
-    near = meant(text.partition("/")[0], names)
+    near = suggestion(text.partition("/")[0], names)
     return f'"{text}" is not KIND/NAME of anything that the hub serves{near}'

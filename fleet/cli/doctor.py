@@ -67,7 +67,7 @@ def doctor(
     for refusal, checks in patient.unseen.items():
         print(f"not looked at: {', '.join(checks)}: {refusal}", file=sys.stderr)
     if findings and output is Output.table:
-        print("\n\n".join(map(told, findings)))
+        print("\n\n".join(map(finding_text, findings)))
     else:
         show(
             [asdict(finding) for finding in findings],
@@ -97,7 +97,7 @@ def looked(check: Callable[[Patient], Iterator[Finding]], patient: Patient) -> l
         return []
 
 
-def told(finding: Finding) -> str:
+def finding_text(finding: Finding) -> str:
     """One finding for people: its sentences are too long for a table."""
     name = f"{finding.namespace}/{finding.name}" if finding.namespace else finding.name
     return f"{finding.kind} {name}  ({finding.check})\n  Why:  {finding.why}\n  Do:   {finding.what_to_do}"

@@ -48,13 +48,13 @@ def drain(
     `fleet uncordon` ends a drain. The exit status is 1 while jobs stay there.
     """
     from fleet.bindings.draining import drain_taint
-    from fleet.cli.cordon import edit_taints, found
+    from fleet.cli.cordon import cluster_named, edit_taints
     from fleet.cli.hub import connect
     from fleet.cli.output import show
 
     hub, names = connect(kubeconfig, data_dir, context), list(dict.fromkeys(members))
     for name in names:
-        found(hub, name)  # a wrong name is said before anything is changed
+        cluster_named(hub, name)  # a wrong name is said before anything is changed
     taint = drain_taint(per_minute, force=force)
     if dry_run:
         records = [record for name in names for record in _planned(hub, name, taint)]
@@ -98,13 +98,13 @@ def _wait(hub: HubClient, names: Sequence[str], deadline: float, limit_s: float)
     """Return when no more jobs leave any of the members, and print each change meanwhile. Raises Failure at the limit,
     and where a drain is ended by somebody else."""
     from fleet.bindings.draining import drain_of
-    from fleet.cli.cordon import found
+    from fleet.cli.cordon import cluster_named
 
     messages: dict[str, str] = {}
     waiting = list(names)
     while True:
         for name in tuple(waiting):
-            cluster = found(hub, name)
+            cluster = cluster_named(hub, name)
             drain = drain_of(cluster)
             if drain is None:
                 raise Failure(f"the drain of {name} was ended meanwhile")

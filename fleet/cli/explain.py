@@ -56,7 +56,7 @@ def explain(
 
     hub = connect(kubeconfig, data_dir, context)
     where = namespace or hub.namespace
-    found = joblist.named(hub, where, job)
+    found = joblist.job_named(hub, where, job)
     path = f"{joblist.JOBS}/{where}/{found['kind']}/{found['name']}"
     record = described(hub, path)
     if output is Output.table:

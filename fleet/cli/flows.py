@@ -14,7 +14,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from fleet.amc.client import Client, NoAnswer, OpenAnswer, StreamRefusal
-from fleet.cli.hub import refused as refusal
+from fleet.cli.hub import refusal as refusal
 from fleet.client.errors import Refused, Unreachable
 from fleet.client.steps import (
     Answer,

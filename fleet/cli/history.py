@@ -118,7 +118,7 @@ def history(
         return
     from fleet.cli.hub import connect
 
-    how = lists.asked(LIST, output, sort, watch, color, spaces=all_namespaces)
+    how = lists.options(LIST, output, sort, watch, color, spaces=all_namespaces)
     states = lists.spelt("--state", state, (*STATES, "Deleted"))
     start, end = periods.bounds(since, until, time.time(), ("--since", "--until"), open_end=True)
     hub = connect(kubeconfig, data_dir, context)

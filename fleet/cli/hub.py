@@ -55,7 +55,7 @@ class HubRefusal(Failure):
         self.status = status
 
 
-def refused(message: str, status: int) -> HubRefusal:
+def refusal(message: str, status: int) -> HubRefusal:
     """With the way out: other credentials, the role that has the right which lacks, or quotes around a text that YAML
     takes for something else."""
     if status == 401:
@@ -81,7 +81,7 @@ class HubClient:
         self.warn(answer)
         if answer.ok or (missing and answer.status == 404):
             return answer
-        raise refused(answer.message, answer.status)
+        raise refusal(answer.message, answer.status)
 
     def _asked(self, method: str, path: str, body: Any = None, content_type: str = "application/json") -> ServerAnswer:
         try:

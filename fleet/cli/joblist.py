@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlencode
 
 from fleet.cli.failure import Failure
-from fleet.cli.nearest import meant
+from fleet.cli.nearest import suggestion
 
 if TYPE_CHECKING:
     from fleet.cli.hub import HubClient
@@ -45,7 +45,7 @@ def listed(hub: HubClient, namespace: str | None, **which: str | Sequence[str]) 
     return [job for items, _ in found for job in items], any(part for _, part in found)
 
 
-def named(hub: HubClient, namespace: str, job: str) -> dict[str, Any]:
+def job_named(hub: HubClient, namespace: str, job: str) -> dict[str, Any]:
     """The one job that is called NAME, or KIND/NAME. Raises Failure, which names the job that the user may have
     meant."""
     from fleet.cli.hub import HubRefusal
@@ -82,4 +82,4 @@ def _near(hub: HubClient, name: str, namespace: str) -> str:
         names = [found["name"] for found in listed(hub, namespace)[0]]
     except HubRefusal:
         return ""
-    return meant(name, names)
+    return suggestion(name, names)

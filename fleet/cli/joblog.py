@@ -97,7 +97,7 @@ def logs(
         raise Failure("--rank names a pod by itself: without --pod, --role and --index")
     at = moment(since, time.time()) if since else None
     hub = connect(kubeconfig, data_dir, context)
-    row = joblist.named(hub, namespace or hub.namespace, job)
+    row = joblist.job_named(hub, namespace or hub.namespace, job)
     one = job_in(hub, row)
     several = not choices and (row["pods"] > 1 or len(_names(one)) > 1)
     lines = operation(

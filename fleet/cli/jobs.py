@@ -110,7 +110,7 @@ def jobs(
     from fleet.cli.hub import connect
     from fleet.cli.when import moment
 
-    how = lists.asked(LIST, output, sort, watch, color, limit=limit, spaces=all_namespaces)
+    how = lists.options(LIST, output, sort, watch, color, limit=limit, spaces=all_namespaces)
     states = lists.spelt("--state", state, STATES)
     earliest = moment(since, time.time()) if since else ""
     hub = connect(kubeconfig, data_dir, context)
@@ -188,7 +188,7 @@ def _must_exist(hub: HubClient, which: dict[str, str | list[str]]) -> None:
         if queue := which.get("queue"):
             queues.below(queues.records(hub), str(queue))
         if member := which.get("member"):
-            cordon.found(hub, str(member))
+            cordon.cluster_named(hub, str(member))
     except HubRefusal as refused:
         if refused.status != 403:
             raise

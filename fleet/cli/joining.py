@@ -162,9 +162,9 @@ def _not_ready(cluster: dict[str, Any] | None) -> str:
 
 def leave(hub: HubClient, name: str, *, force: bool, limit_s: float) -> None:
     """Remove the member: the controllers withdraw its work first. Raises Failure, at the limit too."""
-    from fleet.cli.cordon import found as there
+    from fleet.cli.cordon import cluster_named
 
-    there(hub, name)
+    cluster_named(hub, name)
     hub.request("DELETE", f"{CLUSTERS}/{name}?dryRun=All", missing=True)  # before a mark that gives copies up
     if force:
         annotations = {"metadata": {"annotations": {"fleet.io/force-removal": "true"}}}

@@ -16,7 +16,7 @@ import typer
 from fleet.amc.terminal import own
 from fleet.cli.colors import Color
 from fleet.cli.failure import Failure
-from fleet.cli.nearest import meant
+from fleet.cli.nearest import suggestion
 from fleet.cli.options import ListOutput, Output
 
 Record = dict[str, Any]
@@ -71,7 +71,7 @@ class ListOptions:
         return tuple(record[field] for field in self.listing.key)
 
 
-def asked(
+def options(
     listing: Listing,
     output: ListOutput,
     sort: str,
@@ -84,7 +84,7 @@ def asked(
     """The options, once they make sense. Raises Failure."""
     order = sort.removeprefix("-")
     if order and order not in listing.sorts:
-        raise Failure(f"--sort {sort}: is none of {', '.join(listing.sorts)}{meant(order, listing.sorts)}")
+        raise Failure(f"--sort {sort}: is none of {', '.join(listing.sorts)}{suggestion(order, listing.sorts)}")
     if watch and output in (ListOutput.json, ListOutput.yaml):
         raise Failure("--watch prints tables and names alone")
     return ListOptions(listing, output, sort, watch, color, limit, spaces)
@@ -173,7 +173,7 @@ def spelt(option: str, texts: Iterable[str] | None, words: Sequence[str]) -> lis
     for text in texts or ():
         word = by_lower.get(text.lower().replace("-", " ")) or by_lower.get(text.lower())
         if word is None:
-            raise Failure(f"{option} {text}: is none of {', '.join(words)}{meant(text, words)}")
+            raise Failure(f"{option} {text}: is none of {', '.join(words)}{suggestion(text, words)}")
         result.append(word)
     return result
 

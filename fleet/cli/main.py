@@ -21,7 +21,7 @@ import typer
 
 from fleet.amc.terminal import FULL, drop_output, plain
 from fleet.cli import logs, optional
-from fleet.cli.completion import completing, named, prepare
+from fleet.cli.completion import completing, prepare, relevant_commands
 from fleet.cli.examples import of
 from fleet.cli.failure import Failure
 from fleet.cli.parsing import CommandGroup
@@ -179,7 +179,7 @@ def main() -> None:
     line = completing()
     if line is not None:
         prepare()
-    names = named(sys.argv if line is None else line, COMMANDS)
+    names = relevant_commands(sys.argv if line is None else line, COMMANDS)
     if signal.getsignal(signal.SIGINT) is signal.SIG_DFL:  # as fleet.cli left it while the modules were loaded
         signal.signal(signal.SIGINT, signal.default_int_handler)
     with plain():

@@ -134,9 +134,9 @@ def _check(hub: HubClient, job: _Job, binding: dict[str, Any], to: str, member: 
     from fleet.bindings import binding as b
     from fleet.bindings.draining import cordoned, why_stays
     from fleet.bindings.matching import allows, candidate, repels
-    from fleet.cli.cordon import found
+    from fleet.cli.cordon import cluster_named
 
-    cluster = found(hub, to)
+    cluster = cluster_named(hub, to)
     placement = b.spec_of(binding).get("placement") or {}
     if not allows(placement, candidate(cluster)):
         raise Failure(f"{job} may not go to {to}: its policy excludes that member")
@@ -156,7 +156,7 @@ def _why_not_now(hub: HubClient, binding: dict[str, Any], to: str) -> str:
 
     if not optional.hub_is_installed():
         return f"whether there is room is worked out here: {optional.INSTALL}"
-    reason = optional.hub_module("move_here", "move").asked(hub, binding["metadata"]["uid"], to)
+    reason = optional.hub_module("move_here", "move").reason_to_wait(hub, binding["metadata"]["uid"], to)
     if reason is not None and not isinstance(reason, str) and reason.severity is Severity.ERROR:
         raise Failure(f"the job cannot run in {to}: {reason.text}")
     return "" if reason is None else reason if isinstance(reason, str) else reason.text

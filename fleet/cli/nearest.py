@@ -33,7 +33,7 @@ ELSEWHERE = {
 }
 
 
-def meant(name: str, names: Iterable[str]) -> str:
+def suggestion(name: str, names: Iterable[str]) -> str:
     """The end of a message about a wrong name: the nearest of `names`, or nothing when none is near."""
     by_lower = {known.lower(): known for known in names}
     near = [by_lower[found] for found in difflib.get_close_matches(name.lower(), by_lower, MOST, ALIKE)]

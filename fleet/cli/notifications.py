@@ -80,7 +80,7 @@ def notifications(
 
     if failed and state:
         raise Failure("--failed stands for some states: give it or --state")
-    how = lists.asked(LIST, output, sort, watch, color, spaces=all_namespaces)
+    how = lists.options(LIST, output, sort, watch, color, spaces=all_namespaces)
     states = list(FAILED) if failed else lists.spelt("--state", state, STATES)
     hub = connect(kubeconfig, data_dir, context)
     where = None if all_namespaces else namespace or hub.namespace

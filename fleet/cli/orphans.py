@@ -79,7 +79,7 @@ def list_(
     from fleet.cli.hub import connect
     from fleet.cli.when import moment
 
-    how = lists.asked(LIST, output, sort, watch, color)
+    how = lists.options(LIST, output, sort, watch, color)
     earliest = moment(since, time.time()) if since else ""
     hub = connect(kubeconfig, data_dir, context)
 

@@ -26,9 +26,9 @@ def bounds(
     """Start and end of what two options name. A month or a day that the second names belongs to the period. The first
     alone means the whole month or day, or else up to now; with `open_end` it has no end. None: not given. Raises
     Failure."""
-    start, end = named(from_, options[0], now) if from_ else (None, None)
+    start, end = period(from_, options[0], now) if from_ else (None, None)
     if to:
-        begun, ended = named(to, options[1], now)
+        begun, ended = period(to, options[1], now)
         end = ended or begun
     elif open_end:
         end = None
@@ -38,7 +38,7 @@ def bounds(
     return start, end
 
 
-def named(text: str, option: str, now: float) -> tuple[datetime, datetime | None]:
+def period(text: str, option: str, now: float) -> tuple[datetime, datetime | None]:
     """The start of what `text` names, and its end; None: a moment, or a time before now. Raises Failure."""
     moment = _moment(now)
     midnight = moment.replace(hour=0, minute=0, second=0, microsecond=0)

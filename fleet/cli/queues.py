@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from fleet.cli import lists
 from fleet.cli.colors import Color
 from fleet.cli.failure import Failure
-from fleet.cli.nearest import meant
+from fleet.cli.nearest import suggestion
 from fleet.cli.options import (
     ColorOption,
     ContextOption,
@@ -71,7 +71,7 @@ def queues(
     """
     from fleet.cli.hub import connect
 
-    how = lists.asked(LIST, output, sort, watch, color)
+    how = lists.options(LIST, output, sort, watch, color)
     hub = connect(kubeconfig, data_dir, context)
 
     def fetch() -> Iterator[list[lists.Record]]:
@@ -92,7 +92,7 @@ def below(nodes: list[lists.Record], queue: str) -> list[lists.Record]:
     """A queue and those below it. Raises Failure."""
     found = [node for node in nodes if f"{node['queue']}/".startswith(f"{queue.rstrip('/')}/")]
     if not found:
-        near = meant(queue, (node["queue"] for node in nodes))
+        near = suggestion(queue, (node["queue"] for node in nodes))
         raise Failure(f'no queue "{queue}"{near} (fleet queues lists them)')
     return found
 

@@ -13,7 +13,7 @@ import typer
 
 from fleet.bindings.stopping import DRAIN, HOLD, NONE
 from fleet.cli.failure import Failure
-from fleet.cli.nearest import meant
+from fleet.cli.nearest import suggestion
 from fleet.wellknown import ANNOTATION_QUOTA_FULLNAME, QUEUE, QUEUE_NAMESPACE
 
 if TYPE_CHECKING:
@@ -56,13 +56,13 @@ def _stopped(hub: HubClient, queue: str, policy: str) -> str:
         one["metadata"]["name"]: str((one["metadata"].get("annotations") or {}).get(ANNOTATION_QUOTA_FULLNAME, ""))
         for one in hub.list(QUEUES)
     }
-    name = named(paths, queue)
+    name = queue_named(paths, queue)
     change = {"spec": {"stopPolicy": policy}}
     hub.request("PATCH", f"{QUEUES}/{name}", change, content_type="application/merge-patch+json")
     return f"queue/{paths[name]} {_DONE[policy]}"
 
 
-def named(paths: dict[str, str], queue: str) -> str:
+def queue_named(paths: dict[str, str], queue: str) -> str:
     """The Queue that is meant: by its full path, by its name, or by the end of its path. `paths`: by name of the Queue.
     Raises Failure."""
     exact = [name for name, path in paths.items() if queue in (name, path)]
@@ -71,4 +71,4 @@ def named(paths: dict[str, str], queue: str) -> str:
         return found[0]
     if found:
         raise Failure(f'"{queue}" is the end of several queues: {", ".join(sorted(paths[name] for name in found))}')
-    raise Failure(f'no queue "{queue}"{meant(queue, paths.values())} (fleet queues lists them)')
+    raise Failure(f'no queue "{queue}"{suggestion(queue, paths.values())} (fleet queues lists them)')

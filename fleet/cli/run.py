@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from fleet.cli import run_options as o
-from fleet.cli.creating import created, named, post, stop_words, sweep_of
+from fleet.cli.creating import created, kind_and_name, post, stop_words, sweep_of
 from fleet.cli.failure import Failure
 from fleet.cli.options import ContextOption, DataDirOption, KubeconfigOption, NamespaceOption
 from fleet.cli.series import (
@@ -97,7 +97,7 @@ def run(
         _tell(hub.connect(), jobs, earlier, request, output)
         _followed(hub, jobs, goal, wait, follow)
     except KeyboardInterrupt:
-        goes = f"{named(jobs[0])} goes" if len(jobs) == 1 else f"{len(jobs)} jobs go"
+        goes = f"{kind_and_name(jobs[0])} goes" if len(jobs) == 1 else f"{len(jobs)} jobs go"
         print(
             f"\n{goes} on; {stop_words(bodies[-len(jobs) :])} stops {'it' if len(jobs) == 1 else 'them'}",
             file=sys.stderr,
@@ -181,7 +181,7 @@ def print_as(bodies: list[Body], form: o.PrintForm) -> None:
     for body in bodies:
         body["metadata"].pop("managedFields", None)
     if form is o.PrintForm.name:
-        print(*(named(body) for body in bodies), sep="\n")
+        print(*(kind_and_name(body) for body in bodies), sep="\n")
     elif form is o.PrintForm.json:
         listed = {"apiVersion": "v1", "kind": "List", "items": bodies}
         sys.stdout.write(yamlout.as_json(bodies[0] if len(bodies) == 1 else listed))
@@ -191,7 +191,7 @@ def print_as(bodies: list[Body], form: o.PrintForm) -> None:
 
 def _tell(hub: HubClient, jobs: list[Body], earlier: set[str], request: Request, output: o.PrintForm | None) -> None:
     """Print the jobs, why one waits, and what to do next."""
-    from fleet.cli.submit import TAKEN_WITHIN_S, taken
+    from fleet.cli.submit import TAKEN_WITHIN_S, await_policy
 
     if output is not None:
         print_as(jobs, output)
@@ -199,7 +199,7 @@ def _tell(hub: HubClient, jobs: list[Body], earlier: set[str], request: Request,
     ends = clock.monotonic() + TAKEN_WITHIN_S
     for job in jobs:
         done = "was there" if job["metadata"]["name"] in earlier else "created"
-        print(f"{named(job)} {done}{taken(hub, job, ends)}", flush=True)
+        print(f"{kind_and_name(job)} {done}{await_policy(hub, job, ends)}", flush=True)
     waits = _waits(hub, jobs[0], ends) if len(jobs) == 1 else ""
     if waits:
         print(f"  waits: {waits}", file=sys.stderr)
@@ -258,7 +258,7 @@ def _followed(hub: CommandTarget, jobs: list[Body], goal: Goal | None, wait: boo
     from fleet.cli.wait import WaitGoal
     from fleet.cli.wait import wait as wait_for
 
-    names = [named(job) for job in jobs]
+    names = [kind_and_name(job) for job in jobs]
     options: dict[str, Any] = {
         "namespace": jobs[0]["metadata"]["namespace"],
         "kubeconfig": hub.kubeconfig,

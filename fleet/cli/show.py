@@ -12,7 +12,7 @@ import typer
 from fleet.cli import completers
 from fleet.cli.failure import Failure
 from fleet.cli.history import HISTORY, hours, listed
-from fleet.cli.nearest import meant
+from fleet.cli.nearest import suggestion
 from fleet.cli.options import ContextOption, DataDirOption, KubeconfigOption, NamespaceOption, Output, OutputOption
 from fleet.values.durations import human
 from fleet.values.times import seconds
@@ -48,14 +48,14 @@ def show(
     from fleet.cli.output import show_one
 
     hub = connect(kubeconfig, data_dir, context)
-    life, live = found(hub, namespace or hub.namespace, job)
+    life, live = past_and_present(hub, namespace or hub.namespace, job)
     if output is not Output.table:
         show_one({"history": life, "job": live}, output)
         return
     print("\n".join(_lines(life, live, time.time())))
 
 
-def found(hub: HubClient, namespace: str, job: str) -> tuple[dict[str, Any] | None, dict[str, Any] | None]:
+def past_and_present(hub: HubClient, namespace: str, job: str) -> tuple[dict[str, Any] | None, dict[str, Any] | None]:
     """What the history has of the job, and what the hub has of it now. Raises Failure where neither has anything."""
     kind, _, name = job.rpartition("/")
     if not name:
@@ -66,7 +66,7 @@ def found(hub: HubClient, namespace: str, job: str) -> tuple[dict[str, Any] | No
     else:
         live = _live(hub, namespace, kind, name)
     if life is None and live is None:
-        near = meant(name, (one["name"] for one in listed(hub, namespace=namespace)))
+        near = suggestion(name, (one["name"] for one in listed(hub, namespace=namespace)))
         raise Failure(f'no job "{job}" in namespace {namespace}, now or in the history{near} (fleet history -A)')
     if life is not None and live is not None and live["uid"] != life["uid"]:
         return (None, live) if (live["created"] or "") >= life["submitted"] else (life, None)

@@ -204,7 +204,7 @@ def _told(
     for outcome in done:
         by = ""
         try:
-            by = "" if isinstance(outcome, Failure) or interrupted else taken(hub, outcome[1], ends)
+            by = "" if isinstance(outcome, Failure) or interrupted else await_policy(hub, outcome[1], ends)
         except KeyboardInterrupt as ctrl_c:  # what was written is said all the same
             interrupted = ctrl_c
         yield outcome if isinstance(outcome, Failure) else (outcome[0] + by, outcome[1])
@@ -233,7 +233,7 @@ def _printed(outcomes: Iterator[tuple[str, Body] | Failure], output: SubmitOutpu
     return faults
 
 
-def taken(hub: HubClient, body: Body, ends: float) -> str:
+def await_policy(hub: HubClient, body: Body, ends: float) -> str:
     """The policy that has taken a job, for its line: waits for it, but not past `ends` (monotonic). "" for what is no
     job."""
     from fleet.cli.hub import HubRefusal

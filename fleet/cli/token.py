@@ -136,7 +136,7 @@ def list_(
 
     An id tells nothing of its token. Tokens of service accounts and ID tokens are not in the list.
     """
-    how = lists.asked(LIST, output, sort, watch, color)
+    how = lists.options(LIST, output, sort, watch, color)
     states = lists.spelt("--state", state, STATES) or STATES
     hub = _hub(kubeconfig, data_dir, context)
 

@@ -99,7 +99,9 @@ def what_if(
         elif forward or hub is None:
             raise Failure(f"--solver, --runs-for and --no-times {whatif_asked.NEEDS}")
         else:
-            result = whatif_asked.answer(hub, choices) if source is None else module.answered(hub, source, choices)
+            result = (
+                whatif_asked.answer(hub, choices) if source is None else module.hub_comparison(hub, source, choices)
+            )
     _show(result, output)
 
 

@@ -83,10 +83,10 @@ def _waits_for_good(standing: Json) -> bool:
 
 
 def _answer(certificate: Json) -> str:
-    return answered(str(certificate["shipped"]), str(certificate["why"] or ""))
+    return source_in_words(str(certificate["shipped"]), str(certificate["why"] or ""))
 
 
-def answered(shipped: str, why: str) -> str:
+def source_in_words(shipped: str, why: str) -> str:
     """The source of a plan, and the cause of that. The plan without the solver starts jobs in order, and lets others
     fill the gaps: backfill."""
     for ours, theirs in (("greedy is as good", "the solver found nothing better"), ("greedy", "backfill")):

@@ -89,7 +89,7 @@ def _plan(situation: Situation, outcome: GreedyOutcome, certificate: Certificate
     )
     started = {candidate.unit.id for candidate, _ in placed} | situation.new
     said = reasons(situation, outcome, {claim.unit: claim for claim in preemption.claims})
-    named = situation.chosen.named(outcome.profile.spans, started, situation.now)
+    named = situation.chosen.plan_heads(outcome.profile.spans, started, situation.now)
     return Plan(placements, said, certificate, preemption.evictions, preemption.claims, named)
 
 

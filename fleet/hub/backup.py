@@ -112,7 +112,7 @@ def _files(data: DataDir, keys: frozenset[str]) -> dict[str, bytes]:
     missing = keys - read_keys(data.secrets_key)[0].keys()
     if missing:
         raise Failure(f"{data.secrets_key} is not the key file of this database: it lacks {', '.join(sorted(missing))}")
-    return {str(path.relative_to(data.root)): path.read_bytes() for path in data.kept if path.exists()}
+    return {str(path.relative_to(data.root)): path.read_bytes() for path in data.identity_files if path.exists()}
 
 
 def passphrase_of(file: Path | None) -> str | None:

@@ -223,10 +223,10 @@ async def run_controllers(
         if listener is not None:
             from fleet.hub.authentication import administrator
             from fleet.hub.exposition import Exposition, Gate
-            from fleet.hub.serving import ServingOptions, followed, shown
+            from fleet.hub.serving import ServingOptions, followed, serving_certificates
 
             gate = Gate(administrator(data, WallClock()))
-            certificates = shown(data, certificate or ServingOptions())
+            certificates = serving_certificates(data, certificate or ServingOptions())
             served = Exposition(metrics.registry, listener, gate, certificates)
             stack.callback(served.stop)
             await stack.enter_async_context(followed(certificates, served.renew))

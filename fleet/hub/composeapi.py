@@ -58,7 +58,7 @@ async def serve_api(
     from fleet.hub.face import hub_app
     from fleet.hub.parts import Parts
     from fleet.hub.requestspans import request_spans
-    from fleet.hub.serving import followed, shown
+    from fleet.hub.serving import followed, serving_certificates
     from fleet.hub.tracing import traces_of
     from fleet.hub.tunnels import address_of, dialer_of, holder_of
     from fleet.relays.relays import Relays
@@ -92,7 +92,7 @@ async def serve_api(
         dialer = dialer_of(hub, tunnels)
         parts = component_checks(hub.store, hub.clock)
         relays = Relays(hub.objects, hub.data.hub_id, dial=dialer.dial, outgoing=outgoing)
-        served = shown(data, access.certificate)
+        served = serving_certificates(data, access.certificate)
         certificates = Certificates(data, access.authorities(data.ca_certificate), served.public.certificate)
         own = Parts(data, dsn, hub.clock, certificates, history, hooks.failing)
         audit_log.audit.requests = RequestLog(

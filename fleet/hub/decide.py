@@ -161,7 +161,7 @@ def _show(snapshot: Snapshot, plan: Plan, output: Output) -> None:
     from fleet.amc import table
     from fleet.cli.alike import merged
     from fleet.cli.output import show_one
-    from fleet.cli.whatif_table import answered
+    from fleet.cli.whatif_table import source_in_words
 
     if output is not Output.table:
         from fleet.core.notation.codec import encode_plan
@@ -175,7 +175,7 @@ def _show(snapshot: Snapshot, plan: Plan, output: Output) -> None:
     rows = [["JOB", "MEMBER", "REASON"], *merged(said)]
     sys.stdout.writelines(line.rstrip() + "\n" for line in table.lines(rows))
     certificate = plan.certificate
-    print(f"answer: {answered(certificate.shipped, certificate.why)}")
+    print(f"answer: {source_in_words(certificate.shipped, certificate.why)}")
     if certificate.bounds:
         print(f"bounds reached: {', '.join(certificate.bounds)}")
     for stage in certificate.stages:

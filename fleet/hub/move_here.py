@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 LOOKS = 6  # for a snapshot that shows the job, which may just have been submitted
 
 
-def asked(hub: HubClient, uid: str, to: str) -> Reason | str | None:
+def reason_to_wait(hub: HubClient, uid: str, to: str) -> Reason | str | None:
     """The reason for which it would wait, by a decision on the hub's newest snapshot in which it waits for this member
     alone; None when it would start."""
     for look in range(LOOKS):

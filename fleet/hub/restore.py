@@ -82,7 +82,7 @@ def _check(backup: Backup, file: str) -> None:
             f"{file} has the schema {backup.text('schema')}, and this release knows {HEAD}: restore it with the release"
             f" that made it ({backup.text('release')}), and upgrade then"
         )
-    known = {str(path) for path in DataDir(Path()).kept}
+    known = {str(path) for path in DataDir(Path()).identity_files}
     needed = {"hub-id", "secrets.key", "tokens.csv"}
     if set(backup.tables) != set(TABLES) or not needed <= backup.files.keys() <= known:
         raise Failure(f"{file} is damaged: it does not hold what a hub needs")
@@ -93,7 +93,7 @@ def _check(backup: Backup, file: str) -> None:
 def _differing(data: DataDir, files: Mapping[str, bytes]) -> list[str]:
     """The files of the directory that the backup has otherwise, and those that it does not have. Raises Failure."""
     try:
-        there = {str(path.relative_to(data.root)): path.read_bytes() for path in data.kept if path.exists()}
+        there = {str(path.relative_to(data.root)): path.read_bytes() for path in data.identity_files if path.exists()}
     except OSError as error:
         raise Failure(f"{error.filename} cannot be read: {error.strerror}") from error
     return sorted(path for path, held in there.items() if files.get(path) != held)
@@ -101,7 +101,7 @@ def _differing(data: DataDir, files: Mapping[str, bytes]) -> list[str]:
 
 async def _restore(data: DataDir, url: str | None, backup: Backup, replaced: list[str], *, force: bool) -> None:
     from api.store.dump import CannotDump, load, look
-    from fleet.controllers.runtime.terms import KEY, ended
+    from fleet.controllers.runtime.terms import KEY, with_end
     from fleet.hub import pki
     from fleet.hub.compose import database
     from fleet.values.files import whole_private
@@ -138,7 +138,7 @@ async def _restore(data: DataDir, url: str | None, backup: Backup, replaced: lis
                 backup.tables,
                 backup.revision,
                 _raised(backup.revision, now),
-                amend={KEY: ended},
+                amend={KEY: with_end},
                 replace=force,
                 at_the_end=put_files,
             )

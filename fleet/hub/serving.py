@@ -73,7 +73,7 @@ def own(data: DataDir) -> Pair:
     return Pair(data.local_certificate, data.local_key)
 
 
-def shown(data: DataDir, source: ServingOptions) -> Certificates:
+def serving_certificates(data: DataDir, source: ServingOptions) -> Certificates:
     """The certificates to serve with."""
     from api.transport.tls import Certificates, Pair
 
@@ -88,14 +88,14 @@ def server_name(data: DataDir, given: ServingOptions) -> str:
     """The name that a client of the hub's CA asks for; "" where any does."""
     from fleet.values.wellknown import LOCAL
 
-    return LOCAL if shown(data, given).local is not None else ""
+    return LOCAL if serving_certificates(data, given).local is not None else ""
 
 
 def lacks(data: DataDir, given: ServingOptions, hosts: list[str]) -> str:
     """What is wrong with a certificate that is not the hub's to renew, in one line; "" where nothing is."""
     from fleet.hub import pki
 
-    certificates = shown(data, given)
+    certificates = serving_certificates(data, given)
     if certificates.local is None:
         return ""
     path = certificates.public.certificate

@@ -31,7 +31,7 @@ def source(snapshot: Path | None, hub: HubClient | None) -> Source | None:
     return whatif_edits.from_hub(hub) if hub is not None else None
 
 
-def answered(hub: HubClient, source: Source, asked: WhatIfOptions) -> Any:
+def hub_comparison(hub: HubClient, source: Source, asked: WhatIfOptions) -> Any:
     """The comparison that the hub makes."""
     return hub.request("POST", "/fleet/v1/what-if", {"edits": encode_edits(_edits(asked, source))}).body
 

@@ -10,7 +10,7 @@ from fleet.kinds import pods
 from fleet.kinds.declaration import Declaration, DroppedField, Keys
 from fleet.kinds.expressions import ONCE_STEPS_MAX, KindExpression, budget_of
 from fleet.kinds.interpreter import Body, BrokenRule, Dependency, Health, JobState, PodLabels, Range, Standing, Template
-from fleet.kinds.paths import Steps, drop, getter, is_path, placed, put, spelled
+from fleet.kinds.paths import Steps, drop, getter, is_path, put, spelled, with_part
 from fleet.kinds.reader import BodyComponent, ComponentReader
 from fleet.kinds.rules import CompiledRule, Default
 from fleet.values.untyped import mapping, rows, text, whole
@@ -136,7 +136,7 @@ class DeclaredKind:
     def sized(self, body: Body, most: Mapping[str, int]) -> Body:
         for part in self._countable(body):
             if part.pods > most.get(part.name, part.pods):
-                body = placed(body, part.place, most[part.name] // part.per)
+                body = with_part(body, part.place, most[part.name] // part.per)
         return body
 
     def sizes(self, body: Body) -> Mapping[str, int]:
@@ -147,7 +147,7 @@ class DeclaredKind:
             wanted = sizes.get(part.name, part.pods)
             if wanted != part.pods:
                 size = max(part.least, wanted if part.most is None else min(wanted, part.most))
-                body = placed(body, part.place, size // part.per)
+                body = with_part(body, part.place, size // part.per)
         return body
 
     def _countable(self, body: Body, *, ranged: bool = False) -> list[BodyComponent]:
@@ -259,7 +259,7 @@ class DeclaredKind:
 
     def suspend(self, body: Body, suspended: bool) -> Body:
         steps = self.declaration.suspend
-        return placed(body, steps, suspended) if steps else body
+        return with_part(body, steps, suspended) if steps else body
 
     def suspended(self, body: Body) -> bool:
         if self.declaration.suspend:

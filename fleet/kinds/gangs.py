@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from fleet.kinds.interpreter import Body, Interpreter, Template
-from fleet.kinds.paths import placed
+from fleet.kinds.paths import with_part
 from fleet.values.untyped import at
 from fleet.wellknown import LABEL_GANG
 
@@ -86,7 +86,7 @@ _GANGS_OF_THEIR_OWN = frozenset({("batch.volcano.sh", "Job")})
 BY_NAME = {scheduler.name: scheduler for scheduler in GANG_SCHEDULERS}
 
 
-def chosen(said: str, kinds: Collection[str]) -> str:
+def scheduler_of(said: str, kinds: Collection[str]) -> str:
     """The gang scheduler of a member, as `marked` takes it. `said`: what its Cluster says (NAME, NAME/schedulerName,
     Kueue/QUEUE, or None); `kinds`: those that the member serves, as group/Kind. "" for no gang scheduler."""
     if said:
@@ -119,9 +119,9 @@ def marked(body: Body, templates: Iterable[Template], choice: str, gang: str) ->
         meta = (*template.steps, "metadata")
         for part, marks in (("labels", scheduler.labels), ("annotations", scheduler.annotations)):
             for key, value in marks.items():
-                body = placed(body, (*meta, part, key), str(_filled(value, words)))
+                body = with_part(body, (*meta, part, key), str(_filled(value, words)))
         if not at(template.template.get("spec"), "schedulerName") and (other or scheduler.scheduler):
-            body = placed(body, (*template.steps, "spec", "schedulerName"), other or scheduler.scheduler)
+            body = with_part(body, (*template.steps, "spec", "schedulerName"), other or scheduler.scheduler)
     return body
 
 

@@ -89,7 +89,7 @@ def drop(body: dict[str, Any], where: tuple[str, ...], names: frozenset[str], fr
             body.pop(name, None)
 
 
-def placed(body: dict[str, Any], steps: Steps, part: Any) -> dict[str, Any]:
+def with_part(body: dict[str, Any], steps: Steps, part: Any) -> dict[str, Any]:
     """A copy of the body with `part` at these steps."""
     copied = dict(body)
     put(copied, steps, part, set())

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from fleet.kinds.interpreter import Body, Template
-from fleet.kinds.paths import Steps, placed
+from fleet.kinds.paths import Steps, with_part
 from fleet.values.untyped import mapping
 from fleet.wellknown import ANNOTATION_TOPOLOGY, KUEUE_TOPOLOGY
 
@@ -56,7 +56,7 @@ def added_at(body: Body, steps: Steps, entry: Any) -> Body:
     there: Any = body
     for step in steps:
         there = there[step] if isinstance(step, int) else mapping(there).get(step)
-    return placed(body, steps, [*(there if isinstance(there, list) else ()), entry])
+    return with_part(body, steps, [*(there if isinstance(there, list) else ()), entry])
 
 
 def apart(template: Body, topology: str, label: str) -> str:

@@ -20,7 +20,7 @@ class Contact:
         self._locked_out: float | None = None
         self._trouble, self._reason = "", NOT_REACHABLE
 
-    def heard(self) -> bool:
+    def note_sign(self) -> bool:
         """Note a sign of life; True for the first ever."""
         first, self._last = self._last is None, asyncio.get_running_loop().time()
         return first

@@ -152,7 +152,7 @@ class OneMember:
     def _contact(self) -> None:
         """Note a sign of life. A silence ends with `_return` alone."""
         if not self._life.lost():
-            self._life.heard()
+            self._life.note_sign()
             if not self._was_ready:
                 self._review()
 
@@ -168,7 +168,7 @@ class OneMember:
             self._notify(MemberChange(self.name, "ready"))
         if refused is not None:
             return
-        if self._life.heard():
+        if self._life.note_sign():
             for what, run in (("discover", self._discover), *((f.path, f.run) for f in self._inventory)):
                 self._spawn(what, run)
         for follower in (*self._inventory, *self._kinds.values()):

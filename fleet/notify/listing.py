@@ -53,7 +53,7 @@ def page(which: NotificationSelection, limit: int, after: Mark | None) -> sa.Sel
     return chosen.order_by(NotificationRecord.entered.desc(), NotificationRecord.id.desc()).limit(limit + 1)
 
 
-def shown(row: Any) -> dict[str, Any]:
+def row_document(row: Any) -> dict[str, Any]:
     """One row of a page, for clients."""
     body: Mapping[str, Any] = row.body
     return {

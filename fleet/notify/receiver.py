@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from api.engine.selectors import Requirement, from_object, holds
-from fleet.core.model.told import JobNews, named
+from fleet.core.model.told import JobNews, receivers_of
 from fleet.values.ports import Body
 from fleet.values.untyped import mapping, text, texts, whole
 from fleet.wellknown import ANNOTATION_NOTIFY, SYSTEM_NAMESPACE
@@ -113,7 +113,7 @@ def asks_for(receiver: Receiver, event: JobNews, job: Body) -> bool:
 def _named(metadata: Mapping[str, object]) -> dict[str, frozenset[JobNews] | None]:
     said = text(mapping(metadata.get("annotations")).get(ANNOTATION_NOTIFY))
     try:
-        return named(said) if said else {}
+        return receivers_of(said) if said else {}
     except ValueError:  # written before this check was there
         return {}
 

@@ -23,7 +23,7 @@ METRICS = "/apis/metrics.k8s.io/v1beta1/namespaces"
 NO_METRICS = "does not serve metrics.k8s.io, so it tells no usage"
 
 
-def shown(pods: Sequence[RankedPod], used: Mapping[tuple[str, str], Body]) -> list[dict[str, Any]]:
+def pod_records(pods: Sequence[RankedPod], used: Mapping[tuple[str, str], Body]) -> list[dict[str, Any]]:
     """A record for each pod. `used`: by member and name."""
     return [
         {

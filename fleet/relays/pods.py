@@ -107,7 +107,7 @@ class MemberPods:
                 hub_pods.append(MemberPod(member, namespace, text(body["metadata"].get("name")), body, *binding))
         return hub_pods
 
-    def ended(self, found: MemberPod) -> str:
+    def end_reason(self, found: MemberPod) -> str:
         """Why a relay to the pod has to end, as far as the hub itself knows; "" while it may go on."""
         binding = self._store.peek(found.binding)
         if binding is None or binding.uid != found.uid or found.member not in places_of(binding.body):

@@ -116,13 +116,13 @@ class Relays:
             found = [one.hub_pod for one in ranked]
             asked = request.flag("usage")
             if not asked:
-                return json_response({"items": jobpods.shown(ranked, {}), "silent": {}})
+                return json_response({"items": jobpods.pod_records(ranked, {}), "silent": {}})
             (used, silent), (sums, gpus_silent) = await asyncio.gather(
                 jobpods.usage(self.pods, self._hub_id, found), self._gpus.of(found)
             )
         finally:
             place.leave()
-        items = jobpods.shown(ranked, used)
+        items = jobpods.pod_records(ranked, used)
         for item in items:
             told = sums.get((item["member"], item["name"]))
             item["gpu"] = asdict(told) if told is not None else None
@@ -166,7 +166,7 @@ class Relays:
         return relayed(request, switch, chosen, self._carrier(hub_pod, answer), place, answer, warnings)
 
     def _carrier(self, found: MemberPod, answer: MemberAnswer) -> Carrier:
-        return Carrier(self._limits, answer, found.name, partial(self.pods.ended, found))
+        return Carrier(self._limits, answer, found.name, partial(self.pods.end_reason, found))
 
     async def _admitted(self, route: Route, request: Request) -> tuple[Body, tuple[str, ...]]:
         """The options with which webhooks and policies let the request through, and their warnings."""

@@ -25,7 +25,7 @@ from api.objects.writing import Options, User
 from api.transport.websocket import handshake
 from api.wire.http import Answer, Request, Upgrade
 from api.wire.routing import Route
-from fleet.agent.lease import GROUP, RENEW_S, REPLACED, RESOURCE, fresh, key_of, read, renewed, taken
+from fleet.agent.lease import GROUP, RENEW_S, REPLACED, RESOURCE, fresh, key_of, read, renewed, take_lease
 from fleet.agent.mux import BrokenStream, Mux, MuxLimits, Pipe, Stream
 from fleet.agent.splice import splice
 from fleet.values.ports import Body, Clock, Key, Store, StoreUnavailable
@@ -140,7 +140,7 @@ class Tunnels(Collector):
         kind = self._objects.registry.need(GROUP, RESOURCE)
 
         def take(lease: Body) -> Body:
-            taken(lease, self._identity, self.address, self._clock.now())
+            take_lease(lease, self._identity, self.address, self._clock.now())
             return lease
 
         while True:

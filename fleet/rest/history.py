@@ -24,7 +24,7 @@ from api.wire.rights import Attributes
 from fleet.kinds import kind_word
 from fleet.rest.context import RestHub, allowed, answer, need, user_of, wrong
 from fleet.rest.followed import Recent
-from fleet.rest.historydb import HistoryDatabase, told
+from fleet.rest.historydb import HistoryDatabase, unavailable_as_503
 from fleet.rest.historymodels import Forgotten, HistoryReport, Life, PastJobList
 from fleet.rest.models import Model
 from fleet.rest.periods import Moment, PeriodFilter
@@ -132,7 +132,7 @@ class HistoryRoutes:
         if query.since is not None and query.until is not None and query.since >= query.until:
             raise wrong("since", "is not before `until`")
         reader = await self._history.reader()
-        chosen = self.chosen(request, query)
+        chosen = self.selection(request, query)
         after = decoded(query.continue_) if query.continue_ else None
 
         async def read() -> tuple[Any, Mark | None, datetime | None]:
@@ -149,8 +149,8 @@ class HistoryRoutes:
             )
             return jobs, mark, await reader.since()
 
-        with told():
-            items, mark, since = await self._recent.of(asked(request, chosen), read)
+        with unavailable_as_503():
+            items, mark, since = await self._recent.of(answer_key(request, chosen), read)
         return answer(
             {
                 "items": items,
@@ -164,8 +164,8 @@ class HistoryRoutes:
         from fleet.accounts import reports_lives
 
         reader = await self._history.reader()
-        chosen = self.chosen(request)
-        with told():
+        chosen = self.selection(request)
+        with unavailable_as_503():
             found = await reports_lives.life(reader, self._now(), *reports_lives.of_uid(uid, chosen))
         if found is None:
             raise not_found("", "jobs", uid)
@@ -179,7 +179,7 @@ class HistoryRoutes:
             if not spaces(request, "list", kind, namespace):
                 need(request, Attributes("get", kind.group, kind.resource, namespace=namespace, name=name))
         spelled, reader = self._spelled(kind_name), await self._history.reader()
-        with told():
+        with unavailable_as_503():
             found = await reports_lives.life(reader, self._now(), *reports_lives.of_name(namespace, spelled, name))
             if found is None:
                 raise await self._unknown(request, reader, namespace, spelled, name)
@@ -201,7 +201,7 @@ class HistoryRoutes:
     async def forget(self, request: Request, name: str) -> Response:
         need(request, Attributes("delete", path=f"{PATH}/users"))
         reader = await self._history.reader()
-        with told():
+        with unavailable_as_503():
             rows = await reader.erase(name)
         return answer({"user": name, "rows": rows})
 
@@ -213,8 +213,8 @@ class HistoryRoutes:
         now = self._now()
         start, end = query.period(now, PERIOD)
         reader = await self._history.reader()
-        chosen = self.chosen(request, query, f"{REPORTS}/{report}")
-        with told():
+        chosen = self.selection(request, query, f"{REPORTS}/{report}")
+        with unavailable_as_503():
             rows, total = await MADE[report](reader, ReportGrouping(query.by), Period(start, end, now), chosen)
             since = await reader.since()
         return answer(
@@ -231,7 +231,7 @@ class HistoryRoutes:
             }
         )
 
-    def chosen(self, request: Request, query: ReportSubject | None = None, path: str = PATH) -> JobSelection:
+    def selection(self, request: Request, query: ReportSubject | None = None, path: str = PATH) -> JobSelection:
         """The choice, and what of it the user may see. StatusError 403 where that is nothing at all."""
         from fleet.accounts.reports_asked import JobSelection
 
@@ -266,7 +266,7 @@ class HistoryRoutes:
         return kind_word(kind.group, kind.kind)
 
 
-def asked(request: Request, chosen: JobSelection) -> Hashable:
+def answer_key(request: Request, chosen: JobSelection) -> Hashable:
     """What an answer of the history follows from: users who may see the same, and ask the same, share it."""
     sight = None if chosen.sight is None else frozenset(chosen.sight.items())
     return request.url.query, sight

@@ -47,7 +47,7 @@ class HistoryDatabase:
 
 
 @contextmanager
-def told() -> Iterator[None]:
+def unavailable_as_503() -> Iterator[None]:
     """503 where the database of the history does not answer. Details are for the log, not for clients."""
     from fleet.accounts.reports_reader import HistoryUnavailable
 

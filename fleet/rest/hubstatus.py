@@ -49,10 +49,10 @@ def router(hub: RestHub, parts: StatusParts | None = None) -> APIRouter:
         try:
             await hub.store.revision(alone=alone(request))
         except StoreUnavailable as error:
-            return answer(found(hub, str(error).removeprefix("the database "), parts))
-        told = found(hub, "", parts)
+            return answer(status_document(hub, str(error).removeprefix("the database "), parts))
+        told = status_document(hub, "", parts)
         if told["silent"] and parts is not None and (trouble := await parts.write_trouble()):
-            told = found(hub, f"takes no writes: {trouble}", parts)
+            told = status_document(hub, f"takes no writes: {trouble}", parts)
         return answer(told)
 
     @routes.get("/parts", response_model=HubParts, summary="Database, disk, certificates, clock and version")
@@ -67,7 +67,7 @@ def router(hub: RestHub, parts: StatusParts | None = None) -> APIRouter:
     return routes
 
 
-def found(hub: RestHub, trouble: str, parts: StatusParts | None) -> dict[str, Any]:
+def status_document(hub: RestHub, trouble: str, parts: StatusParts | None) -> dict[str, Any]:
     """`trouble`: what the database does not do and why, "" when it works."""
     stored, now = hub.store.peek(LEASE), hub.objects.clock.now()
     lease = stored.body if stored is not None else None
@@ -76,7 +76,7 @@ def found(hub: RestHub, trouble: str, parts: StatusParts | None) -> dict[str, An
     failing = [entry for entry in rows(report.get("failing")) if text(entry.get("loop"))]
     aside = mapping(report.get("aside"))
     problems = [f"the database {trouble}"] if trouble else []
-    problems += [silent.told(now)] if silent is not None else []
+    problems += [silent.sentence(now)] if silent is not None else []
     problems += [
         f"the loop {entry['loop']} fails: {whole(entry.get('failures'))} failures, {whole(entry.get('restarts'))}"
         f" restarts, last at {entry.get('last')}" + (f", on {entry['error']}" if entry.get("error") else "")

@@ -124,7 +124,7 @@ class JobEvents:
         async for key in unhurried(keys):
             stored = self._known.get(key)
             if stored is not None and (asked_for is None or asked_for(stored.body)):
-                told = self.told(kind, key, line)
+                told = self.event_of(kind, key, line)
                 if told is not None:
                     yield told
 
@@ -142,10 +142,10 @@ class JobEvents:
         ]
         line = await self.lines.at(self.at)
         changed = dict.fromkeys(found for event in events if (found := self._job_of(event.stored)) is not None)
-        told = (self.told(self._kinds[key[:2]], key, line) for key in changed)
+        told = (self.event_of(self._kinds[key[:2]], key, line) for key in changed)
         return [*deletions, *(event for event in told if event is not None)]
 
-    def told(self, kind: Kind, key: Key, line: Line) -> JobEvent | None:
+    def event_of(self, kind: Kind, key: Key, line: Line) -> JobEvent | None:
         """How a job stands; None for one that is not there."""
         stored = self._known.get(key)
         if stored is None:
@@ -236,7 +236,7 @@ class JobEvents:
         if event.type is EventType.DELETED and key == stored.key:
             told: JobEvent | None = JobEvent(event.revision, kind, key, stored.uid)
         else:
-            told = self.told(kind, key, line)
+            told = self.event_of(kind, key, line)
         if told is not None:
             for reader in self._readers:
                 reader.offer(told)

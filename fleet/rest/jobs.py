@@ -361,7 +361,7 @@ def _behind(explanation: dict[str, Any], obstacle: after.Obstacle | None) -> dic
     if (
         obstacle is None
         or explanation["reason"] is None
-        or not obstacle.told(explanation["reason"]["numbers"].get("why"))
+        or not obstacle.is_why(explanation["reason"]["numbers"].get("why"))
     ):
         return explanation
     reason = obstacle.reason

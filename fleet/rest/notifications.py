@@ -16,7 +16,7 @@ from starlette.responses import Response
 from api.wire.rights import Attributes
 from fleet.rest.context import RestHub, answer, user_of
 from fleet.rest.history import decoded, encoded
-from fleet.rest.historydb import HistoryDatabase, told
+from fleet.rest.historydb import HistoryDatabase, unavailable_as_503
 from fleet.rest.historymodels import NotificationList, Retried
 from fleet.rest.models import Model
 from fleet.rest.sight import spaces
@@ -58,12 +58,12 @@ def router(hub: RestHub, history: HistoryDatabase) -> APIRouter:
 
         reader, which = await history.reader(), _which(hub, request, "list", query, states=query.state)
         after = decoded(query.continue_) if query.continue_ else None
-        with told():
+        with unavailable_as_503():
             rows = await reader.rows(listing.page(which, query.limit, after))
         more = listing.mark_of(rows[query.limit - 1]) if len(rows) > query.limit else None
         return answer(
             {
-                "items": [listing.shown(row) for row in rows[: query.limit]],
+                "items": [listing.row_document(row) for row in rows[: query.limit]],
                 "continue": encoded(more) if more is not None else None,
                 "partial": query.namespace is None and which.namespaces is not None,
             }
@@ -76,7 +76,7 @@ def router(hub: RestHub, history: HistoryDatabase) -> APIRouter:
         from fleet.notify import listing
 
         reader, which = await history.reader(), _which(hub, request, "update", query, ids=query.id)
-        with told():
+        with unavailable_as_503():
             changed = await reader.changed(listing.once_more(which, hub.objects.clock.now()))
         return answer({"notifications": changed})
 

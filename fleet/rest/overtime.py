@@ -13,8 +13,8 @@ from starlette.responses import Response
 from api.wire.rights import Attributes
 from fleet.rest.context import RestHub, allowed, answer, need
 from fleet.rest.followed import Recent
-from fleet.rest.history import RECENT_S, HistoryRoutes, asked
-from fleet.rest.historydb import HistoryDatabase, told
+from fleet.rest.history import RECENT_S, HistoryRoutes, answer_key
+from fleet.rest.historydb import HistoryDatabase, unavailable_as_503
 from fleet.rest.historymodels import Changes, UsageOverTime
 from fleet.rest.periods import PeriodFilter
 from fleet.rest.sight import READ_QUEUES, READ_TREE
@@ -67,7 +67,7 @@ def router(hub: RestHub, history: HistoryDatabase) -> APIRouter:
         async def read() -> OverTime:
             return await over_time(reader, query.by, Period(start, end, now()), query.points)
 
-        with told():
+        with unavailable_as_503():
             report = await series.of(request.url.query, read)
         capacity = report.capacity if allowed(request, READ_MEMBERS) else None
         return answer(
@@ -91,13 +91,13 @@ def router(hub: RestHub, history: HistoryDatabase) -> APIRouter:
         from fleet.accounts.reports_asked import Period
         from fleet.accounts.reports_changes import changes
 
-        chosen = past.chosen(request, None, "/fleet/v1/reports/changes")
+        chosen = past.selection(request, None, "/fleet/v1/reports/changes")
 
         async def read() -> tuple[list[Row], dict[str, int]]:
             return await changes(reader, Period(start, end, now()), chosen, query.limit)
 
-        with told():
-            rows, counts = await lately.of(asked(request, chosen), read)
+        with unavailable_as_503():
+            rows, counts = await lately.of(answer_key(request, chosen), read)
         items = [row | {"at": _time(row["at"])} for row in rows]
         return answer(
             {

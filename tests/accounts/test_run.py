@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from fleet.accounts.run import AttemptOutcome, AttemptRun, ModelGpus, begun, counted, ended, resized, restarted
+from fleet.accounts.run import AttemptOutcome, AttemptRun, ModelGpus, begun, counted, resized, restarted, with_end
 
 
 def started(gpus: int = 8) -> AttemptRun:
@@ -16,7 +16,7 @@ def started(gpus: int = 8) -> AttemptRun:
 def test_each_size_counts_for_as_long_as_it_was() -> None:
     run = resized(started(8), 110.0, 4, {})
     run = resized(run, 210.0, 16, {})
-    done = ended(run, 310.0, AttemptOutcome.SUCCEEDED)
+    done = with_end(run, 310.0, AttemptOutcome.SUCCEEDED)
     assert done.gpu_s == 100 * 8 + 100 * 4 + 100 * 16
     assert (done.gpus, done.counted, done.outcome) == (16, 310.0, "Succeeded")
 
@@ -42,11 +42,11 @@ def test_models_that_do_not_account_for_all_gpus_count_without_doubt_only(
 
 def test_nothing_counts_before_the_start_and_after_the_end() -> None:
     assert counted(begun(1, 0.0, "cfa", 8), 100.0).gpu_s == 0.0
-    done = ended(started(1), 20.0, AttemptOutcome.FAILED)
+    done = with_end(started(1), 20.0, AttemptOutcome.FAILED)
     again = restarted(done, 50.0)
-    assert ended(again, 60.0, AttemptOutcome.SUCCEEDED).gpu_s == 20.0
+    assert with_end(again, 60.0, AttemptOutcome.SUCCEEDED).gpu_s == 20.0
 
 
 @pytest.mark.parametrize(("saved", "lost"), [(0.0, 800.0), (10.0, 800.0), (60.0, 400.0), (200.0, 0.0)])
 def test_work_that_is_saved_is_not_lost(saved: float, lost: float) -> None:
-    assert ended(started(8), 110.0, AttemptOutcome.EVICTED).since(saved) == pytest.approx(lost)
+    assert with_end(started(8), 110.0, AttemptOutcome.EVICTED).since(saved) == pytest.approx(lost)

@@ -10,7 +10,7 @@ from api.engine import patch as patches
 from api.engine.crd import kind_of
 from api.objects.definitions import definitions
 from fleet.admission import untaken
-from fleet.admission.workloads import carries_pods, known
+from fleet.admission.workloads import carries_pods, kinds_in_words
 from tests.admission.conftest import USER, Body, Hub
 from tests.admission.policies import JOBS, MAPS, gang, policy
 from tests.controllers.bind.rayservice import RAY, pod, rayjob
@@ -167,7 +167,7 @@ async def test_an_object_of_an_unknown_kind_with_pods_is_told_at_each_write(hub:
     untaken.install(hub.objects)
     selectors = [{"apiVersion": "ray.io/v1", "kind": "RayService"}]
     await hub.create(policy(resourceSelectors=selectors))
-    expected = f"PropagationPolicy default/p does not take it to members, since it has pods: {known()}"
+    expected = f"PropagationPolicy default/p does not take it to members, since it has pods: {kinds_in_words()}"
     assert await warned(hub, rayjob()) == (expected,)
     entrypoint = {"spec": {"entrypoint": "train"}}
     patched = await hub.objects.patch(made, "default", "ray", entrypoint, patches.MERGE, USER)

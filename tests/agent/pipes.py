@@ -48,7 +48,7 @@ class MemoryPipe:
             other._came.get_nowait()
         other._came.put_nowait(None)
 
-    def ended(self) -> tuple[int, str]:
+    def end_status(self) -> tuple[int, str]:
         return self.last
 
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from fleet.bindings.components import components_of, wanted_of
 from fleet.bindings.elastic import give, least_of, least_text, ranges_of, start_size, take
-from fleet.bindings.elastic import given as at_size
+from fleet.bindings.elastic import with_replicas as at_size
 from fleet.bindings.nomination import HeldReservation, nomination_of, to_body
 from fleet.controllers.decide.shrinking import sizes_of
 from fleet.kinds.interpreter import Range

@@ -46,6 +46,6 @@ def test_who_decides(stored: Body | None, since: float | None, why: str) -> None
 
 def test_people_are_told_since_when() -> None:
     found = silence(lease(-120), NOW)
-    assert found is not None and found.told(NOW) == (
+    assert found is not None and found.sentence(NOW) == (
         "nobody decides since 2023-11-14T22:11:20Z (2 min): no controllers process leads; the last one was host-1"
     )

@@ -141,8 +141,8 @@ def test_a_restored_hub_has_the_objects_and_the_keys(up: Up, made: Path, tmp_pat
     done = fleet("restore", str(made), "--data-dir", str(folder))
     assert done.returncode == 0 and "restored as of" in done.stdout, done.stderr
     before, after = DataDir(up.folder), DataDir(folder)
-    assert [a.read_bytes() for a in after.kept] == [b.read_bytes() for b in before.kept]
-    assert all(stat.S_IMODE(path.stat().st_mode) == 0o600 for path in after.kept)
+    assert [a.read_bytes() for a in after.identity_files] == [b.read_bytes() for b in before.identity_files]
+    assert all(stat.S_IMODE(path.stat().st_mode) == 0o600 for path in after.identity_files)
     old = int(up.hub.request("GET", MAPS).body["metadata"]["resourceVersion"])
     running = Up(folder)
     try:

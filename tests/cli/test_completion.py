@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from fleet.cli import completers
-from fleet.cli.completion import named
+from fleet.cli.completion import relevant_commands
 from fleet.cli.main import COMMANDS
 from fleet.values.kubeconfig.document import write as kubeconfig_of
 from tests.cli.hub import Up, fleet, until
@@ -63,8 +63,10 @@ def test_commands_options_and_their_values_need_no_hub() -> None:
 
 
 def test_only_the_command_on_the_line_is_loaded() -> None:
-    assert named(["fleet", "jobs", "-A"], COMMANDS) == ["jobs"]
-    assert named(["fleet", "jo"], COMMANDS) is COMMANDS and named(["fleet"], COMMANDS) is COMMANDS
+    assert relevant_commands(["fleet", "jobs", "-A"], COMMANDS) == ["jobs"]
+    assert (
+        relevant_commands(["fleet", "jo"], COMMANDS) is COMMANDS and relevant_commands(["fleet"], COMMANDS) is COMMANDS
+    )
 
 
 def asked(complete: Callable[[Any, str], list[str]], incomplete: str = "", **params: str | Path) -> list[str]:

@@ -11,7 +11,7 @@ import pytest
 from fleet.cli import clusters, jobs, lists, orphans, output, queues, token
 from fleet.cli.colors import Color, painted, wanted
 from fleet.cli.failure import Failure
-from fleet.cli.nearest import meant
+from fleet.cli.nearest import suggestion
 from fleet.cli.options import ListOutput
 from tests.cli.hub import Up, fleet, refusal
 
@@ -31,7 +31,7 @@ def things(*names: str, state: str = "Running") -> list[lists.Record]:
 
 
 def how(output: ListOutput = ListOutput.table, sort: str = "", **more: Any) -> lists.ListOptions:
-    return lists.asked(LIST, output, sort, more.pop("watch", False), more.pop("color", Color.never), **more)
+    return lists.options(LIST, output, sort, more.pop("watch", False), more.pop("color", Color.never), **more)
 
 
 def printed(capsys: pytest.CaptureFixture[str], asked: lists.ListOptions, *pages: list[lists.Record]) -> list[str]:
@@ -130,8 +130,8 @@ def test_words_are_read_as_they_are_meant() -> None:
 
 
 def test_a_name_that_is_near_no_other_is_not_guessed_at() -> None:
-    assert meant("quite-other", ["train", "eval"]) == "" and meant("x", []) == ""
-    assert meant("Trian", ["train", "eval"]) == "; did you mean train?"
+    assert suggestion("quite-other", ["train", "eval"]) == "" and suggestion("x", []) == ""
+    assert suggestion("Trian", ["train", "eval"]) == "; did you mean train?"
 
 
 def test_the_last_column_is_cut_on_a_terminal_alone() -> None:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from fleet.kinds import interpreter_of
-from fleet.kinds.gangs import at_once, chosen, group_of, marked, unmarked
+from fleet.kinds.gangs import at_once, group_of, marked, scheduler_of, unmarked
 from fleet.wellknown import LABEL_GANG
 from tests.controllers.world import pytorchjob
 from tests.kinds.bodies import pods
@@ -173,4 +173,4 @@ def test_a_job_whose_pods_all_come_and_go_is_no_gang_of_its_member() -> None:
 def test_a_member_offers_what_it_serves_unless_its_cluster_says_otherwise(
     said: str, kinds: list[str], wanted: str
 ) -> None:
-    assert chosen(said, kinds) == wanted
+    assert scheduler_of(said, kinds) == wanted

@@ -12,7 +12,7 @@ import yaml
 from fleet.kinds import Interpreter, interpreter_of
 from fleet.kinds.declaration import flaws_of
 from fleet.kinds.lookup import shipped
-from fleet.kinds.paths import placed
+from fleet.kinds.paths import with_part
 from fleet.values.untyped import at
 from fleet.wellknown import MANAGED_BY
 from tests.kinds.bodies import CASES, Body, Case
@@ -34,7 +34,7 @@ def target(case: Case) -> tuple[str, str]:
 
 
 def with_field(case: Case, field: str, value: Any) -> Body:
-    return placed(case.body, tuple(field.split(".")), value)
+    return with_part(case.body, tuple(field.split(".")), value)
 
 
 TIMES = [(case, field) for case in CASES for field in reader(case).times_to_live]

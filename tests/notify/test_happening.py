@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from fleet.accounts.fold import JobLife
-from fleet.accounts.run import AttemptOutcome, AttemptRun, begun, ended
+from fleet.accounts.run import AttemptOutcome, AttemptRun, begun, with_end
 from fleet.notify.happening import Happening, JobNews, happenings
 
 QUEUED = JobLife("5e1", 100.0, "vision", "train", "PyTorchJob", user="ada", queue="root/vision", gpus=8)
@@ -24,12 +24,12 @@ RUNNING = running(PLACED, 120.0)
 assert RUNNING.run is not None
 EVICTED = replace(
     RUNNING,
-    run=ended(replace(RUNNING.run, why="Reclaimed"), 200.0, AttemptOutcome.EVICTED),
+    run=with_end(replace(RUNNING.run, why="Reclaimed"), 200.0, AttemptOutcome.EVICTED),
     evictions=1,
     state="Queued",
 )
 AGAIN = replace(EVICTED, run=begun(2, 210.0, "cfb", 8), attempts=2)
-DONE = replace(RUNNING, run=ended(RUNNING.run, 300.0, AttemptOutcome.SUCCEEDED), state="Succeeded", ended=300.0)
+DONE = replace(RUNNING, run=with_end(RUNNING.run, 300.0, AttemptOutcome.SUCCEEDED), state="Succeeded", ended=300.0)
 FAILED = replace(DONE, state="Failed", why="JobFailed", message="exit code 1")
 
 

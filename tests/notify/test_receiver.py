@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from fleet.core.model.told import JobNews, named
+from fleet.core.model.told import JobNews, receivers_of
 from fleet.notify.receiver import asks_for, lasting, receiver_of
 
 Body = dict[str, Any]
@@ -73,7 +73,10 @@ def test_a_receiver_is_told_of_what_it_or_the_job_asks_for(
 
 
 def test_a_job_names_receivers_and_events() -> None:
-    assert named("chat=Started + Failed, mail") == {"chat": frozenset({JobNews.STARTED, JobNews.FAILED}), "mail": None}
+    assert receivers_of("chat=Started + Failed, mail") == {
+        "chat": frozenset({JobNews.STARTED, JobNews.FAILED}),
+        "mail": None,
+    }
 
 
 @pytest.mark.parametrize(
@@ -88,7 +91,7 @@ def test_a_job_names_receivers_and_events() -> None:
 )
 def test_a_list_of_receivers_that_means_nothing_is_refused(annotation: str, why: str) -> None:
     with pytest.raises(ValueError, match=why.replace("(", r"\(")):
-        named(annotation)
+        receivers_of(annotation)
 
 
 @pytest.mark.parametrize(("said", "seconds"), [("90m", 5400.0), ("2h", 7200.0), ("1d", 86400.0), ("2", None)])

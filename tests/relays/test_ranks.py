@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from fleet.relays.joblog import _ranked
-from fleet.relays.jobpods import shown
+from fleet.relays.jobpods import pod_records
 from fleet.relays.pods import MemberPod
 from fleet.values.ports import Key
 
@@ -38,5 +38,5 @@ def test_pods_without_indexes_are_ranked_by_name() -> None:
 
 
 def test_the_list_tells_a_pod_from_one_of_before_with_the_same_name() -> None:
-    [item] = shown(_ranked({"worker": [found("w-0", 0)]}, BINDING), {})
+    [item] = pod_records(_ranked({"worker": [found("w-0", 0)]}, BINDING), {})
     assert (item["name"], item["uid"], item["rank"]) == ("w-0", "uid-w-0", 0)

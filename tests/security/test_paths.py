@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from api.store.memory import MemoryStore
-from api.wire.routing import parse, reaches, wanted
+from api.wire.routing import parse, question_of, reaches
 from fleet.simulate.wall import WallClock
 from tests.api.conftest import Hub, open_hub
 from tests.api.rbac import RBAC, binding, grant, post, role
@@ -159,7 +159,7 @@ def test_a_path_reaches_what_it_names(path: str, namespaced: bool, expected: boo
 def test_a_selection_of_one_name_is_authorised_as_that_object(selector: str, name: str) -> None:
     route = parse("/api/v1/namespaces/a/pods")
     assert route is not None
-    assert [wanted(route, verb, selector).name for verb in ("list", "watch", "deletecollection", "create")] == [
+    assert [question_of(route, verb, selector).name for verb in ("list", "watch", "deletecollection", "create")] == [
         name,
         name,
         "",

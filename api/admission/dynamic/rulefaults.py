@@ -10,7 +10,7 @@ from typing import Any
 from api.admission.causes import duplicate, invalid, required, unsupported
 from api.admission.dynamic.expressions import MUST_HOLD, Scope, fault_of
 from api.engine.status import Cause
-from api.engine.validate import shown
+from api.engine.validate import value_text
 from fleet.values.cel.types import Type
 from fleet.values.names import path_segment_problems, qualified_name_problems
 from fleet.values.ports import Body
@@ -140,4 +140,4 @@ def expression_faults(at: str, text: str, scope: Scope, results: Sequence[Type],
     if not text.strip():
         return [required(at, why_required)]
     fault = fault_of(text, scope, results)
-    return [Cause(at, f"Invalid value: {shown(text)}: {fault}", "FieldValueInvalid")] if fault else []
+    return [Cause(at, f"Invalid value: {value_text(text)}: {fault}", "FieldValueInvalid")] if fault else []

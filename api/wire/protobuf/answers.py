@@ -63,7 +63,7 @@ def stored_field(stored: StoredObject, served: ServedKind, *, reuse: bool = True
     data = _written.get(key) if reuse else None
     if data is None:
         try:
-            data = block(_SECOND, encode_kind(served.shown(stored.body)))
+            data = block(_SECOND, encode_kind(served.in_version(stored.body)))
         except Unwritable as error:
             raise _refused(error) from None
         if reuse:

@@ -17,7 +17,7 @@ from fleet.admission.declaring import target_of
 from fleet.admission.interpreters import DeclarationLoader
 from fleet.admission.selecting import best_policy, policies_for, policy_claim, selects
 from fleet.admission.travel import propagatable
-from fleet.admission.workloads import carries_pods, known, may_stay_beside_gangs
+from fleet.admission.workloads import carries_pods, kinds_in_words, may_stay_beside_gangs
 from fleet.bindings import binding as b
 from fleet.bindings.components import to_body
 from fleet.bindings.elastic import with_ranges
@@ -338,7 +338,7 @@ def _not_taken(body: Body, policy: Body, interpreter: Interpreter | None) -> str
     if interpreter is None and gang and not may_stay_beside_gangs(body["apiVersion"], body["kind"]):
         return f"is for gangs, and no WorkloadInterpreter says what pods a {body['kind']} of {body['apiVersion']} has"
     if interpreter is None:
-        return f"does not take it to members, since it has pods: {known()}" if carries_pods(body) else ""
+        return f"does not take it to members, since it has pods: {kinds_in_words()}" if carries_pods(body) else ""
     if not gang:
         return "selects a job, but its placement.replicaScheduling.customSchedulingType is not Gang"
     return ""

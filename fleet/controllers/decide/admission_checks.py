@@ -16,7 +16,7 @@ import structlog
 from api.engine.status import StatusError, conflict
 from api.loops.controller import Controller, Source
 from fleet.bindings import binding as b
-from fleet.bindings.elastic import given
+from fleet.bindings.elastic import with_replicas
 from fleet.bindings.failures import AttemptFailure, failures_of, with_failure
 from fleet.bindings.lost import lost_copies, why_held
 from fleet.bindings.matching import candidate, repels
@@ -167,7 +167,7 @@ class AdmissionChecksLoop:
         cluster = self._hub.peek(CLUSTER, "clusters", "", nomination.member)
         room = rooms.driver_of(cluster) if rooms.CHECK in names else None
         writes = self._committer.start_writes(
-            Sources(given(binding, dict(nomination.replicas)), unit),
+            Sources(with_replicas(binding, dict(nomination.replicas)), unit),
             placement,
             expected=nomination,
             domain=nomination.domain,

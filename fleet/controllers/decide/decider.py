@@ -86,7 +86,7 @@ class Decider:
         self._sound = Snapshot()  # there was a plan for it
         self.aside: dict[str, OmittedUnit] = {}
 
-    def heard(self, snapshot: Snapshot, now: float) -> Snapshot:
+    def without_aside(self, snapshot: Snapshot, now: float) -> Snapshot:
         """The snapshot without the units that are aside still."""
         gone = {key for key, one in self.aside.items() if one.until <= now or snapshot.units.get(key) != one.unit}
         if gone:

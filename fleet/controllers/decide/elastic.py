@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
-from fleet.bindings.elastic import given, least_of, least_text, resized
+from fleet.bindings.elastic import least_of, least_text, resized, with_replicas
 from fleet.bindings.unit import reason_of
 from fleet.controllers.decide.snapshot import Picture, Sources
 from fleet.core.model.matching import member_bars
@@ -45,7 +45,7 @@ def at_their_smallest(picture: Picture, plan: Plan) -> Picture | None:
     sources: dict[str, Sources] = {}
     for unit in units:
         found = picture.sources[unit.id]
-        sources[unit.id] = replace(found, binding=given(found.binding, least_of(found.binding.body)))
+        sources[unit.id] = replace(found, binding=with_replicas(found.binding, least_of(found.binding.body)))
     config = replace(picture.snapshot.config, reclaim=False)
     snapshot = picture.snapshot.apply(SnapshotChanges(put_units=tuple(units), config=config, new_config=True))
     return replace(picture, snapshot=snapshot, sources={**picture.sources, **sources})
@@ -74,7 +74,7 @@ def starts_one(whole: Picture, smaller: Picture, plan: Plan) -> bool:
     return any(smaller.sources[key] is not whole.sources[key] for key in started)
 
 
-def told(whole: Picture, smaller: Picture, plan: Plan) -> dict[str, Reason]:
+def wait_reasons(whole: Picture, smaller: Picture, plan: Plan) -> dict[str, Reason]:
     """Why the units that are smaller in the second picture wait even so, by its plan. Where that is a reason of another
     kind, such as members that take none, the reason of the first plan stands."""
     return {

@@ -28,7 +28,7 @@ from fleet.bindings.lost import is_record
 from fleet.bindings.unit import PLACED_PHASES, phase_of
 from fleet.controllers.decide.commit import PlanCommitter
 from fleet.controllers.decide.decider import SEED, Decider, Resort
-from fleet.controllers.decide.elastic import at_their_smallest, starts_one, to_ask_about, told
+from fleet.controllers.decide.elastic import at_their_smallest, starts_one, to_ask_about, wait_reasons
 from fleet.controllers.decide.faults import Faults
 from fleet.controllers.decide.growing import JobGrower
 from fleet.controllers.decide.latest import LatestSnapshot
@@ -191,7 +191,7 @@ class DecideLoop:
         if whole.growing and await self._growing.grow(whole, now):
             whole = self._builder.build(now)
         await self._tell_unreadable(now)
-        heard = self._decider.heard(whole.snapshot, now)
+        heard = self._decider.without_aside(whole.snapshot, now)
         self._hub.metrics.aside.set(len(self._decider.aside))
         picture = whole if heard is whole.snapshot else replace(whole, snapshot=heard)
         self._latest.offer(partial(to_ask_about, picture), now)
@@ -270,7 +270,7 @@ class DecideLoop:
         again = await self._decide(smaller, began, now) if smaller is not None else None
         if smaller is None or again is None:
             return picture, decided, {}
-        reasons = told(picture, smaller, again[0])
+        reasons = wait_reasons(picture, smaller, again[0])
         return (smaller, again, reasons) if starts_one(picture, smaller, again[0]) else (picture, decided, reasons)
 
     async def _spared(self, picture: Picture, plan: Plan, now: float) -> tuple[Plan, frozenset[str]]:

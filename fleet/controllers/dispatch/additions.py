@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from fleet.bindings import binding as b
 from fleet.kinds.interpreter import Template
-from fleet.kinds.paths import placed
+from fleet.kinds.paths import with_part
 from fleet.members.nodes import NODE_NAME
 from fleet.values.ports import Body
 from fleet.values.untyped import mapping, rows
@@ -63,5 +63,5 @@ def _of_pods(body: Body, templates: Iterable[Template], change: Callable[[Body],
     """A copy whose pod specs are changed. Pods without a template in the job stay as they are."""
     for template in templates:
         if template.own:
-            body = placed(body, (*template.steps, "spec"), change(mapping(template.template.get("spec"))))
+            body = with_part(body, (*template.steps, "spec"), change(mapping(template.template.get("spec"))))
     return body

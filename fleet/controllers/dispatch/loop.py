@@ -33,7 +33,7 @@ from fleet.controllers.dispatch.outgoing import Unsafe
 from fleet.controllers.dispatch.overdue import Overdue
 from fleet.controllers.dispatch.overrides import OVERRIDES, BadOverride
 from fleet.controllers.dispatch.refused import fails, reason_in, tell_unit
-from fleet.controllers.dispatch.telling import told
+from fleet.controllers.dispatch.telling import outcome_of
 from fleet.controllers.dispatch.withdraw import Withdrawal
 from fleet.controllers.fields.evictor import Evictor
 from fleet.controllers.runtime.events import EventRecorder
@@ -341,7 +341,7 @@ class DispatchLoop:
                 return refused, missing
             body = stamped(with_sizes(standing, body, interpreter), await self._terms.stamp(stored.revision))
             sending = self._hub.members.apply(member, body, overwrite=b.overwrites(binding))
-            outcome = await told(self._hub, binding, member, sending)
+            outcome = await outcome_of(self._hub, binding, member, sending)
             if outcome.did is ActResult.UNREACHABLE:
                 self._withdrawal.uncertain(binding, member)
             elif changed and outcome.did is ActResult.DONE and outcome.body is not None:

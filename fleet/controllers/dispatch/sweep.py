@@ -78,7 +78,7 @@ class SweepLoop:
         for member, bodies in copies:
             bodies = tuple(body for body in bodies if not b.deleting(body))
             unknown = self._unknown(member, bodies, bindings, page.revision)
-            if unknown or self._records.known(member):
+            if unknown or self._records.has_record(member):
                 removed += await self._settle(member, unknown, bindings, page.revision)
             for body in () if unknown else bodies:
                 try:

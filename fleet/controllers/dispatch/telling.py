@@ -16,7 +16,7 @@ from fleet.values.ports import Body
 log = structlog.get_logger(__name__)
 
 
-async def told(hub: Hub, binding: Body, member: str, sending: Awaitable[ActOutcome]) -> ActOutcome:
+async def outcome_of(hub: Hub, binding: Body, member: str, sending: Awaitable[ActOutcome]) -> ActOutcome:
     """The outcome of `sending`. A refusal's text is left out, since it may quote the manifest."""
     fields, attempt = about(binding), b.attempt(binding)
     began, now = hub.clock.monotonic(), hub.clock.now()

@@ -65,7 +65,7 @@ class Records:
     def __init__(self, hub: Hub) -> None:
         self._hub = hub
 
-    def known(self, member: str) -> bool:
+    def has_record(self, member: str) -> bool:
         """Whether there is a record of the member."""
         return self._hub.store.peek(_key(member)) is not None
 

@@ -77,10 +77,10 @@ def asked_of(
         return line, held
     key = object_key(hub.registry, b.resource_of(binding))
     job = hub.store.peek(key) if key is not None else None
-    return line, (*wanted(line, b.labels_of(job.body) if job is not None else {}), *held)
+    return line, (*required_checks(line, b.labels_of(job.body) if job is not None else {}), *held)
 
 
-def wanted(line: Iterable[Body], labels: Mapping[str, str]) -> tuple[str, ...]:
+def required_checks(line: Iterable[Body], labels: Mapping[str, str]) -> tuple[str, ...]:
     """The checks of these queues that a job with these labels has to pass, in their order, each once."""
     asked = (check for queue in line for check in rows(b.spec_of(queue).get(CHECKS)))
     matching = (c for c in asked if labels_match(c.get("labelSelector"), labels))

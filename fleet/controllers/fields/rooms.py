@@ -14,7 +14,7 @@ from fleet.bindings import binding as b
 from fleet.bindings.conditions import drop_condition, set_condition
 from fleet.bindings.nomination import CHECKS
 from fleet.bindings.oldmembers import too_old
-from fleet.kinds.gangs import chosen
+from fleet.kinds.gangs import scheduler_of
 from fleet.values.ports import Body
 from fleet.values.untyped import rows, text
 from fleet.wellknown import ANNOTATION_GANG, ANNOTATION_RESERVATION
@@ -60,7 +60,7 @@ def gang_scheduler_of(cluster: Body | None, room: Driver | None) -> str:
     Pods that get the places of placeholders are no gang: a gang waits for all its pods at once."""
     if cluster is None or room is Driver.PLACEHOLDERS:
         return ""
-    return chosen(b.annotation(cluster, ANNOTATION_GANG), _served(cluster))
+    return scheduler_of(b.annotation(cluster, ANNOTATION_GANG), _served(cluster))
 
 
 def gang_name(binding: Body) -> str:
@@ -81,12 +81,12 @@ def _served(cluster: Body) -> frozenset[str]:
     )
 
 
-def asked(unit: Body) -> bool:
+def asks(unit: Body) -> bool:
     """Whether the unit is Reserved and waits, or has waited, for its room to be held."""
     return any(entry.get("name") == CHECK for entry in rows(b.status_of(unit).get(CHECKS)))
 
 
-def answered(unit: Body, state: str, message: str, at: str) -> bool:
+def answer(unit: Body, state: str, message: str, at: str) -> bool:
     """Write the state of the check into the unit, in place; False when it stands there already."""
     for entry in rows(b.status_of(unit).get(CHECKS)):
         if entry.get("name") == CHECK and (entry.get("state"), entry.get("message")) != (state, message):

@@ -52,7 +52,7 @@ class DrainLoop:
         found = self._emptying(key.name, drain)
         if ready:
             found = await self._evict(key.name, drain, found)
-        message, now = told(found, ready=ready), self._hub.clock.now()
+        message, now = drain_text(found, ready=ready), self._hub.clock.now()
         busy = bool(found.going or found.leaving)
         over = STAYING if found.staying else DRAINED
         reason = (EVICTING if ready else SILENT) if busy else over
@@ -96,7 +96,7 @@ class DrainLoop:
         return self._hub.store.peek(Key(WORK, "resourcebindings", meta.get("namespace", ""), meta["name"]))
 
 
-def told(state: DrainProgress, *, ready: bool = True) -> str:
+def drain_text(state: DrainProgress, *, ready: bool = True) -> str:
     """The state of a drain, for people."""
     parts = [f"{len(state.going)} to leave, {len(state.leaving)} leaving"]
     if not state.going and not state.leaving:

@@ -24,7 +24,7 @@ from fleet.controllers.observe.gone import loss
 from fleet.controllers.observe.podless import untouched, why_podless
 from fleet.controllers.observe.shown import job_status
 from fleet.controllers.observe.sight import Sight, whole
-from fleet.controllers.runtime.aside import kept
+from fleet.controllers.runtime.aside import own_conditions
 from fleet.controllers.runtime.events import EventRecorder
 from fleet.controllers.runtime.hub import Hub, object_key
 from fleet.controllers.runtime.index import BindingIndex
@@ -337,7 +337,7 @@ def _settle_job(job: Body, binding: Body, interpreter: Interpreter, sight: Sight
     """The job's status is its member's, after the hub's own condition. While its member shows nothing (yet, or because
     it cannot be reached) what was seen last stays."""
     wanted = job_status(binding, interpreter, sight, now)
-    if aside := kept(job):
+    if aside := own_conditions(job):
         wanted["conditions"] = [*aside, *(wanted.get("conditions") or ())]
     if (job.get("status") or {}) == wanted:
         return False

@@ -16,7 +16,7 @@ from fleet.bindings.draining import DrainProgress, LeavingJob, why_stays
 from fleet.bindings.stopping import NONE, drained_by, held_by, path_of, stops_of
 from fleet.bindings.unit import binding_of, queue_of
 from fleet.controllers.fields.evictor import Evictor
-from fleet.controllers.observe.drain import DRAINED, EVICTING, LOOK_DRAINED_S, LOOK_S, STAYING, told
+from fleet.controllers.observe.drain import DRAINED, EVICTING, LOOK_DRAINED_S, LOOK_S, STAYING, drain_text
 from fleet.controllers.runtime.hub import Hub
 from fleet.values.ports import Body, Event, EventType, Key, StoredObject
 from fleet.wellknown import QUEUE, QUEUE_NAMESPACE
@@ -88,7 +88,7 @@ class StoppingLoop:
                 going.append(LeavingJob(body, 0, 0.0))
         busy = bool(going or leaving)
         reason = EVICTING if busy else STAYING if staying else DRAINED
-        await self._say(queue, reason, told(DrainProgress(going, leaving, staying)))
+        await self._say(queue, reason, drain_text(DrainProgress(going, leaving, staying)))
         return LOOK_S if busy else LOOK_DRAINED_S
 
     async def _say(self, queue: StoredObject, reason: str, message: str) -> None:

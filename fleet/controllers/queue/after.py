@@ -11,7 +11,18 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from api.loops.controller import Controller, Source
 from fleet.bindings import binding as b
-from fleet.bindings.after import ANY, OK, After, AfterProgress, asked, circle, left, seen, waits_for_itself, wanted
+from fleet.bindings.after import (
+    ANY,
+    OK,
+    After,
+    AfterProgress,
+    circle,
+    entries,
+    entries_text,
+    open_entries,
+    progress,
+    waits_for_itself,
+)
 from fleet.bindings.faults import moves_again
 from fleet.bindings.named import binding_of, group_of
 from fleet.controllers.runtime.hub import Hub
@@ -42,7 +53,7 @@ class AfterLoop:
         """The binding itself, and those that wait for its job."""
         key, body = event.stored.key, event.stored.body
         is_deleted = event.type is EventType.DELETED
-        jobs = frozenset() if is_deleted else frozenset((key.namespace, one.name) for one in asked(body))
+        jobs = frozenset() if is_deleted else frozenset((key.namespace, one.name) for one in entries(body))
         for job in self._awaited_jobs.pop(key, frozenset()) - jobs:
             self._waiting[job].discard(key)
             if not self._waiting[job]:
@@ -59,7 +70,7 @@ class AfterLoop:
         stored = self._hub.store.peek(key)
         if stored is None or b.deleting(stored.body):
             return None
-        every = asked(stored.body)
+        every = entries(stored.body)
         others = {one: self._bindings(key, one) for one in every}
         around = circle(key, self._behind) if every else []
         jobs = [_job(binding) for one in reversed(around) if (binding := self._binding(one)) is not None]
@@ -78,7 +89,7 @@ class AfterLoop:
         return [
             one
             for one, body in waiting
-            if body is not None and any(entry.name == name and entry.takes(group, kind) for entry in left(body))
+            if body is not None and any(entry.name == name and entry.takes(group, kind) for entry in open_entries(body))
         ]
 
     def _binding(self, key: Key) -> Body | None:
@@ -101,7 +112,7 @@ def _noted(binding: Body, others: Mapping[After, Sequence[Body]], itself: str) -
     annotations = binding["metadata"].setdefault("annotations", {})
     if not annotations.get(ANNOTATION_AFTER):
         return annotations.pop(ANNOTATION_AFTER_SEEN, None) is not None
-    before, note = annotations.get(ANNOTATION_AFTER_SEEN), str(judged(seen(binding), others, itself))
+    before, note = annotations.get(ANNOTATION_AFTER_SEEN), str(judged(progress(binding), others, itself))
     annotations[ANNOTATION_AFTER_SEEN] = note
     return bool(before != note)
 
@@ -122,7 +133,7 @@ def judged(before: AfterProgress, by_job: Mapping[After, Sequence[Body]], itself
         missing += [after.job] if not bindings and not is_gone else []
     jobs = dict.fromkeys(after.job for after, bindings in by_job.items() if bindings or after.job in before.jobs)
     absent = f"; no job {', '.join(missing[:3])} is there yet" if missing else ""
-    return AfterProgress(tuple(met), tuple(jobs), wanted(still) + absent, itself or (never[0] if never else ""))
+    return AfterProgress(tuple(met), tuple(jobs), entries_text(still) + absent, itself or (never[0] if never else ""))
 
 
 def _met(one: After, binding: Body) -> bool:
@@ -135,4 +146,4 @@ def _never(one: After, binding: Body) -> str:
     """Why the job will never have succeeded; "" where it may."""
     if one.outcome == OK and b.outcome_of(binding) == "Failed" and not moves_again(binding):
         return f"{one.job} has failed"
-    return f"{one.job} never starts" if one.outcome == OK and seen(binding).never else ""
+    return f"{one.job} never starts" if one.outcome == OK and progress(binding).never else ""

@@ -20,7 +20,7 @@ from api.engine.status import StatusError
 from api.loops.controller import Controller, Source
 from fleet.bindings import binding as b
 from fleet.bindings.conditions import is_true
-from fleet.bindings.elastic import given
+from fleet.bindings.elastic import with_replicas
 from fleet.bindings.matching import candidate
 from fleet.bindings.nomination import PENDING, READY, RETRY, HeldReservation, nomination_of
 from fleet.bindings.unit import binding_of, unit_of
@@ -28,7 +28,7 @@ from fleet.controllers.dispatch.dependencies import Dependencies
 from fleet.controllers.dispatch.manifests import manifest
 from fleet.controllers.dispatch.outgoing import Unsafe
 from fleet.controllers.dispatch.overrides import OVERRIDES, BadOverride
-from fleet.controllers.fields.rooms import Driver, answered, asked, driver_of, gang_scheduler_of
+from fleet.controllers.fields.rooms import Driver, answer, asks, driver_of, gang_scheduler_of
 from fleet.controllers.fields.starting import Way, placed
 from fleet.controllers.room.classes import PlaceholderClasses
 from fleet.controllers.room.placeholders import placeholders
@@ -157,7 +157,7 @@ class RoomLoop:
             held = b.annotation(binding, ANNOTATION_ROOM)
             return PlaceholderSet(members[0], b.attempt(binding), None, Driver(held)) if held in set(Driver) else None
         nomination = nomination_of(unit.body) if unit is not None else None
-        if unit is None or nomination is None or not asked(unit.body) or b.suspended(binding):
+        if unit is None or nomination is None or not asks(unit.body) or b.suspended(binding):
             return None
         driver = driver_of(self._hub.peek(CLUSTER, "clusters", "", nomination.member))
         return (
@@ -226,7 +226,7 @@ class RoomLoop:
         if source is None or interpreter is None or cluster is None:
             raise Unsafe("its job is gone")
         now = self._hub.clock.now()
-        binding = given(stored, dict(nomination.replicas)).body
+        binding = with_replicas(stored, dict(nomination.replicas)).body
         ahead = placed(copy.deepcopy(binding), nomination.member, now, Way(nomination.domain))
         policies = [body for resource in OVERRIDES for body in self._hub.bodies(POLICY, resource)]
         made = manifest(source.body, ahead, self._hub.hub_id, candidate(cluster), policies)
@@ -238,7 +238,7 @@ class RoomLoop:
         at = rfc3339(self._hub.clock.now())
 
         def change(body: Body) -> bool:
-            return nomination_of(body) == nomination and answered(body, state, message, at)
+            return nomination_of(body) == nomination and answer(body, state, message, at)
 
         await self._hub.edit(unit.key, change, uid=unit.uid)
         return None

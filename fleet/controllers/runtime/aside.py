@@ -125,7 +125,7 @@ class AsideTeller:
         return found if found is not None and found.namespace == key.namespace else None
 
 
-def kept(job: Body) -> list[Body]:
+def own_conditions(job: Body) -> list[Body]:
     """The hub's own conditions of a job's status, beside its member's."""
     found = condition(job, HANDLING_FAILED)
     return [found] if found is not None else []

@@ -87,7 +87,7 @@ async def end_term(objects: Objects) -> None:
     await _append(objects, options, lambda entries: None if not entries or entries[-1][0] == _END else _END)
 
 
-def ended(record: bytes, revision: int) -> bytes:
+def with_end(record: bytes, revision: int) -> bytes:
     """The record with the end of its newest term before `revision`, at which the result is written. For a restore: the
     end is exact then, though the revisions go on much higher."""
     body = orjson.loads(record)

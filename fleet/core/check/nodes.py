@@ -173,7 +173,7 @@ class NodeRows:
         homes = [Home(free, len(nodes), takes) for (free, takes), nodes in alike.items()]
         nodes = list(alike.values())
         kind = tuple(demand)
-        left = self.effort.left(kind)
+        left = self.effort.steps_left(kind)
         if not left:
             return False
         found = refine(demand, homes, BOUNDS.check_steps, left)

@@ -63,7 +63,7 @@ class BlockingJobs:
     more: int = 0
 
 
-def holding(snapshot: Snapshot, plan: Plan, unit: Unit, reason: Reason, member: str = "") -> ResourceHolders:
+def resource_holders(snapshot: Snapshot, plan: Plan, unit: Unit, reason: Reason, member: str = "") -> ResourceHolders:
     """The holders of the resources that the unit lacks, by its reason; `member`: only those there, where room lacks."""
     if reason.code in OF_QUOTA:
         node, user = str(reason.numbers.get("node")), str(reason.numbers.get("user", ""))
@@ -83,20 +83,20 @@ def holding(snapshot: Snapshot, plan: Plan, unit: Unit, reason: Reason, member: 
     return ResourceHolders(tuple(members), units, tuple(lacks.split(", ")) if lacks else _asked(unit))
 
 
-def held(unit: Unit, resources: tuple[str, ...]) -> dict[str, int]:
+def held_amounts(unit: Unit, resources: tuple[str, ...]) -> dict[str, int]:
     """The amounts of these resources that the unit holds; empty for a unit that holds none."""
     request = request_of(unit)
     return {name: request[name] for name in resources if request[name] > 0}
 
 
-def awaited(snapshot: Snapshot, plan: Plan, unit: Unit, reason: Reason | None) -> BlockingJobs:
+def blocking_jobs(snapshot: Snapshot, plan: Plan, unit: Unit, reason: Reason | None) -> BlockingJobs:
     """The jobs that the unit waits for by its reason of this plan."""
     if reason is None or reason.beyond_limit:
         return BlockingJobs()
     causes = {job.unit.id: job for job in _named(snapshot, plan, unit, reason)}
     if reason.code not in (*OF_QUOTA, *_OF_ROOM):
         return BlockingJobs(tuple(causes.values()))
-    holders = holding(snapshot, plan, unit, reason, str(reason.numbers.get("member", "")))
+    holders = resource_holders(snapshot, plan, unit, reason, str(reason.numbers.get("member", "")))
     places = {placement.unit: placement.member for placement in plan.placements}
     jobs = [
         BlockingJob(
@@ -106,7 +106,7 @@ def awaited(snapshot: Snapshot, plan: Plan, unit: Unit, reason: Reason | None) -
             amounts,
         )
         for u in holders.units
-        if u.id not in causes and (amounts := tuple(held(u, holders.resources).items()))
+        if u.id not in causes and (amounts := tuple(held_amounts(u, holders.resources).items()))
     ]
     if reason.code is Code.ROOM_CLAIMED:
         jobs = [job for job in jobs if job.part is BlockingRole.LEAVES]
@@ -156,7 +156,7 @@ def _named(snapshot: Snapshot, plan: Plan, unit: Unit, reason: Reason) -> Iterat
         for first in first_in_line(line, plan.reasons, NAMED).get(unit.leaf or "", ()):
             yield BlockingJob(first, BlockingRole.AHEAD)
         return
-    names = {name: key for key, name in reason.named.items()}
+    names = {name: key for key, name in reason.named_jobs.items()}
     for other in snapshot.units.values() if names else ():
         if other.name in names and other.id != unit.id:
             yield BlockingJob(

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from itertools import islice
 
 from fleet.core.foresee.answer import StartAnswer
-from fleet.core.foresee.awaited import held, holding
+from fleet.core.foresee.awaited import held_amounts, resource_holders
 from fleet.core.foresee.certain import starts
 from fleet.core.foresee.edits import Edit, Hold, MoveTo, Prioritize, Resize, Submit
 from fleet.core.foresee.smallest import smallest
@@ -79,7 +79,7 @@ def what_binds(
     bounds: list[Bottleneck] = []
     for key in islice(units, MOST_JOBS):
         unit = snapshot.units[key]
-        held_by = holding(snapshot, plan, unit, plan.reasons[key])
+        held_by = resource_holders(snapshot, plan, unit, plan.reasons[key])
         holders = _by_queue(held_by.units, held_by.resources)
         greedy = plan if plan.certificate.shipped == "greedy" else None
         answer = smallest(snapshot, key, now=now, seed=seed, plan=greedy, enough=enough, solver=solver)
@@ -90,7 +90,7 @@ def what_binds(
 def _by_queue(units: Iterable[Unit], resources: tuple[str, ...]) -> tuple[Holder, ...]:
     totals: dict[str, tuple[int, dict[str, int]]] = {}
     for unit in units:
-        mine = held(unit, resources)
+        mine = held_amounts(unit, resources)
         if mine:
             jobs, amounts = totals.setdefault(unit.leaf or "", (0, {}))
             totals[unit.leaf or ""] = (jobs + 1, amounts)

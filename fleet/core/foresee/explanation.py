@@ -69,7 +69,7 @@ def explain(
     if isinstance(outcome, Estimate) and outcome.samples > 1:  # a start with the next decision is no estimate
         outcome = improve(outcome)
     mine = snapshot.units[unit]
-    return Explanation(mine, now, place, answer, outcome, waited.awaited(snapshot, plan, mine, answer.reason))
+    return Explanation(mine, now, place, answer, outcome, waited.blocking_jobs(snapshot, plan, mine, answer.reason))
 
 
 def document(

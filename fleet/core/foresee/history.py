@@ -162,7 +162,7 @@ class History:
             if found is not None:
                 return ran + max(_SHORTEST_S, (found - ran) * factor)
             beyond = max(beyond, like.longest)
-        if self.ended == 0 and low < high:
+        if self.ended_jobs == 0 and low < high:
             drawn: float = low * (high / low) ** rng.random()
             return ran + max(_SHORTEST_S, (drawn - ran) * factor)
         return ran + (_tail(rng, max(low, beyond)) - ran) * factor
@@ -180,7 +180,7 @@ class History:
                 yield kind.all
 
     @property
-    def ended(self) -> int:
+    def ended_jobs(self) -> int:
         """The number of jobs that have ended: durations are drawn from these."""
         everything = self._kinds.get(_FLEET)
         return everything.all.ended if everything is not None else 0

@@ -74,7 +74,7 @@ def promised(
     return tuple(raises)
 
 
-def refused(
+def raise_for(
     snapshot: Snapshot, tree: QuotaTree, reason: Reason, raised: Mapping[tuple[str, Limit, str, str], Raise]
 ) -> Raise | None:
     """The raise that meets a refusal, on top of what is raised there already; None where there is none."""

@@ -44,7 +44,7 @@ from fleet.core.foresee.change import (
     step,
 )
 from fleet.core.foresee.more_nodes import least, pools_that_help
-from fleet.core.foresee.more_quota import explained, limits_passed, missing, promised, refused, with_steps
+from fleet.core.foresee.more_quota import explained, limits_passed, missing, promised, raise_for, with_steps
 from fleet.core.model.member import Member
 from fleet.core.model.plan import Plan
 from fleet.core.model.reason import OF_QUOTA, Code, Reason
@@ -204,7 +204,7 @@ class _Search:
                 solutions.add(change)
         return frozenset(solutions)
 
-    def left(self, change: Change) -> Reason | None:
+    def reason_after(self, change: Change) -> Reason | None:
         """The reason of the unit after the change; None: it starts. Raises _SpentBudget."""
         if change not in self.reasons:
             if self.decisions >= self.until or self.enough():
@@ -226,7 +226,7 @@ class _Search:
         return reason
 
     def works(self, change: Change) -> bool:
-        return self.left(change) is None
+        return self.reason_after(change) is None
 
     def _least(self, no: int, yes: int, of: Callable[[int], Change], hints: Iterable[int]) -> int:
         return least(no, yes, lambda number: self.works(of(number)), hints)
@@ -240,7 +240,7 @@ class _Search:
         return self._let_go(UnitRelease("suspended" if self.unit.suspended else "held"))
 
     def _let_go(self, change: Change) -> Change | None:
-        self.then = self.left(change)
+        self.then = self.reason_after(change)
         return change if self.then is None else None
 
     def replicas(self) -> Change | None:
@@ -337,12 +337,12 @@ class _Search:
         for _ in range(rounds):
             if reason is None or reason.code not in OF_QUOTA:
                 return None
-            more = refused(self.snapshot, tree, reason, raises)
+            more = raise_for(self.snapshot, tree, reason, raises)
             if more is None:
                 return None
             raises[(more.node, more.limit, more.resource, more.user)] = more
             change = more_quota(tree, tuple(raises.values()))
-            if self.left(change) is None:
+            if self.reason_after(change) is None:
                 return change
             reason = self.met[change]
         return None

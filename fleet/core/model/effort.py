@@ -20,7 +20,7 @@ class Effort:
         self._spent: dict[Hashable, int] = {}
         self._total = 0
 
-    def left(self, kind: Hashable) -> int:
+    def steps_left(self, kind: Hashable) -> int:
         """The steps that a search for gangs of this kind may take now; 0 where none are left."""
         return max(0, min(BOUNDS.gang_steps - self._spent.get(kind, 0), BOUNDS.search_steps - self._total))
 

@@ -323,7 +323,7 @@ class Reason:
         return text + _WAITS_AS.get(str(self.numbers.get("tier")), "") if self.code in _OF_ROOM else text
 
     @property
-    def named(self) -> dict[str, str]:
+    def named_jobs(self) -> dict[str, str]:
         """The jobs that the numbers name, as namespace/name, by number."""
         return {name: str(self.numbers[name]).partition(" ")[0] for name in _NAMING if self.numbers.get(name)}
 

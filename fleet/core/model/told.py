@@ -17,7 +17,7 @@ class JobNews(StrEnum):
     WAITS_LONG = "WaitsLong"
 
 
-def named(annotation: str) -> dict[str, frozenset[JobNews] | None]:
+def receivers_of(annotation: str) -> dict[str, frozenset[JobNews] | None]:
     """The receivers that a job names, and the events that it asks for (None: those of the receiver), as in
     `chat=Started+Failed,mail`. ValueError says what is wrong."""
     receivers: dict[str, frozenset[JobNews] | None] = {}

@@ -93,7 +93,7 @@ def test_a_level_borrows_what_others_lend_and_do_not_use() -> None:
     lends = Limits(10, lendable_percent=50, queues=4, hand_size=2, queue_length=50)
     made = scheduler(seats=40, borrower=QUEUED, lends=lends)
     borrower, lender = made.levels["borrower"], made.levels["lends"]
-    assert (borrower.nominal, lender.nominal, lender.kept) == (20, 20, 10)
+    assert (borrower.nominal, lender.nominal, lender.unlent_seats) == (20, 20, 10)
     taken = sum(made.take(borrower, borrower.flow(f"user-{number}"), 1) for number in range(60))
     assert taken == 30
     assert [made.take(lender, lender.flow(f"user-{number}"), 1) for number in range(11)].count(True) == 11

@@ -85,7 +85,7 @@ def test_those_that_it_fails_on_are_left_out_and_nobody_else(count: int, fails: 
     found = decider.decide(snapshot, now=10.0, solver=NoAnswer(), mark=lambda part: None)
     assert (found.plan, found.resort, {unit.id for unit in found.left_out}) == (None, Resort.LEFT_OUT, wanted)
     assert len(buggy.asked) <= TRIALS_MOST + 5
-    heard = decider.heard(snapshot, 11.0)
+    heard = decider.without_aside(snapshot, 11.0)
     assert snapshot.units.keys() - heard.units.keys() == wanted
     again = decider.decide(heard, now=11.0, solver=NoAnswer(), mark=lambda part: None)
     assert again.fault is None and again.plan is not None
@@ -102,14 +102,14 @@ def test_who_was_left_out_comes_back_when_it_changes_or_its_time_is_over_and_cos
     decider = Decider(lambda: 0.0, buggy)
     snapshot = units(40)
     decider.decide(snapshot, now=10.0, solver=None, mark=lambda part: None)
-    assert "u007" not in decider.heard(snapshot, 10.0 + ASIDE_S / 2).units
-    assert "u007" in decider.heard(snapshot, 10.0 + ASIDE_S).units
+    assert "u007" not in decider.without_aside(snapshot, 10.0 + ASIDE_S / 2).units
+    assert "u007" in decider.without_aside(snapshot, 10.0 + ASIDE_S).units
     before = len(buggy.asked)
     found = decider.decide(snapshot, now=10.0 + ASIDE_S, solver=None, mark=lambda part: None)
     assert [unit.id for unit in found.left_out] == ["u007"]
     assert len(buggy.asked) - before == 3  # with it, twice, and without
     changed = Snapshot(None, {**snapshot.units, "u007": Unit("u007", "other", (), None)})
-    assert "u007" in decider.heard(changed, 11.0 + ASIDE_S).units
+    assert "u007" in decider.without_aside(changed, 11.0 + ASIDE_S).units
 
 
 def test_those_that_came_since_the_last_plan_are_suspected_first() -> None:

@@ -341,7 +341,7 @@ def test_the_unit_that_holds_decisions_is_found_and_left_out_and_the_others_are_
     names = [f"u{number}" for number in range(6)]
 
     def decided(snapshot: Snapshot) -> Any:
-        return decider.decide(decider.heard(snapshot, 10.0), now=10.0, solver=None, mark=lambda part: None)
+        return decider.decide(decider.without_aside(snapshot, 10.0), now=10.0, solver=None, mark=lambda part: None)
 
     assert decided(named(*names)).plan is not None
     found = decided(named(*names, "hangs"))

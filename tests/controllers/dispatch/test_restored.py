@@ -5,7 +5,7 @@ from __future__ import annotations
 import orjson
 import pytest
 
-from fleet.controllers.runtime.terms import Stamp, end_term, ended, entries_of, undone
+from fleet.controllers.runtime.terms import Stamp, end_term, entries_of, undone, with_end
 from fleet.values.ports import ExpiredRevision
 from fleet.wellknown import ANNOTATION_SENT, LABEL_BINDING, LABEL_HUB
 from tests.controllers.dispatch.backup import CONFIG, RECORD, backup, names, record, restore, went_back
@@ -30,7 +30,7 @@ def orphan(one: FakeMember, name: str, **annotations: str) -> None:
 def test_a_restore_ends_the_newest_term_exactly_at_the_backup() -> None:
     meta = {"name": "terms", "namespace": "fleet-system", "resourceVersion": "9"}
     raw = orjson.dumps({"metadata": meta, "data": {"terms": orjson.dumps([("old", 2), ("t", 0)]).decode()}})
-    body = orjson.loads(ended(raw, 21))  # the backup is of revision 20
+    body = orjson.loads(with_end(raw, 21))  # the backup is of revision 20
     assert body["metadata"]["resourceVersion"] == "21"
     entries, much_later = entries_of(body), 10**12
     judged = [undone(Stamp(*stamp), entries, much_later) for stamp in (("t", 20), ("t", 21), ("old", 9), ("old", 10))]

@@ -40,8 +40,8 @@ def test_later_decisions_are_made_without_it_until_it_changes_or_its_time_is_ove
     decided = decider.decide(before, now=NOW, solver=None, mark=lambda part: None)
     assert decided.plan is not None and decided.fault is None
     assert decider.aside["p"].reason == decided.plan.reasons["p"]
-    assert decider.heard(before, NOW + 1).units.keys() == {"a"}
+    assert decider.without_aside(before, NOW + 1).units.keys() == {"a"}
     changed = world(puzzle("p").having(priority=5).value, SMALL)
-    assert decider.heard(changed, NOW + 1).units.keys() == {"a", "p"}
+    assert decider.without_aside(changed, NOW + 1).units.keys() == {"a", "p"}
     decider.decide(before, now=NOW, solver=None, mark=lambda part: None)
-    assert decider.heard(before, NOW + ASIDE_S).units.keys() == {"a", "p"}
+    assert decider.without_aside(before, NOW + ASIDE_S).units.keys() == {"a", "p"}

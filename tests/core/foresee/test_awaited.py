@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from fleet.core.decide import decide
-from fleet.core.foresee.awaited import LISTED, MOST, NAMED, BlockingRole, awaited, document
+from fleet.core.foresee.awaited import LISTED, MOST, NAMED, BlockingRole, blocking_jobs, document
 from fleet.core.model.reason import Code
 from fleet.core.snapshot import Config, Snapshot
 from fleet.kinds import named_kind
@@ -15,7 +15,7 @@ from tests.core.foresee.comparison import running
 
 def waited(world: Snapshot, name: str = "w") -> tuple[Code, list[tuple[str, BlockingRole, dict[str, int]]]]:
     plan = decide(world, now=NOW, seed=1, solver=None)
-    found = awaited(world, plan, world.units[name], plan.reasons[name])
+    found = blocking_jobs(world, plan, world.units[name], plan.reasons[name])
     return plan.reasons[name].code, [(job.unit.id, job.part, dict(job.amounts)) for job in found.jobs]
 
 
@@ -95,7 +95,7 @@ def crowd(count: int) -> Snapshot:
 
 def told(world: Snapshot, *seen: str) -> dict[str, object]:
     plan = decide(world, now=NOW, seed=1, solver=None)
-    found = awaited(world, plan, world.units["w"], plan.reasons["w"])
+    found = blocking_jobs(world, plan, world.units["w"], plan.reasons["w"])
     shown = document(found, named_kind, (lambda unit: unit.id in seen) if seen else None)
     assert shown is not None
     return shown

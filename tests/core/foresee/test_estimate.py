@@ -181,7 +181,7 @@ def test_a_duration_is_always_longer_than_what_has_passed() -> None:
 def test_what_was_not_known_yet_is_not_drawn_from() -> None:
     later = PastUnit(unit("x").gpus(8).value, NOW - 50, NOW - 40, NOW + 5)
     history = History([later, PastUnit(unit("y").value, NOW + 1)], NOW)
-    assert [past.unit.id for past in history.pasts] == ["x"] and history.ended == 0
+    assert [past.unit.id for past in history.pasts] == ["x"] and history.ended_jobs == 0
 
 
 def test_arrivals_come_at_the_hours_of_past_days_in_order() -> None:

@@ -57,7 +57,7 @@ def no_nodes(members: Iterable[Member]) -> dict[str, str | int]:
 
 def _refusal(part: GangPart, stock: Stock, unschedulable: int, space: Space) -> Reason | None:
     """Why no node takes one pod of a part, with the nodes counted by cause."""
-    asks = space.asked(part)
+    asks = space.pod_request(part)
     absent = [name for name, _ in part.absent]
     offered = [(name, amount) for name, amount in asks.items() if name in space.index]
     causes = Counter({_UNSCHEDULABLE: unschedulable})
@@ -146,7 +146,7 @@ def closest(shape: Shape, rooms: Sequence[MemberRoom], space: Space, *, empty: b
     part = _only(shape[worst], binding)
     pods = sum(part.replicas for part in shape)
     numbers: dict[str, str | int] = {"pods": pods, "member": room.name, "short": missing[worst]}
-    lacks = {"lacks": ", ".join(space.asked(part))} if part.need else {}
+    lacks = {"lacks": ", ".join(space.pod_request(part))} if part.need else {}
     return {**numbers, "what": _what(part, room, space, empty=empty), **lacks}
 
 
@@ -181,7 +181,9 @@ def _only(part: GangPart, resources: Set[int]) -> GangPart:
 
 
 def _what(part: GangPart, room: MemberRoom, space: Space, *, empty: bool) -> str:
-    sizes = ", ".join(f"{human(amount, name)} {_UNITS.get(name, name)}" for name, amount in space.asked(part).items())
+    sizes = ", ".join(
+        f"{human(amount, name)} {_UNITS.get(name, name)}" for name, amount in space.pod_request(part).items()
+    )
     free = "" if empty else " free"
     within = f" within one {space.topologies[part.topology - 1]}" if part.topology else ""
     return f"{sizes}{free}{within}{_among(part, room)}" if sizes else NO_MATCH

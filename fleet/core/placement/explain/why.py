@@ -44,7 +44,7 @@ class Explainer:
         self._started = {candidate.unit.id for candidate, _ in (*situation.first, *outcome.placed)} | situation.new
         self._late = situation.late
         self._takers: dict[str, list[Candidate]] = {}
-        claiming = (pair for pair in situation.kept if pair[0].unit.id in situation.new)
+        claiming = (pair for pair in situation.unstarted_claims if pair[0].unit.id in situation.new)
         for candidate, member in (*outcome.placed, *claiming):
             self._takers.setdefault(member, []).append(candidate)
         self._stock = cache(lambda name: stock_of(situation.snapshot.members[name]))
@@ -59,13 +59,15 @@ class Explainer:
                 for first, bound, ids in self._alike(group, tier, start, end):
                     candidate = group.candidate(first)
                     reason = self._behind_head(candidate, bound) if bound else None
-                    reason = reason or self.one(candidate)
+                    reason = reason or self.reason_of(candidate)
                     reasons.update(dict.fromkeys(ids, self._in_tier(reason, group.leaf, tier)))
         stopped = (group for group in self._situation.groups if group.leaf in self._stopped)
         for leaf, groups in _by_leaf(stopped).items():
             reasons |= self._in_line(leaf, groups, ())
         for leaf, groups in _by_leaf(self._situation.behind).items():
-            claims = [candidate.unit for candidate, _ in self._situation.kept if candidate.unit.leaf == leaf]
+            claims = [
+                candidate.unit for candidate, _ in self._situation.unstarted_claims if candidate.unit.leaf == leaf
+            ]
             reasons |= self._in_line(leaf, groups, sorted(claims, key=queue_order))
         for span in self._profile.spans:
             holder = span.holder
@@ -139,7 +141,7 @@ class Explainer:
         for position, (_, index, group) in enumerate(sorted(waiting, key=itemgetter(0)), 1 + len(claims)):
             candidate = group.candidate(index)
             if position == 1 or self._never_fits(group) is not None:
-                reasons[candidate.unit.id] = self._in_tier(self.one(candidate), leaf, candidate.tier)
+                reasons[candidate.unit.id] = self._in_tier(self.reason_of(candidate), leaf, candidate.tier)
             else:
                 numbers: dict[str, str | int] = {"position": position, "leaf": leaf, "head": first[0], "why": first[1]}
                 reasons[candidate.unit.id] = Reason(Code.BEHIND_IN_QUEUE, numbers)
@@ -169,7 +171,7 @@ class Explainer:
             names = [unit.name for unit in self._late if unit.member == reason.numbers.get("member")]
         return {"leaving": f"{min(names)}{_and_more(names)}"} if names else {}
 
-    def one(self, kind: Candidate) -> Reason:
+    def reason_of(self, kind: Candidate) -> Reason:
         """The dominant reason of a candidate that waits for no other unit of its queue."""
         refusal = kind.eligibility.refusal
         if refusal is not None and refusal.code is not Code.MEMBER_NOT_READY:
@@ -195,7 +197,9 @@ class Explainer:
         still use it."""
         reason = quota_reason(refusal)
         at = account(refusal.node, refusal.user) if refusal.user else refusal.node
-        claims = [c for c, _ in self._situation.kept if c.account is not None and at in usage.path(c.account)]
+        claims = [
+            c for c, _ in self._situation.unstarted_claims if c.account is not None and at in usage.path(c.account)
+        ]
         reserved = sum(candidate.request[refusal.resource] for candidate in claims)
         if not reserved:
             return reason
@@ -284,7 +288,7 @@ def reasons(situation: Situation, outcome: GreedyOutcome, claims: Mapping[str, R
     """By unit. `claims`: the claims that this plan makes."""
     reasons_by_unit = {**situation.reasons, **Explainer(situation, outcome).all()}
     reasons_by_unit |= {unit: Reason(Code.LOST_TO_OTHERS, {"member": at}) for unit, at in outcome.out.items()}
-    for candidate, member in situation.kept:
+    for candidate, member in situation.unstarted_claims:
         unit = candidate.unit
         claim = claims.get(unit.id) or unit.claim
         numbers = {"member": member, "until": instant(claim.until if claim is not None else 0.0)}

@@ -68,7 +68,7 @@ class Situation:
     reserving: Reservations | None = None
 
     @property
-    def kept(self) -> Pairs:
+    def unstarted_claims(self) -> Pairs:
         """The units for which room is claimed and which do not start, with their members."""
         return [(claim.holder, claim.member) for claim in self.claims]
 
@@ -101,7 +101,7 @@ class Situation:
         room; a claim that has no room yet takes the room there is."""
         coming = self._coming(placed) if self.claims else []
         short: Pairs = []
-        for candidate, member in self.kept:
+        for candidate, member in self.unstarted_claims:
             shape, devices = self.space.shapes[candidate.shape], self.space.devices
             fit = rooms[member].fit(shape, devices) or rooms[member].fit(shape, devices, potential=True)
             if fit is not None:
@@ -138,7 +138,7 @@ class Situation:
         if choosing is None or not heads:
             return self
         users = {split(head.candidate.account or "")[1] for head in heads}
-        claims = (*self.first, *self.kept)
+        claims = (*self.first, *self.unstarted_claims)
         if self.reserving is None:
             releases = Releases(self.snapshot, self.space, self.usage, self.now, claims, leaving, users)
         else:
@@ -213,7 +213,7 @@ def with_claims(situation: Situation) -> Situation:
     situation = replace(
         situation, groups=open_groups, behind=behind, first=first, claims=tuple(claims), usage=profile.usage
     )
-    rooms = situation.layout((), sorted({member for _, member in (*first, *situation.kept)})).rooms
+    rooms = situation.layout((), sorted({member for _, member in (*first, *situation.unstarted_claims)})).rooms
     return replace(situation, rooms={**situation.rooms, **situation.less_kept(rooms, ())})
 
 
@@ -243,11 +243,11 @@ def with_heads(situation: Situation) -> Situation:
     """The situation with its heads, each in the member where room is reserved for it."""
     snapshot, now = situation.snapshot, situation.now
     choosing = HeadChooser(snapshot, situation.space, situation.groups, situation.entitled, now)
-    chosen = choosing.chosen()
+    chosen = choosing.choose()
     if not chosen.heads:
         return replace(situation, chosen=chosen)
     situation = replace(situation, groups=chosen.groups, chosen=chosen, choosing=choosing)
     reserving = situation.reserving_beside(()).reserving
     assert reserving is not None
-    heads = reserving.settled(chosen.heads, situation.rooms)
+    heads = reserving.assign_members(chosen.heads, situation.rooms)
     return replace(situation, chosen=replace(chosen, heads=heads), reserving=reserving)

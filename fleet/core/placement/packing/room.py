@@ -168,7 +168,7 @@ class MemberRoom:
         return draft.fit()
 
     def _refined(self, shape: Shape, devices: int, ground: Sequence[int]) -> Fit | None:
-        steps = self.effort.left(shape)
+        steps = self.effort.steps_left(shape)
         if not steps or not self._enough(shape, ground):
             return None
         draft = _Draft(self.pools, ground, devices)

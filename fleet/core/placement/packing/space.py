@@ -128,7 +128,7 @@ class Space:
         ]
         return tuple(sorted(whole, key=lambda part: (self.size(part.need), part.claim, part.absent), reverse=True))
 
-    def asked(self, part: GangPart) -> dict[str, int]:
+    def pod_request(self, part: GangPart) -> dict[str, int]:
         """Return what one pod asks for by name, devices first."""
         known = [(self.resources[index], amount) for index, amount in part.need if index < len(self.index)]
         absent = part.absent if len(known) < len(part.need) else ()

@@ -105,7 +105,9 @@ class Reclaim:
         self._tries = Tries("tries", space)
         self._tries_together = Tries("tries_together", space)
         self._searches: list[VictimSearch] = []
-        self._state = PreemptionState(snapshot.members, situation.free, space, coming, situation.kept, usage.copy())
+        self._state = PreemptionState(
+            snapshot.members, situation.free, space, coming, situation.unstarted_claims, usage.copy()
+        )
         self._running = Runners(space)
         self._returning: dict[str | None, list[Work]] = {}  # by leaf: the units that leave already
         requests = Requests()
@@ -169,7 +171,7 @@ class Reclaim:
         return self._running.able(lambda work: may_evict(self._tree, unit, tier, work.unit, work.tier))
 
     def _make(self, deal: Deal, before: PreemptionState) -> None:
-        self._state = deal.made(before)
+        self._state = deal.applied_to(before)
         for work in deal.victims:
             self._running.remove(work)
 

@@ -50,7 +50,7 @@ class Deal:
     def victims(self) -> list[Work]:
         return [work for choice in self.choices for work in choice.victims]
 
-    def made(self, before: PreemptionState) -> PreemptionState:
+    def applied_to(self, before: PreemptionState) -> PreemptionState:
         """The state once all of this is done."""
         state = before.fork()
         for work in self.victims:

@@ -72,7 +72,7 @@ class HeadChoice:
         heads = tuple(head for head in self.heads if head.candidate.unit.id not in units)
         return replace(self, heads=heads, later=tuple(one for one in self.later if one[0] not in units))
 
-    def named(self, spans: Iterable[Span], started: set[str], now: float) -> tuple[plan.Head, ...]:
+    def plan_heads(self, spans: Iterable[Span], started: set[str], now: float) -> tuple[plan.Head, ...]:
         """The heads of the plan: all that do not start."""
         found = {span.holder.unit.id: span for span in spans}
         told = (
@@ -101,7 +101,7 @@ class HeadChooser:
         self._running: Mapping[str, list[Unit]] | None = None
         self._requests = Requests()
 
-    def chosen(self) -> HeadChoice:
+    def choose(self) -> HeadChoice:
         """The heads. No unit is one where the configuration sets no bound."""
         if self._snapshot.config.head_after_s <= 0:
             return HeadChoice((), list(self._groups))

@@ -172,15 +172,15 @@ class Profile:
         """Start a unit. A head that starts ends its reservation. Where a head starts in another member, the heads
         behind it counted on less: until spans are found again, nothing more comes in there."""
         self.rooms[member].take(fit)
-        self.started(candidate, member)
+        self.count_start(candidate, member)
 
     def start_anew(self, candidate: Candidate, member: str, room: MemberRoom) -> None:
         """Start a unit where all that starts in the member is packed anew with it: `room` is what is left."""
         room.version = self.rooms[member].version + 1
         self.rooms[member] = room
-        self.started(candidate, member)
+        self.count_start(candidate, member)
 
-    def started(self, candidate: Candidate, member: str) -> None:
+    def count_start(self, candidate: Candidate, member: str) -> None:
         """Count a unit that starts in room that is taken for it already."""
         self._touched.append(member)
         if candidate.account is not None and self.usage is not None:

@@ -51,7 +51,7 @@ class Release:
     end: float
     tier: Tier = Tier.SHARE  # of a unit that would start now
 
-    def gone(self, at: float, before: float) -> bool:
+    def ends_by(self, at: float, before: float) -> bool:
         """Whether the unit has ended by `at`, where units of unknown length that started before `before` have."""
         return self.end <= at if self.end < FOREVER else self.start < before
 
@@ -64,7 +64,7 @@ class _AccountCharges:
     by_start: list[tuple[float, Amounts]] = field(default_factory=list)
     _sums: tuple[_Sums, _Sums] | None = None
 
-    def gone(self, at: float, before: float) -> tuple[Amounts, Amounts]:
+    def released_amounts(self, at: float, before: float) -> tuple[Amounts, Amounts]:
         """The amounts that are released by then, of work of known and of unknown length."""
         if self._sums is None:
             self._sums = (_Sums(self.by_end), _Sums(self.by_start))
@@ -143,7 +143,7 @@ class Releases:
         if nodes is None:
             if member not in self._tables:
                 self._tables[member] = NodeTable(self._snapshot.members[member], self._space)
-            ended = [release.unit for release in self._by_member.get(member, ()) if release.gone(at, before)]
+            ended = [release.unit for release in self._by_member.get(member, ()) if release.ends_by(at, before)]
             nodes = self._bare[key] = self._tables[member].once_gone(ended)
         return nodes.copy()
 
@@ -154,7 +154,7 @@ class Releases:
     def landing(self, member: str, at: float, before: float) -> list[Release]:
         """The units whose pods no node of the member shows yet, and that have not ended at a time."""
         return [
-            release for release in self._by_member.get(member, ()) if release.hidden and not release.gone(at, before)
+            release for release in self._by_member.get(member, ()) if release.hidden and not release.ends_by(at, before)
         ]
 
     def usage_at(self, at: float, before: float) -> Usage | None:
@@ -163,7 +163,7 @@ class Releases:
             return None
         usage = self._usage.copy()
         for account, charged in self._charged.items():
-            for amounts in charged.gone(at, before):
+            for amounts in charged.released_amounts(at, before):
                 if amounts.items_:
                     usage.charge(account, amounts, -1)
         return usage
@@ -226,7 +226,7 @@ class Reservations:
         self._fits = fits
         self._now = now
 
-    def settled(self, heads: Sequence[LeafHead], rooms: Mapping[str, MemberRoom]) -> tuple[LeafHead, ...]:
+    def assign_members(self, heads: Sequence[LeafHead], rooms: Mapping[str, MemberRoom]) -> tuple[LeafHead, ...]:
         """The heads, each in the member with its earliest start, as far as is known before anything starts."""
         new_heads: list[LeafHead] = []
         ahead: list[Span] = []

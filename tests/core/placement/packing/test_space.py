@@ -43,7 +43,7 @@ def test_resources_that_no_node_has_share_one_place_of_a_vector() -> None:
     assert len(shapes) == len(gangs), "each has a reason of its own, which names its resources"
     room = MemberRoom.of(X, space)
     assert not any(room.fit(space.shapes[number], space.devices) for number in shapes)
-    assert next(iter(space.asked(space.shapes[space.number(gangs[0])][0]))) == "example.com/r0-0"
+    assert next(iter(space.pod_request(space.shapes[space.number(gangs[0])][0]))) == "example.com/r0-0"
 
 
 def test_claims_that_the_same_nodes_take_are_one() -> None:
@@ -95,8 +95,8 @@ def test_the_kinds_of_gangs_that_take_too_many_steps(spent: dict[str, int], cost
 def test_no_search_begins_past_a_bound_and_the_bound_is_named() -> None:
     effort = Effort()
     effort.spend("a", BOUNDS.gang_steps)
-    assert (effort.left("a"), effort.reached) == (0, {"gang_steps"})
-    assert effort.left("b") == BOUNDS.gang_steps
+    assert (effort.steps_left("a"), effort.reached) == (0, {"gang_steps"})
+    assert effort.steps_left("b") == BOUNDS.gang_steps
     for number in range(BOUNDS.search_steps // BOUNDS.gang_steps):
         effort.spend(f"k{number}", BOUNDS.gang_steps)
-    assert (effort.left("b"), effort.reached) == (0, {"gang_steps", "search_steps"})
+    assert (effort.steps_left("b"), effort.reached) == (0, {"gang_steps", "search_steps"})
